@@ -1,0 +1,4 @@
+// Command registry is Slipway's registry service.
+package main
+
+func main() {}

@@ -1,0 +1,128 @@
+// Package driver is the contract between the registry's rules and the place
+// where bytes lie. It is made for object stores as well as for files: nothing
+// here needs a rename, a modification time or a directory. Where files need
+// those, the method names the purpose and the file driver does it.
+//
+// Paths are slash-separated, absolute below the driver's root ("/docker/registry/v2/…"),
+// and consist of components of [A-Za-z0-9._-]+; a driver refuses any other
+// with ErrInvalidPath, so that no path leaves the root.
+package driver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+)
+
+// Reasons that callers tell apart. Drivers wrap them with the cause.
+var (
+	ErrNotExist    = errors.New("does not exist")
+	ErrInvalidPath = errors.New("invalid storage path")
+	ErrTooLarge    = errors.New("larger than asked for")
+	ErrNoSpace     = errors.New("no space left on the storage")
+	ErrReadOnly    = errors.New("the storage is read-only")
+	ErrUnavailable = errors.New("the storage is not available") // vanished mount, I/O error, unreachable endpoint
+)
+
+// Driver stores bytes. Each driver passes the suite in drivertest. All methods
+// are safe for concurrent use.
+type Driver interface {
+	// Name is the driver's key in the configuration ("filesystem").
+	Name() string
+
+	// Stat describes the object at path. A prefix that only has objects below
+	// it is a directory. ErrNotExist if there is neither.
+	Stat(ctx context.Context, path string) (Info, error)
+
+	// ReadFile returns the object at path, at most max bytes of it;
+	// ErrTooLarge if it has more.
+	ReadFile(ctx context.Context, path string, max int64) ([]byte, error)
+
+	// Open opens the object at path for reading. The caller closes it.
+	Open(ctx context.Context, path string) (File, error)
+
+	// List yields the direct children of dir, sorted bytewise by name, those
+	// strictly after the name given ("" for all). A missing dir is ErrNotExist.
+	// Temporary files of this and of other writers ("*.tmp") are left out.
+	List(ctx context.Context, dir, after string) iter.Seq2[Entry, error]
+
+	// Version is an opaque token that changes whenever a direct child of dir
+	// appears or vanishes, by whoever's hand, so that a listing may be kept.
+	// ok is false where the storage cannot tell, or cannot tell yet.
+	Version(ctx context.Context, dir string) (token string, ok bool)
+
+	// Commit makes the changes durable and visible: when it returns nil they
+	// outlive a power loss. All changes of one stage are durable before the
+	// first change of the next becomes visible; each change is visible whole or
+	// not at all. After an error any prefix of the stages may be there.
+	Commit(ctx context.Context, stages ...Stage) error
+
+	// Remove durably removes the object at path; ErrNotExist if it is absent.
+	Remove(ctx context.Context, path string) error
+
+	// RemoveAll durably removes the object at path and all below it. The path
+	// first stops existing as a whole where the storage can do that. Absent is
+	// no error.
+	RemoveAll(ctx context.Context, path string) error
+
+	// CreateUpload begins an object at path that is written in order and may
+	// be left and taken up again. Nothing of it is durable before Commit.
+	CreateUpload(ctx context.Context, path string) (Upload, error)
+
+	// OpenUpload takes up the upload at path, behind its last byte. A writer
+	// that still holds the same upload fails from then on. ErrNotExist if there
+	// is none.
+	OpenUpload(ctx context.Context, path string) (Upload, error)
+
+	// Check proves that reading works and, if write is true, that a small
+	// object can be written, made durable and removed.
+	Check(ctx context.Context, write bool) error
+}
+
+// Info describes an object or directory.
+type Info struct {
+	Size    int64
+	Dir     bool
+	Changed time.Time // last change of the content, zero where the storage has none
+}
+
+// Entry is one child in a listing.
+type Entry struct {
+	Name string
+	Dir  bool
+}
+
+// File is an open object. That of the file driver is an *os.File underneath
+// (Unwrap), so that the kernel can send it.
+type File interface {
+	io.ReadSeekCloser
+	io.ReaderAt
+	Size() int64
+}
+
+// Upload is an object being written. One goroutine at a time uses it.
+type Upload interface {
+	io.Writer
+	// Size is the number of bytes written so far, over all sessions.
+	Size() int64
+	// Reader reads what was written so far from offset on. The caller closes it.
+	Reader(ctx context.Context, offset int64) (io.ReadCloser, error)
+	// Close leaves the upload as it is, to be opened again. After Commit or
+	// Cancel it does nothing.
+	Close() error
+	// Cancel removes what was written.
+	Cancel(ctx context.Context) error
+}
+
+// Stage is a set of changes that may become visible in any order.
+type Stage []Change
+
+// Change puts one object at Path, over whatever lies there: Content, or the
+// bytes of Upload, which is used up by that.
+type Change struct {
+	Path    string
+	Content []byte
+	Upload  Upload
+}

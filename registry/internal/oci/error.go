@@ -1,0 +1,102 @@
+package oci
+
+// Code is an error code of distribution-spec "Error Codes", or one of the
+// Docker Registry API that clients know.
+type Code string
+
+// The codes. The HTTP status of each is the API's business.
+const (
+	CodeUnknown             Code = "UNKNOWN"
+	CodeUnsupported         Code = "UNSUPPORTED"
+	CodeUnauthorized        Code = "UNAUTHORIZED"
+	CodeDenied              Code = "DENIED"
+	CodeUnavailable         Code = "UNAVAILABLE"
+	CodeTooManyRequests     Code = "TOOMANYREQUESTS"
+	CodeDigestInvalid       Code = "DIGEST_INVALID"
+	CodeSizeInvalid         Code = "SIZE_INVALID"
+	CodeRangeInvalid        Code = "RANGE_INVALID"
+	CodeNameInvalid         Code = "NAME_INVALID"
+	CodeNameUnknown         Code = "NAME_UNKNOWN"
+	CodeTagInvalid          Code = "TAG_INVALID"
+	CodeManifestUnknown     Code = "MANIFEST_UNKNOWN"
+	CodeManifestInvalid     Code = "MANIFEST_INVALID"
+	CodeManifestBlobUnknown Code = "MANIFEST_BLOB_UNKNOWN"
+	CodeBlobUnknown         Code = "BLOB_UNKNOWN"
+	CodeBlobUploadUnknown   Code = "BLOB_UPLOAD_UNKNOWN"
+	CodeBlobUploadInvalid   Code = "BLOB_UPLOAD_INVALID"
+	CodePaginationInvalid   Code = "PAGINATION_NUMBER_INVALID"
+)
+
+var messages = map[Code]string{
+	CodeUnknown:             "unknown error",
+	CodeUnsupported:         "The operation is unsupported.",
+	CodeUnauthorized:        "authentication required",
+	CodeDenied:              "requested access to the resource is denied",
+	CodeUnavailable:         "service unavailable",
+	CodeTooManyRequests:     "too many requests",
+	CodeDigestInvalid:       "provided digest did not match uploaded content",
+	CodeSizeInvalid:         "provided length did not match content length",
+	CodeRangeInvalid:        "invalid content range",
+	CodeNameInvalid:         "invalid repository name",
+	CodeNameUnknown:         "repository name not known to registry",
+	CodeTagInvalid:          "manifest tag did not match URI",
+	CodeManifestUnknown:     "manifest unknown",
+	CodeManifestInvalid:     "manifest invalid",
+	CodeManifestBlobUnknown: "blob unknown to registry",
+	CodeBlobUnknown:         "blob unknown to registry",
+	CodeBlobUploadUnknown:   "blob upload unknown to registry",
+	CodeBlobUploadInvalid:   "blob upload invalid",
+	CodePaginationInvalid:   "invalid number of results requested",
+}
+
+// Error is a failure that a client is told about. Detail goes into the answer
+// as it is (any JSON value, nothing secret, no storage path); Err is the cause
+// for the log only.
+type Error struct {
+	Code    Code
+	Message string // "" stands for the code's usual message
+	Detail  any
+	Err     error
+}
+
+// NewError returns an error of the code whose detail says what is wrong.
+func NewError(code Code, detail any) *Error { return &Error{Code: code, Detail: detail} }
+
+// Text is the message for the client.
+func (e *Error) Text() string {
+	if e.Message != "" {
+		return e.Message
+	}
+	return messages[e.Code]
+}
+
+// Error is the form for logs: code, detail and cause.
+func (e *Error) Error() string {
+	s := string(e.Code) + ": " + e.Text()
+	if d, ok := e.Detail.(string); ok && d != "" {
+		s += ": " + d
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errors is several failures of one request, each told to the client (one
+// MANIFEST_BLOB_UNKNOWN for each missing blob, for example). Never empty.
+type Errors []*Error
+
+// Error joins the texts.
+func (es Errors) Error() string {
+	s := ""
+	for i, e := range es {
+		if i > 0 {
+			s += "; "
+		}
+		s += e.Error()
+	}
+	return s
+}

@@ -1,0 +1,4 @@
+// Command relay is Slipway's relay service.
+package main
+
+func main() {}
