@@ -1,0 +1,52 @@
+# Slipway. `make run` starts everything, `make test` proves everything.
+SHELL     := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MODULES   := ./shared/... ./registry/... ./relay/...
+PATH      := $(CURDIR)/.tools/bin:$(PATH)
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+export CGO_ENABLED = 0
+
+.PHONY: help run test test-unit test-race test-e2e lint fmt tools build bench soak fuzz clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver on :8008; Ctrl-C stops all
+	@tools/run
+
+build: ## bin/registry and bin/relay, static
+	@mkdir -p bin
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay
+
+test: tools lint test-race test-e2e ## everything: linters, unit tests under -race, end to end
+
+test-unit: ## unit tests, no other program needed
+	@go test $$(go list $(MODULES) | grep -v /e2e)
+
+test-race:
+	@CGO_ENABLED=1 go test -race $$(go list $(MODULES) | grep -v /e2e)
+
+test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
+	@go test -count=1 -timeout 20m -p 1 ./registry/e2e/... ./relay/e2e/...
+
+lint: tools ## golangci-lint over the three modules, shellcheck over the scripts
+	@for m in shared registry relay; do (cd $$m && golangci-lint run ./...); done
+	@shellcheck tools/install tools/run tools/synapse/install .ci/run
+
+fmt: tools ## gofumpt
+	@gofumpt -w shared registry relay
+
+tools: ## install what the tests use (tools/versions.txt)
+	@tools/install
+	@tools/synapse/install
+
+.PHONY: tools-run
+tools-run:
+	@tools/install curl python3-venv
+	@tools/synapse/install
+
+clean: ## remove what was built and the data of `make run`
+	@rm -rf bin .run
