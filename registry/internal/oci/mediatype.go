@@ -12,6 +12,10 @@ const (
 
 	MediaTypeDockerForeignLayer = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
 	mediaTypeNonDistributable   = "application/vnd.oci.image.layer.nondistributable.v1."
+
+	// Schema 1 can no longer be pushed; volumes of CNCF distribution 2 hold it.
+	mediaTypeSchema1       = "application/vnd.docker.distribution.manifest.v1+json"
+	mediaTypeSchema1Signed = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 )
 
 // IsManifest says whether content of the type is stored and served under
@@ -27,6 +31,10 @@ func IsManifest(mediaType string) bool {
 // IsIndex says whether the type lists manifests instead of layers.
 func IsIndex(mediaType string) bool {
 	return mediaType == MediaTypeIndex || mediaType == MediaTypeDockerList
+}
+
+func isDocker(mediaType string) bool {
+	return mediaType == MediaTypeDockerManifest || mediaType == MediaTypeDockerList
 }
 
 // NonDistributable says whether a layer of the type may lie elsewhere, at its

@@ -1,0 +1,191 @@
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Manifest is what the registry reads of a manifest or index. The bytes that
+// a client pushed are kept and served verbatim; this is only a view of them.
+type Manifest struct {
+	MediaType    string            // never empty
+	ArtifactType string            // own artifactType; of a manifest without one, its config's media type
+	Config       *Descriptor       // manifests only
+	Layers       []Descriptor      // manifests only
+	Manifests    []Descriptor      // indexes only
+	Subject      *Descriptor       // OCI types only
+	Annotations  map[string]string // OCI types only
+}
+
+// document is the union of the fields of all four manifest types. Presence
+// matters for the fields that tell the types apart, hence the pointers.
+type document struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	ArtifactType  string            `json:"artifactType"`
+	Config        *Descriptor       `json:"config"`
+	Layers        *[]Descriptor     `json:"layers"`
+	FSLayers      *json.RawMessage  `json:"fsLayers"`
+	Manifests     *[]Descriptor     `json:"manifests"`
+	Subject       *Descriptor       `json:"subject"`
+	Annotations   map[string]string `json:"annotations"`
+	Signatures    *json.RawMessage  `json:"signatures"`
+}
+
+// ParseManifest reads a manifest that is being pushed as contentType
+// (parameters are ignored; "" stands for the manifest's own mediaType). It
+// refuses whatever could be read as two different things. The error is an
+// *Error with CodeManifestInvalid.
+func ParseManifest(contentType string, body []byte) (*Manifest, error) {
+	doc, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	mediaType := bareType(contentType)
+	if mediaType == "" {
+		mediaType = doc.MediaType
+	}
+	if err := doc.check(mediaType); err != nil {
+		return nil, err
+	}
+	m := doc.view(mediaType)
+	return m, m.checkDescriptors()
+}
+
+// ReadManifest reads stored bytes, whoever wrote them: the media type comes
+// out of the document (image-spec: it "SHOULD be used", so it may be absent)
+// and nothing is refused but what isn't JSON.
+func ReadManifest(body []byte) (*Manifest, error) {
+	doc, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	return doc.view(doc.storedType()), nil
+}
+
+// Descriptor is the entry of the manifest in a list of referrers
+// (distribution-spec "Listing Referrers").
+func (m *Manifest) Descriptor(d Digest, size int64) Descriptor {
+	return Descriptor{
+		MediaType: m.MediaType, Digest: d, Size: size,
+		ArtifactType: m.ArtifactType, Annotations: m.Annotations,
+	}
+}
+
+func decode(body []byte) (*document, error) {
+	var doc document
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, &Error{Code: CodeManifestInvalid, Detail: "manifest is not valid JSON: " + err.Error(), Err: err}
+	}
+	return &doc, nil
+}
+
+// bareType is a Content-Type without its parameters.
+func bareType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// storedType falls back on the document's shape where it names no type.
+func (doc *document) storedType() string {
+	switch {
+	case doc.MediaType != "":
+		return doc.MediaType
+	case doc.SchemaVersion == 1 && doc.Signatures != nil:
+		return mediaTypeSchema1Signed
+	case doc.SchemaVersion == 1:
+		return mediaTypeSchema1
+	case doc.Manifests != nil:
+		return MediaTypeIndex
+	default:
+		return MediaTypeManifest
+	}
+}
+
+// check holds a pushed document against the type it is pushed as. A document
+// with the marks of both a manifest and an index means one thing to one client
+// and another to the next (CVE-2021-41190), so it is refused.
+func (doc *document) check(mediaType string) error {
+	switch {
+	case !IsManifest(mediaType):
+		return invalid("unsupported manifest media type %q", mediaType)
+	case doc.SchemaVersion != 2:
+		return invalid("unrecognized manifest schema version %d", doc.SchemaVersion)
+	case doc.MediaType == "" && isDocker(mediaType):
+		return invalid("mediaType is required in a manifest of type %q", mediaType)
+	case doc.MediaType != "" && doc.MediaType != mediaType:
+		return invalid("mediaType in manifest is %q, not %q", doc.MediaType, mediaType)
+	case doc.FSLayers != nil:
+		return invalid("manifest has fsLayers, which belong to schema version 1")
+	case IsIndex(mediaType) && (doc.Config != nil || doc.Layers != nil):
+		return invalid("index has config or layers, which belong to a manifest")
+	case IsIndex(mediaType) && doc.Manifests == nil:
+		return invalid("index has no manifests")
+	case !IsIndex(mediaType) && doc.Manifests != nil:
+		return invalid("manifest has manifests, which belong to an index")
+	case !IsIndex(mediaType) && doc.Config == nil:
+		return invalid("manifest has no config")
+	}
+	return nil
+}
+
+func (doc *document) view(mediaType string) *Manifest {
+	m := &Manifest{MediaType: mediaType, ArtifactType: doc.ArtifactType}
+	if IsIndex(mediaType) {
+		m.Manifests = deref(doc.Manifests)
+	} else {
+		m.Config, m.Layers = doc.Config, deref(doc.Layers)
+		if m.ArtifactType == "" && m.Config != nil {
+			m.ArtifactType = m.Config.MediaType
+		}
+	}
+	if !isDocker(mediaType) {
+		m.Subject, m.Annotations = doc.Subject, doc.Annotations
+	}
+	return m
+}
+
+func deref(list *[]Descriptor) []Descriptor {
+	if list == nil {
+		return nil
+	}
+	return *list
+}
+
+func (m *Manifest) checkDescriptors() error {
+	for _, f := range []struct {
+		name string
+		one  *Descriptor
+		list []Descriptor
+	}{
+		{"config", m.Config, nil},
+		{"layers", nil, m.Layers},
+		{"manifests", nil, m.Manifests},
+		{"subject", m.Subject, nil},
+	} {
+		if f.one != nil {
+			f.list = []Descriptor{*f.one}
+		}
+		for i := range f.list {
+			if err := f.list[i].check(); err != nil {
+				return invalid("%s[%d]: %s", f.name, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Descriptor) check() error {
+	if d.Size < 0 {
+		return fmt.Errorf("size %d is negative", d.Size)
+	}
+	if _, err := ParseDigest(string(d.Digest)); err != nil {
+		return fmt.Errorf("digest %q: %v", d.Digest, err.(*Error).Detail)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return NewError(CodeManifestInvalid, fmt.Sprintf(format, args...))
+}
