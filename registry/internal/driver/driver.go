@@ -4,8 +4,11 @@
 // those, the method names the purpose and the file driver does it.
 //
 // Paths are slash-separated, absolute below the driver's root ("/docker/registry/v2/…"),
-// and consist of components of [A-Za-z0-9._-]+; a driver refuses any other
-// with ErrInvalidPath, so that no path leaves the root.
+// and obey ValidPath; a driver refuses any other with ErrInvalidPath, so that
+// no path leaves the root.
+//
+// Whether a directory without anything in it exists is left open: files keep
+// it, object stores do not.
 package driver
 
 import (
@@ -13,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -24,6 +28,8 @@ var (
 	ErrNoSpace     = errors.New("no space left on the storage")
 	ErrReadOnly    = errors.New("the storage is read-only")
 	ErrUnavailable = errors.New("the storage is not available") // vanished mount, I/O error, unreachable endpoint
+	ErrUploadTaken = errors.New("the upload was taken over by another request")
+	ErrUploadDone  = errors.New("the upload is closed")
 )
 
 // Driver stores bytes. Each driver passes the suite in drivertest. All methods
@@ -45,7 +51,7 @@ type Driver interface {
 
 	// List yields the direct children of dir, sorted bytewise by name, those
 	// strictly after the name given ("" for all). A missing dir is ErrNotExist.
-	// Temporary files of this and of other writers ("*.tmp") are left out.
+	// Temporary entries are left out.
 	List(ctx context.Context, dir, after string) iter.Seq2[Entry, error]
 
 	// Version is an opaque token that changes whenever a direct child of dir
@@ -54,31 +60,47 @@ type Driver interface {
 	Version(ctx context.Context, dir string) (token string, ok bool)
 
 	// Commit makes the changes durable and visible: when it returns nil they
-	// outlive a power loss. All changes of one stage are durable before the
-	// first change of the next becomes visible; each change is visible whole or
-	// not at all. After an error any prefix of the stages may be there.
+	// outlive a power loss, and so does everything that an earlier Commit of
+	// this driver had made visible before this one began. All changes of one
+	// stage are durable before the first change of the next becomes visible;
+	// each change is visible whole or not at all. After an error any prefix of
+	// the stages may be there, and some of the changes of the next.
+	//
+	// Commits that run at the same time share their flushes. Once begun, a
+	// commit does not stop when ctx ends.
 	Commit(ctx context.Context, stages ...Stage) error
 
 	// Remove durably removes the object at path; ErrNotExist if it is absent.
+	// See Change.Remove for many at once, or for all below a path.
 	Remove(ctx context.Context, path string) error
 
-	// RemoveAll durably removes the object at path and all below it. The path
-	// first stops existing as a whole where the storage can do that. Absent is
-	// no error.
-	RemoveAll(ctx context.Context, path string) error
+	// WriteScratch puts a small object at path, over whatever lies there. It is
+	// visible whole, at once, and may be gone after a power loss: for notes
+	// beside an upload, which nobody was promised.
+	WriteScratch(ctx context.Context, path string, content []byte) error
 
-	// CreateUpload begins an object at path that is written in order and may
-	// be left and taken up again. Nothing of it is durable before Commit.
+	// Discard removes the object at path and all below it, in any order. It may
+	// be back after a power loss: for what is left of an upload. Absent is no
+	// error.
+	Discard(ctx context.Context, path string) error
+
+	// CreateUpload begins an object at path, where none may be, that is written
+	// in order and may be left and taken up again. Nothing of it is durable
+	// before Commit. Nobody relies on seeing the object at path meanwhile.
 	CreateUpload(ctx context.Context, path string) (Upload, error)
 
 	// OpenUpload takes up the upload at path, behind its last byte. A writer
-	// that still holds the same upload fails from then on. ErrNotExist if there
-	// is none.
+	// that still holds the same upload fails from then on with ErrUploadTaken.
+	// ErrNotExist if there is none.
 	OpenUpload(ctx context.Context, path string) (Upload, error)
 
 	// Check proves that reading works and, if write is true, that a small
 	// object can be written, made durable and removed.
 	Check(ctx context.Context, write bool) error
+
+	// Close waits for what the driver has under way. Nothing may be called
+	// afterwards.
+	Close() error
 }
 
 // Info describes an object or directory.
@@ -94,6 +116,10 @@ type Entry struct {
 	Dir  bool
 }
 
+// Temporary says whether the entry is a file that some writer has not finished
+// ("*.tmp"). A directory is not: "v1.tmp" is a good name for a tag.
+func (e Entry) Temporary() bool { return !e.Dir && strings.HasSuffix(e.Name, ".tmp") }
+
 // File is an open object. That of the file driver is an *os.File underneath
 // (Unwrap), so that the kernel can send it.
 type File interface {
@@ -104,6 +130,8 @@ type File interface {
 
 // Upload is an object being written. One goroutine at a time uses it.
 type Upload interface {
+	// Write appends. After an error the upload may hold a part of p; Size tells.
+	// ErrUploadTaken, ErrUploadDone.
 	io.Writer
 	// Size is the number of bytes written so far, over all sessions.
 	Size() int64
@@ -112,17 +140,26 @@ type Upload interface {
 	// Close leaves the upload as it is, to be opened again. After Commit or
 	// Cancel it does nothing.
 	Close() error
-	// Cancel removes what was written.
+	// Cancel removes what was written. Once the upload was taken over, it
+	// removes nothing and answers ErrUploadTaken.
 	Cancel(ctx context.Context) error
 }
 
-// Stage is a set of changes that may become visible in any order.
+// Stage is a set of changes that may become visible in any order. No two of
+// them have the same path.
 type Stage []Change
 
-// Change puts one object at Path, over whatever lies there: Content, or the
-// bytes of Upload, which is used up by that.
+// Change puts one object at Path, over whatever object lies there: Content, or
+// the bytes of Upload; or it removes.
+//
+// A Commit closes the uploads that it is given. If it fails, an upload can be
+// opened again, unless its bytes are in doubt (a failed flush) or moved
+// already: then it is gone and has to be sent again.
 type Change struct {
 	Path    string
 	Content []byte
 	Upload  Upload
+	// Remove takes away the object at Path, or all below it. A tree first stops
+	// existing as a whole where the storage can do that. Absent is no error.
+	Remove bool
 }
