@@ -94,6 +94,10 @@ type Driver interface {
 	// ErrNotExist if there is none.
 	OpenUpload(ctx context.Context, path string) (Upload, error)
 
+	// UploadSize is the number of bytes that the upload at path has, without
+	// taking it from its writer. ErrNotExist if there is none.
+	UploadSize(ctx context.Context, path string) (int64, error)
+
 	// Check proves that reading works and, if write is true, that a small
 	// object can be written, made durable and removed.
 	Check(ctx context.Context, write bool) error

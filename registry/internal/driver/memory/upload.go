@@ -49,6 +49,19 @@ func (d *Driver) OpenUpload(_ context.Context, path string) (driver.Upload, erro
 	return d.hold(path), nil
 }
 
+// UploadSize implements driver.Driver.
+func (d *Driver) UploadSize(_ context.Context, path string) (int64, error) {
+	if !driver.ValidPath(path) {
+		return 0, fmt.Errorf("%q: %w", path, driver.ErrInvalidPath)
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.uploads[path] == nil {
+		return 0, notExist(path)
+	}
+	return int64(len(d.uploads[path].content)), nil
+}
+
 func (d *Driver) hold(path string) *upload {
 	u := &upload{d: d, path: path, data: d.uploads[path]}
 	u.data.holder = u

@@ -1,0 +1,133 @@
+// Package layout names every path of the tree on disk, which is that of CNCF
+// distribution 2.8 and 3.x, so that either can serve what the other wrote:
+//
+//	/docker/registry/v2/
+//	  blobs/sha256/<first 2 hex>/<hex>/data              bytes of layer, config or manifest
+//	  repositories/<name>/
+//	    _layers/<alg>/<hex>/link                         the repository has the blob
+//	    _manifests/revisions/<alg>/<hex>/link            the repository has the manifest
+//	    _manifests/tags/<tag>/current/link               what the tag points at
+//	    _manifests/tags/<tag>/index/<alg>/<hex>/link     what it ever pointed at
+//	    _uploads/<uuid>/data                             bytes so far
+//	    _uploads/<uuid>/startedat                        when it began
+//	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes
+//
+// # Digests other than sha256
+//
+// Bytes lie once, under their sha256 digest, the only algorithm that
+// distribution stores blobs under. A blob known by its sha512 digest has two
+// links, as distribution writes them: that of its sha256 digest, and one under
+// _layers/sha512 that contains the sha256 digest. A manifest pushed by its
+// sha512 digest has the same pair under revisions, so that distribution serves
+// it, finds it in its enumerations and keeps its bytes. A tag's link contains
+// the digest that the manifest was pushed under; distribution follows it
+// through the pair.
+package layout
+
+import (
+	"strconv"
+
+	"slipway/registry/internal/oci"
+)
+
+// Roots of the two trees. Names beside them are never walked by anybody.
+const (
+	root         = "/docker/registry/v2"
+	Blobs        = root + "/blobs"
+	Repositories = root + "/repositories"
+)
+
+// Each path below is one concatenation, so that it costs one allocation.
+
+// BlobData is where the bytes of d lie. d has to be the sha256 digest for
+// distribution to find them.
+func BlobData(d oci.Digest) string { return BlobDir(d) + "/data" }
+
+// BlobDir is the directory around BlobData, which has nothing else in it.
+func BlobDir(d oci.Digest) string {
+	h := d.Hex()
+	return Blobs + "/" + string(d.Algorithm()) + "/" + h[:2] + "/" + h
+}
+
+// Repository is the directory of a repository. Repositories below it, such as
+// a/b below a, lie inside it.
+func Repository(n oci.Name) string { return Repositories + "/" + string(n) }
+
+// Private says whether a name in a listing of a repository's directory belongs
+// to the repository, not to one further down.
+func Private(name string) bool { return name != "" && name[0] == '_' }
+
+// Layers is the directory of the links of one algorithm, named by their hex.
+func Layers(n oci.Name, a oci.Algorithm) string {
+	return Repositories + "/" + string(n) + "/_layers/" + string(a)
+}
+
+// LayerLink says that the repository has the blob.
+func LayerLink(n oci.Name, d oci.Digest) string {
+	return Repositories + "/" + string(n) + "/_layers/" + string(d.Algorithm()) + "/" + d.Hex() + "/link"
+}
+
+// Manifests is the directory of revisions and tags.
+func Manifests(n oci.Name) string { return Repositories + "/" + string(n) + "/_manifests" }
+
+// Revisions is the directory of the manifests of one algorithm, named by their
+// hex. One whose link is gone may still have its directory.
+func Revisions(n oci.Name, a oci.Algorithm) string {
+	return Repositories + "/" + string(n) + "/_manifests/revisions/" + string(a)
+}
+
+// RevisionLink says that the repository has the manifest.
+func RevisionLink(n oci.Name, d oci.Digest) string {
+	return Repositories + "/" + string(n) + "/_manifests/revisions/" + string(d.Algorithm()) + "/" + d.Hex() + "/link"
+}
+
+// Tags is the directory of the tags, named by them.
+func Tags(n oci.Name) string { return Repositories + "/" + string(n) + "/_manifests/tags" }
+
+// Tag is the directory of all that belongs to a tag.
+func Tag(n oci.Name, t oci.Tag) string {
+	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t)
+}
+
+// TagCurrent is the link to the manifest that the tag points at.
+func TagCurrent(n oci.Name, t oci.Tag) string {
+	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) + "/current/link"
+}
+
+// TagIndex is one link of the tag's history. Trees may lack it.
+func TagIndex(n oci.Name, t oci.Tag, d oci.Digest) string {
+	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) +
+		"/index/" + string(d.Algorithm()) + "/" + d.Hex() + "/link"
+}
+
+// Uploads is the directory of the uploads under way, named by their ids.
+func Uploads(n oci.Name) string { return Repositories + "/" + string(n) + "/_uploads" }
+
+// Upload is the directory of all that belongs to an upload.
+func Upload(n oci.Name, id string) string {
+	return Repositories + "/" + string(n) + "/_uploads/" + id
+}
+
+// UploadData is where an upload's bytes lie.
+func UploadData(n oci.Name, id string) string {
+	return Repositories + "/" + string(n) + "/_uploads/" + id + "/data"
+}
+
+// UploadStartedAt holds the time in the form of StartedAt. Without it
+// distribution does not know the upload.
+func UploadStartedAt(n oci.Name, id string) string {
+	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
+}
+
+// UploadHashStates is the directory of the states of one algorithm, named by
+// their offsets.
+func UploadHashStates(n oci.Name, id string, a oci.Algorithm) string {
+	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a)
+}
+
+// UploadHashState holds the state of the hash behind offset bytes, as
+// crypto/sha256 and crypto/sha512 marshal it. Trees may lack it.
+func UploadHashState(n oci.Name, id string, a oci.Algorithm, offset int64) string {
+	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a) +
+		"/" + strconv.FormatInt(offset, 10)
+}

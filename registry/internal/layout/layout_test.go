@@ -1,0 +1,87 @@
+package layout
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/oci"
+)
+
+const (
+	name = oci.Name("a/b")
+	tag  = oci.Tag("v1.0")
+	id   = "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a"
+	hexa = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	dgst = oci.Digest("sha256:" + hexa)
+)
+
+// The expected values are written out: they are what distribution 2.8.2 and
+// 3.1.2 have on disk.
+func TestPaths(t *testing.T) {
+	sha512 := oci.SHA512.FromBytes(nil)
+	repo := "/docker/registry/v2/repositories/a/b"
+	tests := []struct{ got, want string }{
+		{Blobs, "/docker/registry/v2/blobs"},
+		{BlobData(dgst), "/docker/registry/v2/blobs/sha256/e3/" + hexa + "/data"},
+		{BlobDir(dgst), "/docker/registry/v2/blobs/sha256/e3/" + hexa},
+		{Repositories, "/docker/registry/v2/repositories"},
+		{Repository(name), repo},
+		{Layers(name, oci.SHA256), repo + "/_layers/sha256"},
+		{LayerLink(name, dgst), repo + "/_layers/sha256/" + hexa + "/link"},
+		{LayerLink(name, sha512), repo + "/_layers/sha512/" + sha512.Hex() + "/link"},
+		{Manifests(name), repo + "/_manifests"},
+		{Revisions(name, oci.SHA256), repo + "/_manifests/revisions/sha256"},
+		{RevisionLink(name, dgst), repo + "/_manifests/revisions/sha256/" + hexa + "/link"},
+		{RevisionLink(name, sha512), repo + "/_manifests/revisions/sha512/" + sha512.Hex() + "/link"},
+		{Tags(name), repo + "/_manifests/tags"},
+		{Tag(name, tag), repo + "/_manifests/tags/v1.0"},
+		{TagCurrent(name, tag), repo + "/_manifests/tags/v1.0/current/link"},
+		{TagIndex(name, tag, dgst), repo + "/_manifests/tags/v1.0/index/sha256/" + hexa + "/link"},
+		{Uploads(name), repo + "/_uploads"},
+		{Upload(name, id), repo + "/_uploads/" + id},
+		{UploadData(name, id), repo + "/_uploads/" + id + "/data"},
+		{UploadStartedAt(name, id), repo + "/_uploads/" + id + "/startedat"},
+		{UploadHashStates(name, id, oci.SHA256), repo + "/_uploads/" + id + "/hashstates/sha256"},
+		{UploadHashState(name, id, oci.SHA256, 4194304), repo + "/_uploads/" + id + "/hashstates/sha256/4194304"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("got  %s\nwant %s", tt.got, tt.want)
+		}
+		if !driver.ValidPath(tt.got) {
+			t.Errorf("%s is no valid path for a driver", tt.got)
+		}
+	}
+}
+
+func TestLongestPathIsValid(t *testing.T) {
+	long := oci.Name(strings.Repeat("a/", 127) + "b")
+	p := TagIndex(long, oci.Tag(strings.Repeat("T", oci.MaxTagLength)), oci.SHA512.FromBytes(nil))
+	if !driver.ValidPath(p) {
+		t.Errorf("a path of %d bytes is refused", len(p))
+	}
+}
+
+func TestPathsCostOneAllocation(t *testing.T) {
+	var sink string
+	for name, f := range map[string]func(){
+		"LayerLink":    func() { sink = LayerLink(name, dgst) },
+		"RevisionLink": func() { sink = RevisionLink(name, dgst) },
+		"TagCurrent":   func() { sink = TagCurrent(name, tag) },
+		"UploadData":   func() { sink = UploadData(name, id) },
+	} {
+		if n := testing.AllocsPerRun(100, f); n != 1 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+	_ = sink
+}
+
+func TestPrivate(t *testing.T) {
+	for name, want := range map[string]bool{"_layers": true, "_manifests": true, "_index": true, "b": false, "": false} {
+		if got := Private(name); got != want {
+			t.Errorf("Private(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
