@@ -120,8 +120,6 @@ func (doc *document) check(mediaType string) error {
 		return invalid("manifest has fsLayers, which belong to schema version 1")
 	case IsIndex(mediaType) && (doc.Config != nil || doc.Layers != nil):
 		return invalid("index has config or layers, which belong to a manifest")
-	case IsIndex(mediaType) && doc.Manifests == nil:
-		return invalid("index has no manifests")
 	case !IsIndex(mediaType) && doc.Manifests != nil:
 		return invalid("manifest has manifests, which belong to an index")
 	case !IsIndex(mediaType) && doc.Config == nil:

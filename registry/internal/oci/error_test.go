@@ -1,0 +1,29 @@
+package oci
+
+import (
+	"errors"
+	"io"
+	"testing"
+)
+
+func TestErrorTexts(t *testing.T) {
+	for _, c := range []struct {
+		err       *Error
+		text, log string
+	}{
+		{NewError(CodeBlobUnknown, nil), "blob unknown to registry", "BLOB_UNKNOWN: blob unknown to registry"},
+		{NewError(CodeTagInvalid, "why"), "manifest tag did not match URI", "TAG_INVALID: manifest tag did not match URI: why"},
+		{&Error{Code: CodeUnknown, Message: "no space", Err: io.ErrShortWrite}, "no space", "UNKNOWN: no space: short write"},
+	} {
+		if c.err.Text() != c.text || c.err.Error() != c.log {
+			t.Errorf("%+v: text %q, log %q, want %q and %q", c.err, c.err.Text(), c.err.Error(), c.text, c.log)
+		}
+	}
+	if err := error(&Error{Code: CodeUnknown, Err: io.EOF}); !errors.Is(err, io.EOF) {
+		t.Error("the cause is not reachable")
+	}
+	several := Errors{NewError(CodeBlobUnknown, nil), NewError(CodeNameUnknown, nil)}
+	if got, want := several.Error(), "BLOB_UNKNOWN: blob unknown to registry; NAME_UNKNOWN: repository name not known to registry"; got != want {
+		t.Errorf("several errors read %q, want %q", got, want)
+	}
+}

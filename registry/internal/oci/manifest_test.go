@@ -1,0 +1,156 @@
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	someConfig = `{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"` + emptySHA256 + `","size":2}`
+	someLayer  = `{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"` + emptySHA512 + `","size":3}`
+	someChild  = `{"mediaType":"` + MediaTypeManifest + `","digest":"` + emptySHA256 + `","size":4,"platform":{"architecture":"amd64","os":"linux"}}`
+)
+
+func TestParseManifest(t *testing.T) {
+	docker := func(mt, rest string) string { return `{"schemaVersion":2,"mediaType":"` + mt + `",` + rest + `}` }
+	for _, c := range []struct {
+		name, contentType, body string
+		wrong                   string // part of the detail; "" if it is right
+	}{
+		{"oci", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[` + someLayer + `]}`, ""},
+		{"oci with its type", MediaTypeManifest, docker(MediaTypeManifest, `"config":`+someConfig+`,"layers":[]`), ""},
+		{"parameters and case are passed over", "Application/VND.oci.image.manifest.v1+json; charset=utf-8", `{"schemaVersion":2,"config":` + someConfig + `}`, ""},
+		{"no content type", "", docker(MediaTypeManifest, `"config":`+someConfig), ""},
+		{"neither type", "", `{"schemaVersion":2,"config":` + someConfig + `}`, "unsupported manifest media type"},
+		{"schema2", MediaTypeDockerManifest, docker(MediaTypeDockerManifest, `"config":`+someConfig+`,"layers":null`), ""},
+		{"index", MediaTypeIndex, `{"schemaVersion":2,"manifests":[` + someChild + `]}`, ""},
+		{"index of nothing", MediaTypeIndex, `{"schemaVersion":2,"manifests":null}`, ""},
+		{"list", MediaTypeDockerList, docker(MediaTypeDockerList, `"manifests":[`+someChild+`]`), ""},
+		{"extra fields", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"new":{"a":[1]}}`, ""},
+
+		{"not json", MediaTypeManifest, `{"schemaVersion":2`, "not valid JSON"},
+		{"trailing data", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `}{}`, "not valid JSON"},
+		{"wrong shape", MediaTypeManifest, `[]`, "not valid JSON"},
+		{"unknown type", "application/json", `{"schemaVersion":2,"config":` + someConfig + `}`, "unsupported manifest media type"},
+		{"schema1", mediaTypeSchema1Signed, `{"schemaVersion":1}`, "unsupported manifest media type"},
+		{"schema version", MediaTypeManifest, `{"config":` + someConfig + `}`, "schema version 0"},
+		{"schema2 without its type", MediaTypeDockerManifest, `{"schemaVersion":2,"config":` + someConfig + `}`, "mediaType is required"},
+		{"other type inside", MediaTypeManifest, docker(MediaTypeDockerManifest, `"config":`+someConfig), "mediaType in manifest is"},
+		{"manifest with manifests", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"manifests":[]}`, "belong to an index"},
+		{"index with layers", MediaTypeIndex, `{"schemaVersion":2,"manifests":[],"layers":[]}`, "belong to a manifest"},
+		{"index with config", MediaTypeIndex, `{"schemaVersion":2,"manifests":[],"config":` + someConfig + `}`, "belong to a manifest"},
+		{"fsLayers", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"fsLayers":[]}`, "fsLayers"},
+		{"no config", MediaTypeManifest, `{"schemaVersion":2,"layers":[]}`, "no config"},
+		{"config digest", MediaTypeManifest, `{"schemaVersion":2,"config":{"digest":"sha256:0","size":1}}`, "config[0]: digest"},
+		{"layer digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[` + someLayer + `,{"size":1}]}`, "layers[1]: digest"},
+		{"layer size", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[{"digest":"` + emptySHA256 + `","size":-1}]}`, "negative"},
+		{"child digest", MediaTypeIndex, `{"schemaVersion":2,"manifests":[{"digest":"../x"}]}`, "manifests[0]: digest"},
+		{"subject digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"subject":{"digest":"md5:0"}}`, "subject[0]: digest"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseManifest(c.contentType, []byte(c.body))
+			if c.wrong == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			e, ok := err.(*Error)
+			if !ok || e.Code != CodeManifestInvalid || !strings.Contains(fmt.Sprint(e.Detail), c.wrong) {
+				t.Fatalf("error %v, want MANIFEST_INVALID with %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+func TestReadManifestDerivesTheType(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                            MediaTypeManifest,
+		`{"config":` + someConfig + `}`: MediaTypeManifest,
+		`{"manifests":[]}`:              MediaTypeIndex,
+		`{"mediaType":"` + MediaTypeDockerList + `"}`: MediaTypeDockerList,
+		`{"schemaVersion":1}`:                         mediaTypeSchema1,
+		`{"schemaVersion":1,"signatures":[]}`:         mediaTypeSchema1Signed,
+	} {
+		m, err := ReadManifest([]byte(body))
+		if err != nil || m.MediaType != want {
+			t.Errorf("%s: type %+v, error %v, want %s", body, m, err, want)
+		}
+	}
+	if _, err := ReadManifest([]byte("\x00")); err == nil {
+		t.Error("no error for what isn't JSON")
+	}
+}
+
+func TestReferrerDescriptor(t *testing.T) {
+	subject := `"subject":` + someChild + `,"annotations":{"k":"v"}`
+	for _, c := range []struct{ name, body, artifactType string }{
+		{"own type", `{"artifactType":"a/own","config":` + someConfig + `,` + subject + `}`, "a/own"},
+		{"config's type", `{"config":` + someConfig + `,` + subject + `}`, "application/vnd.oci.image.config.v1+json"},
+		{"index", `{"manifests":[],` + subject + `}`, ""},
+		{"index with a type", `{"artifactType":"a/own","manifests":[],` + subject + `}`, "a/own"},
+	} {
+		m, err := ReadManifest([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := m.Descriptor(emptySHA256, 7)
+		if d.ArtifactType != c.artifactType || d.Size != 7 || d.Digest != emptySHA256 || d.MediaType != m.MediaType || d.Annotations["k"] != "v" {
+			t.Errorf("%s: %+v", c.name, d)
+		}
+		if m.Subject == nil || m.Subject.Digest != emptySHA256 {
+			t.Errorf("%s: subject %+v", c.name, m.Subject)
+		}
+	}
+	m, _ := ReadManifest([]byte(`{"mediaType":"` + MediaTypeDockerManifest + `",` + subject + `}`))
+	if m.Subject != nil {
+		t.Error("a Docker manifest has no subject")
+	}
+}
+
+func TestMediaTypes(t *testing.T) {
+	for mt, want := range map[string][3]bool{ // manifest, index, non-distributable
+		MediaTypeManifest:           {true, false, false},
+		MediaTypeDockerManifest:     {true, false, false},
+		MediaTypeIndex:              {true, true, false},
+		MediaTypeDockerList:         {true, true, false},
+		MediaTypeDockerForeignLayer: {false, false, true},
+		"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip": {false, false, true},
+		"application/vnd.oci.image.layer.v1.tar":                       {false, false, false},
+		"":                                                             {},
+	} {
+		if got := [3]bool{IsManifest(mt), IsIndex(mt), NonDistributable(mt)}; got != want {
+			t.Errorf("%q: %v, want %v", mt, got, want)
+		}
+	}
+}
+
+func FuzzParseManifest(f *testing.F) {
+	f.Add(MediaTypeManifest, []byte(`{"schemaVersion":2,"config":`+someConfig+`,"layers":[`+someLayer+`]}`))
+	f.Add(MediaTypeIndex, []byte(`{"schemaVersion":2,"manifests":[`+someChild+`],"subject":`+someConfig+`}`))
+	f.Add("", []byte(`{"schemaVersion":1,"signatures":[]}`))
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		m, err := ParseManifest(contentType, body)
+		if err != nil {
+			if e, ok := err.(*Error); !ok || e.Code != CodeManifestInvalid {
+				t.Fatalf("error of another kind: %#v", err)
+			}
+			return
+		}
+		if !json.Valid(body) || !IsManifest(m.MediaType) {
+			t.Fatalf("accepted %q as %q", body, m.MediaType)
+		}
+		for _, list := range [][]Descriptor{m.Layers, m.Manifests} {
+			for _, d := range list {
+				if _, err := ParseDigest(string(d.Digest)); err != nil || d.Size < 0 {
+					t.Fatalf("accepted the descriptor %+v", d)
+				}
+			}
+		}
+		if again, err := ReadManifest(body); err != nil || IsIndex(again.MediaType) != IsIndex(m.MediaType) && again.MediaType != MediaTypeManifest {
+			t.Fatalf("read back as %+v, error %v", again, err)
+		}
+	})
+}
