@@ -1,0 +1,153 @@
+// Package synapse starts a real Synapse homeserver from the virtual environment
+// that tools/synapse/install makes. Tests and `make run` use it; the relay itself
+// does not.
+package synapse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options of Start.
+type Options struct {
+	// Dir keeps configuration, signing key, database and logs. A second start
+	// on the same directory is the same homeserver.
+	Dir string
+	// Python is the interpreter of the environment; "" means Python().
+	Python string
+	// Port on 127.0.0.1; 0 takes a free one.
+	Port int
+	// Domain is the server name, the part of an identifier behind the colon.
+	// "" means "localhost". It cannot change in a used Dir.
+	Domain string
+	// DefaultRateLimits keeps what a homeserver does out of the box (a message in
+	// five seconds after a burst of ten); otherwise limits are lifted.
+	DefaultRateLimits bool
+	// StartTimeout bounds the start; 0 means 60 s.
+	StartTimeout time.Duration
+}
+
+// Server is a running homeserver.
+type Server struct {
+	URL    string // http://127.0.0.1:port
+	Domain string
+
+	dir    string
+	secret string
+	proc   *process
+	http   *http.Client
+}
+
+// Start runs a homeserver and returns when it answers. End it with Stop.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	if o.Python == "" {
+		python, err := Python()
+		if err != nil {
+			return nil, err
+		}
+		o.Python = python
+	}
+	if o.Domain == "" {
+		o.Domain = "localhost"
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = time.Minute
+	}
+	if o.Port != 0 {
+		return start(ctx, o)
+	}
+	// A port found free may be taken by another process before Synapse binds it.
+	var err error
+	for range 3 {
+		var s *Server
+		if o.Port, err = freePort(ctx); err != nil {
+			return nil, err
+		}
+		if s, err = start(ctx, o); err == nil || !errors.Is(err, errExited) {
+			return s, err
+		}
+	}
+	return nil, err
+}
+
+func start(ctx context.Context, o Options) (*Server, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := writeConfig(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("synapse: write configuration: %w", err)
+	}
+	s := &Server{
+		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Domain: o.Domain,
+		dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute},
+	}
+	s.proc, err = startProcess(o.Python, dir)
+	if err != nil {
+		return nil, fmt.Errorf("synapse: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
+	defer cancel()
+	if err := s.waitReady(ctx); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("synapse: %w; last lines of its output:\n%s", err, s.proc.tail())
+	}
+	return s, nil
+}
+
+// waitReady polls until the homeserver answers, its process ends or ctx is over.
+func (s *Server) waitReady(ctx context.Context) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/health", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := s.http.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-s.proc.done:
+			return errExited
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the homeserver and waits for it. A second Stop does nothing.
+func (s *Server) Stop() { s.proc.stop(10 * time.Second) }
+
+// Kill ends the homeserver at once, as a crash would.
+func (s *Server) Kill() { s.proc.stop(0) }
+
+// Done is closed when the homeserver's process has ended.
+func (s *Server) Done() <-chan struct{} { return s.proc.done }
+
+// Python finds .tools/synapse/bin/python in the working directory or above it.
+func Python() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		python := filepath.Join(dir, ".tools", "synapse", "bin", "python")
+		if _, err := os.Stat(python); err == nil {
+			return python, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("synapse: .tools/synapse is not there: run `make tools` first")
+		}
+		dir = parent
+	}
+}
