@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A volume goes to distribution and back, while both serve it.
+func TestExchangeWithDistribution(t *testing.T) {
+	for _, peer := range peers {
+		t.Run(peer.name, func(t *testing.T) {
+			root := t.TempDir()
+			ours, theirs := startSlipway(t, root).addr, startPeer(t, peer.tool, root).addr
+			img := newImage(t, 11, 3, 50_000)
+			idx := newIndex(t, newImage(t, 12, 2, 10_000), newImage(t, 13, 1, 10_000))
+			for _, way := range []struct{ name, from, to string }{
+				{"ours to theirs", ours, theirs},
+				{"theirs to ours", theirs, ours},
+			} {
+				t.Run(way.name, func(t *testing.T) {
+					repo := "exchange/" + strings.ReplaceAll(way.name, " ", "-")
+					img.push(t, way.from, repo, "image")
+					idx.push(t, way.from, repo, "index")
+					img.pulls(t, way.to, repo, "image")
+					idx.pulls(t, way.to, repo, "index")
+					if got := listTags(t, way.to, repo); got != "image index" {
+						t.Errorf("tags = %q, want both", got)
+					}
+					if _, body := fetch(t, "GET", "http://"+way.to+"/v2/_catalog", nil, nil); !strings.Contains(string(body), `"`+repo+`"`) {
+						t.Errorf("catalog lacks %s: %s", repo, body)
+					}
+					// A retag and a delete on one side are seen on the other.
+					pushManifest(t, way.from, repo, "image", idx.blobs[idx.manifest])
+					idx.pulls(t, way.to, repo, "image")
+					if resp, body := fetch(t, "DELETE", "http://"+way.from+"/v2/"+repo+"/manifests/"+idx.manifest, nil, nil); resp.StatusCode != http.StatusAccepted {
+						t.Fatalf("DELETE: %s %s", resp.Status, body)
+					}
+					if resp, _ := fetch(t, "GET", "http://"+way.to+"/v2/"+repo+"/manifests/index", acceptAll, nil); resp.StatusCode != http.StatusNotFound {
+						t.Errorf("GET of a tag whose manifest was deleted beside us: %s, want 404", resp.Status)
+					}
+				})
+			}
+		})
+	}
+}
+
+// During a change-over both write the same repository; nothing of either is
+// lost, and each sees what the other did.
+func TestRollingChangeOver(t *testing.T) {
+	for _, peer := range peers {
+		t.Run(peer.name, func(t *testing.T) {
+			root := t.TempDir()
+			addrs := []string{startSlipway(t, root).addr, startPeer(t, peer.tool, root).addr}
+			const rounds = 8
+			images := make([]*image, rounds)
+			for i := range images {
+				images[i] = newImage(t, uint64(100+i/2), 2, 20_000) // pairs push the same content
+			}
+			t.Run("push", func(t *testing.T) {
+				for i, img := range images {
+					t.Run(fmt.Sprint(i), func(t *testing.T) {
+						t.Parallel()
+						img.push(t, addrs[i%2], "rolling", fmt.Sprintf("v%d", i))
+					})
+				}
+			})
+			for i, img := range images {
+				for _, addr := range addrs {
+					img.pulls(t, addr, "rolling", fmt.Sprintf("v%d", i))
+				}
+			}
+		})
+	}
+}
+
+// An upload begun on one side is finished on the other, with the secret shared.
+func TestUploadChangesSides(t *testing.T) {
+	content := []byte(strings.Repeat("0123456789", 1000))
+	for _, peer := range peers {
+		t.Run(peer.name, func(t *testing.T) {
+			root := t.TempDir()
+			ours, theirs := startSlipway(t, root).addr, startPeer(t, peer.tool, root).addr
+			for _, way := range []struct{ name, from, to string }{{"ours first", ours, theirs}, {"theirs first", theirs, ours}} {
+				t.Run(way.name, func(t *testing.T) {
+					resp, body := fetch(t, "POST", "http://"+way.from+"/v2/moved/blobs/uploads/", nil, nil)
+					if resp.StatusCode != http.StatusAccepted {
+						t.Fatalf("POST: %s %s", resp.Status, body)
+					}
+					resp, body = fetch(t, "PATCH", absolute(t, way.from, resp.Header.Get("Location")), http.Header{"Content-Type": {"application/octet-stream"}}, strings.NewReader(string(content[:5000])))
+					if resp.StatusCode != http.StatusAccepted {
+						t.Fatalf("PATCH: %s %s", resp.Status, body)
+					}
+					there := strings.Replace(absolute(t, way.from, resp.Header.Get("Location")), way.from, way.to, 1)
+					resp, body = fetch(t, "PATCH", there, http.Header{"Content-Type": {"application/octet-stream"}}, strings.NewReader(string(content[5000:])))
+					if resp.StatusCode != http.StatusAccepted {
+						t.Fatalf("PATCH on the other side: %s %s", resp.Status, body)
+					}
+					end := withQuery(t, absolute(t, way.to, resp.Header.Get("Location")), "digest", digestOf(content))
+					if resp, body = fetch(t, "PUT", end, nil, nil); resp.StatusCode != http.StatusCreated {
+						t.Fatalf("PUT on the other side: %s %s", resp.Status, body)
+					}
+					for _, addr := range []string{ours, theirs} {
+						if resp, got := fetch(t, "GET", "http://"+addr+"/v2/moved/blobs/"+digestOf(content), nil, nil); resp.StatusCode != 200 || string(got) != string(content) {
+							t.Errorf("GET on %s: %s, %d bytes", addr, resp.Status, len(got))
+						}
+					}
+					if resp, body := fetch(t, "DELETE", "http://"+ours+"/v2/moved/blobs/"+digestOf(content), nil, nil); resp.StatusCode != http.StatusAccepted {
+						t.Errorf("DELETE: %s %s", resp.Status, body)
+					}
+				})
+			}
+		})
+	}
+}
+
+func listTags(t *testing.T, addr, repo string) string {
+	t.Helper()
+	resp, body := fetch(t, "GET", "http://"+addr+"/v2/"+repo+"/tags/list", nil, nil)
+	if resp.StatusCode != 200 {
+		t.Fatalf("tags/list of %s: %s %s", repo, resp.Status, body)
+	}
+	return joinTags(t, body)
+}
