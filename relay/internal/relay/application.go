@@ -1,0 +1,43 @@
+package relay
+
+import "time"
+
+// Application is a sender of messages with its own token and target room.
+type Application struct {
+	ID                  int64
+	OwnerID             int64
+	OwnerName           string
+	Name                string
+	Room                string // address as given: id or alias; "" while the room of the bot's making is not there yet
+	RoomID              string // resolved
+	DefaultPriority     int
+	PriorityScale       Scale
+	StrictCompatibility bool
+	RateLimit           int // messages a minute, 0: the configured default
+	CreatedAt           time.Time
+	TokenCreatedAt      time.Time
+	OldTokenUntil       time.Time // the token before is valid until then; zero if it is not
+	LastUsed            time.Time // zero if never
+	Accepted            int64
+	Sent                int64
+	Dead                int64
+}
+
+// ApplicationInput holds what may be set on an application; nil fields keep their value, or take the default on
+// creation.
+type ApplicationInput struct {
+	Name                *string
+	Room                *string // nil or "" on creation: the bot makes a room and invites the owner
+	OwnerID             *int64  // administrators only
+	DefaultPriority     *int
+	PriorityScale       *Scale
+	StrictCompatibility *bool // the form of the token that is made next
+	RateLimit           *int
+}
+
+// IssuedToken is an application with the token that was just made for it. The token is shown once; only its hash
+// is kept.
+type IssuedToken struct {
+	Application Application
+	Token       string
+}

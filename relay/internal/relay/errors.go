@@ -1,0 +1,71 @@
+package relay
+
+import (
+	"errors"
+	"time"
+)
+
+// Kind says what sort of refusal an [Error] is. The set is closed; the API maps each kind to one HTTP status.
+type Kind string
+
+// The kinds of refusal.
+const (
+	KindInvalid      Kind = "invalid"      // the request is wrong; Field names the culprit when there is one
+	KindUnauthorized Kind = "unauthorized" // no such token, name or password
+	KindForbidden    Kind = "forbidden"    // known, but not allowed
+	KindNotFound     Kind = "not_found"    // not there, or not yours
+	KindConflict     Kind = "conflict"     // taken, or not possible in the present state
+	KindTooLarge     Kind = "too_large"    // over a size limit
+	KindRateLimited  Kind = "rate_limited" // too fast; RetryAfter says how long to wait
+	KindUnavailable  Kind = "unavailable"  // cannot be stored or reached now; RetryAfter says when to come back
+	KindInternal     Kind = "internal"     // a fault of ours
+)
+
+// Error is a refusal that may be shown to whoever asked: Message is a sentence without secrets. Err, the cause,
+// is for the log only.
+type Error struct {
+	Kind       Kind
+	Field      string // the field that is wrong, as the API names it; "" if none
+	Message    string
+	RetryAfter time.Duration // for KindRateLimited and KindUnavailable
+	Err        error
+}
+
+// Error returns the sentence and its cause.
+func (e *Error) Error() string {
+	s := e.Message
+	if e.Field != "" {
+		s = e.Field + ": " + s
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf tells the kind of err; anything that holds no [Error] is [KindInternal], and nil is "".
+func KindOf(err error) Kind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return KindInternal
+}
+
+func invalid(field, message string) *Error {
+	return &Error{Kind: KindInvalid, Field: field, Message: message}
+}
+
+func notFound(noun string) *Error {
+	return &Error{Kind: KindNotFound, Message: "There is no such " + noun + "."}
+}
+
+func conflict(field, message string) *Error {
+	return &Error{Kind: KindConflict, Field: field, Message: message}
+}
