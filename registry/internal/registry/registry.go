@@ -1,8 +1,8 @@
 // Package registry holds the rules of the registry: what a repository, an
 // upload, a manifest and a tag are, in terms of bytes in a driver. It knows no
 // HTTP and keeps no state that the tree on the storage does not hold: what it
-// remembers (parsed manifests, listings, sizes) only saves work, and whether a
-// thing exists is always asked of the storage.
+// remembers (manifests by digest, listings, sizes) only saves work, and whether
+// a thing exists is always asked of the storage.
 //
 // Errors are *oci.Error or oci.Errors. A fault of the storage is an *oci.Error
 // with CodeUnknown whose Message says which kind, without a path, and whose
@@ -11,7 +11,9 @@ package registry
 
 import (
 	"context"
+	"hash/maphash"
 	"regexp"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,12 +26,26 @@ import (
 // otherwise: the 4 MiB of distribution-spec "Pushing Manifests".
 const DefaultMaxManifestSize = 4 << 20
 
+// Bounds of what is remembered, in bytes of memory (about) or in entries.
+const (
+	defaultManifestCache = 16 << 20
+	listingCache         = 8 << 20
+	tagCache             = 4 << 20
+	referrerCache        = 4 << 20
+	sizeCache            = 32 << 10
+	originCache          = 8 << 10
+	progressCache        = 4 << 10
+)
+
+// commitTimeout bounds a commit that goes on after its client has hung up.
+const commitTimeout = 10 * time.Minute
+
 // Options is what a Registry is made of.
 type Options struct {
 	Driver          driver.Driver
-	Log             *zap.Logger
-	DeleteEnabled   bool // manifests, tags and blobs may be deleted
-	ReadOnly        bool // nothing may be written or deleted
+	Log             *zap.Logger // nil = none
+	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
+	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
 	ManifestCache   int64            // bytes of manifests kept in memory, 0 = 16 MiB
 	MaxManifestSize int64            // bytes, 0 = DefaultMaxManifestSize
@@ -60,28 +76,71 @@ const (
 	PlatformsListed // those whose platform is in Validation.PlatformList
 )
 
-// Registry is the whole registry.
+// Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
-	opts Options
+	driver          driver.Driver
+	log             *zap.Logger
+	now             func() time.Time
+	deleteEnabled   bool
+	readOnly        bool
+	validation      Validation
+	maxManifestSize int64
+
+	manifests *cache[oci.Digest, *Manifest]
+	listings  *cache[string, *listing]
+	tags      *cache[oci.Name, *tagList]
+	referrers *cache[oci.Name, *referrerIndex]
+	sizes     *cache[oci.Digest, sizeNote]
+	origins   *cache[oci.Digest, origins]
+	proving   chan struct{} // holds a token while a blob is re-read to prove it
+	uploads   *sessions
+
+	seed  maphash.Seed
+	locks [64]sync.RWMutex
 }
 
 // New makes a registry. It does no I/O and starts no goroutine.
-func New(opts Options) *Registry { return &Registry{opts: opts} }
+func New(o Options) *Registry {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxManifestSize <= 0 {
+		o.MaxManifestSize = DefaultMaxManifestSize
+	}
+	if o.ManifestCache <= 0 {
+		o.ManifestCache = defaultManifestCache
+	}
+	return &Registry{
+		driver: o.Driver, log: o.Log, now: o.Now,
+		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly,
+		validation: o.Validation, maxManifestSize: o.MaxManifestSize,
+		manifests: newCache[oci.Digest, *Manifest](o.ManifestCache),
+		listings:  newCache[string, *listing](listingCache),
+		tags:      newCache[oci.Name, *tagList](tagCache),
+		referrers: newCache[oci.Name, *referrerIndex](referrerCache),
+		sizes:     newCache[oci.Digest, sizeNote](sizeCache),
+		origins:   newCache[oci.Digest, origins](originCache),
+		proving:   make(chan struct{}, 1),
+		uploads:   newSessions(),
+		seed:      maphash.MakeSeed(),
+	}
+}
 
 // Repository returns the repository of that name, which need not exist. It
 // does no I/O.
 func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg: r, name: name} }
 
-// Repository is a named set of manifests, tags and blobs.
-type Repository struct {
-	reg  *Registry
-	name oci.Name
-}
-
-// Name is the repository's name.
-func (r Repository) Name() oci.Name { return r.name }
-
 // Check proves that the storage can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
-	return r.opts.Driver.Check(ctx, write)
+	return fault(r.driver.Check(ctx, write))
+}
+
+// commit makes the changes durable, though the client may hang up meanwhile.
+func (r *Registry) commit(ctx context.Context, stages ...driver.Stage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	return r.driver.Commit(ctx, stages...)
 }

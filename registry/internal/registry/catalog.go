@@ -1,0 +1,105 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// manifestsDir is what a repository with manifests or tags has.
+const manifestsDir = "_manifests"
+
+// Catalog lists at most n repositories that hold manifests, strictly after
+// last, and says whether there are more. The order is that of distribution:
+// component by component, so that a/b comes before a-b.
+func (r *Registry) Catalog(ctx context.Context, n int, last string) (names []string, more bool, err error) {
+	page := catalogPage{reg: r, limit: n + 1, names: []string{}}
+	var after []string
+	if last != "" {
+		after = strings.Split(last, "/")
+	}
+	if n <= 0 {
+		return page.names, false, nil
+	}
+	if err := page.walk(ctx, "", after); err != nil && err != errPageFull {
+		return nil, false, err
+	}
+	if len(page.names) > n {
+		return page.names[:n], true, nil
+	}
+	return page.names, false, nil
+}
+
+// catalogPage collects names until it is full.
+type catalogPage struct {
+	reg   *Registry
+	limit int
+	names []string
+}
+
+// walk adds the repository and those below it, without what comes before the
+// components in after. after is nil where nothing is left out; empty where only
+// the repository itself is.
+func (p *catalogPage) walk(ctx context.Context, name string, after []string) error {
+	dir := layout.Repositories
+	if name != "" {
+		dir = layout.Repository(oci.Name(name))
+	}
+	children, err := p.reg.listDirs(ctx, dir)
+	if absent(err) {
+		return nil
+	}
+	if err != nil {
+		return fault(err)
+	}
+	if after == nil && name != "" {
+		if err := p.add(name, children); err != nil {
+			return err
+		}
+	}
+	return p.walkChildren(ctx, name, children.names, after)
+}
+
+func (p *catalogPage) add(name string, children *listing) error {
+	if _, has := slices.BinarySearch(children.names, manifestsDir); !has {
+		return nil
+	}
+	if _, err := oci.ParseName(name); err != nil {
+		return nil // no request could name it
+	}
+	p.names = append(p.names, name)
+	if len(p.names) == p.limit {
+		return errPageFull
+	}
+	return nil
+}
+
+func (p *catalogPage) walkChildren(ctx context.Context, name string, children, after []string) error {
+	start := 0
+	if len(after) > 0 {
+		start, _ = slices.BinarySearch(children, after[0])
+	}
+	for _, child := range children[start:] {
+		if layout.Private(child) {
+			continue
+		}
+		var rest []string
+		if len(after) > 0 && child == after[0] {
+			rest = append([]string{}, after[1:]...)
+		}
+		if err := p.walk(ctx, join(name, child), rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(name, child string) string {
+	if name == "" {
+		return child
+	}
+	return name + "/" + child
+}

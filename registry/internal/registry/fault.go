@@ -1,0 +1,79 @@
+package registry
+
+import (
+	"errors"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/oci"
+)
+
+// ErrDamaged is inside the error of a read of content whose bytes are known
+// not to be those of its digest. Such content is never served; a push of the
+// same digest repairs it.
+var ErrDamaged = errors.New("the stored content is damaged")
+
+// ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
+// the size limit.
+var ErrManifestTooLarge = errors.New("the manifest is too large")
+
+// ErrUploadTaken is inside the error of an operation on an upload that a later
+// request has taken over.
+var ErrUploadTaken = driver.ErrUploadTaken
+
+// fault turns a failure of the storage into what a client may read of it: the
+// kind, and nothing of the path. The cause is for the log.
+func fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *oci.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &oci.Error{Code: oci.CodeUnknown, Message: faultText(err), Err: err}
+}
+
+func faultText(err error) string {
+	for _, kind := range []error{driver.ErrNoSpace, driver.ErrReadOnly, driver.ErrUnavailable, ErrDamaged, ErrUploadTaken, errNotManifest} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return "the storage failed"
+}
+
+// Outcomes inside the package.
+var (
+	errUndecided = errors.New("undecided")
+	errPageFull  = errors.New("the page is full")
+
+	errNotManifest = errors.New("what is stored as a manifest is none")
+)
+
+func absent(err error) bool { return errors.Is(err, driver.ErrNotExist) }
+
+func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }
+
+func isCode(err error, code oci.Code) bool {
+	var e *oci.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// writable is nil if the registry takes writes.
+func (r *Registry) writable() error {
+	if r.readOnly {
+		return unsupported("the registry is read-only")
+	}
+	return nil
+}
+
+// deletable is nil if the registry deletes.
+func (r *Registry) deletable() error {
+	if err := r.writable(); err != nil {
+		return err
+	}
+	if !r.deleteEnabled {
+		return unsupported("deletion is disabled")
+	}
+	return nil
+}

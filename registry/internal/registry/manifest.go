@@ -1,0 +1,190 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// Manifest is a stored manifest. It is shared: nobody changes it.
+type Manifest struct {
+	oci.Descriptor            // MediaType, Digest, Size, ArtifactType, Annotations
+	Bytes          []byte     // as they were pushed
+	Subject        oci.Digest // "" if it has none
+}
+
+// Manifest returns a manifest by tag or digest. MANIFEST_UNKNOWN, NAME_UNKNOWN;
+// a fault with ErrDamaged.
+func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	d := ref.Digest
+	if ref.Tag != "" {
+		var err error
+		if d, err = r.resolve(ctx, ref.Tag); err != nil {
+			return nil, err
+		}
+	}
+	return r.manifest(ctx, d)
+}
+
+// resolve reads what a tag points at.
+func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
+	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag))
+	if err == nil {
+		return d, nil
+	}
+	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+		r.reg.log.Warn("a tag's link cannot be read", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
+		return "", r.tagUnknown(tag)
+	}
+	if absent(err) {
+		return "", r.unknown(ctx, r.tagUnknown(tag))
+	}
+	return "", fault(err)
+}
+
+// manifest returns a manifest by digest. That it is there is looked at each
+// time; its bytes, which the digest fixes, are remembered.
+func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
+	if err := r.hasRevision(ctx, d); err != nil {
+		return nil, err
+	}
+	if m, ok := r.reg.manifests.get(d); ok {
+		_, err := r.reg.driver.Stat(ctx, layout.BlobData(d))
+		if absent(err) {
+			return nil, r.revisionUnknown(d)
+		}
+		return m, fault(err)
+	}
+	m, err := r.reg.readManifest(ctx, d)
+	if absent(err) {
+		return nil, r.revisionUnknown(d)
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	r.reg.remember(m)
+	return m, nil
+}
+
+func (r Repository) hasRevision(ctx context.Context, d oci.Digest) error {
+	_, err := r.reg.driver.Stat(ctx, layout.RevisionLink(r.name, d))
+	if absent(err) {
+		return r.unknown(ctx, r.revisionUnknown(d))
+	}
+	return fault(err)
+}
+
+// readManifest reads the manifest from the storage and holds it against its
+// digest. Errors are those of the driver, or ErrDamaged.
+func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
+	body, err := r.driver.ReadFile(ctx, layout.BlobData(d), max(r.maxManifestSize, DefaultMaxManifestSize))
+	if err != nil {
+		return nil, err
+	}
+	if d.Algorithm().FromBytes(body) != d {
+		return nil, fmt.Errorf("%w: manifest %s", ErrDamaged, d)
+	}
+	parsed, err := oci.ReadManifest(body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", errNotManifest, d, err)
+	}
+	r.learnFrom(parsed)
+	return newManifest(d, body, parsed), nil
+}
+
+func newManifest(d oci.Digest, body []byte, parsed *oci.Manifest) *Manifest {
+	m := &Manifest{Descriptor: parsed.Descriptor(oci.Digest(strings.Clone(string(d))), int64(len(body))), Bytes: body}
+	if parsed.Subject != nil {
+		m.Subject = parsed.Subject.Digest
+	}
+	return m
+}
+
+// remember keeps the manifest in memory. Its annotations are a copy of a part
+// of its bytes, hence the weight.
+func (r *Registry) remember(m *Manifest) {
+	r.manifests.put(m.Digest, m, 2*int64(len(m.Bytes))+512)
+}
+
+// learnFrom notes the sizes of the blobs that a manifest lists.
+func (r *Registry) learnFrom(m *oci.Manifest) {
+	if m.Config != nil {
+		r.learn(m.Config.Digest, m.Config.Size)
+	}
+	for i := range m.Layers {
+		r.learn(m.Layers[i].Digest, m.Layers[i].Size)
+	}
+}
+
+// DeleteManifest removes a manifest and the tags that point at it. The tags go
+// first: what fails midway leaves a manifest with fewer tags, never a tag that
+// points at nothing. Links of other tags that cannot be read are passed over.
+func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
+	if err := r.reg.deletable(); err != nil {
+		return nil, err
+	}
+	mu := r.lock()
+	mu.Lock()
+	defer mu.Unlock()
+	if err := r.hasRevision(ctx, d); err != nil {
+		return nil, err
+	}
+	removed, err = r.tagsOf(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	var stages []driver.Stage
+	if len(removed) > 0 {
+		stages = append(stages, r.tagRemovals(removed))
+	}
+	stages = append(stages, driver.Stage{{Path: layout.RevisionLink(r.name, d), Remove: true}})
+	return removed, fault(r.reg.commit(ctx, stages...))
+}
+
+// tagsOf looks through the repository for the tags that point at d.
+func (r Repository) tagsOf(ctx context.Context, d oci.Digest) ([]oci.Tag, error) {
+	all, err := r.reg.listDirs(ctx, layout.Tags(r.name))
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	var tags []oci.Tag
+	for _, name := range all.names {
+		tag, err := oci.ParseTag(name)
+		if err != nil {
+			continue
+		}
+		got, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag))
+		if err == nil && got == d {
+			tags = append(tags, tag)
+		} else if ctx.Err() != nil {
+			return nil, fault(ctx.Err())
+		}
+	}
+	return tags, nil
+}
+
+func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
+	stage := make(driver.Stage, len(tags))
+	for i, tag := range tags {
+		stage[i] = driver.Change{Path: layout.Tag(r.name, tag), Remove: true}
+	}
+	return stage
+}
+
+func (r Repository) tagUnknown(tag oci.Tag) *oci.Error {
+	return oci.NewError(oci.CodeManifestUnknown, "unknown tag="+string(tag))
+}
+
+func (r Repository) revisionUnknown(d oci.Digest) *oci.Error {
+	return oci.NewError(oci.CodeManifestUnknown, "unknown manifest name="+string(r.name)+" revision="+string(d))
+}

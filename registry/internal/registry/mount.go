@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"context"
+	"strings"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// origins are repositories that lately had a blob, newest first. They are
+// hints where to look for it.
+type origins [4]oci.Name
+
+// MountBlob puts a blob that another repository has into this one, without an
+// upload. canPull says what the caller may read; nil stands for everything.
+// from "" leaves the choice of the repository to the registry: one that was
+// lately seen with the blob and that the caller may read or, where everybody
+// may read everything, none at all, if only the blob is there. Looking through
+// every repository would cost more than the upload it saves.
+//
+// BLOB_UNKNOWN and DENIED mean that the client should upload instead.
+func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, error) {
+	if err := r.reg.writable(); err != nil {
+		return oci.Descriptor{}, err
+	}
+	desc, target, err := r.findMount(ctx, d, from, canPull)
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	link := driver.Change{Path: layout.LayerLink(r.name, d), Content: layout.Link(target)}
+	if err := r.reg.commit(ctx, driver.Stage{link}); err != nil {
+		return oci.Descriptor{}, fault(err)
+	}
+	r.reg.seenIn(d, r.name)
+	return desc, nil
+}
+
+func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, oci.Digest, error) {
+	if from == "" {
+		return r.findAnywhere(ctx, d, canPull)
+	}
+	if canPull != nil && !canPull(from) {
+		return oci.Descriptor{}, "", oci.NewError(oci.CodeDenied, "the blob's repository may not be read")
+	}
+	return r.reg.Repository(from).healthyBlob(ctx, d)
+}
+
+func (r Repository) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (oci.Descriptor, oci.Digest, error) {
+	hints, _ := r.reg.origins.get(d)
+	for _, name := range hints {
+		if name == "" || canPull != nil && !canPull(name) {
+			continue
+		}
+		desc, target, err := r.reg.Repository(name).healthyBlob(ctx, d)
+		if err == nil || !isCode(err, oci.CodeBlobUnknown) {
+			return desc, target, err
+		}
+	}
+	if canPull != nil {
+		return oci.Descriptor{}, "", blobUnknown(d, nil)
+	}
+	info, err := r.reg.driver.Stat(ctx, layout.BlobData(d))
+	if absent(err) {
+		return oci.Descriptor{}, "", blobUnknown(d, nil)
+	}
+	if err == nil {
+		err = r.reg.whole(ctx, d, info)
+	}
+	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, d, damagedUnknown(d, fault(err))
+}
+
+// seenIn remembers that the repository has the blob.
+func (r *Registry) seenIn(d oci.Digest, name oci.Name) {
+	seen, _ := r.origins.get(d)
+	next := origins{oci.Name(strings.Clone(string(name)))}
+	i := 1
+	for _, n := range seen {
+		if n != name && i < len(next) {
+			next[i] = n
+			i++
+		}
+	}
+	r.origins.put(oci.Digest(strings.Clone(string(d))), next, 1)
+}

@@ -1,0 +1,285 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// Bounds of one page of referrers, which is itself an index that clients read
+// whole.
+const (
+	defaultReferrers  = 1000
+	maxReferrersBytes = 2 << 20
+)
+
+// Referrers lists the manifests of the repository whose subject is the digest,
+// at most limit (<= 0: a default) of those strictly after the digest after,
+// sorted by digest. next is what to go on after, "" on the last page. What a
+// fallback tag of clients lists is among them (distribution-spec "Backwards
+// Compatibility"). A repository that does not exist has none.
+func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) (descs []oci.Descriptor, next string, err error) {
+	candidates, err := r.referrerCandidates(ctx, subject)
+	if err != nil {
+		return nil, "", err
+	}
+	if limit <= 0 {
+		limit = defaultReferrers
+	}
+	descs = []oci.Descriptor{}
+	bytes := 0
+	for _, d := range candidates {
+		if string(d) <= after {
+			continue
+		}
+		desc, ok, err := r.referrer(ctx, d, artifactType)
+		if err != nil {
+			return nil, "", err
+		}
+		if !ok {
+			continue
+		}
+		bytes += descriptorBytes(&desc)
+		if len(descs) == limit || len(descs) > 0 && bytes > maxReferrersBytes {
+			return descs, string(descs[len(descs)-1].Digest), nil
+		}
+		descs = append(descs, desc)
+	}
+	return descs, "", nil
+}
+
+// referrerCandidates is the digests that may refer to the subject, sorted.
+func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
+	index, ok := r.reg.referrers.get(r.name)
+	if !ok {
+		index = newReferrerIndex()
+	}
+	indexed, err := index.of(ctx, r, subject)
+	if err != nil {
+		return nil, fault(err)
+	}
+	tagged, err := r.fallback(ctx, subject)
+	if err != nil || len(tagged) == 0 {
+		return indexed, err
+	}
+	all := append(slices.Clone(indexed), tagged...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// referrer describes a candidate. ok is false if it is not there any more, or
+// of another type than asked for.
+func (r Repository) referrer(ctx context.Context, d oci.Digest, artifactType string) (desc oci.Descriptor, ok bool, err error) {
+	m, err := r.manifest(ctx, d)
+	switch {
+	case isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown):
+		return desc, false, nil
+	case errors.Is(err, ErrDamaged):
+		r.reg.log.Warn("a referrer is left out", zap.String("repository", string(r.name)), zap.Error(err))
+		return desc, false, nil
+	case err != nil:
+		return desc, false, err
+	}
+	return m.Descriptor, artifactType == "" || m.ArtifactType == artifactType, nil
+}
+
+func descriptorBytes(d *oci.Descriptor) int {
+	n := 200 + len(d.MediaType) + len(d.ArtifactType)
+	for k, v := range d.Annotations {
+		n += len(k) + len(v) + 8
+	}
+	return n
+}
+
+// fallback reads the tag by which clients list referrers at registries that
+// cannot. Nothing that is wrong with it matters.
+func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
+	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, fallbackTag(subject)))
+	if absent(err) || errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	m, err := r.manifest(ctx, d)
+	if err != nil || m.MediaType != oci.MediaTypeIndex {
+		return nil, nil //nolint:nilerr // a tag that points at nothing lists nothing
+	}
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	var listed []oci.Digest
+	for i := range parsed.Manifests {
+		if d, err := oci.ParseDigest(string(parsed.Manifests[i].Digest)); err == nil {
+			listed = append(listed, d)
+		}
+	}
+	return listed, nil
+}
+
+// fallbackTag is the digest as a tag: at most 32 characters of the algorithm and
+// 64 of the rest.
+func fallbackTag(d oci.Digest) oci.Tag {
+	hex := d.Hex()
+	return oci.Tag(string(d.Algorithm()) + "-" + hex[:min(len(hex), 64)])
+}
+
+// referrerIndex is what the manifests of a repository have as subjects. It is
+// made of the tree when it is first asked for, and read on from there: the
+// subject of a digest never changes, so only new digests are read. Whether a
+// manifest is still there is looked at when it is listed.
+type referrerIndex struct {
+	mu        sync.Mutex
+	read      map[oci.Algorithm]*listing
+	unread    []oci.Digest // directories whose manifest was not there
+	bySubject map[oci.Digest][]oci.Digest
+	entries   int
+}
+
+var noListing = &listing{}
+
+func newReferrerIndex() *referrerIndex {
+	return &referrerIndex{read: map[oci.Algorithm]*listing{}, bySubject: map[oci.Digest][]oci.Digest{}}
+}
+
+// of returns the digests whose subject is the given one, sorted. The slice is
+// the caller's only to read.
+func (x *referrerIndex) of(ctx context.Context, r Repository, subject oci.Digest) ([]oci.Digest, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	changed, err := x.refresh(ctx, r)
+	if changed {
+		r.reg.referrers.put(oci.Name(strings.Clone(string(r.name))), x, x.weight())
+	}
+	return x.bySubject[subject], err
+}
+
+// refresh reads what is new in the tree. What it cannot read now it reads the
+// next time.
+func (x *referrerIndex) refresh(ctx context.Context, r Repository) (changed bool, err error) {
+	retry := x.unread
+	x.unread = nil
+	if err := x.add(ctx, r, retry); err != nil {
+		return false, err
+	}
+	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
+		now, err := r.reg.listDirs(ctx, layout.Revisions(r.name, alg))
+		if absent(err) {
+			now, err = noListing, nil
+		}
+		if err != nil {
+			return changed, err
+		}
+		before := x.read[alg]
+		if before == nil {
+			before = noListing
+		}
+		if before == now {
+			continue
+		}
+		x.read[alg], changed = now, true
+		x.forget(digests(alg, missingFrom(before.names, now.names)))
+		if err := x.add(ctx, r, digests(alg, missingFrom(now.names, before.names))); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// add reads the manifests. Lists that were handed out are not touched.
+func (x *referrerIndex) add(ctx context.Context, r Repository, ds []oci.Digest) (err error) {
+	found := map[oci.Digest][]oci.Digest{}
+	for i, d := range ds {
+		subject, err := r.reg.subjectOf(ctx, d)
+		switch {
+		case absent(err) || errors.Is(err, ErrDamaged):
+			x.unread = append(x.unread, d)
+		case errors.Is(err, errNotManifest):
+		case err != nil:
+			x.unread = append(x.unread, ds[i:]...)
+			return err
+		case subject != "":
+			found[subject] = append(found[subject], d)
+		}
+	}
+	for subject, more := range found {
+		all := append(slices.Clip(x.bySubject[subject]), more...)
+		slices.Sort(all)
+		x.bySubject[subject] = slices.Compact(all)
+		x.entries += len(more)
+	}
+	return nil
+}
+
+// forget drops manifests whose directory has vanished.
+func (x *referrerIndex) forget(ds []oci.Digest) {
+	if len(ds) == 0 {
+		return
+	}
+	gone := make(map[oci.Digest]bool, len(ds))
+	for _, d := range ds {
+		gone[d] = true
+	}
+	for subject, list := range x.bySubject {
+		left := slices.DeleteFunc(slices.Clone(list), func(d oci.Digest) bool { return gone[d] })
+		x.bySubject[subject] = left
+		if len(left) == 0 {
+			delete(x.bySubject, subject)
+		}
+	}
+}
+
+// subjectOf is the subject of a stored manifest, "" if it has none.
+func (r *Registry) subjectOf(ctx context.Context, d oci.Digest) (oci.Digest, error) {
+	if m, ok := r.manifests.get(d); ok {
+		return m.Subject, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	m, err := r.readManifest(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	return m.Subject, nil
+}
+
+func (x *referrerIndex) weight() int64 {
+	w := 512 + 300*int64(x.entries) + 100*int64(len(x.unread))
+	for _, l := range x.read {
+		w += 100 * int64(len(l.names))
+	}
+	return w
+}
+
+// missingFrom is what is in names and not in other; both are sorted.
+func missingFrom(names, other []string) []string {
+	var missing []string
+	for _, name := range names {
+		for len(other) > 0 && other[0] < name {
+			other = other[1:]
+		}
+		if len(other) == 0 || other[0] != name {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func digests(alg oci.Algorithm, hex []string) []oci.Digest {
+	var ds []oci.Digest
+	for _, h := range hex {
+		if d, err := oci.ParseDigest(string(alg) + ":" + h); err == nil {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}

@@ -1,0 +1,105 @@
+package registry
+
+import (
+	"context"
+	"hash"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// sessions knows which request works on which upload in this process, so that
+// a new one takes over from one that hangs, and keeps the running hashes
+// between requests. Between processes it is the driver that fences.
+type sessions struct {
+	mu   sync.Mutex
+	live map[string]*Upload
+	kept *cache[string, progress]
+}
+
+// progress is what is known of an upload between two requests. Losing it costs
+// reading again.
+type progress struct {
+	startedAt time.Time
+	alg       oci.Algorithm
+	hash      hash.Hash
+	hashed    int64 // bytes in hash
+}
+
+func newSessions() *sessions {
+	return &sessions{live: map[string]*Upload{}, kept: newCache[string, progress](progressCache)}
+}
+
+// take makes u the holder of its upload. The holder before is told to stop; if
+// it is committing, it is waited for.
+func (s *sessions) take(ctx context.Context, u *Upload) error {
+	for {
+		old, committing := s.tryTake(u)
+		if committing == nil {
+			if old != nil {
+				close(old.taken)
+			}
+			return nil
+		}
+		select {
+		case <-committing:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tryTake replaces the holder, or returns what to wait for first.
+func (s *sessions) tryTake(u *Upload) (old *Upload, committing <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old = s.live[u.key]
+	if old != nil && old.committing != nil {
+		return nil, old.committing
+	}
+	s.live[u.key] = u
+	return old, nil
+}
+
+// begin marks u as committing: nobody takes it over until end.
+func (s *sessions) begin(u *Upload) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[u.key] != u {
+		return ErrUploadTaken
+	}
+	u.committing = make(chan struct{})
+	return nil
+}
+
+func (s *sessions) end(u *Upload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(u.committing)
+	u.committing = nil
+}
+
+// release ends u's hold, if it still has it. The progress is kept unless the
+// upload is gone.
+func (s *sessions) release(u *Upload, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[u.key] != u {
+		return
+	}
+	delete(s.live, u.key)
+	if !gone {
+		s.kept.put(u.key, u.progress, 1)
+	}
+}
+
+// busy says whether a request works on the upload.
+func (s *sessions) busy(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[key] != nil
+}
+
+// sessionKey names an upload among those of all repositories.
+func sessionKey(name oci.Name, id string) string { return string(name) + "@" + id }

@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"context"
+	"slices"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// tagList is the tags of a repository, as far as they were seen to point at
+// something. It is shared: nobody changes it.
+type tagList struct {
+	from    *listing
+	names   []string // have a link
+	pending []string // directories that had none yet
+}
+
+// Tags lists at most n tags (all, if n < 0) strictly after last, sorted
+// bytewise, and says whether there are more. Nobody changes the slice. A
+// repository without tags has an empty list; NAME_UNKNOWN if there is none.
+func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string, more bool, err error) {
+	list, err := r.tagList(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	tags = list.names
+	if last != "" {
+		i, found := slices.BinarySearch(tags, last)
+		if found {
+			i++
+		}
+		tags = tags[i:]
+	}
+	if n >= 0 && n < len(tags) {
+		return tags[:n:n], n > 0, nil
+	}
+	return tags, false, nil
+}
+
+// tagList brings the remembered list up to date. A tag's directory exists
+// before its link does, so directories without one are looked at each time.
+func (r Repository) tagList(ctx context.Context) (*tagList, error) {
+	from, err := r.reg.listDirs(ctx, layout.Tags(r.name))
+	if absent(err) {
+		return r.noTags(ctx)
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	old, _ := r.reg.tags.get(r.name)
+	if old == nil {
+		old = &tagList{}
+	}
+	if old.from == from && len(old.pending) == 0 {
+		return old, nil
+	}
+	list, err := r.readTags(ctx, from, old.names)
+	if err != nil {
+		return nil, fault(err)
+	}
+	r.reg.tags.put(r.name, list, int64(200+24*len(list.names)))
+	return list, nil
+}
+
+// readTags looks which of the directories are tags. Those in seen, which is
+// sorted, are known to be.
+func (r Repository) readTags(ctx context.Context, from *listing, seen []string) (*tagList, error) {
+	list := &tagList{from: from, names: make([]string, 0, len(from.names))}
+	for _, name := range from.names {
+		for len(seen) > 0 && seen[0] < name {
+			seen = seen[1:]
+		}
+		if len(seen) > 0 && seen[0] == name {
+			list.names = append(list.names, name)
+			continue
+		}
+		tag, err := oci.ParseTag(name)
+		if err != nil {
+			continue
+		}
+		_, err = r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag))
+		if err != nil && !absent(err) {
+			return nil, err
+		}
+		if err == nil {
+			list.names = append(list.names, name)
+		} else {
+			list.pending = append(list.pending, name)
+		}
+	}
+	return list, nil
+}
+
+// noTags is the list of a repository that has no directory for tags: manifests
+// may have been pushed by digest only.
+func (r Repository) noTags(ctx context.Context) (*tagList, error) {
+	_, err := r.reg.driver.Stat(ctx, layout.Manifests(r.name))
+	if absent(err) {
+		return nil, r.nameUnknown()
+	}
+	return &tagList{names: []string{}}, fault(err)
+}
+
+// DeleteTag removes a tag with its history, and nothing else.
+// MANIFEST_UNKNOWN, NAME_UNKNOWN.
+func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
+	if err := r.reg.deletable(); err != nil {
+		return err
+	}
+	mu := r.lock()
+	mu.Lock()
+	defer mu.Unlock()
+	_, err := r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag))
+	if absent(err) {
+		return r.unknown(ctx, r.tagUnknown(tag))
+	}
+	if err == nil {
+		err = r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}})
+	}
+	return fault(err)
+}
