@@ -1,0 +1,107 @@
+// Package api speaks HTTP: the OCI distribution specification 1.1 and the
+// Docker Registry HTTP API v2, in a table of routes with one action a row. It
+// holds no rule of its own; what may be pushed, and what there is, the registry
+// decides.
+package api
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/gorilla/mux"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// Options is what an API is made of.
+type Options struct {
+	Registry *registry.Registry
+	Auth     Authorizer // nil = everybody may do everything
+	Log      *zap.Logger
+	Metrics  *Metrics     // nil = none
+	Health   http.Handler // answers /debug/health; nil = not served
+	// Ready returns why requests cannot be answered at all, nil while they can.
+	Ready func() error
+
+	Prefix       string      // http.prefix
+	Host         string      // http.host
+	RelativeURLs bool        // http.relativeurls
+	Headers      http.Header // added to every answer
+	Secret       []byte      // signs the state of uploads, the same at all replicas
+
+	DeleteEnabled   bool
+	ReadOnly        bool
+	CatalogMax      int   // entries of a catalog page, 0 = 1000
+	TagsMax         int   // entries of a page of tags that a client asks for, 0 = 1000
+	MaxManifestSize int64 // bytes, 0 = registry.DefaultMaxManifestSize
+	ChunkMinLength  int64 // told to clients that upload in chunks, 0 = nothing is told
+}
+
+const defaultMaxPage = 1000
+
+// API is the registry's HTTP handler.
+type API struct {
+	opts     Options
+	urls     urls
+	states   states
+	headers  []header
+	router   *mux.Router
+	instance string // begins request ids
+	serial   atomic.Uint64
+}
+
+type header struct {
+	key    string
+	values []string
+}
+
+// New makes the handler. The error is about Options.Host.
+func New(opts Options) (*API, error) {
+	u, err := newURLs(opts.Prefix, opts.Host, opts.RelativeURLs)
+	if err != nil {
+		return nil, err
+	}
+	if opts.CatalogMax <= 0 {
+		opts.CatalogMax = defaultMaxPage
+	}
+	if opts.TagsMax <= 0 {
+		opts.TagsMax = defaultMaxPage
+	}
+	if opts.MaxManifestSize <= 0 {
+		opts.MaxManifestSize = registry.DefaultMaxManifestSize
+	}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, headers: commonHeaders(opts.Headers), instance: strconv.FormatUint(rand.Uint64(), 36)}
+	a.router = a.newRouter()
+	return a, nil
+}
+
+// commonHeaders is what every answer carries.
+func commonHeaders(configured http.Header) []header {
+	all := []header{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
+	for k, v := range configured {
+		all = append(all, header{http.CanonicalHeaderKey(k), v})
+	}
+	return all
+}
+
+// ServeHTTP finds the row and lets it answer. mux's own ServeHTTP would put the
+// route into the request's context, at the price of two copies of the request;
+// no row needs it there.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var match mux.RouteMatch
+	a.router.Match(r, &match)
+	match.Handler.ServeHTTP(w, r)
+}
+
+func (a *API) repository(r *request) registry.Repository { return a.opts.Registry.Repository(r.name) }
+
+func (a *API) mayPull(r *request) func(oci.Name) bool {
+	if a.opts.Auth == nil {
+		return nil
+	}
+	return func(n oci.Name) bool { return true }
+}

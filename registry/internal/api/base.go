@@ -1,0 +1,34 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// getRoot is the liveness check of load balancers.
+func (a *API) getRoot(w *response, r *request) error {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// getBase is the API version check: whoever gets 200 speaks to a registry and
+// is let in (distribution-spec "Determining Support").
+func (a *API) getBase(w *response, r *request) error {
+	writeBody(w, http.StatusOK, contentTypeJSON, []byte("{}"))
+	return nil
+}
+
+// redirect mends a path that has one slash too many or too few.
+func (a *API) redirect(w *response, r *request) error {
+	to := url.URL{Path: r.URL.Path + "/", RawQuery: r.URL.RawQuery}
+	if bare, ok := strings.CutSuffix(r.URL.Path, "/"); ok {
+		to.Path = bare
+	}
+	w.Header().Set("Location", to.String())
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusMovedPermanently)
+	return nil
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// Header values that never change. net/http only reads them.
+var (
+	octetStream  = []string{"application/octet-stream"}
+	acceptBytes  = []string{"bytes"}
+	cacheForYear = []string{"max-age=31536000"}
+)
+
+func (a *API) headBlob(w *response, r *request) error {
+	d, err := oci.ParseDigest(r.last)
+	if err != nil {
+		return err
+	}
+	desc, err := a.repository(r).StatBlob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	done, err := blobHeaders(w, r, d)
+	if done || err != nil {
+		return err
+	}
+	w.Header()["Content-Length"] = []string{strconv.FormatInt(desc.Size, 10)}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (a *API) getBlob(w *response, r *request) error {
+	d, err := oci.ParseDigest(r.last)
+	if err != nil {
+		return err
+	}
+	b, err := a.repository(r).OpenBlob(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	r.digest = d
+	done, err := blobHeaders(w, r, d)
+	if done || err != nil {
+		return err
+	}
+	kind, part := rangeNone, span{0, b.Size()}
+	if asked := r.Header["Range"]; len(asked) > 0 && rangeApplies(r.Header, w.Header()["Etag"][0]) {
+		kind, part = parseRange(asked[0], b.Size())
+	}
+	switch kind {
+	case rangeSeveral:
+		http.ServeContent(w, r.Request, "", time.Time{}, b)
+		return nil
+	case rangeUnsatisfiable:
+		return unsatisfiable(w, b.Size())
+	case rangeOne:
+		w.Header()["Content-Range"] = []string{contentRange(part, b.Size())}
+		return sendPart(w, b, part, http.StatusPartialContent)
+	default:
+		return sendPart(w, b, span{0, b.Size()}, http.StatusOK)
+	}
+}
+
+// blobHeaders sets what GET and HEAD have in common and evaluates the
+// preconditions. done says that the answer is complete.
+func blobHeaders(w *response, r *request, d oci.Digest) (done bool, err error) {
+	etag := setContentHeaders(w, "", d)
+	h := w.Header()
+	h["Content-Type"], h["Accept-Ranges"], h["Cache-Control"] = octetStream, acceptBytes, cacheForYear
+	switch condition(r.Header, etag) {
+	case http.StatusNotModified:
+		delete(h, "Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return true, nil
+	case http.StatusPreconditionFailed:
+		return true, preconditionFailed(w, oci.CodeBlobUnknown)
+	}
+	return false, nil
+}
+
+func contentRange(part span, size int64) string {
+	b := append(make([]byte, 0, 48), "bytes "...)
+	b = strconv.AppendInt(b, part.start, 10)
+	b = append(b, '-')
+	b = strconv.AppendInt(b, part.start+part.length-1, 10)
+	b = append(b, '/')
+	return string(strconv.AppendInt(b, size, 10))
+}
+
+func unsatisfiable(w *response, size int64) error {
+	h := w.Header()
+	delete(h, "Etag")
+	delete(h, "Cache-Control")
+	h.Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
+	return oci.NewError(oci.CodeRangeInvalid, "the range lies outside the blob")
+}
+
+// sendPart sends a part of the blob. An error comes after the answer has
+// begun, so fail cuts the connection.
+func sendPart(w *response, b *registry.Blob, part span, status int) error {
+	if part.start > 0 {
+		if _, err := b.Seek(part.start, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	w.Header()["Content-Length"] = []string{strconv.FormatInt(part.length, 10)}
+	w.WriteHeader(status)
+	if part.length == 0 {
+		return nil
+	}
+	_, err := io.CopyN(w, file(b), part.length)
+	return err
+}
+
+// file is the reader that net/http knows how to have sent by the kernel, where
+// the driver has one.
+func file(b *registry.Blob) io.Reader {
+	if f, ok := b.File.(interface{ Unwrap() *os.File }); ok {
+		return f.Unwrap()
+	}
+	return b.File
+}
+
+func (a *API) deleteBlob(w *response, r *request) error {
+	d, err := oci.ParseDigest(r.last)
+	if err != nil {
+		return err
+	}
+	r.digest = d
+	if err := a.repository(r).DeleteBlob(r.Context(), d); err != nil {
+		return err
+	}
+	return acceptedEmpty(w)
+}

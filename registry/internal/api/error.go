@@ -1,0 +1,148 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// statuses maps codes to HTTP. BLOB_UPLOAD_INVALID is 404 in CNCF distribution,
+// and clients start the upload anew on it.
+var statuses = map[oci.Code]int{
+	oci.CodeUnknown:             http.StatusInternalServerError,
+	oci.CodeUnsupported:         http.StatusMethodNotAllowed,
+	oci.CodeUnauthorized:        http.StatusUnauthorized,
+	oci.CodeDenied:              http.StatusForbidden,
+	oci.CodeUnavailable:         http.StatusServiceUnavailable,
+	oci.CodeTooManyRequests:     http.StatusTooManyRequests,
+	oci.CodeDigestInvalid:       http.StatusBadRequest,
+	oci.CodeSizeInvalid:         http.StatusBadRequest,
+	oci.CodeRangeInvalid:        http.StatusRequestedRangeNotSatisfiable,
+	oci.CodeNameInvalid:         http.StatusBadRequest,
+	oci.CodeNameUnknown:         http.StatusNotFound,
+	oci.CodeTagInvalid:          http.StatusBadRequest,
+	oci.CodeManifestUnknown:     http.StatusNotFound,
+	oci.CodeManifestInvalid:     http.StatusBadRequest,
+	oci.CodeManifestBlobUnknown: http.StatusBadRequest,
+	oci.CodeBlobUnknown:         http.StatusNotFound,
+	oci.CodeBlobUploadUnknown:   http.StatusNotFound,
+	oci.CodeBlobUploadInvalid:   http.StatusNotFound,
+	oci.CodePaginationInvalid:   http.StatusBadRequest,
+}
+
+// statusError is an error whose status is not the usual one of its code.
+type statusError struct {
+	status int
+	err    *oci.Error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+
+// Unwrap keeps the *oci.Error within reach of errors.As.
+func (e *statusError) Unwrap() error { return e.err }
+
+// statusClientGone is written into logs and metrics, never to a client.
+const statusClientGone = 499
+
+// errClientGone stands for a client that hung up, or sent too slowly, in the
+// middle of its request.
+var errClientGone = errors.New("the client went away")
+
+// envelope is the body of every error (distribution-spec "Error Codes").
+type envelope struct {
+	Errors []envelopeError `json:"errors"`
+}
+
+type envelopeError struct {
+	Code    oci.Code `json:"code"`
+	Message string   `json:"message"`
+	Detail  any      `json:"detail,omitempty"`
+}
+
+// told returns what a client is told of an error, and the status. An error
+// that isn't made for clients is told as UNKNOWN and nothing more.
+func told(err error) (int, oci.Errors) {
+	var list oci.Errors
+	var one *oci.Error
+	switch {
+	case errors.As(err, &list):
+	case errors.As(err, &one):
+		list = oci.Errors{one}
+	default:
+		list = oci.Errors{oci.NewError(oci.CodeUnknown, nil)}
+	}
+	status := statuses[list[0].Code]
+	var special *statusError
+	switch {
+	case errors.As(err, &special):
+		status = special.status
+	case errors.Is(err, registry.ErrManifestTooLarge):
+		status = http.StatusRequestEntityTooLarge
+	case status == 0:
+		status = http.StatusInternalServerError
+	}
+	return status, list
+}
+
+// fail answers err, once, in the one place where errors become HTTP. Where the
+// answer has begun, or nobody is left to read one, the connection is cut: the
+// client must see a broken transfer, never a short success.
+func (r *request) fail(w *response, err error) {
+	r.err, r.gone = err, clientGone(r, err)
+	if r.gone && !w.begun() {
+		w.status = statusClientGone
+	}
+	if w.begun() {
+		panic(http.ErrAbortHandler)
+	}
+	status, list := told(err)
+	body := envelope{Errors: make([]envelopeError, len(list))}
+	for i, e := range list {
+		body.Errors[i] = envelopeError{e.Code, e.Text(), e.Detail}
+	}
+	w.Header().Set("X-Request-Id", r.requestID())
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "10")
+	}
+	writeJSON(w, status, contentTypeJSON, body)
+}
+
+// clientGone tells a broken connection from a fault of ours.
+func clientGone(r *request, err error) bool {
+	if r.Context().Err() != nil {
+		return true
+	}
+	for _, reason := range []error{errClientGone, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, os.ErrDeadlineExceeded, net.ErrClosed} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	return false
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+// writeJSON answers with a document and a newline, as CNCF distribution does.
+// A failure to write is the client's: there is nobody to tell.
+func writeJSON(w *response, status int, contentType []string, document any) {
+	body, err := json.Marshal(document)
+	if err != nil { // a detail that is no JSON value
+		status, body = http.StatusInternalServerError, []byte(`{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}`)
+	}
+	writeBody(w, status, contentType, append(body, '\n'))
+}
+
+func writeBody(w *response, status int, contentType []string, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = contentType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

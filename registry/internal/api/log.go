@@ -1,0 +1,88 @@
+package api
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// logEnd writes the line of a request that has ended: one for each push, pull,
+// mount, deletion, login and error, with the field names of CNCF distribution.
+// Other requests are told at level debug.
+func (r *request) logEnd(w *response, took time.Duration) {
+	level, message := r.line(w)
+	entry := r.api.opts.Log.Check(level, message)
+	if entry == nil {
+		return
+	}
+	fields := make([]zap.Field, 0, 20)
+	fields = append(
+		fields,
+		zap.String("http.request.id", r.requestID()),
+		zap.String("http.request.method", r.Method),
+		zap.String("http.request.host", r.Host),
+		zap.String("http.request.uri", r.safeURI()),
+		zap.String("http.request.remoteaddr", remoteAddr(r.Request)),
+		zap.String("http.request.useragent", r.UserAgent()),
+		zap.Int("http.response.status", w.status),
+		zap.Int64("http.response.written", w.written),
+		zap.Duration("http.response.duration", took),
+	)
+	fields = r.appendVars(fields)
+	if r.err != nil {
+		fields = appendError(fields, r.err)
+	}
+	entry.Write(fields...)
+}
+
+// line chooses level and message. That something isn't there is what a push
+// asks for each layer, so it is no warning.
+func (r *request) line(w *response) (zapcore.Level, string) {
+	switch {
+	case r.gone:
+		return zapcore.InfoLevel, "the client went away"
+	case w.status >= 500:
+		return zapcore.ErrorLevel, "response completed with error"
+	case r.err != nil && w.status < 400:
+		return zapcore.ErrorLevel, "response cut short"
+	case w.status == 401 && r.attempted:
+		return zapcore.WarnLevel, "authentication failed"
+	case w.status == 401:
+		return zapcore.InfoLevel, "authentication required"
+	case w.status == 404:
+		return zapcore.InfoLevel, "response completed with error"
+	case w.status >= 400:
+		return zapcore.WarnLevel, "response completed with error"
+	case r.event != "" && w.status < 300:
+		return zapcore.InfoLevel, r.event
+	case r.user != "":
+		return zapcore.InfoLevel, "authorized request"
+	default:
+		return zapcore.DebugLevel, "response completed"
+	}
+}
+
+func (r *request) appendVars(fields []zap.Field) []zap.Field {
+	for _, f := range [...]struct{ key, value string }{
+		{"auth.user.name", r.user},
+		{"vars.name", string(r.name)},
+		{"vars.digest", string(r.digest)},
+		{r.row.lastVar(), r.last},
+	} {
+		if f.key != "" && f.value != "" {
+			fields = append(fields, zap.String(f.key, f.value))
+		}
+	}
+	return fields
+}
+
+func appendError(fields []zap.Field, err error) []zap.Field {
+	_, list := told(err)
+	first := list[0]
+	fields = append(fields, zap.String("err.code", string(first.Code)), zap.String("err.message", first.Text()))
+	if first.Detail != nil {
+		fields = append(fields, zap.Any("err.detail", first.Detail))
+	}
+	return append(fields, zap.NamedError("err.cause", err))
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// maxTagsPerPut bounds the tags of one push: each costs writes to the storage.
+const maxTagsPerPut = 100
+
+// getManifest answers GET and HEAD.
+func (a *API) getManifest(w *response, r *request) error {
+	ref, err := oci.ParseReference(r.last)
+	if err != nil {
+		return unknownTag(err)
+	}
+	m, err := a.repository(r).Manifest(r.Context(), ref)
+	if err == nil {
+		m, err = a.negotiate(w, r, ref, m)
+	}
+	if err != nil {
+		return damagedIsUnknown(r, err)
+	}
+	r.digest = m.Digest
+	etag := setContentHeaders(w, m.MediaType, m.Digest)
+	switch condition(r.Header, etag) {
+	case http.StatusNotModified:
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	case http.StatusPreconditionFailed:
+		return preconditionFailed(w, oci.CodeManifestUnknown)
+	}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := w.Write(m.Bytes); err != nil {
+		return errClientGone
+	}
+	return nil
+}
+
+// unknownTag says of a tag outside the grammar that it does not exist, which
+// is true, and is what distribution-spec wants of a GET.
+func unknownTag(err error) error {
+	var e *oci.Error
+	if errors.As(err, &e) && e.Code == oci.CodeTagInvalid {
+		return oci.NewError(oci.CodeManifestUnknown, e.Detail)
+	}
+	return err
+}
+
+// damagedIsUnknown answers HEAD of a damaged manifest with 404, so that the
+// next push repairs it; GET is a fault.
+func damagedIsUnknown(r *request, err error) error {
+	if r.Method == http.MethodHead && errors.Is(err, registry.ErrDamaged) {
+		return &oci.Error{Code: oci.CodeManifestUnknown, Err: err}
+	}
+	return err
+}
+
+// negotiate answers what the client can read: the manifest itself, or, for old
+// Docker clients, the linux/amd64 image of a list.
+func (a *API) negotiate(w *response, r *request, ref oci.Reference, m *registry.Manifest) (*registry.Manifest, error) {
+	switch accepted(r.Header["Accept"]).judge(m.MediaType, ref.Tag != "") {
+	case serveChild:
+		w.Header().Add("Warning", `299 - "the tag names a list of manifests, which the client does not accept: this is its linux/amd64 image"`)
+		return a.child(r, m)
+	case refuseOCI:
+		return nil, &oci.Error{Code: oci.CodeManifestUnknown, Message: "OCI manifest found, but accept header does not support OCI manifests"}
+	case refuseSchema2:
+		return nil, &oci.Error{Code: oci.CodeManifestInvalid, Message: "Schema 2 manifest not supported by client"}
+	default:
+		return m, nil
+	}
+}
+
+func (a *API) child(r *request, list *registry.Manifest) (*registry.Manifest, error) {
+	parsed, err := oci.ReadManifest(list.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range parsed.Manifests {
+		if c := &parsed.Manifests[i]; c.Platform != nil && c.Platform.OS == "linux" && c.Platform.Architecture == "amd64" {
+			return a.repository(r).Manifest(r.Context(), oci.Reference{Digest: c.Digest})
+		}
+	}
+	return nil, oci.NewError(oci.CodeManifestUnknown, "the list has no linux/amd64 image, and the accept header does not support lists")
+}
+
+// setContentHeaders sets type, digest and entity tag, and returns the latter.
+func setContentHeaders(w *response, mediaType string, d oci.Digest) (etag string) {
+	etag = `"` + string(d) + `"`
+	v := [3]string{mediaType, etag[1 : len(etag)-1], etag}
+	h := w.Header()
+	h["Content-Type"], h["Docker-Content-Digest"], h["Etag"] = v[0:1:1], v[1:2:2], v[2:3:3]
+	return etag
+}
+
+func preconditionFailed(w *response, code oci.Code) error {
+	w.Header().Del("Docker-Content-Digest")
+	w.Header().Del("Etag")
+	w.Header().Del("Cache-Control")
+	return &statusError{http.StatusPreconditionFailed, oci.NewError(code, "the content is not the one that If-Match asks for")}
+}
+
+func (a *API) putManifest(w *response, r *request) error {
+	ref, err := oci.ParseReference(r.last)
+	if err != nil {
+		return err
+	}
+	tags, err := extraTags(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readManifest(r)
+	if err != nil {
+		return err
+	}
+	res, err := a.repository(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
+	if err != nil {
+		return err
+	}
+	r.digest = res.Descriptor.Digest
+	h := w.Header()
+	h.Set("Location", a.urls.manifest(r.Request, r.name, r.digest))
+	h.Set("Docker-Content-Digest", string(r.digest))
+	if res.Subject != "" {
+		h.Set("OCI-Subject", string(res.Subject))
+	}
+	if len(tags) > 0 {
+		for _, t := range res.Tags {
+			h.Add("OCI-Tag", string(t))
+		}
+	}
+	h.Set("Content-Length", "0")
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// extraTags reads the tag parameters of a push (distribution-spec "Pushing
+// Manifests": PUT …/manifests/<digest>?tag=a&tag=b).
+func extraTags(r *request) ([]oci.Tag, error) {
+	values := r.params()["tag"]
+	if len(values) > maxTagsPerPut {
+		return nil, &statusError{http.StatusRequestURITooLong, oci.NewError(oci.CodeTagInvalid, "more than "+strconv.Itoa(maxTagsPerPut)+" tags in one request")}
+	}
+	tags := make([]oci.Tag, 0, len(values))
+	for _, v := range values {
+		t, err := oci.ParseTag(v)
+		if err != nil {
+			return nil, err
+		}
+		tags = append(tags, t)
+	}
+	return tags, nil
+}
+
+// readManifest reads the body, at most one byte more than a manifest may have.
+// The memory grows with what arrives, not with what the client announces.
+func (a *API) readManifest(r *request) ([]byte, error) {
+	limit := a.opts.MaxManifestSize
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
+		return nil, errClientGone
+	}
+	if int64(b.Len()) > limit {
+		return nil, tooLarge(limit)
+	}
+	return b.Bytes(), nil
+}
+
+func tooLarge(limit int64) error {
+	return &statusError{http.StatusRequestEntityTooLarge, oci.NewError(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
+}
+
+func (a *API) deleteManifest(w *response, r *request) error {
+	ref, err := oci.ParseReference(r.last)
+	if err != nil {
+		return unknownTag(err)
+	}
+	if ref.Tag != "" {
+		err = a.repository(r).DeleteTag(r.Context(), ref.Tag)
+	} else {
+		r.digest = ref.Digest
+		_, err = a.repository(r).DeleteManifest(r.Context(), ref.Digest)
+	}
+	if err != nil {
+		return err
+	}
+	return acceptedEmpty(w)
+}
+
+// acceptedEmpty answers a deletion.
+func acceptedEmpty(w *response) error {
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

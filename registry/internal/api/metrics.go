@@ -1,0 +1,103 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts requests, under the names that CNCF distribution gives them.
+// Labels are closed sets: a row's name, its method and the status.
+type Metrics struct {
+	requests     *prometheus.CounterVec
+	inFlight     *prometheus.GaugeVec
+	duration     *prometheus.HistogramVec
+	requestSize  *prometheus.HistogramVec
+	responseSize *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics of the HTTP API.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	const ns, sub = "registry", "http"
+	sizes := prometheus.ExponentialBuckets(1024, 8, 8)
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "requests_total", Help: "Requests answered.",
+		}, []string{"handler", "method", "code"}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "in_flight_requests", Help: "Requests being answered now.",
+		}, []string{"handler"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: "request_duration_seconds", Help: "Time from a request's header to the end of its answer.", Buckets: prometheus.DefBuckets,
+		}, []string{"handler", "method"}),
+		requestSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: "request_size_bytes", Help: "Announced length of request bodies.", Buckets: sizes,
+		}, []string{"handler"}),
+		responseSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: "response_size_bytes", Help: "Bytes of answers' bodies.", Buckets: sizes,
+		}, []string{"handler"}),
+	}
+	registerer.MustRegister(m.requests, m.inFlight, m.duration, m.requestSize, m.responseSize)
+	return m
+}
+
+// rowMetrics is what one row counts into, looked up once: finding a child by
+// its labels costs more than counting.
+type rowMetrics struct {
+	vec          *Metrics
+	name, method string
+	inFlight     prometheus.Gauge
+	duration     prometheus.Observer
+	requestSize  prometheus.Observer
+	responseSize prometheus.Observer
+	codes        [statusSlots]atomic.Pointer[prometheus.Counter]
+}
+
+// Statuses of 100 to 599 have a slot of their own.
+const statusSlots = 500
+
+// row prepares the metrics of a row; nil if there are none.
+func (m *Metrics) row(name, method string) *rowMetrics {
+	if m == nil {
+		return nil
+	}
+	method = strings.ToLower(method)
+	return &rowMetrics{
+		vec: m, name: name, method: method,
+		inFlight:     m.inFlight.WithLabelValues(name),
+		duration:     m.duration.WithLabelValues(name, method),
+		requestSize:  m.requestSize.WithLabelValues(name),
+		responseSize: m.responseSize.WithLabelValues(name),
+	}
+}
+
+func (m *rowMetrics) begin() {
+	if m != nil {
+		m.inFlight.Inc()
+	}
+}
+
+func (m *rowMetrics) end(r *http.Request, status int, written int64, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.inFlight.Dec()
+	m.code(status).Inc()
+	m.duration.Observe(took.Seconds())
+	m.requestSize.Observe(float64(max(r.ContentLength, 0)))
+	m.responseSize.Observe(float64(written))
+}
+
+func (m *rowMetrics) code(status int) prometheus.Counter {
+	slot := &m.codes[min(max(status-100, 0), statusSlots-1)]
+	if c := slot.Load(); c != nil {
+		return *c
+	}
+	c := m.vec.requests.WithLabelValues(m.name, m.method, strconv.Itoa(status))
+	slot.Store(&c)
+	return c
+}

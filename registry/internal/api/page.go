@@ -1,0 +1,58 @@
+package api
+
+import (
+	"net/url"
+	"strconv"
+
+	"slipway/registry/internal/oci"
+)
+
+// pageSize reads the parameter n. ok is false without one. The error is
+// PAGINATION_NUMBER_INVALID.
+func (r *request) pageSize() (n int, ok bool, err error) {
+	s := r.param("n")
+	if s == "" {
+		return 0, false, nil
+	}
+	n, err = strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, false, oci.NewError(oci.CodePaginationInvalid, map[string]string{"n": s})
+	}
+	return n, true, nil
+}
+
+// linkNext points at the next page (RFC 8288). The URL is relative to the
+// host, so it is right behind any proxy.
+func (r *request) linkNext(w *response, parameters url.Values) {
+	u := url.URL{Path: r.URL.Path, RawQuery: parameters.Encode()}
+	w.Header().Set("Link", "<"+u.String()+`>; rel="next"`)
+}
+
+// nextPage is the parameters of the page behind last.
+func nextPage(n int, last string) url.Values {
+	return url.Values{"n": {strconv.Itoa(n)}, "last": {last}}
+}
+
+// appendStrings appends a JSON list of strings. Names and tags consist of
+// characters that need no escaping, and a list of all tags is long: building
+// it by reflection costs more than reading it from the storage.
+func appendStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, s...)
+		b = append(b, '"')
+	}
+	return append(b, ']')
+}
+
+func listSize(list []string) int {
+	n := 64
+	for _, s := range list {
+		n += len(s) + 3
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+)
+
+// place is what a path points at.
+type place int
+
+const (
+	nowhere place = iota
+	atRoot
+	atRedirect // one slash too many or too few
+	atBase
+	atCatalog
+	atTags
+	atManifest
+	atBlob
+	atUploads
+	atUpload
+	atReferrers
+)
+
+// target is a path taken apart. Neither name nor last has been checked.
+type target struct {
+	place place
+	name  string // the repository
+	last  string // tag, digest or upload id
+}
+
+// locate takes the path apart, by hand: it runs for each route that is tried,
+// and a regular expression costs more than the rest of a small answer.
+//
+// Repository names contain slashes and may contain our own words
+// ("tags/list" is a fine name), so the path is read from its end.
+func (a *API) locate(u *url.URL) target {
+	if u.Path == "/" {
+		return target{place: atRoot}
+	}
+	if u.RawPath != "" && strings.Contains(strings.ToLower(u.RawPath), "%2f") {
+		return target{} // an escaped slash is no separator, and nothing of ours contains one
+	}
+	rest, ok := strings.CutPrefix(u.Path, a.urls.prefix)
+	if !ok {
+		return target{}
+	}
+	return locate(rest)
+}
+
+func locate(path string) target {
+	rest, ok := strings.CutPrefix(path, "/v2/")
+	switch {
+	case !ok && path == "/v2", rest == "_catalog/":
+		return target{place: atRedirect}
+	case !ok:
+		return target{}
+	case rest == "":
+		return target{place: atBase}
+	case rest == "_catalog":
+		return target{place: atCatalog}
+	}
+	return locateInRepository(rest)
+}
+
+func locateInRepository(rest string) target {
+	i := strings.LastIndexByte(rest, '/')
+	if i < 0 {
+		return target{}
+	}
+	parent, last := rest[:i], rest[i+1:]
+	switch {
+	case last == "list" && under(&parent, "/tags"):
+		return target{atTags, parent, ""}
+	case last == "" && strings.HasSuffix(parent, "/tags/list"):
+		return target{place: atRedirect}
+	case last == "uploads" && under(&parent, "/blobs"), last == "" && under(&parent, "/blobs/uploads"):
+		return target{atUploads, parent, ""}
+	case last == "":
+		return target{}
+	case under(&parent, "/manifests"):
+		return target{atManifest, parent, last}
+	case under(&parent, "/blobs"):
+		return target{atBlob, parent, last}
+	case under(&parent, "/blobs/uploads"):
+		return target{atUpload, parent, last}
+	case under(&parent, "/referrers"):
+		return target{atReferrers, parent, last}
+	}
+	return target{}
+}
+
+// under cuts the suffix off the path if something is left in front of it.
+func under(path *string, suffix string) bool {
+	name, ok := strings.CutSuffix(*path, suffix)
+	if ok && name != "" {
+		*path = name
+	}
+	return ok && name != ""
+}

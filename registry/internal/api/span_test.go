@@ -1,0 +1,105 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseRange(t *testing.T) {
+	for _, c := range []struct {
+		header string
+		size   int64
+		kind   rangeKind
+		want   span
+	}{
+		{"", 10, rangeNone, span{}},
+		{"items=0-1", 10, rangeNone, span{}},
+		{"bytes=0-0", 10, rangeOne, span{0, 1}},
+		{"bytes=0-9", 10, rangeOne, span{0, 10}},
+		{"bytes=2-", 10, rangeOne, span{2, 8}},
+		{"bytes=9-100", 10, rangeOne, span{9, 1}},
+		{"bytes=-3", 10, rangeOne, span{7, 3}},
+		{"bytes=-30", 10, rangeOne, span{0, 10}},
+		{"bytes= 1 - 2 ", 10, rangeOne, span{1, 2}},
+		{"bytes=0-1,3-4", 10, rangeSeveral, span{}},
+		{"bytes=10-", 10, rangeUnsatisfiable, span{}},
+		{"bytes=10-11", 10, rangeUnsatisfiable, span{}},
+		{"bytes=-0", 10, rangeUnsatisfiable, span{}},
+		{"bytes=0-", 0, rangeUnsatisfiable, span{}},
+		{"bytes=-1", 0, rangeUnsatisfiable, span{}},
+		{"bytes=3-2", 10, rangeUnsatisfiable, span{}},
+		{"bytes=", 10, rangeUnsatisfiable, span{}},
+		{"bytes=x-", 10, rangeUnsatisfiable, span{}},
+		{"bytes=--1", 10, rangeUnsatisfiable, span{}},
+		{"bytes=+1-2", 10, rangeUnsatisfiable, span{}},
+		{"bytes=99999999999999999999-", 10, rangeUnsatisfiable, span{}},
+	} {
+		if kind, got := parseRange(c.header, c.size); kind != c.kind || got != c.want {
+			t.Errorf("parseRange(%q, %d) = %d %+v, want %d %+v", c.header, c.size, kind, got, c.kind, c.want)
+		}
+	}
+}
+
+func TestParseChunk(t *testing.T) {
+	for header, want := range map[string]span{
+		"0-0":                    {0, 1},
+		"10-19":                  {10, 10},
+		"bytes 10-19/30":         {10, 10},
+		"bytes 10-19/*":          {10, 10},
+		"":                       {},
+		"5":                      {},
+		"-5":                     {},
+		"5-":                     {},
+		"9-8":                    {},
+		"a-b":                    {},
+		"0x1-2":                  {},
+		"+0-1":                   {},
+		"0-9223372036854775807":  {},
+		"0-92233720368547758070": {},
+	} {
+		got, ok := parseChunk(header)
+		if got != want || ok != (want.length > 0) {
+			t.Errorf("parseChunk(%q) = %+v %v, want %+v", header, got, ok, want)
+		}
+	}
+}
+
+// The ranges of net/http are the ruler.
+func FuzzParseRange(f *testing.F) {
+	for _, s := range []string{"bytes=0-1", "bytes=-5", "bytes=3-", "bytes=1-2,3-4", "none", "bytes= 4 -6"} {
+		f.Add(s, int64(8))
+	}
+	f.Fuzz(func(t *testing.T, header string, size int64) {
+		if size < 0 || size > 1<<12 || strings.ContainsAny(header, "\r\n") {
+			return
+		}
+		kind, got := parseRange(header, size)
+		if kind != rangeOne {
+			return
+		}
+		if got.start < 0 || got.length < 1 || got.start+got.length > size {
+			t.Fatalf("parseRange(%q, %d) = %+v lies outside", header, size, got)
+		}
+		w := httptest.NewRecorder()
+		r := &http.Request{Method: http.MethodGet, Header: http.Header{"Range": {header}}}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", int(size))))
+		if want := fmt.Sprintf("bytes %d-%d/%d", got.start, got.start+got.length-1, size); w.Header().Get("Content-Range") != want {
+			t.Errorf("parseRange(%q, %d) = %s, net/http says %d %s", header, size, want, w.Code, w.Header().Get("Content-Range"))
+		}
+	})
+}
+
+func FuzzParseChunk(f *testing.F) {
+	for _, s := range []string{"0-0", "bytes 1-2/3", "5-4", "", "-"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		if got, ok := parseChunk(header); ok && (got.start < 0 || got.length < 1 || got.start+got.length-1 < got.start) {
+			t.Errorf("parseChunk(%q) = %+v", header, got)
+		}
+	})
+}

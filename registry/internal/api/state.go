@@ -1,0 +1,61 @@
+package api
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// uploadState is what the _state parameter of an upload's Location says: how
+// far the upload had come when the Location was given out. CNCF distribution
+// writes the same document, so an upload can go on at either, and at any
+// replica that has the same http.secret.
+type uploadState struct {
+	Name      oci.Name
+	UUID      string
+	Offset    int64
+	StartedAt time.Time
+}
+
+// states signs and reads the _state parameter.
+type states struct{ secret []byte }
+
+// sign returns base64url(HMAC-SHA256(secret, document) ‖ document).
+func (s states) sign(st uploadState) (string, error) {
+	doc, err := json.Marshal(st)
+	if err != nil {
+		return "", err
+	}
+	return base64.URLEncoding.EncodeToString(append(s.mac(doc), doc...)), nil
+}
+
+// read checks the signature, and that the state is that of this upload. The
+// error is BLOB_UPLOAD_INVALID.
+func (s states) read(token string, name oci.Name, id string) (uploadState, error) {
+	var st uploadState
+	raw, err := base64.URLEncoding.DecodeString(token)
+	if err != nil || len(raw) < sha256.Size {
+		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
+	}
+	mac, doc := raw[:sha256.Size], raw[sha256.Size:]
+	if !hmac.Equal(mac, s.mac(doc)) {
+		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is not signed by this registry")
+	}
+	if err := json.Unmarshal(doc, &st); err != nil {
+		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state is malformed")
+	}
+	if st.Name != name || st.UUID != id {
+		return st, oci.NewError(oci.CodeBlobUploadInvalid, "the upload's state belongs to another upload")
+	}
+	return st, nil
+}
+
+func (s states) mac(doc []byte) []byte {
+	h := hmac.New(sha256.New, s.secret)
+	h.Write(doc)
+	return h.Sum(make([]byte, 0, sha256.Size+len(doc)))
+}
