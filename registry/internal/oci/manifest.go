@@ -38,8 +38,11 @@ type document struct {
 // refuses whatever could be read as two different things. The error is an
 // *Error with CodeManifestInvalid.
 func ParseManifest(contentType string, body []byte) (*Manifest, error) {
-	doc, err := decode(body)
+	doc, keys, err := decode(body)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkKeys(keys); err != nil {
 		return nil, err
 	}
 	mediaType := bareType(contentType)
@@ -57,7 +60,7 @@ func ParseManifest(contentType string, body []byte) (*Manifest, error) {
 // out of the document (image-spec: it "SHOULD be used", so it may be absent)
 // and nothing is refused but what isn't JSON.
 func ReadManifest(body []byte) (*Manifest, error) {
-	doc, err := decode(body)
+	doc, _, err := decode(body)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +76,16 @@ func (m *Manifest) Descriptor(d Digest, size int64) Descriptor {
 	}
 }
 
-func decode(body []byte) (*document, error) {
+func decode(body []byte) (*document, []string, error) {
+	keys, err := shape(body)
+	if err != nil {
+		return nil, nil, err
+	}
 	var doc document
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, &Error{Code: CodeManifestInvalid, Detail: "manifest is not valid JSON: " + err.Error(), Err: err}
+		return nil, nil, &Error{Code: CodeManifestInvalid, Detail: "manifest is not valid JSON: " + err.Error(), Err: err}
 	}
-	return &doc, nil
+	return &doc, keys, nil
 }
 
 // bareType is a Content-Type without its parameters.

@@ -47,6 +47,10 @@ func TestParseManifest(t *testing.T) {
 		{"layer digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[` + someLayer + `,{"size":1}]}`, "layers[1]: digest"},
 		{"layer size", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[{"digest":"` + emptySHA256 + `","size":-1}]}`, "negative"},
 		{"child digest", MediaTypeIndex, `{"schemaVersion":2,"manifests":[{"digest":"../x"}]}`, "manifests[0]: digest"},
+		{"key in another case", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"Layers":[]}`, "twice, or in the wrong case"},
+		{"key in a folded letter", MediaTypeManifest, `{"\u017fchemaVersion":2,"config":` + someConfig + `}`, "twice, or in the wrong case"},
+		{"key twice", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"config" : {}}`, "twice, or in the wrong case"},
+		{"key deeper down", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"x":{"config":"config","CONFIG":":"},"y":"\"layers\":"}`, ""},
 		{"subject digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"subject":{"digest":"md5:0"}}`, "subject[0]: digest"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,6 +66,27 @@ func TestParseManifest(t *testing.T) {
 				t.Fatalf("error %v, want MANIFEST_INVALID with %q", err, c.wrong)
 			}
 		})
+	}
+}
+
+func TestHostileShapes(t *testing.T) {
+	for what, body := range map[string]string{
+		"objects": `{"manifests":[` + strings.Repeat(`{},`, maxObjects) + `{}]}`,
+		"numbers": `{"x":[` + strings.Repeat(`0,`, maxElements) + `0]}`,
+		"depth":   strings.Repeat(`[`, maxDepth+1),
+	} {
+		if _, err := ReadManifest([]byte(body)); err == nil || !strings.Contains(err.Error(), "too many or too deeply") {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	fine := `{"manifests":[` + strings.Repeat(`{},`, 10_000) + `{}],"x":"` + strings.Repeat(`[{,`, maxElements) + `"}`
+	if m, err := ReadManifest([]byte(fine)); err != nil || len(m.Manifests) != 10_001 {
+		t.Errorf("a large index: error %v", err)
+	}
+	for _, cut := range []string{``, `"`, `"\`, `{"a`, `{"a\"`, `{"a" `} {
+		if _, err := ReadManifest([]byte(cut)); err == nil {
+			t.Errorf("%q is read", cut)
+		}
 	}
 }
 
