@@ -19,7 +19,8 @@ type upload struct {
 	d    *Driver
 	path string
 	data *uploadData
-	done bool
+	// done and taken are guarded by d.mu.
+	done, taken bool
 }
 
 // CreateUpload implements driver.Driver.
@@ -64,6 +65,9 @@ func (d *Driver) UploadSize(_ context.Context, path string) (int64, error) {
 
 func (d *Driver) hold(path string) *upload {
 	u := &upload{d: d, path: path, data: d.uploads[path]}
+	if before := u.data.holder; before != nil {
+		before.taken = !before.done
+	}
 	u.data.holder = u
 	return u
 }
@@ -71,10 +75,10 @@ func (d *Driver) hold(path string) *upload {
 // usable needs d.mu.
 func (u *upload) usable() error {
 	switch {
+	case u.taken:
+		return driver.ErrUploadTaken
 	case u.done:
 		return driver.ErrUploadDone
-	case u.data.holder != u:
-		return driver.ErrUploadTaken
 	case u.d.uploads[u.path] != u.data:
 		return notExist(u.path)
 	}
@@ -119,13 +123,13 @@ func (u *upload) Close() error {
 func (u *upload) Cancel(context.Context) error {
 	u.d.mu.Lock()
 	defer u.d.mu.Unlock()
+	if u.taken {
+		return driver.ErrUploadTaken
+	}
 	if u.done {
 		return nil
 	}
 	u.done = true
-	if u.data.holder != u {
-		return driver.ErrUploadTaken
-	}
 	delete(u.d.uploads, u.path)
 	return nil
 }

@@ -1,0 +1,161 @@
+package filesystem
+
+import (
+	"errors"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/driver"
+)
+
+// bigFile is the size from which on a file is flushed by the goroutine that
+// commits it, before it joins a round: the others shall not wait for it.
+const bigFile = 1 << 20
+
+type action int
+
+const (
+	put action = iota
+	removeAll
+	removeObject // and nothing but an object, which has to be there
+)
+
+// change is a driver.Change on its way. check, write, flush, publish and
+// cleanUp follow each other.
+type change struct {
+	path    string // below the root
+	name    string // absolute
+	do      action
+	content []byte
+	upload  driver.Upload // or nil
+
+	temp string // put: the file to be renamed to name; removeAll: where the tree went
+	fd   int    // of temp while it needs a flush, or -1
+}
+
+func newChange(c *driver.Change) change {
+	ch := change{path: c.Path, content: c.Content, upload: c.Upload, fd: -1}
+	if c.Remove {
+		ch.do = removeAll
+	}
+	return ch
+}
+
+func (c *change) check(d *Driver) (err error) {
+	if c.name, err = d.abs("write", c.path); err != nil {
+		return err
+	}
+	if c.upload == nil {
+		return nil
+	}
+	if u, ok := c.upload.(*upload); !ok || u.d != d {
+		return errors.New("filesystem: cannot commit an upload of another driver")
+	}
+	return nil
+}
+
+// write puts the bytes into a file and starts their way to the disk. A big file
+// is flushed here.
+func (c *change) write(d *Driver) error {
+	if c.do != put {
+		return nil
+	}
+	size, err := int64(len(c.content)), error(nil)
+	if u, ok := c.upload.(*upload); ok {
+		if c.fd, size, err = u.seal(); err != nil {
+			return err
+		}
+		c.temp = u.name
+	} else if c.temp, c.fd, err = d.writeTemp(c.content); err != nil {
+		return d.writeFault("write", c.path, err)
+	}
+	if size >= bigFile {
+		return c.flush(d)
+	}
+	if err := startWriteBack(c.fd, 0, 0, false); err != nil {
+		return c.drop(d, err)
+	}
+	return nil
+}
+
+// flush makes the bytes durable.
+func (c *change) flush(d *Driver) error {
+	if c.fd < 0 {
+		return nil
+	}
+	if err := syncFile(c.fd); err != nil {
+		return c.drop(d, err)
+	}
+	c.closeFile()
+	return nil
+}
+
+// drop deletes a file that could not be flushed: its bytes are in doubt for
+// ever, whatever the next flush says.
+func (c *change) drop(d *Driver, err error) error {
+	unlink(c.temp) //nolint:errcheck // nothing points at it; a new upload gets another name
+	c.temp = ""
+	return d.writeFault("flush", c.path, err)
+}
+
+// closeFile forgets the file; that of an upload is closed with it.
+func (c *change) closeFile() {
+	if c.fd >= 0 && c.upload == nil {
+		closeFD(c.fd)
+	}
+	c.fd = -1
+}
+
+// publish makes the change visible. It returns the directories that have to be
+// flushed for it.
+func (c *change) publish(d *Driver) (dirs []string, err error) {
+	switch c.do {
+	case put:
+		err = d.inDir(c.name, func() error { return rename(c.temp, c.name) })
+		if err != nil {
+			return nil, d.writeFault("write", c.path, err)
+		}
+		c.temp = ""
+		return d.durable.unflushed(c.name), nil
+	case removeObject:
+		if err = unlink(c.name); isNotExist(err) || err == unix.EISDIR { //nolint:errorlint // bare errnos
+			return nil, d.readFault("remove", c.path, unix.ENOENT)
+		}
+	case removeAll:
+		err = c.takeAway(d)
+	}
+	if err != nil {
+		return nil, d.writeFault("remove", c.path, err)
+	}
+	return []string{path.Dir(c.name)}, nil
+}
+
+// takeAway removes an object, or renames a tree into the staging directory, so
+// that it stops existing whole.
+func (c *change) takeAway(d *Driver) error {
+	err := unlink(c.name)
+	if err == unix.EISDIR { //nolint:errorlint // a bare errno
+		d.durable.forgetTree(c.name)
+		c.temp = d.tempName()
+		err = rename(c.name, c.temp)
+	}
+	if isNotExist(err) && !d.vanished() {
+		return nil
+	}
+	return err
+}
+
+// cleanUp closes what is open and deletes what is left: a file that was not
+// published, a tree that was taken away. The bytes of an upload stay.
+func (c *change) cleanUp() {
+	c.closeFile()
+	if u, ok := c.upload.(*upload); ok {
+		u.release()
+		return
+	}
+	if c.upload == nil && c.temp != "" {
+		os.RemoveAll(c.temp) //nolint:errcheck // swept later
+	}
+}

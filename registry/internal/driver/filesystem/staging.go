@@ -1,0 +1,73 @@
+package filesystem
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// abandoned is the age from which on what another process left in the staging
+// directory counts as left by a crash. A commit that is under way there for
+// longer fails, which is no harm but to it.
+const abandoned = 2 * time.Minute
+
+// tempName returns a path in the staging directory that was never used before.
+func (d *Driver) tempName() string {
+	var b [20]byte
+	return d.staging + "/" + d.instance + "-" + string(strconv.AppendUint(b[:0], d.counter.Add(1), 36)) + ".tmp"
+}
+
+// createTemp opens a new file in the staging directory, which it creates if
+// need be, but only in the root that was opened.
+func (d *Driver) createTemp() (name string, fd int, err error) {
+	name = d.tempName()
+	create := func() error {
+		fd, err = open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+		return err
+	}
+	if err := create(); err != unix.ENOENT || d.vanished() { //nolint:errorlint // a bare errno
+		return name, fd, err
+	}
+	if err := mkdir(d.staging); err != nil && err != unix.EEXIST { //nolint:errorlint // a bare errno
+		return "", -1, err
+	}
+	return name, fd, create()
+}
+
+// writeTemp writes a new file in the staging directory and leaves it open.
+func (d *Driver) writeTemp(content []byte) (name string, fd int, err error) {
+	name, fd, err = d.createTemp()
+	if err != nil {
+		return "", -1, err
+	}
+	if _, err := writeAll(fd, content); err != nil {
+		closeFD(fd)
+		unlink(name) //nolint:errcheck // swept later
+		return "", -1, err
+	}
+	return name, fd, nil
+}
+
+// sweep deletes what crashed processes left in the staging directory; now is
+// the file system's time.
+func (d *Driver) sweep(now time.Time) {
+	entries, err := os.ReadDir(d.staging)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := d.staging + "/" + e.Name()
+		var st unix.Stat_t
+		if strings.HasPrefix(e.Name(), d.instance) || unix.Lstat(name, &st) != nil {
+			continue
+		}
+		// The change time, because a tree keeps its modification time when it
+		// is moved here.
+		if now.Sub(time.Unix(st.Ctim.Unix())) > abandoned {
+			os.RemoveAll(name) //nolint:errcheck // tried again at the next sweep
+		}
+	}
+}

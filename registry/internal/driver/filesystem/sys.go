@@ -1,0 +1,130 @@
+package filesystem
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+
+	"golang.org/x/sys/unix"
+)
+
+// The system calls themselves. Unlike package os they make no *PathError, which
+// would carry the root to a client, register nothing with the poller, and cost
+// half. Each repeats what a signal interrupted (NFS and FUSE let that happen).
+
+func retry(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR { //nolint:errorlint // a bare errno
+			return err
+		}
+	}
+}
+
+func open(path string, flags int) (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
+		return err
+	})
+	return fd, err
+}
+
+func stat(path string, st *unix.Stat_t) error {
+	return retry(func() error { return unix.Stat(path, st) })
+}
+
+func mkdir(path string) error {
+	return retry(func() error { return unix.Mkdir(path, 0o777) })
+}
+
+func rename(from, to string) error {
+	return retry(func() error { return unix.Rename(from, to) })
+}
+
+func unlink(path string) error {
+	return retry(func() error { return unix.Unlink(path) })
+}
+
+func rmdir(path string) error {
+	return retry(func() error { return unix.Rmdir(path) })
+}
+
+// closeFD closes. An error says nothing here: what matters was flushed before.
+func closeFD(fd int) { unix.Close(fd) } //nolint:errcheck // see above
+
+// read fills p as far as the file goes.
+func read(fd int, p []byte) (n int, err error) {
+	for n < len(p) {
+		var m int
+		err = retry(func() error {
+			m, err = unix.Read(fd, p[n:])
+			return err
+		})
+		if err != nil || m == 0 {
+			return n, err
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// writeAll writes p, all of it unless there is an error.
+func writeAll(fd int, p []byte) (n int, err error) {
+	for n < len(p) {
+		var m int
+		err = retry(func() error {
+			m, err = unix.Write(fd, p[n:])
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// syncFile flushes a file's bytes and what is needed to read them.
+func syncFile(fd int) error { return retry(func() error { return unix.Fdatasync(fd) }) }
+
+// syncDir flushes the entries of a directory.
+func syncDir(path string) error {
+	fd, err := open(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return retry(func() error { return unix.Fsync(fd) })
+}
+
+// startWriteBack asks for a part of a file to be written to the disk soon; with
+// wait, to be there (which is no flush: neither the size nor the disk's own
+// cache is dealt with). An error that it reports is not reported again by the
+// flush, so it must not be forgotten. Systems that lack the call do without.
+func startWriteBack(fd int, offset, size int64, wait bool) error {
+	flags := unix.SYNC_FILE_RANGE_WRITE
+	if wait {
+		flags |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	}
+	err := retry(func() error { return unix.SyncFileRange(fd, offset, size, flags) })
+	switch err { //nolint:errorlint // a bare errno
+	case unix.ENOSYS, unix.EINVAL, unix.ESPIPE, unix.EOPNOTSUPP:
+		return nil
+	}
+	return err
+}
+
+// fileID tells one directory from another in its place.
+type fileID struct{ dev, ino uint64 }
+
+func identify(path string) (fileID, error) {
+	var st unix.Stat_t
+	err := stat(path, &st)
+	return fileID{st.Dev, st.Ino}, err
+}
+
+// newInstance is a name that no other process uses. In containers all have the
+// process id 1.
+func newInstance() string {
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails, by its documentation
+	return hex.EncodeToString(b[:])
+}
