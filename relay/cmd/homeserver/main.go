@@ -1,0 +1,25 @@
+// Command homeserver runs a local Matrix homeserver for development: what
+// `make run` delivers to. It is not part of the product.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "homeserver", Short: "A local Matrix homeserver for development", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newServeCommand(), newMessagesCommand())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "homeserver:", err)
+		stop()
+		os.Exit(1)
+	}
+}

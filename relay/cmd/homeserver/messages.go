@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newMessagesCommand() *cobra.Command {
+	var base, user, variable string
+	cmd := &cobra.Command{
+		Use:   "messages",
+		Short: "Read, as a person would, what arrived in the rooms of an account; invitations are accepted",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := reader{base: base}
+			if err := r.login(cmd.Context(), user, os.Getenv(variable)); err != nil {
+				return err
+			}
+			return r.print(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&base, "url", "http://127.0.0.1:8008", "the homeserver")
+	cmd.Flags().StringVar(&user, "user", "", "account name")
+	cmd.Flags().StringVar(&variable, "password-env", "", "environment variable with its password")
+	return cmd
+}
+
+// reader is a minimal Matrix client.
+type reader struct {
+	base, token string
+}
+
+func (r *reader) login(ctx context.Context, user, password string) error {
+	if user == "" || password == "" {
+		return errors.New("--user and --password-env are required")
+	}
+	var session struct {
+		Token string `json:"access_token"`
+	}
+	err := r.call(ctx, http.MethodPost, "/login", map[string]any{
+		"type": "m.login.password", "password": password, "device_id": "slipway-messages",
+		"identifier": map[string]string{"type": "m.id.user", "user": user},
+	}, &session)
+	r.token = session.Token
+	return err
+}
+
+type syncAnswer struct {
+	Rooms struct {
+		Invite map[string]json.RawMessage `json:"invite"`
+		Join   map[string]struct {
+			Timeline struct {
+				Events []struct {
+					Type    string `json:"type"`
+					Sender  string `json:"sender"`
+					Content struct {
+						Body string `json:"body"`
+					} `json:"content"`
+				} `json:"events"`
+			} `json:"timeline"`
+		} `json:"join"`
+	} `json:"rooms"`
+}
+
+// print shows the last messages of each room.
+func (r *reader) print(ctx context.Context, out io.Writer) error {
+	var state syncAnswer
+	if err := r.call(ctx, http.MethodGet, "/sync?timeout=0", nil, &state); err != nil {
+		return err
+	}
+	for room := range state.Rooms.Invite {
+		if err := r.call(ctx, http.MethodPost, "/rooms/"+url.PathEscape(room)+"/join", struct{}{}, nil); err != nil {
+			return err
+		}
+	}
+	if len(state.Rooms.Invite) > 0 {
+		if err := r.call(ctx, http.MethodGet, "/sync?timeout=0&full_state=true", nil, &state); err != nil {
+			return err
+		}
+	}
+	for room, joined := range state.Rooms.Join {
+		fmt.Fprintln(out, room)
+		for _, e := range joined.Timeline.Events {
+			if e.Type == "m.room.message" {
+				fmt.Fprintf(out, "  %s: %s\n", e.Sender, strings.ReplaceAll(e.Content.Body, "\n", "\n    "))
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+"/_matrix/client/v3"+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}
