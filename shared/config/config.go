@@ -45,4 +45,6 @@ type Leaf struct {
 	Doc string
 	// Choices are the values allowed, when they are a closed set.
 	Choices []string
+	// Status is empty for a setting that works, else one of the Status names.
+	Status string
 }

@@ -13,12 +13,15 @@ type Problem struct {
 	Origin Origin
 	// Text says what is wrong, and what would be right.
 	Text string
+
+	// whole is set when Text names the key already.
+	whole bool
 }
 
 // Error is the key, what is wrong, and where.
 func (p *Problem) Error() string {
 	text := p.Text
-	if p.Key != "" {
+	if p.Key != "" && !p.whole {
 		text = p.Key + ": " + text
 	}
 	if p.Origin == (Origin{}) {
@@ -32,7 +35,11 @@ type Problems struct{ list []*Problem }
 
 // Addf adds a problem with the setting key.
 func (p *Problems) Addf(key, format string, args ...any) {
-	p.list = append(p.list, &Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+	p.add(key, Origin{}, format, args...)
+}
+
+func (p *Problems) add(key string, o Origin, format string, args ...any) {
+	p.list = append(p.list, &Problem{Key: key, Origin: o, Text: fmt.Sprintf(format, args...)})
 }
 
 // Err joins what was collected; nil when nothing was.

@@ -1,0 +1,413 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+type sample struct {
+	Version string  `key:"version" env:"-"`
+	Level   Moved   `key:"loglevel" to:"log.level"`
+	Log     log     `key:"log"`
+	Storage storage `key:"storage" scalar:"driver"`
+	Auth    *auth   `key:"auth" scalar:"driver"`
+	HTTP    web     `key:"http"`
+	Checks  []check `key:"checks" env:"CHECKERS"`
+	Proxy   Later   `key:"proxy" empty:"ok"`
+	Bugs    Dead    `key:"bugs" why:"the reporter is gone"`
+}
+
+type log struct {
+	Level  string         `key:"level" choices:"debug,info" doc:"How much to say."`
+	Fields map[string]any `key:"fields"`
+}
+
+type storage struct {
+	Filesystem *filesystem `key:"filesystem"`
+	InMemory   *struct{}   `key:"inmemory"`
+	S3         Later       `key:"s3" alias:"s3aws"`
+	Swift      Refused     `key:"swift" why:"it was removed"`
+	Delete     struct {
+		Enabled bool `key:"enabled"`
+	} `key:"delete"`
+}
+
+type filesystem struct {
+	Root    string `key:"rootdirectory"`
+	Threads int    `key:"max_threads"`
+}
+
+type auth struct {
+	HTPasswd *htpasswd `key:"htpasswd"`
+	None     *struct{} `key:"none"`
+}
+
+type htpasswd struct {
+	Realm string        `key:"realm"`
+	TTL   time.Duration `key:"ttl"`
+}
+
+type web struct {
+	Addr    string              `key:"addr"`
+	Secret  Secret              `key:"secret" doc:"Signs."`
+	Drain   time.Duration       `key:"drain"`
+	Body    Size                `key:"body"`
+	Ratio   float64             `key:"ratio"`
+	Headers map[string][]string `key:"headers"`
+	Suites  []string            `key:"suites"`
+}
+
+type check struct {
+	URI    string        `key:"uri"`
+	Every  time.Duration `key:"every"`
+	Status int           `key:"status"`
+}
+
+func (s *sample) Validate() error {
+	var p Problems
+	if s.Storage.Filesystem != nil && s.Storage.InMemory != nil {
+		p.Addf("storage", "has two drivers")
+	}
+	if s.Auth != nil && s.Auth.HTPasswd == nil && s.Auth.None == nil {
+		p.Addf("auth", "names no kind")
+	}
+	if s.HTTP.Addr == "bad" {
+		p.Addf("http.addr", "is bad")
+	}
+	return p.Err()
+}
+
+func defaults() sample {
+	var s sample
+	s.Log = log{Level: "info", Fields: map[string]any{"service": "registry"}}
+	s.Storage.Filesystem = &filesystem{Root: "/var/lib/registry", Threads: 100}
+	s.Storage.InMemory = &struct{}{}
+	s.Auth = &auth{HTPasswd: &htpasswd{TTL: time.Minute}, None: &struct{}{}}
+	s.HTTP = web{Addr: ":5000", Drain: 30 * time.Second, Body: 4 << 20, Suites: []string{"a", "b"}}
+	s.Checks = []check{{Every: 10 * time.Second, Status: 200}}
+	return s
+}
+
+func load(t *testing.T, file string, environ ...string) (sample, *Report, error) {
+	t.Helper()
+	s := defaults()
+	report, err := Load(&s, Options{
+		Prefix: "REGISTRY", File: "c.yml", Source: []byte(file), Environ: environ,
+		Ignore: []string{"REGISTRY_CONFIGURATION_PATH"}, Aliases: map[string]string{"WEB_SECRET": "http.secret"},
+	})
+	return s, report, err
+}
+
+// TestLoad holds what a file and variables come to, each trap of the idiom in
+// a row.
+func TestLoad(t *testing.T) {
+	tests := []struct {
+		name    string
+		file    string
+		environ []string
+		got     func(sample) any
+		want    any
+	}{
+		{"default", "", nil, func(s sample) any { return s.HTTP.Addr }, ":5000"},
+		{"file", "http: {addr: h:1}", nil, func(s sample) any { return s.HTTP.Addr }, "h:1"},
+		{"leaf without value keeps the default", "http: {addr: }", nil, func(s sample) any { return s.HTTP.Addr }, ":5000"},
+		{"variable over file", "http: {addr: h:1}", []string{"REGISTRY_HTTP_ADDR=:2"}, func(s sample) any { return s.HTTP.Addr }, ":2"},
+		{"variable of a key the file lacks", "log: {level: debug}", []string{"REGISTRY_HTTP_ADDR=:2"}, func(s sample) any { return s.HTTP.Addr }, ":2"},
+		{"empty variable is unset", "http: {addr: h:1}", []string{"REGISTRY_HTTP_ADDR="}, func(s sample) any { return s.HTTP.Addr }, "h:1"},
+		{"key with underscore", "", []string{"REGISTRY_STORAGE_FILESYSTEM_MAX_THREADS=7"}, func(s sample) any { return s.Storage.Filesystem.Threads }, 7},
+
+		{"optional section absent", "http: {}", nil, func(s sample) any { return s.Auth == nil && s.Storage.Filesystem == nil && s.Storage.InMemory == nil }, true},
+		{"optional section present but empty", "auth:\n  htpasswd:\n", nil, func(s sample) any { return *s.Auth.HTPasswd }, htpasswd{TTL: time.Minute}},
+		{"optional section present as {}", "storage: {inmemory: {}}", nil, func(s sample) any { return s.Storage.InMemory != nil && s.Storage.Filesystem == nil }, true},
+		{"optional section keeps its defaults", "storage: {filesystem: {max_threads: 3}}", nil, func(s sample) any { return *s.Storage.Filesystem }, filesystem{"/var/lib/registry", 3}},
+		{"optional section by variable", "", []string{"REGISTRY_AUTH_HTPASSWD_REALM=r"}, func(s sample) any { return *s.Auth.HTPasswd }, htpasswd{Realm: "r", TTL: time.Minute}},
+		{"optional section as YAML in a variable", "", []string{"REGISTRY_AUTH_HTPASSWD={realm: r}"}, func(s sample) any { return *s.Auth.HTPasswd }, htpasswd{Realm: "r", TTL: time.Minute}},
+
+		{"word for a section in the file", "storage: inmemory", nil, func(s sample) any { return s.Storage.InMemory != nil }, true},
+		{"word for a section in a variable", "storage: {filesystem: {rootdirectory: /x}}", []string{"REGISTRY_STORAGE=inmemory"}, func(s sample) any { return s.Storage.InMemory != nil && s.Storage.Filesystem == nil }, true},
+		{
+			"word refined by longer names", "storage: {inmemory: }",
+			[]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/y", "REGISTRY_STORAGE=filesystem", "REGISTRY_STORAGE_DELETE_ENABLED=true"},
+			func(s sample) any {
+				return []any{*s.Storage.Filesystem, s.Storage.InMemory == nil, s.Storage.Delete.Enabled}
+			},
+			[]any{filesystem{"/y", 100}, true, true},
+		},
+		{"section replaced by YAML in a variable", "http: {addr: h:1, drain: 5s}", []string{"REGISTRY_HTTP={addr: h:2}"}, func(s sample) any { return []any{s.HTTP.Addr, s.HTTP.Drain} }, []any{"h:2", 30 * time.Second}},
+
+		{"case and dots of map keys", "log: {fields: {App.Kubernetes.io/Name: X}}", nil, func(s sample) any { return s.Log.Fields }, map[string]any{"App.Kubernetes.io/Name": "X"}},
+		{"map in the file replaces the default", "log: {fields: {a: 1}}", nil, func(s sample) any { return s.Log.Fields }, map[string]any{"a": 1}},
+		{"map without value keeps the default", "log: {fields: }", nil, func(s sample) any { return s.Log.Fields }, map[string]any{"service": "registry"}},
+		{"map entry by variable, written in capitals", "", []string{"REGISTRY_LOG_FIELDS_MY_KEY=5"}, func(s sample) any { return s.Log.Fields }, map[string]any{"my_key": 5}},
+		{"map entry by variable, in its own case", "", []string{"REGISTRY_HTTP_HEADERS_X-Foo=[bar]"}, func(s sample) any { return s.HTTP.Headers }, map[string][]string{"X-Foo": {"bar"}}},
+		{"map entry by variable, spelt as in the file", "http: {headers: {X-Foo: [a], Y: [b]}}", []string{"REGISTRY_HTTP_HEADERS_X-FOO=[c]"}, func(s sample) any { return s.HTTP.Headers }, map[string][]string{"X-Foo": {"c"}, "Y": {"b"}}},
+		{"map entry's list by index", "http: {headers: {X-Foo: [a]}}", []string{"REGISTRY_HTTP_HEADERS_X-FOO_1=c"}, func(s sample) any { return s.HTTP.Headers }, map[string][]string{"X-Foo": {"a", "c"}}},
+		{"whole map by variable", "http: {headers: {Y: [b]}}", []string{"REGISTRY_HTTP_HEADERS={X-A: [b]}"}, func(s sample) any { return s.HTTP.Headers }, map[string][]string{"X-A": {"b"}}},
+		{"nested free values", "log: {fields: {a: {B.c: [1, two, null]}}}", nil, func(s sample) any { return s.Log.Fields }, map[string]any{"a": map[string]any{"B.c": []any{1, "two", nil}}}},
+
+		{"list replaces a longer default", "http: {suites: [c]}", nil, func(s sample) any { return s.HTTP.Suites }, []string{"c"}},
+		{"list absent keeps the default", "", nil, func(s sample) any { return s.HTTP.Suites }, []string{"a", "b"}},
+		{"list elements get the pattern", "checks: [{uri: a}, {uri: b, status: 204}]", nil, func(s sample) any { return s.Checks }, []check{{"a", 10 * time.Second, 200}, {"b", 10 * time.Second, 204}}},
+		{"pattern is no element", "", nil, func(s sample) any { return len(s.Checks) }, 0},
+		{"list by index", "checks: [{uri: a}]", []string{"REGISTRY_CHECKS_0_STATUS=1", "REGISTRY_CHECKERS_1_URI=b"}, func(s sample) any { return s.Checks }, []check{{"a", 10 * time.Second, 1}, {"b", 10 * time.Second, 200}}},
+		{"items in the order of their numbers", "", []string{
+			"REGISTRY_HTTP_SUITES_0=0", "REGISTRY_HTTP_SUITES_1=1", "REGISTRY_HTTP_SUITES_10=10", "REGISTRY_HTTP_SUITES_2=2", "REGISTRY_HTTP_SUITES_3=3",
+			"REGISTRY_HTTP_SUITES_4=4", "REGISTRY_HTTP_SUITES_5=5", "REGISTRY_HTTP_SUITES_6=6", "REGISTRY_HTTP_SUITES_7=7", "REGISTRY_HTTP_SUITES_8=8", "REGISTRY_HTTP_SUITES_9=9",
+		}, func(s sample) any { return strings.Join(s.HTTP.Suites, "") }, "012345678910"},
+		{"whole list by variable", "", []string{"REGISTRY_HTTP_SUITES=[x, y]"}, func(s sample) any { return s.HTTP.Suites }, []string{"x", "y"}},
+
+		{"quoted boolean", `storage: {delete: {enabled: "true"}}`, nil, func(s sample) any { return s.Storage.Delete.Enabled }, true},
+		{"YAML 1.1 boolean", "storage: {delete: {enabled: yes}}", nil, func(s sample) any { return s.Storage.Delete.Enabled }, true},
+		{"number for a string", "http: {addr: 0123}", nil, func(s sample) any { return s.HTTP.Addr }, "0123"},
+		{"quoted number", `storage: {filesystem: {max_threads: "8"}}`, nil, func(s sample) any { return s.Storage.Filesystem.Threads }, 8},
+		{"duration", "http: {drain: 168h}", nil, func(s sample) any { return s.HTTP.Drain }, 168 * time.Hour},
+		{"duration zero", "http: {drain: 0}", nil, func(s sample) any { return s.HTTP.Drain }, time.Duration(0)},
+		{"size", "http: {body: 1MiB, ratio: 0.5}", nil, func(s sample) any { return []any{s.HTTP.Body, s.HTTP.Ratio} }, []any{Size(1 << 20), 0.5}},
+		{"choice in any case", "log: {level: DEBUG}", nil, func(s sample) any { return s.Log.Level }, "debug"},
+		{"text in a variable is not parsed", "", []string{"REGISTRY_HTTP_SECRET=p: {#1"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "p: {#1"},
+		{"quoted text in a variable is", "", []string{"REGISTRY_HTTP_ADDR=':1 # x'"}, func(s sample) any { return s.HTTP.Addr }, ":1 # x"},
+		{"comment in a variable for a string", "", []string{"REGISTRY_HTTP_SECRET=a #b"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "a #b"},
+
+		{"anchors and merge keys", "checks:\n- &a {uri: a, status: 1}\n- {<<: *a, uri: b}", nil, func(s sample) any { return s.Checks[1] }, check{"b", 10 * time.Second, 1}},
+		{"alias variable", "http: {secret: f}", []string{"WEB_SECRET=a"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "a"},
+		{"own variable over alias variable", "", []string{"WEB_SECRET=a", "REGISTRY_HTTP_SECRET=b"}, func(s sample) any { return s.HTTP.Secret.Reveal() }, "b"},
+		{"moved key", "loglevel: debug", nil, func(s sample) any { return s.Log.Level }, "debug"},
+		{"moved key by variable", "", []string{"REGISTRY_LOGLEVEL=debug"}, func(s sample) any { return s.Log.Level }, "debug"},
+		{"moved key with the new one given", "loglevel: debug\nlog: {level: info}", nil, func(s sample) any { return s.Log.Level }, "info"},
+		{"part to come, without content", "proxy: {remoteurl: ''}", nil, func(s sample) any { return s.HTTP.Addr }, ":5000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _, err := load(t, tt.file, tt.environ...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tt.got(s); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %#v, want %#v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLoadRefuses holds every sentence that stops a start.
+func TestLoadRefuses(t *testing.T) {
+	tests := []struct {
+		name    string
+		file    string
+		environ []string
+		want    []string
+	}{
+		{"unknown key", "http:\n  adr: h:1", nil, []string{"http.adr: is not a setting; the nearest is http.addr (c.yml:2)"}},
+		{"unknown key of another section", "level: debug", nil, []string{"level: is not a setting; the nearest is log.level (c.yml:1)"}},
+		{"unknown key far from any", "http: {rootdirectory: x}", nil, []string{"http.rootdirectory: is not a setting; the nearest is storage.filesystem.rootdirectory (c.yml:1)"}},
+		{"keys have a case", "HTTP: {addr: h:1}", nil, []string{"HTTP: is not a setting; the nearest is http (c.yml:1)"}},
+		{"unknown key in a list", "checks: [{uri: a}, {url: b}]", nil, []string{"checks[1].url: is not a setting; the nearest is checks[].uri (c.yml:1)"}},
+		{"unknown variable in a section", "", []string{"REGISTRY_HTTP_NOTHING=1"}, []string{"REGISTRY_HTTP_NOTHING: is not a setting; the nearest is REGISTRY_HTTP_"}},
+		{"unknown variable in a driver", "", []string{"REGISTRY_STORAGE_FILESYSTEM_ROOT=1"}, []string{"REGISTRY_STORAGE_FILESYSTEM_ROOT: is not a setting; the nearest is REGISTRY_STORAGE_FILESYSTEM_"}},
+		{"variable into a leaf", "", []string{"REGISTRY_HTTP_ADDR_X=1"}, []string{"REGISTRY_HTTP_ADDR_X: is not a setting; the nearest is REGISTRY_HTTP_ADDR"}},
+		{"misspelt section in a variable", "", []string{"REGISTRY_AUHT_HTPASSWD_REALM=r"}, []string{"REGISTRY_AUHT_HTPASSWD_REALM: is not a setting; REGISTRY_AUTH_HTPASSWD_REALM?"}},
+		{"misspelt word section in a variable", "", []string{"REGISTRY_AUHT=none"}, []string{"REGISTRY_AUHT: is not a setting; REGISTRY_AUTH?"}},
+		{"key given twice", "http: {addr: h:1}\nhttp: {drain: 1s}", nil, []string{"http: is given twice, first at c.yml:1 (c.yml:2)"}},
+		{"key and its alias", "storage:\n  s3: {}\n  s3aws: {}", nil, []string{"storage.s3aws: is another name of s3", "not available yet: storage.s3 (c.yml:2)"}},
+		{"bare duration", "http: {drain: 5}", nil, []string{"http.drain: 5 is a duration without unit; 5s? (c.yml:1)"}},
+		{"bare duration in nanoseconds", "http: {drain: 10000000000}", nil, []string{"http.drain: 10000000000 is a duration without unit; 10s?"}},
+		{"bare duration in a variable", "", []string{"REGISTRY_HTTP_DRAIN=5"}, []string{"http.drain: 5 is a duration without unit; 5s? (REGISTRY_HTTP_DRAIN)"}},
+		{"no duration", "http: {drain: soon}", nil, []string{`http.drain: "soon" is not a duration such as 10s`}},
+		{"no boolean", "storage: {delete: {enabled: maybe}}", nil, []string{`storage.delete.enabled: "maybe" is neither true nor false`}},
+		{"no number", "storage: {filesystem: {max_threads: 1.5}}", nil, []string{`storage.filesystem.max_threads: "1.5" is not a whole number`}},
+		{"no size", "http: {body: -1}", nil, []string{`http.body: "-1" is not a size such as 4MiB`}},
+		{"no choice", "log: {level: trace}", nil, []string{`log.level: "trace" is not one of debug, info (c.yml:1)`}},
+		{"no choice in a moved key", "loglevel: trace", nil, []string{`log.level: "trace" is not one of debug, info (c.yml:1)`}},
+		{"section as value", "http: 5", nil, []string{"http: is a section, such as {addr: …}, not one value (c.yml:1)"}},
+		{"section as list", "http: [5]", nil, []string{"http: is a section, not a list"}},
+		{"value as section", "http: {addr: {a: b}}", nil, []string{"http.addr: is one value, not a list or a section"}},
+		{"list as value", "http: {suites: a}", nil, []string{"http.suites: is a list; [a]?"}},
+		{"list in a map as value", "http: {headers: {X: a}}", nil, []string{"http.headers.X: is a list; [a]?"}},
+		{"empty item", "http: {suites: [a, ]}\nchecks: [~]", nil, nil},
+		{"null item", "http: {suites: [~]}", nil, []string{"http.suites[0]: is empty"}},
+		{"unknown word", "storage: inmemry", nil, []string{`storage: there is no "inmemry"; the nearest is inmemory (c.yml:1)`}},
+		{"index past the end", "", []string{"REGISTRY_CHECKS_1_URI=a"}, []string{"checks[1]: comes after the end of the list, which has 0 (REGISTRY_CHECKS_1_URI)"}},
+		{"variable is not YAML", "", []string{"REGISTRY_HTTP_SUITES=[a"}, []string{"http.suites: not YAML:", "(REGISTRY_HTTP_SUITES)"}},
+		{"part to come", "storage: {s3: }", nil, []string{"not available yet: storage.s3 (c.yml:1)"}},
+		{"part to come by word", "", []string{"REGISTRY_STORAGE=s3"}, []string{"not available yet: storage.s3 (REGISTRY_STORAGE)"}},
+		{"part to come by variable", "", []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, []string{"not available yet: storage.s3 (REGISTRY_STORAGE_S3_BUCKET)"}},
+		{"part to come with content", "proxy: {remoteurl: x}", nil, []string{"not available yet: proxy (c.yml:1)"}},
+		{"unsupported", "storage: {swift: {}}", nil, []string{"storage.swift is not supported: it was removed (c.yml:1)"}},
+		{"optional section emptied", "auth:\n", nil, []string{"auth: names no kind (c.yml:1)"}},
+		{"validation tells the origin", "", []string{"REGISTRY_HTTP_ADDR=bad"}, []string{"http.addr: is bad (REGISTRY_HTTP_ADDR)"}},
+		{"all at once", "htp: {}\nhttp: {addr: bad}\nlog: {level: x}", nil, []string{"htp: is not", "http.addr: is bad", `log.level: "x"`}},
+		{"not YAML", "a: [", nil, []string{"c.yml: not YAML: line 1"}},
+		{"not a section", "- a", nil, []string{"is a section, not a list (c.yml:1)"}},
+		{"two documents", "http: {}\n---\nhttp: {}", nil, []string{"c.yml: more than one YAML document"}},
+		{"endless alias", "a: &a [*a]", nil, []string{"too many or too deeply nested values"}},
+		{"list as key", "[a]: b", nil, []string{"a key must be a word"}},
+		{"both twins", "http: {secret: a, secret_file: b}", nil, []string{"http.secret_file: and secret are both given (c.yml:1)"}},
+		{"missing secret file", "http: {secret_file: /nothing}", nil, []string{"http.secret_file: cannot be read"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, err := load(t, tt.file, tt.environ...)
+			if tt.want == nil {
+				return
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want %q in it", err, want)
+				}
+			}
+			if got := len(strings.Split(err.Error(), "\n")); got > len(tt.want) && tt.name != "variable is not YAML" {
+				t.Errorf("%d problems, want %d: %v", got, len(tt.want), err)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		name    string
+		file    string
+		environ []string
+		want    string
+	}{
+		{"unknown variable outside any section", "", []string{"REGISTRY_USER=u"}, "REGISTRY_USER is not a setting and does nothing"},
+		{"not settable by variable", "", []string{"REGISTRY_VERSION=2.8"}, "REGISTRY_VERSION is not a setting and does nothing"},
+		{"variable like a section's name", "", []string{"REGISTRY_LOGS=x"}, "REGISTRY_LOGS is not"},
+		{"dead key", "bugs: {apikey: x}", nil, "bugs does nothing: the reporter is gone (c.yml:1)"},
+		{"dead key by variable", "", []string{"REGISTRY_BUGS_APIKEY=x"}, "bugs does nothing"},
+		{"moved key", "loglevel: info", nil, "loglevel is an old name of log.level (c.yml:1)"},
+		{
+			"section lost to a word", "storage: {filesystem: {rootdirectory: /x}, delete: {enabled: true}}",
+			[]string{"REGISTRY_STORAGE=inmemory"},
+			"REGISTRY_STORAGE replaces the whole of storage; out of force: storage.filesystem.rootdirectory, storage.delete.enabled",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, report, err := load(t, tt.file, tt.environ...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], tt.want) {
+				t.Errorf("got %q, want %q", report.Warnings, tt.want)
+			}
+		})
+	}
+}
+
+// TestInjectedVariables: none of them may change, stop or warn of anything.
+func TestInjectedVariables(t *testing.T) {
+	_, report, err := load(t, "",
+		"REGISTRY_SERVICE_HOST=10.0.0.1", "REGISTRY_SERVICE_PORT=5000", "REGISTRY_SERVICE_PORT_HTTP=5000",
+		"REGISTRY_PORT=tcp://10.0.0.1:5000", "REGISTRY_PORT_5000_TCP=tcp://10.0.0.1:5000",
+		"REGISTRY_PORT_5000_TCP_PROTO=tcp", "REGISTRY_PORT_53_UDP_ADDR=10.0.0.1",
+		"REGISTRY_HTTP_SERVICE_HOST=10.0.0.1", "REGISTRY_HTTP_PORT=tcp://10.0.0.1:80", "REGISTRY_HTTP_PORT_80_TCP_ADDR=10.0.0.1",
+		"REGISTRY_STORAGE_SERVICE_PORT=1", "REGISTRY_AUTH_FILE=/auth.json", "REGISTRY_CONFIGURATION_PATH=/c.yml", "REGISTRY_HTTP_NOTHING=", "REGISTRY_=x")
+	if err != nil || len(report.Warnings) != 0 {
+		t.Errorf("got %v, %q", err, report.Warnings)
+	}
+	if _, _, err := load(t, "", "REGISTRY_HTTP_PORT=8080"); err == nil {
+		t.Error("a port that is no address was passed over")
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	_, report, err := load(t, "http:\n  addr: h:1\n  headers:\n    X: [a]\n", "REGISTRY_CHECKS_0_URI=u", "REGISTRY_STORAGE=inmemory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"http.addr": "c.yml:2", "http.headers.X[0]": "c.yml:4", "checks[0].uri": "REGISTRY_CHECKS_0_URI",
+		"storage.inmemory": "REGISTRY_STORAGE", "http.drain": "default",
+	} {
+		if got := report.Origin(path).String(); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestSecretFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, environ := range [][]string{
+		{"REGISTRY_HTTP_SECRET_FILE=" + path},
+		{"REGISTRY_HTTP_SECRET_FILE=" + path, "REGISTRY_HTTP_ADDR=:1"},
+	} {
+		s, report, err := load(t, "http: {secret: other}", environ...)
+		if err != nil || s.HTTP.Secret.Reveal() != "hunter2" || report.Origin("http.secret").String() != path {
+			t.Errorf("got %v, %s, %v", s.HTTP.Secret.Reveal(), report.Origin("http.secret"), err)
+		}
+	}
+	s, _, err := load(t, "http: {secret_file: "+path+"}", "REGISTRY_HTTP_SECRET=env")
+	if err != nil || s.HTTP.Secret.Reveal() != "env" {
+		t.Errorf("got %v, %v", s.HTTP.Secret.Reveal(), err)
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	s := defaults()
+	report, err := Load(&s, Options{Prefix: "REGISTRY", File: filepath.Join(t.TempDir(), "none.yml")})
+	if !errors.Is(err, os.ErrNotExist) || report == nil {
+		t.Errorf("got %v, %v", report, err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	environ := []string{"TOKEN=s: {x", "PORT=8080", "EMPTY="}
+	tests := []struct{ in, want, problem string }{
+		{"${TOKEN}", "s: {x", ""},
+		{"a-${PORT}-${PORT}", "a-8080-8080", ""},
+		{"${NONE:-d:e}", "d:e", ""},
+		{"${EMPTY:-d}", "d", ""},
+		{"${NONE:-}", "", ""},
+		{"$$ $${PORT} $PORT", "$ ${PORT} $PORT", ""},
+		{"${NONE}", "", "the variable NONE is not set"},
+		{"${EMPTY}", "", "the variable EMPTY is not set"},
+		{"${PORT", "", "${ without }"},
+		{"${1A}", "", "does not name a variable"},
+	}
+	for _, tt := range tests {
+		s := defaults()
+		source := []byte("http: {addr: '" + tt.in + "'}")
+		_, err := Load(&s, Options{Prefix: "X", File: "c.yml", Source: source, Environ: environ, Expand: true})
+		switch {
+		case tt.problem == "" && (err != nil || s.HTTP.Addr != tt.want):
+			t.Errorf("%s: got %q, %v, want %q", tt.in, s.HTTP.Addr, err, tt.want)
+		case tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)):
+			t.Errorf("%s: got %v, want %q", tt.in, err, tt.problem)
+		}
+	}
+}
+
+// TestExpandTyped: what a variable holds takes the type of the setting, never
+// a structure of its own.
+func TestExpandTyped(t *testing.T) {
+	s := defaults()
+	source := []byte("http:\n  drain: ${D:-7s}\n  suites: ['${L}']\nlog:\n  fields:\n    n: ${N}\n    q: '${N}'\n")
+	report, err := Load(&s, Options{Prefix: "X", File: "c.yml", Source: source, Environ: []string{"N=5", "L=[a, b]"}, Expand: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.HTTP.Drain != 7*time.Second || s.HTTP.Suites[0] != "[a, b]" || !reflect.DeepEqual(s.Log.Fields, map[string]any{"n": 5, "q": "5"}) {
+		t.Errorf("got %v %q %v", s.HTTP.Drain, s.HTTP.Suites, s.Log.Fields)
+	}
+	if got := report.Origin("log.fields.n").String(); got != "c.yml:6 ${N}" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestNotExpandedUnlessAsked(t *testing.T) {
+	s, _, err := load(t, "http: {addr: '${X}'}")
+	if err != nil || s.HTTP.Addr != "${X}" {
+		t.Errorf("got %q, %v", s.HTTP.Addr, err)
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// nearest returns the path of the known key most like name, preferring those of
+// the same section, then a key of that very name elsewhere.
+func (f *field) nearest(name string) string {
+	lower := strings.ToLower(name)
+	best, distance := f.nearestChild(lower)
+	if best != "" && distance <= max(2, len(lower)/3) {
+		return best
+	}
+	if elsewhere := f.root().find(lower); elsewhere != "" {
+		return elsewhere
+	}
+	return best
+}
+
+func (f *field) nearestChild(name string) (path string, distance int) {
+	distance = -1
+	for _, c := range f.children {
+		for _, known := range append([]string{c.name}, c.words("alias")...) {
+			if d := editDistance(name, known); distance < 0 || d < distance {
+				path, distance = joinPath(f.path, known), d
+			}
+		}
+	}
+	return path, distance
+}
+
+func (f *field) root() *field {
+	for f.parent != nil {
+		f = f.parent
+	}
+	return f
+}
+
+// find returns the path of the first key called name anywhere below.
+func (f *field) find(name string) string {
+	for _, c := range f.children {
+		if c.name == name {
+			return c.path
+		}
+	}
+	below := f.children
+	if f.elem != nil {
+		below = []*field{f.elem}
+	}
+	for _, c := range below {
+		if path := c.find(name); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// editDistance counts the letters to insert, drop, change or swap with their
+// neighbour to get from a to b.
+func editDistance(a, b string) int {
+	var before, last []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost(a[i-1] != b[j-1]))
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+func cost(differs bool) int {
+	if differs {
+		return 1
+	}
+	return 0
+}
+
+// closest returns the word most like name among words.
+func closest(name string, words []string) string {
+	return slices.MinFunc(words, func(a, b string) int {
+		return editDistance(strings.ToLower(name), a) - editDistance(strings.ToLower(name), b)
+	})
+}
+
+// nearestKnown is nearest, or the key itself where nothing can be inside it.
+func (f *field) nearestKnown(name string) string {
+	if near := f.nearest(name); f.kind == section && near != "" {
+		return near
+	}
+	return f.path
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestShow(t *testing.T) {
+	s, report, err := load(t, "version: 0.1\nhttp:\n  secret: hunter2\n  headers: {X-A: [b, 'yes']}\nchecks: [{uri: u}]\nlog: {fields: {a.b: {C: 1}}}\n",
+		"REGISTRY_STORAGE=filesystem", "REGISTRY_HTTP_DRAIN=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := report.Show(&out, &s); err != nil {
+		t.Fatal(err)
+	}
+	want := `version: "0.1" # c.yml:1
+log:
+  level: info # default
+  fields:
+    a.b: {C: 1} # c.yml:6
+storage:
+  filesystem:
+    rootdirectory: /var/lib/registry # default
+    max_threads: 100 # default
+  delete:
+    enabled: false # default
+http:
+  addr: :5000 # default
+  secret: '***' # c.yml:3
+  drain: 1h # REGISTRY_HTTP_DRAIN
+  body: 4MiB # default
+  ratio: 0 # default
+  headers:
+    X-A:
+      - b # c.yml:4
+      - "yes" # c.yml:4
+  suites:
+    - a # default
+    - b # default
+checks:
+  - uri: u # c.yml:5
+    every: 10s # default
+    status: 200 # default
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	again, _, err := load(t, out.String())
+	again.HTTP.Secret = s.HTTP.Secret
+	if err != nil || !reflect.DeepEqual(again, s) {
+		t.Errorf("what is shown loads as\n%+v, %v, not\n%+v", again, err, s)
+	}
+}
+
+func TestWalk(t *testing.T) {
+	s := defaults()
+	got := map[string]Leaf{}
+	for _, l := range Walk(&s, "REGISTRY") {
+		got[l.Path] = l
+	}
+	want := []Leaf{
+		{Path: "version", Type: "string"},
+		{Path: "loglevel", Env: "REGISTRY_LOGLEVEL", Doc: "Old name of log.level.", Status: StatusMoved},
+		{Path: "log.level", Type: "string", Default: "info", Env: "REGISTRY_LOG_LEVEL", Doc: "How much to say.", Choices: []string{"debug", "info"}},
+		{Path: "storage.filesystem.max_threads", Type: "integer", Default: "100", Env: "REGISTRY_STORAGE_FILESYSTEM_MAX_THREADS"},
+		{Path: "storage.inmemory", Type: "section", Env: "REGISTRY_STORAGE_INMEMORY"},
+		{Path: "storage.s3", Env: "REGISTRY_STORAGE_S3", Status: StatusLater},
+		{Path: "http.secret", Type: "secret", Env: "REGISTRY_HTTP_SECRET", Doc: "Signs."},
+		{Path: "http.secret_file", Type: "path", Env: "REGISTRY_HTTP_SECRET_FILE", Doc: "File to read http.secret from."},
+		{Path: "http.drain", Type: "duration", Default: "30s", Env: "REGISTRY_HTTP_DRAIN"},
+		{Path: "http.body", Type: "size", Default: "4MiB", Env: "REGISTRY_HTTP_BODY"},
+		{Path: "http.headers", Type: "map of list of string", Env: "REGISTRY_HTTP_HEADERS"},
+		{Path: "http.suites", Type: "list of string", Default: "a, b", Env: "REGISTRY_HTTP_SUITES"},
+		{Path: "checks[].every", Type: "duration", Default: "10s", Env: "REGISTRY_CHECKS_<n>_EVERY"},
+		{Path: "auth.htpasswd.ttl", Type: "duration", Default: "1m", Env: "REGISTRY_AUTH_HTPASSWD_TTL"},
+		{Path: "bugs", Env: "REGISTRY_BUGS", Doc: "the reporter is gone", Status: StatusDead},
+	}
+	for _, w := range want {
+		if !reflect.DeepEqual(got[w.Path], w) {
+			t.Errorf("got %+v, want %+v", got[w.Path], w)
+		}
+	}
+}
