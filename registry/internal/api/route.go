@@ -86,7 +86,9 @@ func (a *API) prepare(row *row) *row {
 }
 
 // writes says whether the row changes what is stored.
-func (row *row) writes() bool { return row.action == push || row.action == remove }
+func (row *row) writes() bool {
+	return row.action >= push && row.method != http.MethodGet && row.method != http.MethodHead
+}
 
 // lastVar is the name of the path's last element in log lines.
 func (row *row) lastVar() string {
