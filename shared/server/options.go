@@ -1,0 +1,60 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Defaults of Options.
+const (
+	DefaultReadHeaderTimeout = 20 * time.Second
+	DefaultIdleTimeout       = 3 * time.Minute
+	DefaultStallTimeout      = 60 * time.Second
+	DefaultMinRate           = 128 // bytes a second
+	DefaultMaxHeaderBytes    = 64 << 10
+)
+
+// Options describes one listening server. Zero durations and sizes stand for
+// the defaults above.
+type Options struct {
+	Name    string // in log lines and errors: "main", "debug"
+	Network string // "tcp" (also "") or "unix"
+	Addr    string
+	Handler http.Handler
+	Log     *zap.Logger
+
+	// Activation takes over a socket that systemd passed, if there is one, in
+	// place of Network and Addr. More than one is an error.
+	Activation bool
+
+	TLS          *TLS // nil serves plain HTTP
+	DisableHTTP2 bool // over TLS
+	H2C          bool // HTTP/2 without TLS, by prior knowledge
+
+	ReadHeaderTimeout time.Duration
+	IdleTimeout       time.Duration
+	MaxHeaderBytes    int
+
+	// A body that is read, or an answer that is written, must move on by
+	// StallTimeout × MinRate bytes in each StallTimeout; else the connection is
+	// ended.
+	StallTimeout time.Duration
+	MinRate      int64
+
+	// MaxConns bounds the open connections; further ones wait in the kernel's
+	// queue. 0 is no bound.
+	MaxConns int
+}
+
+// TLS is the transport security of a server. The files are read again when they
+// change; a change that does not load is reported and the former stays.
+type TLS struct {
+	Certificate  string // PEM file
+	Key          string // PEM file
+	MinVersion   string // tls1.0 … tls1.3; "" is tls1.2
+	CipherSuites []string
+	ClientCAs    []string // PEM files
+	ClientAuth   string   // "" with ClientCAs is require-and-verify-client-cert
+}
