@@ -103,7 +103,7 @@ func (p *purge) upload(ctx context.Context, name oci.Name, id string) {
 		p.failed(layout.Upload(name, id), err)
 		return
 	}
-	if !last.Before(p.before) || p.reg.uploads.busy(sessionKey(name, id)) {
+	if !last.Before(p.before) || p.reg.uploads.held(sessionKey(name, id)) {
 		return
 	}
 	if !p.opts.DryRun {

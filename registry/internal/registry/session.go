@@ -31,19 +31,20 @@ func newSessions() *sessions {
 	return &sessions{live: map[string]*Upload{}, kept: newCache[string, progress](progressCache)}
 }
 
-// take makes u the holder of its upload. The holder before is told to stop; if
-// it is committing, it is waited for.
+// take makes u the holder of its upload and busy, so that requests take over
+// one after the other: the caller opens the upload and calls end. The holder
+// before is told to stop; while it is busy, it is waited for.
 func (s *sessions) take(ctx context.Context, u *Upload) error {
 	for {
-		old, committing := s.tryTake(u)
-		if committing == nil {
+		old, busy := s.tryTake(u)
+		if busy == nil {
 			if old != nil {
 				close(old.taken)
 			}
 			return nil
 		}
 		select {
-		case <-committing:
+		case <-busy:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -51,33 +52,35 @@ func (s *sessions) take(ctx context.Context, u *Upload) error {
 }
 
 // tryTake replaces the holder, or returns what to wait for first.
-func (s *sessions) tryTake(u *Upload) (old *Upload, committing <-chan struct{}) {
+func (s *sessions) tryTake(u *Upload) (old *Upload, busy <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old = s.live[u.key]
-	if old != nil && old.committing != nil {
-		return nil, old.committing
+	if old != nil && old.busy != nil {
+		return nil, old.busy
 	}
 	s.live[u.key] = u
+	u.busy = make(chan struct{})
 	return old, nil
 }
 
-// begin marks u as committing: nobody takes it over until end.
+// begin makes u busy with what must not be interrupted: nobody takes the upload
+// over until end.
 func (s *sessions) begin(u *Upload) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live[u.key] != u {
 		return ErrUploadTaken
 	}
-	u.committing = make(chan struct{})
+	u.busy = make(chan struct{})
 	return nil
 }
 
 func (s *sessions) end(u *Upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(u.committing)
-	u.committing = nil
+	close(u.busy)
+	u.busy = nil
 }
 
 // release ends u's hold, if it still has it. The progress is kept unless the
@@ -94,8 +97,8 @@ func (s *sessions) release(u *Upload, gone bool) {
 	}
 }
 
-// busy says whether a request works on the upload.
-func (s *sessions) busy(key string) bool {
+// held says whether a request works on the upload.
+func (s *sessions) held(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[key] != nil

@@ -36,9 +36,9 @@ type Upload struct {
 	size int64
 	progress
 
-	taken      chan struct{}
-	committing chan struct{} // guarded by sessions.mu
-	done       bool          // committed or cancelled
+	taken chan struct{}
+	busy  chan struct{} // guarded by sessions.mu
+	done  bool          // committed or cancelled
 }
 
 // StartUpload begins an upload. alg is the algorithm of the digest that is to be
@@ -56,7 +56,11 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 	if err != nil {
 		return nil, fault(err)
 	}
-	return u, r.reg.uploads.take(ctx, u)
+	if err := r.reg.uploads.take(ctx, u); err != nil {
+		return nil, fault(err)
+	}
+	r.reg.uploads.end(u)
+	return u, nil
 }
 
 // ResumeUpload takes an upload up. A request that still holds it fails from
@@ -73,6 +77,7 @@ func (r Repository) ResumeUpload(ctx context.Context, id string) (*Upload, error
 	if err := r.reg.uploads.take(ctx, u); err != nil {
 		return nil, fault(err)
 	}
+	defer r.reg.uploads.end(u)
 	if err := u.open(ctx); err != nil {
 		r.reg.uploads.release(u, true)
 		return nil, err
@@ -89,11 +94,11 @@ func (r Repository) UploadStatus(ctx context.Context, id string) (UploadStatus, 
 	if err != nil {
 		return UploadStatus{}, err
 	}
-	info, err := r.reg.driver.Stat(ctx, layout.UploadData(r.name, id))
+	size, err := r.reg.driver.UploadSize(ctx, layout.UploadData(r.name, id))
 	if err != nil && !absent(err) {
 		return UploadStatus{}, fault(err)
 	}
-	return UploadStatus{Size: info.Size, StartedAt: startedAt}, nil
+	return UploadStatus{Size: size, StartedAt: startedAt}, nil
 }
 
 func (r Repository) newUpload(id string) *Upload {
@@ -164,12 +169,7 @@ func (u *Upload) interrupted(cause error) error {
 }
 
 func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
-	select {
-	case <-u.taken:
-		return 0, ErrUploadTaken
-	default:
-	}
-	if err := u.create(ctx); err != nil {
+	if err := u.ready(ctx); err != nil {
 		return 0, err
 	}
 	n, err := u.w.Write(p)
@@ -181,8 +181,27 @@ func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
 	return n, err
 }
 
-// create makes sure that there is something to write to. An upload without
-// bytes has none: the first request of a push often brings none.
+// ready makes sure that there is something to write to and that it is still
+// this request's turn. Only its holder may create the object of an upload, and
+// nobody takes over meanwhile: the driver fences writers from when there is one.
+func (u *Upload) ready(ctx context.Context) error {
+	select {
+	case <-u.taken:
+		return ErrUploadTaken
+	default:
+	}
+	if u.w != nil {
+		return nil
+	}
+	if err := u.repo.reg.uploads.begin(u); err != nil {
+		return err
+	}
+	defer u.repo.reg.uploads.end(u)
+	return u.create(ctx)
+}
+
+// create begins the object of an upload that has none: the first request of a
+// push often brings no bytes.
 func (u *Upload) create(ctx context.Context) (err error) {
 	if u.w == nil {
 		u.w, err = u.repo.reg.driver.CreateUpload(ctx, u.dataPath())

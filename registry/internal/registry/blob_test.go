@@ -1,0 +1,263 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+func TestBlobRoundTrip(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a/b")
+		for _, content := range []string{"", "x", strings.Repeat("layer", 1<<17)} {
+			for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
+				d := alg.FromBytes([]byte(content))
+				desc, err := tryPushBlob(repo, content, d)
+				check(t, err)
+				if desc.Digest != d || desc.Size != int64(len(content)) {
+					t.Errorf("commit answers %+v", desc)
+				}
+				desc, err = repo.StatBlob(ctx, d)
+				check(t, err)
+				if desc.Digest != d || desc.Size != int64(len(content)) || desc.MediaType != "application/octet-stream" {
+					t.Errorf("stat answers %+v", desc)
+				}
+				if got := readBlob(t, repo, d); got != content {
+					t.Errorf("%s comes back with %d bytes of %d", alg, len(got), len(content))
+				}
+			}
+		}
+	})
+}
+
+func TestBlobBelongsToItsRepository(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, d := context.Background(), pushBlob(t, r.Repository("mine"), "secret").Digest
+		_, err := r.Repository("yours").StatBlob(ctx, d)
+		wantCode(t, err, oci.CodeBlobUnknown)
+		_, err = r.Repository("yours").OpenBlob(ctx, d)
+		wantCode(t, err, oci.CodeNameUnknown)
+		pushBlob(t, r.Repository("yours"), "other")
+		_, err = r.Repository("yours").OpenBlob(ctx, d)
+		wantCode(t, err, oci.CodeBlobUnknown)
+	})
+}
+
+func TestAliasOfDistributionIsFollowed(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		d := pushBlob(t, repo, "content").Digest
+		alias := oci.SHA512.FromBytes([]byte("content"))
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.LayerLink("a", alias), Content: layout.Link(d)}}))
+		desc, err := repo.StatBlob(ctx, alias)
+		check(t, err)
+		if desc.Digest != alias {
+			t.Errorf("the alias answers with %s", desc.Digest)
+		}
+		if got := readBlob(t, repo, alias); got != "content" {
+			t.Errorf("the alias reads %q", got)
+		}
+		_, err = r.Repository("b").MountBlob(ctx, alias, "a", nil)
+		check(t, err)
+		if got := readBlob(t, r.Repository("b"), alias); got != "content" {
+			t.Errorf("the mounted alias reads %q", got)
+		}
+	})
+}
+
+func TestDeleteBlob(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeNameUnknown)
+		d := pushBlob(t, repo, "x").Digest
+		pushBlob(t, repo, "y")
+		pushBlob(t, r.Repository("b"), "x")
+		check(t, repo.DeleteBlob(ctx, d))
+		_, err := repo.StatBlob(ctx, d)
+		wantCode(t, err, oci.CodeBlobUnknown)
+		wantCode(t, repo.DeleteBlob(ctx, d), oci.CodeBlobUnknown)
+		if got := readBlob(t, r.Repository("b"), d); got != "x" {
+			t.Errorf("the other repository reads %q", got)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		opts   Options
+		writes bool
+	}{
+		{"deletion disabled", Options{}, true},
+		{"read-only", Options{ReadOnly: true, DeleteEnabled: true}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.opts.Driver = drivers["memory"](t)
+			ctx, repo := context.Background(), New(tt.opts).Repository("a")
+			_, err := repo.DeleteManifest(ctx, sum("x"))
+			wantCode(t, err, oci.CodeUnsupported)
+			wantCode(t, repo.DeleteTag(ctx, "x"), oci.CodeUnsupported)
+			wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeUnsupported)
+			if tt.writes {
+				pushImage(t, repo, "t", "x")
+				return
+			}
+			_, err = repo.StartUpload(ctx, "")
+			wantCode(t, err, oci.CodeUnsupported)
+			_, err = repo.ResumeUpload(ctx, layout.NewUploadID())
+			wantCode(t, err, oci.CodeUnsupported)
+			_, err = repo.MountBlob(ctx, sum("x"), "b", nil)
+			wantCode(t, err, oci.CodeUnsupported)
+			_, err = repo.PutManifest(ctx, tagged("t"), "", []byte("{}"), nil)
+			wantCode(t, err, oci.CodeUnsupported)
+		})
+	}
+}
+
+// overwrite puts other bytes where those of the digest should be.
+func overwrite(t *testing.T, r *Registry, d oci.Digest, content string) {
+	t.Helper()
+	check(t, r.driver.Commit(context.Background(), driver.Stage{{Path: layout.BlobData(d), Content: []byte(content)}}))
+}
+
+func TestDamagedBlob(t *testing.T) {
+	const content = "the whole content"
+	tests := []struct {
+		name string
+		// learn makes the registry know the size, on a registry that was started anew.
+		learn   func(t *testing.T, repo Repository)
+		damage  string
+		damaged bool
+	}{
+		{"empty", func(*testing.T, Repository) {}, "", true},
+		{"truncated, known from its upload", func(t *testing.T, repo Repository) { pushBlob(t, repo, content) }, "the whole", true},
+		{"grown, known from its upload", func(t *testing.T, repo Repository) { pushBlob(t, repo, content) }, content + content, true},
+		{"truncated, known from its manifest", func(t *testing.T, repo Repository) {
+			_, err := repo.Manifest(context.Background(), tagged("t"))
+			check(t, err)
+		}, "the whole", true},
+		{"truncated, nobody knows", func(*testing.T, Repository) {}, "the whole", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onDrivers(t, func(t *testing.T, r *Registry) {
+				ctx, d := context.Background(), sum(content)
+				repo := r.Repository("a")
+				layer := pushBlob(t, repo, content)
+				config := pushBlob(t, repo, "config")
+				put(t, repo, tagged("t"), image{Config: &config, Layers: []oci.Descriptor{layer}})
+				repo = New(Options{Driver: r.driver}).Repository("a")
+				tt.learn(t, repo)
+				overwrite(t, r, d, tt.damage)
+				_, err := repo.StatBlob(ctx, d)
+				if !tt.damaged {
+					check(t, err)
+					return
+				}
+				wantCode(t, err, oci.CodeBlobUnknown)
+				_, err = repo.OpenBlob(ctx, d)
+				wantCode(t, err, oci.CodeUnknown)
+				if !errors.Is(err, ErrDamaged) {
+					t.Errorf("got %v, want ErrDamaged", err)
+				}
+				_, err = repo.MountBlob(ctx, d, "a", nil)
+				wantCode(t, err, oci.CodeBlobUnknown)
+				pushBlob(t, repo, content)
+				if got := readBlob(t, repo, d); got != content {
+					t.Errorf("after the repair it reads %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A manifest of somebody else must not make a good blob look damaged.
+func TestLyingManifestTakesNothingAway(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		layer, config := pushBlob(t, repo, "good content"), pushBlob(t, repo, "config")
+		lie := layer
+		lie.Size = 1 << 30
+		body := image{Config: &config, Layers: []oci.Descriptor{lie}}.bytes()
+		_, err := repo.PutManifest(ctx, tagged("t"), oci.MediaTypeManifest, body, nil)
+		wantCode(t, err, oci.CodeManifestInvalid)
+
+		// Distribution would have taken it.
+		d := oci.SHA256.FromBytes(body)
+		check(t, r.driver.Commit(ctx, driver.Stage{
+			{Path: layout.BlobData(d), Content: body},
+			{Path: layout.RevisionLink("a", d), Content: layout.Link(d)},
+		}))
+		repo = New(Options{Driver: r.driver}).Repository("a")
+		_, err = repo.Manifest(ctx, oci.Reference{Digest: d})
+		check(t, err)
+		_, err = repo.StatBlob(ctx, layer.Digest)
+		check(t, err)
+		if got := readBlob(t, repo, layer.Digest); got != "good content" {
+			t.Errorf("reads %q", got)
+		}
+	})
+}
+
+func TestMount(t *testing.T) {
+	everything, nothing := func(oci.Name) bool { return true }, func(oci.Name) bool { return false }
+	tests := []struct {
+		name    string
+		from    oci.Name
+		digest  oci.Digest
+		canPull func(oci.Name) bool
+		restart bool
+		want    oci.Code
+	}{
+		{"from a repository", "a", sum("x"), nil, false, ""},
+		{"from a repository that may be read", "a", sum("x"), everything, true, ""},
+		{"from one that may not", "a", sum("x"), nothing, false, oci.CodeDenied},
+		{"from one without the blob", "empty", sum("x"), nil, false, oci.CodeBlobUnknown},
+		{"of no blob", "a", sum("nothing"), nil, false, oci.CodeBlobUnknown},
+		{"from anywhere", "", sum("x"), nil, true, ""},
+		{"from anywhere that may be read", "", sum("x"), everything, false, ""},
+		{"from anywhere, but nothing may be read", "", sum("x"), nothing, false, oci.CodeBlobUnknown},
+		{"from anywhere, with nothing remembered", "", sum("x"), everything, true, oci.CodeBlobUnknown},
+		{"of no blob from anywhere", "", sum("nothing"), nil, false, oci.CodeBlobUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onDrivers(t, func(t *testing.T, r *Registry) {
+				ctx := context.Background()
+				pushBlob(t, r.Repository("a"), "x")
+				if tt.restart {
+					r = New(Options{Driver: r.driver})
+				}
+				repo := r.Repository("b")
+				desc, err := repo.MountBlob(ctx, tt.digest, tt.from, tt.canPull)
+				if tt.want != "" {
+					wantCode(t, err, tt.want)
+					_, err = repo.StatBlob(ctx, tt.digest)
+					wantCode(t, err, oci.CodeBlobUnknown)
+					return
+				}
+				check(t, err)
+				if desc.Size != 1 || readBlob(t, repo, tt.digest) != "x" {
+					t.Errorf("mounted %+v", desc)
+				}
+			})
+		})
+	}
+}
+
+// A blob deleted from everywhere that is remembered is not conjured up for
+// somebody who may not read everything.
+func TestAnonymousMountLooks(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx := context.Background()
+		d := pushBlob(t, r.Repository("a"), "x").Digest
+		check(t, r.Repository("a").DeleteBlob(ctx, d))
+		_, err := r.Repository("b").MountBlob(ctx, d, "", func(oci.Name) bool { return true })
+		wantCode(t, err, oci.CodeBlobUnknown)
+	})
+}

@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/filesystem"
+	"slipway/registry/internal/driver/memory"
+	"slipway/registry/internal/oci"
+)
+
+// onDrivers runs the test on each driver there is, with deletion enabled.
+func onDrivers(t *testing.T, test func(t *testing.T, r *Registry)) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, New(Options{Driver: open(t), DeleteEnabled: true}))
+		})
+	}
+}
+
+var drivers = map[string]func(testing.TB) driver.Driver{
+	"memory": func(testing.TB) driver.Driver { return memory.New() },
+	"filesystem": func(t testing.TB) driver.Driver {
+		d, err := filesystem.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	},
+}
+
+// check ends the test on an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCode fails the test unless the first error told to the client has the code.
+func wantCode(t testing.TB, err error, code oci.Code) {
+	t.Helper()
+	var e *oci.Error
+	var es oci.Errors
+	if errors.As(err, &es) {
+		e = es[0]
+	} else if !errors.As(err, &e) {
+		t.Fatalf("got %v, want code %s", err, code)
+	}
+	if e.Code != code {
+		t.Fatalf("got %v, want code %s", err, code)
+	}
+}
+
+func sum(b string) oci.Digest { return oci.SHA256.FromBytes([]byte(b)) }
+
+// pushBlob uploads content and returns its descriptor.
+func pushBlob(t testing.TB, repo Repository, content string) oci.Descriptor {
+	t.Helper()
+	desc, err := tryPushBlob(repo, content, sum(content))
+	check(t, err)
+	return desc
+}
+
+func tryPushBlob(repo Repository, content string, d oci.Digest) (oci.Descriptor, error) {
+	u, err := repo.StartUpload(context.Background(), d.Algorithm())
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	defer u.Close()
+	if _, err := u.Append(context.Background(), strings.NewReader(content)); err != nil {
+		return oci.Descriptor{}, err
+	}
+	return u.Commit(context.Background(), d)
+}
+
+func readBlob(t testing.TB, repo Repository, d oci.Digest) string {
+	t.Helper()
+	b, err := repo.OpenBlob(context.Background(), d)
+	check(t, err)
+	defer b.Close()
+	var buf bytes.Buffer
+	_, err = io.Copy(&buf, b)
+	check(t, err)
+	if int64(buf.Len()) != b.Size() {
+		t.Errorf("blob of %d bytes gives %d", b.Size(), buf.Len())
+	}
+	return buf.String()
+}
+
+// image is what tests write as manifests.
+type image struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	ArtifactType  string            `json:"artifactType,omitempty"`
+	Config        *oci.Descriptor   `json:"config,omitempty"`
+	Layers        []oci.Descriptor  `json:"layers,omitempty"`
+	Manifests     []oci.Descriptor  `json:"manifests,omitempty"`
+	Subject       *oci.Descriptor   `json:"subject,omitempty"`
+	Annotations   map[string]string `json:"annotations,omitempty"`
+}
+
+func (m image) bytes() []byte {
+	m.SchemaVersion = 2
+	if m.MediaType == "" {
+		m.MediaType = oci.MediaTypeManifest
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// simpleImage pushes a config and a layer and returns an image of them.
+func simpleImage(t testing.TB, repo Repository, seed string) image {
+	t.Helper()
+	config, layer := pushBlob(t, repo, "config "+seed), pushBlob(t, repo, "layer "+seed)
+	config.MediaType = "application/vnd.oci.image.config.v1+json"
+	layer.MediaType = "application/vnd.oci.image.layer.v1.tar"
+	return image{Config: &config, Layers: []oci.Descriptor{layer}}
+}
+
+func put(t testing.TB, repo Repository, ref oci.Reference, m image) PutResult {
+	t.Helper()
+	body := m.bytes()
+	mediaType := m.MediaType
+	if mediaType == "" {
+		mediaType = oci.MediaTypeManifest
+	}
+	res, err := repo.PutManifest(context.Background(), ref, mediaType, body, nil)
+	check(t, err)
+	return res
+}
+
+func tagged(t string) oci.Reference { return oci.Reference{Tag: oci.Tag(t)} }
+
+func pushImage(t testing.TB, repo Repository, tag, seed string) oci.Digest {
+	t.Helper()
+	return put(t, repo, tagged(tag), simpleImage(t, repo, seed)).Descriptor.Digest
+}

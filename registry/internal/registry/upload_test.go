@@ -1,0 +1,423 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// appendTo takes the upload up, adds to it and lets go.
+func appendTo(t testing.TB, repo Repository, id, content string) {
+	t.Helper()
+	u, err := repo.ResumeUpload(context.Background(), id)
+	check(t, err)
+	defer u.Close()
+	n, err := u.Append(context.Background(), strings.NewReader(content))
+	check(t, err)
+	if n != int64(len(content)) {
+		t.Fatalf("%d bytes of %d appended", n, len(content))
+	}
+}
+
+func start(t testing.TB, repo Repository) string {
+	t.Helper()
+	u, err := repo.StartUpload(context.Background(), "")
+	check(t, err)
+	check(t, u.Close())
+	return u.ID()
+}
+
+func TestUploadInChunks(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		alg     oci.Algorithm
+		restart bool
+	}{
+		{"hashed as it comes", oci.SHA256, false},
+		{"committed under another algorithm", oci.SHA512, false},
+		{"after a restart", oci.SHA256, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onDrivers(t, func(t *testing.T, r *Registry) {
+				ctx, content := context.Background(), ""
+				repo := r.Repository("a")
+				id := start(t, repo)
+				for _, chunk := range []string{"one,", "", strings.Repeat("two", 200_000), "three"} {
+					appendTo(t, repo, id, chunk)
+					content += chunk
+					if tt.restart {
+						repo = New(Options{Driver: r.driver}).Repository("a")
+					}
+					st, err := repo.UploadStatus(ctx, id)
+					check(t, err)
+					if st.Size != int64(len(content)) || time.Since(st.StartedAt) > time.Minute {
+						t.Fatalf("status %+v after %d bytes", st, len(content))
+					}
+				}
+				u, err := repo.ResumeUpload(ctx, id)
+				check(t, err)
+				defer u.Close()
+				if u.Size() != int64(len(content)) {
+					t.Fatalf("size %d of %d", u.Size(), len(content))
+				}
+				d := tt.alg.FromBytes([]byte(content))
+				_, err = u.Commit(ctx, d)
+				check(t, err)
+				if got := readBlob(t, repo, d); got != content {
+					t.Errorf("%d bytes come back of %d", len(got), len(content))
+				}
+				_, err = repo.UploadStatus(ctx, id)
+				wantCode(t, err, oci.CodeBlobUploadUnknown)
+			})
+		})
+	}
+}
+
+func TestUnknownUpload(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		id := start(t, r.Repository("b"))
+		for _, id := range []string{id, layout.NewUploadID(), "", "..", "../../b/_uploads/" + id, "x", strings.Repeat("a", 1000)} {
+			_, err := repo.ResumeUpload(ctx, id)
+			wantCode(t, err, oci.CodeBlobUploadUnknown)
+			_, err = repo.UploadStatus(ctx, id)
+			wantCode(t, err, oci.CodeBlobUploadUnknown)
+		}
+	})
+}
+
+func TestWrongDigestCanBeRetried(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		_, err = u.Append(ctx, strings.NewReader("content"))
+		check(t, err)
+		_, err = u.Commit(ctx, sum("other"))
+		wantCode(t, err, oci.CodeDigestInvalid)
+		_, err = u.Commit(ctx, oci.SHA512.FromBytes([]byte("other")))
+		wantCode(t, err, oci.CodeDigestInvalid)
+		_, err = repo.StatBlob(ctx, sum("other"))
+		wantCode(t, err, oci.CodeBlobUnknown)
+		check(t, u.Close())
+
+		u, err = repo.ResumeUpload(ctx, u.ID())
+		check(t, err)
+		defer u.Close()
+		_, err = u.Commit(ctx, sum("content"))
+		check(t, err)
+		_, err = u.Commit(ctx, sum("content"))
+		wantCode(t, err, oci.CodeBlobUploadUnknown)
+	})
+}
+
+func TestCancel(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		for _, content := range []string{"", "some"} {
+			id := start(t, repo)
+			appendTo(t, repo, id, content)
+			u, err := repo.ResumeUpload(ctx, id)
+			check(t, err)
+			check(t, u.Cancel(ctx))
+			check(t, u.Close())
+			_, err = repo.ResumeUpload(ctx, id)
+			wantCode(t, err, oci.CodeBlobUploadUnknown)
+		}
+		noUploads(t, r)
+	})
+}
+
+func noUploads(t *testing.T, r *Registry) {
+	t.Helper()
+	for e, err := range r.driver.List(context.Background(), layout.Uploads("a"), "") {
+		if !absent(err) {
+			check(t, err)
+			t.Errorf("%s is left", e.Name)
+		}
+	}
+}
+
+func TestCommitLeavesNothingBehind(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		pushBlob(t, r.Repository("a"), "content")
+		pushBlob(t, r.Repository("a"), "")
+		noUploads(t, r)
+	})
+}
+
+// hanging gives some bytes and then waits to be released.
+type hanging struct {
+	io.Reader
+	reading chan struct{} // closed when it hangs
+	release chan struct{}
+	once    sync.Once
+}
+
+func (h *hanging) Read(p []byte) (int, error) {
+	if n, err := h.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	h.once.Do(func() { close(h.reading) })
+	<-h.release
+	return copy(p, "late"), nil
+}
+
+func TestTakeover(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		hung, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		src := &hanging{Reader: strings.NewReader("first,"), reading: make(chan struct{}), release: make(chan struct{})}
+		failed := make(chan error)
+		go func() {
+			_, err := hung.Append(ctx, src)
+			hung.Close()
+			failed <- err
+		}()
+		<-src.reading
+
+		st, err := repo.UploadStatus(ctx, hung.ID())
+		check(t, err)
+		if st.Size != 6 {
+			t.Errorf("%d bytes are told of 6", st.Size)
+		}
+		select {
+		case <-hung.Taken():
+			t.Error("asking for the state takes over")
+		default:
+		}
+
+		u, err := repo.ResumeUpload(ctx, hung.ID())
+		check(t, err)
+		<-hung.Taken()
+		if u.Size() != 6 {
+			t.Errorf("taken up at %d", u.Size())
+		}
+		_, err = u.Append(ctx, strings.NewReader("second"))
+		check(t, err)
+		close(src.release)
+		if err := <-failed; !errors.Is(err, ErrUploadTaken) {
+			t.Errorf("the hung request ends with %v", err)
+		}
+		_, err = hung.Commit(ctx, sum("first,"))
+		if !errors.Is(err, ErrUploadTaken) {
+			t.Errorf("the hung request commits: %v", err)
+		}
+		_, err = u.Commit(ctx, sum("first,second"))
+		check(t, err)
+		check(t, u.Close())
+		if got := readBlob(t, repo, sum("first,second")); got != "first,second" {
+			t.Errorf("read %q", got)
+		}
+	})
+}
+
+var errBroken = errors.New("connection reset")
+
+func TestBrokenConnectionKeepsWhatCame(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		n, err := u.Append(ctx, io.MultiReader(strings.NewReader("came"), &failing{}))
+		if n != 4 || !errors.Is(err, errBroken) {
+			t.Errorf("Append = %d, %v", n, err)
+		}
+		check(t, u.Close())
+		appendTo(t, repo, u.ID(), " and went on")
+		u, err = repo.ResumeUpload(ctx, u.ID())
+		check(t, err)
+		defer u.Close()
+		_, err = u.Commit(ctx, sum("came and went on"))
+		check(t, err)
+	})
+}
+
+type failing struct{}
+
+func (*failing) Read([]byte) (int, error) { return 0, errBroken }
+
+// flaky is a driver whose next Commit fails.
+type flaky struct {
+	driver.Driver
+	mu   sync.Mutex
+	fail error
+}
+
+func (f *flaky) Commit(ctx context.Context, stages ...driver.Stage) error {
+	f.mu.Lock()
+	err := f.fail
+	f.fail = nil
+	f.mu.Unlock()
+	if err == nil {
+		return f.Driver.Commit(ctx, stages...)
+	}
+	for _, stage := range stages {
+		for _, c := range stage {
+			if c.Upload != nil {
+				c.Upload.Close()
+			}
+		}
+	}
+	return err
+}
+
+func TestFullDisk(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{Driver: open(t)}
+			ctx, repo := context.Background(), New(Options{Driver: f}).Repository("a")
+			u, err := repo.StartUpload(ctx, "")
+			check(t, err)
+			defer u.Close()
+			_, err = u.Append(ctx, strings.NewReader("content"))
+			check(t, err)
+			f.fail = driver.ErrNoSpace
+			_, err = u.Commit(ctx, sum("content"))
+			wantCode(t, err, oci.CodeUnknown)
+			var e *oci.Error
+			if errors.As(err, &e); e.Text() != "no space left on the storage" || e.Detail != nil {
+				t.Errorf("the client reads %q, %v", e.Text(), e.Detail)
+			}
+			_, err = repo.StatBlob(ctx, sum("content"))
+			wantCode(t, err, oci.CodeBlobUnknown)
+			_, err = u.Commit(ctx, sum("content"))
+			check(t, err)
+		})
+	}
+}
+
+// A client that hangs up while its blob is being committed leaves a whole blob.
+func TestCommitOutlivesItsClient(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		ctx, hangUp := context.WithCancel(context.Background())
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		defer u.Close()
+		_, err = u.Append(ctx, strings.NewReader("content"))
+		check(t, err)
+		hangUp()
+		_, err = u.Commit(ctx, sum("content"))
+		check(t, err)
+		readBlob(t, repo, sum("content"))
+	})
+}
+
+func TestConcurrentPushesOfOneDigest(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		content := strings.Repeat("shared layer ", 30_000)
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				repo := r.Repository(oci.Name([]string{"a", "b", "c"}[i%3]))
+				if _, err := tryPushBlob(repo, content, sum(content)); err != nil {
+					t.Error(err)
+				}
+				if got := readBlob(t, repo, sum(content)); got != content {
+					t.Errorf("%d bytes come back", len(got))
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Requests that take one upload from each other never mix their bytes up: the
+// outcome is some order of whole writes, told truly by Size.
+func TestConcurrentTakeovers(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		id := start(t, repo)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				chunk := bytes.Repeat([]byte{'a' + byte(i)}, 1000)
+				for range 5 {
+					u, err := repo.ResumeUpload(ctx, id)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if rand.IntN(2) == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					if _, err := u.Append(ctx, bytes.NewReader(chunk)); err != nil && !errors.Is(err, ErrUploadTaken) {
+						t.Error(err)
+					}
+					u.Close()
+				}
+			})
+		}
+		wg.Wait()
+		u, err := repo.ResumeUpload(ctx, id)
+		check(t, err)
+		defer u.Close()
+		src, err := r.driver.Open(ctx, layout.UploadData("a", id))
+		if err != nil {
+			t.Skip("this driver does not show uploads under way")
+		}
+		all, err := io.ReadAll(src)
+		check(t, err)
+		src.Close()
+		if int64(len(all)) != u.Size() {
+			t.Fatalf("%d bytes, told %d", len(all), u.Size())
+		}
+		_, err = u.Commit(ctx, oci.SHA256.FromBytes(all))
+		check(t, err)
+	})
+}
+
+func TestPurge(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx := context.Background()
+		now := time.Now()
+		r.now = func() time.Time { return now }
+		pushImage(t, r.Repository("a/b"), "t", "x")
+		old := start(t, r.Repository("a"))
+		appendTo(t, r.Repository("a"), old, "bytes")
+		deep := start(t, r.Repository("a/b/c"))
+		busy, err := r.Repository("a").StartUpload(ctx, "")
+		check(t, err)
+		defer busy.Close()
+		check(t, r.driver.WriteScratch(ctx, layout.UploadHashState("z", layout.NewUploadID(), oci.SHA256, 0), []byte("x"))) // no startedat
+
+		report, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
+		check(t, err)
+		if len(report.Purged) > 1 {
+			t.Fatalf("fresh uploads are purged: %q", report.Purged)
+		}
+		now = now.Add(2 * time.Hour)
+		dry, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour, DryRun: true})
+		check(t, err)
+		_, err = r.Repository("a").UploadStatus(ctx, old)
+		check(t, err)
+		wet, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
+		check(t, err)
+		if strings.Join(dry.Purged, " ") != strings.Join(wet.Purged, " ") || wet.Errors != 0 {
+			t.Errorf("dry run %+v, wet run %+v", dry, wet)
+		}
+		for repo, id := range map[oci.Name]string{"a": old, "a/b/c": deep} {
+			if !strings.Contains(strings.Join(wet.Purged, " "), string(repo)+"/"+id) {
+				t.Errorf("the upload of %s is not in %q", repo, wet.Purged)
+			}
+			_, err = r.Repository(repo).ResumeUpload(ctx, id)
+			wantCode(t, err, oci.CodeBlobUploadUnknown)
+		}
+		_, err = busy.Append(ctx, strings.NewReader("still here"))
+		check(t, err)
+		_, err = busy.Commit(ctx, sum("still here"))
+		check(t, err)
+	})
+}
