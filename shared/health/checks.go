@@ -40,7 +40,9 @@ func HTTPStatus(uri string, status int, header http.Header) func(context.Context
 		if err != nil {
 			return err
 		}
-		req.Header = header.Clone()
+		if header != nil {
+			req.Header, req.Host = header.Clone(), header.Get("Host")
+		}
 		resp, err := client.Do(req)
 		if err != nil {
 			return err

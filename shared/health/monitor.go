@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +48,7 @@ type Monitor struct {
 // watch is a check and how it stands.
 type watch struct {
 	Check
+	hung    chan error             // the look that outlived its timeout, if any
 	failure atomic.Pointer[string] // nil while healthy
 }
 
@@ -125,15 +125,35 @@ func (m *Monitor) run(ctx context.Context, w *watch) {
 	}
 }
 
-// look runs the check once, for no longer than its timeout even if it hangs
-// where no context reaches, as a system call on a dead disk does. A hung look
-// is waited for by the next one, so that they do not pile up.
-func (w *watch) look(ctx context.Context) error {
-	return nil
-}
-
 // judge notes the outcome of a look and returns how many in a row have failed.
 func (m *Monitor) judge(ctx context.Context, w *watch, failed int, err error) int {
-	_ = fmt.Sprint(ctx, err)
+	was := w.failure.Load()
+	switch {
+	case ctx.Err() != nil: // the monitor closes; the look says nothing
+	case err == nil:
+		failed = 0
+		if was != nil {
+			w.failure.Store(nil)
+			m.count(w, -1)
+			m.log.Info("health check recovered", zap.String("check", w.Name))
+		}
+	default:
+		failed++
+		if failed < w.Threshold {
+			break
+		}
+		text := err.Error()
+		w.failure.Store(&text)
+		if was == nil {
+			m.count(w, 1)
+			m.log.Error("health check fails", zap.String("check", w.Name), zap.Error(err))
+		}
+	}
 	return failed
+}
+
+func (m *Monitor) count(w *watch, by int32) {
+	if !w.Advisory {
+		m.failing.Add(by)
+	}
 }

@@ -1,0 +1,70 @@
+package health
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestFileAbsent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "maintenance")
+	look := FileAbsent(path)
+	if err := look(t.Context()); err != nil {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := look(t.Context()); err == nil {
+		t.Error("the file exists and the check is healthy")
+	}
+}
+
+func TestHTTPStatus(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodHead || r.Header.Get("X-Probe") != "yes":
+			w.WriteHeader(http.StatusBadRequest)
+		case r.URL.Path == "/moved":
+			http.Redirect(w, r, "/", http.StatusFound)
+		}
+	}))
+	defer s.Close()
+	probe := http.Header{"X-Probe": {"yes"}}
+	for _, c := range []struct {
+		name, path string
+		status     int
+		header     http.Header
+		want       bool
+	}{
+		{"default status", "/", 0, probe, true},
+		{"header missing", "/", 0, nil, false},
+		{"redirect is an answer of its own", "/moved", 302, probe, true},
+		{"other status", "/", 204, probe, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := HTTPStatus(s.URL+c.path, c.status, c.header)(t.Context())
+			if (err == nil) != c.want {
+				t.Errorf("got %v, want healthy %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestTCPConnect(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := TCPConnect(l.Addr().String())
+	if err := look(t.Context()); err != nil {
+		t.Errorf("listening: %v", err)
+	}
+	l.Close()
+	if err := look(t.Context()); err == nil {
+		t.Error("nobody listens and the check is healthy")
+	}
+}

@@ -1,0 +1,31 @@
+package health
+
+import (
+	"context"
+	"fmt"
+)
+
+// look runs the check once, for no longer than its timeout even if it hangs
+// where no context reaches, as a system call on a dead disk does. While a hung
+// look is still out no further one starts, so that they do not pile up.
+func (w *watch) look(ctx context.Context) error {
+	if w.hung != nil {
+		select {
+		case <-w.hung:
+			w.hung = nil
+		default:
+			return fmt.Errorf("an earlier look still hangs after more than %s", w.Timeout)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- w.Func(ctx) }()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		w.hung = result
+		return fmt.Errorf("no answer within %s", w.Timeout)
+	}
+}

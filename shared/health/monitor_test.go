@@ -1,0 +1,154 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// sick is a check function whose answer the test changes.
+type sick struct{ err error }
+
+func (s *sick) look(context.Context) error { return s.err }
+
+func TestThresholdAndRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sick{errors.New("disk on fire")}
+		m := Start(zap.NewNop(), Check{Name: "disk", Interval: time.Second, Threshold: 3, Func: s.look})
+		defer m.Close()
+		for i, want := range []bool{true, true, true, false, false} { // looks at 1 s, 2 s, 3 s, 4 s
+			if m.Ready() != want {
+				t.Errorf("after %d looks Ready is %v, want %v", i, m.Ready(), want)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if got := m.Failures()["disk"]; got != "disk on fire" {
+			t.Errorf("failure text %q", got)
+		}
+		s.err = nil
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !m.Ready() || m.Failing("disk") || len(m.Failures()) != 0 {
+			t.Error("one good look does not heal the check")
+		}
+	})
+}
+
+func TestRecoveryResetsTheCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		m := Start(zap.NewNop(), Check{Name: "flaky", Interval: time.Second, Threshold: 2, Func: func(context.Context) error {
+			if n++; n%2 == 0 {
+				return errors.New("every second time")
+			}
+			return nil
+		}})
+		defer m.Close()
+		for range 20 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !m.Ready() {
+				t.Fatalf("failing after look %d though never twice in a row", n)
+			}
+		}
+	})
+}
+
+func TestImmediateLooksAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sick{errors.New("no")}
+		m := Start(zap.NewNop(), Check{Name: "a", Immediate: true, Func: s.look})
+		defer m.Close()
+		synctest.Wait()
+		if m.Ready() {
+			t.Error("the first look was not taken at once")
+		}
+	})
+}
+
+func TestAdvisoryStaysReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sick{errors.New("cannot write")}
+		m := Start(zap.NewNop(), Check{Name: "write", Immediate: true, Advisory: true, Func: s.look})
+		defer m.Close()
+		synctest.Wait()
+		if !m.Ready() {
+			t.Error("an advisory check closed the gate")
+		}
+		if !m.Failing("write") {
+			t.Error("an advisory failure is not reported")
+		}
+	})
+}
+
+func TestHungLookFailsAndDoesNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, looks := make(chan struct{}), 0
+		m := Start(zap.NewNop(), Check{Name: "nfs", Interval: time.Second, Timeout: 2 * time.Second, Func: func(context.Context) error {
+			looks++
+			<-release // deaf to the context, as a stat on a dead mount is
+			return nil
+		}})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if m.Ready() {
+			t.Error("a check that hangs counts as healthy")
+		}
+		if looks != 1 {
+			t.Errorf("%d looks at once, want 1", looks)
+		}
+		close(release)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !m.Ready() {
+			t.Errorf("not healed after the hang ended: %v", m.Failures())
+		}
+		m.Close()
+	})
+}
+
+func TestCloseDoesNotCountAsFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := Start(zap.NewNop(), Check{Name: "slow", Immediate: true, Func: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		synctest.Wait()
+		m.Close()
+		if !m.Ready() {
+			t.Error("closing turned a running look into a failure")
+		}
+	})
+}
+
+func TestPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sick{}
+		m := Start(zap.NewNop(), Check{Name: "tcp", Interval: time.Second, Func: s.look})
+		defer m.Close()
+		ask := func(method string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			m.ServeHTTP(w, httptest.NewRequest(method, "/debug/health", nil))
+			return w
+		}
+		if w := ask("GET"); w.Code != http.StatusOK || w.Body.String() != "{}" {
+			t.Errorf("healthy: %d %q", w.Code, w.Body)
+		}
+		s.err = errors.New("gone")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if w := ask("GET"); w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"tcp":"gone"}` {
+			t.Errorf("failing: %d %q", w.Code, w.Body)
+		}
+		if w := ask("POST"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST: %d, Allow %q", w.Code, w.Header().Get("Allow"))
+		}
+	})
+}
