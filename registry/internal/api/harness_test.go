@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +23,7 @@ import (
 type server struct {
 	t      *testing.T
 	url    string
+	log    *zap.Logger
 	logs   *observer.ObservedLogs
 	client *http.Client
 }
@@ -52,7 +52,7 @@ func newServer(t *testing.T, change ...func(*setup)) *server {
 	t.Cleanup(ts.Close)
 	client := ts.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &server{t: t, url: ts.URL, logs: logs, client: client}
+	return &server{t: t, url: ts.URL, log: s.options.Log, logs: logs, client: client}
 }
 
 // answer is a response read to its end.
@@ -222,5 +222,3 @@ func (s *server) logged(message string) []map[string]any {
 	}
 	return lines
 }
-
-func sorted(list []string) bool { return slices.IsSorted(list) }

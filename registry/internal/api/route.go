@@ -72,7 +72,9 @@ func (a *API) newRouter() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
 	for _, row := range a.rows() {
 		at := row.place
-		router.Methods(row.method).MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return a.locate(r.URL).place == at }).Handler(a.prepare(row))
+		// The place first: mux forgets that a method was wrong at a place as
+		// soon as another row's first matcher agrees.
+		router.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return a.locate(r.URL).place == at }).Methods(row.method).Handler(a.prepare(row))
 	}
 	router.NotFoundHandler = a.prepare(&row{method: "any", action: open, handle: a.notFound})
 	router.MethodNotAllowedHandler = a.prepare(&row{method: "any", action: open, handle: a.methodNotAllowed})

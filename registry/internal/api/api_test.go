@@ -1,0 +1,406 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/oci"
+)
+
+func TestRootAndRedirects(t *testing.T) {
+	s := newServer(t)
+	s.do("GET", "/", nil).want(t, 200, "Cache-Control", "no-cache", "Content-Length", "0")
+	for path, want := range map[string]string{
+		"/v2":                    "/v2/",
+		"/v2/_catalog/?n=1":      "/v2/_catalog?n=1",
+		"/v2/a/b/tags/list/?n=2": "/v2/a/b/tags/list?n=2",
+	} {
+		s.do("GET", path, nil).want(t, 301, "Location", want)
+	}
+}
+
+// Whatever a path holds, the answer is an error envelope.
+func TestPathTricks(t *testing.T) {
+	s := newServer(t)
+	d := string(digestOf(nil))
+	for path, want := range map[string]int{
+		"/v2/../../etc/passwd":                                404,
+		"/v2/a/../b/manifests/latest":                         400,
+		"/v2/../manifests/latest":                             400,
+		"/v2/%2e%2e/%2e%2e/manifests/latest":                  400,
+		"/v2/%2e%2e%2f%2e%2e/manifests/latest":                404,
+		"/v2/a%2Fb/manifests/latest":                          404,
+		"/v2/a/manifests/..":                                  404,
+		"/v2/a/manifests/%2e%2e":                              404,
+		"/v2/a/manifests/..%2f..%2fx":                         404,
+		"/v2/a//b/manifests/latest":                           400,
+		"/v2//manifests/latest":                               404,
+		"//v2/":                                               404,
+		"/v2/a/manifests/latest/":                             404,
+		"/v2/a%00b/manifests/latest":                          400,
+		"/v2/a/manifests/x%00y":                               404,
+		"/v2/a/blobs/" + d + "%00":                            400,
+		"/v2/a/blobs/..":                                      400,
+		"/v2/a/blobs/sha256:../../../../../../x":              404,
+		"/v2/a/blobs/uploads/..":                              404,
+		"/v2/a/blobs/uploads/%2e%2e":                          404,
+		"/v2/a/blobs/uploads/x%00":                            404,
+		"/v2/_layers/manifests/x":                             400,
+		"/v2/a/_manifests/tags/list":                          400,
+		"/v2/A/manifests/x":                                   400,
+		"/v2/localhost:5000/a/manifests/x":                    400,
+		"/v2/%61/manifests/absent":                            404,
+		"/v2/" + strings.Repeat("a", 256) + "/tags/list":      400,
+		"/v2/" + strings.Repeat("a/", 3000) + "b/manifests/x": 400,
+		"/v2/a/manifests/" + strings.Repeat("x", 5000):        404,
+		"/v2/a/":                            404,
+		"/v2/a":                             404,
+		"/v1/":                              404,
+		"/etc/passwd":                       404,
+		"/v2/a/manifests/sha256%3A" + d[7:]: 404,
+	} {
+		got := s.do("GET", path, nil)
+		var code oci.Code
+		for _, c := range []oci.Code{oci.CodeNameInvalid, oci.CodeNameUnknown, oci.CodeManifestUnknown, oci.CodeDigestInvalid, oci.CodeBlobUploadUnknown} {
+			if bytes.Contains(got.body, []byte(`"`+c+`"`)) {
+				code = c
+			}
+		}
+		got.wantError(t, want, code)
+	}
+}
+
+func TestWrongMethods(t *testing.T) {
+	s := newServer(t)
+	d := string(digestOf(nil))
+	for path, allow := range map[string]string{
+		"/v2/":                   "GET, HEAD",
+		"/v2/_catalog":           "GET, HEAD",
+		"/v2/a/tags/list":        "GET, HEAD",
+		"/v2/a/manifests/x":      "DELETE, GET, HEAD, PUT",
+		"/v2/a/blobs/" + d:       "DELETE, GET, HEAD",
+		"/v2/a/blobs/uploads/":   "POST",
+		"/v2/a/blobs/uploads/id": "DELETE, GET, HEAD, PATCH, PUT",
+		"/v2/a/referrers/" + d:   "GET, HEAD",
+		"/v2/A..b/manifests/x":   "DELETE, GET, HEAD, PUT",
+	} {
+		s.do("TRACE", path, nil).wantError(t, 405, oci.CodeUnsupported, "Allow", allow)
+		s.do("OPTIONS", path, nil).want(t, 200, "Allow", allow, "Content-Length", "0")
+	}
+	s.do("GET", "/v2/a/blobs/uploads/", nil).wantError(t, 405, oci.CodeUnsupported, "Allow", "POST")
+	s.do("OPTIONS", "/nowhere", nil).wantError(t, 404, oci.CodeNameUnknown)
+}
+
+func TestConfiguredHeaders(t *testing.T) {
+	s := newServer(t, func(s *setup) {
+		s.options.Headers = http.Header{"x-content-type-options": {"nosniff"}, "X-Two": {"a", "b"}}
+	})
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{{"GET", "/", 200}, {"GET", "/v2/", 200}, {"GET", "/v2/a/manifests/x", 404}, {"GET", "/nowhere", 404}, {"PUT", "/v2/", 405}, {"GET", "/v2", 301}} {
+		s.do(c.method, c.path, nil).want(t, c.status, "X-Content-Type-Options", "nosniff", "X-Two", "a, b")
+	}
+}
+
+func TestPrefixAndHost(t *testing.T) {
+	s := newServer(t, func(s *setup) { s.options.Prefix = "/reg/" })
+	s.do("GET", "/v2/", nil).wantError(t, 404, oci.CodeNameUnknown)
+	s.do("GET", "/reg/v2", nil).want(t, 301, "Location", "/reg/v2/")
+	s.do("GET", "/reg/v2/", nil).want(t, 200)
+	at := s.do("POST", "/reg/v2/a/blobs/uploads/", nil, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "pub.example").want(t, 202)
+	if !strings.HasPrefix(at.location(t), "https://pub.example/reg/v2/a/blobs/uploads/") {
+		t.Errorf("Location %s", at.location(t))
+	}
+	relative := newServer(t, func(s *setup) { s.options.RelativeURLs = true })
+	if got := relative.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).Header.Get("Location"); !strings.HasPrefix(got, "/v2/a/blobs/uploads/") {
+		t.Errorf("Location %s", got)
+	}
+	if _, err := New(Options{Host: "no-scheme"}); err == nil {
+		t.Error("a host without scheme is accepted")
+	}
+}
+
+func TestConditionalRequests(t *testing.T) {
+	s := newServer(t)
+	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x")))
+	b := string(s.pushBlob("a", []byte("blob")))
+	for _, c := range []struct{ path, digest string }{{"/v2/a/manifests/latest", d}, {"/v2/a/manifests/" + d, d}, {"/v2/a/blobs/" + b, b}} {
+		for _, method := range []string{"GET", "HEAD"} {
+			etag := `"` + c.digest + `"`
+			s.do(method, c.path, nil, "If-None-Match", `"x", W/`+etag).want(t, 304, "Etag", etag, "Docker-Content-Digest", c.digest, "Content-Type", "")
+			s.do(method, c.path, nil, "If-None-Match", "*").want(t, 304)
+			s.do(method, c.path, nil, "If-None-Match", `"x"`).want(t, 200)
+			s.do(method, c.path, nil, "If-Match", etag).want(t, 200)
+			if got := s.do(method, c.path, nil, "If-Match", `"x"`).want(t, 412, "Etag", ""); method == "GET" && !bytes.Contains(got.body, []byte("errors")) {
+				t.Errorf("412 with %s", got.body)
+			}
+		}
+	}
+	s.do("GET", "/v2/a/blobs/"+b, nil, "If-None-Match", "*").want(t, 304, "Cache-Control", "max-age=31536000")
+}
+
+func TestAcceptHeaders(t *testing.T) {
+	s := newServer(t)
+	const ociM, docM, docL = oci.MediaTypeManifest, oci.MediaTypeDockerManifest, oci.MediaTypeDockerList
+	image := s.image("a", "x")
+	s.pushManifest("a", "oci", ociM, image)
+	docker := bytes.Replace(image, []byte(ociM), []byte(docM), 1)
+	child := string(s.pushManifest("a", "docker", docM, docker))
+	list := func(arch string) []byte {
+		return []byte(`{"schemaVersion":2,"mediaType":"` + docL + `","manifests":[` + describe(docM, oci.Digest(child), len(docker), `"platform":{"os":"linux","architecture":"`+arch+`"}`) + `]}`)
+	}
+	d := string(s.pushManifest("a", "list", docL, list("amd64")))
+	s.pushManifest("a", "arm", docL, list("arm64"))
+
+	s.do("GET", "/v2/a/manifests/oci", nil, "Accept", docM).wantError(t, 404, oci.CodeManifestUnknown)
+	s.do("GET", "/v2/a/manifests/oci", nil, "Accept", "*/*").want(t, 200)
+	s.do("GET", "/v2/a/manifests/oci", nil, "Accept", docM, "Accept", "text/plain, "+ociM).want(t, 200)
+	s.do("GET", "/v2/a/manifests/list", nil, "Accept", docM+","+docL).want(t, 200, "Docker-Content-Digest", d)
+	s.do("GET", "/v2/a/manifests/list", nil, "Accept", docM).want(t, 200, "Docker-Content-Digest", child, "Content-Type", docM, "Warning", "*")
+	s.do("HEAD", "/v2/a/manifests/list", nil, "Accept", docM).want(t, 200, "Docker-Content-Digest", child)
+	s.do("GET", "/v2/a/manifests/"+d, nil, "Accept", docM).want(t, 200, "Docker-Content-Digest", d)
+	s.do("GET", "/v2/a/manifests/list", nil, "Accept", ociM).wantError(t, 400, oci.CodeManifestInvalid)
+	s.do("GET", "/v2/a/manifests/arm", nil, "Accept", docM).wantError(t, 404, oci.CodeManifestUnknown)
+}
+
+func TestBlobRanges(t *testing.T) {
+	s := newServer(t)
+	content := []byte("0123456789")
+	d := string(s.pushBlob("a", content))
+	url := "/v2/a/blobs/" + d
+	for _, c := range []struct{ asked, got, body string }{
+		{"bytes=0-0", "bytes 0-0/10", "0"},
+		{"bytes=3-", "bytes 3-9/10", "3456789"},
+		{"bytes=2-4", "bytes 2-4/10", "234"},
+		{"bytes=8-20", "bytes 8-9/10", "89"},
+		{"bytes=-3", "bytes 7-9/10", "789"},
+	} {
+		got := s.do("GET", url, nil, "Range", c.asked).want(t, 206, "Content-Range", c.got, "Content-Length", strconv.Itoa(len(c.body)), "Etag", `"`+d+`"`, "Docker-Content-Digest", d)
+		if string(got.body) != c.body {
+			t.Errorf("%s: %q, want %q", c.asked, got.body, c.body)
+		}
+	}
+	for _, asked := range []string{"bytes=10-", "bytes=20-30", "bytes=-0", "bytes=5-2", "bytes=x"} {
+		s.do("GET", url, nil, "Range", asked).wantError(t, 416, oci.CodeRangeInvalid, "Content-Range", "bytes */10", "Cache-Control", "")
+	}
+	s.do("GET", url, nil, "Range", "lines=1-2").want(t, 200)
+	s.do("HEAD", url, nil, "Range", "bytes=1-2").want(t, 200, "Content-Length", "10")
+	s.do("GET", url, nil, "Range", "bytes=1-2", "If-Range", `"`+d+`"`).want(t, 206)
+	s.do("GET", url, nil, "Range", "bytes=1-2", "If-Range", `"x"`).want(t, 200)
+	s.do("GET", url, nil, "Range", "bytes=1-2", "If-None-Match", `"`+d+`"`).want(t, 304)
+
+	several := s.do("GET", url, nil, "Range", "bytes=0-1,8-").want(t, 206)
+	_, params, err := mime.ParseMediaType(several.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := multipart.NewReader(bytes.NewReader(several.body), params["boundary"])
+	for _, want := range []string{"01", "89"} {
+		p, err := parts.NextPart()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(p); string(b) != want || p.Header.Get("Content-Type") != "application/octet-stream" {
+			t.Errorf("part %q of type %s, want %q", b, p.Header.Get("Content-Type"), want)
+		}
+	}
+}
+
+// A client that hangs up in the middle of a chunk finds what arrived, and goes
+// on from there.
+func TestUploadGoesOnAfterABrokenConnection(t *testing.T) {
+	s := newServer(t)
+	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+	conn := s.dial()
+	fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", strings.TrimPrefix(at, s.url), strings.Repeat("x", 10))
+	s.waitForUpload(at, "0-9")
+	conn.Close()
+	at = s.do("GET", at, nil).want(t, 204, "Range", "0-9").location(t)
+	at = s.do("PATCH", at, bytes.Repeat([]byte("x"), 5), "Content-Range", "10-14").want(t, 202).location(t)
+	s.do("PUT", with(at, "digest", string(digestOf(bytes.Repeat([]byte("x"), 15)))), nil).want(t, 201)
+	if lines := s.logged("the client went away"); len(lines) != 1 || lines[0]["http.response.status"] != int64(499) {
+		t.Errorf("logged %v", lines)
+	}
+}
+
+// A writer that hangs does not keep its upload from a client that comes back.
+func TestUploadIsTakenOverFromAHungWriter(t *testing.T) {
+	s := newServer(t)
+	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+	conn := s.dial()
+	fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", strings.TrimPrefix(at, s.url), strings.Repeat("x", 10))
+	at = s.waitForUpload(at, "0-9")
+	at = s.do("PATCH", at, []byte("y"), "Content-Range", "10-10").want(t, 202, "Range", "0-10").location(t)
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if b, err := io.ReadAll(conn); err != nil || bytes.Contains(b, []byte("202 Accepted")) {
+		t.Errorf("the hung writer was answered %q, error %v", b, err)
+	}
+	s.do("PUT", with(at, "digest", string(digestOf([]byte("xxxxxxxxxxy")))), nil).want(t, 201)
+}
+
+func (s *server) dial() net.Conn {
+	s.t.Helper()
+	conn, err := new(net.Dialer).DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// waitForUpload waits until the upload stands at the range and returns where it goes on.
+func (s *server) waitForUpload(at, want string) string {
+	s.t.Helper()
+	for range 500 {
+		got := s.do("GET", at, nil)
+		if got.Header.Get("Range") == want {
+			return got.location(s.t)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.t.Fatalf("the upload does not get to %s", want)
+	return ""
+}
+
+// brokenDriver fails where it is told to.
+type brokenDriver struct {
+	driver.Driver
+	err error
+}
+
+func TestStorageFaults(t *testing.T) {
+	broken := &brokenDriver{}
+	s := newServer(t, func(s *setup) { broken.Driver, s.driver = s.driver, broken })
+	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x")))
+	for _, c := range []struct {
+		err      error
+		sentence string
+	}{
+		{driver.ErrNoSpace, "no space left"},
+		{driver.ErrReadOnly, "read-only"},
+		{driver.ErrUnavailable, "not available"},
+	} {
+		broken.err = fmt.Errorf("open /secret/path: %w", c.err)
+		for _, r := range [][2]string{{"GET", "/v2/a/manifests/latest"}, {"GET", "/v2/a/blobs/" + d}, {"HEAD", "/v2/a/blobs/" + d}, {"POST", "/v2/a/blobs/uploads/"}, {"GET", "/v2/a/tags/list"}, {"GET", "/v2/_catalog"}, {"DELETE", "/v2/a/manifests/latest"}} {
+			got := s.do(r[0], r[1], nil).wantError(t, 500, oci.CodeUnknown)
+			if bytes.Contains(got.body, []byte("secret")) || r[0] != "HEAD" && !bytes.Contains(got.body, []byte(c.sentence)) {
+				t.Errorf("%s %s: %s, want %q", r[0], r[1], got.body, c.sentence)
+			}
+		}
+	}
+	lines := s.logged("response completed with error")
+	if n := len(lines); n != 21 {
+		t.Errorf("%d lines, want one for each of 21 requests", n)
+	}
+	if cause := fmt.Sprint(lines[0]["err.cause"]); !strings.Contains(cause, "/secret/path") || lines[0]["http.request.id"] == "" {
+		t.Errorf("the log does not tell the cause: %v", lines[0])
+	}
+}
+
+// A body that breaks off on our side must look broken to the client.
+func TestDownloadThatFailsIsCut(t *testing.T) {
+	broken := &brokenDriver{}
+	s := newServer(t, func(s *setup) { broken.Driver, s.driver = s.driver, broken })
+	d := string(s.pushBlob("a", bytes.Repeat([]byte("x"), 1<<20)))
+	broken.err = errShort
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v2/a/blobs/"+d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("%d bytes look like a whole blob", len(b))
+	}
+	for range 100 {
+		if len(s.logged("response cut short")) == 1 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("no line about it")
+}
+
+func TestPanicIsCountedAndLogged(t *testing.T) {
+	s := newServer(t)
+	a, err := New(Options{Log: s.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic does not reach whoever recovers it")
+		}
+		if len(s.logged("response completed with error")) != 1 {
+			t.Error("no line about it")
+		}
+	}()
+	a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v2/a/manifests/x", nil)) // no registry
+}
+
+func TestUnreadyRegistry(t *testing.T) {
+	unready := errors.New("storage check failed")
+	s := newServer(t, func(s *setup) { s.options.Ready = func() error { return unready } })
+	for _, path := range []string{"/", "/v2/", "/v2/a/manifests/x", "/nowhere"} {
+		s.do("GET", path, nil).wantError(t, 503, oci.CodeUnavailable, "Retry-After", "*")
+	}
+	unready = nil
+	s.do("GET", "/v2/", nil).want(t, 200)
+}
+
+func TestLogLines(t *testing.T) {
+	s := newServer(t)
+	image := s.image("a", "x")
+	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, image))
+	s.do("GET", "/v2/a/manifests/latest", nil).want(t, 200)
+	s.do("HEAD", "/v2/a/manifests/latest", nil).want(t, 200)
+	layer := string(digestOf([]byte("layer of x")))
+	s.do("GET", "/v2/a/blobs/"+layer, nil, "X-Forwarded-For", "192.0.2.7, 10.0.0.1", "User-Agent", "me/1").want(t, 200)
+	s.do("POST", "/v2/b/blobs/uploads/?mount="+layer+"&from=a", nil).want(t, 201)
+	s.do("POST", "/v2/b/blobs/uploads/?digest="+layer, []byte("layer of x")).want(t, 201)
+	s.do("DELETE", "/v2/a/manifests/latest", nil).want(t, 202)
+	s.do("GET", "/v2/a/manifests/latest", nil).want(t, 404)
+	s.do("PUT", "/v2/a/manifests/latest", []byte("{"), "Content-Type", oci.MediaTypeManifest).want(t, 400)
+
+	for message, want := range map[string]int{"push": 4, "pull": 2, "mount": 1, "delete": 1, "response completed with error": 2} {
+		if got := len(s.logged(message)); got != want {
+			t.Errorf("%d lines %q, want %d", got, message, want)
+		}
+	}
+	pull := s.logged("pull")[1]
+	for key, want := range map[string]any{
+		"vars.name": "a", "vars.digest": layer, "http.request.method": "GET", "http.request.remoteaddr": "192.0.2.7",
+		"http.request.useragent": "me/1", "http.response.status": int64(200), "http.response.written": int64(10),
+	} {
+		if pull[key] != want {
+			t.Errorf("pull: %s is %v, want %v", key, pull[key], want)
+		}
+	}
+	if first := s.logged("pull")[0]; first["vars.digest"] != d || first["vars.reference"] != "latest" {
+		t.Errorf("pull of a manifest: %v", first)
+	}
+	if e := s.logged("response completed with error")[1]; e["err.code"] != "MANIFEST_INVALID" || e["err.detail"] == nil {
+		t.Errorf("error: %v", e)
+	}
+	for _, e := range s.logs.All() {
+		if line := fmt.Sprint(e.ContextMap()); strings.Contains(line, "_state") {
+			t.Errorf("a line with an upload's state: %s", line)
+		}
+	}
+}
