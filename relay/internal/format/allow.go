@@ -1,0 +1,108 @@
+package format
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html/atom"
+)
+
+// allowed is the HTML that Matrix lets a message have (client-server API,
+// m.room.message msgtypes). Images are apart: see sanitizer.image.
+var allowed = set(
+	atom.Del, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Blockquote, atom.P, atom.A,
+	atom.Ul, atom.Ol, atom.Sup, atom.Sub, atom.Li, atom.B, atom.I, atom.U, atom.Strong, atom.Em, atom.S,
+	atom.Code, atom.Hr, atom.Br, atom.Div, atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Th, atom.Td,
+	atom.Caption, atom.Pre, atom.Span, atom.Details, atom.Summary,
+)
+
+// unwrapped tags are HTML that Matrix does not allow; what they hold stays.
+var unwrapped = set(
+	atom.Html, atom.Head, atom.Body, atom.Main, atom.Header, atom.Footer, atom.Section, atom.Article,
+	atom.Aside, atom.Nav, atom.Address, atom.Figure, atom.Figcaption, atom.Center, atom.Small, atom.Big,
+	atom.Mark, atom.Kbd, atom.Samp, atom.Var, atom.Tt, atom.Ins, atom.Abbr, atom.Cite, atom.Q, atom.Dfn,
+	atom.Time, atom.Label, atom.Tfoot, atom.Col, atom.Colgroup, atom.Dl, atom.Dt, atom.Dd, atom.Picture,
+	atom.Source, atom.Wbr, atom.Nobr, atom.Meta, atom.Link, atom.Fieldset, atom.Legend, atom.Form, atom.Button,
+	atom.Input,
+)
+
+// dropped tags take what they hold with them: it was never meant to be read.
+var dropped = set(
+	atom.Script, atom.Style, atom.Title, atom.Iframe, atom.Noembed, atom.Noframes, atom.Noscript,
+	atom.Template, atom.Svg, atom.Math, atom.Object, atom.Applet, atom.Select, atom.Xmp, atom.Plaintext,
+	atom.Textarea,
+)
+
+// renamed are old tags with a successor in the list.
+var renamed = map[atom.Atom]atom.Atom{atom.Font: atom.Span, atom.Strike: atom.S}
+
+// blocks begin a line of their own and end an open paragraph.
+var blocks = set(
+	atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Blockquote, atom.P, atom.Ul, atom.Ol,
+	atom.Li, atom.Hr, atom.Div, atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Caption, atom.Pre,
+	atom.Details, atom.Summary,
+)
+
+// cells hold their content together: only the end of a part of the table reaches out.
+var cells = set(atom.Td, atom.Th, atom.Caption)
+
+var tables = set(atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Td, atom.Th, atom.Caption)
+
+func set(atoms ...atom.Atom) map[atom.Atom]bool {
+	m := make(map[atom.Atom]bool, len(atoms))
+	for _, a := range atoms {
+		m[a] = true
+	}
+	return m
+}
+
+// attribute is the value to keep of an attribute of a tag, under which name;
+// ok is false when it has to go.
+func attribute(tag atom.Atom, name, value string) (as, keep string, ok bool) {
+	switch tag {
+	case atom.A:
+		keep, ok = safeLink(value)
+		return name, keep, ok && name == "href"
+	case atom.Span:
+		if name == "color" { // of <font>
+			name = "data-mx-color"
+		}
+		if name == "data-mx-color" || name == "data-mx-bg-color" {
+			return name, value, isColor(value)
+		}
+		return name, value, name == "data-mx-spoiler"
+	case atom.Ol:
+		_, err := strconv.ParseInt(value, 10, 32)
+		return name, value, name == "start" && err == nil
+	case atom.Code:
+		return name, value, name == "class" && isLanguage(value)
+	}
+	return "", "", false
+}
+
+// safeLink returns a link as browsers would read it, if it leads where Matrix
+// lets it. A link without a scheme leads nowhere in a chat.
+func safeLink(s string) (string, bool) {
+	// Browsers drop line ends and tabs inside a URL and blanks around it.
+	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok || rest == "" {
+		return "", false
+	}
+	switch strings.ToLower(scheme) {
+	case "http", "https", "ftp", "mailto", "magnet":
+		return s, true
+	}
+	return "", false
+}
+
+func isColor(s string) bool {
+	return len(s) == 7 && s[0] == '#' && strings.Trim(s[1:], "0123456789abcdefABCDEF") == ""
+}
+
+// isLanguage holds for "language-go": one class, of letters that need no escape.
+func isLanguage(s string) bool {
+	name, ok := strings.CutPrefix(s, "language-")
+	return ok && name != "" && len(name) <= 64 && !strings.ContainsAny(name, " \t\n\"'<>&`=")
+}

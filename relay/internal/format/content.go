@@ -1,0 +1,180 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+)
+
+// markerKey names the field that tells the relay's own events apart when they
+// come back by sync or are looked up in a room's history.
+const markerKey = "io.slipway.relay"
+
+// content is an m.room.message that is being fitted into its budget.
+type content struct {
+	message         Message
+	body, formatted string
+}
+
+// json is canonical JSON (Matrix appendix, canonical JSON): keys sorted, nothing
+// escaped that need not be, so its length is what the homeserver counts.
+func (c content) json() []byte {
+	b := make([]byte, 0, len(c.body)+len(c.formatted)+512)
+	b = appendString(append(b, `{"body":`...), c.body)
+	if c.formatted != "" {
+		b = append(b, `,"format":"org.matrix.custom.html","formatted_body":`...)
+		b = appendString(b, c.formatted)
+	}
+	b = appendMarker(append(b, ','), c.message.Marker)
+	b = append(b, `,"m.mentions":`...)
+	b = c.message.appendMentions(b)
+	b = append(b, `,"msgtype":`...)
+	b = appendString(b, c.message.msgtype())
+	return append(b, '}')
+}
+
+// msgtype: clients stay silent for a notice (push rule .m.rule.suppress_notices).
+func (m Message) msgtype() string {
+	if m.Priority < 0 {
+		return "m.notice"
+	}
+	return "m.text"
+}
+
+// appendMentions always gives an object: without one some clients search the
+// body for names to ping.
+func (m Message) appendMentions(b []byte) []byte {
+	b = append(b, '{')
+	if m.Priority >= 2 {
+		b = append(b, `"room":true`...)
+	}
+	// Pinging the room needs a power level; the owner hears of it in any case.
+	if m.Priority >= 1 && m.Mention != "" {
+		if m.Priority >= 2 {
+			b = append(b, ',')
+		}
+		b = append(appendString(append(b, `"user_ids":[`...), m.Mention), ']')
+	}
+	return append(b, '}')
+}
+
+func appendMarker(b []byte, marker string) []byte {
+	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')
+}
+
+// MarkerOf reads the marker from an event's content; "" if it carries none.
+func MarkerOf(content []byte) string {
+	if !bytes.Contains(content, []byte(markerKey)) {
+		return "" // most events of a busy room
+	}
+	var c struct {
+		Relay struct {
+			Marker string `json:"m"`
+		} `json:"io.slipway.relay"`
+	}
+	if json.Unmarshal(content, &c) != nil {
+		return ""
+	}
+	return c.Relay.Marker
+}
+
+// File is an uploaded text that goes with a truncated event.
+type File struct {
+	Name     string // as a person sees it
+	URI      string // mxc://…
+	MimeType string
+	Size     int
+	Marker   string
+}
+
+// FileContent is the content of the m.room.message that shows the file. It is a
+// part of a message that has been announced, so it mentions nobody.
+func FileContent(f File) []byte {
+	b := appendString([]byte(`{"body":`), f.Name)
+	b = appendString(append(b, `,"filename":`...), f.Name)
+	b = appendString(append(b, `,"info":{"mimetype":`...), f.MimeType)
+	b = append(b, `,"size":`...)
+	b = append(strconv.AppendInt(b, int64(f.Size), 10), `},`...)
+	b = appendMarker(b, f.Marker)
+	b = append(b, `,"m.mentions":{},"msgtype":"m.file","url":`...)
+	return append(appendString(b, f.URI), '}')
+}
+
+const hex = "0123456789abcdef"
+
+// appendString appends s as a canonical JSON string.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				b = append(append(b, s[from:i]...), "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		b = append(b, s[from:i]...)
+		b = appendEscape(b, c)
+		i++
+		from = i
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\t':
+		return append(b, '\\', 't')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\b':
+		return append(b, '\\', 'b')
+	case '\f':
+		return append(b, '\\', 'f')
+	}
+	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}
+
+// jsonLen is the length of s as a JSON string, for valid UTF-8.
+func jsonLen(s string) int {
+	n := 2
+	for i := range len(s) {
+		n += escapedLen(s[i])
+	}
+	return n
+}
+
+func escapedLen(c byte) int {
+	switch {
+	case c == '"', c == '\\', c == '\n', c == '\t', c == '\r', c == '\b', c == '\f':
+		return 2
+	case c < ' ':
+		return 6
+	}
+	return 1
+}
+
+// cutJSON cuts s so that with its note it takes at most limit bytes as a JSON string.
+func cutJSON(s string, limit int, note string) string {
+	limit -= jsonLen(note)
+	n, i := 0, 0
+	for i < len(s) && n+escapedLen(s[i]) <= limit {
+		n += escapedLen(s[i])
+		i++
+	}
+	i = runeStart(s, i)
+	return s[:lineEnd(s, i)] + note
+}

@@ -1,0 +1,222 @@
+// Package format turns a message into the content of a Matrix event: Markdown or
+// HTML into the subset of HTML that Matrix allows, a readable plain body, the
+// event shape of its priority, all within the size of an event. It is pure: no
+// clock, no network, the same input gives the same bytes.
+package format
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Markup of a body. Anything else is taken as Markdown.
+const (
+	Markdown = "text/markdown"
+	Plain    = "text/plain"
+	HTML     = "text/html"
+)
+
+// DefaultBudget is the number of bytes an event's content may have. An event is
+// bounded to 65,536 bytes with all that the homeserver adds: room, sender,
+// references, hashes and signatures (Matrix client-server API, size limits).
+const DefaultBudget = 60 << 10
+
+const (
+	minBudget   = 4 << 10
+	maxTitle    = 1 << 10
+	truncated   = "\n… (truncated)"
+	sourceTimes = 2 // source is cut to this many budgets before it is parsed, to bound the time
+)
+
+// Message is what shall be shown.
+type Message struct {
+	Title       string
+	Body        string
+	ContentType string // Markdown, Plain or HTML; "" is Markdown
+	Priority    int    // -2 … 2
+	Mention     string // Matrix ID of the person that priority 1 and 2 mention; may be empty
+	Marker      string // by which the event is found again, see MarkerOf
+}
+
+// Options of Render.
+type Options struct {
+	ColoredTitle bool // colour the title by priority
+	Budget       int  // largest content in bytes; 0 is DefaultBudget
+}
+
+// Event is a rendered message.
+type Event struct {
+	Content   []byte // of an m.room.message, canonical JSON
+	Truncated bool   // the body was cut: FullText has the rest
+}
+
+// Render builds the event of a message. When the content would be too large, the
+// formatted body goes first; if the plain one alone is still too large it is cut
+// at the end of a line or a rune and says so.
+func Render(m Message, o Options) Event {
+	budget := max(o.Budget, minBudget)
+	if o.Budget == 0 {
+		budget = DefaultBudget
+	}
+	title := cleanTitle(m.Title)
+	source, cut := cutSource(cleanText(m.Body), sourceTimes*budget)
+	r := render(m.ContentType, source, budget)
+	c := content{message: m, body: joinTitle(title, r.text)}
+	if r.markup || title != "" {
+		c.formatted = titleHTML(title, m.Priority, o.ColoredTitle) + r.html
+	}
+	if cut || r.cut {
+		c.body += truncated
+		if c.formatted != "" {
+			c.formatted += "<p>" + strings.TrimSpace(truncated) + "</p>"
+		}
+	}
+	out := c.json()
+	if len(out) > budget && c.formatted != "" {
+		c.formatted = ""
+		out = c.json()
+	}
+	if len(out) > budget {
+		c.body = cutJSON(c.body, budget-(len(out)-jsonLen(c.body)), truncated)
+		out, cut = c.json(), true
+	}
+	return Event{Content: out, Truncated: cut || r.cut}
+}
+
+// Body renders a body alone: sanitised HTML that is safe inside a page, and text.
+func Body(contentType, source string) (html, text string) {
+	source, _ = cutSource(cleanText(source), sourceTimes*DefaultBudget)
+	r := render(contentType, source, DefaultBudget)
+	return r.html, r.text
+}
+
+// FullText is the message as its sender wrote it, for the file that goes with a
+// truncated event.
+func FullText(m Message) []byte {
+	return []byte(joinTitle(cleanTitle(m.Title), m.Body) + "\n")
+}
+
+// rendered is a body in both of its forms.
+type rendered struct {
+	html, text string
+	markup     bool // html says more than text
+	cut        bool // text was cut
+}
+
+func render(contentType, source string, limit int) rendered {
+	switch contentType {
+	case Plain:
+		return plain(source)
+	case HTML:
+		r := sanitize([]byte(source), false, limit)
+		if r.text == "" {
+			return plain(source) // nothing but tags: show them rather than nothing
+		}
+		return r
+	}
+	if !affordable(source) {
+		return plain(source)
+	}
+	if !affordable(source) {
+		return plain(source)
+	}
+	r := sanitize(markdown(source), true, limit)
+	if r.text == "" {
+		return plain(source)
+	}
+	return r
+}
+
+func plain(source string) rendered {
+	source = strings.TrimSpace(source)
+	html := strings.ReplaceAll(string(appendEscaped(nil, source)), "\n", "<br>")
+	return rendered{html: html, text: source}
+}
+
+func joinTitle(title, body string) string {
+	switch {
+	case title == "":
+		return body
+	case body == "":
+		return title
+	}
+	return title + "\n\n" + body
+}
+
+// titleColors are data-mx-color values by priority; a normal message has none.
+var titleColors = map[int]string{-2: "#828282", -1: "#828282", 1: "#ed6d11", 2: "#ed1f11"}
+
+func titleHTML(title string, priority int, colored bool) string {
+	if title == "" {
+		return ""
+	}
+	escaped := string(appendEscaped(nil, title))
+	if color := titleColors[priority]; colored && color != "" {
+		escaped = `<span data-mx-color="` + color + `">` + escaped + "</span>"
+	}
+	return "<p><strong>" + escaped + "</strong></p>\n"
+}
+
+// cleanTitle makes one line of at most maxTitle bytes.
+func cleanTitle(s string) string {
+	s = strings.Join(strings.Fields(cleanText(s)), " ")
+	if len(s) <= maxTitle {
+		return s
+	}
+	return s[:runeStart(s, maxTitle)] + "…"
+}
+
+// cleanText makes valid UTF-8 with Unix line ends and no other control
+// characters than tab: some homeservers refuse a NUL, no client shows the rest.
+func cleanText(s string) string {
+	if isClean(s) {
+		return s
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return '\n'
+		case unicode.IsControl(r) && r != '\n' && r != '\t':
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func isClean(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
+			return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
+				return unicode.IsControl(r) && r != '\n' && r != '\t'
+			}) < 0
+		}
+	}
+	return true
+}
+
+// cutSource bounds what is parsed, at the end of a line if one is near.
+func cutSource(s string, limit int) (string, bool) {
+	if len(s) <= limit {
+		return s, false
+	}
+	return s[:lineEnd(s, runeStart(s, limit))], true
+}
+
+// runeStart is the last start of a rune at or before i.
+func runeStart(s string, i int) int {
+	for i > 0 && i < len(s) && !utf8.RuneStart(s[i]) {
+		i--
+	}
+	return i
+}
+
+// lineEnd is the end of the last line that ends in the last quarter of s[:i], or i.
+func lineEnd(s string, i int) int {
+	if n := strings.LastIndexByte(s[:i], '\n'); n > i-i/4 {
+		return n
+	}
+	return i
+}

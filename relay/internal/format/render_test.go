@@ -1,0 +1,163 @@
+package format
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestRender(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		message Message
+		options Options
+		want    string
+	}{
+		{
+			"text alone needs no HTML", Message{Body: "done", Marker: "t1"}, Options{ColoredTitle: true},
+			`{"body":"done","io.slipway.relay":{"m":"t1"},"m.mentions":{},"msgtype":"m.text"}`,
+		},
+		{
+			"title", Message{Title: " a\n<b> ", Body: "**x**", Marker: "t1"}, Options{},
+			`{"body":"a <b>\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong>a &lt;b&gt;</strong></p>\n<p><strong>x</strong></p>","io.slipway.relay":{"m":"t1"},"m.mentions":{},"msgtype":"m.text"}`,
+		},
+		{
+			"low is a notice", Message{Title: "a", Body: "x", Priority: -1, Mention: "@o:x"}, Options{ColoredTitle: true},
+			`{"body":"a\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong><span data-mx-color=\"#828282\">a</span></strong></p>\n<p>x</p>","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.notice"}`,
+		},
+		{
+			"high mentions the owner", Message{Body: "x", Priority: 1, Mention: "@o:x"}, Options{ColoredTitle: true},
+			`{"body":"x","io.slipway.relay":{"m":""},"m.mentions":{"user_ids":["@o:x"]},"msgtype":"m.text"}`,
+		},
+		{
+			"high without an owner", Message{Body: "x", Priority: 1}, Options{},
+			`{"body":"x","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.text"}`,
+		},
+		{
+			"highest mentions the room", Message{Title: "a", Body: "x", Priority: 2, Mention: "@o:x"}, Options{ColoredTitle: true},
+			`{"body":"a\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong><span data-mx-color=\"#ed1f11\">a</span></strong></p>\n<p>x</p>","io.slipway.relay":{"m":""},"m.mentions":{"room":true,"user_ids":["@o:x"]},"msgtype":"m.text"}`,
+		},
+		{
+			"@room in the text mentions nobody", Message{Body: "@room", Priority: 0}, Options{},
+			`{"body":"@room","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.text"}`,
+		},
+		{
+			"escapes", Message{Body: "\"\\\t\u2028é", ContentType: Plain, Marker: "\x01\r\b\f\xff"}, Options{},
+			`{"body":"\"\\\t` + "\u2028é" + `","io.slipway.relay":{"m":"\u0001\r\b\f` + "\uFFFD" + `"},"m.mentions":{},"msgtype":"m.text"}`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Render(tt.message, tt.options)
+			if string(got.Content) != tt.want {
+				t.Errorf("content\n got %s\nwant %s", got.Content, tt.want)
+			}
+			if got.Truncated {
+				t.Error("it says truncated")
+			}
+		})
+	}
+}
+
+// decoded is what a reader sees of the content.
+type decoded struct {
+	Body      string `json:"body"`
+	Formatted string `json:"formatted_body"`
+}
+
+func decode(t *testing.T, content []byte) (d decoded) {
+	t.Helper()
+	if err := json.Unmarshal(content, &d); err != nil {
+		t.Fatalf("%v in %.200s", err, content)
+	}
+	return d
+}
+
+func TestRenderStaysInTheBudget(t *testing.T) {
+	for name, unit := range map[string]string{
+		"letters": "abcdefg ", "lines": strings.Repeat("x", 79) + "\n", "escapes": "\\\"", "four bytes": "🦀", "three bytes": "€",
+		"entities": "a<b&c ", "items": "- `x`\n", "no blank": "x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Around each of the limits: with HTML, without HTML, cut, source cut.
+			for _, size := range []int{20_000, 30_600, 61_100, 61_300, 61_440, 61_500, 65_536, 122_880, 130_000, 1 << 20} {
+				for _, kind := range []string{Markdown, Plain, HTML} {
+					m := Message{Title: "t", Body: strings.Repeat(unit, size/len(unit)), ContentType: kind, Marker: "t1"}
+					e := Render(m, Options{})
+					if len(e.Content) > DefaultBudget {
+						t.Fatalf("%s of %d: content has %d bytes", kind, size, len(e.Content))
+					}
+					d := decode(t, e.Content)
+					if !utf8.ValidString(d.Body) || strings.Contains(d.Body, "\uFFFD") {
+						t.Fatalf("%s of %d: a rune was cut", kind, size)
+					}
+					if says := strings.HasSuffix(d.Body, truncated); says != e.Truncated {
+						t.Fatalf("%s of %d: body says truncated %t, event says %t", kind, size, says, e.Truncated)
+					}
+					if kind == Plain && e.Truncated && len(e.Content) < DefaultBudget*3/4-10 {
+						t.Fatalf("%s of %d: cut to %d bytes, more than needed", kind, size, len(e.Content))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestRenderDropsHTMLBeforeText(t *testing.T) {
+	body := strings.Repeat("- **x** & y\n", 3000)
+	e := Render(Message{Body: body}, Options{})
+	d := decode(t, e.Content)
+	if d.Formatted != "" || e.Truncated || strings.Count(d.Body, "• x & y") != 3000 {
+		t.Errorf("formatted %d bytes, truncated %t, %d items", len(d.Formatted), e.Truncated, strings.Count(d.Body, "• x & y"))
+	}
+}
+
+func TestRenderCutsAtALine(t *testing.T) {
+	line := strings.Repeat("x", 99)
+	e := Render(Message{Body: strings.Repeat(line+"\n", 2000), ContentType: Plain}, Options{Budget: 10_000})
+	lines := strings.Split(decode(t, e.Content).Body, "\n")
+	if !e.Truncated || lines[len(lines)-2] != line || lines[len(lines)-1] != "… (truncated)" {
+		t.Errorf("truncated %t, last lines %q", e.Truncated, lines[len(lines)-2:])
+	}
+}
+
+func TestTitleIsBounded(t *testing.T) {
+	e := Render(Message{Title: strings.Repeat("é ", 5000), Body: "x"}, Options{})
+	if title, _, _ := strings.Cut(decode(t, e.Content).Body, "\n"); len(title) > maxTitle+3 || !strings.HasSuffix(title, "…") || e.Truncated {
+		t.Errorf("title has %d bytes, truncated %t", len(title), e.Truncated)
+	}
+}
+
+func TestMarkerOf(t *testing.T) {
+	e := Render(Message{Body: "x", Marker: `a"b`}, Options{})
+	if got := MarkerOf(e.Content); got != `a"b` {
+		t.Errorf("marker = %q", got)
+	}
+	for _, other := range []string{`{"body":"x"}`, `{"body":"io.slipway.relay"}`, `{"io.slipway.relay":7}`, `{"io.slipway.relay":{"m":7}}`, `io.slipway.relay`} {
+		if got := MarkerOf([]byte(other)); got != "" {
+			t.Errorf("marker of %s = %q", other, got)
+		}
+	}
+}
+
+func TestFileContent(t *testing.T) {
+	got := string(FileContent(File{Name: "message.md", URI: "mxc://x/y", MimeType: "text/markdown", Size: 70000, Marker: "t2"}))
+	want := `{"body":"message.md","filename":"message.md","info":{"mimetype":"text/markdown","size":70000},"io.slipway.relay":{"m":"t2"},"m.mentions":{},"msgtype":"m.file","url":"mxc://x/y"}`
+	if got != want {
+		t.Errorf("content\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestFullText(t *testing.T) {
+	if got := string(FullText(Message{Title: "a", Body: "**b**"})); got != "a\n\n**b**\n" {
+		t.Errorf("text = %q", got)
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	m := Message{Title: "Backup", Body: "**Backup** of `db1` done\n\n- 12 GB\n- 3 min\n\nsee [log](https://log.example/1) now", Priority: 1, Mention: "@o:x", Marker: "t1"}
+	b.ReportAllocs()
+	for b.Loop() {
+		Render(m, Options{ColoredTitle: true})
+	}
+}

@@ -1,0 +1,310 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// maxDepth of nested tags; Matrix lets clients stop at 100.
+const maxDepth = 100
+
+// sanitizer reads tokens and writes balanced, allowed HTML and its plain text at
+// the same time. It never builds a tree: time and memory stay in proportion to the
+// source, whatever the source does.
+type sanitizer struct {
+	z       *html.Tokenizer
+	literal bool // unknown tags are text: "<nil>" in Markdown is no HTML
+	out     []byte
+	text    textWriter
+	open    []element
+	token   []byte    // the tag as written
+	attrs   []byte    // what is kept of its attributes
+	over    int       // open tags beyond maxDepth, not written
+	skip    atom.Atom // inside a dropped element
+	nested  int       // of the same name inside it
+	markup  bool
+}
+
+type element struct {
+	tag  atom.Atom
+	href string // of an <a>
+}
+
+// sanitize keeps the allowed part of source. With literal, tags that are not
+// HTML or not for messages are shown as they were written instead of being lost.
+func sanitize(source []byte, literal bool, limit int) rendered {
+	s := sanitizer{
+		z: html.NewTokenizer(bytes.NewReader(source)), literal: literal,
+		out: make([]byte, 0, len(source)+64), text: textWriter{limit: limit},
+	}
+	for s.next() {
+	}
+	for len(s.open) > 0 {
+		s.pop()
+	}
+	return rendered{
+		html: strings.TrimSpace(string(s.out)), text: s.text.String(),
+		markup: s.markup, cut: s.text.full,
+	}
+}
+
+func (s *sanitizer) next() bool {
+	switch s.z.Next() {
+	case html.ErrorToken:
+		return false
+	case html.TextToken:
+		if s.skip == 0 {
+			s.write(string(s.z.Text()))
+		}
+	case html.StartTagToken, html.SelfClosingTagToken:
+		s.start()
+	case html.EndTagToken:
+		s.end()
+	}
+	return true
+}
+
+func (s *sanitizer) write(text string) {
+	s.out = appendEscaped(s.out, text)
+	s.text.write(text)
+}
+
+// tag reads the name of the current tag and whether attributes follow; 0 is an
+// unknown name. Reading it changes the tokenizer's copy, so the tag is kept first.
+func (s *sanitizer) tag() (tag atom.Atom, more bool) {
+	s.token = append(s.token[:0], s.z.Raw()...)
+	name, more := s.z.TagName()
+	tag = atom.Lookup(name)
+	if to, ok := renamed[tag]; ok {
+		tag = to
+	}
+	return tag, more
+}
+
+func (s *sanitizer) start() {
+	tag, more := s.tag()
+	switch {
+	case s.skip != 0:
+		if tag == s.skip {
+			s.nested++
+		}
+	case tag == atom.Img:
+		s.image(more)
+	case allowed[tag]:
+		s.push(tag, more)
+	case s.literal && !unwrapped[tag]:
+		s.z.NextIsNotRawText()
+		s.write(string(s.token))
+	case dropped[tag]:
+		s.skip, s.nested = tag, 0
+	}
+}
+
+func (s *sanitizer) end() {
+	tag, _ := s.tag()
+	switch {
+	case s.skip != 0:
+		s.endSkipped(tag)
+	case allowed[tag]:
+		s.close(tag)
+	case s.literal && !unwrapped[tag] && tag != atom.Img:
+		s.write(string(s.token))
+	}
+}
+
+func (s *sanitizer) endSkipped(tag atom.Atom) {
+	switch {
+	case tag != s.skip:
+	case s.nested > 0:
+		s.nested--
+	default:
+		s.skip = 0
+	}
+}
+
+// push opens an allowed tag, after it has closed what cannot hold it.
+func (s *sanitizer) push(tag atom.Atom, attributes bool) {
+	s.closeImplied(tag)
+	void := tag == atom.Br || tag == atom.Hr
+	if len(s.open) >= maxDepth {
+		if !void {
+			s.over++
+		}
+		return
+	}
+	e := element{tag: tag}
+	value := s.attributes(tag, attributes)
+	if tag == atom.A {
+		if value == "" {
+			return // leads nowhere: its text stays
+		}
+		e.href = value
+	}
+	s.markup = s.markup || tag != atom.P && tag != atom.Br
+	s.out = append(append(s.out, '<'), tag.String()...)
+	s.out = append(append(s.out, s.attrs...), '>')
+	s.text.openTag(tag)
+	if tag == atom.Ol {
+		s.text.countFrom(value)
+	}
+	if !void {
+		s.open = append(s.open, e)
+	}
+}
+
+// attributes keeps those that are allowed and returns the value of the last: the
+// link of an <a>, the first number of an <ol>.
+func (s *sanitizer) attributes(tag atom.Atom, more bool) (last string) {
+	s.attrs = s.attrs[:0]
+	var seen []string
+	for more {
+		var name, value []byte
+		name, value, more = s.z.TagAttr()
+		as, keep, ok := attribute(tag, string(name), string(value))
+		if !ok || slices.Contains(seen, as) {
+			continue
+		}
+		seen = append(seen, as)
+		s.attrs = append(append(append(s.attrs, ' '), as...), `="`...)
+		s.attrs = append(appendEscaped(s.attrs, keep), '"')
+		last = keep
+	}
+	return last
+}
+
+// closeImplied ends elements whose end tag may be left out in HTML.
+func (s *sanitizer) closeImplied(tag atom.Atom) {
+	switch tag {
+	case atom.A:
+		s.closeWithin(atom.Table, atom.A)
+	case atom.Li:
+		s.closeWithin(atom.Ul, atom.Li)
+	case atom.Td, atom.Th:
+		s.closeWithin(atom.Tr, atom.Td, atom.Th)
+	case atom.Tr:
+		s.closeWithin(atom.Table, atom.Tr)
+	case atom.Thead, atom.Tbody:
+		s.closeWithin(atom.Table, atom.Thead, atom.Tbody)
+	}
+	if blocks[tag] {
+		s.closeWithin(atom.Td, atom.P)
+	}
+}
+
+// closeWithin closes the innermost of the tags that is not outside of a boundary.
+func (s *sanitizer) closeWithin(boundary atom.Atom, tags ...atom.Atom) {
+	for i := len(s.open) - 1; i >= 0; i-- {
+		tag := s.open[i].tag
+		if slices.Contains(tags, tag) {
+			s.popTo(i)
+			return
+		}
+		if tag == boundary || tag == atom.Table || tag == atom.Ol && boundary == atom.Ul || tag == atom.Th && boundary == atom.Td {
+			return
+		}
+	}
+}
+
+// close ends the innermost element of the tag and all inside it. An end without
+// a beginning is nothing; no inline end reaches out of a table cell or a list item.
+func (s *sanitizer) close(tag atom.Atom) {
+	if s.over > 0 {
+		s.over--
+		return
+	}
+	for i := len(s.open) - 1; i >= 0; i-- {
+		at := s.open[i].tag
+		if at == tag {
+			s.popTo(i)
+			return
+		}
+		if cells[at] && !tables[tag] || blocks[at] && !blocks[tag] && !cells[tag] {
+			return
+		}
+	}
+}
+
+func (s *sanitizer) popTo(i int) {
+	for len(s.open) > i {
+		s.pop()
+	}
+}
+
+func (s *sanitizer) pop() {
+	e := s.open[len(s.open)-1]
+	s.open = s.open[:len(s.open)-1]
+	if e.href != "" {
+		s.text.link(e.href)
+	}
+	s.text.closeTag(e.tag)
+	s.out = append(append(append(s.out, "</"...), e.tag.String()...), '>')
+}
+
+// image keeps an image of the homeserver's media repository. Clients load no
+// other, for their users' privacy: of those, a link with the description stays.
+func (s *sanitizer) image(attributes bool) {
+	var alt, title, src string
+	for attributes {
+		var name, value []byte
+		name, value, attributes = s.z.TagAttr()
+		switch string(name) {
+		case "alt":
+			alt = string(value)
+		case "title":
+			title = string(value)
+		case "src":
+			src = string(value)
+		}
+	}
+	if alt == "" {
+		alt = title
+	}
+	s.markup = true
+	if strings.HasPrefix(src, "mxc://") {
+		s.out = append(appendEscaped(append(s.out, `<img src="`...), src), `" alt="`...)
+		s.out = append(appendEscaped(s.out, alt), `">`...)
+		s.text.write(alt)
+		return
+	}
+	href, ok := safeLink(src)
+	if alt == "" {
+		alt = href
+	}
+	inLink := slices.ContainsFunc(s.open, func(e element) bool { return e.tag == atom.A })
+	if !ok || inLink || len(s.open) >= maxDepth {
+		s.write(alt)
+		return
+	}
+	s.text.openTag(atom.A)
+	s.out = append(appendEscaped(append(s.out, `<a href="`...), href), `">`...)
+	s.write(alt)
+	s.out = append(s.out, "</a>"...)
+	s.text.link(href)
+}
+
+// appendEscaped appends text so that it is text in HTML, also within quotes.
+func appendEscaped(b []byte, s string) []byte {
+	from := 0
+	for i := range len(s) {
+		var entity string
+		switch s[i] {
+		case '&':
+			entity = "&amp;"
+		case '<':
+			entity = "&lt;"
+		case '>':
+			entity = "&gt;"
+		case '"':
+			entity = "&quot;"
+		default:
+			continue
+		}
+		b = append(append(b, s[from:i]...), entity...)
+		from = i + 1
+	}
+	return append(b, s[from:]...)
+}
