@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// counts are what happened to messages since it was last written down. After a crash up to a second of them is
+// missing; the messages themselves are not.
+type counts map[Stat]*tally
+
+type tally struct{ accepted, sent, dead, lastUsed int64 }
+
+func (c counts) dirty() bool { return len(c) > 0 }
+
+func (c counts) at(application, millis int64) *tally {
+	k := Stat{Hour: millis / time.Hour.Milliseconds(), ApplicationID: application}
+	t := c[k]
+	if t == nil {
+		t = &tally{}
+		c[k] = t
+	}
+	return t
+}
+
+// count adds a committed batch.
+func (w *writer) count(b *batch, c Commit) {
+	if b.counted {
+		clear(w.counts)
+		w.countedAt = time.Now()
+	}
+	for _, e := range c.Accepted {
+		t := w.counts.at(e.ApplicationID, e.AcceptedAt)
+		t.accepted++
+		t.lastUsed = max(t.lastUsed, e.AcceptedAt)
+	}
+	for _, o := range c.Outcomes {
+		if o.SentNow {
+			w.counts.at(o.Entry.ApplicationID, o.At).sent++
+		}
+		if o.DeadNow {
+			w.counts.at(o.Entry.ApplicationID, o.At).dead++
+		}
+	}
+}
+
+func (w *writer) storeCounts(ctx context.Context) error {
+	for k, t := range w.counts {
+		if _, err := w.sql.stat.ExecContext(ctx, k.Hour, k.ApplicationID, t.accepted, t.sent, t.dead); err != nil {
+			return err
+		}
+		if _, err := w.sql.total.ExecContext(ctx, t.accepted, t.sent, t.dead, t.lastUsed, k.ApplicationID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// Record is a message with its outbox row, for showing.
+type Record struct {
+	Entry
+	RestedAt int64
+}
+
+// Filter selects records, newest first.
+type Filter struct {
+	Owner       int64 // of the application; 0: any
+	Application int64
+	States      []State // where Queued and RetryWait mean: and the room is not parked
+	Blocked     bool    // …or on its way and the room is parked. Neither States nor Blocked: any state
+	Text        string
+	Since       int64
+	Until       int64
+	Before      int64
+	Limit       int
+}
+
+// Record returns a message by its id.
+func (s *Store) Record(ctx context.Context, id int64) (Record, error) {
+	all, err := s.records(ctx, s.read, ` WHERE m.id = ? LIMIT 1`, id)
+	if err != nil {
+		return Record{}, err
+	}
+	if len(all) == 0 {
+		return Record{}, sql.ErrNoRows
+	}
+	return all[0], nil
+}
+
+// Records returns the messages that f selects.
+func (s *Store) Records(ctx context.Context, f Filter) ([]Record, error) {
+	where, args := f.where()
+	return s.records(ctx, s.read, where+` ORDER BY m.id DESC LIMIT ?`, append(args, f.Limit)...)
+}
+
+func (s *Store) records(ctx context.Context, db *sql.DB, tail string, args ...any) ([]Record, error) {
+	rows, err := db.QueryContext(ctx, `SELECT `+entryColumns+`, o.rested_at FROM messages m JOIN outbox o ON o.id = m.id`+tail, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(r *Record) []any {
+		return append(r.Entry.fields(), &r.RestedAt)
+	})
+}
+
+// where spells the filter as SQL.
+func (f Filter) where() (string, []any) {
+	var terms []string
+	var args []any
+	add := func(term string, values ...any) {
+		terms = append(terms, term)
+		args = append(args, values...)
+	}
+	if f.Owner != 0 {
+		add(`m.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
+	}
+	if f.Application != 0 {
+		add(`m.application_id = ?`, f.Application)
+	}
+	if f.Before > 0 {
+		add(`m.id < ?`, f.Before)
+	}
+	if f.Since > 0 {
+		add(`m.accepted_at >= ?`, f.Since)
+	}
+	if f.Until > 0 {
+		add(`m.accepted_at < ?`, f.Until)
+	}
+	if f.Text != "" {
+		like := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + "%"
+		add(`(m.title LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')`, like, like)
+	}
+	if term := f.states(); term != "" {
+		add(term)
+	}
+	if len(terms) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(terms, " AND "), args
+}
+
+// states returns the term for the states wanted. They are numbers of ours and stand in the text, so that SQLite
+// sees when a partial index fits.
+func (f Filter) states() string {
+	const parked = `(SELECT id FROM rooms WHERE parked <> '')`
+	var moving, resting []State
+	for _, s := range f.States {
+		if s < Sent {
+			moving = append(moving, s)
+		} else {
+			resting = append(resting, s)
+		}
+	}
+	var terms []string
+	if len(resting) > 0 {
+		terms = append(terms, `o.state IN (`+list(resting)+`)`)
+	}
+	if len(moving) > 0 {
+		terms = append(terms, `(o.state IN (`+list(moving)+`) AND o.room NOT IN `+parked+`)`)
+	}
+	if f.Blocked {
+		terms = append(terms, `(o.state < 10 AND o.room IN `+parked+`)`)
+	}
+	if len(terms) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(terms, " OR ") + ")"
+}
+
+// Troubled counts the messages that are ambiguous and those that are dead.
+func (s *Store) Troubled(ctx context.Context) (ambiguous, dead int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT coalesce(sum(state = 11), 0), coalesce(sum(state = 12), 0)
+		FROM outbox INDEXED BY outbox_trouble WHERE state IN (11, 12)`).Scan(&ambiguous, &dead)
+	return ambiguous, dead, err
+}
+
+// Hours returns what happened since an hour, for one owner's applications or for all (0).
+func (s *Store) Hours(ctx context.Context, owner, since int64) ([]Stat, error) {
+	var stats []Stat
+	q := s.Read(ctx).Select("hour, sum(accepted) AS accepted, sum(sent) AS sent, sum(dead) AS dead").Where("hour >= ?", since)
+	if owner != 0 {
+		q = q.Where("application_id IN (SELECT id FROM applications WHERE owner_id = ?)", owner)
+	}
+	return stats, q.Group("hour").Order("hour").Find(&stats).Error
+}
+
+// Requeue puts a message that is at rest on its way again. It answers false if its state is not one of from.
+func Requeue(tx *gorm.DB, id, now int64, txn string, from ...State) (bool, error) {
+	set := `state = 0, queued_at = ?, next_at = 0, rested_at = 0, error = '', code = ''`
+	args := []any{now}
+	if txn != "" {
+		set += `, txn = ?, first_attempt_at = 0, device = '', event_type = '', wire = NULL, step = 0, event_id = ''`
+		args = append(args, txn)
+	}
+	r := tx.Exec(`UPDATE outbox SET `+set+` WHERE id = ? AND state IN (`+list(from)+`)`, append(args, id)...)
+	return r.RowsAffected == 1, r.Error
+}
+
+func list(states []State) string {
+	all := make([]string, len(states))
+	for i, s := range states {
+		all[i] = strconv.Itoa(int(s))
+	}
+	return strings.Join(all, ", ")
+}

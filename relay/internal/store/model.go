@@ -1,0 +1,71 @@
+package store
+
+// Times are Unix milliseconds in all tables; 0 means never.
+
+// User is a row of users.
+type User struct {
+	ID           int64
+	Name         string
+	PasswordHash string
+	MatrixID     string
+	IsAdmin      bool
+	CreatedAt    int64 `gorm:"autoCreateTime:false"`
+}
+
+// Application is a row of applications.
+type Application struct {
+	ID                  int64
+	OwnerID             int64
+	Name                string
+	RoomID              int64  // rooms.id
+	TokenHash           []byte // nil once deleted
+	TokenCreatedAt      int64
+	OldTokenHash        []byte
+	OldTokenUntil       int64
+	DefaultPriority     int
+	PriorityScale       string
+	StrictCompatibility bool
+	RateLimit           int
+	CreatedAt           int64 `gorm:"autoCreateTime:false"`
+	DeletedAt           int64 // its messages are being removed
+	LastUsed            int64
+	Accepted            int64
+	Sent                int64
+	Dead                int64
+}
+
+// Room is a row of rooms: a target of messages, named by the address that applications give.
+type Room struct {
+	ID        int64
+	Address   string // room id or alias; "new:<application>" for a room that the bot is still to make
+	RoomID    string // resolved
+	Name      string
+	Encrypted bool
+	Parked    string // the reason, "" if it is not
+	ParkedAs  string // class of the reason
+	ParkedAt  int64
+}
+
+// Session is a row of sessions.
+type Session struct {
+	TokenHash []byte `gorm:"primaryKey"`
+	UserID    int64
+	CSRF      string `gorm:"column:csrf"`
+	CreatedAt int64  `gorm:"autoCreateTime:false"`
+	ExpiresAt int64
+}
+
+// Setting is a row of settings.
+type Setting struct {
+	Key   string `gorm:"primaryKey"`
+	Value string
+}
+
+// Stat is a row of stats: what happened to an application's messages within an hour.
+type Stat struct {
+	Hour          int64 `gorm:"primaryKey"` // Unix hours
+	ApplicationID int64 `gorm:"primaryKey"`
+	Accepted      int64
+	Sent          int64
+	Dead          int64
+}
