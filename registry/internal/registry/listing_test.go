@@ -1,0 +1,182 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// settle waits until listings may be kept: file systems tell only so finely
+// when something changed.
+func settle(t *testing.T) {
+	t.Helper()
+	if !strings.HasSuffix(t.Name(), "memory") {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestTags(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		_, _, err := repo.Tags(ctx, -1, "")
+		wantCode(t, err, oci.CodeNameUnknown)
+		_, _, err = repo.Tags(ctx, 0, "")
+		wantCode(t, err, oci.CodeNameUnknown)
+
+		m := simpleImage(t, repo, "x")
+		put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
+		tags, more, err := repo.Tags(ctx, -1, "")
+		check(t, err)
+		if tags == nil || len(tags) != 0 || more {
+			t.Errorf("a repository without tags lists %v, %v", tags, more)
+		}
+		for _, tag := range []string{"b", "B", "a-1", "a", "1", "_x"} {
+			put(t, repo, tagged(tag), m)
+		}
+		for _, tt := range []struct {
+			n    int
+			last string
+			want string
+			more bool
+		}{
+			{-1, "", "1 B _x a a-1 b", false},
+			{6, "", "1 B _x a a-1 b", false},
+			{7, "", "1 B _x a a-1 b", false},
+			{2, "", "1 B", true},
+			{0, "", "", false},
+			{2, "B", "_x a", true},
+			{2, "a", "a-1 b", false},
+			{-1, "aa", "b", false},
+			{-1, "b", "", false},
+			{5, "zzz", "", false},
+		} {
+			tags, more, err := repo.Tags(ctx, tt.n, tt.last)
+			check(t, err)
+			if got := strings.Join(tags, " "); got != tt.want || more != tt.more {
+				t.Errorf("Tags(%d, %q) = %q, %v; want %q, %v", tt.n, tt.last, got, more, tt.want, tt.more)
+			}
+		}
+	})
+}
+
+func TestTagListFollowsEveryChange(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo, foreign := context.Background(), r.Repository("a"), New(Options{Driver: r.driver, DeleteEnabled: true}).Repository("a")
+		want := func(want ...string) {
+			t.Helper()
+			for range 2 {
+				got, _, err := repo.Tags(ctx, -1, "")
+				check(t, err)
+				if !slices.Equal(got, want) {
+					t.Fatalf("listed %q, want %q", got, want)
+				}
+				settle(t)
+			}
+		}
+		m := simpleImage(t, repo, "x")
+		d := oci.SHA256.FromBytes(m.bytes())
+		put(t, repo, tagged("own"), m)
+		want("own")
+		put(t, foreign, tagged("foreign"), m)
+		want("foreign", "own")
+		// A tag's directory is made before its link.
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagIndex("a", "half", d), Content: layout.Link(d)}}))
+		want("foreign", "own")
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", "half"), Content: layout.Link(d)}}))
+		want("foreign", "half", "own")
+		check(t, foreign.DeleteTag(ctx, "half"))
+		want("foreign", "own")
+		check(t, repo.DeleteTag(ctx, "foreign"))
+		check(t, repo.DeleteTag(ctx, "own"))
+		got, _, err := repo.Tags(ctx, -1, "")
+		check(t, err)
+		if len(got) != 0 || got == nil {
+			t.Errorf("all deleted, but listed %q", got)
+		}
+	})
+}
+
+func TestCatalog(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx := context.Background()
+		names, more, err := r.Catalog(ctx, 10, "")
+		check(t, err)
+		if names == nil || len(names) != 0 || more {
+			t.Errorf("an empty registry lists %v, %v", names, more)
+		}
+		for _, name := range []oci.Name{"b", "a-b", "a/b/c", "a", "a/b-c", "0", "deep/er/still"} {
+			pushImage(t, r.Repository(name), "t", "x")
+		}
+		pushBlob(t, r.Repository("blobs"), "x")
+		start(t, r.Repository("uploads"))
+		check(t, r.driver.WriteScratch(ctx, layout.Manifests("FOO/bar")+"/revisions/x", []byte("x")))
+
+		all := []string{"0", "a", "a/b/c", "a/b-c", "a-b", "b", "deep/er/still"}
+		for n := 1; n <= len(all)+1; n++ {
+			for i := range len(all) + 1 {
+				last := ""
+				if i > 0 {
+					last = all[i-1]
+				}
+				want := all[i:min(i+n, len(all))]
+				got, more, err := r.Catalog(ctx, n, last)
+				check(t, err)
+				if !slices.Equal(got, want) || more != (i+n < len(all)) {
+					t.Errorf("Catalog(%d, %q) = %q, %v; want %q", n, last, got, more, want)
+				}
+			}
+		}
+		for last, want := range map[string]string{
+			"a/b": "a/b/c", "a/a": "a/b/c", "a/b/c/d": "a/b-c", "a/z": "a-b", "Z": "a", "deep": "deep/er/still", "zz": "", "/": "0", "a//": "a/b/c",
+		} {
+			got, _, err := r.Catalog(ctx, 1, last)
+			check(t, err)
+			if strings.Join(got, " ") != want {
+				t.Errorf("after %q comes %q, want %q", last, got, want)
+			}
+		}
+		got, more, err := r.Catalog(ctx, 0, "")
+		check(t, err)
+		if len(got) != 0 || more {
+			t.Errorf("a page of nothing holds %q", got)
+		}
+	})
+}
+
+func TestCatalogFollowsEveryChange(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx := context.Background()
+		var want []string
+		for i := range 4 {
+			name := fmt.Sprintf("org/%d", i)
+			by := r
+			if i%2 == 1 {
+				by = New(Options{Driver: r.driver})
+			}
+			pushBlob(t, by.Repository(oci.Name(name)), "x")
+			got, _, err := r.Catalog(ctx, 100, "")
+			check(t, err)
+			if !slices.Equal(got, want) && len(want) > 0 {
+				t.Errorf("with blobs only, %q are listed", got)
+			}
+			settle(t)
+			pushImage(t, by.Repository(oci.Name(name)), "t", "x")
+			want = append(want, name)
+			for range 2 {
+				got, _, err = r.Catalog(ctx, 100, "")
+				check(t, err)
+				if !slices.Equal(got, want) {
+					t.Errorf("%q are listed, want %q", got, want)
+				}
+				settle(t)
+			}
+		}
+	})
+}

@@ -1,0 +1,448 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+func TestManifestRoundTrip(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a/b")
+		m := simpleImage(t, repo, "x")
+		index := func(mediaType string, child oci.Descriptor) image {
+			return image{MediaType: mediaType, Manifests: []oci.Descriptor{child}}
+		}
+		docker := m
+		docker.MediaType = oci.MediaTypeDockerManifest
+		child := put(t, repo, tagged("oci"), m).Descriptor
+		for tag, m := range map[string]image{
+			"oci": m, "docker": docker,
+			"list": index(oci.MediaTypeDockerList, child), "index": index(oci.MediaTypeIndex, child),
+		} {
+			res := put(t, repo, tagged(tag), m)
+			for range 2 { // from the storage and from memory
+				for _, ref := range []oci.Reference{tagged(tag), {Digest: res.Descriptor.Digest}} {
+					got, err := repo.Manifest(ctx, ref)
+					check(t, err)
+					if !bytes.Equal(got.Bytes, m.bytes()) || got.Digest != oci.SHA256.FromBytes(m.bytes()) {
+						t.Errorf("%s comes back as %s", tag, got.Bytes)
+					}
+					if want := m.MediaType; want != "" && got.MediaType != want {
+						t.Errorf("%s has type %s", tag, got.MediaType)
+					}
+				}
+				repo = New(Options{Driver: r.driver}).Repository(repo.name)
+			}
+		}
+	})
+}
+
+func TestManifestByDigest(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		m := simpleImage(t, repo, "x")
+		for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
+			d := alg.FromBytes(m.bytes())
+			tags := []oci.Tag{oci.Tag(alg), oci.Tag(alg), "shared"}
+			res, err := repo.PutManifest(ctx, oci.Reference{Digest: d}, oci.MediaTypeManifest, m.bytes(), tags)
+			check(t, err)
+			if res.Descriptor.Digest != d || !slices.Equal(res.Tags, []oci.Tag{oci.Tag(alg), "shared"}) {
+				t.Errorf("the push answers %+v", res)
+			}
+			for _, ref := range []oci.Reference{{Digest: d}, tagged(string(alg)), tagged("shared")} {
+				got, err := repo.Manifest(ctx, ref)
+				check(t, err)
+				if got.Digest != d {
+					t.Errorf("%s is %s", ref, got.Digest)
+				}
+			}
+		}
+		_, err := repo.PutManifest(ctx, oci.Reference{Digest: sum("other")}, oci.MediaTypeManifest, m.bytes(), nil)
+		wantCode(t, err, oci.CodeDigestInvalid)
+	})
+}
+
+func TestUnknownManifest(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx := context.Background()
+		d := pushImage(t, r.Repository("a"), "t", "x")
+		pushBlob(t, r.Repository("blobs/only"), "x")
+		for _, tt := range []struct {
+			repo oci.Name
+			ref  oci.Reference
+			want oci.Code
+		}{
+			{"a", tagged("other"), oci.CodeManifestUnknown},
+			{"a", oci.Reference{Digest: sum("other")}, oci.CodeManifestUnknown},
+			{"a", oci.Reference{Digest: sum("layer x")}, oci.CodeManifestUnknown},
+			{"b", tagged("t"), oci.CodeNameUnknown},
+			{"b", oci.Reference{Digest: d}, oci.CodeNameUnknown},
+			{"blobs/only", tagged("t"), oci.CodeManifestUnknown},
+			{"blobs", tagged("t"), oci.CodeNameUnknown},
+		} {
+			_, err := r.Repository(tt.repo).Manifest(ctx, tt.ref)
+			wantCode(t, err, tt.want)
+		}
+		_, err := r.Repository("a").StatBlob(ctx, d)
+		wantCode(t, err, oci.CodeBlobUnknown)
+	})
+}
+
+func TestPutManifestChecks(t *testing.T) {
+	forbidden := Validation{DenyURLs: []*regexp.Regexp{regexp.MustCompile(`evil`)}}
+	allowed := Validation{AllowURLs: []*regexp.Regexp{regexp.MustCompile(`^https://good\.`)}}
+	foreign := func(urls ...string) func(*image) {
+		return func(m *image) {
+			m.Layers = append(m.Layers, oci.Descriptor{MediaType: oci.MediaTypeDockerForeignLayer, Digest: sum("far away"), Size: 8, URLs: urls})
+		}
+	}
+	tests := []struct {
+		name       string
+		validation Validation
+		change     func(*image)
+		want       oci.Code
+	}{
+		{"right", Validation{}, func(*image) {}, ""},
+		{"no layers", Validation{}, func(m *image) { m.Layers = nil }, ""},
+		{"a layer twice", Validation{}, func(m *image) { m.Layers = append(m.Layers, m.Layers...) }, ""},
+		{"size left out", Validation{}, func(m *image) { m.Layers[0].Size = 0 }, ""},
+		{"absent subject", Validation{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: sum("absent"), Size: 6} }, ""},
+		{"artifact", Validation{}, func(m *image) { m.ArtifactType = "application/vnd.any+type" }, ""},
+		{"absent layer", Validation{}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"absent config", Validation{}, func(m *image) { m.Config.Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"absent, though checks are off", Validation{Disabled: true}, func(m *image) { m.Layers[0].Digest = sum("absent") }, oci.CodeManifestBlobUnknown},
+		{"wrong size", Validation{}, func(m *image) { m.Layers[0].Size++ }, oci.CodeManifestInvalid},
+		{"malformed digest", Validation{}, func(m *image) { m.Layers[0].Digest = "sha256:../../x" }, oci.CodeManifestInvalid},
+		{"malformed subject", Validation{}, func(m *image) { m.Subject = &oci.Descriptor{Digest: "x"} }, oci.CodeManifestInvalid},
+		{"layer that is a manifest", Validation{}, func(m *image) {
+			m.Layers = append(m.Layers, oci.Descriptor{MediaType: oci.MediaTypeManifest, Digest: sum("absent")})
+		}, oci.CodeManifestBlobUnknown},
+		{"foreign layer", Validation{}, foreign("https://example.com/x"), ""},
+		{"foreign layer without URL", Validation{}, foreign(), oci.CodeManifestBlobUnknown},
+		{"foreign layer in a file", Validation{}, foreign("file:///etc/passwd"), oci.CodeManifestInvalid},
+		{"foreign layer with fragment", Validation{}, foreign("https://example.com/#x"), oci.CodeManifestInvalid},
+		{"foreign layer, one URL of two wrong", Validation{}, foreign("https://example.com/x", "ftp://x"), oci.CodeManifestInvalid},
+		{"foreign layer that is denied", forbidden, foreign("https://evil.example.com/x"), oci.CodeManifestInvalid},
+		{"foreign layer that is not denied", forbidden, foreign("https://example.com/x"), ""},
+		{"foreign layer that is allowed", allowed, foreign("https://good.example.com/x"), ""},
+		{"foreign layer that is not allowed", allowed, foreign("https://example.com/x"), oci.CodeManifestInvalid},
+		{"foreign layer, checks are off", Validation{Disabled: true}, foreign("file:///x"), ""},
+		{"layer with URLs that was not pushed", Validation{}, func(m *image) {
+			m.Layers[0].Digest, m.Layers[0].URLs = sum("absent"), []string{"https://example.com/x"}
+		}, oci.CodeManifestBlobUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			repo := New(Options{Driver: drivers["memory"](t), Validation: tt.validation}).Repository("a")
+			m := simpleImage(t, repo, "x")
+			tt.change(&m)
+			_, err := repo.PutManifest(context.Background(), tagged("t"), oci.MediaTypeManifest, m.bytes(), nil)
+			if tt.want == "" {
+				check(t, err)
+				return
+			}
+			wantCode(t, err, tt.want)
+			_, err = repo.Manifest(context.Background(), tagged("t"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+		})
+	}
+}
+
+func TestEachMissingBlobIsTold(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		m := simpleImage(t, repo, "x")
+		for i := range 3 {
+			m.Layers = append(m.Layers, oci.Descriptor{MediaType: "l", Digest: sum(fmt.Sprint(i)), Size: 1})
+		}
+		_, err := repo.PutManifest(context.Background(), tagged("t"), "", m.bytes(), nil)
+		var es oci.Errors
+		if !errors.As(err, &es) || len(es) != 3 {
+			t.Fatalf("got %v, want three errors", err)
+		}
+		for i, e := range es {
+			if e.Code != oci.CodeManifestBlobUnknown || e.Detail != string(sum(fmt.Sprint(i))) {
+				t.Errorf("error %d is %v", i, e)
+			}
+		}
+	})
+}
+
+func TestIndexChildren(t *testing.T) {
+	linux, windows := oci.Platform{Architecture: "amd64", OS: "linux"}, oci.Platform{Architecture: "amd64", OS: "windows"}
+	absent := func(p *oci.Platform) oci.Descriptor {
+		return oci.Descriptor{MediaType: oci.MediaTypeManifest, Digest: sum("absent"), Size: 6, Platform: p}
+	}
+	listed := Validation{Platforms: PlatformsListed, PlatformList: []oci.Platform{linux}}
+	tests := []struct {
+		name       string
+		validation Validation
+		child      oci.Descriptor
+		want       oci.Code
+	}{
+		{"all", Validation{}, absent(&linux), oci.CodeManifestBlobUnknown},
+		{"all, without platform", Validation{}, absent(nil), oci.CodeManifestBlobUnknown},
+		{"none", Validation{Platforms: PlatformsNone}, absent(&linux), ""},
+		{"disabled", Validation{Disabled: true}, absent(&linux), ""},
+		{"listed and absent", listed, absent(&linux), oci.CodeManifestBlobUnknown},
+		{"not listed", listed, absent(&windows), ""},
+		{"no platform", listed, absent(nil), ""},
+		{"a blob as child", Validation{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("layer x"), Size: 7}, ""},
+		{"an absent blob as child", Validation{}, oci.Descriptor{MediaType: "text/plain", Digest: sum("absent"), Size: 7}, oci.CodeManifestBlobUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			repo := New(Options{Driver: drivers["memory"](t), Validation: tt.validation}).Repository("a")
+			present := put(t, repo, tagged("child"), simpleImage(t, repo, "x")).Descriptor
+			for _, mediaType := range []string{oci.MediaTypeIndex, oci.MediaTypeDockerList} {
+				m := image{MediaType: mediaType, Manifests: []oci.Descriptor{present, tt.child}}
+				_, err := repo.PutManifest(context.Background(), tagged("index"), mediaType, m.bytes(), nil)
+				if tt.want == "" {
+					check(t, err)
+				} else {
+					wantCode(t, err, tt.want)
+				}
+			}
+			present.Size++
+			m := image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{present}}
+			if _, err := repo.PutManifest(context.Background(), tagged("index"), "", m.bytes(), nil); err == nil && tt.validation.Platforms == PlatformsAll && !tt.validation.Disabled {
+				t.Error("a child of another size is accepted")
+			}
+		})
+	}
+}
+
+func TestOversizeManifest(t *testing.T) {
+	repo := New(Options{Driver: drivers["memory"](t), MaxManifestSize: 1000}).Repository("a")
+	_, err := repo.PutManifest(context.Background(), tagged("t"), oci.MediaTypeManifest, make([]byte, 1001), nil)
+	wantCode(t, err, oci.CodeManifestInvalid)
+	if !errors.Is(err, ErrManifestTooLarge) {
+		t.Errorf("got %v, want ErrManifestTooLarge", err)
+	}
+}
+
+func TestDamagedManifest(t *testing.T) {
+	for _, damage := range []string{"", `{"schemaVersion":2}`} {
+		onDrivers(t, func(t *testing.T, r *Registry) {
+			ctx, repo := context.Background(), r.Repository("a")
+			m := simpleImage(t, repo, "x")
+			d := put(t, repo, tagged("t"), m).Descriptor.Digest
+			repo = New(Options{Driver: r.driver}).Repository("a")
+			overwrite(t, r, d, damage)
+			_, err := repo.Manifest(ctx, tagged("t"))
+			wantCode(t, err, oci.CodeUnknown)
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("got %v, want ErrDamaged", err)
+			}
+			put(t, repo, tagged("t"), m)
+			_, err = New(Options{Driver: r.driver}).Repository("a").Manifest(ctx, tagged("t"))
+			check(t, err)
+		})
+	}
+}
+
+// What somebody else takes away is gone at once, whatever is in memory.
+func TestNothingIsAnsweredFromMemoryAlone(t *testing.T) {
+	for name, path := range map[string]func(oci.Digest) string{
+		"tag":      func(oci.Digest) string { return layout.Tag("a", "t") },
+		"revision": func(d oci.Digest) string { return layout.RevisionLink("a", d) },
+		"bytes":    layout.BlobDir,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDrivers(t, func(t *testing.T, r *Registry) {
+				ctx, repo := context.Background(), r.Repository("a")
+				d := pushImage(t, repo, "t", "x")
+				_, err := repo.Manifest(ctx, tagged("t"))
+				check(t, err)
+				check(t, r.driver.Commit(ctx, driver.Stage{{Path: path(d), Remove: true}}))
+				_, err = repo.Manifest(ctx, tagged("t"))
+				wantCode(t, err, oci.CodeManifestUnknown)
+			})
+		})
+	}
+}
+
+func TestDeleteManifest(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		_, err := repo.DeleteManifest(ctx, sum("x"))
+		wantCode(t, err, oci.CodeNameUnknown)
+		d := pushImage(t, repo, "one", "x")
+		pushImage(t, repo, "two", "x")
+		other := pushImage(t, repo, "other", "y")
+		pushImage(t, repo, "moved", "x")
+		pushImage(t, repo, "moved", "y")
+		for tag, content := range map[oci.Tag]string{"empty": "", "newline": string(other) + "\n", "rubbish": "x"} {
+			check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", tag), Content: []byte(content)}}))
+		}
+		removed, err := repo.DeleteManifest(ctx, d)
+		check(t, err)
+		if !slices.Equal(removed, []oci.Tag{"one", "two"}) {
+			t.Errorf("removed %q", removed)
+		}
+		for _, ref := range []oci.Reference{{Digest: d}, tagged("one"), tagged("two")} {
+			_, err := repo.Manifest(ctx, ref)
+			wantCode(t, err, oci.CodeManifestUnknown)
+		}
+		for _, tag := range []string{"other", "moved", "newline"} {
+			m, err := repo.Manifest(ctx, tagged(tag))
+			check(t, err)
+			if m.Digest != other {
+				t.Errorf("%s is %s", tag, m.Digest)
+			}
+		}
+		_, err = repo.DeleteManifest(ctx, d)
+		wantCode(t, err, oci.CodeManifestUnknown)
+		pushImage(t, repo, "again", "x")
+		_, err = repo.Manifest(ctx, oci.Reference{Digest: d})
+		check(t, err)
+	})
+}
+
+func TestFailedDeletionCanBeRepeated(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{Driver: open(t)}
+			ctx, repo := context.Background(), New(Options{Driver: f, DeleteEnabled: true}).Repository("a")
+			d := pushImage(t, repo, "t", "x")
+			f.fail = driver.ErrUnavailable
+			_, err := repo.DeleteManifest(ctx, d)
+			wantCode(t, err, oci.CodeUnknown)
+			_, err = repo.Manifest(ctx, tagged("t"))
+			check(t, err)
+			_, err = repo.DeleteManifest(ctx, d)
+			check(t, err)
+		})
+	}
+}
+
+func TestDeleteTag(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		wantCode(t, repo.DeleteTag(ctx, "t"), oci.CodeNameUnknown)
+		d := pushImage(t, repo, "t", "x")
+		pushImage(t, repo, "u", "x")
+		check(t, repo.DeleteTag(ctx, "t"))
+		wantCode(t, repo.DeleteTag(ctx, "t"), oci.CodeManifestUnknown)
+		for _, ref := range []oci.Reference{{Digest: d}, tagged("u")} {
+			_, err := repo.Manifest(ctx, ref)
+			check(t, err)
+		}
+	})
+}
+
+// Whoever pushes last to a tag owns it, and what was answered is there.
+func TestConcurrentPushesToOneTag(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		var images []image
+		for i := range 8 {
+			images = append(images, simpleImage(t, repo, fmt.Sprint(i)))
+		}
+		var wg sync.WaitGroup
+		for _, m := range images {
+			wg.Go(func() {
+				for range 3 {
+					put(t, repo, tagged("t"), m)
+					got, err := repo.Manifest(ctx, tagged("t"))
+					if err != nil {
+						t.Error(err)
+					} else if got.Digest != oci.SHA256.FromBytes(got.Bytes) {
+						t.Errorf("the tag gives bytes that are not those of %s", got.Digest)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		put(t, repo, tagged("t"), images[0])
+		got, err := repo.Manifest(ctx, tagged("t"))
+		check(t, err)
+		if !bytes.Equal(got.Bytes, images[0].bytes()) {
+			t.Error("the last push does not own the tag")
+		}
+	})
+}
+
+// After a deletion and a push that ran at the same time, the tag points at a
+// manifest or is not there.
+func TestDeletionAndPushDoNotTear(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		m := simpleImage(t, repo, "x")
+		d := oci.SHA256.FromBytes(m.bytes())
+		for range 20 {
+			var wg sync.WaitGroup
+			wg.Go(func() { put(t, repo, tagged("t"), m) })
+			wg.Go(func() {
+				if _, err := repo.DeleteManifest(ctx, d); err != nil && !isCode(err, oci.CodeManifestUnknown) && !isCode(err, oci.CodeNameUnknown) {
+					t.Error(err)
+				}
+			})
+			wg.Wait()
+			tags, _, err := repo.Tags(ctx, -1, "")
+			check(t, err)
+			_, err = repo.Manifest(ctx, tagged("t"))
+			if exists := err == nil; exists != slices.Contains(tags, "t") {
+				t.Fatalf("the tag is listed as %q, but reading it gives %v", tags, err)
+			}
+		}
+	})
+}
+
+func FuzzPutManifest(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `[]`, `{"schemaVersion":2,"config":{"digest":"sha256:"}}`, `{"schemaVersion":2,"manifests":[{}]}`,
+		`{"schemaVersion":2,"config":null,"layers":[null]}`, `{"schemaVersion":2,"subject":{"digest":"sha256:a"},"manifests":[]}`,
+		`{"schemaVersion":2,"config":{"digest":"` + string(sum("config x")) + `","size":8},"layers":[]}`,
+	} {
+		f.Add([]byte(s), oci.MediaTypeManifest)
+		f.Add([]byte(s), oci.MediaTypeIndex)
+	}
+	repo := New(Options{Driver: drivers["memory"](f)}).Repository("a")
+	pushBlob(f, repo, "config x")
+	f.Fuzz(func(t *testing.T, body []byte, mediaType string) {
+		ctx := context.Background()
+		res, err := repo.PutManifest(ctx, tagged("t"), mediaType, body, nil)
+		if err != nil {
+			var one *oci.Error
+			var several oci.Errors
+			if !errors.As(err, &several) && (!errors.As(err, &one) || one.Code == oci.CodeUnknown) {
+				t.Fatalf("a client's mistake ends as %v", err)
+			}
+			return
+		}
+		m, err := New(Options{Driver: repo.reg.driver}).Repository("a").Manifest(ctx, tagged("t"))
+		check(t, err)
+		if !bytes.Equal(m.Bytes, body) || m.MediaType != res.Descriptor.MediaType {
+			t.Fatalf("%q comes back as %q, %q as %q", body, m.Bytes, res.Descriptor.MediaType, m.MediaType)
+		}
+		if _, _, err := repo.Referrers(ctx, sum("x"), "", "", 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestLongTagHistory(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		long := strings.Repeat("t", oci.MaxTagLength)
+		repo := r.Repository(oci.Name(strings.Repeat("a/", 127) + "b"))
+		pushImage(t, repo, long, "x")
+		pushImage(t, repo, long, "y")
+		tags, _, err := repo.Tags(context.Background(), -1, "")
+		check(t, err)
+		if !slices.Equal(tags, []string{long}) {
+			t.Errorf("listed %q", tags)
+		}
+	})
+}

@@ -1,0 +1,260 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// refer pushes a manifest with the subject, by digest, and returns its digest.
+func refer(t testing.TB, repo Repository, subject oci.Digest, seed string, change func(*image)) oci.Digest {
+	t.Helper()
+	m := simpleImage(t, repo, seed)
+	m.Subject = &oci.Descriptor{MediaType: oci.MediaTypeManifest, Digest: subject, Size: 6}
+	if change != nil {
+		change(&m)
+	}
+	res := put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
+	if res.Subject != subject {
+		t.Errorf("the push tells of subject %q", res.Subject)
+	}
+	return res.Descriptor.Digest
+}
+
+func listReferrers(t testing.TB, repo Repository, subject oci.Digest, artifactType string) []oci.Descriptor {
+	t.Helper()
+	descs, next, err := repo.Referrers(context.Background(), subject, artifactType, "", 0)
+	check(t, err)
+	if next != "" || descs == nil {
+		t.Errorf("%d referrers and more after %q", len(descs), next)
+	}
+	return descs
+}
+
+func digestsOf(descs []oci.Descriptor) []oci.Digest {
+	var ds []oci.Digest
+	for _, d := range descs {
+		ds = append(ds, d.Digest)
+	}
+	return ds
+}
+
+func TestReferrers(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo, subject := r.Repository("a"), sum("absent")
+		if got := listReferrers(t, repo, subject, ""); len(got) != 0 {
+			t.Errorf("an unknown repository lists %v", got)
+		}
+		own := refer(t, repo, subject, "own", func(m *image) {
+			m.ArtifactType, m.Annotations = "application/vnd.sig", map[string]string{"k": "v"}
+		})
+		byConfig := refer(t, repo, subject, "config", nil)
+		index := refer(t, repo, subject, "index", func(m *image) {
+			*m = image{MediaType: oci.MediaTypeIndex, Subject: m.Subject, Manifests: []oci.Descriptor{}}
+		})
+		refer(t, repo, sum("another"), "another", nil)
+		refer(t, r.Repository("b"), subject, "elsewhere", nil)
+
+		for _, repo := range []Repository{repo, New(Options{Driver: r.driver}).Repository("a")} {
+			got := listReferrers(t, repo, subject, "")
+			want := []oci.Digest{own, byConfig, index}
+			slices.Sort(want)
+			if !slices.Equal(digestsOf(got), want) {
+				t.Fatalf("listed %v, want %v", digestsOf(got), want)
+			}
+			for _, d := range got {
+				wantType, wantMedia := "application/vnd.oci.image.config.v1+json", oci.MediaTypeManifest
+				switch d.Digest {
+				case own:
+					wantType = "application/vnd.sig"
+				case index:
+					wantType, wantMedia = "", oci.MediaTypeIndex
+				}
+				if d.ArtifactType != wantType || d.MediaType != wantMedia || d.Size == 0 || (d.Annotations["k"] == "v") != (d.Digest == own) {
+					t.Errorf("listed as %+v", d)
+				}
+			}
+			if got := listReferrers(t, repo, subject, "application/vnd.sig"); !slices.Equal(digestsOf(got), []oci.Digest{own}) {
+				t.Errorf("filtered: %v", got)
+			}
+			if got := listReferrers(t, repo, subject, "application/vnd.none"); len(got) != 0 {
+				t.Errorf("filtered: %v", got)
+			}
+		}
+	})
+}
+
+func TestReferrersFollowEveryChange(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
+		foreign := New(Options{Driver: r.driver, DeleteEnabled: true}).Repository("a")
+		var want []oci.Digest
+		expect := func() {
+			t.Helper()
+			slices.Sort(want)
+			for range 2 {
+				if got := digestsOf(listReferrers(t, repo, subject, "")); !slices.Equal(got, want) {
+					t.Fatalf("listed %v, want %v", got, want)
+				}
+				settle(t)
+			}
+		}
+		drop := func(d oci.Digest) {
+			want = slices.DeleteFunc(want, func(e oci.Digest) bool { return e == d })
+		}
+		for i := range 3 {
+			want = append(want, refer(t, repo, subject, fmt.Sprint("own", i), nil))
+			expect()
+			want = append(want, refer(t, foreign, subject, fmt.Sprint("foreign", i), nil))
+			expect()
+		}
+		gone := want[0]
+		_, err := repo.DeleteManifest(ctx, gone)
+		check(t, err)
+		drop(gone)
+		expect()
+		gone = want[0]
+		_, err = foreign.DeleteManifest(ctx, gone)
+		check(t, err)
+		drop(gone)
+		expect()
+		// Linked again in a directory that was there all the time.
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
+		want = append(want, gone)
+		expect()
+		// A collector takes the directory with all it has.
+		dir := strings.TrimSuffix(layout.RevisionLink("a", gone), "/link")
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: dir, Remove: true}}))
+		drop(gone)
+		expect()
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
+		want = append(want, gone)
+		expect()
+		// The link is there before the bytes are.
+		late := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","subject":{"digest":"` + string(subject) + `"}}`)
+		d := oci.SHA256.FromBytes(late)
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", d), Content: layout.Link(d)}}))
+		expect()
+		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.BlobData(d), Content: late}}))
+		want = append(want, d)
+		expect()
+	})
+}
+
+// One bad manifest must not hide the good ones.
+func TestReferrersPassOverBadManifests(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
+		good, bad := refer(t, repo, subject, "good", nil), refer(t, repo, subject, "bad", nil)
+		overwrite(t, r, bad, "{}")
+		d := sum("no manifest")
+		overwrite(t, r, d, "no manifest")
+		check(t, r.driver.Commit(ctx, driver.Stage{
+			{Path: layout.RevisionLink("a", d), Content: layout.Link(d)},
+			{Path: layout.Revisions("a", oci.SHA256) + "/stray/file", Content: []byte("x")},
+		}))
+		repo = New(Options{Driver: r.driver}).Repository("a")
+		if got := digestsOf(listReferrers(t, repo, subject, "")); !slices.Equal(got, []oci.Digest{good}) {
+			t.Errorf("listed %v, want %v", got, good)
+		}
+	})
+}
+
+func TestFallbackTag(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
+		both := refer(t, repo, subject, "both", nil)
+		m := simpleImage(t, repo, "listed only")
+		only := put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m).Descriptor
+		list := image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{
+			only, {MediaType: oci.MediaTypeManifest, Digest: both}, {MediaType: oci.MediaTypeManifest, Digest: sum("gone"), Size: 4},
+		}}
+		loose := New(Options{Driver: r.driver, Validation: Validation{Disabled: true}}).Repository("a")
+		put(t, loose, oci.Reference{Tag: oci.Tag("sha256-" + subject.Hex())}, list)
+		want := []oci.Digest{both, only.Digest}
+		slices.Sort(want)
+		if got := digestsOf(listReferrers(t, repo, subject, "")); !slices.Equal(got, want) {
+			t.Errorf("listed %v, want %v", got, want)
+		}
+		_, err := repo.DeleteManifest(ctx, only.Digest)
+		check(t, err)
+		if got := digestsOf(listReferrers(t, repo, subject, "")); !slices.Equal(got, []oci.Digest{both}) {
+			t.Errorf("listed %v, want %v", got, both)
+		}
+	})
+}
+
+func TestFallbackTagName(t *testing.T) {
+	d := oci.SHA512.FromBytes(nil)
+	if got := fallbackTag(d); got != oci.Tag("sha512-"+d.Hex()[:64]) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestReferrersInPages(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
+		var want []oci.Digest
+		for i := range 7 {
+			want = append(want, refer(t, repo, subject, fmt.Sprint(i), func(m *image) {
+				m.ArtifactType = fmt.Sprintf("type/%d", i%2)
+			}))
+		}
+		slices.Sort(want)
+		for _, limit := range []int{1, 2, 3, 7, 8} {
+			var got []oci.Digest
+			for after, pages := "", 1; ; pages++ {
+				descs, next, err := repo.Referrers(ctx, subject, "", after, limit)
+				check(t, err)
+				got = append(got, digestsOf(descs)...)
+				if next == "" {
+					if wantPages := (7 + limit - 1) / limit; pages != wantPages {
+						t.Errorf("%d pages of %d, want %d", pages, limit, wantPages)
+					}
+					break
+				}
+				after = next
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("in pages of %d: %v, want %v", limit, got, want)
+			}
+		}
+		descs, next, err := repo.Referrers(ctx, subject, "type/1", "", 3)
+		check(t, err)
+		if len(descs) != 3 || next != "" {
+			t.Errorf("all three of a type in one page: %d, next %q", len(descs), next)
+		}
+	})
+}
+
+// A page is bounded in bytes, whatever the annotations.
+func TestReferrersPageIsBounded(t *testing.T) {
+	ctx, subject := context.Background(), sum("subject")
+	repo := New(Options{Driver: drivers["memory"](t)}).Repository("a")
+	for i := range 5 {
+		refer(t, repo, subject, fmt.Sprint(i), func(m *image) {
+			m.Annotations = map[string]string{"big": strings.Repeat("x", 1<<20)}
+		})
+	}
+	total := 0
+	for after := ""; ; {
+		descs, next, err := repo.Referrers(ctx, subject, "", after, 0)
+		check(t, err)
+		if len(descs) == 0 || len(descs) > 2 {
+			t.Fatalf("%d of a MiB each in one page", len(descs))
+		}
+		total += len(descs)
+		if after = next; next == "" {
+			break
+		}
+	}
+	if total != 5 {
+		t.Errorf("%d of 5 listed", total)
+	}
+}
