@@ -55,6 +55,7 @@ func (l *loader) readFile() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.options.File, err)
 	}
+	l.root.origin = root.origin
 	if l.check(l.schema, root, ""); root.shape == mapping {
 		l.root = root
 	}

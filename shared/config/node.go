@@ -63,11 +63,11 @@ func (n *node) become(s shape) {
 	*n = node{shape: s, kids: map[string]*node{}, origin: n.origin, path: n.path, field: n.field}
 }
 
-// empty reports whether there is no content in the value at any depth.
+// empty reports whether the value asks for nothing, at any depth.
 func (n *node) empty() bool {
 	switch n.shape {
 	case scalar:
-		return n.text == ""
+		return n.text == "" || n.text == "false"
 	case mapping:
 		for _, kid := range n.kids {
 			if !kid.empty() {

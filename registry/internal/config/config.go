@@ -1,0 +1,72 @@
+// Package config is what the registry can be told: one struct tree with the
+// keys that CNCF distribution 2.8 and 3 know for the parts this registry has,
+// and a few of its own where those two pass over them.
+package config
+
+import "slipway/shared/config"
+
+// Prefix begins the environment variables.
+const Prefix = "REGISTRY"
+
+// PathVariable names the configuration file when no argument does.
+const PathVariable = "REGISTRY_CONFIGURATION_PATH"
+
+// Config is the whole configuration.
+type Config struct {
+	Version       string         `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
+	Log           Log            `key:"log"`
+	Loglevel      config.Moved   `key:"loglevel" to:"log.level"`
+	Storage       Storage        `key:"storage" scalar:"driver"`
+	Auth          *Auth          `key:"auth" scalar:"kind"`
+	HTTP          HTTP           `key:"http"`
+	Health        Health         `key:"health"`
+	Catalog       Catalog        `key:"catalog"`
+	Tags          Tags           `key:"tags"`
+	Validation    Validation     `key:"validation"`
+	Policy        Policy         `key:"policy"`
+	Slipway       Slipway        `key:"slipway"`
+	Proxy         config.Later   `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
+	Notifications config.Later   `key:"notifications" empty:"ok" doc:"Endpoints that are told of pushes, pulls and deletes."`
+	Redis         config.Later   `key:"redis" empty:"ok" doc:"Connection to Redis."`
+	Middleware    config.Later   `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
+	Reporting     config.Dead    `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
+	Compatibility config.Dead    `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
+}
+
+// Catalog bounds GET /v2/_catalog.
+type Catalog struct {
+	MaxEntries int `key:"maxentries" doc:"Most names in one page of the catalog; 0 or less means 1000."`
+}
+
+// Tags bounds GET /v2/<name>/tags/list.
+type Tags struct {
+	MaxTags int `key:"maxtags" doc:"Most tags in one page that a client asks for; 0 means 1000."`
+}
+
+// Policy is about what may be pushed.
+type Policy struct {
+	Repository RepositoryPolicy `key:"repository"`
+}
+
+// RepositoryPolicy is about what a repository may hold.
+type RepositoryPolicy struct {
+	Classes []string `key:"classes" choices:"image,plugin" doc:"Classes of content that may be pushed; empty allows all."`
+}
+
+// Slipway holds the settings that only this registry has.
+type Slipway struct {
+	Manifests Manifests `key:"manifests"`
+	Uploads   Uploads   `key:"uploads"`
+	HTTP      Limits    `key:"http"`
+}
+
+// Manifests is about manifests in memory.
+type Manifests struct {
+	MaxSize config.Size `key:"maxsize" doc:"Largest manifest accepted; a larger one is answered with 413."`
+	Cache   config.Size `key:"cache" doc:"Memory for manifests that were read lately."`
+}
+
+// Uploads is about uploads in chunks.
+type Uploads struct {
+	ChunkMinLength config.Size `key:"chunkminlength" doc:"Smallest chunk that clients are asked to send (OCI-Chunk-Min-Length); 0 asks for nothing."`
+}

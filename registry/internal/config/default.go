@@ -1,0 +1,74 @@
+package config
+
+import (
+	"time"
+
+	"slipway/shared/config"
+)
+
+// Default returns the configuration with every default, also those of optional
+// sections and, as the first element, of lists. Loading leaves in it only what
+// is given.
+func Default() Config {
+	return Config{
+		Version: "0.1",
+		Log: Log{
+			Level:     "info",
+			Formatter: "text",
+			Fields:    map[string]any{"service": "registry"},
+		},
+		Storage: defaultStorage(),
+		Auth: &Auth{
+			HTPasswd: &HTPasswd{CacheTTL: time.Minute},
+			None:     &None{},
+		},
+		HTTP:    defaultHTTP(),
+		Health:  defaultHealth(),
+		Catalog: Catalog{MaxEntries: 1000},
+		Tags:    Tags{MaxTags: 1000},
+		Validation: Validation{
+			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
+		},
+		Slipway: Slipway{
+			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
+			HTTP: Limits{
+				ReadHeaderTimeout: 30 * time.Second,
+				IdleTimeout:       2 * time.Minute,
+				ProgressTimeout:   time.Minute,
+			},
+		},
+	}
+}
+
+func defaultStorage() Storage {
+	return Storage{
+		Filesystem: &Filesystem{RootDirectory: "/var/lib/registry"},
+		InMemory:   &InMemory{},
+		Cache:      Cache{BlobDescriptor: "inmemory", BlobDescriptorSize: 10000},
+		Maintenance: Maintenance{
+			UploadPurging: UploadPurging{Enabled: true, Age: 168 * time.Hour, Interval: 24 * time.Hour},
+		},
+	}
+}
+
+func defaultHTTP() HTTP {
+	return HTTP{
+		Addr:         "0.0.0.0:5000",
+		Net:          "tcp",
+		Secret:       config.Secret{},
+		DrainTimeout: 30 * time.Second,
+		Headers:      map[string][]string{"X-Content-Type-Options": {"nosniff"}},
+		TLS:          &TLS{ClientAuth: "require-and-verify-client-cert", MinimumTLS: "tls1.2"},
+		Debug:        Debug{Prometheus: Prometheus{Path: "/metrics"}},
+	}
+}
+
+func defaultHealth() Health {
+	const interval = 10 * time.Second
+	return Health{
+		StorageDriver: StorageCheck{Enabled: true, Interval: interval, Threshold: 3},
+		Files:         []FileCheck{{Interval: interval}},
+		HTTP:          []HTTPCheck{{StatusCode: 200, Interval: interval}},
+		TCP:           []TCPCheck{{Interval: interval}},
+	}
+}

@@ -1,0 +1,43 @@
+package config
+
+import "time"
+
+// Health says what is checked.
+type Health struct {
+	StorageDriver StorageCheck `key:"storagedriver"`
+	Files         []FileCheck  `key:"file" env:"FILECHECKERS"`
+	HTTP          []HTTPCheck  `key:"http" env:"HTTPCHECKERS"`
+	TCP           []TCPCheck   `key:"tcp" env:"TCPCHECKERS"`
+}
+
+// StorageCheck reads and, unless read-only, writes the storage.
+type StorageCheck struct {
+	Enabled   bool          `key:"enabled" doc:"Check that the storage can be read and written."`
+	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
+	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+}
+
+// FileCheck is red while the file exists.
+type FileCheck struct {
+	File      string        `key:"file" doc:"File whose existence makes the registry unhealthy."`
+	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
+	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+}
+
+// HTTPCheck asks a URL.
+type HTTPCheck struct {
+	URI        string              `key:"uri" doc:"URL to send HEAD to."`
+	StatusCode int                 `key:"statuscode" doc:"Status that is healthy."`
+	Headers    map[string][]string `key:"headers" doc:"Headers of the request."`
+	Timeout    time.Duration       `key:"timeout" doc:"Time for an answer; 0 means the interval."`
+	Interval   time.Duration       `key:"interval" doc:"Time between two checks."`
+	Threshold  int                 `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+}
+
+// TCPCheck connects.
+type TCPCheck struct {
+	Addr      string        `key:"addr" doc:"Address to connect to, host:port."`
+	Timeout   time.Duration `key:"timeout" doc:"Time for the connection; 0 means the interval."`
+	Interval  time.Duration `key:"interval" doc:"Time between two checks."`
+	Threshold int           `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+}

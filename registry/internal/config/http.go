@@ -1,0 +1,63 @@
+package config
+
+import (
+	"time"
+
+	"slipway/shared/config"
+)
+
+// HTTP is the server for clients and the one for debugging.
+type HTTP struct {
+	Addr         string              `key:"addr" doc:"Address to listen on, host:port, or the path of a unix socket."`
+	Net          string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
+	Prefix       string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
+	Host         string              `key:"host" doc:"URL that clients reach the registry by; taken from the request and the headers of a proxy otherwise."`
+	Secret       config.Secret       `key:"secret" doc:"Signs the state of uploads; the same at all replicas. Random, with a warning, unless given."`
+	RelativeURLs bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
+	DrainTimeout time.Duration       `key:"draintimeout" doc:"Time that open requests get to finish when the registry stops; 0 waits for none."`
+	Headers      map[string][]string `key:"headers" doc:"Headers added to every answer."`
+	TLS          *TLS                `key:"tls"`
+	Debug        Debug               `key:"debug"`
+	HTTP2        HTTP2               `key:"http2"`
+	H2C          H2C                 `key:"h2c"`
+}
+
+// TLS turns encryption on.
+type TLS struct {
+	Certificate  string       `key:"certificate" doc:"File of the certificate chain. Read again when it changes."`
+	Key          string       `key:"key" doc:"File of the private key."`
+	ClientCAs    []string     `key:"clientcas" doc:"Files of CAs that client certificates are checked against."`
+	ClientAuth   string       `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"What is asked of client certificates when clientcas is given."`
+	MinimumTLS   string       `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
+	CipherSuites []string     `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names; Go's choice unless given."`
+	LetsEncrypt  config.Later `key:"letsencrypt" empty:"ok" doc:"Certificates from an ACME server."`
+}
+
+// Debug is the plain HTTP server for health and metrics.
+type Debug struct {
+	Addr       string     `key:"addr" doc:"Address of the debug server, host:port; off unless given."`
+	Prometheus Prometheus `key:"prometheus"`
+}
+
+// Prometheus is the metrics page.
+type Prometheus struct {
+	Enabled bool   `key:"enabled" doc:"Serve metrics on the debug server."`
+	Path    string `key:"path" doc:"Path of the metrics."`
+}
+
+// HTTP2 is on with TLS unless disabled.
+type HTTP2 struct {
+	Disabled bool `key:"disabled" doc:"Do not offer HTTP/2 to TLS clients."`
+}
+
+// H2C is HTTP/2 without TLS.
+type H2C struct {
+	Enabled bool `key:"enabled" doc:"Accept HTTP/2 without TLS."`
+}
+
+// Limits protect the server from clients that do not get on.
+type Limits struct {
+	ReadHeaderTimeout time.Duration `key:"readheadertimeout" doc:"Time a client has for the head of a request."`
+	IdleTimeout       time.Duration `key:"idletimeout" doc:"Time an open connection may stay without a request."`
+	ProgressTimeout   time.Duration `key:"progresstimeout" doc:"Time without any progress after which a transfer is given up; how long it takes in all does not matter."`
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"slipway/shared/config"
+)
+
+// ErrNothing is what Load returns when neither a file nor the environment says
+// where the images are to be.
+var ErrNothing = errors.New("no configuration: name a file, set " + PathVariable +
+	", or name a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")
+
+// Load reads the file, or the one that REGISTRY_CONFIGURATION_PATH names when
+// file is empty, and lays environ over it. Without any file the environment
+// must name a storage. The report is never nil.
+func Load(file string, environ []string) (*Config, *config.Report, error) {
+	if file == "" {
+		file = lookup(environ, PathVariable)
+	}
+	return load(config.Options{File: file, Environ: environ})
+}
+
+func load(o config.Options) (*Config, *config.Report, error) {
+	o.Prefix, o.Ignore = Prefix, []string{PathVariable}
+	cfg := Default()
+	report, err := config.Load(&cfg, o)
+	switch {
+	case o.File == "" && len(cfg.Storage.Drivers()) == 0 && onlyStorageMissing(err):
+		return nil, report, ErrNothing
+	case report.Origin("").File != "" && report.Origin("version") == (config.Origin{}):
+		missing := &config.Problem{Key: "version", Text: "is missing; write `version: 0.1`", Origin: config.Origin{File: o.File}}
+		err = errors.Join(missing, err)
+	}
+	if err != nil {
+		return nil, report, err
+	}
+	return &cfg, report, nil
+}
+
+// onlyStorageMissing reports whether err is the one problem that comes of no
+// configuration at all.
+func onlyStorageMissing(err error) bool {
+	return err != nil && err.Error() == (&config.Problem{Key: "storage", Text: noDriver}).Error()
+}
+
+func lookup(environ []string, name string) string {
+	i := slices.IndexFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	if i < 0 {
+		return ""
+	}
+	return environ[i][len(name)+1:]
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"time"
+
+	"slipway/shared/config"
+)
+
+// Storage is where the bytes are: exactly one driver, and what all share.
+type Storage struct {
+	Filesystem *Filesystem    `key:"filesystem"`
+	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory; it is gone when the registry stops."`
+	S3         config.Later   `key:"s3" alias:"s3aws" doc:"S3-compatible object storage."`
+	Azure      config.Later   `key:"azure" doc:"Azure Blob Storage."`
+	GCS        config.Later   `key:"gcs" doc:"Google Cloud Storage."`
+	Swift      config.Refused `key:"swift" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
+	OSS        config.Refused `key:"oss" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
+
+	Delete      Delete      `key:"delete"`
+	Redirect    Redirect    `key:"redirect"`
+	Cache       Cache       `key:"cache"`
+	Maintenance Maintenance `key:"maintenance"`
+	Tag         Tag         `key:"tag"`
+}
+
+// Filesystem keeps everything in files below one directory.
+type Filesystem struct {
+	RootDirectory string      `key:"rootdirectory" doc:"Directory of the images. It must be on a disk that persists."`
+	MaxThreads    config.Dead `key:"maxthreads" why:"reads come from the page cache and flushes are grouped, so there are no threads to limit"`
+}
+
+// InMemory has no parameters.
+type InMemory struct{}
+
+// Delete allows deletions.
+type Delete struct {
+	Enabled bool `key:"enabled" doc:"Let clients delete manifests, tags and blobs."`
+}
+
+// Redirect is about sending clients to the object store itself.
+type Redirect struct {
+	Disable bool `key:"disable" doc:"Serve all bytes from here instead of redirecting clients to the object store. The filesystem never redirects."`
+}
+
+// Cache is about blob descriptors.
+type Cache struct {
+	BlobDescriptor     string `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of blob descriptors: inmemory, or nothing."`
+	BlobDescriptorSize int    `key:"blobdescriptorsize" doc:"Entries of that cache; 0 or less means no limit."`
+}
+
+// Maintenance is about work on the storage besides serving it.
+type Maintenance struct {
+	UploadPurging UploadPurging `key:"uploadpurging"`
+	ReadOnly      ReadOnly      `key:"readonly"`
+}
+
+// UploadPurging removes uploads that nobody finished.
+type UploadPurging struct {
+	Enabled  bool          `key:"enabled" doc:"Remove uploads that were never finished."`
+	Age      time.Duration `key:"age" doc:"How long an upload must have been left alone."`
+	Interval time.Duration `key:"interval" doc:"Time between two searches for such uploads."`
+	DryRun   bool          `key:"dryrun" doc:"Only log what would be removed."`
+}
+
+// ReadOnly refuses every change.
+type ReadOnly struct {
+	Enabled bool `key:"enabled" doc:"Refuse pushes and deletions with 405."`
+}
+
+// Tag is about tags.
+type Tag struct {
+	ConcurrencyLimit int `key:"concurrencylimit" doc:"Most tags looked up at the same time when a manifest is deleted; 0 means as many as there are processors."`
+}
+
+// Drivers are the names of the drivers given.
+func (s *Storage) Drivers() []string {
+	var names []string
+	if s.Filesystem != nil {
+		names = append(names, "filesystem")
+	}
+	if s.InMemory != nil {
+		names = append(names, "inmemory")
+	}
+	return names
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"crypto/tls"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"slipway/shared/config"
+)
+
+const noDriver = "names no driver: filesystem or inmemory"
+
+// Validate returns everything that is wrong with the values, joined.
+func (c *Config) Validate() error {
+	var p config.Problems
+	c.Storage.validate(&p)
+	if c.Auth != nil {
+		c.Auth.validate(&p)
+	}
+	c.HTTP.validate(&p)
+	c.Health.validate(&p)
+	c.Validation.validate(&p)
+	c.Slipway.validate(&p)
+	if c.Tags.MaxTags < 0 {
+		p.Addf("tags.maxtags", "must not be negative")
+	}
+	return p.Err()
+}
+
+func (s *Storage) validate(p *config.Problems) {
+	switch drivers := s.Drivers(); {
+	case len(drivers) == 0:
+		p.Addf("storage", noDriver)
+	case len(drivers) > 1:
+		p.Addf("storage", "names several drivers: %s; a variable REGISTRY_STORAGE=%s chooses one over the file's", strings.Join(drivers, ", "), drivers[0])
+	}
+	if s.Filesystem != nil && s.Filesystem.RootDirectory == "" {
+		p.Addf("storage.filesystem.rootdirectory", "is empty")
+	}
+	switch s.Cache.BlobDescriptor {
+	case "", "inmemory":
+	case "redis":
+		p.Addf("storage.cache.blobdescriptor", "redis is not available yet; inmemory is")
+	default:
+		p.Addf("storage.cache.blobdescriptor", "%q is neither inmemory nor empty", s.Cache.BlobDescriptor)
+	}
+	if s.Tag.ConcurrencyLimit < 0 {
+		p.Addf("storage.tag.concurrencylimit", "must not be negative")
+	}
+	if purging := s.Maintenance.UploadPurging; purging.Enabled {
+		positive(p, "storage.maintenance.uploadpurging.age", purging.Age)
+		positive(p, "storage.maintenance.uploadpurging.interval", purging.Interval)
+	}
+}
+
+// validate makes sure that a section that is there decides something: one left
+// empty by mistake must not leave the registry open.
+func (a *Auth) validate(p *config.Problems) {
+	switch h := a.HTPasswd; {
+	case h == nil && a.None == nil:
+		p.Addf("auth", "names nothing; write auth: none to let everybody do everything")
+	case h != nil && a.None != nil:
+		p.Addf("auth", "names both htpasswd and none")
+	case h != nil:
+		required(p, "auth.htpasswd.realm", h.Realm)
+		required(p, "auth.htpasswd.path", h.Path)
+		notNegative(p, "auth.htpasswd.cachettl", h.CacheTTL)
+		if strings.ContainsAny(h.Realm, "\"\\\r\n") {
+			p.Addf("auth.htpasswd.realm", "must not hold quotes, backslashes or line breaks")
+		}
+	}
+}
+
+func (h *HTTP) validate(p *config.Problems) {
+	if h.Net == "unix" {
+		required(p, "http.addr", strings.TrimPrefix(h.Addr, "unix://"))
+	} else {
+		address(p, "http.addr", h.Addr)
+	}
+	if h.Debug.Addr != "" {
+		address(p, "http.debug.addr", h.Debug.Addr)
+	}
+	if !strings.HasPrefix(h.Debug.Prometheus.Path, "/") {
+		p.Addf("http.debug.prometheus.path", "must begin with a slash")
+	}
+	if h.Prefix != "" && !strings.HasPrefix(h.Prefix, "/") {
+		p.Addf("http.prefix", "must begin with a slash")
+	}
+	if u, err := url.Parse(h.Host); h.Host != "" && (err != nil || u.Scheme == "" || u.Host == "") {
+		p.Addf("http.host", "%q is not a URL such as https://registry.example.org", h.Host)
+	}
+	notNegative(p, "http.draintimeout", h.DrainTimeout)
+	headers(p, "http.headers", h.Headers)
+	if h.TLS != nil {
+		h.TLS.validate(p)
+	}
+}
+
+func (t *TLS) validate(p *config.Problems) {
+	if t.Certificate == "" || t.Key == "" {
+		p.Addf("http.tls", "needs certificate and key; leave the section out to serve without TLS")
+	}
+	for _, name := range t.CipherSuites {
+		if !slices.ContainsFunc(slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()), func(s *tls.CipherSuite) bool { return s.Name == name }) {
+			p.Addf("http.tls.ciphersuites", "%q is no cipher suite; one is TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", name)
+		}
+	}
+}
+
+func (h *Health) validate(p *config.Problems) {
+	c := h.StorageDriver
+	if c.Enabled {
+		positive(p, "health.storagedriver.interval", c.Interval)
+	}
+	threshold(p, "health.storagedriver.threshold", c.Threshold)
+	for i, f := range h.Files {
+		at := item("health.file", i)
+		required(p, at+".file", f.File)
+		positive(p, at+".interval", f.Interval)
+		threshold(p, at+".threshold", f.Threshold)
+	}
+	for i, c := range h.HTTP {
+		at := item("health.http", i)
+		if u, err := url.Parse(c.URI); err != nil || u.Scheme == "" || u.Host == "" {
+			p.Addf(at+".uri", "%q is not a URL", c.URI)
+		}
+		headers(p, at+".headers", c.Headers)
+		positive(p, at+".interval", c.Interval)
+		notNegative(p, at+".timeout", c.Timeout)
+		threshold(p, at+".threshold", c.Threshold)
+	}
+	for i, c := range h.TCP {
+		at := item("health.tcp", i)
+		address(p, at+".addr", c.Addr)
+		positive(p, at+".interval", c.Interval)
+		notNegative(p, at+".timeout", c.Timeout)
+		threshold(p, at+".threshold", c.Threshold)
+	}
+}
+
+func (v *Validation) validate(p *config.Problems) {
+	urls := v.Manifests.URLs
+	for key, list := range map[string][]string{"allow": urls.Allow, "deny": urls.Deny} {
+		for i, expression := range list {
+			if _, err := regexp.Compile(expression); err != nil {
+				p.Addf(item("validation.manifests.urls."+key, i), "%v", err)
+			}
+		}
+	}
+}
+
+func (s *Slipway) validate(p *config.Problems) {
+	if s.Manifests.MaxSize <= 0 {
+		p.Addf("slipway.manifests.maxsize", "must be above 0")
+	}
+	notNegative(p, "slipway.http.readheadertimeout", s.HTTP.ReadHeaderTimeout)
+	notNegative(p, "slipway.http.idletimeout", s.HTTP.IdleTimeout)
+	positive(p, "slipway.http.progresstimeout", s.HTTP.ProgressTimeout)
+}
+
+func item(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }
+
+func required(p *config.Problems, key, value string) {
+	if value == "" {
+		p.Addf(key, "is required")
+	}
+}
+
+func positive(p *config.Problems, key string, d time.Duration) {
+	if d <= 0 {
+		p.Addf(key, "must be above 0")
+	}
+}
+
+func notNegative(p *config.Problems, key string, d time.Duration) {
+	if d < 0 {
+		p.Addf(key, "must not be negative")
+	}
+}
+
+func threshold(p *config.Problems, key string, n int) {
+	if n < 0 {
+		p.Addf(key, "must not be negative")
+	}
+}
+
+func address(p *config.Problems, key, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
+		p.Addf(key, "%q is not an address such as 0.0.0.0:5000", addr)
+	}
+}
+
+func headers(p *config.Problems, key string, h map[string][]string) {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) {
+			p.Addf(key+"."+name, "%q cannot be the name of a header", name)
+		}
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				p.Addf(key+"."+name, "holds what a header cannot")
+			}
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package config
+
+import "slipway/shared/config"
+
+// Validation is what a pushed manifest is checked for.
+type Validation struct {
+	Enabled   config.Dead        `key:"enabled" why:"validation is on unless validation.disabled says otherwise"`
+	Disabled  bool               `key:"disabled" doc:"Accept manifests without looking at URLs and at what an index refers to."`
+	Manifests ValidatedManifests `key:"manifests"`
+}
+
+// ValidatedManifests splits the checks by what they look at.
+type ValidatedManifests struct {
+	URLs    URLs    `key:"urls"`
+	Indexes Indexes `key:"indexes"`
+}
+
+// URLs are regular expressions for the URLs of layers that lie elsewhere.
+type URLs struct {
+	Allow []string `key:"allow" doc:"Regular expressions; a layer's URL must match one of them. With deny alone, all others are allowed."`
+	Deny  []string `key:"deny" doc:"Regular expressions; a layer's URL must match none of them."`
+}
+
+// Indexes says which children of an index must be there.
+type Indexes struct {
+	Platforms    string     `key:"platforms" choices:"all,none,list" doc:"Which images an index refers to must be there before it is pushed."`
+	PlatformList []Platform `key:"platformlist"`
+}
+
+// Platform is one an index may not lack.
+type Platform struct {
+	Architecture string `key:"architecture" doc:"Such as amd64."`
+	OS           string `key:"os" doc:"Such as linux."`
+}
