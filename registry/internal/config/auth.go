@@ -18,7 +18,7 @@ type Auth struct {
 type HTPasswd struct {
 	Realm         string        `key:"realm" doc:"Realm told to clients that must log in. Required."`
 	Path          string        `key:"path" doc:"File of users and bcrypt hashes, made by registry htpasswd. Required; read again when it changes."`
-	AnonymousPull bool          `key:"anonymouspull" doc:"Let everybody pull; only pushing and deleting needs a login. Docker's engine does not log in for a push then; other clients do."`
+	AnonymousPull bool          `key:"anonymouspull" doc:"Let everybody pull; pushing and deleting needs a login. Docker's engine cannot pull without a login then (it would need a token server); containerd, podman, skopeo and crane can."`
 	CacheTTL      time.Duration `key:"cachettl" doc:"How long a password that was right is remembered, so that not every request costs a bcrypt; 0 remembers none."`
 }
 

@@ -13,24 +13,24 @@ const PathVariable = "REGISTRY_CONFIGURATION_PATH"
 
 // Config is the whole configuration.
 type Config struct {
-	Version       string         `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
-	Log           Log            `key:"log"`
-	Loglevel      config.Moved   `key:"loglevel" to:"log.level"`
-	Storage       Storage        `key:"storage" scalar:"driver"`
-	Auth          *Auth          `key:"auth" scalar:"kind"`
-	HTTP          HTTP           `key:"http"`
-	Health        Health         `key:"health"`
-	Catalog       Catalog        `key:"catalog"`
-	Tags          Tags           `key:"tags"`
-	Validation    Validation     `key:"validation"`
-	Policy        Policy         `key:"policy"`
-	Slipway       Slipway        `key:"slipway"`
-	Proxy         config.Later   `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
-	Notifications config.Later   `key:"notifications" empty:"ok" doc:"Endpoints that are told of pushes, pulls and deletes."`
-	Redis         config.Later   `key:"redis" empty:"ok" doc:"Connection to Redis."`
-	Middleware    config.Later   `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
-	Reporting     config.Dead    `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
-	Compatibility config.Dead    `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
+	Version       string       `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
+	Log           Log          `key:"log"`
+	Loglevel      config.Moved `key:"loglevel" to:"log.level"`
+	Storage       Storage      `key:"storage" scalar:"driver"`
+	Auth          *Auth        `key:"auth" scalar:"kind"`
+	HTTP          HTTP         `key:"http"`
+	Health        Health       `key:"health"`
+	Catalog       Catalog      `key:"catalog"`
+	Tags          Tags         `key:"tags"`
+	Validation    Validation   `key:"validation"`
+	Policy        Policy       `key:"policy"`
+	Slipway       Slipway      `key:"slipway"`
+	Proxy         config.Later `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
+	Notifications config.Later `key:"notifications" empty:"ok" doc:"Endpoints that are told of pushes, pulls and deletes."`
+	Redis         config.Later `key:"redis" empty:"ok" doc:"Connection to Redis."`
+	Middleware    config.Later `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
+	Reporting     config.Dead  `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
+	Compatibility config.Dead  `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
 }
 
 // Catalog bounds GET /v2/_catalog.

@@ -32,9 +32,10 @@ func Default() Config {
 		Slipway: Slipway{
 			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
 			HTTP: Limits{
-				ReadHeaderTimeout: 30 * time.Second,
-				IdleTimeout:       2 * time.Minute,
-				ProgressTimeout:   time.Minute,
+				ReadHeaderTimeout: 20 * time.Second,
+				IdleTimeout:       3 * time.Minute,
+				StallTimeout:      time.Minute,
+				MinRate:           128,
 			},
 		},
 	}

@@ -59,5 +59,7 @@ type H2C struct {
 type Limits struct {
 	ReadHeaderTimeout time.Duration `key:"readheadertimeout" doc:"Time a client has for the head of a request."`
 	IdleTimeout       time.Duration `key:"idletimeout" doc:"Time an open connection may stay without a request."`
-	ProgressTimeout   time.Duration `key:"progresstimeout" doc:"Time without any progress after which a transfer is given up; how long it takes in all does not matter."`
+	StallTimeout      time.Duration `key:"stalltimeout" doc:"A transfer is given up when it moved less than stalltimeout times minrate in such a time; how long it takes in all does not matter."`
+	MinRate           config.Size   `key:"minrate" doc:"Bytes a second that a transfer must make."`
+	MaxConns          int           `key:"maxconns" doc:"Most connections open at the same time; 0 means no limit."`
 }

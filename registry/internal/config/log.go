@@ -5,7 +5,7 @@ import "slipway/shared/config"
 // Log is about the log on stdout.
 type Log struct {
 	Level        string         `key:"level" choices:"error,warn,info,debug" doc:"Least important lines to write."`
-	Formatter    string         `key:"formatter" choices:"text,json,logstash" doc:"How a line looks: text for people, json or logstash for machines."`
+	Formatter    string         `key:"formatter" choices:"text,json,logstash,console" doc:"How a line looks: text (key=value), json or logstash for machines, console for people."`
 	Fields       map[string]any `key:"fields" doc:"Fields added to every line."`
 	AccessLog    AccessLog      `key:"accesslog"`
 	ReportCaller bool           `key:"reportcaller" doc:"Add the place in the source to every line."`

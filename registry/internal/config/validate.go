@@ -160,9 +160,15 @@ func (s *Slipway) validate(p *config.Problems) {
 	if s.Manifests.MaxSize <= 0 {
 		p.Addf("slipway.manifests.maxsize", "must be above 0")
 	}
-	notNegative(p, "slipway.http.readheadertimeout", s.HTTP.ReadHeaderTimeout)
-	notNegative(p, "slipway.http.idletimeout", s.HTTP.IdleTimeout)
-	positive(p, "slipway.http.progresstimeout", s.HTTP.ProgressTimeout)
+	positive(p, "slipway.http.readheadertimeout", s.HTTP.ReadHeaderTimeout)
+	positive(p, "slipway.http.idletimeout", s.HTTP.IdleTimeout)
+	positive(p, "slipway.http.stalltimeout", s.HTTP.StallTimeout)
+	if s.HTTP.MinRate < 1 {
+		p.Addf("slipway.http.minrate", "must be above 0")
+	}
+	if s.HTTP.MaxConns < 0 {
+		p.Addf("slipway.http.maxconns", "must not be negative")
+	}
 }
 
 func item(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }
