@@ -5,27 +5,25 @@
 package api
 
 import (
-	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"sync/atomic"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/oci"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/registry"
+	"slipway/shared/health"
+	"slipway/shared/logging"
 )
 
 // Options is what an API is made of.
 type Options struct {
 	Registry *registry.Registry
-	Auth     Authorizer // nil = everybody may do everything
+	Auth     *auth.Htpasswd // nil = everybody may do everything
 	Log      *zap.Logger
-	Metrics  *Metrics     // nil = none
-	Health   http.Handler // answers /debug/health; nil = not served
-	// Ready returns why requests cannot be answered at all, nil while they can.
-	Ready func() error
+	Access   *logging.AccessLog // nil = none
+	Metrics  *Metrics           // nil = none
+	Health   *health.Monitor    // while it is not ready every request is 503; nil = always ready
 
 	Prefix       string      // http.prefix
 	Host         string      // http.host
@@ -45,13 +43,12 @@ const defaultMaxPage = 1000
 
 // API is the registry's HTTP handler.
 type API struct {
-	opts     Options
-	urls     urls
-	states   states
-	headers  []header
-	router   *mux.Router
-	instance string // begins request ids
-	serial   atomic.Uint64
+	opts    Options
+	urls    urls
+	states  states
+	headers []header
+	router  *mux.Router
+	handler http.Handler
 }
 
 type header struct {
@@ -74,8 +71,9 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, headers: commonHeaders(opts.Headers), instance: strconv.FormatUint(rand.Uint64(), 36)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, headers: commonHeaders(opts.Headers)}
 	a.router = a.newRouter()
+	a.handler = logging.Wrap(http.HandlerFunc(a.route), logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
 	return a, nil
 }
 
@@ -88,20 +86,16 @@ func commonHeaders(configured http.Header) []header {
 	return all
 }
 
-// ServeHTTP finds the row and lets it answer. mux's own ServeHTTP would put the
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// route finds the row and lets it answer. mux's own ServeHTTP would put the
 // route into the request's context, at the price of two copies of the request;
 // no row needs it there.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	var match mux.RouteMatch
 	a.router.Match(r, &match)
 	match.Handler.ServeHTTP(w, r)
 }
 
 func (a *API) repository(r *request) registry.Repository { return a.opts.Registry.Repository(r.name) }
-
-func (a *API) mayPull(r *request) func(oci.Name) bool {
-	if a.opts.Auth == nil {
-		return nil
-	}
-	return func(n oci.Name) bool { return true }
-}

@@ -1,51 +1,43 @@
 package api
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 )
 
-// action is what a row does, and so what whoever asks must be allowed to do.
-type action int
-
-const (
-	open  action = iota // nobody is asked
-	login               // any valid user
-	list                // see the catalog
-	pull
-	push
-	remove
-)
-
-// Access is a permission, in the words of the Docker token specification.
-type Access struct{ Type, Name, Action string }
-
-// Authorizer decides who may do what.
-type Authorizer interface {
-	Authorize(r *http.Request, want ...Access) (user string, err error)
-}
-
-func (a *API) authorize(w *response, r *request) error {
-	if a.opts.Auth == nil || r.row.action == open {
+// authorize asks whether the request may do what its row does.
+func (a *API) authorize(w http.ResponseWriter, r *request) error {
+	if a.opts.Auth == nil || r.row.action == 0 {
 		return nil
 	}
-	var err error
-	r.user, err = a.opts.Auth.Authorize(r.Request, r.access()...)
-	if err != nil {
-		return &oci.Error{Code: oci.CodeUnauthorized, Err: err}
+	grant, err := a.opts.Auth.Authorize(r.Request, r.access())
+	r.user, r.fresh = grant.User, grant.Fresh
+	r.rec.SetUser(grant.User)
+	var refusal *auth.Refusal
+	if errors.As(err, &refusal) {
+		r.user, r.refusal = refusal.User, refusal.Reason
+		if refusal.Challenge != "" {
+			w.Header().Set("WWW-Authenticate", refusal.Challenge)
+		}
+		if refusal.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(max(int(refusal.RetryAfter.Seconds()), 1)))
+		}
 	}
-	return nil
+	return err
 }
 
-func (r *request) access() []Access {
-	repository := Access{Type: "repository", Name: string(r.name)}
-	switch r.row.action {
-	case list:
-		return []Access{{"registry", "catalog", "*"}}
-	case pull:
-		repository.Action = "pull"
-		return []Access{repository}
+// access is what the request wants. A mount takes from another repository as
+// well.
+func (r *request) access() auth.Access {
+	want := auth.Access{Action: r.row.action, Repository: r.name}
+	if r.row.place == atUploads && r.URL.RawQuery != "" && r.param("mount") != "" {
+		if from, err := oci.ParseName(r.param("from")); err == nil {
+			want.From = from
+		}
 	}
-	return nil
+	return want
 }

@@ -18,7 +18,7 @@ var (
 	cacheForYear = []string{"max-age=31536000"}
 )
 
-func (a *API) headBlob(w *response, r *request) error {
+func (a *API) headBlob(w http.ResponseWriter, r *request) error {
 	d, err := oci.ParseDigest(r.last)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (a *API) headBlob(w *response, r *request) error {
 	return nil
 }
 
-func (a *API) getBlob(w *response, r *request) error {
+func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 	d, err := oci.ParseDigest(r.last)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (a *API) getBlob(w *response, r *request) error {
 
 // blobHeaders sets what GET and HEAD have in common and evaluates the
 // preconditions. done says that the answer is complete.
-func blobHeaders(w *response, r *request, d oci.Digest) (done bool, err error) {
+func blobHeaders(w http.ResponseWriter, r *request, d oci.Digest) (done bool, err error) {
 	etag := setContentHeaders(w, "", d)
 	h := w.Header()
 	h["Content-Type"], h["Accept-Ranges"], h["Cache-Control"] = octetStream, acceptBytes, cacheForYear
@@ -95,7 +95,7 @@ func contentRange(part span, size int64) string {
 	return string(strconv.AppendInt(b, size, 10))
 }
 
-func unsatisfiable(w *response, size int64) error {
+func unsatisfiable(w http.ResponseWriter, size int64) error {
 	h := w.Header()
 	delete(h, "Etag")
 	delete(h, "Cache-Control")
@@ -105,7 +105,7 @@ func unsatisfiable(w *response, size int64) error {
 
 // sendPart sends a part of the blob. An error comes after the answer has
 // begun, so fail cuts the connection.
-func sendPart(w *response, b *registry.Blob, part span, status int) error {
+func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) error {
 	if part.start > 0 {
 		if _, err := b.Seek(part.start, io.SeekStart); err != nil {
 			return err
@@ -129,7 +129,7 @@ func file(b *registry.Blob) io.Reader {
 	return b.File
 }
 
-func (a *API) deleteBlob(w *response, r *request) error {
+func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
 	d, err := oci.ParseDigest(r.last)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 // number.
 const defaultCatalogPage = 100
 
-func (a *API) getCatalog(w *response, r *request) error {
+func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 	n, asked, err := r.pageSize()
 	if err != nil {
 		return err

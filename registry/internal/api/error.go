@@ -11,6 +11,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/shared/logging"
 )
 
 // statuses maps codes to HTTP. BLOB_UPLOAD_INVALID is 404 in CNCF distribution,
@@ -91,15 +92,23 @@ func told(err error) (int, oci.Errors) {
 	return status, list
 }
 
+// panicked answers a request whose handler panicked.
+func panicked(w http.ResponseWriter, r *http.Request) {
+	x := &request{Request: r, rec: logging.RecorderOf(w)}
+	x.fail(w, errPanic)
+}
+
+var errPanic = errors.New("a handler panicked")
+
 // fail answers err, once, in the one place where errors become HTTP. Where the
 // answer has begun, or nobody is left to read one, the connection is cut: the
 // client must see a broken transfer, never a short success.
-func (r *request) fail(w *response, err error) {
+func (r *request) fail(w http.ResponseWriter, err error) {
 	r.err, r.gone = err, clientGone(r, err)
-	if r.gone && !w.begun() {
-		w.status = statusClientGone
+	if r.gone && !r.rec.Began() {
+		w.WriteHeader(statusClientGone)
 	}
-	if w.begun() {
+	if r.rec.Began() {
 		panic(http.ErrAbortHandler)
 	}
 	status, list := told(err)
@@ -107,10 +116,7 @@ func (r *request) fail(w *response, err error) {
 	for i, e := range list {
 		body.Errors[i] = envelopeError{e.Code, e.Text(), e.Detail}
 	}
-	w.Header().Set("X-Request-Id", r.requestID())
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "10")
-	}
+	w.Header().Set("X-Request-Id", r.rec.ID())
 	writeJSON(w, status, contentTypeJSON, body)
 }
 
@@ -131,7 +137,7 @@ var contentTypeJSON = []string{"application/json"}
 
 // writeJSON answers with a document and a newline, as CNCF distribution does.
 // A failure to write is the client's: there is nobody to tell.
-func writeJSON(w *response, status int, contentType []string, document any) {
+func writeJSON(w http.ResponseWriter, status int, contentType []string, document any) {
 	body, err := json.Marshal(document)
 	if err != nil { // a detail that is no JSON value
 		status, body = http.StatusInternalServerError, []byte(`{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}`)
@@ -139,7 +145,7 @@ func writeJSON(w *response, status int, contentType []string, document any) {
 	writeBody(w, status, contentType, append(body, '\n'))
 }
 
-func writeBody(w *response, status int, contentType []string, body []byte) {
+func writeBody(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -1,33 +1,36 @@
 package api
 
 import (
-	"time"
+	"net/http"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"slipway/registry/internal/auth"
+	"slipway/shared/logging"
 )
 
 // logEnd writes the line of a request that has ended: one for each push, pull,
 // mount, deletion, login and error, with the field names of CNCF distribution.
 // Other requests are told at level debug.
-func (r *request) logEnd(w *response, took time.Duration) {
-	level, message := r.line(w)
-	entry := r.api.opts.Log.Check(level, message)
+func (r *request) logEnd(status int) {
+	level, message := r.line(status)
+	entry := r.row.api.opts.Log.Check(level, message)
 	if entry == nil {
 		return
 	}
 	fields := make([]zap.Field, 0, 20)
 	fields = append(
 		fields,
-		zap.String("http.request.id", r.requestID()),
+		zap.String("http.request.id", r.rec.ID()),
 		zap.String("http.request.method", r.Method),
 		zap.String("http.request.host", r.Host),
-		zap.String("http.request.uri", r.safeURI()),
+		zap.String("http.request.uri", logging.RedactURI(r.RequestURI)),
 		zap.String("http.request.remoteaddr", remoteAddr(r.Request)),
 		zap.String("http.request.useragent", r.UserAgent()),
-		zap.Int("http.response.status", w.status),
-		zap.Int64("http.response.written", w.written),
-		zap.Duration("http.response.duration", took),
+		zap.Int("http.response.status", status),
+		zap.Int64("http.response.written", r.rec.Bytes()),
+		zap.Duration("http.response.duration", r.rec.Elapsed()),
 	)
 	fields = r.appendVars(fields)
 	if r.err != nil {
@@ -38,25 +41,25 @@ func (r *request) logEnd(w *response, took time.Duration) {
 
 // line chooses level and message. That something isn't there is what a push
 // asks for each layer, so it is no warning.
-func (r *request) line(w *response) (zapcore.Level, string) {
+func (r *request) line(status int) (zapcore.Level, string) {
 	switch {
 	case r.gone:
 		return zapcore.InfoLevel, "the client went away"
-	case w.status >= 500:
-		return zapcore.ErrorLevel, "response completed with error"
-	case r.err != nil && w.status < 400:
-		return zapcore.ErrorLevel, "response cut short"
-	case w.status == 401 && r.attempted:
-		return zapcore.WarnLevel, "authentication failed"
-	case w.status == 401:
+	case r.refusal == auth.NoCredentials:
 		return zapcore.InfoLevel, "authentication required"
-	case w.status == 404:
+	case r.refusal != "":
+		return zapcore.WarnLevel, "authentication failed"
+	case status >= 500:
+		return zapcore.ErrorLevel, "response completed with error"
+	case r.err != nil && status < 400:
+		return zapcore.ErrorLevel, "response cut short"
+	case status == http.StatusNotFound:
 		return zapcore.InfoLevel, "response completed with error"
-	case w.status >= 400:
+	case status >= 400:
 		return zapcore.WarnLevel, "response completed with error"
-	case r.event != "" && w.status < 300:
+	case r.event != "" && status < 300:
 		return zapcore.InfoLevel, r.event
-	case r.user != "":
+	case r.fresh:
 		return zapcore.InfoLevel, "authorized request"
 	default:
 		return zapcore.DebugLevel, "response completed"
@@ -66,6 +69,7 @@ func (r *request) line(w *response) (zapcore.Level, string) {
 func (r *request) appendVars(fields []zap.Field) []zap.Field {
 	for _, f := range [...]struct{ key, value string }{
 		{"auth.user.name", r.user},
+		{"auth.refusal", string(r.refusal)},
 		{"vars.name", string(r.name)},
 		{"vars.digest", string(r.digest)},
 		{r.row.lastVar(), r.last},

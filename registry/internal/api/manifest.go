@@ -15,7 +15,7 @@ import (
 const maxTagsPerPut = 100
 
 // getManifest answers GET and HEAD.
-func (a *API) getManifest(w *response, r *request) error {
+func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	ref, err := oci.ParseReference(r.last)
 	if err != nil {
 		return unknownTag(err)
@@ -69,7 +69,7 @@ func damagedIsUnknown(r *request, err error) error {
 
 // negotiate answers what the client can read: the manifest itself, or, for old
 // Docker clients, the linux/amd64 image of a list.
-func (a *API) negotiate(w *response, r *request, ref oci.Reference, m *registry.Manifest) (*registry.Manifest, error) {
+func (a *API) negotiate(w http.ResponseWriter, r *request, ref oci.Reference, m *registry.Manifest) (*registry.Manifest, error) {
 	switch accepted(r.Header["Accept"]).judge(m.MediaType, ref.Tag != "") {
 	case serveChild:
 		w.Header().Add("Warning", `299 - "the tag names a list of manifests, which the client does not accept: this is its linux/amd64 image"`)
@@ -97,7 +97,7 @@ func (a *API) child(r *request, list *registry.Manifest) (*registry.Manifest, er
 }
 
 // setContentHeaders sets type, digest and entity tag, and returns the latter.
-func setContentHeaders(w *response, mediaType string, d oci.Digest) (etag string) {
+func setContentHeaders(w http.ResponseWriter, mediaType string, d oci.Digest) (etag string) {
 	etag = `"` + string(d) + `"`
 	v := [3]string{mediaType, etag[1 : len(etag)-1], etag}
 	h := w.Header()
@@ -105,14 +105,14 @@ func setContentHeaders(w *response, mediaType string, d oci.Digest) (etag string
 	return etag
 }
 
-func preconditionFailed(w *response, code oci.Code) error {
+func preconditionFailed(w http.ResponseWriter, code oci.Code) error {
 	w.Header().Del("Docker-Content-Digest")
 	w.Header().Del("Etag")
 	w.Header().Del("Cache-Control")
 	return &statusError{http.StatusPreconditionFailed, oci.NewError(code, "the content is not the one that If-Match asks for")}
 }
 
-func (a *API) putManifest(w *response, r *request) error {
+func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	ref, err := oci.ParseReference(r.last)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func tooLarge(limit int64) error {
 	return &statusError{http.StatusRequestEntityTooLarge, oci.NewError(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
 }
 
-func (a *API) deleteManifest(w *response, r *request) error {
+func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	ref, err := oci.ParseReference(r.last)
 	if err != nil {
 		return unknownTag(err)
@@ -204,7 +204,7 @@ func (a *API) deleteManifest(w *response, r *request) error {
 }
 
 // acceptedEmpty answers a deletion.
-func acceptedEmpty(w *response) error {
+func acceptedEmpty(w http.ResponseWriter) error {
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusAccepted)
 	return nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -23,7 +24,7 @@ func (r *request) pageSize() (n int, ok bool, err error) {
 
 // linkNext points at the next page (RFC 8288). The URL is relative to the
 // host, so it is right behind any proxy.
-func (r *request) linkNext(w *response, parameters url.Values) {
+func (r *request) linkNext(w http.ResponseWriter, parameters url.Values) {
 	u := url.URL{Path: r.URL.Path, RawQuery: parameters.Encode()}
 	w.Header().Set("Link", "<"+u.String()+`>; rel="next"`)
 }

@@ -11,6 +11,7 @@ type place int
 const (
 	nowhere place = iota
 	atRoot
+	atHealth
 	atRedirect // one slash too many or too few
 	atBase
 	atCatalog
@@ -35,8 +36,11 @@ type target struct {
 // Repository names contain slashes and may contain our own words
 // ("tags/list" is a fine name), so the path is read from its end.
 func (a *API) locate(u *url.URL) target {
-	if u.Path == "/" {
+	switch {
+	case u.Path == "/":
 		return target{place: atRoot}
+	case u.Path == "/debug/health" && a.opts.Health != nil:
+		return target{place: atHealth}
 	}
 	if u.RawPath != "" && strings.Contains(strings.ToLower(u.RawPath), "%2f") {
 		return target{} // an escaped slash is no separator, and nothing of ours contains one

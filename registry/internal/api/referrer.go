@@ -26,7 +26,7 @@ var contentTypeIndex = []string{oci.MediaTypeIndex}
 // listReferrers answers the manifests whose subject is the digest
 // (distribution-spec "Listing Referrers"). A repository or subject that does
 // not exist has none.
-func (a *API) listReferrers(w *response, r *request) error {
+func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 	subject, err := oci.ParseDigest(r.last)
 	if err != nil {
 		return err

@@ -4,35 +4,30 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
+	"slipway/shared/logging"
 )
 
 // request is one request on its way through the API, with what was learned
 // about it: handlers read it, and the log line at its end tells it.
 type request struct {
 	*http.Request
-	api       *API
-	row       *row
-	serial    uint64
-	start     time.Time
-	name      oci.Name   // "" outside repositories
-	last      string     // tag, digest or upload id as in the path, unchecked
-	user      string     // "" if nobody in particular
-	event     string     // "pull", "push", "mount", "delete": logged when it succeeds
-	digest    oci.Digest // of what was pulled or pushed
-	err       error
-	gone      bool // the client hung up
-	attempted bool // credentials came with it
-	query     url.Values
+	rec     *logging.Recorder
+	row     *row
+	name    oci.Name // "" outside repositories
+	last    string   // tag, digest or upload id as in the path, unchecked
+	user    string   // "" if nobody in particular
+	event   string   // "pull", "push", "mount", "delete": logged when it succeeds
+	digest  oci.Digest
+	refusal auth.Reason // why it may not pass, "" if it may
+	fresh   bool        // its password was compared, not remembered
+	err     error
+	gone    bool // the client hung up
+	query   url.Values
 }
-
-// requestID names the request in logs and error answers. It is put together
-// only where somebody reads it.
-func (r *request) requestID() string { return r.api.instance + "-" + strconv.FormatUint(r.serial, 10) }
 
 // param is a parameter of the query string, "" if it is absent.
 func (r *request) param(key string) string { return r.params().Get(key) }
@@ -43,24 +38,6 @@ func (r *request) params() url.Values {
 		r.query = r.URL.Query()
 	}
 	return r.query
-}
-
-// safeURI is the request's path and query without the upload's signed state,
-// which would let a reader of the log take part in the upload.
-func (r *request) safeURI() string {
-	uri := r.URL.EscapedPath()
-	if r.URL.RawQuery == "" {
-		return uri
-	}
-	if !strings.Contains(r.URL.RawQuery, "_state") && !strings.ContainsAny(r.URL.RawQuery, "%;") {
-		return uri + "?" + r.URL.RawQuery
-	}
-	q := r.URL.Query()
-	q.Del("_state")
-	if len(q) == 0 {
-		return uri
-	}
-	return uri + "?" + q.Encode()
 }
 
 // remoteAddr is the client's address for logs: what the reverse proxy says,

@@ -4,22 +4,23 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gorilla/mux"
 
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
+	"slipway/shared/logging"
 )
 
 // handler answers one request or returns why it cannot.
-type handler func(*response, *request) error
+type handler func(http.ResponseWriter, *request) error
 
 // row is one route. Its action is the permission it needs, so that no route
 // goes without one.
 type row struct {
 	method string
 	place  place
-	action action
+	action auth.Action // 0 = open to everybody
 	handle handler
 	event  string // logged when it succeeds
 
@@ -31,37 +32,39 @@ type row struct {
 func (a *API) rows() []*row {
 	const get, head, post, put, patch, del = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 	return []*row{
-		{method: get, place: atManifest, action: pull, handle: a.getManifest, event: "pull"},
-		{method: head, place: atManifest, action: pull, handle: a.getManifest},
-		{method: get, place: atBlob, action: pull, handle: a.getBlob, event: "pull"},
-		{method: head, place: atBlob, action: pull, handle: a.headBlob},
-		{method: post, place: atUploads, action: push, handle: a.startUpload},
-		{method: patch, place: atUpload, action: push, handle: a.patchUpload},
-		{method: put, place: atUpload, action: push, handle: a.putUpload, event: "push"},
-		{method: get, place: atUpload, action: push, handle: a.getUpload},
-		{method: head, place: atUpload, action: push, handle: a.getUpload},
-		{method: del, place: atUpload, action: push, handle: a.deleteUpload},
-		{method: put, place: atManifest, action: push, handle: a.putManifest, event: "push"},
-		{method: del, place: atManifest, action: remove, handle: a.deleteManifest, event: "delete"},
-		{method: del, place: atBlob, action: remove, handle: a.deleteBlob, event: "delete"},
-		{method: get, place: atBase, action: login, handle: a.getBase},
-		{method: head, place: atBase, action: login, handle: a.getBase},
-		{method: get, place: atTags, action: pull, handle: a.listTags},
-		{method: head, place: atTags, action: pull, handle: a.listTags},
-		{method: get, place: atReferrers, action: pull, handle: a.listReferrers},
-		{method: head, place: atReferrers, action: pull, handle: a.listReferrers},
-		{method: get, place: atCatalog, action: list, handle: a.getCatalog},
-		{method: head, place: atCatalog, action: list, handle: a.getCatalog},
-		{method: get, place: atRoot, action: open, handle: a.getRoot},
-		{method: head, place: atRoot, action: open, handle: a.getRoot},
-		{method: get, place: atRedirect, action: open, handle: a.redirect},
-		{method: head, place: atRedirect, action: open, handle: a.redirect},
+		{method: get, place: atManifest, action: auth.Pull, handle: a.getManifest, event: "pull"},
+		{method: head, place: atManifest, action: auth.Pull, handle: a.getManifest},
+		{method: get, place: atBlob, action: auth.Pull, handle: a.getBlob, event: "pull"},
+		{method: head, place: atBlob, action: auth.Pull, handle: a.headBlob},
+		{method: post, place: atUploads, action: auth.Push, handle: a.startUpload},
+		{method: patch, place: atUpload, action: auth.Push, handle: a.patchUpload},
+		{method: put, place: atUpload, action: auth.Push, handle: a.putUpload, event: "push"},
+		{method: get, place: atUpload, action: auth.Push, handle: a.getUpload},
+		{method: head, place: atUpload, action: auth.Push, handle: a.getUpload},
+		{method: del, place: atUpload, action: auth.Push, handle: a.deleteUpload},
+		{method: put, place: atManifest, action: auth.Push, handle: a.putManifest, event: "push"},
+		{method: del, place: atManifest, action: auth.Delete, handle: a.deleteManifest, event: "delete"},
+		{method: del, place: atBlob, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
+		{method: get, place: atBase, action: auth.Ping, handle: a.getBase},
+		{method: head, place: atBase, action: auth.Ping, handle: a.getBase},
+		{method: get, place: atTags, action: auth.Pull, handle: a.listTags},
+		{method: head, place: atTags, action: auth.Pull, handle: a.listTags},
+		{method: get, place: atReferrers, action: auth.Pull, handle: a.listReferrers},
+		{method: head, place: atReferrers, action: auth.Pull, handle: a.listReferrers},
+		{method: get, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
+		{method: head, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
+		{method: get, place: atHealth, handle: a.getHealth},
+		{method: head, place: atHealth, handle: a.getHealth},
+		{method: get, place: atRoot, handle: a.getRoot},
+		{method: head, place: atRoot, handle: a.getRoot},
+		{method: get, place: atRedirect, handle: a.redirect},
+		{method: head, place: atRedirect, handle: a.redirect},
 	}
 }
 
 // names are the rows' names in metrics, those of CNCF distribution.
 var names = map[place]string{
-	nowhere: "none", atRoot: "root", atRedirect: "none", atBase: "base", atCatalog: "catalog", atTags: "tags",
+	nowhere: "none", atRoot: "root", atRedirect: "none", atHealth: "health", atBase: "base", atCatalog: "catalog", atTags: "tags",
 	atManifest: "manifest", atBlob: "blob", atUploads: "blob_upload", atUpload: "blob_upload_chunk", atReferrers: "referrers",
 }
 
@@ -76,8 +79,8 @@ func (a *API) newRouter() *mux.Router {
 		// soon as another row's first matcher agrees.
 		router.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return a.locate(r.URL).place == at }).Methods(row.method).Handler(a.prepare(row))
 	}
-	router.NotFoundHandler = a.prepare(&row{method: "any", action: open, handle: a.notFound})
-	router.MethodNotAllowedHandler = a.prepare(&row{method: "any", action: open, handle: a.methodNotAllowed})
+	router.NotFoundHandler = a.prepare(&row{method: "any", handle: a.notFound})
+	router.MethodNotAllowedHandler = a.prepare(&row{method: "any", handle: a.methodNotAllowed})
 	return router
 }
 
@@ -89,7 +92,7 @@ func (a *API) prepare(row *row) *row {
 
 // writes says whether the row changes what is stored.
 func (row *row) writes() bool {
-	return row.action >= push && row.method != http.MethodGet && row.method != http.MethodHead
+	return (row.action == auth.Push || row.action == auth.Delete) && row.method != http.MethodGet && row.method != http.MethodHead
 }
 
 // lastVar is the name of the path's last element in log lines.
@@ -106,46 +109,31 @@ func (row *row) lastVar() string {
 	}
 }
 
-// exchange is a request and its answer, made at once.
-type exchange struct {
-	w response
-	r request
-}
-
 // ServeHTTP is the one way through the API: headers, health, authorization,
 // handler, error, log and count.
 func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	a := row.api
-	x := &exchange{w: response{ResponseWriter: w}}
-	x.r = request{Request: hr, api: a, row: row, serial: a.serial.Add(1), start: time.Now(), event: row.event}
+	r := &request{Request: hr, rec: logging.RecorderOf(w), row: row, event: row.event}
 	row.metrics.begin()
-	defer x.end()
+	defer r.end()
 	h := w.Header()
-	for i := range a.headers {
-		h[a.headers[i].key] = a.headers[i].values
+	for _, common := range row.api.headers {
+		h[common.key] = common.values
 	}
-	if err := row.serve(&x.w, &x.r); err != nil {
-		x.r.fail(&x.w, err)
+	if err := row.serve(w, r); err != nil {
+		r.fail(w, err)
 	}
 }
 
 // serve does what comes before the handler, cheapest first. Whether deletion
 // or writing is possible at all is told to whoever may delete or write.
-func (row *row) serve(w *response, r *request) error {
+func (row *row) serve(w http.ResponseWriter, r *request) error {
 	a := row.api
-	if a.opts.Ready != nil {
-		if err := a.opts.Ready(); err != nil {
-			return &oci.Error{Code: oci.CodeUnavailable, Detail: "health check failed: please see /debug/health", Err: err}
-		}
+	if row.place != atHealth && a.opts.Health != nil && !a.opts.Health.Ready() {
+		w.Header().Set("Retry-After", "10")
+		return oci.NewError(oci.CodeUnavailable, "health check failed: please see /debug/health")
 	}
-	to := a.locate(r.URL)
-	r.last = to.last
-	if to.name != "" && row.action != open {
-		name, err := oci.ParseName(to.name)
-		if err != nil {
-			return err
-		}
-		r.name = name
+	if err := r.locate(); err != nil {
+		return err
 	}
 	if err := a.authorize(w, r); err != nil {
 		return err
@@ -154,30 +142,41 @@ func (row *row) serve(w *response, r *request) error {
 	case row.writes() && a.opts.ReadOnly:
 		w.Header().Set("Allow", "GET, HEAD")
 		return oci.NewError(oci.CodeUnsupported, "the registry is read-only")
-	case row.action == remove && !a.opts.DeleteEnabled:
+	case row.action == auth.Delete && !a.opts.DeleteEnabled:
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
 	return row.handle(w, r)
 }
 
-// end notes the request. It runs when the handler cuts the connection, too.
-func (x *exchange) end() {
-	if x.w.status == 0 {
-		x.w.status = http.StatusInternalServerError // a panic, on its way to whoever recovers it
+// locate reads repository and last element out of the path.
+func (r *request) locate() (err error) {
+	to := r.row.api.locate(r.URL)
+	r.last = to.last
+	if to.name != "" && r.row.action != 0 {
+		r.name, err = oci.ParseName(to.name)
 	}
-	took := time.Since(x.r.start)
-	x.r.row.metrics.end(x.r.Request, x.w.status, x.w.written, took)
-	x.r.logEnd(&x.w, took)
+	return err
+}
+
+// end notes the request. It runs when the handler cuts the connection or
+// panics, too; of a panic whoever recovers it writes a line.
+func (r *request) end() {
+	status := http.StatusInternalServerError
+	if r.rec.Began() {
+		status = r.rec.Status()
+		r.logEnd(status)
+	}
+	r.row.metrics.end(r.Request, status, r.rec.Bytes(), r.rec.Elapsed())
 }
 
 // notFound answers paths that mean nothing.
-func (a *API) notFound(w *response, r *request) error {
+func (a *API) notFound(w http.ResponseWriter, r *request) error {
 	return &statusError{http.StatusNotFound, &oci.Error{Code: oci.CodeNameUnknown, Message: "no such endpoint"}}
 }
 
 // methodNotAllowed answers methods that the path has no row for, and OPTIONS,
 // which browsers send without credentials.
-func (a *API) methodNotAllowed(w *response, r *request) error {
+func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
 	w.Header().Set("Allow", a.allowed(a.locate(r.URL).place))
 	if r.Method != http.MethodOptions {
 		return oci.NewError(oci.CodeUnsupported, nil)

@@ -6,7 +6,7 @@ import (
 
 // listTags answers the list of a repository's tags. Without n it is the whole
 // list, as clients of CNCF distribution expect; n above the limit is lowered.
-func (a *API) listTags(w *response, r *request) error {
+func (a *API) listTags(w http.ResponseWriter, r *request) error {
 	n, asked, err := r.pageSize()
 	if err != nil {
 		return err

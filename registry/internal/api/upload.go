@@ -12,7 +12,7 @@ import (
 )
 
 // startUpload answers POST: it mounts, takes a whole blob, or begins an upload.
-func (a *API) startUpload(w *response, r *request) error {
+func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 	if mount := r.param("mount"); mount != "" {
 		done, err := a.mountBlob(w, r, mount)
 		if done || err != nil {
@@ -54,7 +54,7 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 
 // mountBlob tries a cross-repository mount. Whatever keeps it from being done
 // is no error: the client uploads the blob instead.
-func (a *API) mountBlob(w *response, r *request, mount string) (done bool, err error) {
+func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
 	d, err := oci.ParseDigest(mount)
 	if err != nil {
 		return false, nil
@@ -65,7 +65,7 @@ func (a *API) mountBlob(w *response, r *request, mount string) (done bool, err e
 			return false, nil
 		}
 	}
-	desc, err := a.repository(r).MountBlob(r.Context(), d, from, a.mayPull(r))
+	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
 	switch code(err) {
 	case "":
 		r.event = "mount"
@@ -87,7 +87,7 @@ func code(err error) oci.Code {
 }
 
 // takeWhole takes the blob out of the POST itself.
-func (a *API) takeWhole(w *response, r *request, up *registry.Upload, d oci.Digest) error {
+func (a *API) takeWhole(w http.ResponseWriter, r *request, up *registry.Upload, d oci.Digest) error {
 	err := receive(w, r, up)
 	if err == nil {
 		_, err = up.Commit(r.Context(), d)
@@ -103,7 +103,7 @@ func (a *API) takeWhole(w *response, r *request, up *registry.Upload, d oci.Dige
 }
 
 // patchUpload appends a chunk, or a stream without a range.
-func (a *API) patchUpload(w *response, r *request) error {
+func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 	up, err := a.resume(w, r)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (a *API) patchUpload(w *response, r *request) error {
 }
 
 // putUpload completes an upload, perhaps with its last chunk.
-func (a *API) putUpload(w *response, r *request) error {
+func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	d, err := finalDigest(r)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func finalDigest(r *request) (oci.Digest, error) {
 
 // getUpload tells how far an upload has come. It does not disturb whoever
 // writes to it.
-func (a *API) getUpload(w *response, r *request) error {
+func (a *API) getUpload(w http.ResponseWriter, r *request) error {
 	st, err := a.repository(r).UploadStatus(r.Context(), r.last)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (a *API) getUpload(w *response, r *request) error {
 	return a.answerUpload(w, r, uploadPoint{r.last, st.Size, st.StartedAt}, http.StatusNoContent)
 }
 
-func (a *API) deleteUpload(w *response, r *request) error {
+func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 	if _, _, err := a.readState(r); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (a *API) readState(r *request) (st uploadState, ok bool, err error) {
 // resume takes up the upload in the URL, from whoever may still be writing to
 // it, if the request goes on where the upload stands. If it does not, the
 // answer is 416 and says where that is.
-func (a *API) resume(w *response, r *request) (*registry.Upload, error) {
+func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error) {
 	st, stated, err := a.readState(r)
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func chunkOf(r *request) (chunk span, ok bool, err error) {
 
 // receive appends the request's body to the upload. What arrived before an
 // error stays, to be gone on with.
-func receive(w *response, r *request, up *registry.Upload) error {
+func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -288,7 +288,7 @@ func (b *body) more() bool {
 // interruptWhenTaken ends the reading of a body once another request has taken
 // the upload over: the connection it comes from is probably dead. stop ends
 // the watch.
-func interruptWhenTaken(w *response, up *registry.Upload) (stop func()) {
+func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -311,7 +311,7 @@ type uploadPoint struct {
 	startedAt time.Time
 }
 
-func (a *API) answerUpload(w *response, r *request, p uploadPoint, status int) error {
+func (a *API) answerUpload(w http.ResponseWriter, r *request, p uploadPoint, status int) error {
 	if err := a.uploadHeaders(w, r, p); err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (a *API) answerUpload(w *response, r *request, p uploadPoint, status int) e
 
 // uploadHeaders says where and with which byte the upload goes on. Range is
 // "0-0" for an empty upload too: the header has no form for nothing.
-func (a *API) uploadHeaders(w *response, r *request, p uploadPoint) error {
+func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) error {
 	state, err := a.states.sign(uploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt})
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (a *API) uploadHeaders(w *response, r *request, p uploadPoint) error {
 }
 
 // answerBlob answers a blob that is now there.
-func (a *API) answerBlob(w *response, r *request, d oci.Digest) error {
+func (a *API) answerBlob(w http.ResponseWriter, r *request, d oci.Digest) error {
 	r.digest = d
 	h := w.Header()
 	h.Set("Location", a.urls.blob(r.Request, r.name, d))
