@@ -163,6 +163,11 @@ type Change struct {
 	Path    string
 	Content []byte
 	Upload  Upload
+	// Like is the path of an object with the very same Content, or "". The
+	// driver may let both share their bytes, which makes a link that is one of
+	// many cheap. Whether it does, and whether Like is there, changes nothing
+	// else.
+	Like string
 	// Remove takes away the object at Path, or all below it. A tree first stops
 	// existing as a whole where the storage can do that. Absent is no error.
 	Remove bool

@@ -14,14 +14,13 @@
 //
 // # Digests other than sha256
 //
-// Bytes lie once, under their sha256 digest, the only algorithm that
-// distribution stores blobs under. A blob known by its sha512 digest has two
-// links, as distribution writes them: that of its sha256 digest, and one under
-// _layers/sha512 that contains the sha256 digest. A manifest pushed by its
-// sha512 digest has the same pair under revisions, so that distribution serves
-// it, finds it in its enumerations and keeps its bytes. A tag's link contains
-// the digest that the manifest was pushed under; distribution follows it
-// through the pair.
+// Content pushed by its sha512 digest lies under blobs/sha512, and its links
+// contain that very digest: one hash, one identity. Distribution makes nothing
+// of the kind, but reads it, because its paths and links take any algorithm,
+// and its garbage collection keeps what a manifest's descriptor marks. What
+// distribution itself writes for a layer known by two digests is an alias: a
+// link under _layers/sha512 that contains the sha256 digest. So a link may
+// contain another digest than its path says, and leads to that one's bytes.
 package layout
 
 import (
@@ -39,8 +38,7 @@ const (
 
 // Each path below is one concatenation, so that it costs one allocation.
 
-// BlobData is where the bytes of d lie. d has to be the sha256 digest for
-// distribution to find them.
+// BlobData is where the bytes of d lie.
 func BlobData(d oci.Digest) string { return BlobDir(d) + "/data" }
 
 // BlobDir is the directory around BlobData, which has nothing else in it.

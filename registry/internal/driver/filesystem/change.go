@@ -30,13 +30,14 @@ type change struct {
 	do      action
 	content []byte
 	upload  driver.Upload // or nil
+	like    string        // absolute: a durable file with the same content, or ""
 
 	temp string // put: the file to be renamed to name; removeAll: where the tree went
 	fd   int    // of temp while it needs a flush, or -1
 }
 
 func newChange(c *driver.Change) change {
-	ch := change{path: c.Path, content: c.Content, upload: c.Upload, fd: -1}
+	ch := change{path: c.Path, content: c.Content, upload: c.Upload, like: c.Like, fd: -1}
 	if c.Remove {
 		ch.do = removeAll
 	}
@@ -60,6 +61,9 @@ func (c *change) check(d *Driver) (err error) {
 // is flushed here.
 func (c *change) write(d *Driver) error {
 	if c.do != put {
+		return nil
+	}
+	if c.like = d.sharable(c.like, c.content); c.like != "" && c.upload == nil {
 		return nil
 	}
 	size, err := int64(len(c.content)), error(nil)
@@ -113,11 +117,9 @@ func (c *change) closeFile() {
 func (c *change) publish(d *Driver) (dirs []string, err error) {
 	switch c.do {
 	case put:
-		err = d.inDir(c.name, func() error { return rename(c.temp, c.name) })
-		if err != nil {
+		if err = c.put(d); err != nil {
 			return nil, d.writeFault("write", c.path, err)
 		}
-		c.temp = ""
 		return d.durable.unflushed(c.name), nil
 	case removeObject:
 		if err = unlink(c.name); isNotExist(err) || err == unix.EISDIR { //nolint:errorlint // bare errnos
@@ -130,6 +132,27 @@ func (c *change) publish(d *Driver) (dirs []string, err error) {
 		return nil, d.writeFault("remove", c.path, err)
 	}
 	return []string{path.Dir(c.name)}, nil
+}
+
+// put renames the file into place, or links to the one with the same content.
+func (c *change) put(d *Driver) error {
+	if c.like != "" {
+		if d.share(c.like, c.name, len(c.content)) {
+			return nil
+		}
+		c.like = ""
+		if err := c.write(d); err != nil {
+			return err
+		}
+		if err := c.flush(d); err != nil {
+			return err
+		}
+	}
+	err := d.inDir(c.name, func() error { return rename(c.temp, c.name) })
+	if err == nil {
+		c.temp = ""
+	}
+	return err
 }
 
 // takeAway removes an object, or renames a tree into the staging directory, so

@@ -7,20 +7,47 @@ import (
 	"sync"
 )
 
-// maxDurable bounds the memory of a dirSet; 4096 paths are about a megabyte.
-const maxDurable = 4096
+// maxDurable bounds the memory of a dirSet: so many paths, twice, are less than
+// a megabyte.
+const maxDurable = 2048
 
 // dirSet holds directories whose own entries, and those of all directories
 // above them, are known to be flushed. Whatever is not in it costs a flush, so
-// it may forget.
+// it may forget: it keeps those used lately, in two generations.
 type dirSet struct {
-	root string
-	mu   sync.Mutex
-	dirs map[string]struct{}
+	root     string
+	mu       sync.Mutex
+	now, old map[string]struct{}
 }
 
 func newDirSet(root string) *dirSet {
-	return &dirSet{root: root, dirs: map[string]struct{}{}}
+	return &dirSet{root: root, now: map[string]struct{}{}}
+}
+
+// has says whether dir is known.
+func (s *dirSet) has(dir string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.use(dir)
+}
+
+// use needs s.mu, as add does.
+func (s *dirSet) use(dir string) bool {
+	if _, ok := s.now[dir]; ok {
+		return true
+	}
+	_, ok := s.old[dir]
+	if ok {
+		s.add(dir)
+	}
+	return ok
+}
+
+func (s *dirSet) add(dir string) {
+	if len(s.now) >= maxDurable {
+		s.old, s.now = s.now, make(map[string]struct{}, maxDurable)
+	}
+	s.now[dir] = struct{}{}
 }
 
 // unflushed returns the directories that have to be flushed for name, a new
@@ -31,10 +58,7 @@ func (s *dirSet) unflushed(name string) []string {
 	defer s.mu.Unlock()
 	dir := path.Dir(name)
 	dirs := []string{dir}
-	for dir != s.root {
-		if _, known := s.dirs[dir]; known {
-			break
-		}
+	for dir != s.root && !s.use(dir) {
 		dir = path.Dir(dir)
 		dirs = append(dirs, dir)
 	}
@@ -45,11 +69,8 @@ func (s *dirSet) unflushed(name string) []string {
 func (s *dirSet) remember(dirs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.dirs) > maxDurable {
-		clear(s.dirs)
-	}
 	for _, dir := range dirs {
-		s.dirs[dir] = struct{}{}
+		s.add(dir)
 	}
 }
 
@@ -57,18 +78,17 @@ func (s *dirSet) remember(dirs []string) {
 func (s *dirSet) forget(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.dirs, dir)
+	delete(s.now, dir)
+	delete(s.old, dir)
 }
 
-// forgetTree notes that dir and all below it are gone. Where something below is
-// known, dir is.
+// forgetTree notes that dir and all below it are gone.
 func (s *dirSet) forgetTree(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.dirs[dir]; !known {
-		return
+	below := func(known string, _ struct{}) bool {
+		return strings.HasPrefix(known, dir) && (len(known) == len(dir) || known[len(dir)] == '/')
 	}
-	maps.DeleteFunc(s.dirs, func(known string, _ struct{}) bool {
-		return known == dir || strings.HasPrefix(known, dir+"/")
-	})
+	maps.DeleteFunc(s.now, below)
+	maps.DeleteFunc(s.old, below)
 }

@@ -36,10 +36,12 @@ func (d *Driver) Discard(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if d.durable.has(name) { // never so for an upload
+		d.durable.forgetTree(name)
+	}
 	if err := discard(name); err != nil {
 		return d.writeFault("remove", path, err)
 	}
-	d.durable.forgetTree(name)
 	return nil
 }
 
