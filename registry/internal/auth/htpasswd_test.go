@@ -1,0 +1,459 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/crypto/bcrypt"
+
+	"slipway/registry/internal/oci"
+)
+
+func line(t testing.TB, user, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user + ":" + string(hash) + "\n"
+}
+
+// write replaces the file as `registry htpasswd` does.
+func write(t testing.TB, path string, lines ...string) {
+	t.Helper()
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, o HtpasswdOptions, lines ...string) *Htpasswd {
+	t.Helper()
+	o.Realm = "basic-realm"
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	o.Path = filepath.Join(t.TempDir(), "htpasswd")
+	write(t, o.Path, lines...)
+	h, err := NewHtpasswd(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+func request(header string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/v2/", nil)
+	if header != "" {
+		r.Header.Set("Authorization", header)
+	}
+	return r
+}
+
+func basic(user, password string) *http.Request {
+	r := request("")
+	r.SetBasicAuth(user, password)
+	return r
+}
+
+func refusal(t *testing.T, err error) *Refusal {
+	t.Helper()
+	var refused *Refusal
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return refused
+}
+
+func TestAuthorize(t *testing.T) {
+	long := strings.Repeat("p", 72)
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", long), "\n# carol:x\n", line(t, "dora", "a:b"))
+	for _, c := range []struct {
+		name string
+		r    *http.Request
+		want Reason // "" is granted
+	}{
+		{"right", basic("alice", "secret"), ""},
+		{"scheme in another case", request(strings.Replace(basic("alice", "secret").Header.Get("Authorization"), "Basic", "bASIC", 1)), ""},
+		{"colon in the password", basic("dora", "a:b"), ""},
+		{"wrong password", basic("alice", "Secret"), WrongPassword},
+		{"password of another user", basic("alice", long), WrongPassword},
+		{"unknown user", basic("mallory", "secret"), UnknownUser},
+		{"user in another case", basic("Alice", "secret"), UnknownUser},
+		{"commented out", basic("# carol", "x"), UnknownUser},
+		{"empty password", basic("alice", ""), WrongPassword},
+		{"what bcrypt does not look at", basic("bob", long+"tail"), ""},
+		{"no header", request(""), NoCredentials},
+		{"empty credentials", basic("", ""), NoCredentials},
+		{"bearer", request("Bearer abc"), BadHeader},
+		{"no base64", request("Basic %%%"), BadHeader},
+		{"no colon", request("Basic YWxpY2U="), BadHeader},
+		{"too long", basic("alice", strings.Repeat("x", 4000)), BadHeader},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 { // the second time from memory
+				grant, err := h.Authorize(c.r, Access{Action: Push, Repository: "a/b"})
+				if c.want == "" {
+					if err != nil || grant.User == "" {
+						t.Fatalf("got %+v, %v", grant, err)
+					}
+					continue
+				}
+				refused := refusal(t, err)
+				if refused.Reason != c.want || refused.Err.Code != oci.CodeUnauthorized {
+					t.Errorf("got %v, want %v", refused, c.want)
+				}
+				if refused.Challenge != `Basic realm="basic-realm"` {
+					t.Errorf("challenge %q", refused.Challenge)
+				}
+			}
+		})
+	}
+}
+
+func TestRecords(t *testing.T) {
+	h := open(t, HtpasswdOptions{})
+	for _, c := range []struct {
+		name string
+		a    Access
+		want string
+	}{
+		{"version check", Access{Action: Ping}, `null`},
+		{"catalog", Access{Action: Catalog}, `[{"Type":"registry","Class":"","Name":"catalog","Action":"*"}]`},
+		{"pull", Access{Action: Pull, Repository: "r"}, `[{"Type":"repository","Class":"","Name":"r","Action":"pull"}]`},
+		{"delete", Access{Action: Delete, Repository: "r"}, `[{"Type":"repository","Class":"","Name":"r","Action":"delete"}]`},
+		{
+			"mount",
+			Access{Action: Push, Repository: "r", From: "s"},
+			`[{"Type":"repository","Class":"","Name":"r","Action":"pull"},{"Type":"repository","Class":"","Name":"r","Action":"push"},{"Type":"repository","Class":"","Name":"s","Action":"pull"}]`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := h.Authorize(request(""), c.a)
+			got, _ := json.Marshal(refusal(t, err).Err.Detail)
+			if string(got) != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAnonymousPull(t *testing.T) {
+	h := open(t, HtpasswdOptions{AnonymousPull: true}, line(t, "alice", "secret"))
+	for _, c := range []struct {
+		name   string
+		r      *http.Request
+		action Action
+		want   bool
+	}{
+		{"pull", request(""), Pull, true},
+		{"pull as skopeo asks", basic("", ""), Pull, true},
+		{"pull with a wrong password", basic("alice", "no"), Pull, false},
+		{"push", request(""), Push, false},
+		{"delete", request(""), Delete, false},
+		{"catalog", request(""), Catalog, false},
+		{"version check", request(""), Ping, false},
+		{"push with credentials", basic("alice", "secret"), Push, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := h.Authorize(c.r, Access{Action: c.action, Repository: "r"}); (err == nil) != c.want {
+				t.Errorf("got %v, want granted %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestMissingFileNamesTheCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none")
+	_, err := NewHtpasswd(HtpasswdOptions{Path: path, Log: zap.NewNop()})
+	if err == nil || !strings.Contains(err.Error(), "registry htpasswd "+path+" USER") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file was made")
+	}
+}
+
+// lookNow lets the next request look at the file without waiting a second.
+func (h *Htpasswd) lookNow() { h.file.nextLook.Store(0) }
+
+func TestFileChanges(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	h := open(t, HtpasswdOptions{Log: zap.New(core)}, line(t, "alice", "old"))
+	try := func(user, password string) error {
+		_, err := h.Authorize(basic(user, password), Access{Action: Ping})
+		return err
+	}
+	if err := try("alice", "old"); err != nil {
+		t.Fatal(err)
+	}
+
+	write(t, h.file.path, line(t, "alice", "new"), line(t, "bob", "b"))
+	h.lookNow()
+	if try("alice", "old") == nil {
+		t.Error("the old password is still remembered")
+	}
+	if try("alice", "new") != nil || try("bob", "b") != nil {
+		t.Error("the new lines are not in force")
+	}
+
+	if err := os.Remove(h.file.path); err != nil {
+		t.Fatal(err)
+	}
+	h.lookNow()
+	for range 3 {
+		refused := refusal(t, try("alice", "new"))
+		if refused.Err.Code != oci.CodeUnavailable || refused.RetryAfter == 0 || refused.Challenge != "" {
+			t.Errorf("without the file: %+v", refused)
+		}
+		h.lookNow()
+	}
+	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
+		t.Errorf("the missing file was reported %d times, want once", n)
+	}
+
+	write(t, h.file.path, line(t, "bob", "b"))
+	h.lookNow()
+	if try("bob", "b") != nil {
+		t.Error("the file is back and nobody gets in")
+	}
+	if try("alice", "new") == nil {
+		t.Error("a removed user gets in")
+	}
+}
+
+func TestChangeIsSeenWithoutHelp(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "old"))
+	// Rewritten in place, same size, within the resolution of the time stamp.
+	if err := os.WriteFile(h.file.path, []byte(line(t, "alice", "new")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(3 * time.Second)
+	for {
+		if _, err := h.Authorize(basic("alice", "new"), Access{Action: Ping}); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the change is not seen after 3 s")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestBrokenLinesAreReportedOnceAndSkipped(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	const md5 = "carl:$apr1$zzzz$abcdefghijklmnopqrstu.\n"
+	good := line(t, "alice", "secret")
+	h := open(t, HtpasswdOptions{Log: zap.New(core)},
+		"no-colon-here\n", md5, "sha:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "plain:hunter2\n", ":$2y$\n", "cut:$2y$05$abc\n",
+		"slow:$2y$31$NoSuchUserInThisFileNobodyKnowsThePasswordOfThisHash.\n", good)
+	if _, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil {
+		t.Errorf("the good line does not count: %v", err)
+	}
+	if n := logs.Len(); n != 7 {
+		t.Errorf("%d lines reported, want 7: %v", n, logs.All())
+	}
+	for _, e := range logs.All() {
+		for _, f := range e.Context {
+			if strings.Contains(f.String, "hunter2") || strings.Contains(f.String, "$apr1") {
+				t.Errorf("a line of the log holds a secret: %v", e)
+			}
+		}
+	}
+	logs.TakeAll()
+	write(t, h.file.path, md5, good)
+	h.lookNow()
+	_, _ = h.Authorize(basic("alice", "secret"), Access{Action: Ping})
+	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 0 {
+		t.Errorf("%d lines reported again", n)
+	}
+}
+
+func TestIdenticalLoginsAreComparedOnce(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	var fresh sync.Map
+	h.comparer.slots <- struct{}{} // hold back the comparison
+	for len(h.comparer.slots) < cap(h.comparer.slots) {
+		h.comparer.slots <- struct{}{}
+	}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			grant, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping})
+			fresh.Store(i, grant.Fresh && err == nil)
+		})
+	}
+	waitFor(t, func() bool {
+		h.comparer.mu.Lock()
+		defer h.comparer.mu.Unlock()
+		for _, k := range h.comparer.calls {
+			return len(h.comparer.calls) == 1 && k.waiting == 50
+		}
+		return false
+	})
+	for range cap(h.comparer.slots) {
+		<-h.comparer.slots
+	}
+	wg.Wait()
+	fresh.Range(func(k, v any) bool {
+		if v != true {
+			t.Errorf("request %v was not granted", k)
+		}
+		return true
+	})
+	if grant, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil || grant.Fresh {
+		t.Errorf("not remembered: %+v, %v", grant, err)
+	}
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it never came to that")
+}
+
+func TestFullQueue(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	for range cap(h.comparer.slots) {
+		h.comparer.slots <- struct{}{} // all cores busy
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	guess := func(user, password string) {
+		wg.Go(func() { _, _ = h.Authorize(basic(user, password).WithContext(ctx), Access{Action: Ping}) })
+	}
+	calls := func() int {
+		h.comparer.mu.Lock()
+		defer h.comparer.mu.Unlock()
+		return len(h.comparer.calls)
+	}
+	for i := range perNameLimit {
+		guess("alice", strings.Repeat("x", i+1))
+	}
+	waitFor(t, func() bool { return calls() == perNameLimit })
+
+	_, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping})
+	refused := refusal(t, err)
+	if refused.Err.Code != oci.CodeTooManyRequests || refused.RetryAfter == 0 {
+		t.Errorf("a fifth password for one name: %+v", refused)
+	}
+	for i := range waitingLimit * cap(h.comparer.slots) {
+		guess("user"+strings.Repeat("x", i), "p")
+	}
+	waitFor(t, func() bool { return calls() == waitingLimit*cap(h.comparer.slots) })
+	_, err = h.Authorize(basic("bob", "x"), Access{Action: Ping})
+	if refused := refusal(t, err); refused.Reason != TooManyLogins {
+		t.Errorf("with a full queue: %+v", refused)
+	}
+
+	cancel() // they hang up: nothing is compared for nobody
+	wg.Wait()
+	for range cap(h.comparer.slots) {
+		<-h.comparer.slots
+	}
+	waitFor(t, func() bool { return calls() == 0 })
+	if n := len(h.comparer.wrong.expires); n != 0 {
+		t.Errorf("%d passwords were compared though nobody waited", n)
+	}
+	if _, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil {
+		t.Errorf("after the flood: %v", err)
+	}
+}
+
+func TestUnknownUserCostsAComparison(t *testing.T) {
+	u := parseUsers([]byte(line(t, "alice", "secret")))
+	hash, known := u.hash([]byte("nobody"), maphash.MakeSeed())
+	if known {
+		t.Fatal("nobody is known")
+	}
+	cost, err := checkHash(hash)
+	if err != nil || cost != bcrypt.MinCost {
+		t.Errorf("the decoy %q: cost %d, %v", hash, cost, err)
+	}
+	if err := bcrypt.CompareHashAndPassword([]byte(hash), []byte("x")); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		t.Errorf("the decoy is not compared: %v", err)
+	}
+}
+
+func TestMemoIsBoundedAndForgets(t *testing.T) {
+	m := newMemo(20*time.Millisecond, 8)
+	for i := range 100 {
+		m.add(sum{byte(i)})
+	}
+	if len(m.expires) > 8 {
+		t.Errorf("%d entries, want at most 8", len(m.expires))
+	}
+	if !m.has(sum{99}) {
+		t.Error("the newest is gone")
+	}
+	time.Sleep(30 * time.Millisecond)
+	if m.has(sum{99}) {
+		t.Error("remembered for too long")
+	}
+}
+
+func TestRememberedLoginIsCheap(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	r := basic("alice", "secret")
+	login := func() { _, _ = h.Authorize(r, Access{Action: Pull, Repository: "r"}) }
+	login()
+	if n := testing.AllocsPerRun(100, login); n > 2 {
+		t.Errorf("%v allocations, want at most 2", n)
+	}
+}
+
+func BenchmarkRemembered(b *testing.B) {
+	h := open(b, HtpasswdOptions{}, line(b, "alice", "secret"))
+	r := basic("alice", "secret")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := h.Authorize(r, Access{Action: Pull, Repository: "r"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzParseBasic(f *testing.F) {
+	f.Add("Basic YWxpY2U6c2VjcmV0")
+	f.Add("basic  Og==")
+	f.Fuzz(func(t *testing.T, header string) {
+		var room [16]byte
+		got, ok := parseBasic(header, room[:])
+		user, password, want := (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth()
+		if want && len(header) < maxCredentials && (!ok || string(got.user) != user || string(got.password) != password) {
+			t.Errorf("%q: got %q %q %v, net/http says %q %q", header, got.user, got.password, ok, user, password)
+		}
+	})
+}
+
+func FuzzParseUsers(f *testing.F) {
+	f.Add([]byte("a:$2y$05$abc\n#\n:\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		for name, hash := range parseUsers(content).hashes {
+			if _, err := checkHash(hash); err != nil || name == "" {
+				t.Errorf("%q:%q was taken: %v", name, hash, err)
+			}
+		}
+	})
+}

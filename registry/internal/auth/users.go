@@ -1,0 +1,110 @@
+package auth
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// maxCost is the highest bcrypt cost taken from a file: it already costs about
+// ten seconds of a core, and each further step twice that.
+const maxCost = 17
+
+// users is one reading of a password file. It never changes.
+type users struct {
+	hashes map[string]string // by name
+	costs  []int             // of the hashes, in the order of the file
+	broken []brokenLine
+}
+
+// brokenLine is a line that gives nobody access. It holds no part of the hash.
+type brokenLine struct {
+	number int
+	user   string
+	reason string
+}
+
+// parseUsers reads the lines of an htpasswd file. Empty lines and those that
+// begin with # say nothing; of two lines for one user the last counts.
+func parseUsers(content []byte) *users {
+	u := &users{hashes: map[string]string{}}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, maxFileSize)
+	for number := 1; lines.Scan(); number++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, hash, _ := strings.Cut(line, ":")
+		cost, err := checkLine(name, hash)
+		if err != nil {
+			u.broken = append(u.broken, brokenLine{number, name, err.Error()})
+			continue
+		}
+		u.hashes[name] = hash
+		u.costs = append(u.costs, cost)
+	}
+	return u
+}
+
+func checkLine(name, hash string) (cost int, err error) {
+	switch {
+	case hash == "":
+		return 0, errors.New("no colon, or nothing after it")
+	case name == "":
+		return 0, errors.New("no user name before the colon")
+	}
+	return checkHash(hash)
+}
+
+// checkHash accepts what bcrypt can compare and says of the rest what it is.
+func checkHash(hash string) (cost int, err error) {
+	switch {
+	case strings.HasPrefix(hash, "$2a$"), strings.HasPrefix(hash, "$2b$"), strings.HasPrefix(hash, "$2y$"):
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"):
+		return 0, errors.New("an MD5 hash; only bcrypt is accepted")
+	case strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
+		return 0, errors.New("an SHA hash; only bcrypt is accepted")
+	default:
+		return 0, errors.New("not a bcrypt hash")
+	}
+	const length = 60
+	if len(hash) != length || strings.Trim(hash[7:], bcryptAlphabet) != "" {
+		return 0, errors.New("a damaged bcrypt hash")
+	}
+	cost, err = bcrypt.Cost([]byte(hash))
+	if err != nil {
+		return 0, errors.New("a damaged bcrypt hash")
+	}
+	if cost > maxCost {
+		return 0, errors.New("a bcrypt cost above 17")
+	}
+	return cost, nil
+}
+
+const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// hash returns the user's hash, or a decoy for a user that does not exist: the
+// comparison then takes as long as that of a user who does, and no password
+// matches it. Which cost a decoy has depends on the name alone, so that files
+// with mixed costs do not betray who is in them.
+func (u *users) hash(name []byte, seed maphash.Seed) (hash string, known bool) {
+	if h, ok := u.hashes[string(name)]; ok {
+		return h, true
+	}
+	cost := bcrypt.DefaultCost
+	if n := uint64(len(u.costs)); n > 0 {
+		cost = u.costs[maphash.Bytes(seed, name)%n]
+	}
+	return decoy(cost), false
+}
+
+// decoy is a well-formed hash of the cost that nobody knows a password for.
+func decoy(cost int) string {
+	return fmt.Sprintf("$2a$%02d$NoSuchUserInThisFileNobodyKnowsThePasswordOfThisHash.", cost)
+}
