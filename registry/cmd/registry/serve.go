@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/filesystem"
+	"slipway/registry/internal/driver/memory"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/shared/health"
+	"slipway/shared/logging"
+	"slipway/shared/server"
+)
+
+func newServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve [file]",
+		Short: "Serve the registry",
+		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
+			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, report, err := config.Load(fileArgument(args), os.Environ())
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), cfg, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+}
+
+// serve makes every part of the service by hand, runs it until ctx ends, and
+// takes it apart in the opposite order. The log goes to stderr and the access
+// log to stdout, as with CNCF distribution.
+func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, stderr io.Writer) (err error) {
+	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
+	defer func() { err = errors.Join(err, lines.Close(), accessLines.Close()) }()
+	log, err := logging.New(lines, logging.Config{
+		Level: cfg.Log.Level, Format: logging.Format(cfg.Log.Formatter), Fields: cfg.Log.Fields, ReportCaller: cfg.Log.ReportCaller,
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	var access *logging.AccessLog
+	if !cfg.Log.AccessLog.Disabled {
+		access = logging.NewAccessLog(accessLines)
+	}
+
+	store, err := openStorage(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	rules := registry.New(registryOptions(cfg, store, log))
+
+	users, err := openAuth(cfg, log)
+	if err != nil {
+		return err
+	}
+	if users != nil {
+		defer users.Close()
+	}
+	checks := health.Start(log, healthChecks(cfg, rules)...)
+	defer checks.Close()
+
+	metrics := prometheus.NewRegistry()
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(cfg, metrics), Health: checks})
+	if err != nil {
+		return err
+	}
+	servers, err := listen(cfg, log, handler, newDebugHandler(cfg, checks, metrics))
+	if err != nil {
+		return err
+	}
+
+	var background sync.WaitGroup
+	defer background.Wait()
+	purging, stopPurging := context.WithCancel(ctx)
+	defer stopPurging()
+	if p := cfg.Storage.Maintenance.UploadPurging; p.Enabled && !cfg.Storage.Maintenance.ReadOnly.Enabled {
+		background.Go(func() {
+			rules.RunPurge(purging, p.Interval, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+		})
+	}
+	log.Info("the registry serves", zap.String("version", version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
+	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
+	log.Info("the registry ends", zap.Error(err))
+	return err
+}
+
+// openStorage is the choice of the driver.
+func openStorage(cfg *config.Config) (driver.Driver, error) {
+	switch s := &cfg.Storage; {
+	case s.Filesystem != nil:
+		return filesystem.Open(s.Filesystem.RootDirectory)
+	case s.InMemory != nil:
+		return memory.New(), nil
+	default:
+		return nil, errors.New("the configuration names no storage")
+	}
+}
+
+func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) registry.Options {
+	return registry.Options{
+		Driver:          store,
+		Log:             log,
+		DeleteEnabled:   cfg.Storage.Delete.Enabled,
+		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
+		Validation:      validation(&cfg.Validation),
+		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
+		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
+	}
+}
+
+func validation(v *config.Validation) registry.Validation {
+	rules := registry.Validation{
+		Disabled:  v.Disabled,
+		AllowURLs: compile(v.Manifests.URLs.Allow),
+		DenyURLs:  compile(v.Manifests.URLs.Deny),
+	}
+	switch v.Manifests.Indexes.Platforms {
+	case "none":
+		rules.Platforms = registry.PlatformsNone
+	case "list":
+		rules.Platforms = registry.PlatformsListed
+	}
+	for _, p := range v.Manifests.Indexes.PlatformList {
+		rules.PlatformList = append(rules.PlatformList, oci.Platform{Architecture: p.Architecture, OS: p.OS})
+	}
+	return rules
+}
+
+// compile takes expressions that the configuration has already been checked
+// for.
+func compile(expressions []string) []*regexp.Regexp {
+	var compiled []*regexp.Regexp
+	for _, e := range expressions {
+		compiled = append(compiled, regexp.MustCompile(e))
+	}
+	return compiled
+}
+
+// openAuth is nil where everybody may do everything.
+func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
+	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil {
+		return nil, nil //nolint:nilnil // an open registry has no users
+	}
+	h := cfg.Auth.HTPasswd
+	remember := h.CacheTTL
+	if remember == 0 {
+		remember = -1
+	}
+	return auth.NewHtpasswd(auth.HtpasswdOptions{Realm: h.Realm, Path: h.Path, Log: log, AnonymousPull: h.AnonymousPull, Remember: remember})
+}
+
+// healthChecks splits the storage's check: without reading nothing can be
+// answered, without writing pulls go on.
+func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
+	var checks []health.Check
+	if s := cfg.Health.StorageDriver; s.Enabled {
+		name := "storagedriver_" + cfg.Storage.Drivers()[0]
+		read := func(ctx context.Context) error { return rules.Check(ctx, false) }
+		write := func(ctx context.Context) error { return rules.Check(ctx, true) }
+		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
+		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
+			checks = append(checks, health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write})
+		}
+	}
+	for _, f := range cfg.Health.Files {
+		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
+	}
+	for _, c := range cfg.Health.HTTP {
+		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, http.Header(c.Headers))})
+	}
+	for _, c := range cfg.Health.TCP {
+		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+	}
+	return checks
+}
+
+func orElse[T comparable](value, fallback T) T {
+	var none T
+	if value == none {
+		return fallback
+	}
+	return value
+}
+
+func apiMetrics(cfg *config.Config, to *prometheus.Registry) *api.Metrics {
+	if !cfg.HTTP.Debug.Prometheus.Enabled {
+		return nil
+	}
+	to.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return api.NewMetrics(to)
+}
+
+// newAPI completes the options with what the configuration says.
+func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
+	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
+	o.Headers = http.Header(cfg.HTTP.Headers)
+	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
+	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
+	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)
+	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
+	o.Secret = []byte(cfg.HTTP.Secret.Reveal())
+	if len(o.Secret) == 0 {
+		o.Log.Warn("no http.secret: a random one signs the uploads of this process, so another replica will not take up those URLs; set REGISTRY_HTTP_SECRET to the same value at all replicas")
+		o.Secret = make([]byte, 32)
+		_, _ = rand.Read(o.Secret) // never fails
+	}
+	return api.New(o)
+}
+
+// listen binds the addresses: the registry's first, then the debug server's.
+func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([]*server.Server, error) {
+	limits := cfg.Slipway.HTTP
+	o := server.Options{
+		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log, Activation: true,
+		TLS: tlsOptions(cfg.HTTP.TLS), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
+		ReadHeaderTimeout: limits.ReadHeaderTimeout, IdleTimeout: limits.IdleTimeout,
+		StallTimeout: limits.StallTimeout, MinRate: int64(limits.MinRate), MaxConns: limits.MaxConns,
+	}
+	main, err := server.Listen(o)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.HTTP.Debug.Addr == "" {
+		return []*server.Server{main}, nil
+	}
+	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("http.debug: %w", err), main.Close())
+	}
+	return []*server.Server{main, second}, nil
+}
+
+func tlsOptions(t *config.TLS) *server.TLS {
+	if t == nil {
+		return nil
+	}
+	return &server.TLS{Certificate: t.Certificate, Key: t.Key, MinVersion: t.MinimumTLS, CipherSuites: t.CipherSuites, ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth}
+}
