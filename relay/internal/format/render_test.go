@@ -15,35 +15,51 @@ func TestRender(t *testing.T) {
 		want    string
 	}{
 		{
-			"text alone needs no HTML", Message{Body: "done", Marker: "t1"}, Options{ColoredTitle: true},
+			"text alone needs no HTML",
+			Message{Body: "done", Marker: "t1"},
+			Options{ColoredTitle: true},
 			`{"body":"done","io.slipway.relay":{"m":"t1"},"m.mentions":{},"msgtype":"m.text"}`,
 		},
 		{
-			"title", Message{Title: " a\n<b> ", Body: "**x**", Marker: "t1"}, Options{},
+			"title",
+			Message{Title: " a\n<b> ", Body: "**x**", Marker: "t1"},
+			Options{},
 			`{"body":"a <b>\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong>a &lt;b&gt;</strong></p>\n<p><strong>x</strong></p>","io.slipway.relay":{"m":"t1"},"m.mentions":{},"msgtype":"m.text"}`,
 		},
 		{
-			"low is a notice", Message{Title: "a", Body: "x", Priority: -1, Mention: "@o:x"}, Options{ColoredTitle: true},
+			"low is a notice",
+			Message{Title: "a", Body: "x", Priority: -1, Mention: "@o:x"},
+			Options{ColoredTitle: true},
 			`{"body":"a\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong><span data-mx-color=\"#828282\">a</span></strong></p>\n<p>x</p>","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.notice"}`,
 		},
 		{
-			"high mentions the owner", Message{Body: "x", Priority: 1, Mention: "@o:x"}, Options{ColoredTitle: true},
+			"high mentions the owner",
+			Message{Body: "x", Priority: 1, Mention: "@o:x"},
+			Options{ColoredTitle: true},
 			`{"body":"x","io.slipway.relay":{"m":""},"m.mentions":{"user_ids":["@o:x"]},"msgtype":"m.text"}`,
 		},
 		{
-			"high without an owner", Message{Body: "x", Priority: 1}, Options{},
+			"high without an owner",
+			Message{Body: "x", Priority: 1},
+			Options{},
 			`{"body":"x","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.text"}`,
 		},
 		{
-			"highest mentions the room", Message{Title: "a", Body: "x", Priority: 2, Mention: "@o:x"}, Options{ColoredTitle: true},
+			"highest mentions the room",
+			Message{Title: "a", Body: "x", Priority: 2, Mention: "@o:x"},
+			Options{ColoredTitle: true},
 			`{"body":"a\n\nx","format":"org.matrix.custom.html","formatted_body":"<p><strong><span data-mx-color=\"#ed1f11\">a</span></strong></p>\n<p>x</p>","io.slipway.relay":{"m":""},"m.mentions":{"room":true,"user_ids":["@o:x"]},"msgtype":"m.text"}`,
 		},
 		{
-			"@room in the text mentions nobody", Message{Body: "@room", Priority: 0}, Options{},
+			"@room in the text mentions nobody",
+			Message{Body: "@room", Priority: 0},
+			Options{},
 			`{"body":"@room","io.slipway.relay":{"m":""},"m.mentions":{},"msgtype":"m.text"}`,
 		},
 		{
-			"escapes", Message{Body: "\"\\\t\u2028é", ContentType: Plain, Marker: "\x01\r\b\f\xff"}, Options{},
+			"escapes",
+			Message{Body: "\"\\\t\u2028é", ContentType: Plain, Marker: "\x01\r\b\f\xff"},
+			Options{},
 			`{"body":"\"\\\t` + "\u2028é" + `","io.slipway.relay":{"m":"\u0001\r\b\f` + "\uFFFD" + `"},"m.mentions":{},"msgtype":"m.text"}`,
 		},
 	} {
