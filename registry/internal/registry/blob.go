@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"errors"
+	"time"
+
+	"go.uber.org/zap"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -12,6 +15,10 @@ import (
 // mediaTypeBlob is the type of every blob: the registry does not know what is
 // inside.
 const mediaTypeBlob = "application/octet-stream"
+
+// emptyLinkPause is how long a writer is given to fill a link that it has
+// emptied.
+const emptyLinkPause = 2 * time.Millisecond
 
 // Blob is an open blob. The caller closes it.
 type Blob struct {
@@ -98,14 +105,16 @@ func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 // healthyBlob is statBlob where damage counts as absence.
 func (r Repository) healthyBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
 	desc, target, err := r.statBlob(ctx, d)
-	return desc, target, damagedUnknown(d, err)
+	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
-func damagedUnknown(d oci.Digest, err error) error {
-	if errors.Is(err, ErrDamaged) {
-		return blobUnknown(d, err)
+// damageIsAbsence makes clients push a damaged blob again, and tells the log.
+func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
 	}
-	return err
+	r.log.Error("a damaged blob is answered as unknown", zap.String("digest", string(d)))
+	return blobUnknown(d, err)
 }
 
 // blobLink looks whether the repository has the blob and returns the digest
@@ -123,7 +132,7 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest) (oci.Digest, err
 	case info.Size == int64(len(d)) && !info.Dir:
 		return d, nil
 	}
-	target, err := r.reg.readLink(ctx, path)
+	target, err := r.reg.readLinkTwice(ctx, path)
 	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) || absent(err) {
 		return "", blobUnknown(d, err)
 	}
@@ -141,6 +150,17 @@ func (r *Registry) readLink(ctx context.Context, path string) (oci.Digest, error
 		return "", err
 	}
 	return layout.ParseLink(b)
+}
+
+// readLinkTwice reads a link file, a second time if it is empty: distribution
+// 2.8 empties a link before it writes it anew.
+func (r *Registry) readLinkTwice(ctx context.Context, path string) (oci.Digest, error) {
+	d, err := r.readLink(ctx, path)
+	if errors.Is(err, layout.ErrEmptyLink) {
+		time.Sleep(emptyLinkPause)
+		d, err = r.readLink(ctx, path)
+	}
+	return d, err
 }
 
 func blobUnknown(d oci.Digest, cause error) *oci.Error {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (r *Registry) Catalog(ctx context.Context, n int, last string) (names []str
 	if n <= 0 {
 		return page.names, false, nil
 	}
-	if err := page.walk(ctx, "", after); err != nil && err != errPageFull {
+	if err := page.walk(ctx, "", after); err != nil && !errors.Is(err, errPageFull) {
 		return nil, false, err
 	}
 	if len(page.names) > n {
@@ -67,9 +68,6 @@ func (p *catalogPage) add(name string, children *listing) error {
 	if _, has := slices.BinarySearch(children.names, manifestsDir); !has {
 		return nil
 	}
-	if _, err := oci.ParseName(name); err != nil {
-		return nil // no request could name it
-	}
 	p.names = append(p.names, name)
 	if len(p.names) == p.limit {
 		return errPageFull
@@ -83,23 +81,31 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 		start, _ = slices.BinarySearch(children, after[0])
 	}
 	for _, child := range children[start:] {
-		if layout.Private(child) {
+		full, ok := childName(name, child)
+		if !ok {
 			continue
 		}
 		var rest []string
 		if len(after) > 0 && child == after[0] {
 			rest = append([]string{}, after[1:]...)
 		}
-		if err := p.walk(ctx, join(name, child), rest); err != nil {
+		if err := p.walk(ctx, full, rest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func join(name, child string) string {
-	if name == "" {
-		return child
+// childName is the name of the repository in a directory of another one ("" is
+// the root of all). ok is false for what no request could name: the private
+// directories of the repository itself, and what strangers put there.
+func childName(name, child string) (full string, ok bool) {
+	if layout.Private(child) {
+		return "", false
 	}
-	return name + "/" + child
+	if name != "" {
+		child = name + "/" + child
+	}
+	_, err := oci.ParseName(child)
+	return child, err == nil
 }

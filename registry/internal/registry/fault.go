@@ -44,9 +44,7 @@ func faultText(err error) string {
 
 // Outcomes inside the package.
 var (
-	errUndecided = errors.New("undecided")
-	errPageFull  = errors.New("the page is full")
-
+	errPageFull    = errors.New("the page is full")
 	errNotManifest = errors.New("what is stored as a manifest is none")
 )
 

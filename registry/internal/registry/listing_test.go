@@ -3,12 +3,16 @@ package registry
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -179,4 +183,101 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What strangers put into the tree neither shows nor disturbs.
+func TestStrayDirectories(t *testing.T) {
+	root := t.TempDir()
+	d, err := filesystem.Open(root)
+	check(t, err)
+	defer d.Close()
+	ctx, r := context.Background(), New(Options{Driver: d, DeleteEnabled: true})
+	repo := r.Repository("a")
+	digest := pushImage(t, repo, "t", "x")
+	for _, dir := range []string{"lost+found", ".snapshot/x", "UPPER/b", "a/_private/x", "a/_uploads/.nfs+1", "a/_manifests/tags/.x", "a/_manifests/tags/a+b", "a/_manifests/revisions/sha256/+"} {
+		check(t, os.MkdirAll(filepath.Join(root, layout.Repositories, dir), 0o755))
+	}
+	check(t, os.WriteFile(filepath.Join(root, layout.Repositories, "README+"), nil, 0o644))
+	names, more, err := r.Catalog(ctx, 10, "")
+	check(t, err)
+	if !slices.Equal(names, []string{"a"}) || more {
+		t.Errorf("the catalog is %q", names)
+	}
+	tags, _, err := repo.Tags(ctx, -1, "")
+	check(t, err)
+	if !slices.Equal(tags, []string{"t"}) {
+		t.Errorf("the tags are %q", tags)
+	}
+	if got := listReferrers(t, repo, digest, ""); len(got) != 0 {
+		t.Errorf("the referrers are %v", got)
+	}
+	report, err := r.PurgeUploads(ctx, PurgeOptions{})
+	check(t, err)
+	if report.Errors != 0 {
+		t.Errorf("the purge reports %+v", report)
+	}
+	_, err = repo.DeleteManifest(ctx, digest)
+	check(t, err)
+}
+
+// A listing of ten thousand tags is kept, and one new tag does not make all the
+// others be looked at again.
+func TestTagListIsKept(t *testing.T) {
+	counting := &counter{Driver: drivers["filesystem"](t)}
+	ctx, repo := context.Background(), New(Options{Driver: counting}).Repository("a")
+	d := pushImage(t, repo, "t", "x")
+	var stage driver.Stage
+	for i := range 200 {
+		stage = append(stage, driver.Change{Path: layout.TagCurrent("a", oci.Tag(fmt.Sprint("v", i))), Content: layout.Link(d)})
+	}
+	check(t, counting.Commit(ctx, stage))
+	list := func() (stats int64) {
+		time.Sleep(50 * time.Millisecond)
+		before := counting.stats.Load()
+		_, _, err := repo.Tags(ctx, -1, "")
+		check(t, err)
+		return counting.stats.Load() - before
+	}
+	if n := list(); n != 201 {
+		t.Errorf("the first listing looks at %d of 201 tags", n)
+	}
+	if n := list(); n != 0 {
+		t.Errorf("the second listing looks at %d tags", n)
+	}
+	check(t, counting.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", "new"), Content: layout.Link(d)}}))
+	if n := list(); n != 1 {
+		t.Errorf("after one new tag, %d are looked at", n)
+	}
+}
+
+// counter counts the calls of Stat.
+type counter struct {
+	driver.Driver
+	stats atomic.Int64
+}
+
+func (c *counter) Stat(ctx context.Context, path string) (driver.Info, error) {
+	c.stats.Add(1)
+	return c.Driver.Stat(ctx, path)
+}
+
+// The hot path of a pull: two looks and a read of the tag for a manifest, two
+// looks for a blob.
+func TestHotPathsLookTwice(t *testing.T) {
+	counting := &counter{Driver: drivers["filesystem"](t)}
+	ctx, repo := context.Background(), New(Options{Driver: counting}).Repository("a")
+	d := pushBlob(t, repo, "x").Digest
+	pushImage(t, repo, "t", "x")
+	before := counting.stats.Load()
+	_, err := repo.Manifest(ctx, tagged("t"))
+	check(t, err)
+	if n := counting.stats.Load() - before; n != 2 {
+		t.Errorf("a manifest costs %d looks", n)
+	}
+	before = counting.stats.Load()
+	_, err = repo.StatBlob(ctx, d)
+	check(t, err)
+	if n := counting.stats.Load() - before; n != 2 {
+		t.Errorf("a blob costs %d looks", n)
+	}
 }

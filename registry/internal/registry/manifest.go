@@ -35,7 +35,7 @@ func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest,
 
 // resolve reads what a tag points at.
 func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag))
+	d, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag))
 	if err == nil {
 		return d, nil
 	}
@@ -93,7 +93,7 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 	}
 	parsed, err := oci.ReadManifest(body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", errNotManifest, d, err)
+		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
 	r.learnFrom(parsed)
 	return newManifest(d, body, parsed), nil

@@ -25,50 +25,63 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	if err := r.reg.writable(); err != nil {
 		return oci.Descriptor{}, err
 	}
-	desc, target, err := r.findMount(ctx, d, from, canPull)
+	found, err := r.findMount(ctx, d, from, canPull)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	link := driver.Change{Path: layout.LayerLink(r.name, d), Content: layout.Link(target)}
+	link := driver.Change{Path: layout.LayerLink(r.name, d), Content: layout.Link(found.target), Like: found.link}
 	if err := r.reg.commit(ctx, driver.Stage{link}); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
 	r.reg.seenIn(d, r.name)
-	return desc, nil
+	return found.desc, nil
 }
 
-func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, oci.Digest, error) {
+// mountSource is where a blob to be mounted was found.
+type mountSource struct {
+	desc   oci.Descriptor
+	target oci.Digest // under which its bytes lie
+	link   string     // that says so, "" if there is none
+}
+
+func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
 	if from == "" {
-		return r.findAnywhere(ctx, d, canPull)
+		return r.reg.findAnywhere(ctx, d, canPull)
 	}
 	if canPull != nil && !canPull(from) {
-		return oci.Descriptor{}, "", oci.NewError(oci.CodeDenied, "the blob's repository may not be read")
+		return mountSource{}, oci.NewError(oci.CodeDenied, "the blob's repository may not be read")
 	}
-	return r.reg.Repository(from).healthyBlob(ctx, d)
+	return r.reg.Repository(from).mountSource(ctx, d)
 }
 
-func (r Repository) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (oci.Descriptor, oci.Digest, error) {
-	hints, _ := r.reg.origins.get(d)
+func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource, error) {
+	desc, target, err := r.healthyBlob(ctx, d)
+	return mountSource{desc, target, layout.LayerLink(r.name, d)}, err
+}
+
+func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
+	hints, _ := r.origins.get(d)
 	for _, name := range hints {
 		if name == "" || canPull != nil && !canPull(name) {
 			continue
 		}
-		desc, target, err := r.reg.Repository(name).healthyBlob(ctx, d)
-		if err == nil || !isCode(err, oci.CodeBlobUnknown) {
-			return desc, target, err
+		found, err := r.Repository(name).mountSource(ctx, d)
+		if !isCode(err, oci.CodeBlobUnknown) {
+			return found, err
 		}
 	}
 	if canPull != nil {
-		return oci.Descriptor{}, "", blobUnknown(d, nil)
+		return mountSource{}, blobUnknown(d, nil)
 	}
-	info, err := r.reg.driver.Stat(ctx, layout.BlobData(d))
+	info, err := r.driver.Stat(ctx, layout.BlobData(d))
 	if absent(err) {
-		return oci.Descriptor{}, "", blobUnknown(d, nil)
+		return mountSource{}, blobUnknown(d, nil)
 	}
 	if err == nil {
-		err = r.reg.whole(ctx, d, info)
+		err = r.whole(ctx, d, info)
 	}
-	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, d, damagedUnknown(d, fault(err))
+	desc := oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}
+	return mountSource{desc: desc, target: d}, r.damageIsAbsence(d, fault(err))
 }
 
 // seenIn remembers that the repository has the blob.

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -77,8 +78,10 @@ func (p *purge) walk(ctx context.Context, name string) {
 			return
 		case e.Dir && e.Name == "_uploads" && name != "":
 			p.repository(ctx, oci.Name(name))
-		case e.Dir && !layout.Private(e.Name):
-			p.walk(ctx, join(name, e.Name))
+		case e.Dir:
+			if child, ok := childName(name, e.Name); ok {
+				p.walk(ctx, child)
+			}
 		}
 	}
 }
@@ -91,7 +94,7 @@ func (p *purge) repository(ctx context.Context, name oci.Name) {
 		case err != nil:
 			p.failed(layout.Uploads(name), err)
 			return
-		case e.Dir:
+		case e.Dir && driver.ValidPath(layout.Upload(name, e.Name)):
 			p.upload(ctx, name, e.Name)
 		}
 	}

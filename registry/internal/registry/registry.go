@@ -28,11 +28,11 @@ const DefaultMaxManifestSize = 4 << 20
 
 // Bounds of what is remembered, in bytes of memory (about) or in entries.
 const (
-	defaultManifestCache = 16 << 20
+	defaultManifestCache = 8 << 20
 	listingCache         = 8 << 20
 	tagCache             = 4 << 20
 	referrerCache        = 4 << 20
-	sizeCache            = 32 << 10
+	sizeCache            = 16 << 10
 	originCache          = 8 << 10
 	progressCache        = 4 << 10
 )
@@ -47,7 +47,7 @@ type Options struct {
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
-	ManifestCache   int64            // bytes of manifests kept in memory, 0 = 16 MiB
+	ManifestCache   int64            // bytes of manifests kept in memory, 0 = 8 MiB
 	MaxManifestSize int64            // bytes, 0 = DefaultMaxManifestSize
 	Now             func() time.Time // nil = time.Now
 }

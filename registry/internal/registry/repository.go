@@ -28,7 +28,9 @@ func (r Repository) lock() *sync.RWMutex {
 
 // known says whether anything was ever pushed to the repository.
 func (r Repository) known(ctx context.Context) (bool, error) {
-	for _, dir := range []string{layout.Manifests(r.name), layout.Layers(r.name, oci.SHA256)} {
+	for _, dir := range []string{
+		layout.Manifests(r.name), layout.Layers(r.name, oci.SHA256), layout.Layers(r.name, oci.SHA512),
+	} {
 		if _, err := r.reg.driver.Stat(ctx, dir); err == nil {
 			return true, nil
 		} else if !absent(err) {

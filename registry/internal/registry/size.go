@@ -59,9 +59,10 @@ func (r *Registry) whole(ctx context.Context, d oci.Digest, info driver.Info) er
 }
 
 // prove re-reads the stored bytes of d and remembers the outcome. One blob at a
-// time: it is rare, and should not be a way to keep the disk busy.
+// time: it is rare, and should not be a way to keep the disk busy. Once begun it
+// goes on though the client hangs up, lest it begin anew with each request.
 func (r *Registry) prove(ctx context.Context, d oci.Digest, info driver.Info) error {
-	if err := r.verdict(d, info); err != errUndecided {
+	if known, err := r.verdict(d, info); known {
 		return err
 	}
 	select {
@@ -70,10 +71,10 @@ func (r *Registry) prove(ctx context.Context, d oci.Digest, info driver.Info) er
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := r.verdict(d, info); err != errUndecided {
+	if known, err := r.verdict(d, info); known {
 		return err
 	}
-	sum, size, err := r.rehash(ctx, d)
+	sum, size, err := r.rehash(context.WithoutCancel(ctx), d)
 	if err != nil {
 		return err
 	}
@@ -88,18 +89,18 @@ func (r *Registry) prove(ctx context.Context, d oci.Digest, info driver.Info) er
 	return ErrDamaged
 }
 
-// verdict is what an earlier prove found for the bytes in this state.
-func (r *Registry) verdict(d oci.Digest, info driver.Info) error {
+// verdict is what is known of the bytes in this state without reading them.
+func (r *Registry) verdict(d oci.Digest, info driver.Info) (known bool, err error) {
 	note, ok := r.sizes.get(d)
 	switch {
 	case ok && note.proved && note.size == info.Size:
-		return nil
+		return true, nil
 	case ok && note.proved:
-		return ErrDamaged
+		return true, ErrDamaged
 	case ok && note.badSize == info.Size && note.badChanged.Equal(info.Changed):
-		return ErrDamaged
+		return true, ErrDamaged
 	default:
-		return errUndecided
+		return false, nil
 	}
 }
 

@@ -178,6 +178,9 @@ func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
 		u.hashed += int64(n)
 	}
 	u.size += int64(n)
+	if err != nil && u.w.Size() != u.size {
+		u.size, u.hash = u.w.Size(), nil
+	}
 	return n, err
 }
 
