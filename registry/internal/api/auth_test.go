@@ -1,0 +1,106 @@
+package api
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
+
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
+)
+
+// withUser lets in the user u with the password p and nobody else.
+func withUser(t *testing.T, anonymousPull bool) func(*setup) {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte("p"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	if err := os.WriteFile(path, []byte("u:"+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Realm: "basic-realm", Path: path, Log: zap.NewNop(), AnonymousPull: anonymousPull})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(users.Close)
+	return func(s *setup) { s.options.Auth = users }
+}
+
+const (
+	rightUser = "Basic dTpw"
+	wrongUser = "Basic dTpx"
+)
+
+// Each row asks for credentials; the paths that mean nothing do not.
+func TestEveryRowAsksWhoItIs(t *testing.T) {
+	s := newServer(t, withUser(t, false))
+	challenge := []string{"Www-Authenticate", `Basic realm="basic-realm"`}
+	repositoryRows(func(row *row, path string) {
+		for _, credentials := range []string{"", wrongUser, "Bearer x", "nonsense"} {
+			got := s.do(row.method, path, nil, "Authorization", credentials).wantError(t, 401, oci.CodeUnauthorized, challenge...)
+			if row.method != http.MethodHead && !strings.Contains(string(got.body), "authentication required") {
+				t.Errorf("%s %s: %s", row.method, path, got.body)
+			}
+		}
+		if got := s.do(row.method, path, nil, "Authorization", rightUser); got.StatusCode == 401 {
+			t.Errorf("%s %s is refused to a user", row.method, path)
+		}
+	})
+	for _, path := range []string{"/v2/", "/v2/_catalog"} {
+		s.do("GET", path, nil).wantError(t, 401, oci.CodeUnauthorized, challenge...)
+		s.do("GET", path, nil, "Authorization", rightUser).want(t, 200)
+	}
+	s.do("GET", "/", nil).want(t, 200)
+	s.do("GET", "/v2", nil).want(t, 301)
+	s.do("GET", "/nowhere", nil).wantError(t, 404, oci.CodeNameUnknown)
+	s.do("OPTIONS", "/v2/a/manifests/x", nil).want(t, 200)
+	s.do("TRACE", "/v2/", nil).wantError(t, 405, oci.CodeUnsupported)
+}
+
+func TestAnonymousPull(t *testing.T) {
+	s := newServer(t, withUser(t, true))
+	s.do("GET", "/v2/a/manifests/x", nil).wantError(t, 404, oci.CodeNameUnknown)
+	s.do("GET", "/v2/", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("GET", "/v2/_catalog", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("POST", "/v2/a/blobs/uploads/", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("GET", "/v2/a/blobs/uploads/id", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("GET", "/v2/a/manifests/x", nil, "Authorization", wrongUser).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("POST", "/v2/a/blobs/uploads/", nil, "Authorization", rightUser).want(t, 202)
+}
+
+// A user is told 401 before whether something could be deleted or written.
+func TestRefusalComesBeforeUnsupported(t *testing.T) {
+	s := newServer(t, withUser(t, false), func(s *setup) {
+		s.options.DeleteEnabled, s.options.ReadOnly = false, true
+	})
+	s.do("DELETE", "/v2/a/manifests/x", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("DELETE", "/v2/a/manifests/x", nil, "Authorization", rightUser).wantError(t, 405, oci.CodeUnsupported)
+	s.do("POST", "/v2/a/blobs/uploads/", nil).wantError(t, 401, oci.CodeUnauthorized)
+	s.do("POST", "/v2/a/blobs/uploads/", nil, "Authorization", rightUser).wantError(t, 405, oci.CodeUnsupported)
+}
+
+func TestAuthenticationAttemptsAreLogged(t *testing.T) {
+	s := newServer(t, withUser(t, false))
+	s.do("GET", "/v2/", nil)
+	s.do("GET", "/v2/", nil, "Authorization", wrongUser)
+	s.do("GET", "/v2/", nil, "Authorization", rightUser)
+	s.do("GET", "/v2/", nil, "Authorization", rightUser)
+	s.do("PUT", "/v2/a/blobs/uploads/x?digest="+string(digestOf(nil)), nil, "Authorization", rightUser)
+	for message, want := range map[string]int{"authentication required": 1, "authentication failed": 1, "authorized request": 1, "response completed with error": 1} {
+		lines := s.logged(message)
+		if len(lines) != want {
+			t.Errorf("%d lines %q, want %d", len(lines), message, want)
+			continue
+		}
+		if message != "authentication required" && lines[0]["auth.user.name"] != "u" {
+			t.Errorf("%s: user %v", message, lines[0]["auth.user.name"])
+		}
+	}
+}
