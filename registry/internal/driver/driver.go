@@ -76,7 +76,8 @@ type Driver interface {
 
 	// WriteScratch puts a small object at path, over whatever lies there. It is
 	// visible whole, at once, and may be gone after a power loss: for notes
-	// beside an upload, which nobody was promised.
+	// beside an upload, which nobody was promised. Who has it open while it is
+	// discarded may read anything.
 	WriteScratch(ctx context.Context, path string, content []byte) error
 
 	// Discard removes the object at path and all below it, in any order. It may

@@ -49,12 +49,15 @@ func (d *Driver) checkRead() error {
 // the time of the file system, by which it sweeps.
 func (d *Driver) checkWrite() error {
 	content := []byte(time.Now().Format(time.RFC3339Nano))
-	name, fd, err := d.writeTemp(content)
+	name, fd, err := d.createTemp() // no spare, which a full disk would let pass
 	if err != nil {
 		return err
 	}
 	defer closeFD(fd)
 	defer unlink(name) //nolint:errcheck // below, where it counts
+	if _, err := writeAll(fd, content); err != nil {
+		return err
+	}
 	if err := syncFile(fd); err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type Driver struct {
 	counter    atomic.Uint64
 
 	durable   *dirSet
+	spares    spares
 	committer *committer
 
 	mu      sync.Mutex
@@ -119,6 +120,7 @@ func (d *Driver) Name() string { return "filesystem" }
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.committer.stop()
+	d.dropSpares()
 	return nil
 }
 

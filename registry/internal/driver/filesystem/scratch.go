@@ -24,6 +24,7 @@ func (d *Driver) WriteScratch(ctx context.Context, path string, content []byte) 
 		unlink(temp) //nolint:errcheck // swept later
 		return d.writeFault("write", path, err)
 	}
+	d.spares.wrote(name)
 	return nil
 }
 
@@ -39,41 +40,47 @@ func (d *Driver) Discard(ctx context.Context, path string) error {
 	if d.durable.has(name) { // never so for an upload
 		d.durable.forgetTree(name)
 	}
-	if err := discard(name); err != nil {
+	if err := d.discard(name); err != nil {
 		return d.writeFault("remove", path, err)
 	}
 	return nil
 }
 
-// discard removes a file or a tree. Most of what is discarded is a directory
-// with one file in it.
-func discard(name string) error {
-	err := unlink(name)
-	if err == unix.EISDIR { //nolint:errorlint // a bare errno
-		err = rmdir(name)
-	}
-	// Somebody may still be adding to it.
+// discard removes a file or a tree, to which somebody may still be adding.
+func (d *Driver) discard(name string) error {
+	err := error(unix.ENOTEMPTY)
 	for i := 0; i < attempts && err == unix.ENOTEMPTY; i++ { //nolint:errorlint // a bare errno
-		if err = discardChildren(name); err == nil {
-			err = rmdir(name)
-		}
+		err = d.discardOnce(name)
 	}
 	return ignoreNotExist(err)
 }
 
-func discardChildren(dir string) error {
-	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+func (d *Driver) discardOnce(name string) error {
+	fd, err := open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err == unix.ENOTDIR || err == unix.ELOOP { //nolint:errorlint // bare errnos; a file, a symbolic link
+		return unlink(name)
+	}
 	if err != nil {
 		return err
 	}
 	entries, err := readDir(fd)
 	closeFD(fd)
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
-		if err == nil {
-			err = discard(dir + "/" + e.name)
+		child := name + "/" + e.name
+		if d.keepFile(child) {
+			continue
+		}
+		if err := d.discard(child); err != nil {
+			return err
 		}
 	}
-	return err
+	if d.keepDir(name) {
+		return nil
+	}
+	return rmdir(name)
 }
 
 func ignoreNotExist(err error) error {

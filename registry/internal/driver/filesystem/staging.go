@@ -37,11 +37,12 @@ func (d *Driver) createTemp() (name string, fd int, err error) {
 	return name, fd, create()
 }
 
-// writeTemp writes a new file in the staging directory and leaves it open.
+// writeTemp writes a file in the staging directory and leaves it open.
 func (d *Driver) writeTemp(content []byte) (name string, fd int, err error) {
-	name, fd, err = d.createTemp()
-	if err != nil {
-		return "", -1, err
+	if name, fd = d.spareFile(len(content)); fd < 0 {
+		if name, fd, err = d.createTemp(); err != nil {
+			return "", -1, err
+		}
 	}
 	if _, err := writeAll(fd, content); err != nil {
 		closeFD(fd)
@@ -67,7 +68,17 @@ func (d *Driver) sweep(now time.Time) {
 		// The change time, because a tree keeps its modification time when it
 		// is moved here.
 		if now.Sub(time.Unix(st.Ctim.Unix())) > abandoned {
-			os.RemoveAll(name) //nolint:errcheck // tried again at the next sweep
+			d.deleteForeign(name)
 		}
+	}
+}
+
+// deleteForeign takes a file or tree from the process that left it, and deletes
+// it. That process may be alive after all and about to use it, and a directory
+// must not be emptied then.
+func (d *Driver) deleteForeign(name string) {
+	mine := d.tempName()
+	if rename(name, mine) == nil {
+		os.RemoveAll(mine) //nolint:errcheck // an orphan for the next process
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,9 @@ func (d *Driver) CreateUpload(ctx context.Context, path string) (driver.Upload, 
 	u, err := d.newUpload(ctx, "create", path)
 	if err != nil {
 		return nil, err
+	}
+	if dir := filepath.Dir(u.name); d.makeDir(dir) == nil {
+		d.durable.forget(dir)
 	}
 	err = d.inDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
 	if err != nil {
