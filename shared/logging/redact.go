@@ -7,67 +7,76 @@ import (
 
 const hidden = "***"
 
-// RedactURI returns the URI with the values of secret query parameters
-// (`_state`, tokens, passwords) and a password before the host replaced by
-// `***`. A URI without any of them is returned as it is, without allocation.
+// RedactURI returns the URI without what nobody may read in a log: upload
+// states (`_state`) are dropped with their name, the values of tokens and
+// passwords and a password before the host become `***`. A URI without any of
+// them is returned as it is, without allocation.
 func RedactURI(uri string) string {
+	if strings.Contains(uri, "://") {
+		uri = redactUserinfo(uri)
+	}
 	path, query, found := strings.Cut(uri, "?")
-	path = redactUserinfo(path)
-	if !found {
-		return path
-	}
-	if redacted, changed := redactQuery(query); changed {
-		return path + "?" + redacted
-	}
-	if len(path)+1+len(query) == len(uri) && strings.HasPrefix(uri, path) {
+	if !found || !holdsSecret(query) {
 		return uri
 	}
-	return path + "?" + query
-}
-
-func redactQuery(query string) (string, bool) {
-	changed := false
-	for pair := range strings.SplitAfterSeq(query, "&") {
-		if name, _, ok := strings.Cut(pair, "="); ok && secretName(name) {
-			changed = true
-			break
-		}
-	}
-	if !changed {
-		return query, false
-	}
 	var b strings.Builder
-	for pair := range strings.SplitAfterSeq(query, "&") {
-		name, _, ok := strings.Cut(pair, "=")
-		if !ok || !secretName(name) {
-			b.WriteString(pair)
+	b.WriteString(path)
+	separator := byte('?')
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		kind := secrecy(name)
+		if kind == dropped {
 			continue
 		}
-		b.WriteString(name + "=" + hidden)
-		if strings.HasSuffix(pair, "&") {
-			b.WriteByte('&')
+		b.WriteByte(separator)
+		separator = '&'
+		if kind == masked {
+			b.WriteString(name + "=" + hidden)
+			continue
 		}
+		b.WriteString(pair)
 	}
-	return b.String(), true
+	return b.String()
 }
 
-// secretName knows a parameter whose value may not be written, in any case and
-// also when its letters are percent-encoded.
-func secretName(name string) bool {
+func holdsSecret(query string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); secrecy(name) != open {
+			return true
+		}
+	}
+	return false
+}
+
+// secret says what becomes of a query parameter.
+type secret int
+
+const (
+	open secret = iota
+	masked
+	dropped
+)
+
+// secrecy judges a parameter by its name, in any case and also when its letters
+// are percent-encoded.
+func secrecy(name string) secret {
 	if strings.ContainsAny(name, "%+") {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
 	}
-	for _, secret := range [...]string{
-		"_state", "token", "auth", "password", "access_token", "refresh_token",
-		"id_token", "authorization", "secret", "client_secret", "passwd",
+	if strings.EqualFold(name, "_state") {
+		return dropped
+	}
+	for _, s := range [...]string{
+		"token", "auth", "password", "passwd", "secret", "authorization",
+		"access_token", "refresh_token", "id_token", "client_secret",
 	} {
-		if strings.EqualFold(name, secret) {
-			return true
+		if strings.EqualFold(name, s) {
+			return masked
 		}
 	}
-	return false
+	return open
 }
 
 // redactUserinfo hides the password of an absolute URI (http://u:p@host/).

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"slipway/registry/internal/auth"
+)
+
+// htpasswd is one run of `registry htpasswd`.
+type htpasswd struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	remove    bool
+	fromStdin bool
+	cost      int
+}
+
+// newHtpasswdCommand returns the command that makes and edits password files.
+func newHtpasswdCommand(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	h := &htpasswd{stdin: stdin, stdout: stdout, stderr: stderr}
+	cmd := &cobra.Command{
+		Use:   "htpasswd FILE USER",
+		Short: "Set or delete a user's password in an htpasswd file",
+		Long: `Set or delete a user's password in an htpasswd file.
+
+The password is asked for on the terminal, or read as one line from standard
+input. The file is made if it does not exist, readable by its owner only. A
+running registry takes up the change within a second.`,
+		Example: `  registry htpasswd /etc/registry/htpasswd alice
+  printf %s "$PASSWORD" | registry htpasswd --password-stdin /etc/registry/htpasswd ci
+  registry htpasswd --delete /etc/registry/htpasswd alice`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return h.run(args[0], args[1]) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&h.remove, "delete", "D", false, "delete the user")
+	flags.BoolVarP(&h.fromStdin, "password-stdin", "i", false, "read the password from standard input, without a prompt")
+	flags.IntVarP(&h.cost, "cost", "C", auth.DefaultCost, "bcrypt cost: each step doubles the time of a login")
+	flags.BoolP("bcrypt", "B", true, "always on; accepted for those used to Apache's htpasswd")
+	return cmd
+}
+
+func (h *htpasswd) run(path, user string) error {
+	// The target of a link is replaced, not the link.
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	content, err := os.ReadFile(path)
+	if err != nil && (h.remove || !errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	if h.remove {
+		return h.delete(path, user, content)
+	}
+	password, err := h.password(user)
+	if err != nil {
+		return err
+	}
+	next, err := auth.SetPassword(content, user, password, h.cost)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(path, next); err != nil {
+		return err
+	}
+	fmt.Fprintf(h.stdout, "Password of user %s set in %s\n", user, path)
+	return nil
+}
+
+func (h *htpasswd) delete(path, user string, content []byte) error {
+	next, found := auth.RemoveUser(content, user)
+	if !found {
+		return fmt.Errorf("%s has no user %s", path, user)
+	}
+	if err := replaceFile(path, next); err != nil {
+		return err
+	}
+	fmt.Fprintf(h.stdout, "User %s deleted from %s\n", user, path)
+	return nil
+}
+
+// password asks twice on a terminal and reads one line of anything else.
+func (h *htpasswd) password(user string) (string, error) {
+	if f, ok := h.stdin.(*os.File); ok && !h.fromStdin && term.IsTerminal(int(f.Fd())) {
+		return h.prompt(int(f.Fd()), user)
+	}
+	line, err := bufio.NewReader(io.LimitReader(h.stdin, 4096)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func (h *htpasswd) prompt(fd int, user string) (string, error) {
+	var answers [2]string
+	for i, question := range [2]string{"New password of " + user + ": ", "The same again: "} {
+		fmt.Fprint(h.stderr, question)
+		answer, err := term.ReadPassword(fd)
+		fmt.Fprintln(h.stderr)
+		if err != nil {
+			return "", fmt.Errorf("read the password: %w", err)
+		}
+		answers[i] = string(answer)
+	}
+	if answers[0] != answers[1] {
+		return "", errors.New("the two passwords differ")
+	}
+	return answers[0], nil
+}
+
+// replaceFile puts the content in the place of the file in one step, so that a
+// registry never reads half of it, and keeps mode and owner; a new file is its
+// owner's only.
+func replaceFile(path string, content []byte) (err error) {
+	dir := filepath.Dir(path)
+	next, err := os.CreateTemp(dir, ".htpasswd-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = next.Close()
+			_ = os.Remove(next.Name())
+		}
+	}()
+	if err := likeOld(next, path); err != nil {
+		return err
+	}
+	if _, err := next.Write(content); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := next.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(next.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// likeOld gives the file the mode and owner of the one that it replaces: root
+// may edit the file of a service that runs as somebody else.
+func likeOld(f *os.File, path string) error {
+	old, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s, ok := old.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != os.Getuid() || int(s.Gid) != os.Getgid()) {
+		if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
+			return fmt.Errorf("keep the owner of %s: %w", path, err)
+		}
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// DefaultCost is the bcrypt cost of new passwords.
+const DefaultCost = bcrypt.DefaultCost
+
+// SetPassword returns the content of an htpasswd file in which the user has the
+// password. Every other line, comments and broken ones too, stays as it is.
+func SetPassword(content []byte, user, password string, cost int) ([]byte, error) {
+	if err := checkUser(user); err != nil {
+		return nil, err
+	}
+	switch {
+	case password == "":
+		return nil, errors.New("the password is empty")
+	case len(password) > maxPassword:
+		return nil, fmt.Errorf("the password is longer than %d bytes, and bcrypt looks at no more", maxPassword)
+	case strings.ContainsRune(password, 0):
+		return nil, errors.New("the password holds a zero byte")
+	case cost < bcrypt.MinCost || cost > maxCost:
+		return nil, fmt.Errorf("the cost must be from %d to %d", bcrypt.MinCost, maxCost)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	if err != nil {
+		return nil, err
+	}
+	// "2y" is what Apache's htpasswd -B writes; the three letters mean the same.
+	entry := user + ":" + strings.Replace(string(hash), "$2a$", "$2y$", 1) + "\n"
+	rest, at := withoutUser(content, user)
+	if at < 0 {
+		at = len(rest)
+		if at > 0 && rest[at-1] != '\n' {
+			entry = "\n" + entry
+		}
+	}
+	return append(append(rest[:at:at], entry...), rest[at:]...), nil
+}
+
+// RemoveUser returns the content without the user's lines, and whether there
+// was one.
+func RemoveUser(content []byte, user string) ([]byte, bool) {
+	rest, at := withoutUser(content, user)
+	return rest, at >= 0
+}
+
+// withoutUser copies the content without the user's lines and says where the
+// first of them was, -1 if there was none.
+func withoutUser(content []byte, user string) (rest []byte, at int) {
+	at = -1
+	for line := range bytes.Lines(content) {
+		name, _, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
+		if ok && name == user {
+			if at < 0 {
+				at = len(rest)
+			}
+			continue
+		}
+		rest = append(rest, line...)
+	}
+	return rest, at
+}
+
+func checkUser(user string) error {
+	switch {
+	case user == "":
+		return errors.New("the user name is empty")
+	case strings.ContainsRune(user, ':'), strings.HasPrefix(user, "#"):
+		return errors.New("a user name holds no colon and begins with no #")
+	case strings.ContainsFunc(user, unicode.IsControl), strings.TrimSpace(user) != user:
+		return errors.New("a user name holds no control character and no space at its ends")
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func TestSetPasswordKeepsTheRest(t *testing.T) {
+	for _, c := range []struct{ name, content, want string }{ // HASH stands for the new hash
+		{"new file", "", "bob:HASH\n"},
+		{"appended", "# ours\nalice:x\n", "# ours\nalice:x\nbob:HASH\n"},
+		{"no newline at the end", "alice:x", "alice:x\nbob:HASH\n"},
+		{"in its place", "alice:x\nbob:y\n\ncarl:z\n", "alice:x\nbob:HASH\n\ncarl:z\n"},
+		{"twice", "bob:1\nalice:x\n bob:2\n", "bob:HASH\nalice:x\n"},
+		{"longer name", "bobby:x\n", "bobby:x\nbob:HASH\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := SetPassword([]byte(c.content), "bob", "secret", bcrypt.MinCost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash := parseUsers(got).hashes["bob"]
+			if bcrypt.CompareHashAndPassword([]byte(hash), []byte("secret")) != nil {
+				t.Errorf("the password does not match %q", hash)
+			}
+			if got := strings.Replace(string(got), hash, "HASH", 1); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSetPasswordRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, user, password string
+		cost                 int
+	}{
+		{"no user", "", "p", 4},
+		{"colon", "a:b", "p", 4},
+		{"comment", "#a", "p", 4},
+		{"newline", "a\nb", "p", 4},
+		{"space", "a ", "p", 4},
+		{"no password", "a", "", 4},
+		{"73 bytes", "a", strings.Repeat("p", 73), 4},
+		{"zero byte", "a", "p\x00q", 4},
+		{"cost too low", "a", "p", 3},
+		{"cost too high", "a", "p", 18},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, err := SetPassword(nil, c.user, c.password, c.cost); err == nil {
+				t.Errorf("made %q", got)
+			}
+		})
+	}
+}
+
+func TestRemoveUser(t *testing.T) {
+	got, found := RemoveUser([]byte("alice:x\nbob:y\n# bob:z\n"), "bob")
+	if !found || string(got) != "alice:x\n# bob:z\n" {
+		t.Errorf("got %q, %v", got, found)
+	}
+	if _, found := RemoveUser([]byte("alice:x\n"), "bob"); found {
+		t.Error("found somebody who is not there")
+	}
+}
