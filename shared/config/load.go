@@ -102,9 +102,12 @@ func (l *loader) report() *Report {
 	return r
 }
 
-// origins notes where every node comes from, by its path.
+// origins notes where every value comes from, by its path. A key without a
+// value has the default.
 func (n *node) origins(into map[string]Origin) {
-	into[n.path] = n.origin
+	if n.shape != null || n.field == nil || n.field.kind != leaf {
+		into[n.path] = n.origin
+	}
 	for _, kid := range n.kids {
 		kid.origins(into)
 	}
@@ -126,10 +129,21 @@ func (l *loader) validate(target any, r *Report) {
 			continue
 		}
 		if p.Origin == (Origin{}) {
-			p.Origin = r.origins[p.Key]
+			p.Origin = r.around(p.Key)
 		}
 		l.problems.list = append(l.problems.list, p)
 	}
+}
+
+// around is the origin of key or of the section it is missing from.
+func (r *Report) around(key string) Origin {
+	for key != "" {
+		if o, found := r.origins[key]; found {
+			return o
+		}
+		key = key[:max(0, strings.LastIndexAny(key, ".["))]
+	}
+	return Origin{}
 }
 
 // problemsIn flattens what Validate returned.

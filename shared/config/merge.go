@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // mergeEnvironment lays the variables over the tree: those of other names
@@ -73,6 +74,10 @@ func (l *loader) misspelt(rest string) string {
 // would take for structure or comment.
 func (l *loader) variableValue(v variable, f *field) *node {
 	origin := Origin{Variable: v.name}
+	if !utf8.ValidString(v.value) {
+		l.problems.add(f.path, origin, "is not valid UTF-8")
+		return nil
+	}
 	p := &parser{origin: func(int) Origin { return origin }, problems: &l.problems}
 	n, err := p.parse([]byte(v.value))
 	quoted := err == nil && n.shape == scalar && n.quoted

@@ -75,15 +75,16 @@ func (r *Report) withOrigin(n *yaml.Node, path string) *yaml.Node {
 // something else in quotes, a structure of any kind on one line.
 func leafNode(f *field, v reflect.Value) *yaml.Node {
 	value := v.Interface()
-	switch v.Kind() {
-	case reflect.Bool, reflect.Float64, reflect.Interface:
+	switch f.typeName() {
+	case "boolean", "number", "integer", "any value":
 	default:
-		if f.typeName() != "integer" {
-			value = scalarText(v)
-		}
+		value = scalarText(v)
 	}
 	n := encodeNode(value)
 	n.Style |= yaml.FlowStyle
+	if f.typ == sizeType {
+		n.Tag, n.Style = "", 0 // a size may look like a number
+	}
 	return n
 }
 

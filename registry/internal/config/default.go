@@ -45,7 +45,7 @@ func defaultStorage() Storage {
 	return Storage{
 		Filesystem: &Filesystem{RootDirectory: "/var/lib/registry"},
 		InMemory:   &InMemory{},
-		Cache:      Cache{BlobDescriptor: "inmemory", BlobDescriptorSize: 10000},
+		Cache:      Cache{BlobDescriptor: "inmemory"},
 		Maintenance: Maintenance{
 			UploadPurging: UploadPurging{Enabled: true, Age: 168 * time.Hour, Interval: 24 * time.Hour},
 		},

@@ -44,8 +44,8 @@ type Redirect struct {
 
 // Cache is about blob descriptors.
 type Cache struct {
-	BlobDescriptor     string `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of blob descriptors: inmemory, or nothing."`
-	BlobDescriptorSize int    `key:"blobdescriptorsize" doc:"Entries of that cache; 0 or less means no limit."`
+	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"What the registry remembers of blobs: inmemory, or empty. On the filesystem the memory is always used, bounded, and never answers for a blob without looking."`
+	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 
 // Maintenance is about work on the storage besides serving it.
@@ -69,7 +69,7 @@ type ReadOnly struct {
 
 // Tag is about tags.
 type Tag struct {
-	ConcurrencyLimit int `key:"concurrencylimit" doc:"Most tags looked up at the same time when a manifest is deleted; 0 means as many as there are processors."`
+	ConcurrencyLimit config.Dead `key:"concurrencylimit" why:"the tags of a deleted manifest are looked up one after the other"`
 }
 
 // Drivers are the names of the drivers given.

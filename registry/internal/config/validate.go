@@ -51,9 +51,6 @@ func (s *Storage) validate(p *config.Problems) {
 	default:
 		p.Addf("storage.cache.blobdescriptor", "%q is neither inmemory nor empty", s.Cache.BlobDescriptor)
 	}
-	if s.Tag.ConcurrencyLimit < 0 {
-		p.Addf("storage.tag.concurrencylimit", "must not be negative")
-	}
 	if purging := s.Maintenance.UploadPurging; purging.Enabled {
 		positive(p, "storage.maintenance.uploadpurging.age", purging.Age)
 		positive(p, "storage.maintenance.uploadpurging.interval", purging.Interval)

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"slipway/shared/config"
+)
+
+const example = "../../config.example.yml"
+
+// TestExampleIsDefault: the example says what holds without it.
+func TestExampleIsDefault(t *testing.T) {
+	got, _, err := Load(example, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := Load("", []string{"REGISTRY_STORAGE=filesystem"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Validation.Manifests.URLs = URLs{} // an empty list is written out there
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestExampleIsComplete: every setting is in the example, those off by default
+// in comments that hold their defaults.
+func TestExampleIsComplete(t *testing.T) {
+	source := uncommented(t)
+	source = bytes.Replace(source, []byte("  inmemory: {}\n"), nil, 1)
+	source = bytes.Replace(source, []byte("  none: {}\n"), nil, 1)
+	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
+	source = bytes.Replace(source, []byte("/run/secrets/registry-http-secret"), []byte(os.DevNull+"x"), 1)
+	cfg, report, err := load(config.Options{File: "example", Source: source})
+	if err == nil || !strings.Contains(err.Error(), "http.secret_file: cannot be read") || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("got %v, %v", cfg, err)
+	}
+	defaults := Default()
+	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|http.secret(_file)?)$`)
+	for _, leaf := range config.Walk(&defaults, Prefix) {
+		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
+		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
+			t.Errorf("%s is not in the example", leaf.Path)
+		}
+	}
+}
+
+// TestExampleComments: what the comments say of optional settings are the
+// defaults, where there is one.
+func TestExampleComments(t *testing.T) {
+	source := uncommented(t)
+	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n"} {
+		source = bytes.Replace(source, []byte(line), nil, 1)
+	}
+	got, _, err := load(config.Options{File: "example", Source: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Storage.InMemory, want.Auth.None = nil, nil
+	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
+	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key
+	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.CipherSuites = []string{}, []string{}
+	want.HTTP.Secret = got.HTTP.Secret
+	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
+	want.Health.HTTP[0].Headers = map[string][]string{}
+	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
+	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
+	if !reflect.DeepEqual(*got, want) {
+		t.Errorf("got  %+v\nwant %+v", *got, want)
+	}
+}
+
+// uncommented is the example with the settings that are off turned on.
+func uncommented(t *testing.T) []byte {
+	t.Helper()
+	source, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^#(\S|  )`).ReplaceAll(source, []byte("$1"))
+}

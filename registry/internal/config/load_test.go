@@ -1,0 +1,375 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/shared/config"
+)
+
+// minimal is the least file that starts.
+const minimal = "version: 0.1\nstorage: {inmemory: {}}\n"
+
+func loadText(t *testing.T, text string, environ ...string) (*Config, *config.Report, error) {
+	t.Helper()
+	return load(config.Options{File: "c.yml", Source: []byte(text), Environ: environ})
+}
+
+// described is the file that operators are told to write.
+const described = `version: 0.1
+log:
+  fields:
+    service: registry
+  level: info
+storage:
+  cache:
+    blobdescriptor: inmemory
+  filesystem:
+    rootdirectory: /data
+  delete:
+    enabled: true
+http:
+  addr: 127.0.0.1:5055
+  headers:
+    X-Content-Type-Options: [nosniff]
+  debug:
+    addr: 0.0.0.0:5001
+    prometheus:
+      enabled: true
+      path: /metrics
+health:
+  storagedriver:
+    enabled: true
+    interval: 11s
+    threshold: 4
+auth:
+  htpasswd:
+    realm: basic-realm
+    path: /etc/docker/registry/auth/htpasswd
+`
+
+// TestDescribedFile holds every row of the file as it is described.
+func TestDescribedFile(t *testing.T) {
+	c, report, err := loadText(t, described)
+	if err != nil || len(report.Warnings) > 0 {
+		t.Fatal(err, report.Warnings)
+	}
+	tests := []struct {
+		key       string
+		got, want any
+	}{
+		{"version", c.Version, "0.1"},
+		{"log.fields.service", c.Log.Fields["service"], "registry"},
+		{"log.level", c.Log.Level, "info"},
+		{"storage.cache.blobdescriptor", c.Storage.Cache.BlobDescriptor, "inmemory"},
+		{"storage.filesystem.rootdirectory", c.Storage.Filesystem.RootDirectory, "/data"},
+		{"storage.delete.enabled", c.Storage.Delete.Enabled, true},
+		{"http.addr", c.HTTP.Addr, "127.0.0.1:5055"},
+		{"http.headers", c.HTTP.Headers, map[string][]string{"X-Content-Type-Options": {"nosniff"}}},
+		{"health.storagedriver", c.Health.StorageDriver, StorageCheck{true, 11 * time.Second, 4}},
+		{"auth.htpasswd.realm", c.Auth.HTPasswd.Realm, "basic-realm"},
+		{"auth.htpasswd.path", c.Auth.HTPasswd.Path, "/etc/docker/registry/auth/htpasswd"},
+		{"http.debug.addr", c.HTTP.Debug.Addr, "0.0.0.0:5001"},
+		{"http.debug.prometheus.enabled", c.HTTP.Debug.Prometheus.Enabled, true},
+		{"http.debug.prometheus.path", c.HTTP.Debug.Prometheus.Path, "/metrics"},
+	}
+	for _, tt := range tests {
+		if !reflect.DeepEqual(tt.got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.key, tt.got, tt.want)
+		}
+	}
+}
+
+// TestDescribedDefaults holds the defaults that operators rely on.
+func TestDescribedDefaults(t *testing.T) {
+	c, _, err := loadText(t, "version: 0.1\nstorage: {filesystem: }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		key       string
+		got, want any
+	}{
+		{"storage.filesystem.rootdirectory", c.Storage.Filesystem.RootDirectory, "/var/lib/registry"},
+		{"http.addr", c.HTTP.Addr, "0.0.0.0:5000"},
+		{"http.draintimeout", c.HTTP.DrainTimeout, 30 * time.Second},
+		{"storage.delete.enabled", c.Storage.Delete.Enabled, false},
+		{"health.storagedriver", c.Health.StorageDriver, StorageCheck{true, 10 * time.Second, 3}},
+		{"http.secret", c.HTTP.Secret.Empty(), true},
+		{"auth", c.Auth == nil, true},
+		{"http.tls", c.HTTP.TLS == nil, true},
+		{"storage.maintenance.uploadpurging", c.Storage.Maintenance.UploadPurging, UploadPurging{true, 168 * time.Hour, 24 * time.Hour, false}},
+		{"health.tcp", len(c.Health.TCP), 0},
+	}
+	for _, tt := range tests {
+		if !reflect.DeepEqual(tt.got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.key, tt.got, tt.want)
+		}
+	}
+}
+
+// TestVariables holds each described variable, over the file and without one,
+// and the forms that make distribution panic.
+func TestVariables(t *testing.T) {
+	tests := []struct {
+		environ []string
+		got     func(*Config) any
+		want    any
+	}{
+		{[]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/x"}, func(c *Config) any { return c.Storage.Filesystem.RootDirectory }, "/x"},
+		{[]string{"REGISTRY_HTTP_ADDR=127.0.0.1:9"}, func(c *Config) any { return c.HTTP.Addr }, "127.0.0.1:9"},
+		{[]string{"REGISTRY_HTTP_SECRET=0123"}, func(c *Config) any { return c.HTTP.Secret.Reveal() }, "0123"},
+		{[]string{"REGISTRY_STORAGE_DELETE_ENABLED=true"}, func(c *Config) any { return c.Storage.Delete.Enabled }, true},
+		{[]string{`REGISTRY_STORAGE_DELETE_ENABLED="true"`}, func(c *Config) any { return c.Storage.Delete.Enabled }, true},
+		{[]string{"REGISTRY_LOG_LEVEL=DEBUG"}, func(c *Config) any { return c.Log.Level }, "debug"},
+		{[]string{"REGISTRY_LOGLEVEL=error"}, func(c *Config) any { return c.Log.Level }, "error"},
+		{[]string{"REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return *c.Auth.HTPasswd }, HTPasswd{Realm: "r", Path: "/p", CacheTTL: time.Minute}},
+		{[]string{"REGISTRY_AUTH=htpasswd", "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/p"}, func(c *Config) any { return c.Auth.HTPasswd.Realm }, "r"},
+		{[]string{"REGISTRY_AUTH=none"}, func(c *Config) any { return c.Auth.None != nil }, true},
+		{[]string{"REGISTRY_STORAGE_MAINTENANCE_READONLY_ENABLED=true"}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
+		{[]string{`REGISTRY_STORAGE_MAINTENANCE_READONLY={"enabled":true}`}, func(c *Config) any { return c.Storage.Maintenance.ReadOnly.Enabled }, true},
+		{[]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}, func(c *Config) any { return c.Storage.Maintenance.UploadPurging.Enabled }, false},
+		{[]string{"REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_AGE=1h"}, func(c *Config) any { return c.Storage.Maintenance.UploadPurging }, UploadPurging{true, time.Hour, 24 * time.Hour, false}},
+		{[]string{"REGISTRY_HTTP_HEADERS={X-A: [b]}"}, func(c *Config) any { return c.HTTP.Headers }, map[string][]string{"X-A": {"b"}}},
+		{[]string{"REGISTRY_HTTP_HEADERS_X-Foo=[bar]"}, func(c *Config) any { return c.HTTP.Headers["X-Foo"] }, []string{"bar"}},
+		{[]string{"REGISTRY_HTTP_TLS_CERTIFICATE=/c", "REGISTRY_HTTP_TLS_KEY=/k"}, func(c *Config) any { return []string{c.HTTP.TLS.Certificate, c.HTTP.TLS.MinimumTLS} }, []string{"/c", "tls1.2"}},
+		{[]string{"REGISTRY_HTTP_TLS_CERTIFICATE=/c", "REGISTRY_HTTP_TLS_KEY=/k", "REGISTRY_HTTP_TLS_CLIENTCAS_0=/a", "REGISTRY_HTTP_TLS_CLIENTCAS_1=/b"}, func(c *Config) any { return c.HTTP.TLS.ClientCAs }, []string{"/a", "/b"}},
+		{[]string{"REGISTRY_HTTP_DEBUG_ADDR=:5001", "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED=true"}, func(c *Config) any { return c.HTTP.Debug.Prometheus }, Prometheus{true, "/metrics"}},
+		{[]string{"REGISTRY_HEALTH_TCP_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP }, []TCPCheck{{Addr: "h:1", Interval: 10 * time.Second}}},
+		{[]string{"REGISTRY_HEALTH_TCPCHECKERS_0_ADDR=h:1"}, func(c *Config) any { return c.Health.TCP[0].Addr }, "h:1"},
+		{[]string{"REGISTRY_HEALTH_HTTPCHECKERS_0_URI=http://h"}, func(c *Config) any { return c.Health.HTTP[0].StatusCode }, 200},
+		{[]string{"REGISTRY_HEALTH_FILECHECKERS_0_FILE=/f"}, func(c *Config) any { return c.Health.Files[0].File }, "/f"},
+		{[]string{"REGISTRY_VALIDATION_MANIFESTS_URLS_DENY=[x]"}, func(c *Config) any { return c.Validation.Manifests.URLs.Deny }, []string{"x"}},
+		{[]string{"REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS=None"}, func(c *Config) any { return c.Validation.Manifests.Indexes.Platforms }, "none"},
+		{[]string{"REGISTRY_CATALOG_MAXENTRIES=5"}, func(c *Config) any { return c.Catalog.MaxEntries }, 5},
+		{[]string{"REGISTRY_STORAGE_CACHE_LAYERINFO=inmemory"}, func(c *Config) any { return c.Storage.Cache.BlobDescriptor }, "inmemory"},
+		{[]string{"REGISTRY_SLIPWAY_MANIFESTS_CACHE=1MiB"}, func(c *Config) any { return c.Slipway.Manifests.Cache }, config.Size(1 << 20)},
+	}
+	for _, tt := range tests {
+		for name, base := range map[string]string{"file": "version: 0.1\nstorage: {filesystem: {rootdirectory: /f}}\nhttp: {addr: h:1, secret: s}\nlog: {fields: {a: b}}", "none": ""} {
+			t.Run(tt.environ[0]+"/"+name, func(t *testing.T) {
+				o := config.Options{Environ: tt.environ}
+				if base == "" {
+					o.Environ = append([]string{"REGISTRY_STORAGE=filesystem"}, tt.environ...)
+				} else {
+					o.File, o.Source = "c.yml", []byte(base)
+				}
+				c, _, err := load(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := tt.got(c); !reflect.DeepEqual(got, tt.want) {
+					t.Errorf("got %#v, want %#v", got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryLeafByVariable: no setting can be given in the file only.
+func TestEveryLeafByVariable(t *testing.T) {
+	sample := map[string]string{
+		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "s", "string": "/s", "path": os.DevNull,
+		"list of string": "[/s]", "map of any value": "{a: b}", "map of list of string": "{A: [b]}", "section": "{}",
+	}
+	defaults := Default()
+	for _, leaf := range config.Walk(&defaults, Prefix) {
+		if leaf.Status != "" || leaf.Path == "version" {
+			continue
+		}
+		value, ok := sample[leaf.Type]
+		if !ok {
+			t.Errorf("%s: no sample of %s", leaf.Path, leaf.Type)
+		}
+		if len(leaf.Choices) > 0 {
+			value = leaf.Choices[0]
+		}
+		name := strings.ReplaceAll(leaf.Env, "<n>", "0")
+		_, report, err := loadText(t, minimal, name+"="+value)
+		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
+		if got := report.Origin(path).Variable; got != name && leaf.Type != "path" {
+			t.Errorf("%s: origin %q, %v", name, got, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "is not a setting") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRefused holds the sentences that stop a start.
+func TestRefused(t *testing.T) {
+	tests := []struct {
+		text    string
+		environ []string
+		want    string
+	}{
+		{"storage: {inmemory: {}}", nil, "version: is missing; write `version: 0.1` (c.yml)"},
+		{"", nil, "version: is missing; write `version: 0.1` (c.yml)\nstorage: names no driver: filesystem or inmemory"},
+		{"version: 0.2\nstorage: {inmemory: {}}", nil, `version: "0.2" is not one of 0.1 (c.yml:1)`},
+		{"version: 0.1", nil, "storage: names no driver"},
+		{"version: 0.1\nstorage: {delete: {enabled: true}}", nil, "storage: names no driver: filesystem or inmemory (c.yml:2)"},
+		{"version: 0.1\nstorage: {filesystem: {}, inmemory: }", nil, "storage: names several drivers: filesystem, inmemory"},
+		{minimal + "auth:\n", nil, "auth: names nothing; write auth: none"},
+		{minimal + "auth: {}\n", nil, "auth: names nothing"},
+		{minimal + "auth:\n  htpasswd:\n", nil, "auth.htpasswd.realm: is required (c.yml:4)\nauth.htpasswd.path: is required (c.yml:4)"},
+		{minimal + "auth: {htpasswd: {realm: r}}", nil, "auth.htpasswd.path: is required"},
+		{minimal + "auth: {htpasswd: {realm: r, path: p}, none: {}}", nil, "auth: names both"},
+		{minimal + "auth: {htpasswd: {realm: 'a\"b', path: p}}", nil, "auth.htpasswd.realm: must not hold quotes"},
+		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; the nearest is auth.htpasswd (c.yml:3)"},
+		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; the nearest is auth (c.yml:3)"},
+		{minimal + "auth: silly", nil, "auth.silly is not supported: it lets in whoever"},
+		{minimal + "auth: {token: {realm: r}}", nil, "not available yet: auth.token (c.yml:3)"},
+		{minimal + "auth: {token: }", nil, "not available yet: auth.token"},
+		{minimal, []string{"REGISTRY_AUTH_TOKEN_REALM=r"}, "not available yet: auth.token (REGISTRY_AUTH_TOKEN_REALM)"},
+		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; REGISTRY_AUTH_HTPASSWD_PATH?"},
+		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; the nearest is REGISTRY_HTTP_"},
+		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
+		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3 (c.yml:2)"},
+		{"version: 0.1\nstorage: {s3aws: {bucket: b}}", nil, "not available yet: storage.s3"},
+		{"version: 0.1\nstorage: {azure: {}}", nil, "not available yet: storage.azure"},
+		{"version: 0.1\nstorage: {gcs: {}}", nil, "not available yet: storage.gcs"},
+		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift is not supported"},
+		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss is not supported"},
+		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "not available yet: storage.s3 (REGISTRY_STORAGE_S3_BUCKET)"},
+		{minimal + "proxy: {remoteurl: https://registry-1.docker.io}", nil, "not available yet: proxy"},
+		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=https://x"}, "not available yet: proxy (REGISTRY_PROXY_REMOTEURL)"},
+		{minimal + "notifications: {endpoints: [{name: n, url: u}]}", nil, "not available yet: notifications"},
+		{minimal + "redis: {addr: h:1}", nil, "not available yet: redis"},
+		{minimal + "middleware: {storage: [{name: cloudfront}]}", nil, "not available yet: middleware"},
+		{minimal + "policy: {repository: {classes: [image]}}", nil, "not available yet: policy.repository.classes"},
+		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "not available yet: http.tls.letsencrypt"},
+		{minimal + "http: {tls: {certificate: c}}", nil, "http.tls: needs certificate and key"},
+		{minimal + "http: {tls: }", nil, "http.tls: needs certificate and key"},
+		{minimal + "http: {tls: {certificate: c, key: k, ciphersuites: [X]}}", nil, `http.tls.ciphersuites: "X" is no cipher suite`},
+		{minimal + "http: {tls: {certificate: c, key: k, minimumtls: ssl3}}", nil, `http.tls.minimumtls: "ssl3" is not one of`},
+		{minimal + "http: {addr: '5000'}", nil, `http.addr: "5000" is not an address such as 0.0.0.0:5000 (c.yml:3)`},
+		{minimal + "http: {addr: 'h:99999'}", nil, "http.addr:"},
+		{minimal + "http: {addr: ''}", nil, "http.addr:"},
+		{minimal + "http: {debug: {addr: x}}", nil, "http.debug.addr:"},
+		{minimal + "http: {host: registry.example.org}", nil, "http.host:"},
+		{minimal + "http: {prefix: reg}", nil, "http.prefix: must begin with a slash"},
+		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: 5 is a duration without unit; 5s?"},
+		{minimal + "http: {draintimeout: -5s}", nil, "http.draintimeout: must not be negative"},
+		{minimal + "http: {headers: {'X Y': [a]}}", nil, `http.headers.X Y: "X Y" cannot be the name of a header`},
+		{minimal + "http: {headers: {X: [\"a\\nb\"]}}", nil, "http.headers.X: holds what a header cannot"},
+		{minimal + "log: {level: trace}", nil, `log.level: "trace" is not one of error, warn, info, debug`},
+		{minimal + "log: {formatter: xml}", nil, "log.formatter:"},
+		{minimal + "storage: {inmemory: {}}", nil, "storage: is given twice"},
+		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: redis}}", nil, "storage.cache.blobdescriptor: redis is not available yet"},
+		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: x}}", nil, "storage.cache.blobdescriptor:"},
+		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {uploadpurging: {age: 0}}}", nil, "storage.maintenance.uploadpurging.age: must be above 0"},
+		{"version: 0.1\nstorage: {filesystem: {rootdirectory: ''}}", nil, "storage.filesystem.rootdirectory: is empty"},
+		{minimal + "health: {storagedriver: {interval: 0}}", nil, "health.storagedriver.interval: must be above 0"},
+		{minimal + "health: {storagedriver: {threshold: -1}}", nil, "health.storagedriver.threshold: must not be negative"},
+		{minimal + "health: {file: [{}]}", nil, "health.file[0].file: is required"},
+		{minimal + "health: {http: [{uri: x}]}", nil, `health.http[0].uri: "x" is not a URL`},
+		{minimal + "health: {tcp: [{addr: x}]}", nil, "health.tcp[0].addr:"},
+		{minimal + "tags: {maxtags: -1}", nil, "tags.maxtags: must not be negative"},
+		{minimal + "validation: {manifests: {urls: {allow: ['(']}}}", nil, "validation.manifests.urls.allow[0]: error parsing regexp"},
+		{minimal + "validation: {manifests: {indexes: {platforms: some}}}", nil, "validation.manifests.indexes.platforms:"},
+		{minimal + "slipway: {manifests: {maxsize: 0}}", nil, "slipway.manifests.maxsize: must be above 0"},
+		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},
+	}
+	for _, tt := range tests {
+		_, _, err := loadText(t, tt.text, tt.environ...)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Count(err.Error(), "\n") != strings.Count(tt.want, "\n") {
+			t.Errorf("%s %q:\ngot  %v\nwant %s", tt.text, tt.environ, err, tt.want)
+		}
+	}
+}
+
+// TestAccepted holds what only dead parts had, and what asks for nothing.
+func TestAccepted(t *testing.T) {
+	tests := []struct {
+		text     string
+		warnings []string
+	}{
+		{"reporting: {bugsnag: {apikey: x}, newrelic: {licensekey: y}}", []string{"reporting does nothing"}},
+		{"compatibility: {schema1: {enabled: true, signingkeyfile: /k}}", []string{"compatibility does nothing"}},
+		{"loglevel: debug", []string{"loglevel is an old name of log.level"}},
+		{"log: {hooks: [{type: mail, levels: [panic], options: {smtp: {addr: h}}}]}", []string{"log.hooks does nothing"}},
+		{"validation: {enabled: true}", []string{"validation.enabled does nothing"}},
+		{"proxy: {remoteurl: '', username: ''}", nil},
+		{"notifications: {events: {includereferences: false}, endpoints: []}", nil},
+		{"redis: {}\nmiddleware: {storage: []}", nil},
+		{"policy: {repository: {classes: []}}", nil},
+	}
+	for _, tt := range tests {
+		_, report, err := loadText(t, minimal+tt.text)
+		if err != nil || len(report.Warnings) != len(tt.warnings) {
+			t.Errorf("%s: got %v, %q", tt.text, err, report.Warnings)
+		}
+		for i, want := range tt.warnings {
+			if !strings.HasPrefix(report.Warnings[i], want) {
+				t.Errorf("%s: got %q, want %q", tt.text, report.Warnings[i], want)
+			}
+		}
+	}
+	c, report, err := loadText(t, "version: 0.1\nstorage: {filesystem: {maxthreads: 100}, tag: {concurrencylimit: 5}, cache: {layerinfo: inmemory, blobdescriptorsize: 5}}")
+	if err != nil || len(report.Warnings) != 3 || c.Storage.Filesystem == nil {
+		t.Errorf("got %v, %q", err, report.Warnings)
+	}
+}
+
+// TestWhichFile holds where the configuration is looked for.
+func TestWhichFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yml")
+	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "none.yml")
+	tests := []struct {
+		name    string
+		file    string
+		environ []string
+		want    error
+	}{
+		{"argument", path, nil, nil},
+		{"variable", "", []string{PathVariable + "=" + path}, nil},
+		{"argument before variable", path, []string{PathVariable + "=" + other}, nil},
+		{"missing file", other, []string{"REGISTRY_STORAGE=inmemory"}, os.ErrNotExist},
+		{"environment alone", "", []string{"REGISTRY_STORAGE=inmemory"}, nil},
+		{"environment alone, by a setting of the driver", "", []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/x"}, nil},
+		{"nothing", "", nil, ErrNothing},
+		{"nothing about storage", "", []string{"REGISTRY_HTTP_ADDR=:1"}, ErrNothing},
+		{"empty variables", "", []string{PathVariable + "=", "REGISTRY_STORAGE="}, ErrNothing},
+	}
+	for _, tt := range tests {
+		c, report, err := Load(tt.file, tt.environ)
+		if !errors.Is(err, tt.want) || (err == nil) != (c != nil) || report == nil {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	if _, _, err := Load("", []string{"REGISTRY_HTTP_NOTHING=1"}); err == nil || !strings.Contains(err.Error(), "REGISTRY_HTTP_NOTHING") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzLoad: whatever a file and a variable hold, loading ends with a value or
+// an error, and a value loaded can be shown and loaded again.
+func FuzzLoad(f *testing.F) {
+	f.Add(described, "REGISTRY_HTTP_HEADERS_X-A", "[b]")
+	f.Add(minimal+"auth: none", "REGISTRY_HEALTH_TCP_0_ADDR", "h:1")
+	f.Add("a: &a [*a]", "REGISTRY_STORAGE", "{inmemory: }")
+	f.Add("<<: {version: 0.1}\nstorage: inmemory", "REGISTRY_LOG_FIELDS_a_b", "!!binary x")
+	f.Add("version: 0.1\nstorage: {inmemory: }\nlog: {fields: {a: 2001-01-01, b: .nan, c: !x {d: e}}}", "REGISTRY_LOGLEVEL", "debug")
+	f.Add("version:\nstorage: inmemory", "REGISTRY_HEALTH_TCP_0_ADDR", "\xdb:0")
+	f.Fuzz(func(t *testing.T, text, name, value string) {
+		c, report, err := load(config.Options{File: "c.yml", Source: []byte(text), Environ: []string{name + "=" + value}})
+		if err != nil {
+			return
+		}
+		var out strings.Builder
+		if err := report.Show(&out, c); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := load(config.Options{File: "shown", Source: []byte(out.String())}); err != nil {
+			t.Fatalf("%v in\n%s", err, out.String())
+		}
+	})
+}
