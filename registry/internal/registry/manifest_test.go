@@ -107,12 +107,17 @@ func TestPutManifestChecks(t *testing.T) {
 			m.Layers = append(m.Layers, oci.Descriptor{MediaType: oci.MediaTypeDockerForeignLayer, Digest: sum("far away"), Size: 8, URLs: urls})
 		}
 	}
+	images, plugins := Validation{Classes: []string{"image"}}, Validation{Classes: []string{"plugin"}}
 	tests := []struct {
 		name       string
 		validation Validation
 		change     func(*image)
 		want       oci.Code
 	}{
+		{"class that may be pushed", images, func(*image) {}, ""},
+		{"class that may not", plugins, func(*image) {}, oci.CodeDenied},
+		{"no class", images, func(m *image) { m.Config.MediaType = "application/vnd.oci.empty.v1+json" }, oci.CodeDenied},
+		{"index without class", plugins, func(m *image) { *m = image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{}} }, ""},
 		{"right", Validation{}, func(*image) {}, ""},
 		{"no layers", Validation{}, func(m *image) { m.Layers = nil }, ""},
 		{"a layer twice", Validation{}, func(m *image) { m.Layers = append(m.Layers, m.Layers...) }, ""},
@@ -147,7 +152,7 @@ func TestPutManifestChecks(t *testing.T) {
 			repo := New(Options{Driver: drivers["memory"](t), Validation: tt.validation}).Repository("a")
 			m := simpleImage(t, repo, "x")
 			tt.change(&m)
-			_, err := repo.PutManifest(context.Background(), tagged("t"), oci.MediaTypeManifest, m.bytes(), nil)
+			_, err := repo.PutManifest(context.Background(), tagged("t"), "", m.bytes(), nil)
 			if tt.want == "" {
 				check(t, err)
 				return

@@ -23,7 +23,7 @@ type PutResult struct {
 // of that is durable.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
-// one), DIGEST_INVALID, and MANIFEST_BLOB_UNKNOWN for each thing that the
+// one), DIGEST_INVALID, DENIED for a class that may not be pushed, and MANIFEST_BLOB_UNKNOWN for each thing that the
 // manifest refers to and the repository has not.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
 	d, err := r.reg.acceptBody(ref.Digest, body)
@@ -32,6 +32,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	}
 	parsed, err := oci.ParseManifest(mediaType, body)
 	if err != nil {
+		return PutResult{}, err
+	}
+	if err := r.reg.validation.checkClass(parsed); err != nil {
 		return PutResult{}, err
 	}
 	mu := r.lock()

@@ -64,6 +64,9 @@ type Validation struct {
 	Platforms PlatformRule
 	// PlatformList is what PlatformsListed looks for.
 	PlatformList []oci.Platform
+	// Classes of manifests that may be pushed ("image", "plugin"); none = all.
+	// An index has no class.
+	Classes []string
 }
 
 // PlatformRule says which children of an index have to be there.
