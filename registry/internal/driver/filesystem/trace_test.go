@@ -1,0 +1,204 @@
+package filesystem
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The tests here run this test binary again under strace and look at what it
+// asks the kernel for, because nothing else shows whether bytes would outlive a
+// power loss.
+
+// strace runs the scenario (see scenarios) in a process of its own, on root.
+func strace(t *testing.T, scenario, root string, args ...string) (trace []string) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	out := path.Join(t.TempDir(), "trace")
+	args = append([]string{"-f", "-y", "-o", out, "-s", "0"}, args...)
+	args = append(args, os.Args[0], "-test.run=^TestScenario$")
+	cmd := exec.Command("strace", args...)
+	cmd.Env = append(os.Environ(), "SCENARIO="+scenario, "SCENARIO_ROOT="+root)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("strace %v: %v\n%s", args, err, output)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		trace = append(trace, lines.Text())
+	}
+	return trace
+}
+
+const traced = "trace=write,fdatasync,fsync,renameat,renameat2,linkat,mkdirat,newfstatat"
+
+// disk is what is known to be on it: a model of the weakest file system, on
+// which a name is durable only when its directory was flushed, and bytes only
+// when the file was.
+type disk struct {
+	t        *testing.T
+	root     string
+	clock    int
+	written  map[string]int    // files: last write
+	named    map[string]int    // files and directories: when they got the name
+	flushed  map[string]int    // both: begin of the last flush
+	begun    map[string]string // threads: the call that is not finished
+	begunAt  map[string]int
+	visible  []string // in the order of their appearance
+	finished map[string]bool
+}
+
+func newDisk(t *testing.T, root string) *disk {
+	return &disk{
+		t: t, root: root, written: map[string]int{}, named: map[string]int{}, flushed: map[string]int{},
+		begun: map[string]string{}, begunAt: map[string]int{}, finished: map[string]bool{},
+	}
+}
+
+// replay takes the calls of a trace in the order in which they ended. A flush
+// counts for what was done before it began.
+func (d *disk) replay(trace []string) {
+	for _, line := range trace {
+		d.clock++
+		thread, call, _ := strings.Cut(line, " ")
+		call = strings.TrimSpace(call)
+		if before, ok := strings.CutSuffix(call, "<unfinished ...>"); ok {
+			d.begun[thread], d.begunAt[thread] = before, d.clock
+			continue
+		}
+		start := d.clock
+		if _, after, ok := strings.Cut(call, " resumed>"); ok && strings.HasPrefix(call, "<... ") {
+			call, start = d.begun[thread]+after, d.begunAt[thread]
+		}
+		d.apply(call, start)
+	}
+}
+
+var (
+	fdCall    = regexp.MustCompile(`^(write|fdatasync|fsync)\(\d+<([^>]*)>.*= \d+$`)
+	nameCalls = regexp.MustCompile(`^(renameat2?|linkat|mkdirat)\((.*)\) += 0$`)
+	names     = regexp.MustCompile(`"([^"]*)"`)
+	mark      = regexp.MustCompile(`"/mark/(begin|end)(/[^"]*)"`)
+)
+
+func (d *disk) apply(call string, start int) {
+	if m := mark.FindStringSubmatch(call); m != nil {
+		d.mark(m[1], m[2])
+		return
+	}
+	if m := fdCall.FindStringSubmatch(call); m != nil {
+		if m[1] == "write" {
+			d.written[m[2]] = d.clock
+		} else {
+			d.flushed[m[2]] = start
+		}
+		return
+	}
+	m := nameCalls.FindStringSubmatch(call)
+	if m == nil {
+		return
+	}
+	paths := names.FindAllStringSubmatch(m[2], -1)
+	to := paths[len(paths)-1][1]
+	d.named[to] = d.clock
+	if m[1] == "mkdirat" {
+		return
+	}
+	from := paths[0][1]
+	d.written[to], d.flushed[to] = d.written[from], d.flushed[from]
+	if !d.private(to) {
+		d.appeared(to)
+	}
+}
+
+func (d *disk) private(name string) bool {
+	return strings.HasPrefix(name, d.root+"/.staging") || strings.Contains(name, "/_uploads/")
+}
+
+// appeared checks that a file that got its name in the tree has its bytes on
+// the disk, and that the stage before is there with its name.
+func (d *disk) appeared(name string) {
+	if d.written[name] > d.flushed[name] {
+		d.t.Errorf("%s gets its name before its bytes are flushed", name)
+	}
+	d.visible = append(d.visible, name)
+	if dir, ok := strings.CutSuffix(name, "/second/link"); ok {
+		d.durable(dir+"/first/link", "when the second stage becomes visible")
+	}
+}
+
+func (d *disk) mark(what, name string) {
+	if what == "end" {
+		d.durable(d.root+name, "when Commit has returned")
+		d.finished[name] = true
+	}
+}
+
+// durable checks that name would be found after a power loss now.
+func (d *disk) durable(name, when string) {
+	if d.written[name] > d.flushed[name] {
+		d.t.Errorf("the bytes of %s are not flushed %s", name, when)
+	}
+	for ; name != d.root; name = path.Dir(name) {
+		if d.named[name] > d.flushed[path.Dir(name)] {
+			d.t.Errorf("the name of %s is not flushed %s", name, when)
+		}
+	}
+}
+
+func TestOrderOfSystemCalls(t *testing.T) {
+	for _, scenario := range []string{"one", "many"} {
+		t.Run(scenario, func(t *testing.T) {
+			root := t.TempDir()
+			d := newDisk(t, root)
+			trace := strace(t, scenario, root, "-e", traced)
+			d.replay(trace)
+			if len(d.finished) == 0 || len(d.visible) != len(d.finished) {
+				t.Errorf("%d lines of trace show %d commits and %d new names", len(trace), len(d.finished), len(d.visible))
+			}
+		})
+	}
+}
+
+// TestOrderIsChecked checks the checker: each of these orders loses something.
+func TestOrderIsChecked(t *testing.T) {
+	good := []string{
+		`1 mkdirat(AT_FDCWD, "/r/a", 0777) = 0`,
+		`1 write(3</r/.staging/1.tmp>, ""..., 4) = 4`,
+		`1 fdatasync(3</r/.staging/1.tmp>) = 0`,
+		`1 renameat(AT_FDCWD, "/r/.staging/1.tmp", AT_FDCWD, "/r/a/link") = 0`,
+		`1 fsync(4</r/a> <unfinished ...>`,
+		`2 fsync(5</r>) = 0`,
+		`1 <... fsync resumed>) = 0`,
+		`1 newfstatat(AT_FDCWD, "/mark/end/a/link", 0x0, 0) = -1 ENOENT (No such file or directory)`,
+	}
+	check := func(trace []string) bool {
+		inner := &testing.T{}
+		newDisk(inner, "/r").replay(trace)
+		return !inner.Failed()
+	}
+	if !check(good) {
+		t.Error("a good order is refused")
+	}
+	for i, what := range map[int]string{2: "fdatasync", 6: "fsync of the directory", 5: "fsync of the parent"} {
+		bad := append(append([]string{}, good[:i]...), good[i+1:]...)
+		if check(bad) {
+			t.Errorf("without the %s all is well", what)
+		}
+	}
+	late := append([]string{good[4]}, good...) // the flush begins before the entry
+	if check(append(late[:5:5], late[6:]...)) {
+		t.Error("a flush counts for what came after its begin")
+	}
+}
