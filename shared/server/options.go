@@ -37,9 +37,9 @@ type Options struct {
 	IdleTimeout       time.Duration
 	MaxHeaderBytes    int
 
-	// A body that is read, or an answer that is written, must move on by
-	// StallTimeout × MinRate bytes in each StallTimeout; else the connection is
-	// ended.
+	// A client that sends its body, or takes its answer, at less than about
+	// MinRate bytes a second for the length of StallTimeout is cut off. There
+	// is no bound on the whole time of a request.
 	StallTimeout time.Duration
 	MinRate      int64
 
@@ -57,4 +57,26 @@ type TLS struct {
 	CipherSuites []string
 	ClientCAs    []string // PEM files
 	ClientAuth   string   // "" with ClientCAs is require-and-verify-client-cert
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.ReadHeaderTimeout <= 0 {
+		o.ReadHeaderTimeout = DefaultReadHeaderTimeout
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = DefaultIdleTimeout
+	}
+	if o.StallTimeout <= 0 {
+		o.StallTimeout = DefaultStallTimeout
+	}
+	if o.MinRate <= 0 {
+		o.MinRate = DefaultMinRate
+	}
+	if o.MaxHeaderBytes <= 0 {
+		o.MaxHeaderBytes = DefaultMaxHeaderBytes
+	}
+	return o
 }

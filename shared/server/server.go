@@ -2,35 +2,120 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
-	"time"
+	"net/http"
+	"sync/atomic"
+
+	"go.uber.org/zap"
 )
 
 // Server is bound to its address and serves once Run has it.
 type Server struct {
-	o        Options
+	name     string
+	log      *zap.Logger
+	http     http.Server
 	listener net.Listener
+	secure   bool
+	requests atomic.Int64       // in their handlers
+	cut      context.CancelFunc // ends the requests' contexts
 }
 
 // Listen binds the address and loads the certificates, so that their errors
 // come before the service starts. Close gives the address back if Run is never
 // called.
 func Listen(o Options) (*Server, error) {
-	return nil, errors.New("not bound")
+	o = o.withDefaults()
+	s := &Server{name: o.Name, log: o.Log, secure: o.TLS != nil}
+	if err := s.configure(o); err != nil {
+		return nil, fmt.Errorf("%s server: %w", o.Name, err)
+	}
+	l, err := listen(o)
+	if err != nil {
+		return nil, fmt.Errorf("%s server: %w", o.Name, err)
+	}
+	s.listener = newListener(l, newPace(o.StallTimeout, o.MinRate), o.MaxConns)
+	return s, nil
+}
+
+func (s *Server) configure(o Options) error {
+	base, cancel := context.WithCancel(context.Background())
+	s.cut = cancel
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(s.secure && !o.DisableHTTP2)
+	protocols.SetUnencryptedHTTP2(!s.secure && o.H2C)
+	s.http = http.Server{
+		Handler:           s.counted(paced(o.Handler, newPace(o.StallTimeout, o.MinRate))),
+		ReadHeaderTimeout: o.ReadHeaderTimeout,
+		IdleTimeout:       o.IdleTimeout,
+		MaxHeaderBytes:    o.MaxHeaderBytes,
+		ErrorLog:          errorLog(o.Log),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		Protocols:         &protocols,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  o.StallTimeout / 2,
+			PingTimeout:      o.StallTimeout / 2,
+			WriteByteTimeout: o.StallTimeout,
+		},
+	}
+	if !s.secure {
+		return nil
+	}
+	names := []string{"http/1.1"}
+	if !o.DisableHTTP2 {
+		names = []string{"h2", "http/1.1"}
+	}
+	files, err := newCertificates(*o.TLS, names, o.Log)
+	if err != nil {
+		return err
+	}
+	s.http.TLSConfig = &tls.Config{GetConfigForClient: files.config, NextProtos: names, MinVersion: files.base.MinVersion}
+	return nil
+}
+
+// counted keeps the number of requests in their handlers.
+func (s *Server) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		defer s.requests.Add(-1)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close ends the server at once.
-func (s *Server) Close() error { return s.listener.Close() }
+func (s *Server) Close() error {
+	s.cut()
+	return errors.Join(s.http.Close(), ignoreClosed(s.listener.Close()))
+}
 
-// Run serves on all servers until ctx ends or one of them fails; then all stop
-// accepting and have the time drain to finish the requests they are in. It
-// returns when everything has ended: nil after a clean end, an error when a
-// server failed or requests were cut.
-func Run(ctx context.Context, drain time.Duration, servers ...*Server) error {
-	<-ctx.Done()
-	return nil
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// serve returns nil once the server is stopped.
+func (s *Server) serve() error {
+	transport := ""
+	if s.secure {
+		transport = ", tls"
+	}
+	s.log.Info("listening on "+s.Addr().String()+transport, zap.String("server", s.name))
+	var err error
+	if s.secure {
+		err = s.http.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.http.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("%s server: %w", s.name, err)
 }

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// listen binds what the options ask for.
+func listen(o Options) (net.Listener, error) {
+	if o.Activation {
+		l, err := activated(os.Getenv, os.Getpid())
+		if l != nil || err != nil {
+			return l, err
+		}
+	}
+	var config net.ListenConfig
+	switch o.Network {
+	case "", "tcp":
+		return config.Listen(context.Background(), "tcp", o.Addr)
+	case "unix":
+		if err := removeStaleSocket(o.Addr); err != nil {
+			return nil, err
+		}
+		return config.Listen(context.Background(), "unix", o.Addr)
+	}
+	return nil, fmt.Errorf("network %q is neither tcp nor unix", o.Network)
+}
+
+// removeStaleSocket removes the socket of a server that is gone. One that still
+// answers, and a file that is no socket, are errors.
+func removeStaleSocket(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil //nolint:nilerr // there is nothing in the way, or Listen says what
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%s exists and is no socket", path)
+	}
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(context.Background(), "unix", path)
+	if err == nil {
+		_ = conn.Close()
+		return fmt.Errorf("somebody already listens on %s", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// activated returns the socket that systemd passed to the process with the id
+// (sd_listen_fds(3)), or nil if it passed none.
+func activated(getenv func(string) string, pid int) (net.Listener, error) {
+	if getenv("LISTEN_PID") != strconv.Itoa(pid) {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(getenv("LISTEN_FDS"))
+	if err != nil || n == 0 {
+		return nil, nil //nolint:nilerr // no socket was passed
+	}
+	if n > 1 {
+		return nil, fmt.Errorf("systemd passed %d sockets; one is expected", n)
+	}
+	const first = 3
+	syscall.CloseOnExec(first)
+	f := os.NewFile(first, "systemd socket")
+	defer f.Close() // the listener has a duplicate
+	return net.FileListener(f)
+}

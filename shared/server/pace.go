@@ -1,0 +1,147 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// pace is the least progress: need bytes in each window.
+type pace struct {
+	window time.Duration
+	need   int64
+}
+
+// newPace makes the window half of the time after which a silent client is cut,
+// because a client may fall silent just after a window began.
+func newPace(stall time.Duration, rate int64) pace {
+	window := stall / 2
+	return pace{window, max(1, int64(float64(rate)*window.Seconds()/2))}
+}
+
+// discardTime is what a client gets to finish a body that nobody reads. Within
+// it net/http drops the rest and keeps the connection, after it the connection
+// ends.
+const discardTime = 5 * time.Second
+
+// deadliner is what net/http's own ResponseWriters have.
+type deadliner interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// paced makes bodies, and the answers of HTTP/2 streams, keep the pace. It must
+// be the outermost handler. (Answers over HTTP/1 are held to it by conn, where
+// sendfile is not lost.)
+func paced(next http.Handler, p pace) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, ok := w.(deadliner)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.ProtoMajor == 2 {
+			s := &stream{ResponseWriter: w, deadliner: d, pace: p}
+			defer s.arm()
+			w = s
+		}
+		if r.Body != nil && r.Body != http.NoBody {
+			b := &body{ReadCloser: r.Body, deadliner: d, pace: p}
+			defer b.leave()
+			b.arm(time.Now())
+			r.Body = b
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// body is a request's body whose client must keep the pace while somebody
+// reads. The time in which nobody reads is the server's own and not counted.
+type body struct {
+	io.ReadCloser
+	deadliner deadliner
+	pace      pace
+	armed     time.Time // when the window began
+	idle      time.Time // when the last Read returned
+	got       int64     // in this window
+	ended     bool
+}
+
+// Read implements io.Reader. When the client is too slow the error is
+// os.ErrDeadlineExceeded.
+func (b *body) Read(p []byte) (int, error) {
+	now := time.Now()
+	switch own := now.Sub(b.idle); {
+	case b.got >= b.pace.need && now.Sub(b.armed) > b.pace.window/4, own > b.pace.window/4:
+		b.arm(now)
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.got += int64(n)
+	if err != nil {
+		b.end()
+		return n, err
+	}
+	b.idle = time.Now()
+	return n, nil
+}
+
+func (b *body) arm(now time.Time) {
+	b.armed, b.idle, b.got = now, now, 0
+	_ = b.deadliner.SetReadDeadline(now.Add(2 * b.pace.window)) // fails only on a closed connection
+}
+
+// end takes the deadline away, because net/http goes on reading after the end
+// of a body to see whether the client hangs up.
+func (b *body) end() {
+	if !b.ended {
+		b.ended = true
+		_ = b.deadliner.SetReadDeadline(time.Time{})
+	}
+}
+
+// leave bounds the time for the rest that the handler did not read.
+func (b *body) leave() {
+	if !b.ended {
+		_ = b.deadliner.SetReadDeadline(time.Now().Add(discardTime))
+	}
+}
+
+// stream is the ResponseWriter of an HTTP/2 stream, whose client can stop the
+// flow of this one answer while the connection lives.
+type stream struct {
+	http.ResponseWriter
+	deadliner deadliner
+	pace      pace
+	until     time.Time
+}
+
+// Write implements io.Writer, in pieces of which each gets its time.
+func (s *stream) Write(p []byte) (n int, err error) {
+	const piece = 16 << 10
+	for {
+		s.arm()
+		m, err := s.ResponseWriter.Write(p[n:min(n+piece, len(p))])
+		n += m
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (s *stream) Flush() {
+	s.arm()
+	_ = http.NewResponseController(s.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *stream) arm() {
+	now := time.Now()
+	if s.until.Sub(now) > s.pace.window {
+		return
+	}
+	s.until = now.Add(2 * s.pace.window)
+	_ = s.deadliner.SetWriteDeadline(s.until)
+}
