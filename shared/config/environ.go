@@ -62,7 +62,7 @@ type step struct {
 // resolve finds the setting that the rest of a variable's name means. When
 // there is none it returns the deepest section that the name leads into.
 func (f *field) resolve(rest string, steps []step) (found []step, deepest *field, unknown string) {
-	if rest == "" || f.kind == later || f.kind == dead || f.kind == refused || f.kind == moved {
+	if rest == "" || f.kind.status() != "" {
 		return steps, f, ""
 	}
 	deepest, unknown = f, rest

@@ -41,14 +41,37 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[Size]()
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
-
-	marks = map[reflect.Type]kind{
-		reflect.TypeFor[Later]():   later,
-		reflect.TypeFor[Dead]():    dead,
-		reflect.TypeFor[Refused](): refused,
-		reflect.TypeFor[Moved]():   moved,
-	}
 )
+
+// markOf is the kind of key that a marker type stands for.
+func markOf(t reflect.Type) (k kind, marked bool) {
+	switch t {
+	case reflect.TypeFor[Later]():
+		return later, true
+	case reflect.TypeFor[Dead]():
+		return dead, true
+	case reflect.TypeFor[Refused]():
+		return refused, true
+	case reflect.TypeFor[Moved]():
+		return moved, true
+	}
+	return leaf, false
+}
+
+// status is the word for a key that is no working setting.
+func (k kind) status() string {
+	switch k {
+	case later:
+		return StatusLater
+	case dead:
+		return StatusDead
+	case refused:
+		return StatusRefused
+	case moved:
+		return StatusMoved
+	}
+	return ""
+}
 
 // schemaOf reads the struct type into a tree of fields.
 func schemaOf(t reflect.Type) *field {
@@ -79,7 +102,7 @@ func (f *field) setType(t reflect.Type) {
 		f.optional, t = true, t.Elem()
 	}
 	f.typ = t
-	mark, marked := marks[t]
+	mark, marked := markOf(t)
 	switch {
 	case marked:
 		f.kind = mark

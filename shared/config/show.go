@@ -23,7 +23,7 @@ func (r *Report) Show(w io.Writer, target any) error {
 func (r *Report) sectionNode(f *field, v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, c := range f.children {
-		if c.kind == twin || statusNames[c.kind] != "" {
+		if c.kind == twin || c.kind.status() != "" {
 			continue
 		}
 		if fv := fieldOf(v, c); fv.IsValid() {

@@ -70,7 +70,7 @@ func (w *walker) add(f *field, v reflect.Value) {
 		Env:     envName(w.prefix, f.envPath()),
 		Doc:     f.docText(),
 		Choices: f.words("choices"),
-		Status:  statusNames[f.kind],
+		Status:  f.kind.status(),
 	})
 }
 
@@ -85,8 +85,6 @@ const (
 	// StatusMoved marks an old name of another key.
 	StatusMoved = "moved"
 )
-
-var statusNames = map[kind]string{later: StatusLater, dead: StatusDead, refused: StatusRefused, moved: StatusMoved}
 
 func (f *field) docText() string {
 	if f.kind == moved {
@@ -140,7 +138,7 @@ func (f *field) typeName() string {
 		return "section"
 	case f.kind == twin:
 		return "path"
-	case statusNames[f.kind] != "":
+	case f.kind.status() != "":
 		return ""
 	case f.typ == secretType:
 		return "secret"

@@ -2,7 +2,7 @@ package config
 
 import "slipway/shared/config"
 
-// Log is about the log on stdout.
+// Log is about the log on stderr.
 type Log struct {
 	Level        string         `key:"level" choices:"error,warn,info,debug" doc:"Least important lines to write."`
 	Formatter    string         `key:"formatter" choices:"text,json,logstash,console" doc:"How a line looks: text (key=value), json or logstash for machines, console for people."`

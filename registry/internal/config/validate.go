@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/url"
@@ -197,7 +198,7 @@ func threshold(p *config.Problems, key string, n int) {
 func address(p *config.Problems, key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 	}
 	if err != nil || port == "" {
 		p.Addf(key, "%q is not an address such as 0.0.0.0:5000", addr)

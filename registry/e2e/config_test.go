@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ownKeys is what the example leaves off of the settings that distribution
+// does not know, in the places where it passes over them.
+const ownKeys = `
+auth:
+  htpasswd:
+    realm: basic-realm
+    path: "%HTPASSWD%"
+    anonymouspull: false
+    cachettl: 1m
+`
+
+// TestExampleServesEverywhere starts us and both lines of distribution with
+// the full example and variables over it: a volume can change hands with its
+// configuration.
+func TestExampleServesEverywhere(t *testing.T) {
+	example, err := os.ReadFile("../config.example.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
+	line := "user:$2y$05$/UgJgmtMvhSlbSnzyjEYUOIwv8o3wrEMrYUhkMm6tpkuTxqTTLnTq\n"
+	if err := os.WriteFile(htpasswd, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]struct {
+		text   string
+		status int
+	}{
+		"example":           {string(example), http.StatusOK},
+		"example with auth": {string(example) + strings.ReplaceAll(ownKeys, "%HTPASSWD%", htpasswd), http.StatusUnauthorized},
+	}
+	programs := map[string]string{"slipway": binary}
+	for _, peer := range peers {
+		programs[peer.name] = tool(t, peer.tool)
+	}
+	for name, file := range files {
+		path := filepath.Join(t.TempDir(), "config.yml")
+		if err := os.WriteFile(path, []byte(file.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for program, command := range programs {
+			t.Run(name+"/"+program, func(t *testing.T) {
+				p := startConfigured(t, command, path)
+				resp, _ := fetch(t, http.MethodGet, "http://"+p.addr+"/v2/", nil, nil)
+				if resp.StatusCode != file.status || resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("X-By-Variable") != "yes" {
+					t.Errorf("got %d %v", resp.StatusCode, resp.Header)
+				}
+			})
+		}
+	}
+}
+
+// startConfigured runs a registry with a file and variables over it.
+func startConfigured(t *testing.T, command, path string) *process {
+	t.Helper()
+	addr := freeAddr(t)
+	cmd := exec.Command(command, "serve", path)
+	cmd.Env = []string{
+		"OTEL_TRACES_EXPORTER=none",
+		"REGISTRY_HTTP_ADDR=" + addr,
+		"REGISTRY_HTTP_SECRET=s",
+		"REGISTRY_HTTP_HEADERS_X-By-Variable=[yes]",
+		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + t.TempDir(),
+		"REGISTRY_STORAGE_DELETE_ENABLED=true",
+		"REGISTRY_LOG_LEVEL=debug",
+	}
+	return start(t, addr, cmd)
+}
+
+// TestEnvironmentAlone: no file is needed when a variable names a storage.
+func TestEnvironmentAlone(t *testing.T) {
+	addr := freeAddr(t)
+	cmd := exec.Command(binary, "serve")
+	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}
+	p := start(t, addr, cmd)
+	if err := p.stop(t); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestNoStart: what is wrong with a configuration is a sentence, and no
+// registry serves with it.
+func TestNoStart(t *testing.T) {
+	tests := []struct {
+		name string
+		file string
+		env  []string
+		want string
+	}{
+		{"nothing", "", nil, "no configuration: name a file, set REGISTRY_CONFIGURATION_PATH"},
+		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; the nearest is auth"},
+		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; the nearest is REGISTRY_HTTP_"},
+		{"part to come", "version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3"},
+		{"emptied section", "version: 0.1\nstorage: {inmemory: }\nauth:\n", nil, "auth: names nothing"},
+		{"no version", "storage: {inmemory: }", nil, "version: is missing"},
+		{"missing file", "", []string{"REGISTRY_CONFIGURATION_PATH=/nothing.yml"}, "the configuration file cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, command := range [][]string{{"serve"}, {"config", "check"}, {"config", "show"}} {
+				out, code := runRegistry(t, tt.file, tt.env, command...)
+				if code == 0 || !strings.Contains(out, tt.want) || strings.Contains(out, "goroutine") {
+					t.Errorf("%v: got %d, %s", command, code, out)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	file := "version: 0.1\nloglevel: debug\nstorage: {inmemory: }\nhttp: {secret: hunter2}\n"
+	env := []string{"REGISTRY_HTTP_ADDR=127.0.0.1:1", "REGISTRY_USER=x"}
+	out, code := runRegistry(t, file, env, "config", "check")
+	for _, want := range []string{"the configuration is valid", "loglevel is an old name of log.level", "REGISTRY_USER is not a setting and does nothing"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+	out, code = runRegistry(t, file, env, "config", "show")
+	for _, want := range []string{"addr: 127.0.0.1:1 # REGISTRY_HTTP_ADDR\n", "secret: '***' # ", "config.yml:4\n", "net: tcp # default\n", "level: debug # "} {
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "hunter2") {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+}
+
+// runRegistry runs a command that ends by itself, on a file if there is text
+// for one.
+func runRegistry(t *testing.T, file string, env []string, args ...string) (out string, code int) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "config.yml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append([]string{}, env...)
+	text, _ := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.ExitCode()
+}
