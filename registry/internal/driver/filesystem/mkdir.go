@@ -10,37 +10,36 @@ import (
 // others, who tidy, remove.
 const attempts = 16
 
-// mkdirAll creates a directory and those above it, up to the root. The root
-// itself is never created: if it is gone, its mount is.
+// mkdirAll creates a directory and those above it, up to the root.
 func (d *Driver) mkdirAll(dir string) error {
 	for range attempts {
-		err := mkdir(dir)
-		switch err { //nolint:errorlint // a bare errno
-		case nil:
-			d.durable.forget(dir)
+		err := d.mkdir(dir)
+		if err == unix.EEXIST { //nolint:errorlint // a bare errno
 			return nil
-		case unix.EEXIST:
-			return nil
-		case unix.ENOENT:
-		default:
-			return err
 		}
 		parent := path.Dir(dir)
-		if parent == d.rootDir() {
+		if err != unix.ENOENT || parent == d.rootDir() { //nolint:errorlint // a bare errno
 			return err
 		}
-		if err := d.makeParent(parent); err != nil {
+		if err := d.mkdirAll(parent); err != nil {
 			return err
 		}
 	}
 	return unix.ENOENT
 }
 
-func (d *Driver) makeParent(parent string) error {
-	if path.Dir(parent) == d.rootDir() && d.vanished() {
+// mkdir creates a directory. What lies directly in the root is created only in
+// the root that was opened: a lost mount leaves an empty directory that can
+// very well be written to.
+func (d *Driver) mkdir(dir string) error {
+	if path.Dir(dir) == d.rootDir() && d.vanished() {
 		return unix.ENOENT
 	}
-	return d.mkdirAll(parent)
+	err := mkdir(dir)
+	if err == nil {
+		d.durable.forget(dir)
+	}
+	return err
 }
 
 // inDir calls do, which needs the directory of name, and creates it if do finds

@@ -105,18 +105,19 @@ func (d *Driver) spareFile(size int) (name string, fd int) {
 	return name, fd
 }
 
-// makeDir makes the directory, out of a spare if there is one. Unlike mkdir it
-// may replace a directory that is empty.
-func (d *Driver) makeDir(name string) error {
+// mkdirSpare is mkdir out of a spare, if there is one. It may replace a
+// directory that is empty.
+func (d *Driver) mkdirSpare(dir string) error {
 	spare := d.spares.take(&d.spares.dirs)
 	if spare == "" {
-		return mkdir(name)
+		return d.mkdir(dir)
 	}
-	if isEmpty(spare) && rename(spare, name) == nil {
+	if isEmpty(spare) && rename(spare, dir) == nil {
+		d.durable.forget(dir)
 		return nil
 	}
 	os.RemoveAll(spare) //nolint:errcheck // swept later
-	return mkdir(name)
+	return d.mkdir(dir)
 }
 
 // isEmpty is false for a directory that cannot be used again: somebody may have

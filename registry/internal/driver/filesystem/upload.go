@@ -41,9 +41,7 @@ func (d *Driver) CreateUpload(ctx context.Context, path string) (driver.Upload, 
 	if err != nil {
 		return nil, err
 	}
-	if dir := filepath.Dir(u.name); d.makeDir(dir) == nil {
-		d.durable.forget(dir)
-	}
+	d.mkdirSpare(filepath.Dir(u.name)) //nolint:errcheck // the next call finds out
 	err = d.inDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
 	if err != nil {
 		return nil, d.writeFault("create", path, err)

@@ -1,0 +1,341 @@
+package filesystem
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/driver"
+)
+
+func commitLink(t *testing.T, d *Driver, changes ...driver.Change) {
+	t.Helper()
+	if err := d.Commit(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestModesFollowUmask(t *testing.T) {
+	root := t.TempDir()
+	d := openRoot(t, root)
+	defer d.Close()
+	old := unix.Umask(0o027)
+	defer unix.Umask(old)
+	u, err := d.CreateUpload(t.Context(), "/r/_uploads/1/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commitLink(t, d, driver.Change{Path: "/r/link", Content: []byte("x")}, driver.Change{Path: "/r/data", Upload: u})
+	for name, want := range map[string]os.FileMode{"r": 0o750, "r/_uploads/1": 0o750, "r/link": 0o640, "r/data": 0o640} {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, %v; want %v", name, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestOpenGivesTheFileForSendfile(t *testing.T) {
+	d := openRoot(t, t.TempDir())
+	defer d.Close()
+	commitLink(t, d, driver.Change{Path: "/f", Content: []byte("hello")})
+	f, err := d.Open(t.Context(), "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file := f.(*File).Unwrap()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("Unwrap: %v, %v", info, err)
+	}
+	if strings.Contains(file.Name(), d.root) {
+		t.Errorf("the file names the root: %s", file.Name())
+	}
+}
+
+func TestForeignTree(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/tags/v1/current/link", "x")
+	write(t, root+"/elsewhere/f", "x")
+	for name, to := range map[string]string{"dir": "../elsewhere", "file": "../elsewhere/f", "nowhere": "../none"} {
+		if err := os.Symlink(to, root+"/tags/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, root+"/tags/link.5f0c.tmp", "half")
+	d := openRoot(t, root)
+	defer d.Close()
+	var got []driver.Entry
+	for e, err := range d.List(t.Context(), "/tags", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	want := []driver.Entry{{Name: "dir", Dir: true}, {Name: "file"}, {Name: "v1", Dir: true}}
+	if !slices.Equal(got, want) {
+		t.Errorf("List = %v, want %v", got, want)
+	}
+	if b, err := d.ReadFile(t.Context(), "/tags/dir/f", 10); err != nil || string(b) != "x" {
+		t.Errorf("read through a symbolic link: %q, %v", b, err)
+	}
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVersionOfAForeignChange(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/tags/v1/current/link", "x")
+	d := openRoot(t, root)
+	defer d.Close()
+	if _, ok := d.Version(t.Context(), "/tags"); ok {
+		t.Error("a directory that has just changed has a version")
+	}
+	before := settled(t, d)
+	write(t, root+"/tags/v2/current/link", "x")
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(root+"/tags", past, past); err != nil { // as rsync -a does
+		t.Fatal(err)
+	}
+	if v, ok := d.Version(t.Context(), "/tags"); ok && v == before {
+		t.Error("the version is that of before the change")
+	}
+	if settled(t, d) == before {
+		t.Error("the version is that of before the change, later too")
+	}
+}
+
+// settled waits for the version of /tags.
+func settled(t *testing.T, d *Driver) string {
+	t.Helper()
+	for range 200 {
+		if v, ok := d.Version(t.Context(), "/tags"); ok {
+			return v
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("no version after 200 ms; is TMPDIR on a network?")
+	return ""
+}
+
+func TestLike(t *testing.T) {
+	root := t.TempDir()
+	d := openRoot(t, root)
+	defer d.Close()
+	write(t, root+"/foreign/link", "same")
+	write(t, root+"/other/link", "else")
+	commitLink(t, d, driver.Change{Path: "/src/link", Content: []byte("same")})
+	shared := map[string]bool{"/src/link": true, "/foreign/link": true, "/other/link": false, "/none/link": false, "/../link": false}
+	for like, want := range shared {
+		to := "/to" + strings.ReplaceAll(like, ".", "_")
+		commitLink(t, d, driver.Change{Path: to, Content: []byte("same"), Like: like})
+		if b, err := d.ReadFile(t.Context(), to, 10); err != nil || string(b) != "same" {
+			t.Errorf("like %s: %q, %v", like, b, err)
+		}
+		if got := links(t, root+to) > 1; got != want {
+			t.Errorf("like %s: shared is %v, want %v", like, got, want)
+		}
+	}
+	commitLink(t, d, driver.Change{Path: "/to/src/link", Content: []byte("same"), Like: "/src/link"}) // over itself
+	commitLink(t, d, driver.Change{Path: "/src/link", Content: []byte("new one")})
+	if b, err := d.ReadFile(t.Context(), "/to/src/link", 10); err != nil || string(b) != "same" {
+		t.Errorf("after a change of the other: %q, %v", b, err)
+	}
+	if err := os.Truncate(root+"/src/link", 0); err != nil { // a crash of distribution 2.8
+		t.Fatal(err)
+	}
+	commitLink(t, d, driver.Change{Path: "/last/link", Content: []byte("new one"), Like: "/src/link"})
+	if b, err := d.ReadFile(t.Context(), "/last/link", 10); err != nil || string(b) != "new one" {
+		t.Errorf("like a file that was damaged since: %q, %v", b, err)
+	}
+	wantStaging(t, d, 0)
+}
+
+func links(t *testing.T, name string) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Nlink
+}
+
+// TestSpares has one upload use what another left.
+func TestSpares(t *testing.T) {
+	root := t.TempDir()
+	d := openRoot(t, root)
+	for i, note := range []string{"a long note", "short", "a longer note than before"} {
+		up := "/r/_uploads/" + string(rune('1'+i))
+		u, err := d.CreateUpload(t.Context(), up+"/data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WriteScratch(t.Context(), up+"/startedat", []byte(note)); err != nil {
+			t.Fatal(err)
+		}
+		entries, _ := os.ReadDir(root + up)
+		if b, err := os.ReadFile(root + up + "/startedat"); err != nil || string(b) != note || len(entries) != 2 {
+			t.Errorf("upload %d has %v and the note %q, %v", i, entries, b, err)
+		}
+		u.Close()
+		if err := d.Discard(t.Context(), up); err != nil {
+			t.Fatal(err)
+		}
+		wantStaging(t, d, 2) // a directory and a note; the data are deleted
+	}
+	d.Close()
+	wantStaging(t, d, 0)
+}
+
+func TestSpareThatIsNotEmptyIsNotUsed(t *testing.T) {
+	root := t.TempDir()
+	d := openRoot(t, root)
+	defer d.Close()
+	if err := d.WriteScratch(t.Context(), "/r/_uploads/1/startedat", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(t.Context(), "/r/_uploads/1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d.spares.dirs[0]+"/data", "late")
+	u, err := d.CreateUpload(t.Context(), "/r/_uploads/2/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if u.Size() != 0 {
+		t.Errorf("a new upload has %d bytes", u.Size())
+	}
+}
+
+func TestSpareWithAnotherNameIsNotUsed(t *testing.T) {
+	root := t.TempDir()
+	d := openRoot(t, root)
+	defer d.Close()
+	if err := d.WriteScratch(t.Context(), "/r/_uploads/1/startedat", []byte("keep")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(root+"/r/_uploads/1/startedat", root+"/backup"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(t.Context(), "/r/_uploads/1"); err != nil {
+		t.Fatal(err)
+	}
+	commitLink(t, d, driver.Change{Path: "/r/link", Content: []byte("new!")})
+	if b, err := os.ReadFile(root + "/backup"); err != nil || string(b) != "keep" {
+		t.Errorf("the other name reads %q, %v", b, err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/.staging/crashed-1.tmp", "half")
+	write(t, root+"/.staging/crashed-2.tmp/tags/v1/link", "half")
+	d := openRoot(t, root)
+	defer d.Close()
+	wantStaging(t, d, 2) // they may belong to a process that is alive
+	write(t, d.tempName(), "our own")
+	d.sweep(time.Now().Add(2 * abandoned))
+	wantStaging(t, d, 1)
+	if got, _ := filepath.Glob(d.staging + "/" + d.instance + "*"); len(got) != 1 {
+		t.Errorf("our own file is gone: %v", got)
+	}
+}
+
+func TestUploadOfAnotherProcess(t *testing.T) {
+	root := t.TempDir()
+	one, two := openRoot(t, root), openRoot(t, root)
+	defer one.Close()
+	defer two.Close()
+	u, err := one.CreateUpload(t.Context(), "/r/_uploads/1/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(u, "one "); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := two.OpenUpload(t.Context(), "/r/_uploads/1/data"); err == nil {
+		t.Error("an upload that another process is writing can be taken up")
+	}
+	u.Close()
+	u, err = two.OpenUpload(t.Context(), "/r/_uploads/1/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if f, err := os.OpenFile(root+"/r/_uploads/1/data", os.O_APPEND|os.O_WRONLY, 0); err != nil {
+		t.Fatal(err)
+	} else if _, err := f.WriteString("late"); err != nil { // distribution does not lock
+		t.Fatal(err)
+	}
+	if err := two.Commit(t.Context(), driver.Stage{{Path: "/blob", Upload: u}}); err == nil {
+		t.Error("an upload that somebody else added to can be committed")
+	}
+}
+
+func TestCommitOfAForeignUploadIsRefused(t *testing.T) {
+	one, two := openRoot(t, t.TempDir()), openRoot(t, t.TempDir())
+	defer one.Close()
+	defer two.Close()
+	u, err := one.CreateUpload(t.Context(), "/u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if err := two.Commit(t.Context(), driver.Stage{{Path: "/f", Upload: u}}); err == nil {
+		t.Error("an upload of another driver is committed")
+	}
+}
+
+func TestOpenRefusesAFile(t *testing.T) {
+	root := t.TempDir() + "/file"
+	write(t, root, "x")
+	if _, err := Open(root); err == nil {
+		t.Error("a file is a root")
+	}
+}
+
+func TestOpenCreatesTheRoot(t *testing.T) {
+	d := openRoot(t, t.TempDir()+"/var/lib/registry")
+	defer d.Close()
+	commitLink(t, d, driver.Change{Path: "/f", Content: []byte("x")})
+}
+
+func TestDirSetForgets(t *testing.T) {
+	s := newDirSet("/r")
+	s.remember(s.unflushed("/r/a/b/c/link"))
+	if got := s.unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
+		t.Errorf("unflushed = %v, want the new directory and its parent", got)
+	}
+	s.forget("/r/a/b")
+	if got := s.unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
+		t.Errorf("unflushed = %v after a directory was created again", got)
+	}
+	s.remember(s.unflushed("/r/a/b/link"))
+	s.forgetTree("/r/a")
+	if got := s.unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a", "/r"}) {
+		t.Errorf("unflushed = %v after the tree was removed", got)
+	}
+	s.remember(s.unflushed("/r/hot/link"))
+	for i := range 3 * maxDurable {
+		s.remember([]string{"/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)})
+		if !s.has("/r/hot") {
+			t.Fatal("a directory in use is forgotten")
+		}
+	}
+	if n := len(s.now) + len(s.old); n > 2*maxDurable {
+		t.Errorf("it holds %d directories", n)
+	}
+}
