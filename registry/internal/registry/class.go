@@ -6,11 +6,16 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// classes of manifests by the type of their config, as distribution has them.
-var classes = map[string]string{
-	"application/vnd.docker.container.image.v1+json": "image",
-	"application/vnd.oci.image.config.v1+json":       "image",
-	"application/vnd.docker.plugin.v1+json":          "plugin",
+// classOf is the class of a manifest by the type of its config, as distribution
+// has them; "" for all others.
+func classOf(m *oci.Manifest) string {
+	switch m.Config.MediaType {
+	case "application/vnd.docker.container.image.v1+json", "application/vnd.oci.image.config.v1+json":
+		return "image"
+	case "application/vnd.docker.plugin.v1+json":
+		return "plugin"
+	}
+	return ""
 }
 
 // checkClass is nil if manifests of that class may be pushed.
@@ -18,8 +23,8 @@ func (v *Validation) checkClass(m *oci.Manifest) error {
 	if len(v.Classes) == 0 || m.Config == nil {
 		return nil
 	}
-	class, known := classes[m.Config.MediaType]
-	if !known {
+	class := classOf(m)
+	if class == "" {
 		return oci.NewError(oci.CodeDenied, "unknown manifest class for "+m.Config.MediaType)
 	}
 	if !slices.Contains(v.Classes, class) {
