@@ -20,6 +20,7 @@ import (
 
 // image is an OCI image that a test made: everything it consists of, by digest.
 type image struct {
+	arch     string            // of the image, "" for an index
 	manifest string            // digest of the manifest or index
 	blobs    map[string][]byte // digest → bytes, manifests too
 }
@@ -47,7 +48,7 @@ const (
 // bytes each; seed makes it another one.
 func newImage(t testing.TB, seed uint64, layers, size int) *image {
 	t.Helper()
-	img := &image{blobs: map[string][]byte{}}
+	img := &image{arch: []string{"amd64", "arm64", "riscv64"}[seed%3], blobs: map[string][]byte{}}
 	rnd := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
 	var descs []descriptor
 	var diffs []string
@@ -59,7 +60,7 @@ func newImage(t testing.TB, seed uint64, layers, size int) *image {
 		descs = append(descs, img.add(typeLayer, gzipped(t, plain)))
 	}
 	config := mustJSON(t, map[string]any{
-		"architecture": "amd64", "os": "linux", "config": map[string]any{},
+		"architecture": img.arch, "os": "linux", "config": map[string]any{},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": diffs},
 	})
 	manifest := mustJSON(t, map[string]any{
@@ -75,14 +76,13 @@ func newIndex(t testing.TB, images ...*image) *image {
 	t.Helper()
 	idx := &image{blobs: map[string][]byte{}}
 	var descs []descriptor
-	for i, img := range images {
+	for _, img := range images {
 		for d, b := range img.blobs {
 			idx.blobs[d] = b
 		}
-		arch := []string{"amd64", "arm64", "riscv64"}[i%3]
 		descs = append(descs, descriptor{
 			MediaType: typeManifest, Digest: img.manifest, Size: len(img.blobs[img.manifest]),
-			Platform: map[string]string{"architecture": arch, "os": "linux"},
+			Platform: map[string]string{"architecture": img.arch, "os": "linux"},
 		})
 	}
 	idx.manifest = idx.add(typeIndex, mustJSON(t, map[string]any{

@@ -34,6 +34,6 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newServeCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
 	return root
 }
