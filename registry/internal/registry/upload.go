@@ -15,8 +15,10 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// bufferSize is what one upload holds in memory.
-const bufferSize = 256 << 10
+const (
+	bufferSize   = 256 << 10 // what one upload holds in memory
+	worthWriting = 64 << 10  // what it writes at once, unless it ends before
+)
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
@@ -140,7 +142,7 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 	defer buffers.Put(buf)
 	var total int64
 	for {
-		n, rerr := src.Read(buf[:])
+		n, rerr := fill(buf[:], src)
 		if n > 0 {
 			written, err := u.write(ctx, buf[:n])
 			total += int64(written)
@@ -155,6 +157,17 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 			return total, u.interrupted(rerr)
 		}
 	}
+}
+
+// fill reads enough to be worth a write: a connection gives its bytes in small
+// pieces.
+func fill(buf []byte, src io.Reader) (n int, err error) {
+	for n < worthWriting && err == nil {
+		var m int
+		m, err = src.Read(buf[n:])
+		n += m
+	}
+	return n, err
 }
 
 // interrupted is the error of a src that failed, perhaps because somebody saw
