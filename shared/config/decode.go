@@ -118,7 +118,7 @@ func (n *node) scalarAs(t reflect.Type) (any, error) {
 		return n.choice(n.text)
 	case reflect.Bool:
 		return boolean(n.text)
-	case reflect.Int, reflect.Int64, reflect.Int32:
+	case reflect.Int, reflect.Int64:
 		return integer(n.text)
 	case reflect.Float64:
 		return float(n.text)

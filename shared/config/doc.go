@@ -22,6 +22,10 @@
 //		Environ: os.Environ(),
 //	})
 //
+// The report has the warnings to log, the origin of each value, and writes the
+// loaded configuration with both for people ([Report.Show]). [Walk] lists every
+// setting there can be, for a reference.
+//
 // # Tags
 //
 //	key      the name in the file, lower case; a field without it is not a setting

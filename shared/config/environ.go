@@ -29,8 +29,13 @@ func compareNames(a, b string) int {
 	return slices.CompareFunc(strings.Split(a, "_"), strings.Split(b, "_"), func(x, y string) int {
 		m, errX := strconv.Atoi(x)
 		n, errY := strconv.Atoi(y)
-		if errX == nil && errY == nil {
+		switch {
+		case errX == nil && errY == nil:
 			return cmp.Or(cmp.Compare(m, n), cmp.Compare(x, y))
+		case errX == nil:
+			return -1
+		case errY == nil:
+			return 1
 		}
 		return cmp.Compare(x, y)
 	})

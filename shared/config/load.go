@@ -108,6 +108,9 @@ func (n *node) origins(into map[string]Origin) {
 	if n.shape != null || n.field == nil || n.field.kind != leaf {
 		into[n.path] = n.origin
 	}
+	if n.field != nil && n.field.free() {
+		return
+	}
 	for _, kid := range n.kids {
 		kid.origins(into)
 	}
@@ -164,22 +167,13 @@ func problemsIn(err error) []*Problem {
 	return []*Problem{{Text: err.Error()}}
 }
 
-// follows reports whether a problem with key is likely due to the mistake
-// already found at known: in it, around it, or beside it in its section.
+// follows reports whether a problem with key is due to the mistake already
+// found at known: the same key, one inside it, or the section around it.
 func follows(key, known string) bool {
-	parent, _, nested := cutLast(known)
-	return key == known || within(known, key) || within(key, known) || nested && within(key, parent)
+	return key == known || within(known, key) || within(key, known)
 }
 
 func within(key, section string) bool {
 	rest, ok := strings.CutPrefix(key, section)
 	return ok && section != "" && rest != "" && (rest[0] == '.' || rest[0] == '[')
-}
-
-func cutLast(path string) (parent, name string, nested bool) {
-	i := strings.LastIndexByte(path, '.')
-	if i < 0 {
-		return "", path, false
-	}
-	return path[:i], path[i+1:], true
 }

@@ -190,11 +190,14 @@ func (l *loader) warnLost(lost []string, now *node, path string) {
 // dropTwin lets a secret from the environment win over its file twin from the
 // file, and the other way round.
 func dropTwin(n *node, f *field, o Origin) {
-	name := strings.TrimSuffix(f.name, "_file")
-	if f.kind != twin {
-		name = f.name + "_file"
+	name := f.name + "_file"
+	switch other := f.parent.child(name); {
+	case f.kind == twin:
+		name = strings.TrimSuffix(f.name, "_file")
+	case other == nil || other.kind != twin:
+		return
 	}
-	if other := n.kid(name); other != nil && f.parent.child(name) != nil && other.origin.Variable == "" && o.Variable != "" {
+	if other := n.kid(name); other != nil && other.origin.Variable == "" && o.Variable != "" {
 		n.drop(name)
 	}
 }

@@ -57,9 +57,15 @@ func (f *field) find(name string) string {
 	return ""
 }
 
+// maxName is the length from which a name is like no key at all.
+const maxName = 64
+
 // editDistance counts the letters to insert, drop, change or swap with their
 // neighbour to get from a to b.
 func editDistance(a, b string) int {
+	if len(a) > maxName {
+		return len(a)
+	}
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -59,12 +59,10 @@ func (l *loader) fail(n *node, text string) {
 func (l *loader) move(f *field, n *node) {
 	to := f.tag.Get("to")
 	l.warnf("%s is an old name of %s (%s)", n.path, to, n.origin)
-	steps, target, unknown := l.schema.resolve(strings.ToUpper(strings.ReplaceAll(to, ".", "_")), nil)
-	if unknown != "" || l.root.at(to) != nil {
-		return
+	steps, _, _ := l.schema.resolve(strings.ToUpper(strings.ReplaceAll(to, ".", "_")), nil)
+	if other := l.root.at(to); steps != nil && (other == nil || other.shape == null) {
+		l.put(l.root, "", steps, n)
 	}
-	n.field = target
-	l.put(l.root, "", steps, n)
 }
 
 // at returns the node of a path of plain keys.

@@ -156,7 +156,7 @@ func (f *field) plainTypeName() string {
 		return "any value"
 	case reflect.Bool:
 		return "boolean"
-	case reflect.Int, reflect.Int64, reflect.Int32:
+	case reflect.Int, reflect.Int64:
 		if !f.isText() {
 			return "integer"
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/config"
+	settings "slipway/shared/config"
 )
 
 // newConfigCommand makes `registry config`, which looks at a configuration
@@ -30,11 +31,7 @@ func newConfigCheckCommand() *cobra.Command {
 			" names, and the REGISTRY_ variables, and tells everything that is wrong with it.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, report, err := config.Load(fileArgument(args), os.Environ())
-			for _, warning := range report.Warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
-			}
-			if err != nil {
+			if _, _, err := loadForPeople(cmd, args); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
@@ -51,13 +48,22 @@ func newConfigShowCommand() *cobra.Command {
 			"the line of the file, the variable, or the default. Secrets are hidden.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, report, err := config.Load(fileArgument(args), os.Environ())
+			cfg, report, err := loadForPeople(cmd, args)
 			if err != nil {
 				return err
 			}
 			return report.Show(cmd.OutOrStdout(), cfg)
 		},
 	}
+}
+
+// loadForPeople loads what serve would and writes the warnings to stderr.
+func loadForPeople(cmd *cobra.Command, args []string) (*config.Config, *settings.Report, error) {
+	cfg, report, err := config.Load(fileArgument(args), os.Environ())
+	for _, warning := range report.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+	}
+	return cfg, report, err
 }
 
 func fileArgument(args []string) string {

@@ -243,6 +243,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "middleware: {storage: [{name: cloudfront}]}", nil, "not available yet: middleware"},
 		{minimal + "policy: {repository: {classes: [image]}}", nil, "not available yet: policy.repository.classes"},
 		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "not available yet: http.tls.letsencrypt"},
+		{"log: {fields: {a: {b: c}}}\nstorage: inmemory", []string{"REGISTRY_LOG_FIELDS_X={y: {z: 1}}"}, "version: is missing"},
 		{minimal + "http: {tls: {certificate: c}}", nil, "http.tls: needs certificate and key"},
 		{minimal + "http: {tls: }", nil, "http.tls: needs certificate and key"},
 		{minimal + "http: {tls: {certificate: c, key: k, ciphersuites: [X]}}", nil, `http.tls.ciphersuites: "X" is no cipher suite`},

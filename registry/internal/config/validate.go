@@ -40,7 +40,7 @@ func (s *Storage) validate(p *config.Problems) {
 	case len(drivers) == 0:
 		p.Addf("storage", noDriver)
 	case len(drivers) > 1:
-		p.Addf("storage", "names several drivers: %s; a variable REGISTRY_STORAGE=%s chooses one over the file's", strings.Join(drivers, ", "), drivers[0])
+		p.Addf("storage", "names several drivers: %s; REGISTRY_STORAGE=<driver> would replace the section of the file", strings.Join(drivers, ", "))
 	}
 	if s.Filesystem != nil && s.Filesystem.RootDirectory == "" {
 		p.Addf("storage.filesystem.rootdirectory", "is empty")
