@@ -1,0 +1,123 @@
+// Package config is what the relay can be told: one struct tree, its defaults
+// and what is wrong with it. It takes PushBits' spelling of a key where PushBits
+// has one.
+package config
+
+import (
+	"time"
+
+	"slipway/shared/config"
+)
+
+// Prefix begins the environment variables.
+const Prefix = "RELAY"
+
+// PathVariable names the configuration file when no flag does.
+const PathVariable = "RELAY_CONFIG"
+
+// Config is the whole configuration.
+type Config struct {
+	HTTP       HTTP       `key:"http"`
+	Database   Database   `key:"database"`
+	Matrix     Matrix     `key:"matrix"`
+	Admin      Admin      `key:"admin"`
+	Security   Security   `key:"security"`
+	Formatting Formatting `key:"formatting"`
+	Delivery   Delivery   `key:"delivery"`
+	Limits     Limits     `key:"limits"`
+	History    History    `key:"history"`
+	Metrics    Metrics    `key:"metrics"`
+	Logging    Logging    `key:"logging"`
+
+	Debug          config.Dead  `key:"debug" why:"write logging.level: debug"`
+	Crypto         config.Dead  `key:"crypto" why:"passwords are hashed with argon2id and parameters that fit a small machine"`
+	RepairBehavior config.Dead  `key:"repairbehavior" why:"names and topics of rooms are set when the bot makes them and never again"`
+	Alertmanager   config.Later `key:"alertmanager" empty:"ok" doc:"Webhooks of Alertmanager."`
+}
+
+// HTTP is where and how the relay listens.
+type HTTP struct {
+	ListenAddress  string        `key:"listenaddress" doc:"Address to listen on, host:port."`
+	Port           int           `key:"port" doc:"Port, for a listenaddress that is a host only, as PushBits writes it; 0 means 8080."`
+	CertFile       string        `key:"certfile" doc:"PEM file of the certificate; without one the relay speaks plain HTTP, for a proxy in front."`
+	KeyFile        string        `key:"keyfile" doc:"PEM file of the certificate's key."`
+	TrustedProxies []string      `key:"trustedproxies" doc:"Addresses or networks (10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto are believed."`
+	PublicURL      string        `key:"publicurl" doc:"Address that people and senders reach the relay under, for the curl lines in the web interface; empty takes it from the request."`
+	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time given to open requests when the relay ends."`
+}
+
+// Database is where messages, users and applications are kept.
+type Database struct {
+	Dialect    string `key:"dialect" doc:"Kind of database: sqlite."`
+	Connection string `key:"connection" doc:"Path of the SQLite file, on a disk that persists."`
+}
+
+// Matrix is the bot's account.
+type Matrix struct {
+	Homeserver  string        `key:"homeserver" doc:"URL of the homeserver. Required."`
+	Username    string        `key:"username" doc:"Matrix ID of the bot. Required unless there is an access token."`
+	Password    config.Secret `key:"password" doc:"Password of the bot; also MATRIX_PASSWORD."`
+	AccessToken config.Secret `key:"accesstoken" doc:"Access token of the bot, in place of a password."`
+	Timeout     time.Duration `key:"timeout" doc:"Time given to one request to the homeserver."`
+	Invites     Invites       `key:"invites"`
+}
+
+// Invites is about whose invitations the bot takes, besides those of the
+// administrator and the known users.
+type Invites struct {
+	Servers []string `key:"servers" doc:"Names of homeservers all of whose people may invite the bot."`
+}
+
+// Admin is the first administrator. It is made, or brought up to date, at each
+// start.
+type Admin struct {
+	Name     string        `key:"name" doc:"Login name of the administrator."`
+	Password config.Secret `key:"password" doc:"Password of the administrator, also ADMIN_PASSWORD. Required. A changed one takes effect at the next start."`
+	MatrixID string        `key:"matrixid" doc:"Matrix ID of the administrator, who may invite the bot. Required."`
+}
+
+// Security is about tokens.
+type Security struct {
+	CheckToken bool         `key:"checktoken" doc:"Take application tokens exactly: no white space, none that is malformed, no doubled ones, the old one not longer than its grace. false relaxes the form and keeps a regenerated token's predecessor for a day; the check itself is never left out."`
+	CheckHIBP  config.Later `key:"checkhibp" empty:"ok" doc:"Check of new passwords against Have I Been Pwned."`
+}
+
+// Formatting is about how messages look.
+type Formatting struct {
+	ColoredTitle bool `key:"coloredtitle" doc:"Colour titles by priority."`
+}
+
+// Delivery says how patient and how parallel the relay sends.
+type Delivery struct {
+	Parallel int           `key:"parallel" doc:"Rooms that are sent to at the same time; in one room messages go one by one."`
+	MaxAge   time.Duration `key:"maxage" doc:"A message that could not be delivered for so long is given up."`
+}
+
+// Limits bound what is taken in.
+type Limits struct {
+	Body          config.Size   `key:"body" doc:"Largest body of a request."`
+	Message       config.Size   `key:"message" doc:"Longest text of a message."`
+	Title         config.Size   `key:"title" doc:"Longest title of a message."`
+	RatePerMinute int           `key:"rateperminute" doc:"Messages a minute that an application may send unless it has a limit of its own; 0 is no limit."`
+	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
+	Waiting       int64         `key:"waiting" doc:"Messages on their way; beyond that nothing more is accepted."`
+	Wait          time.Duration `key:"wait" doc:"Longest time that a sender may ask to wait for the delivery (?wait=)."`
+}
+
+// History is about messages at rest.
+type History struct {
+	Retention time.Duration `key:"retention" doc:"How long messages that are sent or given up are kept; 0 keeps them for ever."`
+}
+
+// Metrics is about numbers for Prometheus.
+type Metrics struct {
+	Enabled       bool   `key:"enabled" doc:"Serve /metrics."`
+	ListenAddress string `key:"listenaddress" doc:"Address for /metrics alone, host:port; empty serves it beside everything else."`
+}
+
+// Logging is about the log, which goes to stderr.
+type Logging struct {
+	Level     string `key:"level" choices:"error,warn,info,debug" doc:"error, warn, info or debug."`
+	Format    string `key:"format" choices:"text,json,logstash,console" doc:"text (key=value), json or logstash for machines, console for people."`
+	AccessLog bool   `key:"accesslog" doc:"One line in Apache's combined format for each request, on stdout."`
+}

@@ -1,0 +1,29 @@
+package config
+
+import "time"
+
+// defaultAddress is used where none is given.
+const defaultAddress = "0.0.0.0:8080"
+
+// Default returns the configuration with every default.
+func Default() Config {
+	return Config{
+		HTTP:       HTTP{ListenAddress: defaultAddress, TrustedProxies: []string{}, DrainTimeout: 15 * time.Second},
+		Database:   Database{Dialect: "sqlite", Connection: "/data/relay.db"},
+		Matrix:     Matrix{Timeout: time.Minute, Invites: Invites{Servers: []string{}}},
+		Admin:      Admin{Name: "admin"},
+		Security:   Security{CheckToken: true},
+		Formatting: Formatting{ColoredTitle: true},
+		Delivery:   Delivery{Parallel: 64, MaxAge: 72 * time.Hour},
+		Limits: Limits{
+			Body:    2 << 20,
+			Message: 1 << 20,
+			Title:   1 << 10,
+			Waiting: 1_000_000,
+			Wait:    30 * time.Second,
+		},
+		History: History{Retention: 30 * 24 * time.Hour},
+		Metrics: Metrics{Enabled: true},
+		Logging: Logging{Level: "info", Format: "text"},
+	}
+}

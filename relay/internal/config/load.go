@@ -1,0 +1,84 @@
+package config
+
+import (
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/shared/config"
+)
+
+// DefaultPath is read when neither a flag nor RELAY_CONFIG names a file, and
+// only if it is there.
+const DefaultPath = "/etc/relay/config.yml"
+
+// aliases are the variables that bear no prefix.
+var aliases = map[string]string{
+	"MATRIX_PASSWORD":      "matrix.password",
+	"MATRIX_PASSWORD_FILE": "matrix.password_file",
+	"ADMIN_PASSWORD":       "admin.password",
+	"ADMIN_PASSWORD_FILE":  "admin.password_file",
+}
+
+// Load reads the file, or the one that [Path] finds when file is empty, and
+// lays environ over it. The report is never nil.
+func Load(file string, environ []string) (*Config, *config.Report, error) {
+	return load(config.Options{File: Path(file, environ), Environ: environ})
+}
+
+// Path is the configuration file in force: the one named, else the one that
+// RELAY_CONFIG names, else [DefaultPath] if it is there, else none.
+func Path(file string, environ []string) string {
+	if file != "" {
+		return file
+	}
+	if file = lookup(environ, PathVariable); file != "" {
+		return file
+	}
+	if _, err := os.Stat(DefaultPath); err == nil {
+		return DefaultPath
+	}
+	return ""
+}
+
+func load(o config.Options) (*Config, *config.Report, error) {
+	o.Prefix, o.Aliases, o.Expand = Prefix, aliases, true
+	o.Ignore = []string{PathVariable, "RELAY_URL", "RELAY_TOKEN"}
+	cfg := Default()
+	report, err := config.Load(&cfg, o)
+	if err != nil {
+		return nil, report, err
+	}
+	if err := cfg.HTTP.settle(report); err != nil {
+		return nil, report, err
+	}
+	return &cfg, report, nil
+}
+
+// settle brings PushBits' separate port into the address.
+func (h *HTTP) settle(report *config.Report) error {
+	if h.Port != 0 && report.Origin("http.listenaddress") == (config.Origin{}) {
+		h.ListenAddress = "0.0.0.0"
+	}
+	port := "8080"
+	if h.Port != 0 {
+		port = strconv.Itoa(h.Port)
+	}
+	if _, given, err := net.SplitHostPort(h.ListenAddress); err != nil {
+		h.ListenAddress = net.JoinHostPort(strings.Trim(h.ListenAddress, "[]"), port)
+	} else if h.Port != 0 && given != port {
+		text := "is " + port + ", but http.listenaddress has the port " + given + "; leave one of them out"
+		return &config.Problem{Key: "http.port", Origin: report.Origin("http.port"), Text: text}
+	}
+	return nil
+}
+
+func lookup(environ []string, name string) string {
+	i := slices.IndexFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	if i < 0 {
+		return ""
+	}
+	return environ[i][len(name)+1:]
+}

@@ -1,0 +1,228 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway/shared/config"
+)
+
+// minimal is the least that a configuration must say.
+var minimal = []string{
+	"RELAY_MATRIX_HOMESERVER=https://matrix.example.org",
+	"RELAY_MATRIX_USERNAME=@relay:example.org",
+	"MATRIX_PASSWORD=bot-secret",
+	"ADMIN_PASSWORD=admin-secret",
+	"RELAY_ADMIN_MATRIXID=@you:example.org",
+}
+
+func with(more ...string) []string { return append(append([]string{}, minimal...), more...) }
+
+func source(text string, environ []string) (*Config, *config.Report, error) {
+	return load(config.Options{File: "relay.yml", Source: []byte(text), Environ: environ})
+}
+
+// TestDescribedFile: the file as the service is described, with its two
+// variables.
+func TestDescribedFile(t *testing.T) {
+	const text = `
+http:
+  listenaddress: 0.0.0.0:8081
+database:
+  dialect: sqlite
+  connection: /data/x.db
+matrix:
+  homeserver: https://matrix.example.org
+  username: "@bot:example.org"
+  password: ${MATRIX_PASSWORD}
+admin:
+  name: root
+  password: ${ADMIN_PASSWORD}
+  matrixid: "@me:example.org"
+security:
+  checktoken: false
+formatting:
+  coloredtitle: false
+logging:
+  level: warn
+`
+	c, _, err := source(text, []string{"MATRIX_PASSWORD=m$p}", "ADMIN_PASSWORD=a: b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{
+		c.HTTP.ListenAddress, c.Database.Dialect, c.Database.Connection, c.Matrix.Homeserver, c.Matrix.Username, c.Matrix.Password.Reveal(),
+		c.Admin.Name, c.Admin.Password.Reveal(), c.Admin.MatrixID, c.Security.CheckToken, c.Formatting.ColoredTitle, c.Logging.Level,
+	}
+	want := []any{"0.0.0.0:8081", "sqlite", "/data/x.db", "https://matrix.example.org", "@bot:example.org", "m$p}", "root", "a: b", "@me:example.org", false, false, "warn"}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("value %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	tests := []struct{ yaml, want, problem string }{
+		{"", "0.0.0.0:8080", ""},
+		{"http: {listenaddress: '127.0.0.1:9'}", "127.0.0.1:9", ""},
+		{"http: {listenaddress: '127.0.0.1'}", "127.0.0.1:8080", ""},
+		{"http: {listenaddress: '127.0.0.1', port: 9090}", "127.0.0.1:9090", ""},
+		{"http: {listenaddress: '', port: 9090}", ":9090", ""},
+		{"http: {listenaddress: '::1', port: 9090}", "[::1]:9090", ""},
+		{"http: {port: 9090}", "0.0.0.0:9090", ""},
+		{"http: {listenaddress: '0.0.0.0:8080', port: 8080}", "0.0.0.0:8080", ""},
+		{"http: {listenaddress: '0.0.0.0:8080', port: 9090}", "", "http.port"},
+		{"http: {listenaddress: '0.0.0.0:8080:8080'}", "", "http.listenaddress"},
+		{"http: {listenaddress: 'host:http'}", "", "http.listenaddress"},
+		{"http: {port: 70000}", "", "http.port"},
+	}
+	for _, tt := range tests {
+		c, _, err := source(tt.yaml, minimal)
+		switch {
+		case tt.problem == "" && err != nil:
+			t.Errorf("%s: %v", tt.yaml, err)
+		case tt.problem == "" && c.HTTP.ListenAddress != tt.want:
+			t.Errorf("%s: listens on %q, want %q", tt.yaml, c.HTTP.ListenAddress, tt.want)
+		case tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)):
+			t.Errorf("%s: error %v, want one about %s", tt.yaml, err, tt.problem)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	tests := []struct {
+		yaml string
+		want []string
+	}{
+		{"database: {dialect: postgres}", []string{"database.dialect", "postgres"}},
+		{"database: {dialect: mysql}", []string{"database.dialect", "mysql"}},
+		{"database: {dialect: oracle}", []string{"database.dialect", "oracle"}},
+		{"database: {connection: ''}", []string{"database.connection"}},
+		{"securty: {checktoken: true}", []string{"securty", "security"}},
+		{"security: {checktokens: true}", []string{"security.checktokens", "checktoken"}},
+		{"security: {checktoken: perhaps}", []string{"security.checktoken", "perhaps"}},
+		{"logging: {level: loud}", []string{"logging.level", "loud"}},
+		{"matrix: {homeserver: matrix.example.org}", nil}, // the variable wins
+		{"matrix: {password: '${NOT_SET}'}", []string{"matrix.password", "NOT_SET"}},
+		{"matrix: {invites: {servers: ['@a:b']}}", []string{"matrix.invites.servers"}},
+		{"admin: {name: 'a:b'}", []string{"admin.name"}},
+		{"history: {retention: 30}", []string{"history.retention", "30s?"}},
+		{"history: {retention: -1s}", []string{"history.retention"}},
+		{"limits: {message: 3MiB}", []string{"limits.message", "limits.body"}},
+		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
+		{"http: {trustedproxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
+		{"alertmanager: {annotationtitle: x}", []string{"alertmanager"}},
+	}
+	for _, tt := range tests {
+		_, _, err := source(tt.yaml, minimal)
+		if tt.want == nil {
+			if err != nil {
+				t.Errorf("%s: %v", tt.yaml, err)
+			}
+			continue
+		}
+		for _, w := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: error %v, want %q in it", tt.yaml, err, w)
+			}
+		}
+	}
+}
+
+// TestMissing: everything that is missing is told at once, by its key.
+func TestMissing(t *testing.T) {
+	_, _, err := source("logging: {level: info}", nil)
+	if err == nil {
+		t.Fatal("an empty configuration is valid")
+	}
+	for _, key := range []string{"matrix.homeserver", "matrix.username", "matrix.password", "admin.password", "admin.matrixid"} {
+		if !strings.Contains(err.Error(), key) {
+			t.Errorf("%v does not name %s", err, key)
+		}
+	}
+	if _, _, err := source("matrix: {homeserver: 'https://h', accesstoken: syt_x}", with("MATRIX_PASSWORD=")); err != nil {
+		t.Errorf("an access token does not stand in for the password: %v", err)
+	}
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bot")
+	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bare := minimal[:2:2]
+	bare = append(bare, minimal[4])
+	for _, tt := range [][]string{
+		append(bare[:3:3], "RELAY_MATRIX_PASSWORD_FILE="+file, "RELAY_ADMIN_PASSWORD_FILE="+file),
+		append(bare[:3:3], "MATRIX_PASSWORD_FILE="+file, "ADMIN_PASSWORD_FILE="+file),
+	} {
+		c, _, err := load(config.Options{Environ: tt})
+		if err != nil {
+			t.Errorf("%q: %v", tt, err)
+			continue
+		}
+		if got := c.Matrix.Password.Reveal() + c.Admin.Password.Reveal(); got != "from-filefrom-file" {
+			t.Errorf("%q: secrets %q", tt, got)
+		}
+	}
+}
+
+// TestEnvironmentReachesEveryLeaf sets each setting by its variable.
+func TestEnvironmentReachesEveryLeaf(t *testing.T) {
+	values := map[string]string{"boolean": "false", "duration": "7s", "integer": "7", "size": "7KiB", "list of string": "[127.0.0.7]"}
+	special := map[string]string{
+		"database.dialect": "sqlite3", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
+		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8",
+		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json",
+	}
+	target := Default()
+	for _, leaf := range config.Walk(&target, Prefix) {
+		if leaf.Status != "" || strings.HasSuffix(leaf.Path, "_file") {
+			continue
+		}
+		value, ok := special[leaf.Path]
+		if !ok {
+			value, ok = values[leaf.Type]
+		}
+		if !ok {
+			value = "text"
+		}
+		environ := with(leaf.Env + "=" + value)
+		if strings.HasPrefix(leaf.Path, "http.certfile") || strings.HasPrefix(leaf.Path, "http.keyfile") {
+			environ = with("RELAY_HTTP_CERTFILE=text", "RELAY_HTTP_KEYFILE=text")
+		}
+		_, report, err := load(config.Options{Environ: environ})
+		if err != nil {
+			t.Errorf("%s=%s: %v", leaf.Env, value, err)
+		} else if report.Origin(leaf.Path) == (config.Origin{}) {
+			t.Errorf("%s does not set %s", leaf.Env, leaf.Path)
+		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	if got := Path("a.yml", []string{"RELAY_CONFIG=b.yml"}); got != "a.yml" {
+		t.Errorf("the flag gives %q", got)
+	}
+	if got := Path("", []string{"RELAY_CONFIG=b.yml"}); got != "b.yml" {
+		t.Errorf("the variable gives %q", got)
+	}
+}
+
+func TestNetworks(t *testing.T) {
+	n, err := Networks([]string{"10.1.2.3/8", "::1", "192.0.2.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range n {
+		got = append(got, p.String())
+	}
+	if want := "10.0.0.0/8 ::1/128 192.0.2.1/32"; strings.Join(got, " ") != want {
+		t.Errorf("networks %v, want %s", got, want)
+	}
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/shared/config"
+)
+
+// Validate returns everything that is wrong with the values, joined.
+func (c *Config) Validate() error {
+	var p config.Problems
+	c.HTTP.validate(&p)
+	c.Database.validate(&p)
+	c.Matrix.validate(&p)
+	c.Admin.validate(&p)
+	c.Delivery.validate(&p)
+	c.Limits.validate(&p)
+	notNegative(&p, "history.retention", c.History.Retention)
+	if a := c.Metrics.ListenAddress; a != "" {
+		address(&p, "metrics.listenaddress", a)
+	}
+	return p.Err()
+}
+
+func (h *HTTP) validate(p *config.Problems) {
+	if _, _, err := net.SplitHostPort(h.ListenAddress); err == nil {
+		address(p, "http.listenaddress", h.ListenAddress)
+	} else if strings.Contains(h.ListenAddress, ":") && !isIPv6(h.ListenAddress) {
+		p.Addf("http.listenaddress", "%q is not host:port", h.ListenAddress)
+	}
+	if h.Port < 0 || h.Port > 65535 {
+		p.Addf("http.port", "%d is no port", h.Port)
+	}
+	if (h.CertFile == "") != (h.KeyFile == "") {
+		p.Addf("http.certfile", "goes together with http.keyfile; give both or none")
+	}
+	if _, err := Networks(h.TrustedProxies); err != nil {
+		p.Addf("http.trustedproxies", "%v", err)
+	}
+	if h.PublicURL != "" {
+		httpURL(p, "http.publicurl", h.PublicURL)
+	}
+	notNegative(p, "http.draintimeout", h.DrainTimeout)
+}
+
+func isIPv6(s string) bool {
+	a, err := netip.ParseAddr(strings.Trim(s, "[]"))
+	return err == nil && a.Is6()
+}
+
+func address(p *config.Problems, key, text string) {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		p.Addf(key, "%q is not host:port", text)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		p.Addf(key, "%q is no port", port)
+	}
+}
+
+func httpURL(p *config.Problems, key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		p.Addf(key, "%q is not a URL such as https://matrix.example.org", text)
+	}
+}
+
+func (d *Database) validate(p *config.Problems) {
+	switch strings.ToLower(d.Dialect) {
+	case "sqlite", "sqlite3":
+	case "postgres", "postgresql", "mysql", "mariadb":
+		p.Addf("database.dialect", "%s is not available yet; sqlite is", d.Dialect)
+	default:
+		p.Addf("database.dialect", "%q is not a database the relay knows; sqlite is", d.Dialect)
+	}
+	if d.Connection == "" {
+		p.Addf("database.connection", "is empty; it is the path of the SQLite file, such as /data/relay.db")
+	}
+}
+
+func (m *Matrix) validate(p *config.Problems) {
+	if m.Homeserver == "" {
+		p.Addf("matrix.homeserver", "is missing; it is the homeserver's URL, such as https://matrix.example.org")
+	} else {
+		httpURL(p, "matrix.homeserver", m.Homeserver)
+	}
+	switch {
+	case m.AccessToken.Empty() && m.Username == "":
+		p.Addf("matrix.username", "is missing; it is the bot's Matrix ID, such as @relay:example.org")
+	case m.Username != "" && strings.HasPrefix(m.Username, "@") && !isMatrixID(m.Username):
+		p.Addf("matrix.username", "%q is not a Matrix ID such as @relay:example.org", m.Username)
+	}
+	if m.AccessToken.Empty() && m.Password.Empty() {
+		p.Addf("matrix.password", "is missing; set MATRIX_PASSWORD, matrix.password_file, or matrix.accesstoken in its place")
+	}
+	if m.Timeout <= 0 {
+		p.Addf("matrix.timeout", "must be more than 0")
+	}
+	for _, s := range m.Invites.Servers {
+		if s == "" || strings.ContainsAny(s, "/@# ") {
+			p.Addf("matrix.invites.servers", "%q is not the name of a homeserver such as example.org", s)
+		}
+	}
+}
+
+func (a *Admin) validate(p *config.Problems) {
+	if strings.TrimSpace(a.Name) == "" {
+		p.Addf("admin.name", "is empty")
+	}
+	if strings.Contains(a.Name, ":") {
+		p.Addf("admin.name", "must not hold a colon, which ends the name in HTTP Basic authentication")
+	}
+	if a.Password.Empty() {
+		p.Addf("admin.password", "is missing; set ADMIN_PASSWORD or admin.password_file")
+	}
+	switch {
+	case a.MatrixID == "":
+		p.Addf("admin.matrixid", "is missing; it is the administrator's Matrix ID, such as @you:example.org")
+	case !isMatrixID(a.MatrixID):
+		p.Addf("admin.matrixid", "%q is not a Matrix ID such as @you:example.org", a.MatrixID)
+	}
+}
+
+// isMatrixID tells whether text is a user's ID: @localpart:server, at most 255
+// bytes (Matrix specification, appendix "User Identifiers"; historical local
+// parts may hold anything but a colon).
+func isMatrixID(text string) bool {
+	local, server, ok := strings.Cut(text, ":")
+	return ok && len(text) <= 255 && len(local) > 1 && local[0] == '@' && server != "" && !strings.ContainsAny(text, " \t\r\n/")
+}
+
+func (d *Delivery) validate(p *config.Problems) {
+	if d.Parallel < 1 || d.Parallel > 1000 {
+		p.Addf("delivery.parallel", "must be from 1 to 1000")
+	}
+	if d.MaxAge <= 0 {
+		p.Addf("delivery.maxage", "must be more than 0")
+	}
+}
+
+func (l *Limits) validate(p *config.Problems) {
+	for _, s := range []struct {
+		key   string
+		value config.Size
+	}{{"limits.body", l.Body}, {"limits.message", l.Message}, {"limits.title", l.Title}} {
+		if s.value < 1 || s.value > 64<<20 {
+			p.Addf(s.key, "must be from 1 to 64MiB")
+		}
+	}
+	if l.Message > l.Body {
+		p.Addf("limits.message", "is more than limits.body, so such a message could never come in")
+	}
+	if l.RatePerMinute < 0 || l.Burst < 0 {
+		p.Addf("limits.rateperminute", "and limits.burst must not be negative")
+	}
+	if l.Waiting < 1 {
+		p.Addf("limits.waiting", "must be more than 0")
+	}
+	if l.Wait < 0 || l.Wait > 5*time.Minute {
+		p.Addf("limits.wait", "must be from 0 to 5m")
+	}
+}
+
+func notNegative(p *config.Problems, key string, d time.Duration) {
+	if d < 0 {
+		p.Addf(key, "must not be negative")
+	}
+}
