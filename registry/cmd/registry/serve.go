@@ -126,17 +126,18 @@ func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) r
 		Log:             log,
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
-		Validation:      validation(&cfg.Validation),
+		Validation:      validation(&cfg.Validation, &cfg.Policy),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
 	}
 }
 
-func validation(v *config.Validation) registry.Validation {
+func validation(v *config.Validation, p *config.Policy) registry.Validation {
 	rules := registry.Validation{
 		Disabled:  v.Disabled,
 		AllowURLs: compile(v.Manifests.URLs.Allow),
 		DenyURLs:  compile(v.Manifests.URLs.Deny),
+		Classes:   p.Repository.Classes,
 	}
 	switch v.Manifests.Indexes.Platforms {
 	case "none":

@@ -50,7 +50,7 @@ type Policy struct {
 
 // RepositoryPolicy is about what a repository may hold.
 type RepositoryPolicy struct {
-	Classes config.Later `key:"classes" empty:"ok" doc:"Classes of content that may be pushed: image, plugin."`
+	Classes []string `key:"classes" choices:"image,plugin" doc:"Classes of content that may be pushed; none given allows all."`
 }
 
 // Slipway holds the settings that only this registry has.

@@ -23,7 +23,7 @@ func TestExampleIsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Validation.Manifests.URLs = URLs{} // an empty list is written out there
+	got.Validation.Manifests.URLs, got.Policy = URLs{}, Policy{} // empty lists are written out there
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -71,6 +71,7 @@ func TestExampleComments(t *testing.T) {
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]string{}
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
+	want.Policy.Repository.Classes = []string{}
 	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
