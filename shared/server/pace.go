@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -19,10 +21,10 @@ func newPace(stall time.Duration, rate int64) pace {
 	return pace{window, max(1, int64(float64(rate)*window.Seconds()/2))}
 }
 
-// discardTime is what a client gets to finish a body that nobody reads. Within
-// it net/http drops the rest and keeps the connection, after it the connection
-// ends.
-const discardTime = 5 * time.Second
+// maxDiscard is what a client gets at most to finish a body that nobody reads.
+// Within it net/http drops the rest and keeps the connection, after it the
+// connection ends.
+const maxDiscard = 5 * time.Second
 
 // deadliner is what net/http's own ResponseWriters have.
 type deadliner interface {
@@ -65,6 +67,7 @@ type body struct {
 	idle      time.Time // when the last Read returned
 	got       int64     // in this window
 	ended     bool
+	stalled   bool
 }
 
 // Read implements io.Reader. When the client is too slow the error is
@@ -77,12 +80,11 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.got += int64(n)
-	if err != nil {
-		b.end()
-		return n, err
-	}
 	b.idle = time.Now()
-	return n, nil
+	if err != nil {
+		b.end(err)
+	}
+	return n, err
 }
 
 func (b *body) arm(now time.Time) {
@@ -90,19 +92,21 @@ func (b *body) arm(now time.Time) {
 	_ = b.deadliner.SetReadDeadline(now.Add(2 * b.pace.window)) // fails only on a closed connection
 }
 
-// end takes the deadline away, because net/http goes on reading after the end
-// of a body to see whether the client hangs up.
-func (b *body) end() {
-	if !b.ended {
-		b.ended = true
+// end takes the deadline away at the end of the body, because net/http goes on
+// reading to see whether the client hangs up. A client that was too slow gets
+// no more time at all.
+func (b *body) end(err error) {
+	b.ended = b.ended || errors.Is(err, io.EOF)
+	b.stalled = errors.Is(err, os.ErrDeadlineExceeded)
+	if b.ended {
 		_ = b.deadliner.SetReadDeadline(time.Time{})
 	}
 }
 
 // leave bounds the time for the rest that the handler did not read.
 func (b *body) leave() {
-	if !b.ended {
-		_ = b.deadliner.SetReadDeadline(time.Now().Add(discardTime))
+	if !b.ended && !b.stalled {
+		_ = b.deadliner.SetReadDeadline(time.Now().Add(min(b.pace.window, maxDiscard)))
 	}
 }
 

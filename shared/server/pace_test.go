@@ -1,0 +1,307 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// impatient cuts clients off after 400 ms below 10 kB/s.
+func impatient(h http.HandlerFunc) Options {
+	return Options{Handler: h, StallTimeout: 400 * time.Millisecond, MinRate: 10_000, ReadHeaderTimeout: 300 * time.Millisecond, IdleTimeout: 10 * time.Second}
+}
+
+func TestSlowHeadersAreCut(t *testing.T) {
+	t.Parallel()
+	s := serve(t, impatient(hello))
+	c := dial(t, s)
+	send(t, c, "GET / HTTP/1.1\r\nHost: x\r\n")
+	go func() {
+		for {
+			if _, err := io.WriteString(c, "X-Drip: 1\r\n"); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	endsWithin(t, c, 2*time.Second)
+}
+
+func TestHeaderTooLarge(t *testing.T) {
+	s := serve(t, Options{Handler: http.HandlerFunc(hello), MaxHeaderBytes: 8 << 10})
+	c := dial(t, s)
+	send(t, c, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "+longHeader(20<<10)+"\r\n\r\n")
+	if status, _ := answer(t, c); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestDrippingBodyIsCut(t *testing.T) {
+	t.Parallel()
+	got := make(chan error, 1)
+	s := serve(t, impatient(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		got <- err
+		w.WriteHeader(http.StatusRequestTimeout)
+	}))
+	c := dial(t, s)
+	send(t, c, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+	go func() {
+		for { // 200 bytes a second
+			if _, err := io.WriteString(c, "xxxxxxxxxx"); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	select {
+	case err := <-got:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the handler saw %v", err)
+		}
+	case <-time.After(3 * time.Second):
+		t.Fatal("the body drips on")
+	}
+	if text := endsWithin(t, c, 2*time.Second); !strings.HasPrefix(text, "HTTP/1.1 408") {
+		t.Errorf("answer %q", text)
+	}
+}
+
+func TestSlowButLivingBodySurvives(t *testing.T) {
+	t.Parallel()
+	s := serve(t, impatient(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}))
+	c := dial(t, s)
+	const pieces, piece = 60, 1000 // 40 kB/s for 1.5 s, nearly four times StallTimeout
+	send(t, c, fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", pieces*piece))
+	for range pieces {
+		send(t, c, strings.Repeat("x", piece))
+		time.Sleep(25 * time.Millisecond)
+	}
+	if _, body := answer(t, c); body != fmt.Sprint(pieces*piece, nil) {
+		t.Errorf("got %q", body)
+	}
+}
+
+func TestSlowServerIsNotTheClientsFault(t *testing.T) {
+	t.Parallel()
+	s := serve(t, impatient(func(w http.ResponseWriter, r *http.Request) {
+		var first [1]byte
+		_, _ = io.ReadFull(r.Body, first[:])
+		time.Sleep(900 * time.Millisecond) // a disk that takes its time
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}))
+	c := dial(t, s)
+	body := strings.Repeat("x", 100_000)
+	go io.WriteString(c, fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	if _, got := answer(t, c); got != fmt.Sprint(len(body)-1, nil) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLongAnswerAfterABody(t *testing.T) {
+	t.Parallel()
+	// The deadline of a body must be gone when it ends: net/http then reads on
+	// to see a hang-up, and a timeout there would end the request's context.
+	s := serve(t, impatient(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done():
+			fmt.Fprint(w, "cancelled")
+		case <-time.After(900 * time.Millisecond):
+			fmt.Fprint(w, "done")
+		}
+	}))
+	c := dial(t, s)
+	for range 2 {
+		send(t, c, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+		if _, body := answer(t, c); body != "done" {
+			t.Errorf("got %q", body)
+		}
+	}
+}
+
+func TestRefusedBodyDoesNotHoldTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, impatient(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	c := dial(t, s)
+	send(t, c, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+	if text := endsWithin(t, c, 2*time.Second); !strings.HasPrefix(text, "HTTP/1.1 401") {
+		t.Errorf("answer %q", text)
+	}
+}
+
+// download asks for a file of 64 MiB and returns the connection after the
+// request and what the handler's copy said.
+func download(t *testing.T, wrap func(io.ReadSeeker) io.ReadSeeker) (net.Conn, chan error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "blob")
+	if err := os.WriteFile(path, make([]byte, 64<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	s := serve(t, impatient(func(w http.ResponseWriter, _ *http.Request) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		w.Header().Set("Content-Length", fmt.Sprint(64<<20))
+		_, err = io.Copy(w, wrap(f))
+		got <- err
+	}))
+	c := dial(t, s)
+	_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
+	send(t, c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	return c, got
+}
+
+// plainReader hides that a file is one.
+type plainReader struct{ io.ReadSeeker }
+
+func TestAnswerNobodyTakesIsCut(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(io.ReadSeeker) io.ReadSeeker{
+		"file":   func(f io.ReadSeeker) io.ReadSeeker { return f },
+		"buffer": func(f io.ReadSeeker) io.ReadSeeker { return plainReader{f} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, got := download(t, wrap)
+			select {
+			case err := <-got:
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the handler saw %v", err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("the answer still waits for its client")
+			}
+		})
+	}
+}
+
+func TestAnswerOverAThinLinkSurvives(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(io.ReadSeeker) io.ReadSeeker{
+		"file":   func(f io.ReadSeeker) io.ReadSeeker { return f },
+		"buffer": func(f io.ReadSeeker) io.ReadSeeker { return plainReader{f} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, got := download(t, wrap)
+			buf := make([]byte, 32<<10)
+			for began := time.Now(); time.Since(began) < 2*time.Second; { // five times StallTimeout
+				if _, err := c.Read(buf); err != nil {
+					t.Fatalf("cut after %v: %v", time.Since(began), err)
+				}
+				time.Sleep(25 * time.Millisecond) // about 1 MB/s, and the kernel holds several
+			}
+			go io.Copy(io.Discard, c)
+			if err := <-got; err != nil {
+				t.Errorf("the handler saw %v", err)
+			}
+		})
+	}
+}
+
+// counting counts what is read from a file by Read, not by the kernel.
+type counting struct {
+	*os.File
+	read int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.File.Read(p)
+	c.read += n
+	return n, err
+}
+
+func TestFilesLeaveBySendfile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "blob")
+	const size = 5 << 20
+	if err := os.WriteFile(path, []byte(strings.Repeat("0123456789abcdef", size/16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan int, 2)
+	s := serve(t, impatient(func(w http.ResponseWriter, r *http.Request) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		c := &counting{File: f}
+		http.ServeContent(w, r, "", time.Time{}, c)
+		read <- c.read
+	}))
+	for _, c := range []struct{ ranges, first, last string }{
+		{"", "0123", "cdef"}, {"bytes=1-4194304", "1234", "def0"},
+	} {
+		req, _ := http.NewRequest("GET", "http://"+s.Addr().String(), nil)
+		if c.ranges != "" {
+			req.Header.Set("Range", c.ranges)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || int64(len(body)) != resp.ContentLength || string(body[:4]) != c.first || string(body[len(body)-4:]) != c.last {
+			t.Errorf("range %q: %d bytes, %v", c.ranges, len(body), err)
+		}
+		if n := <-read; n > 1024 {
+			t.Errorf("%d bytes went through a buffer", n)
+		}
+	}
+}
+
+func TestManyIdleAndDrippingConnections(t *testing.T) {
+	s := serve(t, Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		hello(w, r)
+	}), StallTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second})
+	for i := range 500 {
+		c := dial(t, s)
+		switch i % 4 {
+		case 0: // silent from the start
+		case 1:
+			get(t, c, "/")
+		case 2:
+			send(t, c, "GET / HTTP/1.1\r\nHo")
+		case 3:
+			send(t, c, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+		}
+	}
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 50 {
+				began := time.Now()
+				resp, err := http.Get("http://" + s.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("a request took %v", took)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	_ = s.Close() // the dripping ones would hold the drain up
+}
