@@ -7,6 +7,7 @@ type Application struct {
 	ID                  int64
 	OwnerID             int64
 	OwnerName           string
+	OwnerMatrixID       string
 	Name                string
 	Room                string // address as given: id or alias; "" while the room of the bot's making is not there yet
 	RoomID              string // resolved

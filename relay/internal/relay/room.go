@@ -7,7 +7,6 @@ type Room struct {
 	Address   string // as applications name it: id or alias
 	RoomID    string // resolved, "" if not yet
 	Name      string
-	Joined    bool
 	Encrypted bool   // sticky: once seen encrypted, for ever
 	Parked    string // why nothing is sent there, "" if nothing is wrong
 	ParkedAt  time.Time

@@ -125,27 +125,3 @@ func (e *SendError) Error() string {
 
 // Unwrap returns the cause.
 func (e *SendError) Unwrap() error { return e.Err }
-
-// Renderer turns a stored message into an event's content. It is pure: the same draft gives the same bytes.
-type Renderer interface {
-	Render(d Draft) (Rendered, error)
-}
-
-// Draft is a message to be rendered.
-type Draft struct {
-	Title       string
-	Body        string
-	ContentType string // "" and text/markdown: Markdown; text/plain; text/html
-	Priority    int    // −2 … 2
-	Application string // the application's name, for an empty title
-	OwnerID     string // Matrix id of the application's owner, "" if unknown
-	Marker      string // goes into the content, so that the event can be found again
-	Budget      int    // most bytes of content; 0 means the default. Half of it after ClassTooLarge
-}
-
-// Rendered is an event ready for the wire.
-type Rendered struct {
-	EventType string
-	Content   json.RawMessage
-	Truncated bool // the text was cut: the whole of it follows as a file
-}

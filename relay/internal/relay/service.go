@@ -1,9 +1,15 @@
 package relay
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
 )
 
 // Options are what a [Service] is made of.
@@ -11,7 +17,7 @@ type Options struct {
 	Path      string // of the database file
 	Sender    Sender
 	Rooms     Rooms
-	Renderer  Renderer
+	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
 	Limits    Limits
@@ -30,15 +36,101 @@ type Admin struct {
 
 // Limits bound what is taken in.
 type Limits struct {
-	MaxMessage    int // bytes of a message's body; 0 means 1 MiB
-	MaxTitle      int // bytes; 0 means 1 KiB
-	RatePerMinute int // messages of one application; 0 means no limit
-	Burst         int // messages at once within that rate; 0 means RatePerMinute
-	MaxWaiting    int64
+	MaxMessage    int   // bytes of a message's body; 0 means 1 MiB
+	MaxTitle      int   // bytes; 0 means 1 KiB
+	RatePerMinute int   // messages of one application; 0 means no limit
+	Burst         int   // messages at once within that rate; 0 means RatePerMinute
+	MaxWaiting    int64 // messages on their way; beyond that nothing is accepted. 0 means a million
 }
 
 // Delivery says how patient the worker is.
 type Delivery struct {
 	Parallel int           // rooms sent to at the same time; 0 means 64
 	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
+}
+
+// Service is the relay. Its methods may be called by any number of goroutines; what they refuse, they refuse with
+// an [*Error].
+type Service struct {
+	o         Options
+	log       *zap.Logger
+	store     *store.Store
+	dir       *directory
+	d         *dispatcher
+	passwords *passwords
+	edit      sync.Mutex    // held while users and applications are changed
+	house     chan struct{} // housekeeping is wanted now
+}
+
+// New opens the database, takes its lock, migrates it and brings the administrator up to date. A second relay on
+// the same database is refused. Nothing is delivered before Run.
+func New(ctx context.Context, o Options) (*Service, error) {
+	o.defaults()
+	dir := newDirectory()
+	s := &Service{o: o, log: o.Log, dir: dir, d: newDispatcher(o, dir), passwords: newPasswords(), house: make(chan struct{}, 1)}
+	var err error
+	if s.store, err = store.Open(ctx, o.Path, s.d.committed); err != nil {
+		return nil, err
+	}
+	s.d.store = s.store
+	if err := s.begin(ctx); err != nil {
+		_ = s.store.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin reads what is kept in memory.
+func (s *Service) begin(ctx context.Context) error {
+	if m := s.store.Migrated; m.From != m.To {
+		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
+	}
+	if err := s.dir.load(ctx, s.store); err != nil {
+		return err
+	}
+	if err := s.ensureAdmin(ctx); err != nil {
+		return fmt.Errorf("set up the administrator: %w", err)
+	}
+	if err := s.d.recover(ctx); err != nil {
+		return fmt.Errorf("recover the outbox: %w", err)
+	}
+	return s.d.load(ctx)
+}
+
+// Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
+// homeserver need not be there.
+func (s *Service) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.keepHouse(ctx)
+	}()
+	s.d.run(ctx)
+	<-done
+	return nil
+}
+
+// Close commits what is pending and closes the database. Call it after Run has returned and intake has stopped.
+func (s *Service) Close() error {
+	if err := s.store.SetSetting(context.Background(), cleanKey, "1"); err != nil {
+		s.log.Error("cannot note the orderly end", zap.Error(err))
+	}
+	return s.store.Close()
+}
+
+func (o *Options) defaults() {
+	set := func(v *int, standard int) {
+		if *v <= 0 {
+			*v = standard
+		}
+	}
+	set(&o.Limits.MaxMessage, 1<<20)
+	set(&o.Limits.MaxTitle, 1<<10)
+	set(&o.Delivery.Parallel, 64)
+	if o.Limits.MaxWaiting <= 0 {
+		o.Limits.MaxWaiting = 1_000_000
+	}
+	if o.Delivery.MaxAge <= 0 {
+		o.Delivery.MaxAge = 72 * time.Hour
+	}
 }

@@ -51,11 +51,12 @@ type Entry struct {
 	Error          string
 	Code           string
 	EventID        string // OpRedact: the event to remove. OpSend at step 1: the event that was sent
+	Shrunk         bool   // not stored: the event was too large and is rendered smaller
 }
 
-// Size is about how many bytes of memory the entry holds.
+// Size is about how many bytes of memory the message holds. It stays the same for the entry's life.
 func (e *Entry) Size() int {
-	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Wire)
+	return 400 + len(e.Title) + len(e.Body) + len(e.Extras)
 }
 
 // Key is an idempotency key with what it stands for.

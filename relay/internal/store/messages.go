@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"strconv"
 	"strings"
-
-	"gorm.io/gorm"
 )
 
 // Record is a message with its outbox row, for showing.
@@ -137,8 +135,9 @@ func (s *Store) Hours(ctx context.Context, owner, since int64) ([]Stat, error) {
 	return stats, q.Group("hour").Order("hour").Find(&stats).Error
 }
 
-// Requeue puts a message that is at rest on its way again. It answers false if its state is not one of from.
-func Requeue(tx *gorm.DB, id, now int64, txn string, from ...State) (bool, error) {
+// Requeue puts a message that is at rest in one of the states from on its way again, under a new transaction id if
+// txn is not empty. It answers false if its state is another.
+func (tx *Tx) Requeue(id, now int64, txn string, from ...State) (bool, error) {
 	set := `state = 0, queued_at = ?, next_at = 0, rested_at = 0, error = '', code = ''`
 	args := []any{now}
 	if txn != "" {
@@ -147,6 +146,35 @@ func Requeue(tx *gorm.DB, id, now int64, txn string, from ...State) (bool, error
 	}
 	r := tx.Exec(`UPDATE outbox SET `+set+` WHERE id = ? AND state IN (`+list(from)+`)`, append(args, id)...)
 	return r.RowsAffected == 1, r.Error
+}
+
+// Withdraw cancels a message whose event is not sent; it answers what the message's state was. When the event is
+// sent, a row that redacts it is added to the outbox instead, unless there is one already.
+func (tx *Tx) Withdraw(id, now int64, txn string) (was State, redacts bool, err error) {
+	var row struct {
+		State   State
+		Step    int
+		Room    int64
+		EventID string
+	}
+	if err := tx.Raw(`SELECT state, step, room, event_id FROM outbox WHERE id = ?`, id).Scan(&row).Error; err != nil {
+		return 0, false, err
+	}
+	switch {
+	case row.State == Cancelled || row.State == Redacted:
+		return row.State, false, nil
+	case row.State < Sent && row.Step == 1: // its file is not wanted any more
+		err = tx.Exec(`UPDATE outbox SET state = 10, rested_at = ? WHERE id = ?`, now, id).Error
+	case row.State != Sent:
+		return row.State, false, tx.Exec(`UPDATE outbox SET state = 13, rested_at = ?, wire = NULL, error = '' WHERE id = ?`, now, id).Error
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	r := tx.Exec(`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at, event_id)
+		SELECT ?, ?, 1, ?, 0, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE message_id = ? AND op > 0 AND state < 10)`,
+		tx.NextID(), id, row.Room, txn, now, row.EventID, id)
+	return row.State, r.RowsAffected == 1, r.Error
 }
 
 func list(states []State) string {

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-
-	"gorm.io/gorm"
 )
 
 // suspects is how many messages of a room may at most have been sent without their outcome being stored. The
@@ -73,7 +71,7 @@ func (e *Entry) fields() []any {
 // MarkSuspects is called after a start that follows no orderly end: the first entries of each room, as many as may
 // have been sent without a trace, count as attempted by that device from the time of their acceptance on.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {
-	return s.Update(ctx, func(tx *gorm.DB) error {
+	return s.Update(ctx, func(tx *Tx) error {
 		return tx.Exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
 			(SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY room ORDER BY id) AS place
 				FROM outbox INDEXED BY outbox_pending WHERE state < 10) WHERE place <= ?)`, device, suspects).Error

@@ -128,7 +128,7 @@ func (s *Store) Read(ctx context.Context) *gorm.DB { return s.rows.WithContext(c
 
 // Check makes sure that the database can be written to.
 func (s *Store) Check(ctx context.Context) error {
-	return s.Update(ctx, func(tx *gorm.DB) error {
+	return s.Update(ctx, func(tx *Tx) error {
 		return tx.Exec(`INSERT INTO settings (key, value) VALUES ('checked_at', ?)
 			ON CONFLICT DO UPDATE SET value = excluded.value`, time.Now().UnixMilli()).Error
 	})

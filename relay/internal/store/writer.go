@@ -63,9 +63,21 @@ type acceptance struct {
 
 // update is a change of anything else.
 type update struct {
-	change func(tx *gorm.DB) error
+	change func(tx *Tx) error
 	err    error
 	done   chan error
+}
+
+// Tx is the transaction that an update runs in.
+type Tx struct {
+	*gorm.DB
+	w *writer
+}
+
+// NextID returns an id for a new row of the outbox.
+func (tx *Tx) NextID() int64 {
+	tx.w.lastID++
+	return tx.w.lastID
 }
 
 type batch struct {
@@ -135,7 +147,7 @@ func (a *acceptance) late() (Receipt, error) {
 
 // Update runs change inside the writer's next transaction and returns when it is flushed to disk. If change fails,
 // what it did is undone and nothing else.
-func (s *Store) Update(ctx context.Context, change func(tx *gorm.DB) error) error {
+func (s *Store) Update(ctx context.Context, change func(tx *Tx) error) error {
 	u := &update{change: change, done: make(chan error, 1)}
 	select {
 	case s.w.updates <- u:
@@ -248,17 +260,22 @@ func (w *writer) await(b *batch) (more bool) {
 func (w *writer) commit(b *batch) {
 	began := time.Now()
 	err := w.transact(b)
+	if err == nil {
+		w.announce(b, time.Since(began))
+	} else {
+		w.putBack(b.outcomes)
+	}
+	for _, a := range b.accepts {
+		a.done <- err
+	}
 	for _, u := range b.updates {
 		u.done <- errors.Join(err, u.err)
 	}
-	if err != nil {
-		for _, a := range b.accepts {
-			a.done <- err
-		}
-		w.putBack(b.outcomes)
-		return
-	}
-	c := Commit{Outcomes: b.outcomes, Duration: time.Since(began)}
+}
+
+// announce tells what a batch that is committed has made durable.
+func (w *writer) announce(b *batch, took time.Duration) {
+	c := Commit{Outcomes: b.outcomes, Duration: took}
 	for _, a := range b.accepts {
 		if !a.receipt.Replay && !a.receipt.Conflict {
 			c.Accepted = append(c.Accepted, a.entry)
@@ -266,9 +283,6 @@ func (w *writer) commit(b *batch) {
 	}
 	w.count(b, c)
 	w.onCommit(c)
-	for _, a := range b.accepts {
-		a.done <- nil
-	}
 }
 
 // putBack keeps results whose commit failed for a later one.
@@ -334,7 +348,7 @@ func (w *writer) apply(ctx context.Context, u *update) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	u.err = u.change(w.rows.WithContext(ctx))
+	u.err = u.change(&Tx{DB: w.rows.WithContext(ctx), w: w})
 	if u.err != nil {
 		if _, err := w.sql.undo.ExecContext(ctx); err != nil {
 			return errors.Join(u.err, err)

@@ -1,0 +1,245 @@
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
+)
+
+const (
+	maxToken     = 256
+	maxKey       = 255
+	maxExtras    = 64 << 10
+	comeBack     = 5 * time.Second // when a message cannot be stored now
+	lenientGrace = 24 * time.Hour  // of a token's predecessor with CheckToken off
+)
+
+// Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
+// will be delivered; the homeserver is never touched here.
+func (s *Service) Accept(ctx context.Context, r AcceptRequest) (Accepted, error) {
+	a, err := s.accept(ctx, r)
+	if err != nil {
+		s.o.Metrics.refused.WithLabelValues(string(KindOf(err))).Inc()
+	}
+	return a, err
+}
+
+func (s *Service) accept(ctx context.Context, r AcceptRequest) (Accepted, error) {
+	now := time.Now()
+	app, err := s.appOf(r.Token, now)
+	if err != nil {
+		return Accepted{}, err
+	}
+	row := app.row.Load()
+	e, err := s.entry(row, r, now)
+	if err != nil {
+		return Accepted{}, err
+	}
+	if err := s.admit(app, row, now); err != nil {
+		return Accepted{}, err
+	}
+	receipt, err := s.store.Accept(ctx, e, keyOf(r, e))
+	if err != nil {
+		return Accepted{}, s.notStored(ctx, err)
+	}
+	if receipt.Conflict {
+		return Accepted{}, conflict("Idempotency-Key", "This key was used for another message.")
+	}
+	out := Accepted{
+		ID: receipt.ID, ApplicationID: row.ID, Title: e.Title, Message: e.Body, Priority: receipt.Priority,
+		AcceptedAt: at(receipt.AcceptedAt), State: StateQueued, Replay: receipt.Replay,
+	}
+	if receipt.Replay {
+		s.present(ctx, &out)
+	}
+	return out, nil
+}
+
+// present adds what has become of a message that was accepted earlier.
+func (s *Service) present(ctx context.Context, a *Accepted) {
+	if rec, err := s.store.Record(ctx, a.ID); err == nil {
+		m := s.show(rec)
+		a.State, a.EventID = m.State, m.EventID
+	}
+}
+
+// appOf returns the application that a token belongs to.
+func (s *Service) appOf(token string, now time.Time) (*entryApp, error) {
+	if !s.o.CheckToken {
+		token = strings.TrimSpace(token)
+	}
+	if token == "" {
+		return nil, &Error{Kind: KindUnauthorized, Field: "token", Message: "A token is required."}
+	}
+	var app *entryApp
+	if len(token) <= maxToken {
+		app = s.dir.byToken(token, now)
+	}
+	if app == nil {
+		return nil, &Error{Kind: KindUnauthorized, Field: "token", Message: "The token is not valid."}
+	}
+	return app, nil
+}
+
+// TokenViewer returns the viewer that an application's token stands for.
+func (s *Service) TokenViewer(_ context.Context, token string) (Viewer, error) {
+	app, err := s.appOf(token, time.Now())
+	if err != nil {
+		return Viewer{}, err
+	}
+	row := app.row.Load()
+	return Viewer{Name: row.Name, ApplicationID: row.ID}, nil
+}
+
+// entry checks what was sent and makes an outbox entry of it.
+func (s *Service) entry(app *store.Application, r AcceptRequest, now time.Time) (*store.Entry, error) {
+	title, body := clean(r.Title), clean(r.Message)
+	switch {
+	case strings.TrimSpace(body) == "":
+		return nil, invalid("message", "A message is required.")
+	case len(body) > s.o.Limits.MaxMessage:
+		return nil, &Error{Kind: KindTooLarge, Field: "message", Message: fmt.Sprintf("A message may have %d bytes.", s.o.Limits.MaxMessage)}
+	case len(title) > s.o.Limits.MaxTitle:
+		return nil, &Error{Kind: KindTooLarge, Field: "title", Message: fmt.Sprintf("A title may have %d bytes.", s.o.Limits.MaxTitle)}
+	case len(r.Extras) > maxExtras:
+		return nil, &Error{Kind: KindTooLarge, Field: "extras", Message: fmt.Sprintf("Extras may have %d bytes.", maxExtras)}
+	case len(r.IdempotencyKey) > maxKey || !printable(r.IdempotencyKey):
+		return nil, invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	}
+	priority, err := effectivePriority(app, r)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Entry{
+		ApplicationID: app.ID, Room: app.RoomID, Txn: newTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
+		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(r.ContentType), Extras: string(r.Extras),
+	}, nil
+}
+
+// admit keeps the application within its rate and the outbox within its bounds.
+func (s *Service) admit(app *entryApp, row *store.Application, now time.Time) error {
+	rate, burst := row.RateLimit, 0
+	if rate == 0 {
+		rate, burst = s.o.Limits.RatePerMinute, s.o.Limits.Burst
+	}
+	if wait := app.bucket.take(now, rate, burst); wait > 0 {
+		return &Error{
+			Kind: KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
+		}
+	}
+	if s.d.depth.Load() >= s.o.Limits.MaxWaiting {
+		return &Error{Kind: KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
+	}
+	return nil
+}
+
+// notStored is the answer when a message could not be committed.
+func (s *Service) notStored(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return &Error{Kind: KindUnavailable, Message: "The message was not stored in time.", RetryAfter: comeBack, Err: err}
+	}
+	return &Error{Kind: KindUnavailable, Message: "The message could not be stored.", RetryAfter: comeBack, Err: err}
+}
+
+// keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
+func keyOf(r AcceptRequest, e *store.Entry) *store.Key {
+	if r.IdempotencyKey == "" {
+		return nil
+	}
+	priority := "default"
+	if r.Priority != nil {
+		priority = strconv.Itoa(*r.Priority)
+	}
+	h := sha256.New()
+	for _, part := range []string{e.Title, e.Body, e.ContentType, e.Extras, priority} {
+		var n [8]byte
+		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return &store.Key{Key: r.IdempotencyKey, Hash: h.Sum(nil)}
+}
+
+// effectivePriority applies the application's scale. With ScaleAuto a priority is native where the token came in
+// the body or on a native route; elsewhere it is a client of Gotify that speaks, whose 1 means low and 5 normal.
+func effectivePriority(app *store.Application, r AcceptRequest) (int, error) {
+	if r.Priority == nil {
+		return app.DefaultPriority, nil
+	}
+	p := *r.Priority
+	if Scale(app.PriorityScale) == ScaleGotify || Scale(app.PriorityScale) != ScaleNative && !r.NativeScale {
+		return fromGotify(p), nil
+	}
+	if p < MinPriority || p > MaxPriority {
+		return 0, invalid("priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
+	}
+	return p, nil
+}
+
+// fromGotify translates Gotify's habit: 1–3 low, 4–7 normal, 8–9 high, from 10 on the highest.
+func fromGotify(p int) int {
+	switch {
+	case p < 0:
+		return -1
+	case p == 0:
+		return 0
+	case p <= 3:
+		return -1
+	case p <= 7:
+		return 0
+	case p <= 9:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// contentType keeps the types that rendering knows; anything else is Markdown.
+func contentType(s string) string {
+	s, _, _ = strings.Cut(strings.ToLower(s), ";")
+	switch s = strings.TrimSpace(s); s {
+	case format.Plain, format.HTML:
+		return s
+	default:
+		return ""
+	}
+}
+
+// clean makes text of what was sent: homeservers refuse what is no UTF-8, and some the character NUL.
+func clean(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(s, "\x00", "")
+	}
+	return s
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// newTxn returns a transaction id: random, so that a database put back from a copy never repeats one.
+func newTxn() string {
+	b := make([]byte, 0, 28)
+	b = append(b, 'r')
+	b = strconv.AppendUint(b, rand.Uint64(), 36)
+	b = append(b, '.')
+	return string(strconv.AppendUint(b, rand.Uint64(), 36))
+}

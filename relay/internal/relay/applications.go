@@ -1,0 +1,351 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/store"
+)
+
+const (
+	tokenLength  = 32 // "A" and 31 characters of base62: 184 random bits
+	strictLength = 15 // the one form that clients which check it accept
+	maxName      = 128
+	maxRoom      = 255
+	maxRate      = 1_000_000
+	makeRoomIn   = 5 * time.Second
+	maxGrace     = 30 * 24 * time.Hour
+)
+
+// Applications lists the applications that v may see: an administrator all, a user the own ones.
+func (s *Service) Applications(_ context.Context, v Viewer) ([]Application, error) {
+	found := s.dir.all(v.sees)
+	apps := make([]Application, 0, len(found))
+	for _, a := range found {
+		apps = append(apps, s.application(a))
+	}
+	slices.SortFunc(apps, func(a, b Application) int { return int(a.ID - b.ID) })
+	return apps, nil
+}
+
+// Application returns one application that v may see.
+func (s *Service) Application(_ context.Context, v Viewer, id int64) (Application, error) {
+	a, err := s.appFor(v, id)
+	if err != nil {
+		return Application{}, err
+	}
+	return s.application(a), nil
+}
+
+func (s *Service) appFor(v Viewer, id int64) (*entryApp, error) {
+	a := s.dir.app(id)
+	if a == nil || !v.sees(a.row.Load()) {
+		return nil, notFound("application")
+	}
+	return a, nil
+}
+
+// application returns an application with its room.
+func (s *Service) application(a *entryApp) Application {
+	app := s.dir.show(a)
+	if q := s.d.queue(a.row.Load().RoomID); q != nil {
+		room := q.Room()
+		app.RoomID = room.RoomID
+		if !toMake(room) {
+			app.Room = room.Address
+		}
+	}
+	return app
+}
+
+// CreateApplication makes an application and its token. Without a room the bot makes one, at once if the homeserver
+// answers in time, else as soon as it does.
+func (s *Service) CreateApplication(ctx context.Context, v Viewer, in ApplicationInput) (IssuedToken, error) {
+	if v.UserID == 0 {
+		return IssuedToken{}, &Error{Kind: KindForbidden, Message: "Only users make applications."}
+	}
+	if in.Name == nil {
+		return IssuedToken{}, invalid("name", "A name is required.")
+	}
+	now := time.Now().UnixMilli()
+	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), CreatedAt: now, TokenCreatedAt: now}
+	if err := s.setApplication(v, &row, in); err != nil {
+		return IssuedToken{}, err
+	}
+	token, hash := newToken(row.StrictCompatibility)
+	row.TokenHash = hash
+	room, err := s.insertApplication(ctx, &row, value(in.Room))
+	if err != nil {
+		return IssuedToken{}, taken(err, "You have an application of this name.")
+	}
+	s.makeRoom(ctx, s.d.queue(room))
+	return IssuedToken{Application: s.application(s.dir.app(row.ID)), Token: token}, nil
+}
+
+// insertApplication stores an application with its room and returns the room's row.
+func (s *Service) insertApplication(ctx context.Context, row *store.Application, address string) (int64, error) {
+	if address == "" {
+		address = roomToMake + rand.Text()
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	var room store.Room
+	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if room, err = store.RoomAt(tx.DB, address); err != nil {
+			return err
+		}
+		row.RoomID = room.ID
+		return tx.Create(row).Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.d.addRoom(room)
+	s.dir.putApp(*row)
+	return room.ID, nil
+}
+
+// makeRoom makes or looks up an application's room if the homeserver is there and quick; else it is done later.
+func (s *Service) makeRoom(ctx context.Context, q *queue) {
+	if reason, _ := s.d.gate.state(); reason != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeRoomIn)
+	defer cancel()
+	if err := s.d.prepare(ctx, q); err != nil {
+		s.log.Warn("the application's room is not there yet", zap.Error(err))
+	}
+}
+
+// setApplication checks what is to be set and sets it, but for the room.
+func (s *Service) setApplication(v Viewer, row *store.Application, in ApplicationInput) error {
+	if in.Name != nil {
+		name, err := checkName(*in.Name)
+		if err != nil {
+			return err
+		}
+		row.Name = name
+	}
+	if in.Room != nil {
+		if err := checkRoom(*in.Room); err != nil {
+			return err
+		}
+	}
+	if in.OwnerID != nil && *in.OwnerID != row.OwnerID {
+		if !v.Admin {
+			return &Error{Kind: KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
+		}
+		if _, ok := s.dir.user(*in.OwnerID); !ok {
+			return invalid("owner_id", "There is no such user.")
+		}
+		row.OwnerID = *in.OwnerID
+	}
+	if in.DefaultPriority != nil {
+		if *in.DefaultPriority < MinPriority || *in.DefaultPriority > MaxPriority {
+			return invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
+		}
+		row.DefaultPriority = *in.DefaultPriority
+	}
+	if in.PriorityScale != nil {
+		if !slices.Contains([]Scale{ScaleAuto, ScaleNative, ScaleGotify}, *in.PriorityScale) {
+			return invalid("priority_scale", "The scale is auto, native or gotify.")
+		}
+		row.PriorityScale = string(*in.PriorityScale)
+	}
+	if in.RateLimit != nil {
+		if *in.RateLimit < 0 || *in.RateLimit > maxRate {
+			return invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
+		}
+		row.RateLimit = *in.RateLimit
+	}
+	if in.StrictCompatibility != nil {
+		row.StrictCompatibility = *in.StrictCompatibility
+	}
+	return nil
+}
+
+// UpdateApplication changes an application. Messages that wait go to the room they were accepted for.
+func (s *Service) UpdateApplication(ctx context.Context, v Viewer, id int64, in ApplicationInput) (Application, error) {
+	if v.UserID == 0 {
+		return Application{}, notFound("application")
+	}
+	a, err := s.appFor(v, id)
+	if err != nil {
+		return Application{}, err
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	row, room := store.Application{}, (*store.Room)(nil)
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		row = *a.row.Load()
+		if err := s.setApplication(v, &row, in); err != nil {
+			return err
+		}
+		if in.Room != nil && *in.Room != "" {
+			r, err := store.RoomAt(tx.DB, *in.Room)
+			if err != nil {
+				return err
+			}
+			row.RoomID, room = r.ID, &r
+		}
+		return tx.Model(&store.Application{}).Where("id = ?", id).
+			Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit").
+			Updates(&row).Error
+	})
+	if err != nil {
+		return Application{}, taken(err, "There is an application of this name.")
+	}
+	if room != nil {
+		s.d.addRoom(*room)
+	}
+	s.dir.putApp(row)
+	return s.application(a), nil
+}
+
+// RegenerateToken makes a new token; the present one stays valid for grace (0: not at all).
+func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace time.Duration) (IssuedToken, error) {
+	if v.UserID == 0 {
+		return IssuedToken{}, notFound("application")
+	}
+	a, err := s.appFor(v, id)
+	if err != nil {
+		return IssuedToken{}, err
+	}
+	if grace < 0 || grace > maxGrace {
+		return IssuedToken{}, invalid("grace", fmt.Sprintf("The period of grace is at most %v.", maxGrace))
+	}
+	if !s.o.CheckToken {
+		grace = max(grace, lenientGrace)
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	var token string
+	var row store.Application
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		row = *a.row.Load()
+		now := time.Now()
+		row.OldTokenHash, row.OldTokenUntil = nil, 0
+		if grace > 0 {
+			row.OldTokenHash, row.OldTokenUntil = row.TokenHash, now.Add(grace).UnixMilli()
+		}
+		token, row.TokenHash = newToken(row.StrictCompatibility)
+		row.TokenCreatedAt = now.UnixMilli()
+		return tx.Model(&store.Application{}).Where("id = ?", id).
+			Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(&row).Error
+	})
+	if err != nil {
+		return IssuedToken{}, unwritable(err)
+	}
+	s.dir.putApp(row)
+	return IssuedToken{Application: s.application(a), Token: token}, nil
+}
+
+// DeleteApplication removes an application with its messages; what waits is not delivered any more.
+func (s *Service) DeleteApplication(ctx context.Context, v Viewer, id int64) error {
+	if v.UserID == 0 {
+		return notFound("application")
+	}
+	if _, err := s.appFor(v, id); err != nil {
+		return err
+	}
+	return s.deleteApplications(ctx, func(tx *store.Tx) error { return nil }, id)
+}
+
+// deleteApplications marks applications as deleted, together with another change. Their messages are removed bit by bit
+// by the housekeeping; from now on they are not to be seen and not sent.
+func (s *Service) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		err := tx.Model(&store.Application{}).Where("id IN ?", ids).
+			Updates(map[string]any{"deleted_at": time.Now().UnixMilli(), "token_hash": nil, "old_token_hash": nil}).Error
+		if err != nil {
+			return err
+		}
+		return also(tx)
+	})
+	if err != nil {
+		return unwritable(err)
+	}
+	for _, id := range ids {
+		s.dir.dropApp(id)
+	}
+	s.kickHouse()
+	return nil
+}
+
+// newToken returns a token and its hash.
+func newToken(strict bool) (string, []byte) {
+	n := tokenLength
+	if strict {
+		n = strictLength
+	}
+	token := "A" + base62(n-1)
+	h := sha256.Sum256([]byte(token))
+	return token, h[:]
+}
+
+// base62 returns n random characters, each as likely as the others.
+func base62(n int) string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	out := make([]byte, 0, n)
+	for buf := make([]byte, 2*n); len(out) < n; {
+		_, _ = rand.Read(buf) // never fails
+		for _, b := range buf {
+			if int(b) < 256/len(alphabet)*len(alphabet) && len(out) < n {
+				out = append(out, alphabet[int(b)%len(alphabet)])
+			}
+		}
+	}
+	return string(out)
+}
+
+// checkName returns a name without the space around it.
+func checkName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", invalid("name", "A name has 1 to "+strconv.Itoa(maxName)+" characters, none of them a control character.")
+	}
+	return clean(name), nil
+}
+
+// checkRoom checks the form of a room's address. Ids are opaque: those of room version 12 have no domain.
+func checkRoom(address string) error {
+	if address == "" {
+		return nil
+	}
+	ok := len(address) <= maxRoom && len(address) > 1 && !strings.ContainsFunc(address, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	})
+	switch {
+	case ok && address[0] == '!':
+		return nil
+	case ok && address[0] == '#' && strings.Contains(address, ":"):
+		return nil
+	}
+	return invalid("room_id", "A room is an id that begins with ! or an alias like #name:server.")
+}
+
+// taken turns the violation of a unique index into a conflict.
+func taken(err error, message string) error {
+	if store.IsTaken(err) {
+		return &Error{Kind: KindConflict, Field: "name", Message: message, Err: err}
+	}
+	return unwritable(err)
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -1,0 +1,229 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
+)
+
+const (
+	// A homeserver recognises a repeated transaction for a day at most (Synapse: 24 hours); past this age of the
+	// first attempt the room's history is asked instead.
+	repeatWithin = 23 * time.Hour
+	findMargin   = 10 * time.Minute // clocks differ: history is read back to this long before the acceptance
+	shrunkBudget = format.DefaultBudget / 2
+	fileSuffix   = "f" // of the transaction id of a message's file
+	leastWait    = time.Second
+)
+
+// Steps of sending a message.
+const (
+	stepEvent = 0
+	stepFile  = 1 // the event was cut and is sent: its full text follows
+	stepCut   = 2 // the event is cut and not sent yet
+)
+
+// attempt makes one attempt at an entry and notes what came of it.
+func (d *dispatcher) attempt(q *queue, e *store.Entry) {
+	app, ok := d.dir.application(e.ApplicationID)
+	if !ok {
+		d.rest(q, e, store.Cancelled, "The application was deleted.", "")
+		return
+	}
+	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.maxAge {
+		d.expire(q, e)
+		return
+	}
+	began := time.Now()
+	eventID, err := d.try(q, e, app)
+	d.logAttempt(q, e, time.Since(began), err)
+	if err != nil {
+		d.failed(q, e, app, err)
+		return
+	}
+	d.succeeded(q, e, eventID)
+}
+
+// try does what the entry asks for.
+func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, error) {
+	if err := d.prepare(d.ctx, q); err != nil {
+		return "", err
+	}
+	room := q.Room()
+	device := d.sender.Device()
+	if e.Op == store.OpRedact {
+		return d.sender.Redact(d.ctx, Redaction{RoomID: room.RoomID, EventID: e.EventID, TxnID: e.Txn, Device: device})
+	}
+	if e.Step == stepFile {
+		return d.sendFile(room, device, e)
+	}
+	if e.Wire == nil {
+		d.render(e, app)
+	}
+	if d.doubtful(e, device) {
+		if id, err := d.settle(room, e); id != "" || err != nil {
+			return id, err
+		}
+	}
+	e.Device = device
+	return d.send(room, e, e.Txn, e.Wire)
+}
+
+// render makes the wire bytes of an entry.
+func (d *dispatcher) render(e *store.Entry, app Application) {
+	o := d.format
+	if e.Shrunk {
+		o.Budget = shrunkBudget
+	}
+	r := format.Render(format.Message{
+		Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Mention: app.OwnerMatrixID, Marker: e.Txn,
+	}, o)
+	e.EventType, e.Wire, e.Step = "m.room.message", r.Content, stepEvent
+	if r.Truncated {
+		e.Step = stepCut
+	}
+}
+
+func (d *dispatcher) send(room store.Room, e *store.Entry, txn string, wire []byte) (string, error) {
+	return d.sender.Send(d.ctx, Outgoing{
+		RoomID: room.RoomID, TxnID: txn, Device: e.Device, EventType: e.EventType, Content: wire, Encrypted: room.Encrypted,
+	})
+}
+
+// sendFile sends the full text of a message whose event had to be cut.
+func (d *dispatcher) sendFile(room store.Room, device string, e *store.Entry) (string, error) {
+	if room.Encrypted {
+		return "", &SendError{Class: ClassEncrypted}
+	}
+	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn + fileSuffix}
+	switch e.ContentType {
+	case format.Plain:
+		f.Name, f.MimeType = "message.txt", "text/plain"
+	case format.HTML:
+		f.Name, f.MimeType = "message.html", "text/html"
+	}
+	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
+	f.Size = len(text)
+	var err error
+	if f.URI, err = d.sender.Upload(d.ctx, f.Name, f.MimeType, text); err != nil {
+		return "", err
+	}
+	e.Device, e.EventType = device, "m.room.message"
+	_, err = d.send(room, e, e.Txn+fileSuffix, format.FileContent(f))
+	return e.EventID, err
+}
+
+// doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
+// repeat of.
+func (d *dispatcher) doubtful(e *store.Entry, device string) bool {
+	if e.FirstAttemptAt == 0 {
+		return false
+	}
+	return e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
+}
+
+// errUnproven says that nobody can tell whether an event is in the room.
+var errUnproven = errors.New("the room's history does not tell whether the message arrived")
+
+// settle finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not.
+func (d *dispatcher) settle(room store.Room, e *store.Entry) (string, error) {
+	since := time.UnixMilli(e.AcceptedAt).Add(-findMargin)
+	found, err := d.sender.Find(d.ctx, room.RoomID, e.Txn, since)
+	switch {
+	case err != nil:
+		return "", err
+	case found.EventID != "":
+		return found.EventID, nil
+	case !found.Complete:
+		return "", errUnproven
+	}
+	e.FirstAttemptAt, e.Device = 0, ""
+	return "", nil
+}
+
+// prepare makes sure that the room's id is known: it makes the room or looks up its alias.
+func (d *dispatcher) prepare(ctx context.Context, q *queue) error {
+	q.mu.Lock()
+	known := q.room.RoomID != ""
+	q.mu.Unlock()
+	if known {
+		return nil
+	}
+	q.making.Lock()
+	defer q.making.Unlock()
+	r := q.Room()
+	if r.RoomID != "" {
+		return nil
+	}
+	var err error
+	if toMake(r) {
+		r.RoomID, err = d.makeRoom(ctx, r)
+		r.Address = r.RoomID
+	} else {
+		r.RoomID, err = d.rooms.Resolve(ctx, r.Address)
+	}
+	if err != nil {
+		return err
+	}
+	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
+	d.saveRoom(q)
+	return nil
+}
+
+func (d *dispatcher) makeRoom(ctx context.Context, r store.Room) (string, error) {
+	app, ok := d.dir.inRoom(r.ID)
+	if !ok {
+		return "", &SendError{Class: ClassPark, Reason: "No application needs the room any more."}
+	}
+	n := NewRoom{Name: app.Name, Topic: "Messages of the application " + app.Name}
+	if app.OwnerMatrixID != "" {
+		n.Invite = []string{app.OwnerMatrixID}
+	}
+	return d.rooms.Create(ctx, n)
+}
+
+// logAttempt writes the one line that each attempt gets.
+func (d *dispatcher) logAttempt(q *queue, e *store.Entry, took time.Duration, err error) {
+	result := "ok"
+	if err != nil {
+		result = string(classOf(err).Class)
+	}
+	d.metrics.attempts.WithLabelValues(result).Inc()
+	c := d.log.Check(zap.InfoLevel, "delivery")
+	if c == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.Int64("message", e.MessageID), zap.Int64("application", e.ApplicationID), zap.String("room", q.Room().RoomID),
+		zap.String("result", result), zap.Int("attempt", e.Attempts+1), zap.Duration("took", took),
+	}
+	if err != nil {
+		fields = append(fields, zap.Error(err))
+	}
+	c.Write(fields...)
+}
+
+// classOf finds the classified error in err; what is not classified counts as one failed request.
+func classOf(err error) *SendError {
+	var e *SendError
+	if errors.As(err, &e) {
+		return e
+	}
+	return &SendError{Class: ClassRetry, Reason: "The attempt failed.", Err: err}
+}
+
+// sentence is what is shown of a failure.
+func (e *SendError) sentence() string {
+	s := strings.TrimSpace(e.Reason)
+	if s == "" {
+		return "The homeserver answered: " + string(e.Class) + "."
+	}
+	return s
+}

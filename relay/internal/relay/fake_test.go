@@ -1,0 +1,305 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+)
+
+// homeserver is a sender with a memory like a homeserver's: a repeated transaction of a device makes no second
+// event. script, when set, decides about each attempt before it is looked at; what it returns is the answer.
+type homeserver struct {
+	mu       sync.Mutex
+	device   string
+	events   map[string][]event // by room
+	txns     map[string]string
+	attempts []attemptAt
+	inRoom   map[string]int // sends under way
+	tooMany  bool           // two sends at once in a room
+	probeErr error
+	findable bool
+	made     int
+
+	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
+	join   func(room string) error
+}
+
+type answer struct {
+	err   error
+	store bool // the event is stored, whatever is answered
+	delay time.Duration
+}
+
+type event struct{ id, txn, body, kind string }
+
+type attemptAt struct {
+	txn, room string
+	at        time.Time
+}
+
+func newHomeserver() *homeserver {
+	return &homeserver{device: "DEV", events: map[string][]event{}, txns: map[string]string{}, inRoom: map[string]int{}, findable: true}
+}
+
+func (h *homeserver) Send(ctx context.Context, out Outgoing) (string, error) {
+	h.mu.Lock()
+	if out.Device != h.device {
+		h.mu.Unlock()
+		return "", &SendError{Class: ClassSettle, Reason: "another device"}
+	}
+	h.attempts = append(h.attempts, attemptAt{out.TxnID, out.RoomID, time.Now()})
+	n := 0
+	for _, a := range h.attempts {
+		if a.txn == out.TxnID {
+			n++
+		}
+	}
+	h.inRoom[out.RoomID]++
+	h.tooMany = h.tooMany || h.inRoom[out.RoomID] > 1
+	script := h.script
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		h.inRoom[out.RoomID]--
+		h.mu.Unlock()
+	}()
+	a := answer{store: true}
+	if script != nil {
+		if s := script(out, n); s != nil {
+			a = *s
+		}
+	}
+	if a.delay > 0 {
+		select {
+		case <-time.After(a.delay):
+		case <-ctx.Done():
+			return "", &SendError{Class: ClassRetry, Reason: "stopped", Err: ctx.Err()}
+		}
+	}
+	var id string
+	if a.store {
+		id = h.put(out)
+	}
+	return id, a.err
+}
+
+func (h *homeserver) put(out Outgoing) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := h.device + " " + out.RoomID + " " + out.TxnID
+	if id := h.txns[key]; id != "" {
+		return id
+	}
+	var c struct{ Body, MsgType string }
+	_ = json.Unmarshal(out.Content, &c)
+	id := fmt.Sprintf("$%d", len(h.txns)+1)
+	h.txns[key] = id
+	h.events[out.RoomID] = append(h.events[out.RoomID], event{id, out.TxnID, c.Body, c.MsgType})
+	return id
+}
+
+func (h *homeserver) Redact(_ context.Context, r Redaction) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events[r.RoomID] = slices.DeleteFunc(h.events[r.RoomID], func(e event) bool { return e.id == r.EventID })
+	return "$redaction", nil
+}
+
+func (h *homeserver) Device() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.device
+}
+
+func (h *homeserver) Probe(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.probeErr
+}
+
+func (h *homeserver) Find(_ context.Context, room, marker string, _ time.Time) (Found, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events[room] {
+		if e.txn == marker {
+			return Found{EventID: e.id}, nil
+		}
+	}
+	return Found{Complete: h.findable}, nil
+}
+
+func (h *homeserver) Upload(context.Context, string, string, []byte) (string, error) {
+	return "mxc://hs/file", nil
+}
+
+func (h *homeserver) Resolve(_ context.Context, address string) (string, error) {
+	return "!resolved-" + address[1:], nil
+}
+
+func (h *homeserver) Join(_ context.Context, room string) error {
+	if h.join != nil {
+		return h.join(room)
+	}
+	return nil
+}
+
+func (h *homeserver) Create(context.Context, NewRoom) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made++
+	return fmt.Sprintf("!made%d:hs", h.made), nil
+}
+
+func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
+	return RoomInfo{RoomID: room, Joined: true, Writable: true}, nil
+}
+
+func (h *homeserver) Joined(context.Context) ([]string, error) { return []string{"!a:hs", "!b:hs"}, nil }
+
+// bodies returns the bodies of a room's events.
+func (h *homeserver) bodies(room string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []string
+	for _, e := range h.events[room] {
+		all = append(all, e.body)
+	}
+	return all
+}
+
+func (h *homeserver) times(room string) []time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []time.Time
+	for _, a := range h.attempts {
+		if a.room == room {
+			all = append(all, a.at)
+		}
+	}
+	return all
+}
+
+// rig is a service with a fake homeserver.
+type rig struct {
+	*Service
+	t     testing.TB
+	hs    *homeserver
+	o     Options
+	admin Viewer
+	stop  func()
+}
+
+func newRig(t testing.TB, change ...func(*Options)) *rig {
+	t.Helper()
+	hs := newHomeserver()
+	r := &rig{t: t, hs: hs, o: Options{
+		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Format: format.Options{},
+		Log: zap.NewNop(), CheckToken: true, Admin: Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"},
+	}}
+	for _, c := range change {
+		c(&r.o)
+	}
+	r.open()
+	t.Cleanup(func() { r.close() })
+	return r
+}
+
+// open makes the service, as at a start of the program.
+func (r *rig) open() {
+	r.t.Helper()
+	r.o.Metrics = NewMetrics(prometheus.NewRegistry())
+	s, err := New(context.Background(), r.o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Service = s
+	u, _ := s.dir.userNamed("admin")
+	r.admin = viewerOf(u)
+	r.stop = func() {}
+}
+
+// run begins to deliver.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.Run(ctx)
+	}()
+	r.stop = func() {
+		cancel()
+		<-done
+		r.stop = func() {}
+	}
+}
+
+func (r *rig) close() {
+	if r.Service == nil {
+		return
+	}
+	r.stop()
+	if err := r.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.Service = nil
+}
+
+// crash ends the service without its orderly end: what was not committed is lost.
+func (r *rig) crash() {
+	r.t.Helper()
+	r.stop()
+	if err := r.store.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.Service = nil
+}
+
+func (r *rig) app(name, room string) IssuedToken {
+	r.t.Helper()
+	a, err := r.CreateApplication(context.Background(), r.admin, ApplicationInput{Name: &name, Room: &room})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) send(token, text string) int64 {
+	r.t.Helper()
+	a, err := r.Accept(context.Background(), AcceptRequest{Token: token, Message: text, Source: "test", NativeScale: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a.ID
+}
+
+func (r *rig) message(id int64) Message {
+	r.t.Helper()
+	m, err := r.Message(context.Background(), r.admin, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return m
+}
+
+// await waits until a message is in a state.
+func (r *rig) await(id int64, want State) Message {
+	r.t.Helper()
+	for range 2000 {
+		if m := r.message(id); m.State == want {
+			return m
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Fatalf("message %d is %q, want %q", id, r.message(id).State, want)
+	return Message{}
+}

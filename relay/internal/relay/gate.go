@@ -1,0 +1,192 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	longestProbe = 30 * time.Second // between two looks whether the homeserver is back
+	lockedProbe  = 5 * time.Minute  // …when only a person can mend it
+	awayRooms    = 3                // rooms in a row that fail before the homeserver counts as away
+)
+
+// gate holds back all sending while the homeserver is away or the session is over. It begins closed: nothing is
+// sent before the homeserver has answered once.
+type gate struct {
+	sender Sender
+	log    *zap.Logger
+	kick   chan struct{} // look now
+
+	mu       sync.Mutex
+	closed   bool
+	class    Class
+	reason   string
+	since    time.Time
+	opened   chan struct{} // closed when the gate opens
+	trouble  map[int64]struct{}
+	troubled atomic.Bool
+}
+
+func newGate(s Sender, log *zap.Logger) *gate {
+	return &gate{
+		sender: s, log: log, kick: make(chan struct{}, 1), closed: true, class: ClassAway, since: time.Now(),
+		reason: "The homeserver has not answered yet.", opened: make(chan struct{}), trouble: map[int64]struct{}{},
+	}
+}
+
+// pass waits while the gate is closed. It answers false when stopping is closed.
+func (g *gate) pass(stopping <-chan struct{}) bool {
+	g.mu.Lock()
+	closed, opened := g.closed, g.opened
+	g.mu.Unlock()
+	if !closed {
+		return true
+	}
+	select {
+	case <-opened:
+		return true
+	case <-stopping:
+		return false
+	}
+}
+
+// shut closes the gate for a reason; the probing begins.
+func (g *gate) shut(class Class, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.class, g.reason = class, reason
+	if g.closed {
+		return
+	}
+	g.closed, g.since, g.opened = true, time.Now(), make(chan struct{})
+	g.log.Warn("sending pauses", zap.String("class", string(class)), zap.String("reason", reason))
+	g.look()
+}
+
+// look makes the probing goroutine look now.
+func (g *gate) look() {
+	select {
+	case g.kick <- struct{}{}:
+	default:
+	}
+}
+
+// state returns why the gate is closed and since when; "" if it is open.
+func (g *gate) state() (reason string, since time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		return "", time.Time{}
+	}
+	return g.reason, g.since
+}
+
+// failed counts a room that could not be reached. If room after room fails with no success between them, it is the
+// homeserver that is away.
+func (g *gate) failed(room int64, reason string) {
+	g.mu.Lock()
+	g.trouble[room] = struct{}{}
+	g.troubled.Store(true)
+	away := len(g.trouble) >= awayRooms
+	g.mu.Unlock()
+	if away {
+		g.shut(ClassAway, reason)
+	}
+}
+
+// succeeded notes that the homeserver works.
+func (g *gate) succeeded() {
+	if !g.troubled.Load() {
+		return
+	}
+	g.mu.Lock()
+	clear(g.trouble)
+	g.troubled.Store(false)
+	g.mu.Unlock()
+}
+
+// run probes while the gate is closed and opens it when the homeserver answers. opened is called before each
+// opening.
+func (g *gate) run(stopping <-chan struct{}, opened func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-stopping
+		cancel()
+	}()
+	for failures := 0; ; {
+		var wait <-chan time.Time
+		if reason, _ := g.state(); reason != "" {
+			if g.probe(ctx, opened) {
+				failures = 0
+			} else {
+				failures++
+				wait = time.After(g.interval(failures))
+			}
+		}
+		select {
+		case <-wait:
+		case <-g.kick:
+		case <-stopping:
+			return
+		}
+	}
+}
+
+// interval returns how long to wait after so many failed probes.
+func (g *gate) interval(failures int) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	longest := longestProbe
+	if g.class == ClassLocked {
+		longest = lockedProbe
+	}
+	d := min(longest, firstDelay<<min(failures-1, 10))
+	return d/2 + rand.N(d/2)
+}
+
+// probe asks for a sign of life and opens the gate if there is one.
+func (g *gate) probe(ctx context.Context, opened func()) bool {
+	if err := g.sender.Probe(ctx); err != nil {
+		if ctx.Err() == nil {
+			g.note(err)
+		}
+		return false
+	}
+	opened()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.trouble)
+	g.troubled.Store(false)
+	if g.closed {
+		g.closed = false
+		close(g.opened)
+		g.log.Info("sending goes on", zap.Duration("paused", time.Since(g.since)))
+	}
+	return true
+}
+
+// note keeps the reason that a probe failed for.
+func (g *gate) note(err error) {
+	class, reason := ClassAway, "The homeserver does not answer."
+	var e *SendError
+	if errors.As(err, &e) {
+		class = e.Class
+		if e.Reason != "" {
+			reason = e.Reason
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reason != reason {
+		g.log.Warn("the homeserver cannot be used", zap.String("reason", reason), zap.Error(err))
+	}
+	g.class, g.reason = class, reason
+}

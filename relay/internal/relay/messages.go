@@ -1,0 +1,261 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"slipway/relay/internal/store"
+)
+
+const (
+	defaultPage = 50
+	busyFor     = 12 * time.Second // longest wait for an attempt under way
+	busyLook    = 20 * time.Millisecond
+)
+
+// stored maps the states that are stored to those that are shown.
+var stored = map[store.State]State{
+	store.Queued: StateQueued, store.RetryWait: StateRetryWait, store.Sent: StateSent, store.Ambiguous: StateAmbiguous,
+	store.Dead: StateDead, store.Cancelled: StateCancelled, store.Redacted: StateRedacted,
+}
+
+// show makes what is shown of a record.
+func (s *Service) show(r store.Record) Message {
+	m := Message{
+		ID: r.ID, ApplicationID: r.ApplicationID, Title: r.Title, Body: r.Body, ContentType: r.ContentType,
+		Priority: r.Priority, Source: r.Source, AcceptedAt: at(r.AcceptedAt), State: stored[r.State], Attempts: r.Attempts,
+		NextAttempt: at(r.NextAt), Error: r.Error, ErrorCode: r.Code, EventID: r.EventID,
+	}
+	if r.Extras != "" {
+		m.Extras = json.RawMessage(r.Extras)
+	}
+	if app := s.dir.app(r.ApplicationID); app != nil {
+		m.ApplicationName = app.row.Load().Name
+	}
+	if r.State == store.Sent || r.State == store.Redacted {
+		m.SentAt = at(r.RestedAt)
+	}
+	if q := s.d.queue(r.Room); q != nil {
+		s.showRoom(&m, q.Room())
+	}
+	return m
+}
+
+// showRoom adds where a message goes and, while it waits, what holds it up.
+func (s *Service) showRoom(m *Message, room store.Room) {
+	m.RoomID = room.RoomID
+	if !toMake(room) {
+		m.Room = room.Address
+	}
+	if !m.State.Pending() {
+		return
+	}
+	if room.Parked != "" {
+		m.State, m.Error = StateBlocked, room.Parked
+		return
+	}
+	if reason, _ := s.d.gate.state(); reason != "" && m.Error == "" {
+		m.Error = reason
+	}
+}
+
+// Message returns one message that v may see.
+func (s *Service) Message(ctx context.Context, v Viewer, id int64) (Message, error) {
+	r, err := s.record(ctx, v, id)
+	if err != nil {
+		return Message{}, err
+	}
+	return s.show(r), nil
+}
+
+// record reads a message that v may see.
+func (s *Service) record(ctx context.Context, v Viewer, id int64) (store.Record, error) {
+	r, err := s.store.Record(ctx, id)
+	if store.IsMissing(err) {
+		return r, notFound("message")
+	}
+	if err != nil {
+		return r, unreadable(err)
+	}
+	app := s.dir.app(r.ApplicationID)
+	if app == nil || !v.sees(app.row.Load()) {
+		return r, notFound("message")
+	}
+	return r, nil
+}
+
+// sees tells whether v may see an application and its messages.
+func (v Viewer) sees(app *store.Application) bool {
+	if v.ApplicationID != 0 {
+		return v.ApplicationID == app.ID
+	}
+	return v.UserID != 0 && (v.Admin || v.UserID == app.OwnerID)
+}
+
+// Messages lists the messages that v may see, newest first.
+func (s *Service) Messages(ctx context.Context, v Viewer, f MessageFilter) (MessagePage, error) {
+	if v.UserID == 0 && v.ApplicationID == 0 {
+		return MessagePage{}, &Error{Kind: KindForbidden, Message: "Log in first."}
+	}
+	limit := min(f.Limit, MaxPage)
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	g := store.Filter{
+		Application: f.ApplicationID, Text: f.Text, Since: millis(f.Since), Until: millis(f.Until), Before: f.Before, Limit: limit + 1,
+	}
+	if !v.Admin {
+		g.Owner = v.UserID
+	}
+	if v.ApplicationID != 0 {
+		if f.ApplicationID != 0 && f.ApplicationID != v.ApplicationID {
+			return MessagePage{}, notFound("application")
+		}
+		g.Owner, g.Application = 0, v.ApplicationID
+	}
+	g.States, g.Blocked = storedStates(f.States)
+	records, err := s.store.Records(ctx, g)
+	if err != nil {
+		return MessagePage{}, unreadable(err)
+	}
+	return s.page(records, limit), nil
+}
+
+func (s *Service) page(records []store.Record, limit int) MessagePage {
+	p := MessagePage{Messages: make([]Message, 0, min(limit, len(records)))}
+	for i, r := range records {
+		if i == limit {
+			p.Next = records[i-1].ID
+			break
+		}
+		p.Messages = append(p.Messages, s.show(r))
+	}
+	return p
+}
+
+func storedStates(states []State) (found []store.State, blocked bool) {
+	for _, want := range states {
+		if want == StateBlocked {
+			blocked = true
+		}
+		for k, v := range stored {
+			if v == want {
+				found = append(found, k)
+			}
+		}
+	}
+	return found, blocked
+}
+
+// Wait waits until a message is at rest, at most d, and returns it as it then is.
+func (s *Service) Wait(ctx context.Context, v Viewer, id int64, d time.Duration) (Message, error) {
+	rested, end := s.d.waiters.add(id)
+	defer end()
+	m, err := s.Message(ctx, v, id)
+	if err != nil || !m.State.Pending() {
+		return m, err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-rested:
+	case <-timer.C:
+	case <-s.d.stopping:
+	case <-ctx.Done():
+		return m, nil
+	}
+	return s.Message(ctx, v, id)
+}
+
+// Redeliver queues a message again that is dead, ambiguous or cancelled. Any other state is a conflict.
+func (s *Service) Redeliver(ctx context.Context, v Viewer, id int64) (Message, error) {
+	r, err := s.record(ctx, v, id)
+	if err != nil {
+		return Message{}, err
+	}
+	var txn string
+	if r.State == store.Ambiguous {
+		txn = newTxn() // a person has decided: it is sent anew, whatever became of the first
+	}
+	_, err = s.d.queue(r.Room).change(id, func() (longer int64, err error) {
+		return 1, s.store.Update(ctx, func(tx *store.Tx) error {
+			ok, err := tx.Requeue(id, time.Now().UnixMilli(), txn, store.Dead, store.Ambiguous, store.Cancelled)
+			if err == nil && !ok {
+				err = conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return Message{}, unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}
+
+// Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room.
+func (s *Service) Cancel(ctx context.Context, v Viewer, id int64) (Message, error) {
+	r, err := s.record(ctx, v, id)
+	if err != nil {
+		return Message{}, err
+	}
+	q := s.d.queue(r.Room)
+	for end := time.Now().Add(busyFor); ; {
+		done, err := q.change(id, func() (int64, error) { return s.withdraw(ctx, id) })
+		if err != nil {
+			return Message{}, unwritable(err)
+		}
+		if done {
+			return s.Message(ctx, v, id)
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return Message{}, conflict("", "The message is being sent right now.")
+		}
+		time.Sleep(busyLook)
+	}
+}
+
+// withdraw returns by how many entries the line is longer then.
+func (s *Service) withdraw(ctx context.Context, id int64) (longer int64, err error) {
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		was, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn())
+		switch {
+		case err != nil:
+			return err
+		case was == store.Cancelled || was == store.Redacted:
+			return conflict("", "The message is withdrawn already.")
+		case redacts:
+			longer++
+		}
+		if was < store.Sent {
+			longer--
+		}
+		return nil
+	})
+	return longer, err
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// unreadable is the answer when the database cannot be read.
+func unreadable(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: comeBack, Err: err}
+	}
+	return &Error{Kind: KindInternal, Message: "The database cannot be read.", Err: err}
+}
+
+// unwritable is the answer when the database cannot be written; refusals of ours pass through.
+func unwritable(err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Kind: KindUnavailable, Message: "The change could not be stored.", RetryAfter: comeBack, Err: err}
+}

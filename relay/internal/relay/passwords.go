@@ -1,0 +1,196 @@
+package relay
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+)
+
+const (
+	argonMemory  = 19 << 10 // KiB
+	argonTime    = 2
+	argonThreads = 1
+	argonKey     = 32
+	argonSalt    = 16
+	argonAtOnce  = 2  // each takes 19 MiB
+	argonWaiting = 32 // more are turned away
+
+	rememberFor  = time.Minute // a credential that was verified
+	maxRemember  = 1000
+	maxAttempts  = 10_000 // names and addresses whose failures are remembered
+	pairFailures = 10     // a minute, of one name from one address
+	nameFailures = 60     // …of one name from anywhere
+	fromFailures = 60     // …of any name from one address
+)
+
+// passwords hashes and verifies passwords, a few at a time, and limits failures.
+type passwords struct {
+	slots   chan struct{}
+	waiting atomic.Int64
+	nobody  string // a hash to verify against when the name is unknown: that takes the same time
+
+	secret [32]byte
+	mu     sync.Mutex
+	known  map[[sha256.Size]byte]credential
+	failed map[string]*bucket
+}
+
+// credential is a name and password that was found right.
+type credential struct {
+	user  int64
+	hash  string // of the password; when the user's has changed since, the credential is void
+	until time.Time
+}
+
+func newPasswords() *passwords {
+	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: map[string]*bucket{}}
+	_, _ = rand.Read(p.secret[:]) // never fails
+	salt := make([]byte, argonSalt)
+	_, _ = rand.Read(salt)
+	p.nobody = encodeHash(salt, make([]byte, argonKey))
+	return p
+}
+
+// hash returns a password's hash in the usual form $argon2id$v=19$m=…,t=…,p=…$salt$key.
+func (p *passwords) hash(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, argonSalt)
+	_, _ = rand.Read(salt) // never fails
+	key, err := p.derive(ctx, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	if err != nil {
+		return "", err
+	}
+	return encodeHash(salt, key), nil
+}
+
+func encodeHash(salt, key []byte) string {
+	enc := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, enc(salt), enc(key))
+}
+
+// verify tells whether a password has this hash.
+func (p *passwords) verify(ctx context.Context, password, hash string) (bool, error) {
+	var version, memory, time, threads int
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" {
+		return false, errors.New("a stored password hash is not argon2id")
+	}
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &time, &threads); err != nil {
+		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
+	}
+	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
+	if err != nil {
+		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
+	}
+	want, err := base64.RawStdEncoding.DecodeString(parts[5])
+	if err != nil {
+		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
+	}
+	got, err := p.derive(ctx, password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(want)))
+	return err == nil && subtle.ConstantTimeCompare(got, want) == 1, err
+}
+
+// derive runs argon2id when its turn comes.
+func (p *passwords) derive(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
+	if p.waiting.Add(1) > argonWaiting {
+		p.waiting.Add(-1)
+		return nil, &Error{Kind: KindUnavailable, Message: "Too many people log in at this moment.", RetryAfter: comeBack}
+	}
+	defer p.waiting.Add(-1)
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+		return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
+	case <-ctx.Done():
+		return nil, &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: comeBack, Err: ctx.Err()}
+	}
+}
+
+// mark is under what a credential is remembered: nothing that could be turned back into it.
+func (p *passwords) mark(name, password string) [sha256.Size]byte {
+	h := hmac.New(sha256.New, p.secret[:])
+	fmt.Fprintf(h, "%d:%s%s", len(name), name, password)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// recall returns the user that a credential was verified for a short while ago.
+func (p *passwords) recall(mark [sha256.Size]byte) (credential, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.known[mark]
+	if ok && time.Now().After(c.until) {
+		delete(p.known, mark)
+		ok = false
+	}
+	return c, ok
+}
+
+func (p *passwords) remember(mark [sha256.Size]byte, user int64, hash string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= maxRemember {
+		clear(p.known)
+	}
+	p.known[mark] = credential{user: user, hash: hash, until: time.Now().Add(rememberFor)}
+}
+
+// attempt takes one from each count that a failure of this name from this address is put down to. It returns how
+// long to wait if one is used up.
+func (p *passwords) attempt(name, address string) time.Duration {
+	name, address = strings.ToLower(name), network(address)
+	now := time.Now()
+	var wait time.Duration
+	for key, limit := range map[string]int{
+		"pair " + address + " " + name: pairFailures, "name " + name: nameFailures, "from " + address: fromFailures,
+	} {
+		wait = max(wait, p.bucket(key).take(now, limit, limit))
+	}
+	return wait
+}
+
+// forgive gives back what attempt took, after a success.
+func (p *passwords) forgive(name, address string) {
+	name, address = strings.ToLower(name), network(address)
+	for _, key := range []string{"pair " + address + " " + name, "name " + name, "from " + address} {
+		p.bucket(key).giveBack()
+	}
+}
+
+func (p *passwords) bucket(key string) *bucket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.failed[key]
+	if b == nil {
+		if len(p.failed) >= maxAttempts {
+			clear(p.failed)
+		}
+		b = &bucket{}
+		p.failed[key] = b
+	}
+	return b
+}
+
+// network returns what counts as one address: of IPv6 the first 64 bits.
+func network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap(); ip.Is6() {
+		if n, err := ip.WithZone("").Prefix(64); err == nil {
+			return n.String()
+		}
+	}
+	return ip.String()
+}

@@ -1,0 +1,94 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"time"
+
+	"slipway/relay/internal/store"
+)
+
+const sessionFor = 7 * 24 * time.Hour
+
+// Authenticate checks a name and password and returns who it is. Failures are limited per name and per address.
+func (s *Service) Authenticate(ctx context.Context, name, password, address string) (Viewer, error) {
+	mark := s.passwords.mark(name, password)
+	if c, ok := s.passwords.recall(mark); ok {
+		if u, there := s.dir.user(c.user); there && u.PasswordHash == c.hash {
+			return viewerOf(u), nil
+		}
+	}
+	if wait := s.passwords.attempt(name, address); wait > 0 {
+		return Viewer{}, &Error{Kind: KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
+	}
+	u, there := s.dir.userNamed(name)
+	hash := s.passwords.nobody
+	if there {
+		hash = u.PasswordHash
+	}
+	if len(password) > maxPassword {
+		password = ""
+	}
+	good, err := s.passwords.verify(ctx, password, hash)
+	if err != nil {
+		return Viewer{}, err
+	}
+	if !good || !there {
+		return Viewer{}, &Error{Kind: KindUnauthorized, Message: "The name or the password is wrong."}
+	}
+	s.passwords.forgive(name, address)
+	s.passwords.remember(mark, u.ID, u.PasswordHash)
+	return viewerOf(u), nil
+}
+
+func viewerOf(u store.User) Viewer { return Viewer{UserID: u.ID, Name: u.Name, Admin: u.IsAdmin} }
+
+// Login checks a name and password as Authenticate does and begins a session.
+func (s *Service) Login(ctx context.Context, name, password, address string) (Session, error) {
+	v, err := s.Authenticate(ctx, name, password, address)
+	if err != nil {
+		return Session{}, err
+	}
+	now := time.Now()
+	out := Session{Token: rand.Text() + rand.Text(), UserID: v.UserID, CSRF: rand.Text(), Expires: now.Add(sessionFor)}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.Create(&store.Session{
+			TokenHash: sessionHash(out.Token), UserID: v.UserID, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
+		}).Error
+	})
+	return out, unwritable(err)
+}
+
+// SessionViewer returns who a session's token belongs to, and the session (for its CSRF word).
+func (s *Service) SessionViewer(ctx context.Context, token string) (Viewer, Session, error) {
+	ended := &Error{Kind: KindUnauthorized, Message: "The session has ended. Log in again."}
+	if token == "" || len(token) > maxToken {
+		return Viewer{}, Session{}, ended
+	}
+	var row store.Session
+	err := s.store.Read(ctx).Where("token_hash = ? AND expires_at > ?", sessionHash(token), time.Now().UnixMilli()).Take(&row).Error
+	if store.IsMissing(err) {
+		return Viewer{}, Session{}, ended
+	}
+	if err != nil {
+		return Viewer{}, Session{}, unreadable(err)
+	}
+	u, ok := s.dir.user(row.UserID)
+	if !ok {
+		return Viewer{}, Session{}, ended
+	}
+	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: at(row.ExpiresAt)}, nil
+}
+
+// Logout ends a session. An unknown token is no error.
+func (s *Service) Logout(ctx context.Context, token string) error {
+	return unwritable(s.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.Where("token_hash = ?", sessionHash(token)).Delete(&store.Session{}).Error
+	}))
+}
+
+func sessionHash(token string) []byte {
+	h := sha256.Sum256([]byte(token))
+	return h[:]
+}

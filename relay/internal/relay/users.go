@@ -1,0 +1,297 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/store"
+)
+
+const (
+	minPassword = 8
+	maxPassword = 1024
+	maxMatrixID = 255
+)
+
+// matrixID is the form of a user's id: historical ones may hold any printable character in their first part.
+var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
+
+// Users lists all users, for administrators.
+func (s *Service) Users(ctx context.Context, v Viewer) ([]User, error) {
+	if err := v.mustAdmin(); err != nil {
+		return nil, err
+	}
+	var rows []store.User
+	if err := s.store.Read(ctx).Order("id").Find(&rows).Error; err != nil {
+		return nil, unreadable(err)
+	}
+	users := make([]User, len(rows))
+	for i, r := range rows {
+		users[i] = showUser(r)
+	}
+	return users, nil
+}
+
+// User returns one user; a user who is no administrator may see only the own record.
+func (s *Service) User(_ context.Context, v Viewer, id int64) (User, error) {
+	row, err := s.userFor(v, id)
+	return showUser(row), err
+}
+
+func (s *Service) userFor(v Viewer, id int64) (store.User, error) {
+	row, ok := s.dir.user(id)
+	if !ok || v.UserID == 0 || !v.Admin && v.UserID != id {
+		return store.User{}, notFound("user")
+	}
+	return row, nil
+}
+
+func showUser(r store.User) User {
+	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: at(r.CreatedAt)}
+}
+
+// CreateUser makes a user, for administrators. Name and password are required.
+func (s *Service) CreateUser(ctx context.Context, v Viewer, in UserInput) (User, error) {
+	if err := v.mustAdmin(); err != nil {
+		return User{}, err
+	}
+	if in.Name == nil {
+		return User{}, invalid("name", "A name is required.")
+	}
+	if in.Password == nil {
+		return User{}, invalid("password", "A password is required.")
+	}
+	row := store.User{CreatedAt: time.Now().UnixMilli()}
+	if err := s.setUser(ctx, &row, in); err != nil {
+		return User{}, err
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&row).Error }); err != nil {
+		return User{}, taken(err, "There is a user of this name.")
+	}
+	s.dir.putUser(row)
+	return showUser(row), nil
+}
+
+// UpdateUser changes a user. A user may change the own password and Matrix id. The last administrator stays one.
+// A new password ends the user's sessions.
+func (s *Service) UpdateUser(ctx context.Context, v Viewer, id int64, in UserInput) (User, error) {
+	row, err := s.userFor(v, id)
+	if err != nil {
+		return User{}, err
+	}
+	if !v.Admin && (in.Name != nil && *in.Name != row.Name || in.Admin != nil && *in.Admin != row.IsAdmin) {
+		return User{}, &Error{Kind: KindForbidden, Message: "Only administrators change a user's name and rights."}
+	}
+	changed := row
+	if err := s.setUser(ctx, &changed, in); err != nil {
+		return User{}, err
+	}
+	return s.saveUser(ctx, id, in, changed)
+}
+
+// saveUser stores the fields that in names.
+func (s *Service) saveUser(ctx context.Context, id int64, in UserInput, changed store.User) (User, error) {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	row, ok := s.dir.user(id)
+	if !ok {
+		return User{}, notFound("user")
+	}
+	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.dir.admins() < 2 {
+		return User{}, conflict("is_admin", "This is the last administrator.")
+	}
+	overlay(&row, in, changed)
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Model(&store.User{}).Where("id = ?", id).Select("name", "password_hash", "matrix_id", "is_admin").Updates(&row).Error; err != nil {
+			return err
+		}
+		if in.Password == nil {
+			return nil
+		}
+		return tx.Where("user_id = ?", id).Delete(&store.Session{}).Error
+	})
+	if err != nil {
+		return User{}, taken(err, "There is a user of this name.")
+	}
+	s.dir.putUser(row)
+	return showUser(row), nil
+}
+
+// overlay takes over the fields that in names.
+func overlay(row *store.User, in UserInput, changed store.User) {
+	if in.Name != nil {
+		row.Name = changed.Name
+	}
+	if in.Password != nil {
+		row.PasswordHash = changed.PasswordHash
+	}
+	if in.MatrixID != nil {
+		row.MatrixID = changed.MatrixID
+	}
+	if in.Admin != nil {
+		row.IsAdmin = changed.IsAdmin
+	}
+}
+
+// DeleteUser removes a user with the user's applications, for administrators. The last administrator stays.
+func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
+	row, err := s.userFor(v, id)
+	if err != nil {
+		return err
+	}
+	if err := v.mustAdmin(); err != nil {
+		return err
+	}
+	if row.IsAdmin && s.dir.admins() < 2 {
+		return conflict("", "This is the last administrator.")
+	}
+	var apps []int64
+	for _, a := range s.dir.all(func(a *store.Application) bool { return a.OwnerID == id }) {
+		apps = append(apps, a.row.Load().ID)
+	}
+	err = s.deleteApplications(ctx, func(tx *store.Tx) error {
+		var admins int64
+		if err := tx.Model(&store.User{}).Where("is_admin AND id <> ?", id).Count(&admins).Error; err != nil {
+			return err
+		}
+		if admins == 0 {
+			return conflict("", "This is the last administrator.")
+		}
+		if err := tx.Exec(`UPDATE applications SET owner_id = ? WHERE owner_id = ?`, v.UserID, id).Error; err != nil {
+			return err
+		}
+		return tx.Delete(&store.User{}, id).Error
+	}, apps...)
+	if err == nil {
+		s.dir.dropUser(id)
+	}
+	return err
+}
+
+// setUser checks what is to be set and sets it.
+func (s *Service) setUser(ctx context.Context, row *store.User, in UserInput) error {
+	if in.Name != nil {
+		name, err := checkName(*in.Name)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(name, ":") {
+			return invalid("name", "A user's name has no colon: HTTP Basic ends the name there.")
+		}
+		row.Name = name
+	}
+	if in.MatrixID != nil {
+		if *in.MatrixID != "" && (len(*in.MatrixID) > maxMatrixID || !matrixID.MatchString(*in.MatrixID)) {
+			return invalid("matrix_id", "A Matrix id looks like @name:server.")
+		}
+		row.MatrixID = *in.MatrixID
+	}
+	if in.Admin != nil {
+		row.IsAdmin = *in.Admin
+	}
+	if in.Password != nil {
+		if len(*in.Password) < minPassword || len(*in.Password) > maxPassword {
+			return invalid("password", fmt.Sprintf("A password has %d to %d bytes.", minPassword, maxPassword))
+		}
+		hash, err := s.passwords.hash(ctx, *in.Password)
+		if err != nil {
+			return err
+		}
+		row.PasswordHash = hash
+	}
+	return nil
+}
+
+// MatrixUsers lists the Matrix ids of all users, from whom the bot takes invitations.
+func (s *Service) MatrixUsers(context.Context) ([]string, error) {
+	s.dir.mu.RLock()
+	defer s.dir.mu.RUnlock()
+	var ids []string
+	for _, u := range s.dir.users {
+		if u.MatrixID != "" {
+			ids = append(ids, u.MatrixID)
+		}
+	}
+	return ids, nil
+}
+
+// admins counts the administrators.
+func (d *directory) admins() (n int) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, u := range d.users {
+		if u.IsAdmin {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *directory) userNamed(name string) (store.User, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, u := range d.users {
+		if strings.EqualFold(u.Name, name) {
+			return u, true
+		}
+	}
+	return store.User{}, false
+}
+
+func (v Viewer) mustAdmin() error {
+	if v.UserID == 0 || !v.Admin {
+		return &Error{Kind: KindForbidden, Message: "Only administrators may do this."}
+	}
+	return nil
+}
+
+// ensureAdmin makes the administrator of the configuration, or brings the password, Matrix id and rights up to date.
+func (s *Service) ensureAdmin(ctx context.Context) error {
+	want := s.o.Admin
+	if want.Name == "" {
+		return nil
+	}
+	if want.Password == "" {
+		return errors.New("the administrator needs a password")
+	}
+	row, there := s.dir.userNamed(want.Name)
+	if !there {
+		row = store.User{Name: want.Name, CreatedAt: time.Now().UnixMilli()}
+	}
+	same := false
+	if there {
+		var err error
+		if same, err = s.passwords.verify(ctx, want.Password, row.PasswordHash); err != nil {
+			return err
+		}
+	}
+	if same && row.IsAdmin && row.MatrixID == want.MatrixID {
+		return nil
+	}
+	row.MatrixID, row.IsAdmin = want.MatrixID, true
+	if !same {
+		hash, err := s.passwords.hash(ctx, want.Password)
+		if err != nil {
+			return err
+		}
+		row.PasswordHash = hash
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if there && !same {
+			if err := tx.Where("user_id = ?", row.ID).Delete(&store.Session{}).Error; err != nil {
+				return err
+			}
+		}
+		return tx.Save(&row).Error
+	})
+	if err == nil {
+		s.dir.putUser(row)
+	}
+	return err
+}
