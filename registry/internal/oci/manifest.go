@@ -129,6 +129,9 @@ func (doc *document) check(mediaType string) error {
 		return invalid("index has config or layers, which belong to a manifest")
 	case !IsIndex(mediaType) && doc.Manifests != nil:
 		return invalid("manifest has manifests, which belong to an index")
+	case doc.storedType() != mediaType:
+		// The type is kept nowhere but in the document.
+		return invalid("manifest without mediaType and manifests cannot be told from an image manifest")
 	case !IsIndex(mediaType) && doc.Config == nil:
 		return invalid("manifest has no config")
 	}

@@ -26,7 +26,9 @@ func TestParseManifest(t *testing.T) {
 		{"neither type", "", `{"schemaVersion":2,"config":` + someConfig + `}`, "unsupported manifest media type"},
 		{"schema2", MediaTypeDockerManifest, docker(MediaTypeDockerManifest, `"config":`+someConfig+`,"layers":null`), ""},
 		{"index", MediaTypeIndex, `{"schemaVersion":2,"manifests":[` + someChild + `]}`, ""},
-		{"index of nothing", MediaTypeIndex, `{"schemaVersion":2,"manifests":null}`, ""},
+		{"index of nothing", MediaTypeIndex, `{"schemaVersion":2,"manifests":[]}`, ""},
+		{"index of null", MediaTypeIndex, docker(MediaTypeIndex, `"manifests":null`), ""},
+		{"index that looks like a manifest", MediaTypeIndex, `{"schemaVersion":2,"manifests":null}`, "cannot be told from"},
 		{"list", MediaTypeDockerList, docker(MediaTypeDockerList, `"manifests":[`+someChild+`]`), ""},
 		{"extra fields", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"new":{"a":[1]}}`, ""},
 
@@ -174,7 +176,7 @@ func FuzzParseManifest(f *testing.F) {
 				}
 			}
 		}
-		if again, err := ReadManifest(body); err != nil || IsIndex(again.MediaType) != IsIndex(m.MediaType) && again.MediaType != MediaTypeManifest {
+		if again, err := ReadManifest(body); err != nil || again.MediaType != m.MediaType {
 			t.Fatalf("read back as %+v, error %v", again, err)
 		}
 	})
