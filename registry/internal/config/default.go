@@ -59,7 +59,7 @@ func defaultHTTP() HTTP {
 		Secret:       config.Secret{},
 		DrainTimeout: 30 * time.Second,
 		Headers:      map[string][]string{"X-Content-Type-Options": {"nosniff"}},
-		TLS:          &TLS{ClientAuth: "require-and-verify-client-cert", MinimumTLS: "tls1.2"},
+		TLS:          &TLS{MinimumTLS: "tls1.2"},
 		Debug:        Debug{Prometheus: Prometheus{Path: "/metrics"}},
 	}
 }

@@ -66,7 +66,8 @@ func TestExampleComments(t *testing.T) {
 	want.Storage.InMemory, want.Auth.None = nil, nil
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
 	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key
-	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.CipherSuites = []string{}, []string{}
+	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.ClientAuth = got.HTTP.TLS.ClientCAs, got.HTTP.TLS.ClientAuth
+	want.HTTP.TLS.CipherSuites = []string{}
 	want.HTTP.Secret = got.HTTP.Secret
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]string{}

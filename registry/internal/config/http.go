@@ -27,7 +27,7 @@ type TLS struct {
 	Certificate  string       `key:"certificate" doc:"File of the certificate chain. Read again when it changes."`
 	Key          string       `key:"key" doc:"File of the private key."`
 	ClientCAs    []string     `key:"clientcas" doc:"Files of CAs that client certificates are checked against."`
-	ClientAuth   string       `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"What is asked of client certificates when clientcas is given."`
+	ClientAuth   string       `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"What is asked of clients: require-and-verify-client-cert if clientcas is given, else nothing."`
 	MinimumTLS   string       `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
 	CipherSuites []string     `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names; Go's choice unless given."`
 	LetsEncrypt  config.Later `key:"letsencrypt" empty:"ok" doc:"Certificates from an ACME server."`

@@ -105,6 +105,9 @@ func (t *TLS) validate(p *config.Problems) {
 	if t.Certificate == "" || t.Key == "" {
 		p.Addf("http.tls", "needs certificate and key; leave the section out to serve without TLS")
 	}
+	if strings.Contains(t.ClientAuth, "verify") && len(t.ClientCAs) == 0 {
+		p.Addf("http.tls.clientauth", "needs clientcas to verify certificates with")
+	}
 	for _, name := range t.CipherSuites {
 		if !slices.ContainsFunc(slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()), func(s *tls.CipherSuite) bool { return s.Name == name }) {
 			p.Addf("http.tls.ciphersuites", "%q is no cipher suite; one is TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", name)
@@ -157,6 +160,9 @@ func (v *Validation) validate(p *config.Problems) {
 func (s *Slipway) validate(p *config.Problems) {
 	if s.Manifests.MaxSize <= 0 {
 		p.Addf("slipway.manifests.maxsize", "must be above 0")
+	}
+	if s.Manifests.Cache <= 0 {
+		p.Addf("slipway.manifests.cache", "must be above 0")
 	}
 	positive(p, "slipway.http.readheadertimeout", s.HTTP.ReadHeaderTimeout)
 	positive(p, "slipway.http.idletimeout", s.HTTP.IdleTimeout)
