@@ -47,7 +47,10 @@ func (t *textEncoder) EncodeEntry(e zapcore.Entry, fields []zapcore.Field) (*buf
 		line.AddString("func", e.Caller.Function)
 		line.AddString("file", e.Caller.TrimmedPath())
 	}
-	line.buf.Write(t.buf.Bytes())
+	if t.buf.Len() > 0 {
+		line.buf.AppendByte(' ')
+		line.buf.Write(t.buf.Bytes())
+	}
 	line.namespace = t.namespace
 	for i := range fields {
 		fields[i].AddTo(&line)

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// described is the file that operators are told to write.
+const described = `version: 0.1
+log:
+  fields:
+    service: registry
+  level: info
+storage:
+  cache:
+    blobdescriptor: inmemory
+  filesystem:
+    rootdirectory: %ROOT%
+  delete:
+    enabled: true
+http:
+  addr: %ADDR%
+  headers:
+    X-Content-Type-Options: [nosniff]
+  debug:
+    addr: %DEBUG%
+    prometheus:
+      enabled: true
+      path: /metrics
+health:
+  storagedriver:
+    enabled: true
+    interval: 10s
+    threshold: 3
+auth:
+  htpasswd:
+    realm: basic-realm
+    path: %HTPASSWD%
+`
+
+// TestDescribedFile runs the described file and looks at what each row of it
+// does.
+func TestDescribedFile(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	htpasswd := filepath.Join(dir, "htpasswd")
+	writeUser(t, htpasswd, "user", "hunter2")
+	addr, debug := freeAddr(t), freeAddr(t)
+	path := filepath.Join(dir, "config.yml")
+	text := strings.NewReplacer("%ROOT%", root, "%ADDR%", addr, "%DEBUG%", debug, "%HTPASSWD%", htpasswd).Replace(described)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, addr, exec.Command(binary, "serve", path))
+
+	resp, body := fetch(t, http.MethodGet, "http://"+addr+"/v2/", nil, nil)
+	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(string(body), "authentication required") {
+		t.Errorf("without login: %d %s", resp.StatusCode, body)
+	}
+	if got := resp.Header.Get("WWW-Authenticate"); got != `Basic realm="basic-realm"` {
+		t.Errorf("challenge %q", got)
+	}
+	if got := resp.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+		t.Errorf("configured header: %q", got)
+	}
+	login := basicAuth("user", "hunter2")
+	if resp, body := fetch(t, http.MethodGet, "http://"+addr+"/v2/", login, nil); resp.StatusCode != http.StatusOK || string(body) != "{}" {
+		t.Errorf("with login: %d %s", resp.StatusCode, body)
+	}
+	upload, _ := fetch(t, http.MethodPost, "http://"+addr+"/v2/a/blobs/uploads/?digest="+emptyDigest, login, http.NoBody)
+	if upload.StatusCode != http.StatusCreated {
+		t.Errorf("push: %d", upload.StatusCode)
+	}
+	if _, err := os.Stat(filepath.Join(root, "docker/registry/v2/repositories/a/_layers")); err != nil {
+		t.Error(err)
+	}
+	if resp, _ := fetch(t, http.MethodDelete, "http://"+addr+"/v2/a/blobs/"+emptyDigest, login, nil); resp.StatusCode != http.StatusAccepted {
+		t.Errorf("delete: %d", resp.StatusCode)
+	}
+	for path, want := range map[string]string{"/debug/health": "{", "/metrics": "registry_"} {
+		if resp, body := fetch(t, http.MethodGet, "http://"+debug+path, nil, nil); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, tail(string(body), 200))
+		}
+	}
+	if err := p.stop(t); err != nil {
+		t.Error(err)
+	}
+	if out := p.out.String(); !strings.Contains(out, " service=registry ") || strings.Contains(out, "level=debug") || strings.Contains(out, "hunter2") {
+		t.Errorf("log:\n%s", out)
+	}
+}
+
+// TestDeletionIsOffByDefault: the row that most depends on its absence.
+func TestDeletionIsOffByDefault(t *testing.T) {
+	addr := freeAddr(t)
+	cmd := exec.Command(binary, "serve")
+	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr}
+	start(t, addr, cmd)
+	if resp, _ := fetch(t, http.MethodDelete, "http://"+addr+"/v2/a/manifests/"+emptyDigest, nil, nil); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+// TestTLS: encryption by file and by variable, and HTTP/2 unless disabled.
+func TestTLS(t *testing.T) {
+	cert, key := writeCertificate(t)
+	for _, disabled := range []string{"false", "true"} {
+		addr := freeAddr(t)
+		cmd := exec.Command(binary, "serve")
+		cmd.Env = []string{
+			"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
+			"REGISTRY_HTTP_TLS_CERTIFICATE=" + cert, "REGISTRY_HTTP_TLS_KEY=" + key, "REGISTRY_HTTP_HTTP2_DISABLED=" + disabled,
+		}
+		start(t, addr, cmd)
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+		resp, err := client.Get("https://" + addr + "/v2/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if want := map[string]int{"false": 2, "true": 1}[disabled]; resp.StatusCode != http.StatusOK || resp.ProtoMajor != want {
+			t.Errorf("http2.disabled %s: %d, HTTP/%d", disabled, resp.StatusCode, resp.ProtoMajor)
+		}
+	}
+}
+
+// TestUnixSocket: http.net decides what http.addr is.
+func TestUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "registry.sock")
+	cmd := exec.Command(binary, "serve")
+	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_NET=unix", "REGISTRY_HTTP_ADDR=" + socket, "REGISTRY_HTTP_PREFIX=/reg/"}
+	launch(t, "", cmd)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	var resp *http.Response
+	var err error
+	for range 200 {
+		if resp, err = client.Get("http://registry/reg/v2/"); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+const emptyDigest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func basicAuth(user, password string) http.Header {
+	req := http.Request{Header: http.Header{}}
+	req.SetBasicAuth(user, password)
+	return req.Header
+}
+
+func writeUser(t *testing.T, path, user, password string) {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(user+":"+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeCertificate makes a key and a certificate for it that nobody vouches
+// for.
+func writeCertificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
