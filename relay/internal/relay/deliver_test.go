@@ -1,9 +1,18 @@
 package relay
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/store"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
@@ -12,7 +21,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	a, b := r.app("a", "!a:hs"), r.app("b", "!b:hs")
 	var last [2]int64
 	var want [2][]string
-	for i := range 200 {
+	for i := range 400 {
 		text := fmt.Sprint("message ", i)
 		app := []IssuedToken{a, b}[i%2]
 		last[i%2] = r.send(app.Token, text)
@@ -32,5 +41,541 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	}
 	if n := r.d.depth.Load(); n != 0 {
 		t.Errorf("%d messages wait at the end", n)
+	}
+}
+
+// once answers a transaction's first attempts with the given errors, later ones with success.
+func once(fail ...answer) func(Outgoing, int) *answer {
+	return func(_ Outgoing, n int) *answer {
+		if n <= len(fail) {
+			return &fail[n-1]
+		}
+		return nil
+	}
+}
+
+func class(c Class) answer { return answer{err: &SendError{Class: c, Reason: "because of " + string(c)}} }
+
+// TestFailures sends three messages whose first fails in some way. Each of the others arrives once and in order; and
+// unless the first is given up, so does it.
+func TestFailures(t *testing.T) {
+	lost := answer{err: &SendError{Class: ClassRetry, Reason: "the answer was lost"}, store: true}
+	wait := answer{err: &SendError{Class: ClassWait, RetryAfter: 90 * time.Second}}
+	tests := []struct {
+		name     string
+		fail     []answer
+		want     State
+		attempts int
+		within   time.Duration
+		after    time.Duration
+	}{
+		{name: "at once", want: StateSent, attempts: 1, within: time.Second},
+		{name: "a fault", fail: []answer{class(ClassRetry)}, want: StateSent, attempts: 2, within: 2 * time.Second, after: 250 * time.Millisecond},
+		{name: "ten faults", fail: slices.Repeat([]answer{class(ClassRetry)}, 10), want: StateSent, attempts: 11, within: time.Hour, after: 3 * time.Second},
+		{name: "answer lost", fail: []answer{lost}, want: StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "an unclassified error", fail: []answer{{err: errors.New("oops")}}, want: StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "told to wait", fail: []answer{wait, wait}, want: StateSent, attempts: 1, within: 182 * time.Second, after: 180 * time.Second},
+		{name: "told to wait for no time", fail: []answer{{err: &SendError{Class: ClassWait}}}, want: StateSent, attempts: 1, within: 2 * time.Second, after: time.Second},
+		{name: "away", fail: []answer{class(ClassAway), class(ClassAway)}, want: StateSent, attempts: 3, within: 10 * time.Second, after: time.Second},
+		{name: "relogin", fail: []answer{class(ClassRelogin)}, want: StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "locked", fail: []answer{class(ClassLocked)}, want: StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "invited", fail: []answer{class(ClassJoin)}, want: StateSent, attempts: 1, within: time.Second},
+		{name: "joining does not help", fail: []answer{class(ClassJoin), class(ClassJoin)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "refused", fail: []answer{class(ClassDead)}, want: StateDead, attempts: 1, within: time.Second},
+		{name: "parked", fail: []answer{class(ClassPark)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "too large once", fail: []answer{class(ClassTooLarge)}, want: StateSent, attempts: 1, within: time.Second},
+		{name: "too large twice", fail: []answer{class(ClassTooLarge), class(ClassTooLarge)}, want: StateDead, attempts: 1, within: time.Second},
+		{name: "device changed", fail: []answer{class(ClassSettle)}, want: StateSent, attempts: 1, within: time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				script := once(test.fail...)
+				first := ""
+				r.hs.script = func(out Outgoing, n int) *answer {
+					if first == "" {
+						first = out.TxnID
+					}
+					if out.TxnID == first {
+						return script(out, n)
+					}
+					return nil
+				}
+				app := r.app("a", "!a:hs")
+				ids := []int64{r.send(app.Token, "one"), r.send(app.Token, "two"), r.send(app.Token, "three")}
+				began := time.Now()
+				r.run()
+				m, err := r.Wait(context.Background(), r.admin, ids[2], 24*time.Hour)
+				took := time.Since(began)
+				if err != nil || m.State != StateSent {
+					t.Fatalf("the last message: %+v, %v", m, err)
+				}
+				if took < test.after || took > test.within {
+					t.Errorf("took %v, want %v to %v", took, test.after, test.within)
+				}
+				if m := r.message(ids[0]); m.State != test.want || m.Attempts != test.attempts {
+					t.Errorf("the first is %q after %d attempts, want %q after %d; %+v", m.State, m.Attempts, test.want, test.attempts, m)
+				}
+				want := []string{"one", "two", "three"}
+				if test.want != StateSent {
+					want = want[1:]
+				}
+				if got := r.hs.bodies("!a:hs"); !slices.Equal(got, want) {
+					t.Errorf("the room has %q, want %q", got, want)
+				}
+				if st := r.Status(context.Background()); st.Waiting != 0 || st.Parked != 0 || st.Paused != "" {
+					t.Errorf("status at the end: %+v", st)
+				}
+			})
+		})
+	}
+}
+
+func TestABrokenRoomDelaysNoOther(t *testing.T) {
+	for _, fault := range []answer{class(ClassPark), class(ClassRetry), {err: &SendError{Class: ClassWait, RetryAfter: time.Hour}}, {store: true, delay: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.hs.script = func(out Outgoing, _ int) *answer {
+				if out.RoomID == "!a:hs" {
+					return &fault
+				}
+				return nil
+			}
+			r.run()
+			a, b := r.app("a", "!a:hs"), r.app("b", "!b:hs")
+			began := time.Now()
+			r.send(a.Token, "never")
+			time.Sleep(time.Second)
+			for i := range 50 {
+				r.send(a.Token, "never")
+				id := r.send(b.Token, fmt.Sprint(i))
+				if m, err := r.Wait(context.Background(), r.admin, id, time.Minute); err != nil || m.State != StateSent {
+					t.Fatalf("%+v, %v", m, err)
+				}
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the good room took %v beside %+v", took, fault)
+			}
+			r.hs.script = nil
+		})
+	}
+}
+
+func TestPauseKeepsIntakeOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.probeErr = &SendError{Class: ClassAway, Reason: "connection refused"}
+		r.run()
+		app := r.app("a", "!a:hs")
+		id := r.send(app.Token, "early")
+		time.Sleep(10 * time.Minute)
+		if m := r.message(id); m.State != StateQueued || m.Error != "connection refused" {
+			t.Errorf("while the homeserver is away: %+v", m)
+		}
+		if n := len(r.hs.times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts while the homeserver is away", n)
+		}
+		r.hs.mu.Lock()
+		r.hs.probeErr = nil
+		r.hs.mu.Unlock()
+		if m, _ := r.Wait(context.Background(), r.admin, id, time.Minute); m.State != StateSent {
+			t.Errorf("after it came back: %+v", m)
+		}
+	})
+}
+
+func TestManyFailingRoomsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		fault := class(ClassRetry)
+		r.hs.script = func(Outgoing, int) *answer { return &fault }
+		r.run()
+		for _, room := range []string{"!a:hs", "!b:hs", "!c:hs"} {
+			r.send(r.app(room, room).Token, "x")
+		}
+		synctest.Wait()
+		if st := r.Status(context.Background()); st.Paused == "" {
+			t.Error("three rooms in a row failed and nothing pauses")
+		}
+		r.hs.mu.Lock()
+		r.hs.script = nil
+		r.hs.mu.Unlock()
+		time.Sleep(time.Minute)
+		if st := r.Status(context.Background()); st.Paused != "" || st.Waiting != 0 {
+			t.Errorf("after it came back: %+v", st)
+		}
+	})
+}
+
+// TestRateLimitOfTheAccount lets a homeserver take ten events and then one in five seconds, for all rooms together, as
+// Synapse does.
+func TestRateLimitOfTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		budget, refill := 10.0, time.Now()
+		var early int
+		until := map[string]time.Time{}
+		r.hs.script = func(out Outgoing, _ int) *answer {
+			r.hs.mu.Lock()
+			defer r.hs.mu.Unlock()
+			now := time.Now()
+			if now.Before(until[out.RoomID]) {
+				early++
+			}
+			budget = min(10, budget+now.Sub(refill).Seconds()/5)
+			refill = now
+			if budget >= 1 {
+				budget--
+				return nil
+			}
+			wait := time.Duration((1 - budget) * 5 * float64(time.Second))
+			until[out.RoomID] = now.Add(wait)
+			return &answer{err: &SendError{Class: ClassWait, RetryAfter: wait}}
+		}
+		r.run()
+		var last int64
+		for i := range 4 {
+			app := r.app(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i))
+			for k := range 10 {
+				last = r.send(app.Token, fmt.Sprint(k))
+			}
+		}
+		time.Sleep(4 * time.Minute)
+		_ = last
+		if st := r.Status(context.Background()); st.Waiting != 0 {
+			t.Errorf("%d messages wait after four minutes", st.Waiting)
+		}
+		if early > 0 {
+			t.Errorf("%d attempts before the time that the homeserver had told", early)
+		}
+		for i := range 4 {
+			if got := strings.Join(r.hs.bodies(fmt.Sprintf("!%d:hs", i)), " "); got != "0 1 2 3 4 5 6 7 8 9" {
+				t.Errorf("room %d: %s", i, got)
+			}
+		}
+		r.hs.mu.Lock()
+		defer r.hs.mu.Unlock()
+		if n := len(r.hs.attempts); n > 200 {
+			t.Errorf("%d attempts for 40 messages", n)
+		}
+	})
+}
+
+func TestJoinedRoomGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		fault := class(ClassJoin)
+		r.hs.script = func(Outgoing, int) *answer { return &fault }
+		r.hs.join = func(string) error { return &SendError{Class: ClassPark, Reason: "not invited"} }
+		r.run()
+		id := r.send(r.app("a", "!a:hs").Token, "x")
+		synctest.Wait()
+		if m := r.message(id); m.State != StateBlocked || m.Error != "because of join" {
+			t.Errorf("not in the room: %+v", m)
+		}
+		rooms, _ := r.Rooms(context.Background(), r.admin)
+		if len(rooms) != 1 || rooms[0].Parked != "because of join" || rooms[0].Waiting != 1 {
+			t.Errorf("rooms: %+v", rooms)
+		}
+		r.hs.script = nil
+		r.RoomJoined("!a:hs")
+		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent {
+			t.Errorf("after the invitation: %+v", m)
+		}
+	})
+}
+
+func TestEncryptedRoomGetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		app := r.app("a", "!a:hs")
+		r.RoomEncrypted("!a:hs")
+		id := r.send(app.Token, "secret")
+		time.Sleep(48 * time.Hour)
+		if m := r.message(id); m.State != StateBlocked || !strings.Contains(m.Error, "encrypted") {
+			t.Errorf("in an encrypted room: %+v", m)
+		}
+		if n := len(r.hs.times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts in an encrypted room", n)
+		}
+		r.close()
+		r.open()
+		r.run()
+		time.Sleep(time.Hour)
+		if n := len(r.hs.times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts in an encrypted room after a restart", n)
+		}
+		time.Sleep(48 * time.Hour)
+		if m := r.message(id); m.State != StateDead {
+			t.Errorf("after four days: %+v", m)
+		}
+	})
+}
+
+func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.script = func(out Outgoing, _ int) *answer {
+			if out.RoomID == "!a:hs" {
+				a := class(ClassPark)
+				return &a
+			}
+			return nil
+		}
+		r.run()
+		app := r.app("a", "!a:hs")
+		id := r.send(app.Token, "x")
+		synctest.Wait()
+		r.RoomReplaced("!a:hs", "!new")
+		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent || m.RoomID != "!new" {
+			t.Errorf("after the upgrade: %+v", m)
+		}
+		if a, _ := r.Application(context.Background(), r.admin, app.Application.ID); a.Room != "!new" {
+			t.Errorf("the application still names %q", a.Room)
+		}
+	})
+}
+
+func TestTooOldIsDead(t *testing.T) {
+	fault := class(ClassRetry)
+	parked := class(ClassPark)
+	for name, setup := range map[string]func(*homeserver){
+		"failing": func(h *homeserver) { h.script = func(Outgoing, int) *answer { return &fault } },
+		"parked":  func(h *homeserver) { h.script = func(Outgoing, int) *answer { return &parked } },
+		"away":    func(h *homeserver) { h.probeErr = &SendError{Class: ClassAway, Reason: "gone"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				setup(r.hs)
+				r.run()
+				app := r.app("a", "!a:hs")
+				id, second := r.send(app.Token, "x"), r.send(app.Token, "y")
+				time.Sleep(71 * time.Hour)
+				late := r.send(app.Token, "late")
+				if m := r.message(id); !m.State.Pending() {
+					t.Errorf("after 71 hours: %+v", m)
+				}
+				time.Sleep(2 * time.Hour)
+				for _, id := range []int64{id, second} {
+					if m := r.message(id); m.State != StateDead || !strings.Contains(m.Error, "72h") {
+						t.Errorf("after 73 hours: %+v", m)
+					}
+				}
+				if m := r.message(late); !m.State.Pending() {
+					t.Errorf("a later one: %+v", m)
+				}
+				r.hs.mu.Lock()
+				r.hs.script, r.hs.probeErr = nil, nil
+				r.hs.mu.Unlock()
+				if m, _ := r.Wait(context.Background(), r.admin, late, time.Hour); m.State != StateSent {
+					t.Errorf("the later one at the end: %+v", m)
+				}
+				if n := r.d.depth.Load(); n != 0 {
+					t.Errorf("%d wait", n)
+				}
+			})
+		})
+	}
+}
+
+func TestLongMessageIsFollowedByItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.script = func(out Outgoing, n int) *answer {
+			if n == 1 {
+				return &answer{err: &SendError{Class: ClassRetry, Reason: "fault"}}
+			}
+			return nil
+		}
+		r.run()
+		app := r.app("a", "!a:hs")
+		r.send(app.Token, strings.Repeat("word ", 40_000))
+		id := r.send(app.Token, "next")
+		r.Wait(context.Background(), r.admin, id, time.Minute)
+		var kinds []string
+		for _, e := range r.hs.events["!a:hs"] {
+			kinds = append(kinds, e.kind)
+		}
+		if got := strings.Join(kinds, " "); got != "m.text m.file m.text" {
+			t.Errorf("events: %s", got)
+		}
+	})
+}
+
+func TestGracefulStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.script = func(Outgoing, int) *answer { return &answer{store: true, delay: 5 * time.Second} }
+		r.run()
+		app := r.app("a", "!a:hs")
+		id, next := r.send(app.Token, "x"), r.send(app.Token, "y")
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if m := r.message(next); m.State != StateQueued {
+			t.Errorf("the next: %+v", m)
+		}
+		r.close()
+		r.open()
+		if m := r.message(id); m.State != StateSent {
+			t.Errorf("what was in flight: %+v", m)
+		}
+		r.hs.script = nil
+		r.run()
+		r.Wait(context.Background(), r.admin, next, time.Minute)
+		if got := r.hs.bodies("!a:hs"); !slices.Equal(got, []string{"x", "y"}) {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}
+
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.script = func(Outgoing, int) *answer { return &answer{store: true, delay: time.Hour} }
+		r.run()
+		id := r.send(r.app("a", "!a:hs").Token, "x")
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.close()
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		r.hs.script = nil
+		r.open()
+		r.run()
+		r.Wait(context.Background(), r.admin, id, time.Minute)
+		if got := r.hs.bodies("!a:hs"); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}
+
+// image copies the database as it is on disk now, as a killed process would leave it, and points the rig to the copy.
+func (r *rig) image() {
+	r.t.Helper()
+	to := filepath.Join(r.t.TempDir(), "relay.db")
+	err := r.store.Update(context.Background(), func(*store.Tx) error { // nothing is written meanwhile
+		for _, suffix := range []string{"", "-wal"} {
+			data, err := os.ReadFile(r.o.Path + suffix)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(to+suffix, data, 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.crash()
+	r.o.Path = to
+}
+
+// TestKilled takes an image of the database while an event is in flight, or was just taken, and starts from it.
+func TestKilled(t *testing.T) {
+	tests := []struct {
+		name     string
+		arrived  bool
+		down     time.Duration
+		device   string
+		findable bool
+		want     State
+		events   int
+	}{
+		{"before the event arrived", false, time.Minute, "DEV", true, StateSent, 1},
+		{"after the event arrived", true, time.Minute, "DEV", true, StateSent, 1},
+		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, StateSent, 1},
+		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, StateSent, 1},
+		{"arrived, new device", true, time.Minute, "NEW", true, StateSent, 1},
+		{"not arrived, new device", false, time.Minute, "NEW", true, StateSent, 1},
+		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, StateAmbiguous, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.hs.findable = test.findable
+				reached := make(chan struct{}, 1)
+				r.hs.script = func(out Outgoing, _ int) *answer {
+					if test.arrived {
+						r.hs.put(out)
+					}
+					reached <- struct{}{}
+					return &answer{delay: time.Hour}
+				}
+				r.run()
+				app := r.app("a", "!a:hs")
+				id := r.send(app.Token, "x")
+				<-reached
+				r.image()
+				r.hs.script = nil
+				r.hs.device = test.device
+				if !test.arrived {
+					clear(r.hs.txns)
+					clear(r.hs.events)
+				}
+				if test.down > 24*time.Hour {
+					clear(r.hs.txns) // forgotten
+				}
+				time.Sleep(test.down)
+				r.open()
+				r.run()
+				next := r.send(app.Token, "next")
+				r.Wait(context.Background(), r.admin, next, time.Hour)
+				if m := r.message(id); m.State != test.want {
+					t.Errorf("the message: %+v", m)
+				}
+				want := append(slices.Repeat([]string{"x"}, test.events), "next")
+				if got := r.hs.bodies("!a:hs"); !slices.Equal(got, want) {
+					t.Errorf("the room has %q, want %q", got, want)
+				}
+				if test.want == StateAmbiguous {
+					if m, err := r.Redeliver(context.Background(), r.admin, id); err != nil || !m.State.Pending() {
+						t.Fatalf("redeliver: %+v, %v", m, err)
+					}
+					if m, _ := r.Wait(context.Background(), r.admin, id, time.Minute); m.State != StateSent {
+						t.Errorf("after redelivering: %+v", m)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestKilledInTheMiddleOfMany starts from an image that was taken while 300 messages went through three rooms.
+func TestKilledInTheMiddleOfMany(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	var tokens []string
+	for i := range 3 {
+		tokens = append(tokens, r.app(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
+	}
+	var last [3]int64
+	for i := range 300 {
+		last[i%3] = r.send(tokens[i%3], fmt.Sprint(i))
+	}
+	r.image()
+	r.open()
+	r.run()
+	for i := range 3 {
+		r.await(last[i], StateSent)
+		got := r.hs.bodies(fmt.Sprintf("!%d:hs", i))
+		if len(got) != 100 {
+			t.Errorf("room %d has %d events", i, len(got))
+		}
+		for k, body := range got {
+			if body != fmt.Sprint(3*k+i) {
+				t.Errorf("room %d: event %d is %q", i, k, body)
+			}
+		}
 	}
 }

@@ -29,9 +29,11 @@ type gate struct {
 	class    Class
 	reason   string
 	since    time.Time
-	opened   chan struct{} // closed when the gate opens
-	trouble  map[int64]struct{}
-	troubled atomic.Bool
+	opened   chan struct{}      // closed when the gate opens
+	failures int                // probes that failed
+	flaps    int                // openings since the last success
+	trouble  map[int64]struct{} // rooms that failed since the last success
+	troubled atomic.Bool        // one of the two is to be forgotten at the next success
 }
 
 func newGate(s Sender, log *zap.Logger) *gate {
@@ -66,12 +68,20 @@ func (g *gate) shut(class Class, reason string) {
 		return
 	}
 	g.closed, g.since, g.opened = true, time.Now(), make(chan struct{})
+	clear(g.trouble)
 	g.log.Warn("sending pauses", zap.String("class", string(class)), zap.String("reason", reason))
-	g.look()
+	g.wake()
 }
 
-// look makes the probing goroutine look now.
+// look makes the probing goroutine probe now.
 func (g *gate) look() {
+	g.mu.Lock()
+	g.failures, g.flaps = 0, 0
+	g.mu.Unlock()
+	g.wake()
+}
+
+func (g *gate) wake() {
 	select {
 	case g.kick <- struct{}{}:
 	default:
@@ -108,6 +118,7 @@ func (g *gate) succeeded() {
 	}
 	g.mu.Lock()
 	clear(g.trouble)
+	g.flaps = 0
 	g.troubled.Store(false)
 	g.mu.Unlock()
 }
@@ -121,18 +132,14 @@ func (g *gate) run(stopping <-chan struct{}, opened func()) {
 		<-stopping
 		cancel()
 	}()
-	for failures := 0; ; {
-		var wait <-chan time.Time
-		if reason, _ := g.state(); reason != "" {
-			if g.probe(ctx, opened) {
-				failures = 0
-			} else {
-				failures++
-				wait = time.After(g.interval(failures))
-			}
+	for {
+		var due <-chan time.Time
+		if wait, closed := g.next(); closed {
+			due = time.After(wait)
 		}
 		select {
-		case <-wait:
+		case <-due:
+			g.probe(ctx, opened)
 		case <-g.kick:
 		case <-stopping:
 			return
@@ -140,37 +147,40 @@ func (g *gate) run(stopping <-chan struct{}, opened func()) {
 	}
 }
 
-// interval returns how long to wait after so many failed probes.
-func (g *gate) interval(failures int) time.Duration {
+// next returns whether the gate is closed, and how long to wait before the next probe: not at all at first, and longer
+// with each failure and each opening that brought no success.
+func (g *gate) next() (time.Duration, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	n := g.failures + g.flaps
+	if !g.closed || n == 0 {
+		return 0, g.closed
+	}
 	longest := longestProbe
 	if g.class == ClassLocked {
 		longest = lockedProbe
 	}
-	d := min(longest, firstDelay<<min(failures-1, 10))
-	return d/2 + rand.N(d/2)
+	d := min(longest, firstDelay<<min(n-1, 10))
+	return d/2 + rand.N(d/2), true
 }
 
 // probe asks for a sign of life and opens the gate if there is one.
-func (g *gate) probe(ctx context.Context, opened func()) bool {
+func (g *gate) probe(ctx context.Context, opened func()) {
 	if err := g.sender.Probe(ctx); err != nil {
 		if ctx.Err() == nil {
 			g.note(err)
 		}
-		return false
+		return
 	}
 	opened()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.trouble)
-	g.troubled.Store(false)
-	if g.closed {
-		g.closed = false
-		close(g.opened)
-		g.log.Info("sending goes on", zap.Duration("paused", time.Since(g.since)))
-	}
-	return true
+	g.closed = false
+	g.failures = 0
+	g.flaps++
+	g.troubled.Store(true)
+	close(g.opened)
+	g.log.Info("sending goes on", zap.Duration("paused", time.Since(g.since)))
 }
 
 // note keeps the reason that a probe failed for.
@@ -185,6 +195,7 @@ func (g *gate) note(err error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.failures++
 	if g.reason != reason {
 		g.log.Warn("the homeserver cannot be used", zap.String("reason", reason), zap.Error(err))
 	}
