@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,17 +56,11 @@ func testCommitCopiesContent(t *testing.T, d driver.Driver) {
 }
 
 func testStagesAppearInOrder(t *testing.T, d driver.Driver) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var writer sync.WaitGroup
-	var last int
-	writer.Go(func() {
-		for ctx.Err() == nil {
-			last++
-			commit(t, d,
-				driver.Stage{{Path: fmt.Sprintf("/rev/%d", last), Content: []byte("x")}},
-				driver.Stage{{Path: "/tag", Content: fmt.Append(nil, last)}})
-		}
-	})
+	defer repeat(t, func(i int) error {
+		return d.Commit(t.Context(),
+			driver.Stage{{Path: fmt.Sprintf("/rev/%d", i), Content: []byte("x")}},
+			driver.Stage{{Path: "/tag", Content: fmt.Append(nil, i)}})
+	})()
 	for reads := 0; reads < 200; reads++ {
 		tag, err := d.ReadFile(t.Context(), "/tag", 100)
 		if errors.Is(err, driver.ErrNotExist) {
@@ -81,29 +74,20 @@ func testStagesAppearInOrder(t *testing.T, d driver.Driver) {
 			t.Fatalf("the second stage is visible before the first: %v", err)
 		}
 	}
-	cancel()
-	writer.Wait()
-	wantContent(t, d, "/tag", fmt.Sprint(last))
 }
 
 func testChangesAreWhole(t *testing.T, d driver.Driver) {
 	contents := []string{strings.Repeat("a", 10_000), strings.Repeat("b", 5_000)}
 	put(t, d, "/f", contents[0])
-	ctx, cancel := context.WithCancel(t.Context())
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			put(t, d, "/f", contents[i%2])
-		}
-	})
+	defer repeat(t, func(i int) error {
+		return d.Commit(t.Context(), driver.Stage{{Path: "/f", Content: []byte(contents[i%2])}})
+	})()
 	for range 200 {
 		got, err := d.ReadFile(t.Context(), "/f", 20_000)
 		if err != nil || string(got) != contents[0] && string(got) != contents[1] {
 			t.Fatalf("read %.10q… (%d bytes), %v; want one whole content", got, len(got), err)
 		}
 	}
-	cancel()
-	writer.Wait()
 }
 
 func testCommitsAtOnce(t *testing.T, d driver.Driver) {
@@ -112,8 +96,11 @@ func testCommitsAtOnce(t *testing.T, d driver.Driver) {
 		commits.Go(func() {
 			for j := range 4 {
 				path := fmt.Sprintf("/r%d/x/%d/link", i, j)
-				put(t, d, path, path)
-				put(t, d, "/same/link", path)
+				if err := d.Commit(t.Context(),
+					driver.Stage{{Path: path, Content: []byte(path)}},
+					driver.Stage{{Path: "/same/link", Content: []byte(path)}}); err != nil {
+					t.Errorf("Commit: %v", err)
+				}
 				wantContent(t, d, path, path)
 			}
 		})
@@ -128,25 +115,21 @@ func testCommitsAtOnce(t *testing.T, d driver.Driver) {
 
 // testCommitWhileRemoving has a directory torn down under commits into it.
 func testCommitWhileRemoving(t *testing.T, d driver.Driver) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var remover sync.WaitGroup
-	remover.Go(func() {
-		for ctx.Err() == nil {
-			commit(t, d, driver.Stage{{Path: "/r/tags", Remove: true}})
-			if err := d.Discard(t.Context(), "/r/tags/v1"); err != nil {
-				t.Errorf("Discard: %v", err)
-			}
-		}
+	stop := repeat(t, func(int) error {
+		return errors.Join(
+			d.Commit(t.Context(), driver.Stage{{Path: "/r/tags", Remove: true}}),
+			d.Discard(t.Context(), "/r/tags/v1"),
+		)
 	})
+	defer stop()
 	for i := range 100 {
 		put(t, d, "/r/tags/v1/current/link", "x")
 		if err := d.WriteScratch(t.Context(), "/r/tags/v1/note", []byte("x")); err != nil {
-			t.Errorf("WriteScratch: %v", err)
+			t.Fatalf("WriteScratch: %v", err)
 		}
 		create(t, d, fmt.Sprintf("/r/tags/v1/%d/data", i)).Close()
 	}
-	cancel()
-	remover.Wait()
+	stop()
 	put(t, d, "/r/tags/v1/current/link", "last")
 	wantContent(t, d, "/r/tags/v1/current/link", "last")
 }

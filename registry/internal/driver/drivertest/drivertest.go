@@ -3,8 +3,10 @@ package drivertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 
 	"slipway/registry/internal/driver"
@@ -78,6 +80,22 @@ func commit(t *testing.T, d driver.Driver, stages ...driver.Stage) {
 	if err := d.Commit(t.Context(), stages...); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
+}
+
+// repeat calls f again and again, beside the test, until stop. It does not end
+// the test on an error.
+func repeat(t *testing.T, f func(i int) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := f(i); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return func() { cancel(); running.Wait() }
 }
 
 func create(t *testing.T, d driver.Driver, path string) driver.Upload {

@@ -197,6 +197,7 @@ func testUploadTakenWhileWriting(t *testing.T, d driver.Driver) {
 			}
 		}
 	})
+	defer writer.Wait()
 	<-begun
 	second := reopen(t, d, "/up/1/data")
 	size := second.Size()

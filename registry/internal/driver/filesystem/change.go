@@ -158,6 +158,8 @@ func (c *change) put(d *Driver) error {
 // takeAway removes an object, or renames a tree into the staging directory, so
 // that it stops existing whole.
 func (c *change) takeAway(d *Driver) error {
+	d.removing.RLock()
+	defer d.removing.RUnlock()
 	err := unlink(c.name)
 	if err == unix.EISDIR { //nolint:errorlint // a bare errno
 		d.durable.forgetTree(c.name)

@@ -56,6 +56,8 @@ type Driver struct {
 	spares    spares
 	committer *committer
 
+	removing sync.RWMutex // held for reading by those who remove directories
+
 	mu      sync.Mutex
 	holders map[string]*upload // who writes which upload, by path
 }

@@ -43,14 +43,19 @@ func (d *Driver) mkdir(dir string) error {
 }
 
 // inDir calls do, which needs the directory of name, and creates it if do finds
-// it missing.
+// it missing. Others may remove it at once; if they do so again and again, those
+// in this process wait for once.
 func (d *Driver) inDir(name string, do func() error) error {
-	for range attempts {
+	for i := range attempts {
 		err := do()
 		if err != unix.ENOENT { //nolint:errorlint // a bare errno
 			return err
 		}
-		if err := d.mkdirAll(path.Dir(name)); err != nil {
+		if i == attempts/4 {
+			d.removing.Lock()
+			defer d.removing.Unlock()
+		}
+		if err := d.mkdirAll(path.Dir(name)); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno
 			return err
 		}
 	}

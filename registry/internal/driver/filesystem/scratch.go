@@ -40,6 +40,8 @@ func (d *Driver) Discard(ctx context.Context, path string) error {
 	if d.durable.has(name) { // never so for an upload
 		d.durable.forgetTree(name)
 	}
+	d.removing.RLock()
+	defer d.removing.RUnlock()
 	if err := d.discard(name); err != nil {
 		return d.writeFault("remove", path, err)
 	}
