@@ -21,7 +21,8 @@ var ErrManifestTooLarge = errors.New("the manifest is too large")
 var ErrUploadTaken = driver.ErrUploadTaken
 
 // fault turns a failure of the storage into what a client may read of it: the
-// kind, and nothing of the path. The cause is for the log.
+// kind, and nothing of the path. The cause is for the log. An upload that was
+// taken over is no failure: BLOB_UPLOAD_INVALID.
 func fault(err error) error {
 	if err == nil {
 		return nil
@@ -30,11 +31,14 @@ func fault(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	if errors.Is(err, ErrUploadTaken) {
+		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Detail: ErrUploadTaken.Error(), Err: err}
+	}
 	return &oci.Error{Code: oci.CodeUnknown, Message: faultText(err), Err: err}
 }
 
 func faultText(err error) string {
-	for _, kind := range []error{driver.ErrNoSpace, driver.ErrReadOnly, driver.ErrUnavailable, ErrDamaged, ErrUploadTaken, errNotManifest} {
+	for _, kind := range []error{driver.ErrNoSpace, driver.ErrReadOnly, driver.ErrUnavailable, ErrDamaged, errNotManifest} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}

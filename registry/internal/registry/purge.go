@@ -39,9 +39,10 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 	return p.report, ctx.Err()
 }
 
-// RunPurge purges soon after it is called and then in every interval, until ctx
-// ends.
+// RunPurge purges soon after it is called and then in every interval, which is
+// a second at least, until ctx ends.
 func (r *Registry) RunPurge(ctx context.Context, interval time.Duration, opts PurgeOptions) {
+	interval = max(interval, time.Second)
 	wait := rand.N(min(interval, time.Minute)) // replicas started together spread out
 	for {
 		select {

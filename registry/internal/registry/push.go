@@ -20,7 +20,7 @@ type PutResult struct {
 // PutManifest stores a manifest under ref and, beside that, under tags. The
 // bytes are kept as they are, and put in place over what lies there: so a push
 // repairs a damaged manifest. A tag points at its new manifest only after all
-// of that is durable.
+// of that is durable. The registry keeps body: the caller changes it no more.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
 // one), DIGEST_INVALID, DENIED for a class that may not be pushed, and MANIFEST_BLOB_UNKNOWN for each thing that the

@@ -2,25 +2,12 @@ package registry
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
-
-const (
-	bufferSize   = 256 << 10 // what one upload holds in memory
-	worthWriting = 64 << 10  // what it writes at once, unless it ends before
-)
-
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // UploadStatus describes an upload under way.
 type UploadStatus struct {
@@ -135,98 +122,6 @@ func (u *Upload) StartedAt() time.Time { return u.startedAt }
 // bytes on behalf of this one should stop.
 func (u *Upload) Taken() <-chan struct{} { return u.taken }
 
-// Append stores what src gives until it ends, and returns how much that was.
-// What arrived before an error stays. A failure of src comes back wrapped.
-func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
-	var total int64
-	for {
-		n, rerr := fill(buf[:], src)
-		if n > 0 {
-			written, err := u.write(ctx, buf[:n])
-			total += int64(written)
-			if err != nil {
-				return total, fault(err)
-			}
-		}
-		if rerr == io.EOF {
-			return total, nil
-		}
-		if rerr != nil {
-			return total, u.interrupted(rerr)
-		}
-	}
-}
-
-// fill reads enough to be worth a write: a connection gives its bytes in small
-// pieces.
-func fill(buf []byte, src io.Reader) (n int, err error) {
-	for n < worthWriting && err == nil {
-		var m int
-		m, err = src.Read(buf[n:])
-		n += m
-	}
-	return n, err
-}
-
-// interrupted is the error of a src that failed, perhaps because somebody saw
-// that the upload was taken over.
-func (u *Upload) interrupted(cause error) error {
-	select {
-	case <-u.taken:
-		return fault(fmt.Errorf("%w: %w", ErrUploadTaken, cause))
-	default:
-		return fmt.Errorf("receiving the upload: %w", cause)
-	}
-}
-
-func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
-	if err := u.ready(ctx); err != nil {
-		return 0, err
-	}
-	n, err := u.w.Write(p)
-	if u.hash != nil && u.hashed == u.size {
-		u.hash.Write(p[:n]) //nolint:errcheck // a hash never fails
-		u.hashed += int64(n)
-	}
-	u.size += int64(n)
-	if err != nil && u.w.Size() != u.size {
-		u.size, u.hash = u.w.Size(), nil
-	}
-	return n, err
-}
-
-// ready makes sure that there is something to write to and that it is still
-// this request's turn. Only its holder may create the object of an upload, and
-// nobody takes over meanwhile: the driver fences writers from when there is one.
-func (u *Upload) ready(ctx context.Context) error {
-	select {
-	case <-u.taken:
-		return ErrUploadTaken
-	default:
-	}
-	if u.w != nil {
-		return nil
-	}
-	if err := u.repo.reg.uploads.begin(u); err != nil {
-		return err
-	}
-	defer u.repo.reg.uploads.end(u)
-	return u.create(ctx)
-}
-
-// create begins the object of an upload that has none: the first request of a
-// push often brings no bytes.
-func (u *Upload) create(ctx context.Context) (err error) {
-	if u.w == nil {
-		u.w, err = u.repo.reg.driver.CreateUpload(ctx, u.dataPath())
-	}
-	return err
-}
-
-func (u *Upload) dataPath() string { return layout.UploadData(u.repo.name, u.id) }
-
 // open finds the upload on the storage. The notes of this process save reading
 // when it was begun; that its bytes are there is looked at in any case.
 func (u *Upload) open(ctx context.Context) (err error) {
@@ -262,102 +157,6 @@ func (u *Upload) rewind(alg oci.Algorithm) {
 	u.alg, u.hash, u.hashed = alg, alg.New(), 0
 }
 
-// Commit makes the upload a blob of the repository, durably, even if the client
-// hangs up meanwhile. On DIGEST_INVALID the upload stays as it is, to be
-// committed with the right digest. The bytes are always put in place, over what
-// lies there: so a push repairs a damaged blob.
-func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
-	reg := u.repo.reg
-	if u.done {
-		return oci.Descriptor{}, uploadUnknown()
-	}
-	if err := reg.uploads.begin(u); err != nil {
-		return oci.Descriptor{}, fault(err)
-	}
-	defer reg.uploads.end(u)
-	if err := u.verify(ctx, d); err != nil {
-		return oci.Descriptor{}, err
-	}
-	if err := u.place(ctx, d); err != nil {
-		return oci.Descriptor{}, fault(err)
-	}
-	u.done = true
-	reg.learned(d, u.size)
-	reg.seenIn(d, u.repo.name)
-	u.discard(ctx)
-	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
-}
-
-// verify is nil if the bytes are those of the digest. What this process has not
-// hashed as it came in is read again.
-func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
-	if u.hash == nil || u.alg != d.Algorithm() {
-		u.rewind(d.Algorithm())
-	}
-	if err := u.catchUp(ctx); err != nil {
-		return fault(err)
-	}
-	if got := u.alg.Digest(u.hash.Sum(nil)); got != d {
-		return oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the content is not that of %s but of %s", d, got))
-	}
-	return nil
-}
-
-func (u *Upload) catchUp(ctx context.Context) error {
-	if u.hashed == u.size {
-		return nil
-	}
-	src, err := u.w.Reader(ctx, u.hashed)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	n, err := copyHash(ctx, u.hash, src)
-	u.hashed += n
-	if err == nil && u.hashed != u.size {
-		err = fmt.Errorf("upload has %d bytes instead of %d", u.hashed, u.size)
-	}
-	if err != nil {
-		u.hash = nil
-	}
-	return err
-}
-
-func (u *Upload) place(ctx context.Context, d oci.Digest) error {
-	if err := u.create(ctx); err != nil {
-		return err
-	}
-	w := u.w
-	u.w = nil
-	err := u.repo.reg.commit(ctx, driver.Stage{
-		{Path: layout.BlobData(d), Upload: w},
-		{Path: layout.LayerLink(u.repo.name, d), Content: layout.Link(d)},
-	})
-	if err == nil {
-		return nil
-	}
-	if again := u.reopen(ctx); again != nil {
-		return errors.Join(err, again)
-	}
-	return err
-}
-
-// reopen takes the bytes up again after a failed commit, if they are still
-// there, so that the commit can be tried once more.
-func (u *Upload) reopen(ctx context.Context) (err error) {
-	u.w, err = u.repo.reg.driver.OpenUpload(context.WithoutCancel(ctx), u.dataPath())
-	if err != nil {
-		u.w, u.size = nil, 0
-		u.rewind(u.alg)
-		return err
-	}
-	if u.w.Size() != u.size {
-		u.size = u.w.Size()
-		u.rewind(u.alg)
-	}
-	return nil
-}
-
 // Cancel removes the upload and all that it wrote.
 func (u *Upload) Cancel(ctx context.Context) error {
 	if u.done {
@@ -376,16 +175,6 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	}
 	u.done = true
 	return fault(u.repo.reg.driver.Discard(ctx, layout.Upload(u.repo.name, u.id)))
-}
-
-// discard removes what is left beside the bytes after a commit. What stays
-// behind is no harm: the purge takes it.
-func (u *Upload) discard(ctx context.Context) {
-	err := u.repo.reg.driver.Discard(context.WithoutCancel(ctx), layout.Upload(u.repo.name, u.id))
-	if err != nil {
-		u.repo.reg.log.Warn("the rest of an upload stays until the purge",
-			zap.String("repository", string(u.repo.name)), zap.String("upload", u.id), zap.Error(err))
-	}
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the

@@ -209,7 +209,9 @@ func TestTakeover(t *testing.T) {
 		_, err = u.Append(ctx, strings.NewReader("second"))
 		check(t, err)
 		close(src.release)
-		if err := <-failed; !errors.Is(err, ErrUploadTaken) {
+		err = <-failed
+		wantCode(t, err, oci.CodeBlobUploadInvalid)
+		if !errors.Is(err, ErrUploadTaken) {
 			t.Errorf("the hung request ends with %v", err)
 		}
 		_, err = hung.Commit(ctx, sum(came))

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"slipway/registry/internal/layout"
+)
+
+const (
+	bufferSize   = 256 << 10 // what one upload holds in memory
+	worthWriting = 64 << 10  // what it writes at once, unless it ends before
+)
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// Append stores what src gives until it ends, and returns how much that was.
+// What arrived before an error stays. A failure of src comes back wrapped.
+func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	var total int64
+	for {
+		n, rerr := fill(buf[:], src)
+		if n > 0 {
+			written, err := u.write(ctx, buf[:n])
+			total += int64(written)
+			if err != nil {
+				return total, fault(err)
+			}
+		}
+		if rerr == io.EOF {
+			return total, nil
+		}
+		if rerr != nil {
+			return total, u.interrupted(rerr)
+		}
+	}
+}
+
+// fill reads enough to be worth a write: a connection gives its bytes in small
+// pieces.
+func fill(buf []byte, src io.Reader) (n int, err error) {
+	for n < worthWriting && err == nil {
+		var m int
+		m, err = src.Read(buf[n:])
+		n += m
+	}
+	return n, err
+}
+
+// interrupted is the error of a src that failed, perhaps because somebody saw
+// that the upload was taken over.
+func (u *Upload) interrupted(cause error) error {
+	select {
+	case <-u.taken:
+		return fault(fmt.Errorf("%w: %w", ErrUploadTaken, cause))
+	default:
+		return fmt.Errorf("receiving the upload: %w", cause)
+	}
+}
+
+func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
+	if err := u.ready(ctx); err != nil {
+		return 0, err
+	}
+	n, err := u.w.Write(p)
+	if u.hash != nil && u.hashed == u.size {
+		u.hash.Write(p[:n]) //nolint:errcheck // a hash never fails
+		u.hashed += int64(n)
+	}
+	u.size += int64(n)
+	if err != nil && u.w.Size() != u.size {
+		u.size, u.hash = u.w.Size(), nil
+	}
+	return n, err
+}
+
+// ready makes sure that there is something to write to and that it is still
+// this request's turn. Only its holder may create the object of an upload, and
+// nobody takes over meanwhile: the driver fences writers from when there is one.
+func (u *Upload) ready(ctx context.Context) error {
+	select {
+	case <-u.taken:
+		return ErrUploadTaken
+	default:
+	}
+	if u.w != nil {
+		return nil
+	}
+	if err := u.repo.reg.uploads.begin(u); err != nil {
+		return err
+	}
+	defer u.repo.reg.uploads.end(u)
+	return u.create(ctx)
+}
+
+// create begins the object of an upload that has none: the first request of a
+// push often brings no bytes.
+func (u *Upload) create(ctx context.Context) (err error) {
+	if u.w == nil {
+		u.w, err = u.repo.reg.driver.CreateUpload(ctx, u.dataPath())
+	}
+	return err
+}
+
+func (u *Upload) dataPath() string { return layout.UploadData(u.repo.name, u.id) }
