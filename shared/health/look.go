@@ -11,7 +11,7 @@ import (
 func (w *watch) look(ctx context.Context) error {
 	if w.hung != nil {
 		select {
-		case <-w.hung:
+		case _, _ = <-w.hung: // too late to count
 			w.hung = nil
 		default:
 			return fmt.Errorf("an earlier look still hangs after more than %s", w.Timeout)

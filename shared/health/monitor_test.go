@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,26 @@ import (
 )
 
 // sick is a check function whose answer the test changes.
-type sick struct{ err error }
+type sick struct {
+	mu  sync.Mutex
+	err error
+}
 
-func (s *sick) look(context.Context) error { return s.err }
+func (s *sick) look(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *sick) set(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
 
 func TestThresholdAndRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sick{errors.New("disk on fire")}
+		s := &sick{err: errors.New("disk on fire")}
 		m := Start(zap.NewNop(), Check{Name: "disk", Interval: time.Second, Threshold: 3, Func: s.look})
 		defer m.Close()
 		for i, want := range []bool{true, true, true, false, false} { // looks at 1 s, 2 s, 3 s, 4 s
@@ -32,7 +46,7 @@ func TestThresholdAndRecovery(t *testing.T) {
 		if got := m.Failures()["disk"]; got != "disk on fire" {
 			t.Errorf("failure text %q", got)
 		}
-		s.err = nil
+		s.set(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !m.Ready() || m.Failing("disk") || len(m.Failures()) != 0 {
@@ -63,7 +77,7 @@ func TestRecoveryResetsTheCount(t *testing.T) {
 
 func TestImmediateLooksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sick{errors.New("no")}
+		s := &sick{err: errors.New("no")}
 		m := Start(zap.NewNop(), Check{Name: "a", Immediate: true, Func: s.look})
 		defer m.Close()
 		synctest.Wait()
@@ -75,7 +89,7 @@ func TestImmediateLooksAtOnce(t *testing.T) {
 
 func TestAdvisoryStaysReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sick{errors.New("cannot write")}
+		s := &sick{err: errors.New("cannot write")}
 		m := Start(zap.NewNop(), Check{Name: "write", Immediate: true, Advisory: true, Func: s.look})
 		defer m.Close()
 		synctest.Wait()
@@ -138,16 +152,16 @@ func TestPage(t *testing.T) {
 			m.ServeHTTP(w, httptest.NewRequest(method, "/debug/health", nil))
 			return w
 		}
-		if w := ask("GET"); w.Code != http.StatusOK || w.Body.String() != "{}" {
+		if w := ask(http.MethodGet); w.Code != http.StatusOK || w.Body.String() != "{}" {
 			t.Errorf("healthy: %d %q", w.Code, w.Body)
 		}
-		s.err = errors.New("gone")
+		s.set(errors.New("gone"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if w := ask("GET"); w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"tcp":"gone"}` {
+		if w := ask(http.MethodGet); w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"tcp":"gone"}` {
 			t.Errorf("failing: %d %q", w.Code, w.Body)
 		}
-		if w := ask("POST"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+		if w := ask(http.MethodPost); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST: %d, Allow %q", w.Code, w.Header().Get("Allow"))
 		}
 	})

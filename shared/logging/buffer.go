@@ -43,7 +43,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.buf)+len(p) > cap(b.buf) {
-		b.flush()
+		_ = b.flush()
 	}
 	if b.closed || len(p) > cap(b.buf) {
 		return b.w.Write(p)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -28,7 +29,7 @@ func (t *textEncoder) Clone() zapcore.Encoder { return t.clone() }
 
 func (t *textEncoder) clone() *textEncoder {
 	c := &textEncoder{buf: textPool.Get(), namespace: t.namespace}
-	c.buf.Write(t.buf.Bytes())
+	c.buf.AppendBytes(t.buf.Bytes())
 	return c
 }
 
@@ -49,7 +50,7 @@ func (t *textEncoder) EncodeEntry(e zapcore.Entry, fields []zapcore.Field) (*buf
 	}
 	if t.buf.Len() > 0 {
 		line.buf.AppendByte(' ')
-		line.buf.Write(t.buf.Bytes())
+		line.buf.AppendBytes(t.buf.Bytes())
 	}
 	line.namespace = t.namespace
 	for i := range fields {
@@ -85,19 +86,18 @@ func (t *textEncoder) AddString(k, v string) {
 		return
 	}
 	var room [128]byte
-	t.buf.Write(strconv.AppendQuote(room[:0], v))
+	t.buf.AppendBytes(strconv.AppendQuote(room[:0], v))
 }
 
 // plain says whether a value needs no quotes, by the rule of logrus.
 func plain(v string) bool {
 	for i := range len(v) {
 		c := v[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') {
-			switch c {
-			case '-', '.', '_', '/', '@', '^', '+':
-			default:
-				return false
-			}
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("-._/@^+", c) >= 0:
+		default:
+			return false
 		}
 	}
 	return v != ""

@@ -248,7 +248,7 @@ func TestFilesLeaveBySendfile(t *testing.T) {
 	for _, c := range []struct{ ranges, first, last string }{
 		{"", "0123", "cdef"}, {"bytes=1-4194304", "1234", "def0"},
 	} {
-		req, _ := http.NewRequest("GET", "http://"+s.Addr().String(), nil)
+		req, _ := http.NewRequest(http.MethodGet, "http://"+s.Addr().String(), nil)
 		if c.ranges != "" {
 			req.Header.Set("Range", c.ranges)
 		}
