@@ -11,7 +11,7 @@ import (
 func (w *watch) look(ctx context.Context) error {
 	if w.hung != nil {
 		select {
-		case _, _ = <-w.hung: // too late to count
+		case <-w.hung: // too late to count
 			w.hung = nil
 		default:
 			return fmt.Errorf("an earlier look still hangs after more than %s", w.Timeout)
@@ -19,13 +19,16 @@ func (w *watch) look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- w.Func(ctx) }()
+	result, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		result <- w.Func(ctx)
+	}()
 	select {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		w.hung = result
+		w.hung = ended
 		return fmt.Errorf("no answer within %s", w.Timeout)
 	}
 }
