@@ -227,17 +227,15 @@ func TestBlobRanges(t *testing.T) {
 // on from there.
 func TestUploadGoesOnAfterABrokenConnection(t *testing.T) {
 	s := newServer(t)
+	content := bytes.Repeat([]byte("x"), 1<<20)
 	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
-	conn := s.dial()
-	fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", strings.TrimPrefix(at, s.url), strings.Repeat("x", 10))
-	s.waitForUpload(at, "0-9")
-	conn.Close()
-	at = s.do("GET", at, nil).want(t, 204, "Range", "0-9").location(t)
-	at = s.do("PATCH", at, bytes.Repeat([]byte("x"), 5), "Content-Range", "10-14").want(t, 202).location(t)
-	s.do("PUT", with(at, "digest", string(digestOf(bytes.Repeat([]byte("x"), 15)))), nil).want(t, 201)
+	s.sendPart(at, content[:1<<19]).Close()
 	waitFor(t, func() bool { return len(s.logged("the client went away")) > 0 })
-	if lines := s.logged("the client went away"); len(lines) != 1 || lines[0]["http.response.status"] != int64(499) {
-		t.Errorf("logged %v", lines)
+	at = s.do("GET", at, nil).want(t, 204, "Range", fmt.Sprintf("0-%d", 1<<19-1)).location(t)
+	at = s.do("PATCH", at, content[1<<19:], "Content-Range", fmt.Sprintf("%d-%d", 1<<19, 1<<20-1)).want(t, 202).location(t)
+	s.do("PUT", with(at, "digest", string(digestOf(content))), nil).want(t, 201)
+	if line := s.logged("the client went away")[0]; line["http.response.status"] != int64(499) {
+		t.Errorf("logged %v", line)
 	}
 }
 
@@ -245,15 +243,33 @@ func TestUploadGoesOnAfterABrokenConnection(t *testing.T) {
 func TestUploadIsTakenOverFromAHungWriter(t *testing.T) {
 	s := newServer(t)
 	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
-	conn := s.dial()
-	fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", strings.TrimPrefix(at, s.url), strings.Repeat("x", 10))
-	at = s.waitForUpload(at, "0-9")
-	at = s.do("PATCH", at, []byte("y"), "Content-Range", "10-10").want(t, 202, "Range", "0-10").location(t)
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if b, err := io.ReadAll(conn); err != nil || bytes.Contains(b, []byte("202 Accepted")) {
+	hung := s.sendPart(at, bytes.Repeat([]byte("x"), 1<<19))
+	var got answer
+	var size int
+	waitFor(t, func() bool {
+		at = s.do("GET", at, nil).want(t, 204).location(t)
+		got = s.do("PATCH", at, []byte("y"))
+		return got.StatusCode == 202
+	})
+	if _, err := fmt.Sscanf(got.Header.Get("Range"), "0-%d", &size); err != nil {
+		t.Fatal(err)
+	}
+	_ = hung.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if b, err := io.ReadAll(hung); err != nil || bytes.Contains(b, []byte("202 Accepted")) {
 		t.Errorf("the hung writer was answered %q, error %v", b, err)
 	}
-	s.do("PUT", with(at, "digest", string(digestOf([]byte("xxxxxxxxxxy")))), nil).want(t, 201)
+	content := append(bytes.Repeat([]byte("x"), size), 'y')
+	s.do("PUT", with(got.location(t), "digest", string(digestOf(content))), nil).want(t, 201)
+}
+
+// sendPart begins a PATCH of which only the first bytes come.
+func (s *server) sendPart(at string, first []byte) net.Conn {
+	s.t.Helper()
+	conn := s.dial()
+	if _, err := fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", strings.TrimPrefix(at, s.url), 2*len(first), first); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
 }
 
 func (s *server) dial() net.Conn {
@@ -264,20 +280,6 @@ func (s *server) dial() net.Conn {
 	}
 	s.t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// waitForUpload waits until the upload stands at the range and returns where it goes on.
-func (s *server) waitForUpload(at, want string) string {
-	s.t.Helper()
-	for range 500 {
-		got := s.do("GET", at, nil)
-		if got.Header.Get("Range") == want {
-			return got.location(s.t)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	s.t.Fatalf("the upload does not get to %s", want)
-	return ""
 }
 
 // brokenDriver fails where it is told to.

@@ -24,7 +24,7 @@ func (a *API) getHealth(w http.ResponseWriter, r *request) error {
 // getBase is the API version check: whoever gets 200 speaks to a registry and
 // is let in (distribution-spec "Determining Support").
 func (a *API) getBase(w http.ResponseWriter, r *request) error {
-	writeBody(w, http.StatusOK, contentTypeJSON, []byte("{}"))
+	writeBody(w, r, http.StatusOK, contentTypeJSON, []byte("{}"))
 	return nil
 }
 

@@ -32,6 +32,6 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 	}
 	body := append(make([]byte, 0, listSize(names)), `{"repositories":`...)
 	body = append(appendStrings(body, names), "}\n"...)
-	writeBody(w, http.StatusOK, contentTypeJSON, body)
+	writeBody(w, r, http.StatusOK, contentTypeJSON, body)
 	return nil
 }

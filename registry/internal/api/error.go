@@ -117,7 +117,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		body.Errors[i] = envelopeError{e.Code, e.Text(), e.Detail}
 	}
 	w.Header().Set("X-Request-Id", r.rec.ID())
-	writeJSON(w, status, contentTypeJSON, body)
+	writeJSON(w, r, status, contentTypeJSON, body)
 }
 
 // clientGone tells a broken connection from a fault of ours.
@@ -137,18 +137,20 @@ var contentTypeJSON = []string{"application/json"}
 
 // writeJSON answers with a document and a newline, as CNCF distribution does.
 // A failure to write is the client's: there is nobody to tell.
-func writeJSON(w http.ResponseWriter, status int, contentType []string, document any) {
+func writeJSON(w http.ResponseWriter, r *request, status int, contentType []string, document any) {
 	body, err := json.Marshal(document)
 	if err != nil { // a detail that is no JSON value
 		status, body = http.StatusInternalServerError, []byte(`{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}`)
 	}
-	writeBody(w, status, contentType, append(body, '\n'))
+	writeBody(w, r, status, contentType, append(body, '\n'))
 }
 
-func writeBody(w http.ResponseWriter, status int, contentType []string, body []byte) {
+func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/oci"
 	"slipway/shared/logging"
 )
 
@@ -66,12 +67,17 @@ func (r *request) line(status int) (zapcore.Level, string) {
 	}
 }
 
+// appendVars adds what the request was about.
 func (r *request) appendVars(fields []zap.Field) []zap.Field {
+	digest := string(r.digest)
+	if r.row.lastVar() == "vars.digest" {
+		digest = "" // is the path's last element
+	}
 	for _, f := range [...]struct{ key, value string }{
 		{"auth.user.name", r.user},
 		{"auth.refusal", string(r.refusal)},
 		{"vars.name", string(r.name)},
-		{"vars.digest", string(r.digest)},
+		{"vars.digest", digest},
 		{r.row.lastVar(), r.last},
 	} {
 		if f.key != "" && f.value != "" {
@@ -81,6 +87,7 @@ func (r *request) appendVars(fields []zap.Field) []zap.Field {
 	return fields
 }
 
+// appendError adds what the client was told, and the cause, which it was not.
 func appendError(fields []zap.Field, err error) []zap.Field {
 	_, list := told(err)
 	first := list[0]
@@ -88,5 +95,11 @@ func appendError(fields []zap.Field, err error) []zap.Field {
 	if first.Detail != nil {
 		fields = append(fields, zap.Any("err.detail", first.Detail))
 	}
-	return append(fields, zap.NamedError("err.cause", err))
+	if len(list) > 1 {
+		fields = append(fields, zap.Int("err.count", len(list)))
+	}
+	if first.Code == oci.CodeUnknown || first.Err != nil {
+		fields = append(fields, zap.NamedError("err.cause", err))
+	}
+	return fields
 }

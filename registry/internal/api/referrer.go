@@ -58,7 +58,7 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		}
 		r.linkNext(w, page)
 	}
-	writeJSON(w, http.StatusOK, contentTypeIndex, index)
+	writeJSON(w, r, http.StatusOK, contentTypeIndex, index)
 	return nil
 }
 

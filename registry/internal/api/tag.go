@@ -25,6 +25,6 @@ func (a *API) listTags(w http.ResponseWriter, r *request) error {
 	body := append(make([]byte, 0, listSize(tags)+len(r.name)), `{"name":"`...)
 	body = append(append(body, r.name...), `","tags":`...)
 	body = append(appendStrings(body, tags), "}\n"...)
-	writeBody(w, http.StatusOK, contentTypeJSON, body)
+	writeBody(w, r, http.StatusOK, contentTypeJSON, body)
 	return nil
 }
