@@ -48,7 +48,7 @@ type Monitor struct {
 // watch is a check and how it stands.
 type watch struct {
 	Check
-	hung    chan error             // the look that outlived its timeout, if any
+	hung    chan struct{}          // closed when the look that outlived its timeout ends
 	failure atomic.Pointer[string] // nil while healthy
 }
 
