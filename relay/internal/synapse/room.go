@@ -49,7 +49,7 @@ func roomPath(room, rest string) string {
 
 // CreateRoom makes a private room; extra fields of the request overwrite its defaults.
 func (u *User) CreateRoom(ctx context.Context, name string, invite []string, extra map[string]any) (string, error) {
-	req := map[string]any{"name": name, "preset": "private_chat", "invite": invite}
+	req := map[string]any{"name": name, "preset": "private_chat", "invite": append([]string{}, invite...)}
 	for k, v := range extra {
 		req[k] = v
 	}

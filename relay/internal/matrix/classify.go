@@ -1,0 +1,182 @@
+package matrix
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// The bounds of what a homeserver may tell us to wait: nothing sensible is an hour.
+const (
+	defaultWait = 5 * time.Second
+	maxWait     = time.Hour
+)
+
+// standardError is the body of a refusal (client-server API, standard error response).
+type standardError struct {
+	Code       string          `json:"errcode"`
+	SoftLogout bool            `json:"soft_logout"`
+	RetryAfter json.RawMessage `json:"retry_after_ms"` // a number; anything else is no advice
+}
+
+// errSoftLogout says that the session is over but its device lives on.
+var errSoftLogout = errors.New("soft logout")
+
+// byCode classifies error codes that mean the same wherever they come from.
+var byCode = map[string]relay.SendError{
+	"M_LIMIT_EXCEEDED":          {Class: relay.ClassWait, Reason: "the homeserver limits the rate"},
+	"M_UNKNOWN_TOKEN":           {Class: relay.ClassRelogin, Reason: "the bot's session is over"},
+	"M_MISSING_TOKEN":           {Class: relay.ClassRelogin, Reason: "the bot's session is over"},
+	"M_USER_LOCKED":             {Class: relay.ClassLocked, Reason: "the bot's account is locked"},
+	"M_USER_SUSPENDED":          {Class: relay.ClassLocked, Reason: "the bot's account is suspended"},
+	"M_USER_DEACTIVATED":        {Class: relay.ClassLocked, Reason: "the bot's account is deactivated"},
+	"M_CONSENT_NOT_GIVEN":       {Class: relay.ClassLocked, Reason: "the bot's account has not agreed to the homeserver's terms"},
+	"M_RESOURCE_LIMIT_EXCEEDED": {Class: relay.ClassAway, Reason: "the homeserver has reached a resource limit"},
+	"M_TOO_LARGE":               {Class: relay.ClassTooLarge, Reason: "the event is too large for the homeserver"},
+	"M_UNRECOGNIZED":            {Class: relay.ClassAway, Reason: "the homeserver does not know the request: is its URL right?"},
+	"M_FORBIDDEN":               {Class: relay.ClassPark, Reason: "the homeserver forbids it"},
+	"M_NOT_FOUND":               {Class: relay.ClassPark, Reason: "the homeserver does not know the room"},
+}
+
+// refused classifies an answer that is no success.
+func refused(status int, header http.Header, body []byte) *relay.SendError {
+	var e standardError
+	if json.Unmarshal(body, &e) != nil || e.Code == "" {
+		return refusedByOther(status, header)
+	}
+	known, ok := byCode[e.Code]
+	if !ok {
+		known = unknownCode(status)
+	}
+	failed := &known
+	failed.Status, failed.Code = status, printable(e.Code)
+	if status == http.StatusTooManyRequests {
+		failed.Class = relay.ClassWait
+	}
+	switch failed.Class {
+	case relay.ClassWait:
+		failed.RetryAfter = waitFor(header, e.RetryAfter, time.Now())
+	case relay.ClassRelogin:
+		if e.SoftLogout {
+			failed.Err = errSoftLogout
+		}
+	}
+	return failed
+}
+
+func unknownCode(status int) relay.SendError {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return byCode["M_LIMIT_EXCEEDED"]
+	case away(status):
+		return relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is not available"}
+	case status >= 500 || status == http.StatusConflict || status == http.StatusRequestTimeout:
+		return relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"}
+	case status == http.StatusRequestEntityTooLarge:
+		return byCode["M_TOO_LARGE"]
+	case status == http.StatusForbidden || status == http.StatusNotFound:
+		return relay.SendError{Class: relay.ClassPark, Reason: "the homeserver refuses it"}
+	}
+	return relay.SendError{Class: relay.ClassDead, Reason: "the homeserver does not accept the event"}
+}
+
+// refusedByOther classifies an answer that is not Matrix's: of a reverse proxy,
+// or of something that is no homeserver at all.
+func refusedByOther(status int, header http.Header) *relay.SendError {
+	failed := &relay.SendError{Status: status}
+	switch {
+	case status == http.StatusTooManyRequests:
+		failed.Class, failed.Reason = relay.ClassWait, "a proxy before the homeserver limits the rate"
+		failed.RetryAfter = waitFor(header, nil, time.Now())
+	case status == http.StatusInternalServerError:
+		failed.Class, failed.Reason = relay.ClassRetry, "the homeserver failed"
+	case away(status):
+		failed.Class, failed.Reason = relay.ClassAway, "the homeserver is not available"
+	case status == http.StatusRequestEntityTooLarge:
+		failed.Class, failed.Reason = relay.ClassTooLarge, "the event is too large for a proxy before the homeserver"
+	case status >= 300 && status < 400:
+		failed.Class, failed.Reason = relay.ClassAway, "the homeserver's URL redirects elsewhere: is it right?"
+	default:
+		failed.Class, failed.Reason = relay.ClassAway, "what answers is no Matrix homeserver: is its URL right?"
+	}
+	return failed
+}
+
+func away(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// notJSON classifies a success whose body is not what it has to be. The request
+// may have worked.
+func notJSON(status int, body []byte, err error) *relay.SendError {
+	if trimmed := strings.TrimSpace(string(body[:min(len(body), 64)])); strings.HasPrefix(trimmed, "<") {
+		return &relay.SendError{Class: relay.ClassAway, Status: status, Reason: "a web page answers in place of the homeserver", Err: err}
+	}
+	return &relay.SendError{Class: relay.ClassRetry, Status: status, Reason: "the homeserver's answer is broken", Err: err}
+}
+
+// failedRequest classifies a request without an answer.
+func failedRequest(err error) *relay.SendError {
+	failed := &relay.SendError{Class: relay.ClassRetry, Reason: "the connection to the homeserver broke", Err: err}
+	var op *net.OpError
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.Canceled):
+		failed.Reason = "the request was given up"
+	case errors.As(err, &dns):
+		failed.Class, failed.Reason = relay.ClassAway, "the homeserver's name cannot be resolved"
+	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &record):
+		failed.Class, failed.Reason = relay.ClassAway, "TLS with the homeserver fails"
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &op) && op.Op == "proxyconnect":
+		failed.Class, failed.Reason = relay.ClassAway, "the homeserver cannot be reached"
+	case errors.Is(err, context.DeadlineExceeded):
+		failed.Reason = "the homeserver did not answer in time"
+	}
+	return failed
+}
+
+// waitFor is how long a 429 tells to wait: the longer of header and body, as an
+// old proxy may know only one of them and a new server may round the other.
+func waitFor(header http.Header, body json.RawMessage, now time.Time) time.Duration {
+	wait := parseRetryAfter(header.Get("Retry-After"), now)
+	if ms, err := strconv.ParseFloat(string(body), 64); err == nil {
+		wait = max(wait, time.Duration(min(ms, float64(maxWait/time.Millisecond))*float64(time.Millisecond)))
+	}
+	if wait <= 0 {
+		return defaultWait
+	}
+	return min(wait, maxWait)
+}
+
+func parseRetryAfter(s string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.Duration(min(seconds, int64(maxWait/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// printable keeps an error code to what an error code is: it goes into logs and pages.
+func printable(code string) string {
+	code = strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return -1
+	}, code)
+	return code[:min(len(code), 64)]
+}

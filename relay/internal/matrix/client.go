@@ -1,0 +1,95 @@
+// Package matrix speaks to the homeserver for the relay: it keeps the bot's
+// session, follows its rooms by sync and sends events. It implements what the
+// rules ask for ([relay.Sender], [relay.Rooms]) and classifies every failure once.
+//
+// It retries nothing by itself: when to try a message again is the rules' business.
+// Nothing that could hold a token, a password or a text goes into the log.
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Options are what a [Client] is made of.
+type Options struct {
+	Homeserver    string   // base URL
+	Username      string   // full Matrix ID or its local part; may be empty with AccessToken
+	Password      string   // either this
+	AccessToken   string   // or this
+	InviteServers []string // server names whose people may invite the bot, besides known users
+	Log           *zap.Logger
+	Timeout       time.Duration // of one request; 0 means 60 s
+}
+
+// Rules is what the Matrix side tells the rules and asks of them; *relay.Service
+// is one. The calls that tell something return soon.
+type Rules interface {
+	RoomJoined(roomID string)
+	RoomLeft(roomID, reason string)
+	RoomEncrypted(roomID string)
+	RoomReplaced(oldID, newID string)
+	Echo(roomID, txnID, eventID string)
+	Resume()
+	MatrixUsers(ctx context.Context) ([]string, error)
+	Setting(ctx context.Context, key string) (string, error)
+	SetSetting(ctx context.Context, key, value string) error
+}
+
+// Client is the bot's connection to its homeserver. Its methods may be called by
+// any number of goroutines once Attach has been called.
+type Client struct {
+	options   Options
+	log       *zap.Logger
+	base      *url.URL
+	transport *http.Transport
+	rules     Rules
+
+	session    atomic.Pointer[session]
+	connecting sync.Mutex // held by the one goroutine that logs in
+	login      loginState
+	expired    chan struct{} // wakes Run when a request found the session over
+
+	rooms  rooms
+	chores chores
+}
+
+// New makes a client. It does not touch the network.
+func New(o Options) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(o.Homeserver, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("matrix: homeserver: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("matrix: homeserver %q is not an http or https URL", o.Homeserver)
+	}
+	if o.AccessToken == "" && (o.Username == "" || o.Password == "") {
+		return nil, errors.New("matrix: neither username and password nor an access token")
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return &Client{
+		options: o, log: o.Log, base: base, transport: newTransport(),
+		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, chores: newChores(),
+	}, nil
+}
+
+// Attach gives the client its rules, before anything else is called. The rules
+// are made with the client, so the client cannot be made with the rules.
+func (c *Client) Attach(r Rules) { c.rules = r }
+
+// Close ends idle connections. It does not log out: the session is for the next start.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -1,0 +1,62 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/relay"
+)
+
+const (
+	findPages = 100              // of a hundred events each
+	findSlack = 15 * time.Minute // by which the homeserver's clock may be behind
+)
+
+// Find reads the room's history back to since and looks for the event of ours
+// that carries marker.
+func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Time) (relay.Found, error) {
+	s, err := c.current()
+	if err != nil {
+		return relay.Found{}, err
+	}
+	mine, err := json.Marshal(map[string]any{"senders": []string{s.userID}, "types": []string{"m.room.message"}})
+	if err != nil {
+		return relay.Found{}, err
+	}
+	query := url.Values{"dir": {"b"}, "limit": {"100"}, "filter": {string(mine)}}
+	oldest := since.Add(-findSlack).UnixMilli()
+	for range findPages {
+		var page historyPage
+		path := segments(clientAPI, "rooms", roomID, "messages")
+		if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
+			return relay.Found{}, c.explain(ctx, roomID, err)
+		}
+		for _, e := range page.Chunk {
+			if e.Sender == s.userID && format.MarkerOf(e.Content) == marker {
+				return relay.Found{EventID: e.ID, Complete: true}, nil
+			}
+			if e.At < oldest {
+				return relay.Found{Complete: true}, nil
+			}
+		}
+		if page.End == "" || page.End == query.Get("from") {
+			return relay.Found{Complete: true}, nil
+		}
+		query.Set("from", page.End)
+	}
+	return relay.Found{}, nil
+}
+
+type historyPage struct {
+	End   string `json:"end"`
+	Chunk []struct {
+		ID      string          `json:"event_id"`
+		Sender  string          `json:"sender"`
+		At      int64           `json:"origin_server_ts"`
+		Content json.RawMessage `json:"content"`
+	} `json:"chunk"`
+}

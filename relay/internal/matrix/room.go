@@ -1,0 +1,346 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// checkAge is how long a look at a room's state is good for while sync does not
+// keep it up to date.
+const checkAge = 10 * time.Second
+
+// rooms is what is known of rooms: from sync, and from a look before the first send.
+type rooms struct {
+	mu      sync.RWMutex
+	known   map[string]*room
+	syncing bool // sync tells of changes
+}
+
+// room is the part of a room's state that sending depends on. Encryption cannot
+// be turned off, and a replaced room stays replaced.
+type room struct {
+	encrypted  bool
+	replacedBy string
+	checked    time.Time // when the state was looked at, zero if it was not
+	invitedBy  string
+}
+
+func (r *rooms) get(id string) (room, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	known := r.known[id]
+	if known == nil || known.checked.IsZero() || !r.syncing && time.Since(known.checked) > checkAge {
+		if known != nil && known.encrypted {
+			return *known, true
+		}
+		return room{}, false
+	}
+	return *known, true
+}
+
+// update changes what is known of a room, under the lock.
+func (r *rooms) update(id string, change func(*room)) room {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known[id]
+	if known == nil {
+		known = &room{}
+		r.known[id] = known
+	}
+	change(known)
+	return *known
+}
+
+func (r *rooms) forgetCheck(id string) {
+	r.update(id, func(k *room) { k.checked = time.Time{} })
+}
+
+// forgetChecks makes every room be looked at again.
+func (r *rooms) forgetChecks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, known := range r.known {
+		known.checked = time.Time{}
+	}
+}
+
+// setSyncing tells whether sync keeps the rooms up to date. What was looked at
+// while it did not may have changed since.
+func (r *rooms) setSyncing(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.syncing = on
+}
+
+// standing is the state of a room that sending depends on. It is asked of the
+// homeserver before the first send: a room that sync has not told of yet may be
+// encrypted, and on doubt nothing is sent.
+func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
+	if known, ok := c.rooms.get(roomID); ok {
+		return known, nil
+	}
+	begin := time.Now()
+	var encryption struct {
+		Algorithm string `json:"algorithm"`
+	}
+	encrypted, err := c.state(ctx, roomID, "m.room.encryption", &encryption)
+	if err != nil {
+		return room{}, c.notIn(err)
+	}
+	var tombstone struct {
+		Replacement string `json:"replacement_room"`
+	}
+	if _, err := c.state(ctx, roomID, "m.room.tombstone", &tombstone); err != nil {
+		return room{}, c.notIn(err)
+	}
+	if encrypted {
+		c.rules.RoomEncrypted(roomID)
+	}
+	return c.rooms.update(roomID, func(k *room) {
+		k.encrypted = k.encrypted || encrypted
+		k.checked = begin
+		if tombstone.Replacement != "" {
+			k.replacedBy = tombstone.Replacement
+		}
+	}), nil
+}
+
+// notIn says what a refused look at the state means: the bot is not in the room.
+func (c *Client) notIn(err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+		return err
+	}
+	outside := *failed
+	outside.Class, outside.Reason = relay.ClassJoin, "the bot is not in the room"
+	return &outside
+}
+
+// state reads one state event with an empty key; found is false when the room has none.
+func (c *Client) state(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
+	return c.stateOf(ctx, roomID, kind, "", out)
+}
+
+func (c *Client) stateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
+	err = c.call(ctx, request{method: http.MethodGet, path: segments(clientAPI, "rooms", roomID, "state", kind, key)}, out)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && failed.Code == "M_NOT_FOUND" {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Resolve returns the room id for an address. Room ids are opaque: what begins
+// with ! is one, with or without a domain.
+func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
+	if strings.HasPrefix(address, "!") {
+		return address, nil
+	}
+	if !strings.HasPrefix(address, "#") {
+		return "", &relay.SendError{Class: relay.ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
+	}
+	var out struct {
+		RoomID string `json:"room_id"`
+	}
+	err := c.call(ctx, request{method: http.MethodGet, path: segments(clientAPI, "directory", "room", address)}, &out)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+		unknown := *failed
+		unknown.Class, unknown.Reason = relay.ClassPark, "the homeserver does not know the alias"
+		return "", &unknown
+	}
+	if err == nil && out.RoomID == "" {
+		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	return out.RoomID, err
+}
+
+// Join accepts a standing invitation or joins a public room.
+func (c *Client) Join(ctx context.Context, roomID string) error {
+	return c.join(ctx, roomID, serverOf(roomID))
+}
+
+// join enters a room by way of a server, if one is known that is in it.
+func (c *Client) join(ctx context.Context, roomID, via string) error {
+	query := url.Values{}
+	if via != "" {
+		query.Set("via", via)
+		query.Set("server_name", via) // its name before version 1.12
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: segments(clientAPI, "join", roomID), query: query, in: struct{}{}}, nil)
+	if err != nil {
+		return joinRefused(err)
+	}
+	c.rooms.update(roomID, func(k *room) { k.checked, k.invitedBy = time.Time{}, "" })
+	return nil
+}
+
+func joinRefused(err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) || failed.Class != relay.ClassPark && failed.Class != relay.ClassDead {
+		return err
+	}
+	parked := *failed
+	parked.Class = relay.ClassPark
+	switch failed.Code {
+	case "M_FORBIDDEN":
+		parked.Reason = "the bot is not in the room and may not enter: invite it"
+	default:
+		parked.Reason = "the bot cannot enter the room: is its id right?"
+	}
+	return &parked
+}
+
+// serverOf is the server in an identifier, "" if it has none.
+func serverOf(id string) string {
+	_, server, _ := strings.Cut(id, ":")
+	return server
+}
+
+// Create makes an unencrypted private room and invites the users, who may do there
+// what the bot may.
+func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
+	in := map[string]any{"name": n.Name, "topic": n.Topic, "invite": n.Invite, "preset": "trusted_private_chat", "visibility": "private"}
+	if n.Invite == nil {
+		in["invite"] = []string{}
+	}
+	var out struct {
+		RoomID string `json:"room_id"`
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: clientAPI + "/createRoom", in: in}, &out)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+		refused := *failed
+		refused.Class, refused.Reason = relay.ClassPark, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?"
+		return "", &refused
+	}
+	if err == nil && out.RoomID == "" {
+		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	return out.RoomID, err
+}
+
+// Joined lists the ids of the rooms that the bot is in.
+func (c *Client) Joined(ctx context.Context) ([]string, error) {
+	var out struct {
+		Rooms []string `json:"joined_rooms"`
+	}
+	err := c.call(ctx, request{method: http.MethodGet, path: clientAPI + "/joined_rooms"}, &out)
+	return out.Rooms, err
+}
+
+// Info tells what the bot knows about a room it may be in.
+func (c *Client) Info(ctx context.Context, roomID string) (relay.RoomInfo, error) {
+	info := relay.RoomInfo{RoomID: roomID}
+	s, err := c.current()
+	if err != nil {
+		return info, err
+	}
+	var member struct {
+		Membership string `json:"membership"`
+	}
+	_, err = c.stateOf(ctx, roomID, "m.room.member", s.userID, &member)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && failed.Class == relay.ClassPark {
+		info.Invited = c.invited(roomID)
+		return info, nil
+	}
+	if err != nil {
+		return info, err
+	}
+	info.Joined, info.Invited = member.Membership == "join", member.Membership == "invite"
+	if !info.Joined {
+		return info, nil
+	}
+	return c.describe(ctx, info, s.userID)
+}
+
+// describe fills in the state of a room that the bot is in.
+func (c *Client) describe(ctx context.Context, info relay.RoomInfo, me string) (relay.RoomInfo, error) {
+	c.rooms.forgetCheck(info.RoomID) // whoever asks wants to know what is, not what was
+	standing, err := c.standing(ctx, info.RoomID)
+	if err != nil {
+		return info, err
+	}
+	info.Encrypted, info.ReplaceBy = standing.encrypted, standing.replacedBy
+	var name struct {
+		Name string `json:"name"`
+	}
+	var alias struct {
+		Alias string `json:"alias"`
+	}
+	var power powerLevels
+	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias, "m.room.power_levels": &power} {
+		if _, err := c.state(ctx, info.RoomID, kind, out); err != nil {
+			return info, err
+		}
+	}
+	info.Name, info.Alias = name.Name, alias.Alias
+	info.Writable = power.of(me) >= power.needed("m.room.message")
+	if !info.Writable {
+		info.Writable, err = c.isCreator(ctx, info.RoomID, me)
+	}
+	return info, err
+}
+
+// isCreator tells whether the bot made the room, of a version where creators
+// outrank any power level (room version 12).
+func (c *Client) isCreator(ctx context.Context, roomID, me string) (bool, error) {
+	var create struct {
+		Sender  string `json:"sender"`
+		Content struct {
+			Additional []string `json:"additional_creators"`
+		} `json:"content"`
+	}
+	if strings.Contains(roomID, ":") {
+		return false, nil // only ids since version 12 have no domain
+	}
+	path := segments(clientAPI, "rooms", roomID, "state", "m.room.create", "")
+	err := c.call(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
+	return create.Sender == me || slices.Contains(create.Content.Additional, me), err
+}
+
+// powerLevels of a room (client-server API, m.room.power_levels). Old rooms have
+// levels as text, so each is read for itself.
+type powerLevels struct {
+	Users         map[string]level `json:"users"`
+	UsersDefault  level            `json:"users_default"`
+	Events        map[string]level `json:"events"`
+	EventsDefault level            `json:"events_default"`
+}
+
+type level int64
+
+// UnmarshalJSON reads a number or a number in quotes; anything else is 0.
+func (l *level) UnmarshalJSON(b []byte) error {
+	var n json.Number
+	if json.Unmarshal(b, &n) == nil {
+		if i, err := n.Int64(); err == nil {
+			*l = level(i)
+		}
+	}
+	return nil
+}
+
+func (p powerLevels) of(user string) level {
+	if l, ok := p.Users[user]; ok {
+		return l
+	}
+	return p.UsersDefault
+}
+
+func (p powerLevels) needed(event string) level {
+	if l, ok := p.Events[event]; ok {
+		return l
+	}
+	return p.EventsDefault
+}

@@ -1,0 +1,143 @@
+package matrix
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/relay"
+)
+
+func TestCreateMakesARoomForTheOwner(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	info, err := w.bot.Info(w.ctx, room)
+	w.must(err)
+	if !info.Joined || !info.Writable || info.Encrypted || info.Name != "hall" {
+		t.Errorf("info = %+v", info)
+	}
+	joined, err := w.bot.Joined(w.ctx)
+	w.must(err)
+	if len(joined) != 1 || joined[0] != room {
+		t.Errorf("joined = %q", joined)
+	}
+	_, err = w.bot.Create(w.ctx, relay.NewRoom{Name: "x", Invite: []string{"nobody"}})
+	w.wantClass(err, relay.ClassPark)
+}
+
+func TestResolve(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	alias := "#" + w.name + "hall/+é:localhost"
+	room := w.ownersRoom(map[string]any{"room_alias_name": w.name + "hall/+é", "preset": "public_chat"})
+	for address, want := range map[string]string{alias: room, room: room, "!opaque": "!opaque"} {
+		got, err := w.bot.Resolve(w.ctx, address)
+		w.must(err)
+		if got != want {
+			t.Errorf("Resolve(%s) = %s, want %s", address, got, want)
+		}
+	}
+	for _, address := range []string{"#nowhere:localhost", "room", "#", "@user:localhost"} {
+		_, err := w.bot.Resolve(w.ctx, address)
+		w.wantClass(err, relay.ClassPark)
+	}
+	// A public room is entered by its id.
+	w.must(w.bot.Join(w.ctx, room))
+	_, err := w.send(room, "t1", "hello")
+	w.must(err)
+	w.wantBodies(room, "hello")
+}
+
+func TestNotInTheRoom(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(nil)
+	_, err := w.send(room, "t1", "one")
+	w.wantClass(err, relay.ClassJoin)
+	failed := w.wantClass(w.bot.Join(w.ctx, room), relay.ClassPark)
+	if !strings.Contains(failed.Reason, "invite") {
+		t.Errorf("reason %q does not say what to do", failed.Reason)
+	}
+	info, err := w.bot.Info(w.ctx, room)
+	w.must(err)
+	if info.Joined || info.Invited {
+		t.Errorf("info = %+v", info)
+	}
+	w.must(w.owner.Invite(w.ctx, room, w.bot.UserID()))
+	w.must(w.bot.Join(w.ctx, room))
+	_, err = w.send(room, "t1", "one")
+	w.must(err)
+
+	// Kicked while the relay believes to be in the room.
+	w.must(w.owner.Kick(w.ctx, room, w.bot.UserID()))
+	_, err = w.send(room, "t2", "two")
+	w.wantClass(err, relay.ClassJoin)
+	w.must(w.owner.Ban(w.ctx, room, w.bot.UserID()))
+	_, err = w.send(room, "t2", "two")
+	w.wantClass(err, relay.ClassJoin)
+	w.wantClass(w.bot.Join(w.ctx, room), relay.ClassPark)
+	w.wantBodies(room, "one")
+}
+
+func TestPowerLevelTooLow(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.must(w.bot.Join(w.ctx, room))
+	w.must(w.owner.SetState(w.ctx, room, "m.room.power_levels", map[string]any{"users": map[string]int{}, "events_default": 50}))
+	_, err := w.send(room, "t1", "one")
+	failed := w.wantClass(err, relay.ClassPark)
+	if !strings.Contains(failed.Reason, "power level") {
+		t.Errorf("reason %q", failed.Reason)
+	}
+	info, err := w.bot.Info(w.ctx, room)
+	w.must(err)
+	if !info.Joined || info.Writable {
+		t.Errorf("info = %+v", info)
+	}
+	w.wantBodies(room)
+}
+
+func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	encryption := map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}
+	seal := func(room string) { w.must(w.owner.SetState(w.ctx, room, "m.room.encryption", encryption)) }
+
+	before := w.room() // encrypted before the first send
+	seal(before)
+	_, err := w.send(before, "t1", "secret one")
+	w.wantClass(err, relay.ClassEncrypted)
+	if !w.rules.knows("encrypted " + before)() {
+		t.Error("the rules are not told")
+	}
+
+	w.run(w.bot)
+	w.eventually("sync begins", func() bool { return len(w.proxy.Records("/sync")) > 1 })
+	between := w.room() // encrypted between two sends
+	_, err = w.send(between, "t2", "in the open")
+	w.must(err)
+	seal(between)
+	w.eventually("sync tells of it", w.rules.knows("encrypted "+between))
+	_, err = w.send(between, "t3", "secret two")
+	w.wantClass(err, relay.ClassEncrypted)
+
+	// The next start knows it from the rules, or looks.
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
+	w.connect()
+	_, err = w.send(between, "t3", "secret two")
+	w.wantClass(err, relay.ClassEncrypted)
+	_, err = w.bot.Send(w.ctx, relay.Outgoing{RoomID: w.room(), TxnID: "t4", Device: w.bot.Device(), EventType: "m.room.message", Content: text("secret three", "t4"), Encrypted: true})
+	w.wantClass(err, relay.ClassEncrypted)
+
+	for _, r := range w.proxy.Records("/") {
+		if strings.Contains(r.Body, "secret") {
+			t.Errorf("plaintext on the wire: %s %s", r.Method, r.Path)
+		}
+	}
+	info, err := w.bot.Info(w.ctx, between)
+	w.must(err)
+	if !info.Encrypted {
+		t.Errorf("info = %+v", info)
+	}
+}

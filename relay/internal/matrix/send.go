@@ -1,0 +1,126 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"slipway/relay/internal/relay"
+)
+
+type sentEvent struct {
+	ID string `json:"event_id"`
+}
+
+// Send puts one event under its transaction id. See [relay.Sender].
+func (c *Client) Send(ctx context.Context, out relay.Outgoing) (string, error) {
+	if err := c.maySend(ctx, out); err != nil {
+		return "", err
+	}
+	path := segments(clientAPI, "rooms", out.RoomID, "send", out.EventType, out.TxnID)
+	return c.put(ctx, out.RoomID, path, out.Content)
+}
+
+// Redact removes an event under the redaction's transaction id.
+func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error) {
+	if err := c.sameDevice(out.Device); err != nil {
+		return "", err
+	}
+	in := map[string]string{}
+	if out.Reason != "" {
+		in["reason"] = out.Reason
+	}
+	content, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	path := segments(clientAPI, "rooms", out.RoomID, "redact", out.EventID, out.TxnID)
+	return c.put(ctx, out.RoomID, path, content)
+}
+
+// maySend holds back what must not leave: under a new device, in the clear into
+// an encrypted room, or into a room that another one has replaced.
+func (c *Client) maySend(ctx context.Context, out relay.Outgoing) error {
+	if err := c.sameDevice(out.Device); err != nil {
+		return err
+	}
+	standing, err := c.standing(ctx, out.RoomID)
+	if err != nil {
+		return err
+	}
+	if standing.replacedBy != "" {
+		return c.moved(ctx, out.RoomID, standing.replacedBy)
+	}
+	if (standing.encrypted || out.Encrypted) && out.EventType != "m.room.encrypted" {
+		return &relay.SendError{Class: relay.ClassEncrypted, Reason: "the room is encrypted and the relay would send plain text"}
+	}
+	return nil
+}
+
+// sameDevice refuses when the homeserver could not tell a repetition from a new event.
+func (c *Client) sameDevice(device string) error {
+	s, err := c.current()
+	if err != nil {
+		return err
+	}
+	if device != "" && device != s.deviceID {
+		return &relay.SendError{Class: relay.ClassSettle, Reason: "the bot has a new device since the first attempt"}
+	}
+	return nil
+}
+
+func (c *Client) put(ctx context.Context, roomID, path string, content []byte) (string, error) {
+	var sent sentEvent
+	err := c.call(ctx, request{method: http.MethodPut, path: path, raw: content, limit: maxSendAnswer, repeats: true}, &sent)
+	if err != nil {
+		return "", c.explain(ctx, roomID, err)
+	}
+	if sent.ID == "" {
+		return "", notJSON(http.StatusOK, nil, errNoField)
+	}
+	return sent.ID, nil
+}
+
+// explain finds out what a room's refusal means: not in the room, replaced, or
+// in it without the power to speak.
+func (c *Client) explain(ctx context.Context, roomID string, err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+		return err
+	}
+	c.rooms.forgetCheck(roomID)
+	joined, listErr := c.Joined(ctx)
+	if listErr != nil {
+		return listErr // the next attempt asks again
+	}
+	explained := *failed
+	if !slices.Contains(joined, roomID) {
+		explained.Class, explained.Reason = relay.ClassJoin, "the bot is not in the room"
+		return &explained
+	}
+	if standing, err := c.standing(ctx, roomID); err == nil && standing.replacedBy != "" {
+		return c.moved(ctx, roomID, standing.replacedBy)
+	}
+	if failed.Code == "M_FORBIDDEN" {
+		explained.Reason = "the bot may not post in the room: its power level is too low"
+	}
+	return &explained
+}
+
+// Upload stores a text as a file on the homeserver and returns its mxc: URI.
+func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
+	var out struct {
+		URI string `json:"content_uri"`
+	}
+	err := c.call(ctx, request{
+		method: http.MethodPost, path: mediaAPI + "/upload", query: url.Values{"filename": {name}},
+		raw: data, kind: mimeType, limit: maxSendAnswer,
+	}, &out)
+	if err == nil && out.URI == "" {
+		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	return out.URI, err
+}

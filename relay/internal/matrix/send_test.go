@@ -1,0 +1,210 @@
+package matrix
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/relay"
+)
+
+func TestSendIsReadByTheOwner(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	first, err := w.send(room, "t1", "one")
+	w.must(err)
+	again, err := w.send(room, "t1", "one")
+	w.must(err)
+	if first != again {
+		t.Errorf("the same transaction made %s and %s", first, again)
+	}
+	w.wantBodies(room, "one")
+
+	_, err = w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: first, TxnID: "t2", Device: w.bot.Device(), Reason: "mistake"})
+	w.must(err)
+	w.wantBodies(room, "")
+	w.noSecrets("bot-password", w.bot.session.Load().token, "one")
+}
+
+// What a lost or broken answer leaves behind is one event, with the same id.
+func TestLostAnswersMakeOneEvent(t *testing.T) {
+	w := newWorld(t)
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", Timeout: 3 * time.Second})
+	w.connect()
+	room := w.room()
+	for i, tt := range []struct {
+		name  string
+		fault faultproxy.Fault
+		class relay.Class
+	}{
+		{"dropped answer", faultproxy.DropAnswer(), relay.ClassRetry},
+		{"no answer", faultproxy.HangAfter(), relay.ClassRetry},
+		{"truncated answer", faultproxy.Truncate(), relay.ClassRetry},
+		{"cut JSON", faultproxy.Cut(), relay.ClassRetry},
+		{"empty object", faultproxy.ReplaceAnswer(200, "{}"), relay.ClassRetry},
+		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), relay.ClassAway},
+		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), relay.ClassAway},
+		{"500 after it worked", faultproxy.ReplaceAnswer(500, `{"errcode":"M_UNKNOWN"}`), relay.ClassRetry},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{T: t, ctx: w.ctx, server: w.server, proxy: w.proxy, owner: w.owner, rules: w.rules, bot: w.bot}
+			// Twice: the transport repeats a request once on a connection that broke while idle.
+			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault})
+			txn, body := fmt.Sprint("lost", i), fmt.Sprint("message ", i)
+			before := len(w.bodies(room))
+			_, err := w.send(room, txn, body)
+			w.wantClass(err, tt.class)
+			w.proxy.Script()
+			id, err := w.send(room, txn, body)
+			w.must(err)
+			if got := w.bodies(room); len(got) != before+1 || got[before] != body {
+				t.Errorf("in the room: %q", got)
+			}
+			found, err := w.bot.Find(w.ctx, room, txn, time.Now().Add(-time.Hour))
+			w.must(err)
+			if found.EventID != id {
+				t.Errorf("found %+v, want %s", found, id)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreClassified(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	_, err := w.send(room, "warm", "up")
+	w.must(err)
+	for _, tt := range []struct {
+		name  string
+		fault faultproxy.Fault
+		class relay.Class
+		wait  time.Duration
+	}{
+		{"429 header", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "7"), relay.ClassWait, 7 * time.Second},
+		{"429 body", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`), relay.ClassWait, 2500 * time.Millisecond},
+		{"429 both", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":9100}`, "Retry-After", "9"), relay.ClassWait, 9100 * time.Millisecond},
+		{"429 neither", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED"), relay.ClassWait, defaultWait},
+		{"429 a day", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), relay.ClassWait, maxWait},
+		{"429 negative", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), relay.ClassWait, defaultWait},
+		{"429 web page", faultproxy.Answer(429, "<html>slow down</html>", "Retry-After", "3"), relay.ClassWait, 3 * time.Second},
+		{"500", faultproxy.Matrix(500, "M_UNKNOWN"), relay.ClassRetry, 0},
+		{"503", faultproxy.Matrix(503, "M_UNKNOWN"), relay.ClassAway, 0},
+		{"502 web page", faultproxy.Answer(502, "<html>"), relay.ClassAway, 0},
+		{"404 web page", faultproxy.Answer(404, "<html>not found</html>"), relay.ClassAway, 0},
+		{"401 web page", faultproxy.Answer(401, "Unauthorized"), relay.ClassAway, 0},
+		{"redirect", faultproxy.Answer(301, "", "Location", "https://elsewhere.example/"), relay.ClassAway, 0},
+		{"unrecognized", faultproxy.Matrix(404, "M_UNRECOGNIZED"), relay.ClassAway, 0},
+		{"too large", faultproxy.Matrix(413, "M_TOO_LARGE"), relay.ClassTooLarge, 0},
+		{"too large for a proxy", faultproxy.Answer(413, "<html>"), relay.ClassTooLarge, 0},
+		{"bad JSON", faultproxy.Matrix(400, "M_BAD_JSON"), relay.ClassDead, 0},
+		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), relay.ClassPark, 0},
+		{"locked", faultproxy.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), relay.ClassLocked, 0},
+		{"deactivated", faultproxy.Matrix(403, "M_USER_DEACTIVATED"), relay.ClassLocked, 0},
+		{"dropped", faultproxy.Drop(), relay.ClassRetry, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{T: t, ctx: w.ctx, proxy: w.proxy, bot: w.bot}
+			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault})
+			w.proxy.Forget()
+			_, err := w.send(room, "t", "never")
+			failed := w.wantClass(err, tt.class)
+			if failed.RetryAfter != tt.wait {
+				t.Errorf("wait %v, want %v", failed.RetryAfter, tt.wait)
+			}
+			if n := len(w.proxy.Records("/send/")); tt.name != "dropped" && n != 1 {
+				t.Errorf("%d requests, want one: retries are the caller's business", n)
+			}
+		})
+	}
+	w.proxy.Script()
+	w.wantBodies(room, "up")
+	w.proxy.Down()
+	_, err = w.send(room, "t", "never")
+	w.wantClass(err, relay.ClassAway)
+}
+
+func TestTooLargeForTheHomeserver(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	_, err := w.send(w.room(), "t1", strings.Repeat("x", 70_000))
+	w.wantClass(err, relay.ClassTooLarge)
+}
+
+func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	_, err := w.send(room, "a/b?c#d%2Fe +.~!é", "odd")
+	w.must(err)
+	w.wantBodies(room, "odd")
+	for _, id := range []string{"!no/such?room%21:localhost", "!../../x:localhost", "!" + strings.Repeat("A", 43), "!", "nonsense"} {
+		_, err := w.send(id, "t", "x")
+		w.wantClass(err, relay.ClassJoin)
+		w.wantClass(w.bot.Join(w.ctx, id), relay.ClassPark)
+	}
+}
+
+func TestRoomVersion12(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(map[string]any{"room_version": "12", "invite": []string{w.bot.UserID()}})
+	if strings.Contains(room, ":") {
+		t.Fatalf("room id %s has a domain: the test proves nothing", room)
+	}
+	w.must(w.bot.Join(w.ctx, room))
+	_, err := w.send(room, "t1", "hello")
+	w.must(err)
+	w.wantBodies(room, "hello")
+	info, err := w.bot.Info(w.ctx, room)
+	w.must(err)
+	if !info.Joined || !info.Writable || info.Name != "owner's" {
+		t.Errorf("info = %+v", info)
+	}
+}
+
+func TestRoomsAreSentToInParallel(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	_, err := w.send(room, "warm", "up")
+	w.must(err)
+	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: func(x *faultproxy.Exchange) {
+		time.Sleep(300 * time.Millisecond)
+		faultproxy.Answer(http.StatusOK, `{"event_id":"$x"}`)(x)
+	}})
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			if _, err := w.send(room, fmt.Sprint("p", i), "x"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("32 sends of 0.3 s took %v", took)
+	}
+}
+
+func TestUpload(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	uri, err := w.bot.Upload(w.ctx, "message é.md", "text/markdown", []byte("# all of it\n"))
+	w.must(err)
+	server, id, _ := strings.Cut(strings.TrimPrefix(uri, "mxc://"), "/")
+	req, _ := http.NewRequestWithContext(w.ctx, http.MethodGet, w.server.URL+"/_matrix/client/v1/media/download/"+server+"/"+id, nil)
+	req.Header.Set("Authorization", "Bearer "+w.owner.Token)
+	resp, err := http.DefaultClient.Do(req)
+	w.must(err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Content-Disposition"), "message") {
+		t.Errorf("download of %s: %d %q", uri, resp.StatusCode, resp.Header)
+	}
+}

@@ -1,0 +1,324 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/relay"
+)
+
+// Settings that the client keeps.
+const (
+	settingSession = "matrix.session"
+	settingSync    = "matrix.sync"
+	settingInvites = "matrix.invites"
+)
+
+// noDevice stands for the device of an access token that has none.
+const noDevice = "-"
+
+// session is a login. It is kept over restarts: a new device would make the
+// homeserver forget which transactions it has seen, and logins are scarce.
+type session struct {
+	homeserver string
+	userID     string
+	deviceID   string
+	token      string
+}
+
+// storedSession is a session at rest. Over marks one whose device is gone.
+type storedSession struct {
+	Homeserver string `json:"homeserver"`
+	UserID     string `json:"user_id"`
+	DeviceID   string `json:"device_id"`
+	Token      string `json:"access_token,omitempty"`
+}
+
+// loginState spaces out attempts to log in.
+type loginState struct {
+	mu       sync.Mutex
+	failure  *relay.SendError // why there is no session
+	next     time.Time        // no attempt before
+	failures int
+}
+
+const (
+	minLoginWait = 2 * time.Second
+	maxLoginWait = 10 * time.Minute
+)
+
+// Device names the device that events are sent from; "" before the first login.
+func (c *Client) Device() string {
+	if s := c.session.Load(); s != nil {
+		return s.deviceID
+	}
+	return ""
+}
+
+// UserID is the bot's Matrix ID; "" before the first login.
+func (c *Client) UserID() string {
+	if s := c.session.Load(); s != nil {
+		return s.userID
+	}
+	return ""
+}
+
+// current is the session, or why there is none.
+func (c *Client) current() (*session, error) {
+	if s := c.session.Load(); s != nil {
+		return s, nil
+	}
+	c.login.mu.Lock()
+	defer c.login.mu.Unlock()
+	if c.login.failure != nil {
+		return nil, c.login.failure
+	}
+	return nil, &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot is not logged in yet"}
+}
+
+// expire gives up a session that the homeserver no longer knows.
+func (c *Client) expire(s *session, why *relay.SendError) {
+	if !c.session.CompareAndSwap(s, nil) {
+		return // another request saw it first
+	}
+	c.log.Warn("the homeserver ended the bot's session", zap.String("errcode", why.Code), zap.Bool("soft", errors.Is(why.Err, errSoftLogout)))
+	kept := storedSession{Homeserver: s.homeserver, UserID: s.userID}
+	if errors.Is(why.Err, errSoftLogout) {
+		kept.DeviceID = s.deviceID // the device lives on (client-server API, soft logout)
+	}
+	c.login.mu.Lock()
+	c.login.failure = why
+	c.login.mu.Unlock()
+	if err := c.store(context.Background(), kept); err != nil {
+		c.log.Error("the session cannot be stored", zap.Error(err))
+	}
+	select {
+	case c.expired <- struct{}{}:
+	default:
+	}
+}
+
+// connect makes sure that there is a session: the one in use, the stored one, or
+// a new login. It holds back attempts that come too soon after a failed one.
+func (c *Client) connect(ctx context.Context) error {
+	if c.session.Load() != nil {
+		return nil
+	}
+	if !c.connecting.TryLock() {
+		_, err := c.current()
+		return err
+	}
+	defer c.connecting.Unlock()
+	if c.session.Load() != nil {
+		return nil
+	}
+	c.login.mu.Lock()
+	early := c.login.failure != nil && time.Now().Before(c.login.next)
+	c.login.mu.Unlock()
+	if early {
+		_, err := c.current()
+		return err
+	}
+	s, err := c.open(ctx)
+	if err != nil {
+		return c.loginFailed(err)
+	}
+	c.login.mu.Lock()
+	c.login.failure, c.login.failures = nil, 0
+	c.login.mu.Unlock()
+	c.rooms.forgetChecks()
+	c.session.Store(s)
+	c.rules.Resume()
+	return nil
+}
+
+// loginFailed remembers the failure and when the next attempt may be.
+func (c *Client) loginFailed(err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) {
+		failed = &relay.SendError{Class: relay.ClassRetry, Reason: "the session cannot be stored", Err: err}
+	}
+	c.login.mu.Lock()
+	defer c.login.mu.Unlock()
+	first := c.login.failure == nil || c.login.failure.Reason != failed.Reason
+	c.login.failure = failed
+	c.login.failures++
+	c.login.next = time.Now().Add(loginWait(failed, c.login.failures))
+	if first {
+		c.log.Warn("the bot cannot log in", zap.String("class", string(failed.Class)), zap.String("reason", failed.Error()))
+	}
+	return failed
+}
+
+// loginWait is patient where only a person can help, and obeys the homeserver.
+func loginWait(failed *relay.SendError, failures int) time.Duration {
+	wait := min(minLoginWait<<min(failures-1, 10), 30*time.Second)
+	switch failed.Class {
+	case relay.ClassWait:
+		return failed.RetryAfter
+	case relay.ClassLocked:
+		wait = min(time.Minute<<min(failures-1, 4), maxLoginWait)
+	}
+	return wait/2 + rand.N(wait/2)
+}
+
+// open returns a session that the homeserver knows.
+func (c *Client) open(ctx context.Context) (*session, error) {
+	kept, err := c.storedSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.options.AccessToken != "" {
+		return c.openToken(ctx, kept)
+	}
+	if kept.Token != "" {
+		s, err := c.check(ctx, kept.Token)
+		if err == nil && s.userID == kept.UserID && s.deviceID == kept.DeviceID {
+			return s, nil
+		}
+		var failed *relay.SendError
+		if err != nil && (!errors.As(err, &failed) || failed.Class != relay.ClassRelogin) {
+			return nil, err
+		}
+		if err == nil || !errors.Is(failed.Err, errSoftLogout) {
+			kept.DeviceID = "" // gone, or another one's: a new device
+		}
+	}
+	return c.logIn(ctx, kept.DeviceID)
+}
+
+// storedSession is the session of the last start, if it is of this account.
+func (c *Client) storedSession(ctx context.Context) (kept storedSession, err error) {
+	text, err := c.rules.Setting(ctx, settingSession)
+	if err != nil || text == "" {
+		return kept, err
+	}
+	if json.Unmarshal([]byte(text), &kept) != nil || kept.Homeserver != c.base.String() || !c.isAccount(kept.UserID) {
+		// Another account or homeserver: what was read of its rooms says nothing here.
+		return storedSession{}, c.rules.SetSetting(ctx, settingSync, "")
+	}
+	return kept, nil
+}
+
+func (c *Client) isAccount(userID string) bool {
+	name := c.options.Username
+	if name == "" || strings.HasPrefix(name, "@") {
+		return name == "" || name == userID
+	}
+	local, _, _ := strings.Cut(strings.TrimPrefix(userID, "@"), ":")
+	return local == name
+}
+
+func (c *Client) store(ctx context.Context, kept storedSession) error {
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	return c.rules.SetSetting(ctx, settingSession, string(text))
+}
+
+// openToken uses the configured access token. There is no way to renew it.
+func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
+	s, err := c.check(ctx, c.options.AccessToken)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && failed.Class == relay.ClassRelogin {
+		return nil, &relay.SendError{Class: relay.ClassLocked, Status: failed.Status, Code: failed.Code, Reason: "the homeserver refuses the configured access token"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !c.isAccount(s.userID) {
+		return nil, &relay.SendError{Class: relay.ClassLocked, Reason: "the access token is of " + s.userID + ", not of the configured user"}
+	}
+	now := storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID}
+	if kept != now {
+		return s, c.store(ctx, now)
+	}
+	return s, nil
+}
+
+// check asks the homeserver whose token it is.
+func (c *Client) check(ctx context.Context, token string) (*session, error) {
+	var who struct {
+		UserID   string `json:"user_id"`
+		DeviceID string `json:"device_id"`
+	}
+	err := c.do(ctx, request{method: http.MethodGet, path: clientAPI + "/account/whoami", token: token}, &who)
+	if err != nil {
+		return nil, err
+	}
+	if who.UserID == "" {
+		return nil, notJSON(http.StatusOK, nil, errNoField)
+	}
+	if who.DeviceID == "" {
+		who.DeviceID = noDevice
+	}
+	return &session{homeserver: c.base.String(), userID: who.UserID, deviceID: who.DeviceID, token: token}, nil
+}
+
+var errNoField = errors.New("a field that must be there is not")
+
+// logIn opens a new session with the password, of the device if it lives on.
+func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
+	in := map[string]any{
+		"type": "m.login.password", "password": c.options.Password,
+		"identifier":                  map[string]string{"type": "m.id.user", "user": c.options.Username},
+		"initial_device_display_name": "Slipway relay",
+	}
+	if device != "" && device != noDevice {
+		in["device_id"] = device
+	}
+	var out struct {
+		UserID   string `json:"user_id"`
+		DeviceID string `json:"device_id"`
+		Token    string `json:"access_token"`
+	}
+	err := c.do(ctx, request{method: http.MethodPost, path: clientAPI + "/login", in: in}, &out)
+	if err != nil {
+		return nil, loginRefused(err)
+	}
+	if out.UserID == "" || out.Token == "" {
+		return nil, notJSON(http.StatusOK, nil, errNoField)
+	}
+	if out.DeviceID == "" {
+		out.DeviceID = noDevice
+	}
+	s := &session{homeserver: c.base.String(), userID: out.UserID, deviceID: out.DeviceID, token: out.Token}
+	c.log.Info("logged in", zap.String("user", s.userID), zap.String("device", s.deviceID), zap.Bool("same_device", s.deviceID == device))
+	return s, c.store(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
+}
+
+// loginRefused says what a refusal means at a login: what would park a room
+// elsewhere is about the account here.
+func loginRefused(err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	switch failed.Class {
+	case relay.ClassPark, relay.ClassDead, relay.ClassRelogin:
+		locked := *failed
+		locked.Class, locked.Reason = relay.ClassLocked, "the homeserver refuses the bot's user name or password"
+		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {
+			locked.Reason = "the homeserver refuses the login"
+		}
+		return &locked
+	}
+	return failed
+}
+
+// Probe logs in if need be and asks the homeserver whether the session is good.
+func (c *Client) Probe(ctx context.Context) error {
+	if c.session.Load() == nil {
+		return c.connect(ctx)
+	}
+	return c.call(ctx, request{method: http.MethodGet, path: clientAPI + "/account/whoami"}, nil)
+}

@@ -1,0 +1,201 @@
+package matrix
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/relay"
+)
+
+func TestNewRefusesBadOptions(t *testing.T) {
+	for _, o := range []Options{
+		{},
+		{Homeserver: "https://x"},
+		{Homeserver: "https://x", Username: "bot"},
+		{Homeserver: "x.example", AccessToken: "t"},
+		{Homeserver: "ftp://x", AccessToken: "t"},
+		{Homeserver: "://", AccessToken: "t"},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("New(%+v) says nothing", o)
+		}
+	}
+}
+
+func TestSessionIsKeptOverRestarts(t *testing.T) {
+	w := newWorld(t)
+	if w.bot.Device() != "" {
+		t.Error("a device before the login")
+	}
+	_, err := w.send("!x:localhost", "t", "x")
+	w.wantClass(err, relay.ClassRelogin)
+	w.connect()
+	device, room := w.bot.Device(), w.room()
+	first, err := w.send(room, "t1", "one")
+	w.must(err)
+
+	w.proxy.Forget()
+	w.bot = w.newBot(Options{Username: "@" + w.name + "bot:localhost", Password: "not needed"})
+	w.connect()
+	if w.bot.Device() != device || len(w.proxy.Records("/login")) != 0 {
+		t.Errorf("device %s, was %s; logins %d", w.bot.Device(), device, len(w.proxy.Records("/login")))
+	}
+	again, err := w.send(room, "t1", "one")
+	w.must(err)
+	if first != again {
+		t.Errorf("after a restart the same transaction made %s and %s", first, again)
+	}
+	if n := len(w.proxy.Records("/logout")); n != 0 {
+		t.Errorf("%d logouts", n)
+	}
+}
+
+func TestAnotherAccountIsAnotherSession(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.rules.SetSetting(w.ctx, settingSync, "s1")
+	w.must(w.server.CreateUser(w.ctx, w.name+"other", "bot-password", false))
+	w.bot = w.newBot(Options{Username: w.name + "other", Password: "bot-password"})
+	w.connect()
+	if got, want := w.bot.UserID(), "@"+w.name+"other:localhost"; got != want {
+		t.Errorf("user %s, want %s", got, want)
+	}
+	if got := w.rules.copySettings()[settingSync]; got != "" {
+		t.Errorf("the sync position of the other account is kept: %s", got)
+	}
+}
+
+func TestSoftLogoutKeepsTheDevice(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	device, room := w.bot.Device(), w.room()
+	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Times: 1, Fault: faultproxy.Answer(401, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`)})
+	_, err := w.send(room, "t1", "one")
+	w.wantClass(err, relay.ClassRelogin)
+	_, err = w.send(room, "t1", "one")
+	w.wantClass(err, relay.ClassRelogin)
+	w.connect()
+	if w.bot.Device() != device {
+		t.Errorf("device %s, was %s", w.bot.Device(), device)
+	}
+	_, err = w.send(room, "t1", "one")
+	w.must(err)
+	w.wantBodies(room, "one")
+}
+
+func TestHardLogoutMakesANewDevice(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	device, room := w.bot.Device(), w.room()
+	w.must(w.server.Call(w.ctx, w.bot.session.Load().token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	out := relay.Outgoing{RoomID: room, TxnID: "t1", Device: device, EventType: "m.room.message", Content: text("one", "t1")}
+	_, err := w.bot.Send(w.ctx, out)
+	w.wantClass(err, relay.ClassRelogin)
+	w.connect()
+	if now := w.bot.Device(); now == device || now == "" {
+		t.Errorf("device %q after the old one was ended", now)
+	}
+	// The homeserver cannot tell a repetition any more: nothing is sent.
+	_, err = w.bot.Send(w.ctx, out)
+	w.wantClass(err, relay.ClassSettle)
+	_, err = w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: "$x", TxnID: "t1", Device: device})
+	w.wantClass(err, relay.ClassSettle)
+	w.wantBodies(room)
+}
+
+// Run finds out by itself that the session is over, and logs in again once.
+func TestRunRenewsTheSession(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	w.eventually("sync begins", func() bool { return len(w.proxy.Records("/sync")) > 1 })
+	w.proxy.Forget()
+	old := w.bot.session.Load()
+	w.must(w.server.Call(w.ctx, old.token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.eventually("a new session", func() bool { s := w.bot.session.Load(); return s != nil && s.token != old.token })
+	if n := len(w.proxy.Records("/login")); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+	w.noSecrets("bot-password", old.token, w.bot.session.Load().token)
+}
+
+func TestWrongPasswordIsNoBusyLoop(t *testing.T) {
+	w := newWorld(t)
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "wrong-password"})
+	stop := w.run(w.bot)
+	w.eventually("a refused login", func() bool { return w.loginClass() == relay.ClassLocked })
+	for range 50 {
+		failed := w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+		if !strings.Contains(failed.Reason, "password") {
+			t.Fatalf("reason %q", failed.Reason)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	if n := len(w.proxy.Records("/login")); n != 1 {
+		t.Errorf("%d logins in half a second", n)
+	}
+	_, err := w.send("!x:localhost", "t", "x")
+	w.wantClass(err, relay.ClassLocked)
+	w.noSecrets("wrong-password")
+}
+
+func TestLoginObeysTheRateLimit(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.Script(faultproxy.Rule{Path: "/login", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
+	w.run(w.bot)
+	w.eventually("a session", func() bool { return w.bot.session.Load() != nil })
+	r := w.proxy.Records("/login")
+	if len(r) != 2 || r[1].At.Sub(r[0].At) < time.Second {
+		t.Errorf("%d logins, the second after %v", len(r), r[len(r)-1].At.Sub(r[0].At))
+	}
+}
+
+func TestAccessToken(t *testing.T) {
+	w := newWorld(t)
+	user, err := w.server.Login(w.ctx, w.name+"bot", "bot-password")
+	w.must(err)
+	w.bot = w.newBot(Options{AccessToken: user.Token})
+	w.connect()
+	if w.bot.UserID() != user.ID || w.bot.Device() != user.DeviceID {
+		t.Errorf("session %s %s, want %s %s", w.bot.UserID(), w.bot.Device(), user.ID, user.DeviceID)
+	}
+	for key, value := range w.rules.copySettings() {
+		if strings.Contains(value, user.Token) {
+			t.Errorf("the configured token is stored in %s", key)
+		}
+	}
+	_, err = w.send(w.room(), "t1", "one")
+	w.must(err)
+
+	w.must(w.server.Call(w.ctx, user.Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.wantClass(w.bot.Probe(w.ctx), relay.ClassRelogin)
+	w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+	w.bot = w.newBot(Options{AccessToken: w.owner.Token, Username: w.name + "bot"})
+	failed := w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+	if !strings.Contains(failed.Reason, w.owner.ID) {
+		t.Errorf("reason %q does not name whose token it is", failed.Reason)
+	}
+}
+
+func TestStartWithoutHomeserver(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.Down()
+	w.run(w.bot)
+	w.eventually("a failed login", func() bool { return w.loginClass() == relay.ClassAway })
+	w.must(w.proxy.Up())
+	w.eventually("a session", func() bool { return w.bot.session.Load() != nil })
+	w.eventually("the rules go on", w.rules.knows("resume"))
+}
+
+// loginClass is why there is no session, "" if there is one.
+func (w *world) loginClass() relay.Class {
+	var failed *relay.SendError
+	if _, err := w.bot.current(); errors.As(err, &failed) {
+		return failed.Class
+	}
+	return ""
+}

@@ -1,0 +1,221 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/synapse"
+)
+
+func TestInvitations(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	stranger, err := w.server.NewUser(w.ctx, w.name+"stranger", false)
+	w.must(err)
+	theirs, err := stranger.CreateRoom(w.ctx, "theirs", []string{w.bot.UserID()}, nil)
+	w.must(err)
+	stop := w.run(w.bot)
+	ours := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("the owner's invitation is taken", w.rules.knows("joined "+ours))
+	info, err := w.bot.Info(w.ctx, theirs)
+	w.must(err)
+	if info.Joined || !info.Invited {
+		t.Errorf("the stranger's room: %+v", info)
+	}
+	stop()
+
+	// The next start still knows of the invitation; its sender has become a user.
+	w.rules.mu.Lock()
+	w.rules.users = append(w.rules.users, stranger.ID)
+	w.rules.mu.Unlock()
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
+	w.run(w.bot)
+	w.eventually("the stranger's invitation is taken", w.rules.knows("joined "+theirs))
+}
+
+func TestInvitationFromAConfiguredServer(t *testing.T) {
+	w := newWorld(t)
+	w.rules.users = nil
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", InviteServers: []string{"localhost"}})
+	w.connect()
+	w.run(w.bot)
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("the invitation is taken", w.rules.knows("joined "+room))
+}
+
+func TestAnInvitationIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.proxy.Script(faultproxy.Rule{Path: "/join/", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
+	w.run(w.bot)
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("the invitation is taken", w.rules.knows("joined "+room))
+	if r := w.proxy.Records("/join/"); len(r) < 2 || r[1].At.Sub(r[0].At) < time.Second {
+		t.Errorf("%d joins", len(r))
+	}
+}
+
+func TestRemovalIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("in the room", w.rules.knows("joined "+room))
+	w.must(w.owner.Call(w.ctx, "POST", "/_matrix/client/v3/rooms/"+room+"/kick", map[string]string{"user_id": w.bot.UserID(), "reason": "too loud"}, nil))
+	w.eventually("kicked", w.rules.knows("left "+room+" the bot was removed from the room by "+w.owner.ID+": too loud"))
+	w.must(w.owner.Ban(w.ctx, room, w.bot.UserID()))
+	w.eventually("banned", w.rules.knows("left "+room+" the bot was banned from the room by "+w.owner.ID))
+}
+
+func TestEcho(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	w.run(w.bot)
+	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.DropAnswer()})
+	_, err := w.send(room, "t1", "one")
+	w.wantClass(err, relay.ClassRetry)
+	w.proxy.Script()
+	events, err := w.owner.Messages(w.ctx, room, "m.room.message")
+	w.must(err)
+	if len(events) != 1 {
+		t.Fatalf("%d events", len(events))
+	}
+	w.eventually("the echo", w.rules.knows("echo "+room+" t1 "+events[0].ID))
+}
+
+// After an outage sync goes on from its position, also in another process.
+func TestSyncGoesOnFromItsPosition(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	stop := w.run(w.bot)
+	w.eventually("in the room", w.rules.knows("joined "+room))
+	stop()
+	w.must(w.owner.Kick(w.ctx, room, w.bot.UserID()))
+	w.proxy.Forget()
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
+	w.run(w.bot)
+	w.eventually("what happened meanwhile", w.rules.knows("left "+room+" the bot was removed from the room by "+w.owner.ID))
+	if first := w.proxy.Records("/sync")[0]; !strings.Contains(first.Query, "since=") {
+		t.Errorf("the first sync has no position: %s", first.Query)
+	}
+
+	w.proxy.Down()
+	time.Sleep(200 * time.Millisecond)
+	w.must(w.owner.Invite(w.ctx, room, w.bot.UserID()))
+	w.must(w.proxy.Up())
+	w.eventually("in the room again", func() bool {
+		joined, err := w.bot.Joined(w.ctx)
+		return err == nil && slices.Contains(joined, room)
+	})
+}
+
+func TestUnknownPositionBeginsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	w.rules.SetSetting(w.ctx, settingSync, "no such position")
+	w.run(w.bot)
+	w.eventually("the rooms are known", w.rules.knows("joined "+room))
+}
+
+func TestRoomUpgradeIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	old := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
+	w.eventually("in the room", w.rules.knows("joined "+old))
+	_, err := w.send(old, "t1", "one")
+	w.must(err)
+	now, err := w.owner.Upgrade(w.ctx, old, "12")
+	w.must(err)
+	// The new room is private too: its maker invites those who were in the old one.
+	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
+	w.eventually("in the new room", w.rules.knows("replaced "+old+" "+now))
+	_, err = w.send(old, "t2", "two")
+	failed := w.wantClass(err, relay.ClassRetry)
+	if !strings.Contains(failed.Reason, now) {
+		t.Errorf("reason %q", failed.Reason)
+	}
+	_, err = w.send(now, "t2", "two")
+	w.must(err)
+	w.wantBodies(now, "two")
+}
+
+// A relay that was away during the upgrade finds it when it wants to send.
+func TestRoomUpgradeWhileAway(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	old := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
+	w.must(w.bot.Join(w.ctx, old))
+	now, err := w.owner.Upgrade(w.ctx, old, "12")
+	w.must(err)
+	_, err = w.send(old, "t1", "one")
+	failed := w.wantClass(err, relay.ClassPark)
+	if !strings.Contains(failed.Reason, now) || !strings.Contains(failed.Reason, "invite") {
+		t.Errorf("reason %q", failed.Reason)
+	}
+	w.run(w.bot)
+	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
+	w.eventually("in the new room", w.rules.knows("replaced "+old+" "+now))
+	info, err := w.bot.Info(w.ctx, old)
+	w.must(err)
+	if info.ReplaceBy != now {
+		t.Errorf("info = %+v", info)
+	}
+}
+
+func TestFindReadsHistory(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	begin := time.Now()
+	want, err := w.send(room, "needle", "find me")
+	w.must(err)
+	for i := range 120 { // more than a page
+		_, err := w.send(room, fmt.Sprint("hay", i), "hay")
+		w.must(err)
+	}
+	// Somebody else's copy of the marker proves nothing.
+	_, err = w.owner.Send(w.ctx, room, "m.room.message", text("forged", "forged"))
+	w.must(err)
+	for marker, id := range map[string]string{"needle": want, "forged": "", "never": ""} {
+		found, err := w.bot.Find(w.ctx, room, marker, begin)
+		w.must(err)
+		if found != (relay.Found{EventID: id, Complete: true}) {
+			t.Errorf("Find(%s) = %+v, want %s", marker, found, id)
+		}
+	}
+}
+
+// With the homeserver's own limits a burst is told to wait.
+func TestRealRateLimit(t *testing.T) {
+	t.Parallel()
+	server, err := synapse.Start(t.Context(), synapse.Options{Dir: t.TempDir(), DefaultRateLimits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	w := &world{T: t, ctx: t.Context(), server: server, rules: newFakeRules()}
+	w.must(server.CreateUser(w.ctx, "bot", "bot-password", false))
+	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password"})
+	w.must(err)
+	w.bot.Attach(w.rules)
+	w.connect()
+	room, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x"})
+	w.must(err)
+	for i := range 30 {
+		if _, err = w.send(room, fmt.Sprint(i), "x"); err != nil {
+			break
+		}
+	}
+	if failed := w.wantClass(err, relay.ClassWait); failed.RetryAfter <= 0 || failed.RetryAfter > time.Minute {
+		t.Errorf("wait %v", failed.RetryAfter)
+	}
+}
