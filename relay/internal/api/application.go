@@ -1,0 +1,209 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// application is how an application looks outside.
+type application struct {
+	ID                  int64       `json:"id"`
+	Name                string      `json:"name"`
+	RoomID              string      `json:"room_id"`
+	ResolvedRoomID      string      `json:"resolved_room_id"`
+	DefaultPriority     int         `json:"default_priority"`
+	PriorityScale       relay.Scale `json:"priority_scale"`
+	StrictCompatibility bool        `json:"strict_compatibility"`
+	RateLimit           int         `json:"rate_limit"`
+	OwnerID             int64       `json:"owner_id"`
+	Owner               string      `json:"owner"`
+	CreatedAt           time.Time   `json:"created_at"`
+	TokenCreatedAt      time.Time   `json:"token_created_at"`
+	OldTokenUntil       *time.Time  `json:"old_token_until"`
+	LastUsed            *time.Time  `json:"last_used"`
+	Accepted            int64       `json:"accepted"`
+	Sent                int64       `json:"sent"`
+	Dead                int64       `json:"dead"`
+	Token               string      `json:"token,omitempty"`
+}
+
+func showApplication(a relay.Application) application {
+	out := application{
+		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
+		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, OwnerID: a.OwnerID, Owner: a.OwnerName,
+		CreatedAt: a.CreatedAt.UTC(), TokenCreatedAt: a.TokenCreatedAt.UTC(), OldTokenUntil: timeOrNull(a.OldTokenUntil),
+		LastUsed: timeOrNull(a.LastUsed), Accepted: a.Accepted, Sent: a.Sent, Dead: a.Dead,
+	}
+	if out.RoomID == "" {
+		out.RoomID = a.RoomID
+	}
+	return out
+}
+
+// applicationFields are what a body may set; refresh is PushBits' way to ask
+// for a new token.
+type applicationFields struct {
+	relay.ApplicationInput
+	refresh bool
+}
+
+func (in *applicationFields) set(name string, v value) (err error) {
+	switch name {
+	case "name", "new_name":
+		in.Name, err = v.text(name)
+	case "room_id":
+		in.Room, err = v.text(name)
+	case "owner_id":
+		in.OwnerID, err = v.id(name)
+	case "default_priority":
+		in.DefaultPriority, err = v.integer(name)
+	case "priority_scale":
+		err = in.setScale(name, v)
+	case "strict_compatibility":
+		in.StrictCompatibility, err = v.boolean(name)
+	case "rate_limit":
+		in.RateLimit, err = v.integer(name)
+	case "refresh_token":
+		var refresh *bool
+		refresh, err = v.boolean(name)
+		in.refresh = refresh != nil && *refresh
+	case "id", "token", "resolved_room_id", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead":
+		// what a client read may be sent back
+	default:
+		return unknownField(name)
+	}
+	return err
+}
+
+func (in *applicationFields) setScale(name string, v value) error {
+	text, err := v.text(name)
+	if err == nil && text != nil {
+		s := relay.Scale(*text)
+		in.PriorityScale = &s
+	}
+	return err
+}
+
+func unknownField(name string) error {
+	if len(name) > 60 {
+		name = name[:60] + "…"
+	}
+	return invalid(name, "There is no field %q here.", name)
+}
+
+// readFields reads a body of management, which is small.
+func (a *API) readFields(w http.ResponseWriter, r *http.Request, f fieldFunc) error {
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	defer release(body)
+	return eachOf(r, *body, f)
+}
+
+func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	apps, err := a.service.Applications(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	list := make([]application, 0, len(apps))
+	for _, app := range apps {
+		list = append(list, showApplication(app))
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	var in applicationFields
+	if err := a.readFields(w, r, in.set); err != nil {
+		return err
+	}
+	issued, err := a.service.CreateApplication(r.Context(), v, in.ApplicationInput)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/application/"+strconv.FormatInt(issued.Application.ID, 10))
+	writeJSON(w, http.StatusCreated, showIssued(issued))
+	return nil
+}
+
+// showIssued is the one place where a token is told.
+func showIssued(issued relay.IssuedToken) application {
+	out := showApplication(issued.Application)
+	out.Token = issued.Token
+	return out
+}
+
+func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	app, err := a.service.Application(r.Context(), v, idOf(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, showApplication(app))
+	return nil
+}
+
+func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	var in applicationFields
+	if err := a.readFields(w, r, in.set); err != nil {
+		return err
+	}
+	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.ApplicationInput)
+	if err != nil {
+		return err
+	}
+	out := showApplication(app)
+	if in.refresh {
+		issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), 0)
+		if err != nil {
+			return err
+		}
+		out = showIssued(issued)
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	if err := a.service.DeleteApplication(r.Context(), v, idOf(r)); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+// done is the answer when there is nothing to tell. PushBits' tools want a 200
+// with an object.
+type done struct {
+	Success bool `json:"success"`
+}
+
+// regenerateToken takes grace, the time for which the present token stays valid.
+func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	grace := r.URL.Query().Get("grace")
+	err := a.readFields(w, r, func(name string, v value) error {
+		if name != "grace" {
+			return unknownField(name)
+		}
+		return setText(&grace, name, v)
+	})
+	if err != nil {
+		return err
+	}
+	var d time.Duration
+	if grace != "" {
+		if d, err = time.ParseDuration(grace); err != nil {
+			return invalid("grace", "The time of grace is to be like 24h.")
+		}
+	}
+	issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), d)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, showIssued(issued))
+	return nil
+}

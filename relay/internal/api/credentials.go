@@ -1,0 +1,137 @@
+package api
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"slipway/relay/internal/client"
+	"slipway/relay/internal/relay"
+)
+
+// SessionCookie is the cookie of the pages' sessions.
+const SessionCookie = "relay_session"
+
+// tokens collects the tokens of a request. Its zero value is empty.
+type tokens struct {
+	found string
+	mixed bool
+}
+
+// add takes a token; an empty one counts as none.
+func (t *tokens) add(token string) {
+	switch {
+	case token == "":
+	case t.found == "":
+		t.found = token
+	case t.found != token:
+		t.mixed = true
+	}
+}
+
+// one is the one token that was sent.
+func (t *tokens) one() (string, error) {
+	if t.mixed {
+		return "", &relay.Error{Kind: relay.KindUnauthorized, Field: "token", Message: "The request has two different tokens."}
+	}
+	return t.found, nil
+}
+
+// fromHeaders adds what the headers and the query hold.
+func (t *tokens) fromHeaders(r *http.Request) {
+	for _, h := range r.Header["Authorization"] {
+		scheme, rest, _ := strings.Cut(strings.TrimSpace(h), " ")
+		switch {
+		case strings.EqualFold(scheme, "Bearer"):
+			t.add(strings.TrimSpace(rest))
+		case strings.EqualFold(scheme, "Basic"):
+			if _, password, ok := basic(rest); ok {
+				t.add(password)
+			}
+		}
+	}
+	for _, key := range r.Header["X-Gotify-Key"] {
+		t.add(strings.TrimSpace(key))
+	}
+	if strings.Contains(r.URL.RawQuery, "token") {
+		for _, q := range r.URL.Query()["token"] {
+			t.add(q)
+		}
+	}
+}
+
+func basic(encoded string) (name, password string, ok bool) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil {
+		return "", "", false
+	}
+	return strings.Cut(string(raw), ":")
+}
+
+// forUser lets in users by name and password, or by the session of the pages.
+func (a *API) forUser(h userHandler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := a.user(r)
+		if err != nil {
+			if relay.KindOf(err) == relay.KindUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Basic realm="relay", charset="UTF-8"`)
+			}
+			return err
+		}
+		return h(w, r, v)
+	}
+}
+
+func (a *API) user(r *http.Request) (relay.Viewer, error) {
+	if name, password, ok := r.BasicAuth(); ok {
+		return a.service.Authenticate(r.Context(), name, password, client.Address(r, a.o.TrustedProxies))
+	}
+	if v, ok, err := a.session(r); ok || err != nil {
+		return v, err
+	}
+	return relay.Viewer{}, &relay.Error{Kind: relay.KindUnauthorized, Message: "A name and a password are required."}
+}
+
+// session is the user of the pages' cookie. What changes something has to bring
+// the session's CSRF word, which another site cannot know.
+func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
+	cookie, err := r.Cookie(SessionCookie)
+	if err != nil {
+		return v, false, nil //nolint:nilerr // no cookie is no session
+	}
+	v, s, err := a.service.SessionViewer(r.Context(), cookie.Value)
+	if err != nil {
+		return v, false, err
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameWord(s.CSRF, r.Header.Get("X-CSRF-Token")) {
+		return v, false, &relay.Error{Kind: relay.KindForbidden, Message: "The header X-CSRF-Token does not hold the session's word."}
+	}
+	return v, true, nil
+}
+
+func sameWord(want, got string) bool {
+	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) == 1
+}
+
+// forViewer lets in applications by their token as well.
+func (a *API) forViewer(h userHandler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var t tokens
+		t.fromHeaders(r)
+		token, err := t.one()
+		if err != nil {
+			return err
+		}
+		if token != "" {
+			v, err := a.service.TokenViewer(r.Context(), token)
+			if err == nil {
+				return h(w, r, v)
+			}
+			if _, _, ok := r.BasicAuth(); !ok {
+				return err
+			}
+		}
+		return a.forUser(h)(w, r)
+	}
+}

@@ -1,0 +1,202 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"slipway/relay/internal/relay"
+)
+
+// delivery is a message with what became of it.
+type delivery struct {
+	ID          int64           `json:"id"`
+	AppID       int64           `json:"appid"`
+	Application string          `json:"application"`
+	Title       string          `json:"title"`
+	Message     string          `json:"message"`
+	ContentType string          `json:"content_type"`
+	Extras      json.RawMessage `json:"extras,omitempty"`
+	Priority    int             `json:"priority"`
+	Date        time.Time       `json:"date"`
+	Status      relay.State     `json:"status"`
+	Attempts    int             `json:"attempts"`
+	NextAttempt *time.Time      `json:"next_attempt_at"`
+	LastError   *string         `json:"last_error"`
+	ErrorCode   *string         `json:"last_error_code"`
+	RoomID      string          `json:"room_id"`
+	EventID     *string         `json:"event_id"`
+	SentAt      *time.Time      `json:"sent_at"`
+	StatusURL   string          `json:"status_url"`
+}
+
+func showMessage(m relay.Message) delivery {
+	d := delivery{
+		ID: m.ID, AppID: m.ApplicationID, Application: m.ApplicationName, Title: m.Title, Message: m.Body, ContentType: m.ContentType,
+		Extras: m.Extras, Priority: m.Priority, Date: m.AcceptedAt.UTC(), Status: m.State, Attempts: m.Attempts,
+		NextAttempt: timeOrNull(m.NextAttempt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.ErrorCode),
+		RoomID: m.RoomID, EventID: textOrNull(m.EventID), SentAt: timeOrNull(m.SentAt), StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
+	}
+	if d.RoomID == "" {
+		d.RoomID = m.Room
+	}
+	if d.ContentType == "" {
+		d.ContentType = "text/markdown"
+	}
+	return d
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// idOf is the number in the path; one too large for a number names nothing.
+func idOf(r *http.Request) int64 {
+	id, err := strconv.ParseInt(mux.Vars(r)["id"], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	m, err := a.service.Message(r.Context(), v, idOf(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, showMessage(m))
+	return nil
+}
+
+func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	m, err := a.service.Cancel(r.Context(), v, idOf(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, showMessage(m))
+	return nil
+}
+
+func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	m, err := a.service.Redeliver(r.Context(), v, idOf(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, showMessage(m))
+	return nil
+}
+
+// messageList is a page, newest first, in the shape of Gotify's.
+type messageList struct {
+	Messages []delivery `json:"messages"`
+	Paging   paging     `json:"paging"`
+}
+
+type paging struct {
+	Size  int     `json:"size"`
+	Limit int     `json:"limit"`
+	Since int64   `json:"since"` // the next page's ?before=; 0 at the end
+	Next  *string `json:"next"`
+}
+
+func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	filter, err := filterOf(r)
+	if err != nil {
+		return err
+	}
+	page, err := a.service.Messages(r.Context(), v, filter)
+	if err != nil {
+		return err
+	}
+	list := messageList{Messages: make([]delivery, 0, len(page.Messages)), Paging: paging{Size: len(page.Messages), Limit: filter.Limit, Since: page.Next}}
+	for _, m := range page.Messages {
+		list.Messages = append(list.Messages, showMessage(m))
+	}
+	if page.Next != 0 {
+		q := r.URL.Query()
+		q.Del("token")
+		q.Del("since")
+		q.Set("before", strconv.FormatInt(page.Next, 10))
+		next := "/message?" + q.Encode()
+		list.Paging.Next = &next
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// filterOf reads the query of a list. ?since= is Gotify's word for ?before=
+// when it is a number.
+func filterOf(r *http.Request) (f relay.MessageFilter, err error) {
+	f.Limit = 50
+	for name, values := range r.URL.Query() {
+		for _, text := range values {
+			if text == "" {
+				continue
+			}
+			if err := setFilter(&f, name, text); err != nil {
+				return f, err
+			}
+		}
+	}
+	return f, nil
+}
+
+func setFilter(f *relay.MessageFilter, name, text string) (err error) {
+	switch name {
+	case "state", "status":
+		err = setStates(f, name, text)
+	case "appid", "application":
+		f.ApplicationID, err = strconv.ParseInt(text, 10, 64)
+	case "q":
+		f.Text = text
+	case "before":
+		f.Before, err = strconv.ParseInt(text, 10, 64)
+	case "limit":
+		f.Limit, err = strconv.Atoi(text)
+		if f.Limit < 1 || f.Limit > relay.MaxPage {
+			return invalid(name, "A page has 1 to %d messages.", relay.MaxPage)
+		}
+	case "since":
+		if n, numeric := strconv.ParseInt(text, 10, 64); numeric == nil {
+			f.Before = n
+			return nil
+		}
+		f.Since, err = time.Parse(time.RFC3339, text)
+	case "until":
+		f.Until, err = time.Parse(time.RFC3339, text)
+	case "token":
+	default:
+		return invalid(name, "There is no filter of this name.")
+	}
+	if err != nil && relay.KindOf(err) != relay.KindInvalid {
+		return invalid(name, "'%s' cannot be read.", name)
+	}
+	return err
+}
+
+func setStates(f *relay.MessageFilter, name, text string) error {
+	for _, word := range strings.Split(text, ",") {
+		s := relay.State(strings.TrimSpace(word))
+		if !slices.Contains(relay.States, s) {
+			return invalid(name, "There is no state %q.", word)
+		}
+		f.States = append(f.States, s)
+	}
+	return nil
+}

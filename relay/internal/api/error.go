@@ -1,0 +1,98 @@
+package api
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// errMethod is the answer to a method that a path does not know.
+var errMethod = &statusError{http.StatusMethodNotAllowed, "method_not_allowed", "This address does not know the method."}
+
+// errMedia is the answer to a body in a form that is not understood.
+var errMedia = &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "The body is to be JSON or a form."}
+
+// statusError is a refusal that only HTTP knows.
+type statusError struct {
+	status        int
+	code, message string
+}
+
+func (e *statusError) Error() string { return e.message }
+
+// statuses maps each kind of refusal to its one status.
+var statuses = map[relay.Kind]int{
+	relay.KindInvalid:      http.StatusBadRequest,
+	relay.KindUnauthorized: http.StatusUnauthorized,
+	relay.KindForbidden:    http.StatusForbidden,
+	relay.KindNotFound:     http.StatusNotFound,
+	relay.KindConflict:     http.StatusConflict,
+	relay.KindTooLarge:     http.StatusRequestEntityTooLarge,
+	relay.KindRateLimited:  http.StatusTooManyRequests,
+	relay.KindUnavailable:  http.StatusServiceUnavailable,
+	relay.KindInternal:     http.StatusInternalServerError,
+}
+
+func statusOf(err error) int {
+	if e := (*statusError)(nil); errors.As(err, &e) {
+		return e.status
+	}
+	return statuses[relay.KindOf(err)]
+}
+
+// problem is what a client reads: Gotify's three fields, PushBits' flag, a code
+// for programs and the field that is wrong.
+type problem struct {
+	Error       string `json:"error"`
+	ErrorCode   int    `json:"errorCode"`
+	Description string `json:"errorDescription"`
+	Success     bool   `json:"success"`
+	Code        string `json:"code"`
+	Field       string `json:"field,omitempty"`
+}
+
+// writeError answers with what a client may know of err.
+func writeError(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	h := w.Header()
+	var refusal *relay.Error
+	if errors.As(err, &refusal) && refusal.RetryAfter > 0 || p.ErrorCode == http.StatusServiceUnavailable {
+		h.Set("Retry-After", retryAfter(refusal))
+	}
+	if p.ErrorCode == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
+		h.Set("WWW-Authenticate", `Bearer realm="relay"`)
+	}
+	if p.ErrorCode == http.StatusRequestEntityTooLarge {
+		h.Set("Connection", "close") // the rest of the body is not worth reading
+	}
+	writeJSON(w, p.ErrorCode, p)
+}
+
+func problemOf(err error) problem {
+	status := statusOf(err)
+	p := problem{Error: http.StatusText(status), ErrorCode: status, Code: string(relay.KindOf(err))}
+	var own *statusError
+	var refusal *relay.Error
+	switch {
+	case errors.As(err, &own):
+		p.Code, p.Description = own.code, own.message
+	case errors.As(err, &refusal) && refusal.Kind != relay.KindInternal:
+		p.Description, p.Field = refusal.Message, refusal.Field
+	default:
+		p.Code, p.Description = string(relay.KindInternal), "Something went wrong here; the log of the relay says what."
+	}
+	return p
+}
+
+// retryAfter is a whole number of seconds, at least one.
+func retryAfter(e *relay.Error) string {
+	wait := 5 * time.Second
+	if e != nil && e.RetryAfter > 0 {
+		wait = e.RetryAfter
+	}
+	return strconv.Itoa(int(math.Ceil(wait.Seconds())))
+}

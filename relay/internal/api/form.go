@@ -1,0 +1,115 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"slipway/relay/internal/relay"
+)
+
+// maxParts bounds the fields of a form.
+const maxParts = 1000
+
+// fieldFunc takes one field of a body.
+type fieldFunc func(name string, v value) error
+
+// eachOf calls f for each field of the body, whatever form it has: what it
+// looks like counts for more than what the sender says it is, because curl -d
+// calls everything a form and many say nothing at all.
+func eachOf(r *http.Request, body []byte, f fieldFunc) error {
+	mediaType, params, _ := mime.ParseMediaType(contentTypeOf(r))
+	switch {
+	case mediaType == "multipart/form-data" && params["boundary"] != "":
+		return eachPart(multipart.NewReader(bytes.NewReader(body), params["boundary"]), f)
+	case mediaType == "application/json" || strings.HasSuffix(mediaType, "+json") || looksLikeJSON(body):
+		return eachJSON(body, f)
+	case len(bytes.TrimSpace(body)) == 0:
+		return nil
+	case strings.HasPrefix(mediaType, "multipart/"):
+		return errMedia
+	case mediaType == "application/x-www-form-urlencoded" || bytes.IndexByte(body, '=') > 0 && bytes.IndexByte(body, '<') < 0:
+		return eachPair(string(body), f)
+	}
+	return errMedia
+}
+
+func contentTypeOf(r *http.Request) string {
+	if h := r.Header["Content-Type"]; len(h) > 0 {
+		return h[0]
+	}
+	return ""
+}
+
+func looksLikeJSON(body []byte) bool {
+	i := skipSpace(body, 0)
+	return i < len(body) && body[i] == '{'
+}
+
+func eachJSON(body []byte, f fieldFunc) error {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	var refusal error
+	err := eachField(body, func(key string, raw []byte) error {
+		refusal = f(key, value{raw: raw})
+		return refusal
+	})
+	if err != nil && refusal == nil {
+		return &relay.Error{Kind: relay.KindInvalid, Message: sentence(err)}
+	}
+	return err
+}
+
+func sentence(err error) string {
+	s := err.Error()
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+func eachPair(body string, f fieldFunc) error {
+	if strings.Count(body, "&") > maxParts {
+		return invalid("", "A form has at most %d fields.", maxParts)
+	}
+	values, err := url.ParseQuery(body)
+	if err != nil {
+		return invalid("", "The body is not a valid form.")
+	}
+	return eachValue(values, f)
+}
+
+func eachValue(values url.Values, f fieldFunc) error {
+	for name, list := range values {
+		for _, text := range list {
+			if err := f(name, formValue(text)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// eachPart reads the fields of a multipart form; files are passed over.
+func eachPart(parts *multipart.Reader, f fieldFunc) error {
+	for range maxParts {
+		part, err := parts.NextRawPart()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return invalid("", "The body is not a valid multipart form.")
+		}
+		if part.FormName() == "" || part.FileName() != "" {
+			continue
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return invalid("", "The body is not a valid multipart form.")
+		}
+		if err := f(part.FormName(), value{raw: text, form: true}); err != nil {
+			return err
+		}
+	}
+	return invalid("", "A form has at most %d fields.", maxParts)
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// submission is what a sender posts.
+type submission struct {
+	tokens
+	title, message string
+	priority       *int
+	extras         json.RawMessage
+	native         bool // the token was in the body
+}
+
+// set takes a field. Those that Gotify's clients send along (id, appid, date)
+// and unknown ones are passed over.
+func (s *submission) set(name string, v value) (err error) {
+	switch name {
+	case "token":
+		err = s.setToken(v)
+	case "message":
+		err = setText(&s.message, name, v)
+	case "title":
+		err = setText(&s.title, name, v)
+	case "priority":
+		s.priority, err = v.integer(name)
+	case "extras":
+		s.extras, err = v.object(name)
+	}
+	return err
+}
+
+func (s *submission) setToken(v value) error {
+	text, err := v.text("token")
+	if err != nil || text == nil {
+		return err
+	}
+	s.native = s.native || *text != ""
+	s.add(*text)
+	return nil
+}
+
+func setText(to *string, name string, v value) error {
+	text, err := v.text(name)
+	if err == nil && text != nil {
+		*to = *text
+	}
+	return err
+}
+
+// read takes everything that a request says. Only a request without JSON may
+// put the message into the query, where Gotify's and PushBits' forms may.
+func (s *submission) read(r *http.Request, body []byte) error {
+	s.fromHeaders(r)
+	query := r.URL.RawQuery != "" && !looksLikeJSON(body)
+	if query {
+		if err := eachValue(r.URL.Query(), s.setFromQuery); err != nil {
+			return err
+		}
+	}
+	return eachOf(r, body, s.set)
+}
+
+func (s *submission) setFromQuery(name string, v value) error {
+	if name == "token" || name == "extras" {
+		return nil
+	}
+	return s.set(name, v)
+}
+
+// contentType is what Gotify's extras say of the message's form.
+func (s *submission) contentType() string {
+	if len(s.extras) == 0 {
+		return ""
+	}
+	var extras struct {
+		Display struct {
+			ContentType string `json:"contentType"`
+		} `json:"client::display"`
+	}
+	if json.Unmarshal(s.extras, &extras) != nil {
+		return ""
+	}
+	return extras.Display.ContentType
+}
+
+// source tells how the message came in.
+func (s *submission) source() string {
+	if s.native {
+		return "api"
+	}
+	return "gotify"
+}
+
+func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
+	wait, err := a.waitOf(r)
+	if err != nil {
+		return err
+	}
+	var s submission
+	body, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	err = s.read(r, *body)
+	release(body)
+	if err != nil {
+		return err
+	}
+	accepted, err := a.accept(r, &s)
+	if err != nil {
+		return err
+	}
+	outcome := relay.Message{State: accepted.State, EventID: accepted.EventID}
+	if wait > 0 {
+		v := relay.Viewer{ApplicationID: accepted.ApplicationID}
+		if m, err := a.service.Wait(r.Context(), v, accepted.ID, wait); err == nil {
+			outcome = m
+		}
+	}
+	a.answerAccepted(w, &accepted, &s, &outcome)
+	return nil
+}
+
+func (a *API) accept(r *http.Request, s *submission) (relay.Accepted, error) {
+	token, err := s.one()
+	if err != nil {
+		return relay.Accepted{}, err
+	}
+	return a.service.Accept(r.Context(), relay.AcceptRequest{
+		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), Priority: s.priority, NativeScale: s.native,
+		Extras: s.extras, IdempotencyKey: r.Header.Get("Idempotency-Key"), Source: s.source(),
+	})
+}
+
+// answerAccepted is the answer that clients of this relay, of Gotify and of
+// PushBits all read: the id a number, the status exactly 200.
+func (a *API) answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
+	id := strconv.FormatInt(m.ID, 10)
+	b := make([]byte, 0, 320+len(m.Message)+len(m.Title)+len(s.extras))
+	b = append(append(b, `{"id":`...), id...)
+	b = strconv.AppendBool(append(b, `,"success":`...), now.State != relay.StateDead)
+	b = strconv.AppendInt(append(b, `,"appid":`...), m.ApplicationID, 10)
+	b = appendString(append(b, `,"message":`...), m.Message)
+	b = appendString(append(b, `,"title":`...), m.Title)
+	b = strconv.AppendInt(append(b, `,"priority":`...), int64(m.Priority), 10)
+	if len(s.extras) > 0 {
+		b = append(append(b, `,"extras":`...), s.extras...)
+	}
+	b = m.AcceptedAt.AppendFormat(append(b, `,"date":"`...), time.RFC3339Nano)
+	b = append(append(b, `","status":"`...), now.State...)
+	if now.EventID != "" {
+		b = appendString(append(b, `","event_id":`...), now.EventID)
+	} else {
+		b = append(b, `","event_id":null`...)
+	}
+	if now.Error != "" && now.State != relay.StateSent {
+		b = appendString(append(b, `,"last_error":`...), now.Error)
+	}
+	b = append(append(append(b, `,"status_url":"/message/`...), id...), "\"}\n"...)
+	if m.Replay {
+		w.Header().Set("Idempotent-Replay", "true")
+	}
+	writeBytes(w, http.StatusOK, b)
+}
+
+// waitOf is how long the sender wants to wait for the delivery: ?wait=5s, or
+// Prefer: wait=5 (RFC 7240), at most what the relay allows.
+func (a *API) waitOf(r *http.Request) (time.Duration, error) {
+	text := ""
+	if strings.Contains(r.URL.RawQuery, "wait") {
+		text = r.URL.Query().Get("wait")
+	}
+	if text == "" {
+		text = preferWait(r.Header["Prefer"])
+	}
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if n, whole := strconv.Atoi(text); whole == nil {
+		d, err = time.Duration(min(n, 3600))*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return 0, invalid("wait", "The time to wait is to be like 5s.")
+	}
+	return min(d, a.o.MaxWait), nil
+}
+
+func preferWait(headers []string) string {
+	for _, h := range headers {
+		for _, preference := range strings.Split(h, ",") {
+			name, v, _ := strings.Cut(strings.TrimSpace(preference), "=")
+			if strings.EqualFold(strings.TrimSpace(name), "wait") {
+				return strings.Trim(strings.TrimSpace(v), `"`)
+			}
+		}
+	}
+	return ""
+}

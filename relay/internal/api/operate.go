@@ -1,0 +1,66 @@
+package api
+
+import (
+	"net/http"
+
+	openapi "slipway/relay/api"
+)
+
+// health is what Gotify's clients read, with the parts of this relay.
+type health struct {
+	Health    string `json:"health"`
+	Database  string `json:"database"`
+	Matrix    string `json:"matrix"`
+	Waiting   int64  `json:"waiting"`
+	OldestAge int64  `json:"oldest_seconds"`
+}
+
+// getHealth is green when messages are taken in and go out, orange when they are
+// taken in and wait, red when they cannot be taken in.
+func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
+	s := a.service.Status(r.Context())
+	h, status := health{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
+	if s.Paused != "" {
+		h.Health, h.Matrix = "orange", "red"
+	} else if s.Parked > 0 {
+		h.Matrix = "orange"
+	}
+	if a.service.CheckDatabase(r.Context()) != nil {
+		h.Health, h.Database, status = "red", "red", http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, h)
+	return nil
+}
+
+func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+// getReady looks at the intake only: a homeserver that is away must not take
+// senders away from the relay, whose purpose it is to hold their messages.
+func (a *API) getReady(w http.ResponseWriter, r *http.Request) error {
+	if err := a.service.CheckDatabase(r.Context()); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+type version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Date    string `json:"buildDate"`
+}
+
+func (a *API) getVersion(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, version(a.o.Version))
+	return nil
+}
+
+func (a *API) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(openapi.Document)
+	return nil
+}

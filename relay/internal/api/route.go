@@ -1,0 +1,172 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/relay"
+	"slipway/shared/logging"
+)
+
+// handler answers one request or returns why it cannot.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// userHandler is a handler for somebody who has logged in.
+type userHandler func(http.ResponseWriter, *http.Request, relay.Viewer) error
+
+// row is one route.
+type row struct {
+	method string
+	path   string // as mux writes it
+	who    access
+	handle handler
+	api    *API
+	count  *rowMetrics
+}
+
+// access says who may use a route at all; what one may see there is up to the
+// rules.
+type access int
+
+const (
+	_ access = iota
+	anybody
+	senders // an application's token, looked up by the handler
+	viewers // a user, or an application by its token
+	users   // a user by name and password, or by the session of the pages
+)
+
+// routes is the whole interface; the one most asked for comes first.
+func (a *API) routes() []*row {
+	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	return []*row{
+		{method: post, path: "/message", who: senders, handle: a.postMessage},
+		{method: get, path: "/message", who: viewers, handle: a.forViewer(a.listMessages)},
+		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
+		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.deleteMessage)},
+		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
+
+		{method: get, path: "/application", who: users, handle: a.forUser(a.listApplications)},
+		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},
+		{method: get, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.getApplication)},
+		{method: put, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.updateApplication)},
+		{method: del, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteApplication)},
+		{method: post, path: "/application/{id:[0-9]+}/token", who: users, handle: a.forUser(a.regenerateToken)},
+
+		{method: get, path: "/user", who: users, handle: a.forUser(a.listUsers)},
+		{method: post, path: "/user", who: users, handle: a.forUser(a.createUser)},
+		{method: get, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.getUser)},
+		{method: put, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.updateUser)},
+		{method: del, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteUser)},
+
+		{method: get, path: "/health", who: anybody, handle: a.getHealth},
+		{method: get, path: "/livez", who: anybody, handle: a.getLive},
+		{method: get, path: "/readyz", who: anybody, handle: a.getReady},
+		{method: get, path: "/version", who: anybody, handle: a.getVersion},
+		{method: get, path: "/openapi.yml", who: anybody, handle: a.getOpenAPI},
+	}
+}
+
+// router puts the rows into mux. An unknown path and a wrong method are rows as
+// well, so that they are answered, counted and logged like any other.
+func (a *API) router() *mux.Router {
+	router := mux.NewRouter().SkipClean(true)
+	for _, row := range a.routes() {
+		methods := []string{row.method}
+		if row.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		a.rows = append(a.rows, row)
+		router.Path(row.path).Methods(methods...).Handler(a.prepare(row))
+	}
+	if a.o.Prometheus != nil {
+		metrics := &row{method: http.MethodGet, path: "/metrics", who: anybody, handle: handled(a.o.Prometheus)}
+		a.rows = append(a.rows, metrics)
+		router.Path(metrics.path).Methods(http.MethodGet, http.MethodHead).Handler(a.prepare(metrics))
+	}
+	if a.o.Pages != nil {
+		pages := a.prepare(&row{method: "any", path: "/ui/", who: anybody, handle: handled(a.o.Pages)})
+		router.Path("/").Methods(http.MethodGet, http.MethodHead).Handler(http.RedirectHandler("/ui/", http.StatusSeeOther))
+		router.PathPrefix("/ui/").Handler(pages)
+	}
+	router.NotFoundHandler = a.prepare(&row{method: "any", path: "none", who: anybody, handle: a.notFound})
+	router.MethodNotAllowedHandler = a.prepare(&row{method: "any", path: "none", who: anybody, handle: a.methodNotAllowed})
+	return router
+}
+
+func handled(h http.Handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+func (a *API) prepare(row *row) *row {
+	row.api = a
+	row.count = a.o.Metrics.row(row.method, row.template())
+	return row
+}
+
+// template is the path without the patterns of its parts.
+func (row *row) template() string { return strings.ReplaceAll(row.path, ":[0-9]+", "") }
+
+// ServeHTTP is the one way through the API: handler, error, log and count.
+func (row *row) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rec := logging.RecorderOf(w)
+	if err := row.handle(w, r); err != nil {
+		row.fail(w, rec, r, err)
+	}
+	row.count.done(rec.Status(), rec.Elapsed())
+}
+
+// fail answers and logs an error: refusals at debug, faults at error.
+func (row *row) fail(w http.ResponseWriter, rec *logging.Recorder, r *http.Request, err error) {
+	level := zap.DebugLevel
+	if status := statusOf(err); status >= 500 {
+		level = zap.ErrorLevel
+	}
+	if entry := row.api.log.Check(level, "request refused"); entry != nil {
+		entry.Write(zap.String("request", rec.ID()), zap.String("method", r.Method), zap.String("route", row.path), zap.Error(err))
+	}
+	if rec.Began() {
+		panic(http.ErrAbortHandler)
+	}
+	writeError(w, err)
+}
+
+func (a *API) notFound(http.ResponseWriter, *http.Request) error {
+	return &relay.Error{Kind: relay.KindNotFound, Message: "There is nothing at this address."}
+}
+
+func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, row := range a.rows {
+		if row.at(r.URL.Path) {
+			allowed = append(allowed, row.method)
+			if row.method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
+		}
+	}
+	slices.Sort(allowed)
+	w.Header().Set("Allow", strings.Join(slices.Compact(allowed), ", "))
+	return errMethod
+}
+
+// at tells whether the row's path is the path given.
+func (row *row) at(path string) bool {
+	want, have := strings.Split(row.path, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return false
+	}
+	for i := range want {
+		if want[i] != have[i] && !strings.HasPrefix(want[i], "{") {
+			return false
+		}
+	}
+	return true
+}

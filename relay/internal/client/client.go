@@ -1,0 +1,48 @@
+// Package client tells who is at the other end of a request: its address, and
+// whether it speaks HTTPS, with proxies that are trusted in between.
+package client
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Address is the address that a request comes from: the peer's, or, when
+// the peer is a trusted proxy, the last one in X-Forwarded-For that is not.
+func Address(r *http.Request, trusted []netip.Prefix) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if !trusts(trusted, addr) {
+		return addr.String()
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		a, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		addr = a.Unmap().WithZone("")
+		if !trusts(trusted, addr) {
+			break
+		}
+	}
+	return addr.String()
+}
+
+// Secure tells whether the client speaks HTTPS, to us or to a trusted proxy.
+func Secure(r *http.Request, trusted []netip.Prefix) bool {
+	if r.TLS != nil {
+		return true
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && trusts(trusted, peer.Addr().Unmap()) && r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+func trusts(trusted []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}
