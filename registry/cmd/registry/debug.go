@@ -24,8 +24,8 @@ func newDebugHandler(cfg *config.Config, checks *health.Monitor, metrics *promet
 	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
-	if p := cfg.HTTP.Debug.Prometheus; p.Enabled {
-		router.Handle(p.Path, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{Registry: metrics}))
+	if metrics != nil {
+		router.Handle(cfg.HTTP.Debug.Prometheus.Path, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{Registry: metrics}))
 	}
 	return router
 }

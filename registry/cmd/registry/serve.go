@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,10 +18,6 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
-	"slipway/registry/internal/driver/memory"
-	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -66,7 +61,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 		access = logging.NewAccessLog(accessLines)
 	}
 
-	store, err := openStorage(cfg)
+	metrics := newMetrics(cfg)
+	store, err := openStorage(cfg, log, metrics)
 	if err != nil {
 		return err
 	}
@@ -83,8 +79,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
 
-	metrics := prometheus.NewRegistry()
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(cfg, metrics), Health: checks})
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(metrics), Health: checks})
 	if err != nil {
 		return err
 	}
@@ -104,61 +99,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	log.Info("the registry serves", zap.String("version", version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
-	log.Info("the registry ends", zap.Error(err))
+	log.Info("the registry ends")
 	return err
-}
-
-// openStorage is the choice of the driver.
-func openStorage(cfg *config.Config) (driver.Driver, error) {
-	switch s := &cfg.Storage; {
-	case s.Filesystem != nil:
-		return filesystem.Open(s.Filesystem.RootDirectory)
-	case s.InMemory != nil:
-		return memory.New(), nil
-	default:
-		return nil, errors.New("the configuration names no storage")
-	}
-}
-
-func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) registry.Options {
-	return registry.Options{
-		Driver:          store,
-		Log:             log,
-		DeleteEnabled:   cfg.Storage.Delete.Enabled,
-		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
-		Validation:      validation(&cfg.Validation, &cfg.Policy),
-		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
-		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
-	}
-}
-
-func validation(v *config.Validation, p *config.Policy) registry.Validation {
-	rules := registry.Validation{
-		Disabled:  v.Disabled,
-		AllowURLs: compile(v.Manifests.URLs.Allow),
-		DenyURLs:  compile(v.Manifests.URLs.Deny),
-		Classes:   p.Repository.Classes,
-	}
-	switch v.Manifests.Indexes.Platforms {
-	case "none":
-		rules.Platforms = registry.PlatformsNone
-	case "list":
-		rules.Platforms = registry.PlatformsListed
-	}
-	for _, p := range v.Manifests.Indexes.PlatformList {
-		rules.PlatformList = append(rules.PlatformList, oci.Platform{Architecture: p.Architecture, OS: p.OS})
-	}
-	return rules
-}
-
-// compile takes expressions that the configuration has already been checked
-// for.
-func compile(expressions []string) []*regexp.Regexp {
-	var compiled []*regexp.Regexp
-	for _, e := range expressions {
-		compiled = append(compiled, regexp.MustCompile(e))
-	}
-	return compiled
 }
 
 // openAuth is nil where everybody may do everything.
@@ -174,45 +116,21 @@ func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
 	return auth.NewHtpasswd(auth.HtpasswdOptions{Realm: h.Realm, Path: h.Path, Log: log, AnonymousPull: h.AnonymousPull, Remember: remember})
 }
 
-// healthChecks splits the storage's check: without reading nothing can be
-// answered, without writing pulls go on.
-func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
-	var checks []health.Check
-	if s := cfg.Health.StorageDriver; s.Enabled {
-		name := "storagedriver_" + cfg.Storage.Drivers()[0]
-		read := func(ctx context.Context) error { return rules.Check(ctx, false) }
-		write := func(ctx context.Context) error { return rules.Check(ctx, true) }
-		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
-		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
-			checks = append(checks, health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write})
-		}
-	}
-	for _, f := range cfg.Health.Files {
-		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
-	}
-	for _, c := range cfg.Health.HTTP {
-		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, http.Header(c.Headers))})
-	}
-	for _, c := range cfg.Health.TCP {
-		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
-	}
-	return checks
-}
-
-func orElse[T comparable](value, fallback T) T {
-	var none T
-	if value == none {
-		return fallback
-	}
-	return value
-}
-
-func apiMetrics(cfg *config.Config, to *prometheus.Registry) *api.Metrics {
-	if !cfg.HTTP.Debug.Prometheus.Enabled {
+// newMetrics is nil where nobody can ask for metrics.
+func newMetrics(cfg *config.Config) *prometheus.Registry {
+	if d := cfg.HTTP.Debug; d.Addr == "" || !d.Prometheus.Enabled {
 		return nil
 	}
-	to.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return api.NewMetrics(to)
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return metrics
+}
+
+func apiMetrics(metrics *prometheus.Registry) *api.Metrics {
+	if metrics == nil {
+		return nil
+	}
+	return api.NewMetrics(metrics)
 }
 
 // newAPI completes the options with what the configuration says.

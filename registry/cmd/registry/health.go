@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/registry"
+	"slipway/shared/health"
+)
+
+// healthChecks splits the storage's check: without reading nothing can be
+// answered, without writing pulls go on.
+func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
+	var checks []health.Check
+	if s := cfg.Health.StorageDriver; s.Enabled {
+		name := "storagedriver_" + cfg.Storage.Drivers()[0]
+		read := func(ctx context.Context) error { return rules.Check(ctx, false) }
+		write := func(ctx context.Context) error { return rules.Check(ctx, true) }
+		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
+		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
+			checks = append(checks, health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write})
+		}
+	}
+	for _, f := range cfg.Health.Files {
+		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
+	}
+	for _, c := range cfg.Health.HTTP {
+		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, http.Header(c.Headers))})
+	}
+	for _, c := range cfg.Health.TCP {
+		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+	}
+	return checks
+}
+
+func orElse[T comparable](value, fallback T) T {
+	var none T
+	if value == none {
+		return fallback
+	}
+	return value
+}

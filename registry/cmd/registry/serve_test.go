@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is what a command wrote, while it runs.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// running is `registry serve` in this process.
+type running struct {
+	t              *testing.T
+	stdout, stderr output
+	stop           context.CancelFunc
+	code           chan int
+}
+
+// start serves what the variables say, on ports that the kernel chooses.
+func start(t *testing.T, variables map[string]string, args ...string) *running {
+	t.Helper()
+	t.Setenv("REGISTRY_HTTP_ADDR", "127.0.0.1:0")
+	for k, v := range variables {
+		t.Setenv(k, v)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, stop: stop, code: make(chan int, 1)}
+	go func() {
+		r.code <- run(ctx, append([]string{"serve"}, args...), strings.NewReader(""), &r.stdout, &r.stderr)
+	}()
+	t.Cleanup(stop)
+	return r
+}
+
+// find waits until the expression's group is found in the log.
+func (r *running) find(expression string) string {
+	r.t.Helper()
+	re := regexp.MustCompile(expression)
+	for range 1000 {
+		if m := re.FindStringSubmatch(r.stderr.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case code := <-r.code:
+			r.t.Fatalf("it ended with %d: %s", code, &r.stderr)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	r.t.Fatalf("%s is not in the log: %s", expression, &r.stderr)
+	return ""
+}
+
+func (r *running) url() string {
+	return "http://" + r.find(`the registry serves.*address="?(127\.0\.0\.1:\d+)`)
+}
+
+func (r *running) debugURL() string {
+	return "http://" + r.find(`listening on (127\.0\.0\.1:\d+).*server=debug`)
+}
+
+func (r *running) end() int {
+	r.stop()
+	return <-r.code
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestServeAndEnd(t *testing.T) {
+	root := t.TempDir()
+	r := start(t, map[string]string{
+		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY": root,
+		"REGISTRY_HTTP_DEBUG_ADDR":                  "127.0.0.1:0",
+		"REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED":    "true",
+		"REGISTRY_LOG_LEVEL":                        "debug",
+	})
+	url, debug := r.url(), r.debugURL()
+	for target, want := range map[string]string{
+		url + "/v2/":                        "{}",
+		url + "/v2/_catalog":                `{"repositories":[]}` + "\n",
+		url + "/debug/health":               "{}",
+		debug + "/debug/health":             "{}",
+		debug + "/debug/vars":               `"memstats"`,
+		debug + "/debug/pprof/":             "goroutine",
+		debug + "/debug/pprof/heap?debug=1": "heap profile",
+	} {
+		if code, body := get(t, target); code != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %.200s, want %s", target, code, body, want)
+		}
+	}
+	for _, want := range []string{
+		`registry_http_requests_total{code="200",handler="catalog",method="get"} 1`,
+		`registry_storage_action_seconds_count{action="List",driver="filesystem"}`,
+		"go_goroutines", "process_resident_memory_bytes",
+	} {
+		if code, body := get(t, debug+"/metrics"); code != 200 || !strings.Contains(body, want) {
+			t.Errorf("metrics: %d without %s", code, want)
+		}
+	}
+	if code, _ := get(t, url+"/metrics"); code != 404 {
+		t.Errorf("metrics on the clients' address: %d", code)
+	}
+	if code := r.end(); code != 0 {
+		t.Errorf("ended with %d: %s", code, &r.stderr)
+	}
+	if !strings.Contains(r.stdout.String(), `"GET /v2/_catalog HTTP/1.1" 200`) {
+		t.Errorf("access log: %s", &r.stdout)
+	}
+	for _, want := range []string{"random one signs the uploads", "storage operation", "the registry ends"} {
+		if !strings.Contains(r.stderr.String(), want) {
+			t.Errorf("%q is not in the log: %s", want, &r.stderr)
+		}
+	}
+}
+
+func TestServeFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yml")
+	text := "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {inmemory: {}}\nhttp: {addr: \"127.0.0.1:1\", secret: x, prefix: /reg/}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, map[string]string{"REGISTRY_LOG_LEVEL": "info"}, file)
+	if code, body := get(t, r.url()+"/reg/v2/"); code != 200 || body != "{}" {
+		t.Errorf("%d %s", code, body)
+	}
+	if code := r.end(); code != 0 || r.stdout.String() != "" || strings.Contains(r.stderr.String(), "random one") {
+		t.Errorf("ended with %d, %s%s", code, &r.stdout, &r.stderr)
+	}
+}
+
+// A request under way is answered before the registry ends.
+func TestDrain(t *testing.T) {
+	r := start(t, map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_LOG_LEVEL": "debug"})
+	content := bytes.Repeat([]byte("x"), 1<<20)
+	body, feed := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("%s/v2/a/blobs/uploads/?digest=sha256:%x", r.url(), sha256.Sum256(content)), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := make(chan int, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			status <- 0
+			return
+		}
+		resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	if _, err := feed.Write(content[:1<<19]); err != nil {
+		t.Fatal(err)
+	}
+	r.find("action=Writer(.*)")
+	r.stop()
+	r.find("stopping server gracefully.*requests=(1)")
+	if _, err := feed.Write(content[1<<19:]); err != nil {
+		t.Fatal(err)
+	}
+	feed.Close()
+	if got := <-status; got != 201 {
+		t.Errorf("the push that was under way: %d", got)
+	}
+	if code := <-r.code; code != 0 {
+		t.Errorf("ended with %d: %s", code, &r.stderr)
+	}
+}
+
+// Each failure is a sentence on stderr and a code that is not 0.
+func TestFailures(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("no: yaml: file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		variables map[string]string
+		args      []string
+		want      string
+	}{
+		"unknown command":   {nil, []string{"sevre"}, `unknown command "sevre"`},
+		"unknown flag":      {nil, []string{"serve", "--nothing"}, "unknown flag"},
+		"two files":         {nil, []string{"serve", "a", "b"}, "arg"},
+		"no configuration":  {nil, []string{"serve"}, "no configuration"},
+		"no such file":      {nil, []string{"serve", "/nowhere/config.yml"}, "/nowhere/config.yml"},
+		"not YAML":          {nil, []string{"serve", file}, file},
+		"misspelt":          {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_NOTHING": "1"}, []string{"serve"}, "REGISTRY_HTTP_NOTHING"},
+		"port in use":       {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_ADDR": taken.Addr().String()}, []string{"serve"}, "in use"},
+		"debug port in use": {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_ADDR": "127.0.0.1:0", "REGISTRY_HTTP_DEBUG_ADDR": taken.Addr().String()}, []string{"serve"}, "in use"},
+		"root is a file":    {map[string]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY": file}, []string{"serve"}, "not a directory"},
+		"no password file":  {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_AUTH_HTPASSWD_REALM": "r", "REGISTRY_AUTH_HTPASSWD_PATH": "/nowhere"}, []string{"serve"}, "registry htpasswd"},
+		"no certificate":    {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_ADDR": "127.0.0.1:0", "REGISTRY_HTTP_TLS_CERTIFICATE": "/nowhere", "REGISTRY_HTTP_TLS_KEY": "/nowhere"}, []string{"serve"}, "/nowhere"},
+		"later":             {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b"}, []string{"serve"}, "not available yet: storage.s3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range c.variables {
+				t.Setenv(k, v)
+			}
+			var stdout, stderr output
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			code := run(ctx, c.args, strings.NewReader(""), &stdout, &stderr)
+			text := stderr.String()
+			if code == 0 || !strings.Contains(text, c.want) || strings.Contains(text, "goroutine") || ctx.Err() != nil {
+				t.Errorf("code %d, %q, want a sentence with %q", code, text, c.want)
+			}
+		})
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"version":   "registry slipway/registry dev\ncommit unknown",
+		"--version": "registry slipway/registry dev\n",
+		"-v":        "registry slipway/registry dev\n",
+		"":          "Available Commands",
+		"help":      "Available Commands",
+		"serve -h":  "REGISTRY_CONFIGURATION_PATH",
+		"config":    "Check or show the configuration",
+	} {
+		var stdout, stderr output
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), want) || stderr.String() != "" {
+			t.Errorf("registry %s: code %d, %q %q, want %q", args, code, &stdout, &stderr, want)
+		}
+	}
+}
