@@ -2,9 +2,10 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,7 +19,14 @@ type Manifest struct {
 	oci.Descriptor            // MediaType, Digest, Size, ArtifactType, Annotations
 	Bytes          []byte     // as they were pushed
 	Subject        oci.Digest // "" if it has none
+
+	seen atomic.Int64 // when its bytes were last looked at on the storage, in nanoseconds
 }
+
+// bytesTrusted is how long the bytes of a manifest in memory are taken to be on
+// the storage too. Whether the manifest is in the repository is looked at each
+// time; this is for hands that take away bytes alone.
+const bytesTrusted = time.Second
 
 // Manifest returns a manifest by tag or digest. MANIFEST_UNKNOWN, NAME_UNKNOWN;
 // a fault with ErrDamaged.
@@ -33,22 +41,6 @@ func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest,
 	return r.manifest(ctx, d)
 }
 
-// resolve reads what a tag points at.
-func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag))
-	if err == nil {
-		return d, nil
-	}
-	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
-		r.reg.log.Warn("a tag's link cannot be read", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
-		return "", r.tagUnknown(tag)
-	}
-	if absent(err) {
-		return "", r.unknown(ctx, r.tagUnknown(tag))
-	}
-	return "", fault(err)
-}
-
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
@@ -56,7 +48,7 @@ func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, erro
 		return nil, err
 	}
 	if m, ok := r.reg.manifests.get(d); ok {
-		_, err := r.reg.driver.Stat(ctx, layout.BlobData(d))
+		err := r.reg.lookAt(ctx, m)
 		if absent(err) {
 			return nil, r.revisionUnknown(d)
 		}
@@ -71,6 +63,20 @@ func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, erro
 	}
 	r.reg.remember(m)
 	return m, nil
+}
+
+// lookAt is nil if the bytes of a manifest in memory are on the storage, or
+// were a moment ago.
+func (r *Registry) lookAt(ctx context.Context, m *Manifest) error {
+	now := r.now().UnixNano()
+	if now-m.seen.Load() < int64(bytesTrusted) {
+		return nil
+	}
+	_, err := r.driver.Stat(ctx, layout.BlobData(m.Digest))
+	if err == nil {
+		m.seen.Store(now)
+	}
+	return err
 }
 
 func (r Repository) hasRevision(ctx context.Context, d oci.Digest) error {
@@ -96,14 +102,16 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
 	r.learnFrom(parsed)
-	return newManifest(d, body, parsed), nil
+	return r.newManifest(d, body, parsed), nil
 }
 
-func newManifest(d oci.Digest, body []byte, parsed *oci.Manifest) *Manifest {
+// newManifest is a manifest whose bytes were just read or written.
+func (r *Registry) newManifest(d oci.Digest, body []byte, parsed *oci.Manifest) *Manifest {
 	m := &Manifest{Descriptor: parsed.Descriptor(oci.Digest(strings.Clone(string(d))), int64(len(body))), Bytes: body}
 	if parsed.Subject != nil {
 		m.Subject = parsed.Subject.Digest
 	}
+	m.seen.Store(r.now().UnixNano())
 	return m
 }
 

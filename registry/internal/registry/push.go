@@ -48,7 +48,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return PutResult{}, fault(err)
 	}
 	r.reg.learnFrom(parsed)
-	m := newManifest(d, body, parsed)
+	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }

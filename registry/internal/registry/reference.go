@@ -169,8 +169,7 @@ func (r Repository) revisionSize(ctx context.Context, d oci.Digest) (int64, erro
 		r.reg.remember(m)
 		return m.Size, nil
 	}
-	_, err := r.reg.driver.Stat(ctx, layout.BlobData(d))
-	return m.Size, err
+	return m.Size, r.reg.lookAt(ctx, m)
 }
 
 func referenceUnknown(d oci.Digest) error {

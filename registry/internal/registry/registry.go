@@ -35,6 +35,7 @@ const (
 	sizeCache            = 16 << 10
 	originCache          = 8 << 10
 	progressCache        = 4 << 10
+	pointerCache         = 8 << 10
 )
 
 // commitTimeout bounds a commit that goes on after its client has hung up.
@@ -95,6 +96,7 @@ type Registry struct {
 	referrers *cache[oci.Name, *referrerIndex]
 	sizes     *cache[oci.Digest, sizeNote]
 	origins   *cache[oci.Digest, origins]
+	pointers  *cache[string, pointer]
 	proving   chan struct{} // holds a token while a blob is re-read to prove it
 	uploads   *sessions
 
@@ -126,6 +128,7 @@ func New(o Options) *Registry {
 		referrers: newCache[oci.Name, *referrerIndex](referrerCache),
 		sizes:     newCache[oci.Digest, sizeNote](sizeCache),
 		origins:   newCache[oci.Digest, origins](originCache),
+		pointers:  newCache[string, pointer](pointerCache),
 		proving:   make(chan struct{}, 1),
 		uploads:   newSessions(),
 		seed:      maphash.MakeSeed(),

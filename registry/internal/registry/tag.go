@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"go.uber.org/zap"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -101,6 +104,44 @@ func (r Repository) noTags(ctx context.Context) (*tagList, error) {
 		return nil, r.nameUnknown()
 	}
 	return &tagList{names: []string{}}, fault(err)
+}
+
+// resolve reads what a tag points at.
+func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
+	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
+	if err == nil {
+		return d, nil
+	}
+	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+		r.reg.log.Warn("a tag's link cannot be read", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
+		return "", r.tagUnknown(tag)
+	}
+	if absent(err) {
+		return "", r.unknown(ctx, r.tagUnknown(tag))
+	}
+	return "", fault(err)
+}
+
+// pointer is what a link held when its file was in the state that version names.
+type pointer struct {
+	version string
+	digest  oci.Digest
+}
+
+// readPointer reads the link of a tag, unless the storage says that it has not
+// changed since it was last read.
+func (r *Registry) readPointer(ctx context.Context, path string) (oci.Digest, error) {
+	version, ok := r.driver.Version(ctx, path)
+	if ok {
+		if p, found := r.pointers.get(path); found && p.version == version {
+			return p.digest, nil
+		}
+	}
+	d, err := r.readLinkTwice(ctx, path)
+	if ok && err == nil {
+		r.pointers.put(path, pointer{version, d}, 1)
+	}
+	return d, err
 }
 
 // DeleteTag removes a tag with its history, and nothing else.
