@@ -54,10 +54,12 @@ type Driver interface {
 	// Temporary entries are left out.
 	List(ctx context.Context, dir, after string) iter.Seq2[Entry, error]
 
-	// Version is an opaque token that changes whenever a direct child of dir
-	// appears or vanishes, by whoever's hand, so that a listing may be kept.
-	// ok is false where the storage cannot tell, or cannot tell yet.
-	Version(ctx context.Context, dir string) (token string, ok bool)
+	// Version is an opaque token. That of an object changes whenever its content
+	// does, that of a directory whenever a direct child appears or vanishes, by
+	// whoever's hand; so what was read after the token was taken may be kept
+	// while the token stays the same. ok is false where the storage cannot tell,
+	// or cannot tell yet, and where there is nothing.
+	Version(ctx context.Context, path string) (token string, ok bool)
 
 	// Commit makes the changes durable and visible: when it returns nil they
 	// outlive a power loss, and so does everything that an earlier Commit of

@@ -219,25 +219,33 @@ func testListErrors(t *testing.T, d driver.Driver) {
 
 func testVersion(t *testing.T, d driver.Driver) {
 	if _, ok := d.Version(t.Context(), "/dir"); ok {
-		t.Error("a directory that is not there has a version")
+		t.Error("what is not there has a version")
 	}
 	put(t, d, "/dir/a/x", "x")
 	put(t, d, "/dir/b", "x")
-	v1, ok := version(t, d, "/dir")
-	if !ok {
-		return // the storage cannot tell
+	changes := []struct {
+		what, path string
+		change     driver.Change
+	}{
+		{"a child has appeared", "/dir", driver.Change{Path: "/dir/c", Content: []byte("x")}},
+		{"a child has vanished", "/dir", driver.Change{Path: "/dir/a", Remove: true}},
+		{"the content is another", "/dir/b", driver.Change{Path: "/dir/b", Content: []byte("y")}},
+		{"the content is another again", "/dir/b", driver.Change{Path: "/dir/b", Content: []byte("x")}},
 	}
-	if again, ok := d.Version(t.Context(), "/dir"); !ok || again != v1 {
-		t.Error("the version changes by itself")
-	}
-	put(t, d, "/dir/c", "x")
-	if v2, ok := d.Version(t.Context(), "/dir"); ok && v2 == v1 {
-		t.Error("the version is the same when a child has appeared")
-	}
-	v2, _ := version(t, d, "/dir")
-	commit(t, d, driver.Stage{{Path: "/dir/a", Remove: true}})
-	if v3, ok := d.Version(t.Context(), "/dir"); ok && (v3 == v2 || v3 == v1) {
-		t.Error("the version is the same when a child has vanished")
+	seen := map[string]bool{}
+	for _, c := range changes {
+		before, ok := version(t, d, c.path)
+		if !ok {
+			return // the storage cannot tell
+		}
+		seen[before] = true
+		if again, ok := d.Version(t.Context(), c.path); !ok || again != before {
+			t.Error("the version changes by itself")
+		}
+		commit(t, d, driver.Stage{c.change})
+		if after, ok := d.Version(t.Context(), c.path); ok && seen[after] {
+			t.Errorf("the version is one of before when %s", c.what)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // scenarios run in a process of their own, see strace.
 var scenarios = map[string]func(d *Driver) error{
 	"one":              func(d *Driver) error { return commitMarked(d, "a") },
+	"big":              uploadBig,
 	"many":             commitMany,
 	"flush fails":      all(commitFails(driver.ErrUnavailable, true), checkFails(driver.ErrUnavailable)),
 	"write-back fails": commitFails(driver.ErrUnavailable, true),
@@ -138,6 +139,25 @@ func checkFails(reason error) func(d *Driver) error {
 		}
 		return d.Check(context.Background(), false)
 	}
+}
+
+// bigSize is the size of the upload in the scenario "big".
+const bigSize = 8*window + 1
+
+func uploadBig(d *Driver) error {
+	u, err := d.CreateUpload(context.Background(), "/_uploads/1/data")
+	if err != nil {
+		return err
+	}
+	for range 8 {
+		if _, err := u.Write(make([]byte, window)); err != nil {
+			return err
+		}
+	}
+	if _, err := u.Write([]byte("x")); err != nil {
+		return err
+	}
+	return d.Commit(context.Background(), driver.Stage{{Path: "/data", Upload: u}})
 }
 
 func all(scenarios ...func(*Driver) error) func(d *Driver) error {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -168,6 +169,32 @@ func TestOrderOfSystemCalls(t *testing.T) {
 				t.Errorf("%d lines of trace show %d commits and %d new names", len(trace), len(d.finished), len(d.visible))
 			}
 		})
+	}
+}
+
+// TestBigUploadIsWrittenBackMeanwhile checks that a big upload never has more
+// than so much on its way to the disk.
+func TestBigUploadIsWrittenBackMeanwhile(t *testing.T) {
+	written, arrived, calls := 0, 0, 0
+	for _, call := range strace(t, "big", t.TempDir(), "-e", "trace=write,sync_file_range") {
+		var offset, size int
+		if m := regexp.MustCompile(`write\(\d+<.*/data>.* = (\d+)$`).FindStringSubmatch(call); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			written += n
+		} else if m := regexp.MustCompile(`sync_file_range\(\d+<[^>]*>, (\d+), (\d+), (.*)\)`).FindStringSubmatch(call); m != nil {
+			calls++
+			offset, _ = strconv.Atoi(m[1])
+			size, _ = strconv.Atoi(m[2])
+			if strings.Contains(m[3], "WAIT_AFTER") && offset <= arrived {
+				arrived = max(arrived, offset+size)
+			}
+		}
+		if written-arrived > ahead+window {
+			t.Fatalf("%d bytes are written, %d have arrived", written, arrived)
+		}
+	}
+	if written != bigSize || calls < 8 {
+		t.Errorf("the trace shows %d bytes and %d calls", written, calls)
 	}
 }
 

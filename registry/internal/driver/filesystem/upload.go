@@ -13,10 +13,13 @@ import (
 	"slipway/registry/internal/driver"
 )
 
-// window is how much of an upload is written before it is sent on its way to
-// the disk. Two windows at most are dirty, so that neither memory nor the flush
+// An upload is sent on its way to the disk in windows while it is being written,
+// and waits when ahead are not there yet, so that neither memory nor the flush
 // at the end grows with the upload.
-const window = 8 << 20
+const (
+	window = 8 << 20
+	ahead  = 4 * window
+)
 
 // upload is a driver.Upload: an open file. While one is open, its file is
 // locked (flock), so that another process cannot take it over: the bytes that
@@ -164,19 +167,20 @@ func (u *upload) Write(p []byte) (n int, err error) {
 }
 
 // pace sends a window that is full on its way to the disk, and waits for the
-// one before to arrive.
+// oldest one if there are too many.
 func (u *upload) pace() error {
 	if u.size-u.started < window {
 		return nil
 	}
 	err := startWriteBack(u.fd, u.started, u.size-u.started, false)
-	if err == nil && u.started > u.arrived {
-		err = startWriteBack(u.fd, u.arrived, u.started-u.arrived, true)
+	u.started = u.size
+	if err == nil && u.started-u.arrived > ahead {
+		err = startWriteBack(u.fd, u.arrived, window, true)
+		u.arrived += window
 	}
 	if err != nil {
 		u.doubt = u.d.writeFault("write", u.path, err)
 	}
-	u.arrived, u.started = u.started, u.size
 	return u.doubt
 }
 

@@ -15,19 +15,19 @@ const (
 	coarseTick = 2100 * time.Millisecond
 )
 
-// Version implements driver.Driver. It is made of the directory's identity and
-// its change time, which unlike the modification time nobody can set back. A
-// change that has just happened may be followed by another with the same time,
-// so the token is good only when the clock has moved on since. That needs the
-// clock of the file system; on a file system of another machine it cannot tell.
-func (d *Driver) Version(_ context.Context, dir string) (string, bool) {
-	name, err := d.abs("stat", dir)
+// Version implements driver.Driver. It is made of the inode's identity and its
+// change time, which unlike the modification time nobody can set back. A change
+// that has just happened may be followed by another with the same time, so the
+// token is good only when the clock has moved on since. That needs the clock of
+// the file system; on a file system of another machine it cannot tell.
+func (d *Driver) Version(_ context.Context, path string) (string, bool) {
+	name, err := d.abs("stat", path)
 	if err != nil {
 		return "", false
 	}
 	now := time.Now()
 	var st unix.Stat_t
-	if stat(name, &st) != nil || !isDir(&st) || !d.localClock || st.Dev != d.identity.dev {
+	if stat(name, &st) != nil || !d.localClock || st.Dev != d.identity.dev {
 		return "", false
 	}
 	tick := fineTick

@@ -106,12 +106,9 @@ func (d *Driver) entries(dir, after string) ([]driver.Entry, error) {
 }
 
 // Version implements driver.Driver.
-func (d *Driver) Version(_ context.Context, dir string) (string, bool) {
-	n, err := d.lookup(dir)
-	if err != nil || !n.dir() {
-		return "", false
-	}
-	return fmt.Sprint(n.version), true
+func (d *Driver) Version(_ context.Context, path string) (string, bool) {
+	n, err := d.lookup(path)
+	return fmt.Sprint(n.version), err == nil
 }
 
 // Remove implements driver.Driver.
@@ -167,7 +164,7 @@ type node struct {
 	children map[string]*node
 	content  []byte
 	changed  time.Time
-	version  uint64 // of a directory: d.changes when a child last came or went
+	version  uint64 // d.changes when it came, or a child of it last came or went
 }
 
 func (n *node) dir() bool { return n.children != nil }
