@@ -96,7 +96,7 @@ func TestRenderStaysInTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Around each of the limits: with HTML, without HTML, cut, source cut.
-			for _, size := range []int{20_000, 30_600, 61_100, 61_300, 61_440, 61_500, 65_536, 122_880, 130_000, 1 << 20} {
+			for _, size := range []int{30_600, 61_300, 61_440, 65_536, 130_000} {
 				for _, kind := range []string{Markdown, Plain, HTML} {
 					m := Message{Title: "t", Body: strings.Repeat(unit, size/len(unit)), ContentType: kind, Marker: "t1"}
 					e := Render(m, Options{})

@@ -36,6 +36,7 @@ type Options struct {
 type Rules interface {
 	RoomJoined(roomID string)
 	RoomLeft(roomID, reason string)
+	RoomNamed(roomID, name string)
 	RoomEncrypted(roomID string)
 	RoomReplaced(oldID, newID string)
 	Echo(roomID, txnID, eventID string)

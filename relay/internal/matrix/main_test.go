@@ -248,6 +248,7 @@ func (f *fakeRules) knows(line string) func() bool {
 
 func (f *fakeRules) RoomJoined(room string)          { f.tell("joined", room) }
 func (f *fakeRules) RoomLeft(room, reason string)    { f.tell("left", room, reason) }
+func (f *fakeRules) RoomNamed(room, name string)     { f.tell("named", room, name) }
 func (f *fakeRules) RoomEncrypted(room string)       { f.tell("encrypted", room) }
 func (f *fakeRules) RoomReplaced(before, now string) { f.tell("replaced", before, now) }
 func (f *fakeRules) Echo(room, txn, id string)       { f.tell("echo", room, txn, id) }

@@ -84,13 +84,26 @@ func (c *Client) put(ctx context.Context, roomID, path string, content []byte) (
 	return sent.ID, nil
 }
 
-// explain finds out what a room's refusal means: not in the room, replaced, or
-// in it without the power to speak.
+// explain finds out what a refusal means beyond its code.
 func (c *Client) explain(ctx context.Context, roomID string, err error) error {
 	var failed *relay.SendError
-	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+	switch {
+	case !errors.As(err, &failed):
 		return err
+	case failed.Class == relay.ClassPark:
+		return c.explainRoom(ctx, roomID, failed)
+	case failed.Class == relay.ClassAway && failed.Status != 0 && c.Probe(ctx) == nil:
+		// Something answers in the homeserver's place, but only here: other rooms can go on.
+		single := *failed
+		single.Class = relay.ClassRetry
+		return &single
 	}
+	return err
+}
+
+// explainRoom tells a room's refusals apart: the bot is not in it, it was
+// replaced, or the bot has no power to speak.
+func (c *Client) explainRoom(ctx context.Context, roomID string, failed *relay.SendError) error {
 	c.rooms.forgetCheck(roomID)
 	joined, listErr := c.Joined(ctx)
 	if listErr != nil {

@@ -47,8 +47,8 @@ func TestLostAnswersMakeOneEvent(t *testing.T) {
 		{"truncated answer", faultproxy.Truncate(), relay.ClassRetry},
 		{"cut JSON", faultproxy.Cut(), relay.ClassRetry},
 		{"empty object", faultproxy.ReplaceAnswer(200, "{}"), relay.ClassRetry},
-		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), relay.ClassAway},
-		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), relay.ClassAway},
+		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), relay.ClassRetry},
+		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), relay.ClassRetry},
 		{"500 after it worked", faultproxy.ReplaceAnswer(500, `{"errcode":"M_UNKNOWN"}`), relay.ClassRetry},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +110,8 @@ func TestRefusalsAreClassified(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{T: t, ctx: w.ctx, proxy: w.proxy, bot: w.bot}
-			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault})
+			// A homeserver that is away is so for every request.
+			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault}, faultproxy.Rule{Path: "/whoami", Fault: tt.fault})
 			w.proxy.Forget()
 			_, err := w.send(room, "t", "never")
 			failed := w.wantClass(err, tt.class)
@@ -122,6 +123,9 @@ func TestRefusalsAreClassified(t *testing.T) {
 			}
 		})
 	}
+	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.Answer(405, "<html>PUT is not allowed</html>")})
+	_, err = w.send(room, "t", "never")
+	w.wantClass(err, relay.ClassRetry) // the homeserver is there, this request fails
 	w.proxy.Script()
 	w.wantBodies(room, "up")
 	w.proxy.Down()

@@ -27,10 +27,10 @@ const (
 // room's talk is not ours to read.
 const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"]},` +
 	`"event_fields":["type","state_key","sender","event_id","unsigned.transaction_id","unsigned.prev_content.membership",` +
-	`"content.membership","content.reason","content.algorithm","content.replacement_room","content.io\\.slipway\\.relay"],` +
+	`"content.membership","content.reason","content.name","content.algorithm","content.replacement_room","content.io\\.slipway\\.relay"],` +
 	`"room":{"account_data":{"not_types":["*"]},"ephemeral":{"not_types":["*"]},` +
-	`"state":{"lazy_load_members":true,"types":["m.room.member","m.room.encryption","m.room.tombstone"]},` +
-	`"timeline":{"limit":50,"lazy_load_members":true,"types":["m.room.message","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone"]}}}`
+	`"state":{"lazy_load_members":true,"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name"]},` +
+	`"timeline":{"limit":50,"lazy_load_members":true,"types":["m.room.message","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name"]}}}`
 
 // syncAnswer is the part of GET /sync that is read.
 type syncAnswer struct {
@@ -240,6 +240,13 @@ func (c *Client) takeState(roomID string, e event) {
 	case e.Type == "m.room.encryption":
 		c.rooms.update(roomID, func(k *room) { k.encrypted = true })
 		c.rules.RoomEncrypted(roomID)
+	case e.Type == "m.room.name":
+		var content struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(e.Content, &content) == nil {
+			c.rules.RoomNamed(roomID, content.Name)
+		}
 	case e.Type == "m.room.tombstone":
 		var content struct {
 			Replacement string `json:"replacement_room"`
