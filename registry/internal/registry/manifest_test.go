@@ -413,7 +413,7 @@ func TestDeletionAndPushDoNotTear(t *testing.T) {
 
 func FuzzPutManifest(f *testing.F) {
 	for _, s := range []string{
-		`{}`, `[]`, `{"schemaVersion":2,"config":{"digest":"sha256:"}}`, `{"schemaVersion":2,"manifests":[{}]}`,
+		`{}`, `[]`, `{"schemaVersion":2}`, `{"schemaVersion":2,"config":{"digest":"sha256:"}}`, `{"schemaVersion":2,"manifests":[{}]}`,
 		`{"schemaVersion":2,"config":null,"layers":[null]}`, `{"schemaVersion":2,"subject":{"digest":"sha256:a"},"manifests":[]}`,
 		`{"schemaVersion":2,"config":{"digest":"` + string(sum("config x")) + `","size":8},"layers":[]}`,
 	} {
