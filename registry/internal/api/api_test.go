@@ -249,7 +249,7 @@ func TestUploadIsTakenOverFromAHungWriter(t *testing.T) {
 	waitFor(t, func() bool {
 		at = s.do("GET", at, nil).want(t, 204).location(t)
 		got = s.do("PATCH", at, []byte("y"))
-		return got.StatusCode == 202
+		return got.StatusCode == http.StatusAccepted
 	})
 	if _, err := fmt.Sscanf(got.Header.Get("Range"), "0-%d", &size); err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestDownloadThatFailsIsCut(t *testing.T) {
 	s := newServer(t, func(s *setup) { broken.Driver, s.driver = s.driver, broken })
 	d := string(s.pushBlob("a", bytes.Repeat([]byte("x"), 1<<20)))
 	broken.err = errShort
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v2/a/blobs/"+d, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v2/a/blobs/"+d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

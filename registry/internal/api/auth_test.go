@@ -49,7 +49,7 @@ func TestEveryRowAsksWhoItIs(t *testing.T) {
 				t.Errorf("%s %s: %s", row.method, path, got.body)
 			}
 		}
-		if got := s.do(row.method, path, nil, "Authorization", rightUser); got.StatusCode == 401 {
+		if got := s.do(row.method, path, nil, "Authorization", rightUser); got.StatusCode == http.StatusUnauthorized {
 			t.Errorf("%s %s is refused to a user", row.method, path)
 		}
 	})

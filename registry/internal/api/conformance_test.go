@@ -209,10 +209,22 @@ func TestBlobsInChunks(t *testing.T) {
 	at = s.do("PATCH", again.location(t), content[6:13], "Content-Range", "6-12").want(t, 202, "Range", "0-12").location(t)
 	s.do("PATCH", at, content[13:], "Content-Range", "13-14").wantError(t, 400, oci.CodeSizeInvalid)
 	s.do("PATCH", at, content[13:], "Content-Range", "bytes=13-17").wantError(t, 416, oci.CodeRangeInvalid)
-	done := s.do("PUT", with(at, "digest", d), content[13:], "Content-Range", "13-17").want(t, 201)
+	at = s.do("PATCH", at, content[13:], "Content-Range", "13-17").want(t, 202).location(t)
+	done := s.do("PUT", with(at, "digest", d), nil, "Content-Range", "13-17").want(t, 201) // of no chunk
 	if got := s.do("GET", done.location(t), nil).want(t, 200); !bytes.Equal(got.body, content) {
 		t.Errorf("the chunks became %q", got.body)
 	}
+}
+
+func TestLastChunkInThePut(t *testing.T) {
+	s := newServer(t)
+	content := []byte("first,last")
+	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+	at = s.do("PATCH", at, content[:6], "Content-Range", "0-5").want(t, 202).location(t)
+	done := with(at, "digest", string(digestOf(content)))
+	s.do("PUT", done, content[6:], "Content-Range", "0-3").wantError(t, 416, oci.CodeRangeInvalid)
+	s.do("PUT", done, content[6:], "Content-Range", "6-8").wantError(t, 400, oci.CodeSizeInvalid)
+	s.do("PUT", done, content[6:], "Content-Range", "6-9").want(t, 201)
 }
 
 func TestBlobsAsStreams(t *testing.T) {
@@ -507,7 +519,10 @@ func TestDeletionDisabled(t *testing.T) {
 	s := newServer(t, func(s *setup) { s.options.DeleteEnabled, s.rules.DeleteEnabled = false, false })
 	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x")))
 	for _, path := range []string{"manifests/latest", "manifests/" + d, "manifests/absent", "blobs/" + d} {
-		s.do("DELETE", "/v2/a/"+path, nil).wantError(t, 405, oci.CodeUnsupported)
+		got := s.do("DELETE", "/v2/a/"+path, nil).wantError(t, 405, oci.CodeUnsupported, "Allow", "*")
+		if strings.Contains(got.Header.Get("Allow"), "DELETE") {
+			t.Errorf("what is refused is allowed: %s", got.Header.Get("Allow"))
+		}
 	}
 	s.do("GET", "/v2/a/manifests/latest", nil).want(t, 200)
 	at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
@@ -520,7 +535,7 @@ func TestReadOnly(t *testing.T) {
 		got := s.do(row.method, path, nil)
 		if row.method != http.MethodGet && row.method != http.MethodHead {
 			got.wantError(t, 405, oci.CodeUnsupported, "Allow", "GET, HEAD")
-		} else if got.StatusCode == 405 {
+		} else if got.StatusCode == http.StatusMethodNotAllowed {
 			t.Errorf("%s %s is refused", row.method, path)
 		}
 	})

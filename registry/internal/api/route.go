@@ -143,6 +143,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Allow", "GET, HEAD")
 		return oci.NewError(oci.CodeUnsupported, "the registry is read-only")
 	case row.action == auth.Delete && !a.opts.DeleteEnabled:
+		w.Header().Set("Allow", a.allowed(row.place))
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
 	return row.handle(w, r)
@@ -186,11 +187,12 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// allowed is the methods of a place, sorted.
+// allowed is the methods of a place that can succeed, sorted.
 func (a *API) allowed(at place) string {
 	var methods []string
 	for _, row := range a.rows() {
-		if row.place == at && !(a.opts.ReadOnly && row.writes()) {
+		refused := a.opts.ReadOnly && row.writes() || !a.opts.DeleteEnabled && row.action == auth.Delete
+		if row.place == at && !refused {
 			methods = append(methods, row.method)
 		}
 	}

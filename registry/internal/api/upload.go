@@ -27,7 +27,7 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer up.Close()
+	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
 	if digest != "" && (r.ContentLength != 0 || digest.Empty()) {
 		return a.takeWhole(w, r, up, digest)
 	}
@@ -55,15 +55,9 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 // mountBlob tries a cross-repository mount. Whatever keeps it from being done
 // is no error: the client uploads the blob instead.
 func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
-	d, err := oci.ParseDigest(mount)
-	if err != nil {
+	d, from, ok := mountSource(mount, r.param("from"))
+	if !ok {
 		return false, nil
-	}
-	var from oci.Name
-	if s := r.param("from"); s != "" {
-		if from, err = oci.ParseName(s); err != nil {
-			return false, nil
-		}
 	}
 	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
 	switch code(err) {
@@ -75,6 +69,15 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	default:
 		return false, err
 	}
+}
+
+// mountSource reads the parameters of a mount. from is "" for any repository.
+func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
+	d, err := oci.ParseDigest(mount)
+	if err == nil && from != "" {
+		name, err = oci.ParseName(from)
+	}
+	return d, name, err == nil
 }
 
 // code is the error's code, "" for no error.
@@ -108,7 +111,7 @@ func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer up.Close()
+	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer up.Close()
+	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
@@ -161,7 +164,7 @@ func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer up.Close()
+	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
 	if err := up.Cancel(r.Context()); err != nil {
 		return err
 	}
@@ -204,10 +207,11 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	return up, nil
 }
 
-// chunkOf reads the Content-Range of a chunk. ok is false without one.
+// chunkOf reads the Content-Range of a chunk. ok is false without one, and for
+// the end of an upload that brings no chunk.
 func chunkOf(r *request) (chunk span, ok bool, err error) {
 	header := r.Header.Get("Content-Range")
-	if header == "" {
+	if header == "" || r.Method == http.MethodPut && r.ContentLength == 0 {
 		return span{}, false, nil
 	}
 	chunk, ok = parseChunk(header)

@@ -146,7 +146,7 @@ func firstElement(s string) string {
 func validHost(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !('a' <= c|0x20 && c|0x20 <= 'z') && !('0' <= c && c <= '9') && strings.IndexByte(".-_:[]", c) < 0 {
+		if lower := c | 0x20; (lower < 'a' || lower > 'z') && (c < '0' || c > '9') && strings.IndexByte(".-_:[]", c) < 0 {
 			return false
 		}
 	}

@@ -73,7 +73,7 @@ func ParseDigest(s string) (Digest, error) {
 		return "", NewError(CodeDigestInvalid, "invalid checksum digest length")
 	}
 	for i := range len(enc) {
-		if c := enc[i]; !('0' <= c && c <= '9') && !('a' <= c && c <= 'f') {
+		if c := enc[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return "", NewError(CodeDigestInvalid, "invalid checksum digest format")
 		}
 	}

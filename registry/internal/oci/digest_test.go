@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,10 +52,10 @@ func TestParseDigest(t *testing.T) {
 		"sha256:" + hex[:63] + "\x00":          false,
 		"sha256:" + hex + "\n":                 false,
 	} {
-		if _, err := ParseDigest(in); (err == nil) != want {
+		_, err := ParseDigest(in)
+		var e *Error
+		if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code != CodeDigestInvalid) {
 			t.Errorf("ParseDigest(%q): error %v, want valid %v", in, err, want)
-		} else if err != nil && err.(*Error).Code != CodeDigestInvalid {
-			t.Errorf("ParseDigest(%q): code %s", in, err.(*Error).Code)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func (d *Descriptor) check() error {
 		return fmt.Errorf("size %d is negative", d.Size)
 	}
 	if _, err := ParseDigest(string(d.Digest)); err != nil {
-		return fmt.Errorf("digest %q: %v", d.Digest, err.(*Error).Detail)
+		return fmt.Errorf("digest %q: %w", d.Digest, err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func validTag(s string) bool {
 	}
 	for i := range len(s) {
 		c := s[i]
-		if !isLowerAlnum(c) && !('A' <= c && c <= 'Z') && c != '_' && c != '.' && c != '-' {
+		if !isLowerAlnum(c) && (c < 'A' || c > 'Z') && c != '_' && c != '.' && c != '-' {
 			return false
 		}
 	}
