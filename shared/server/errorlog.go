@@ -7,8 +7,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// errorLog takes what net/http says of its own accord. Failed handshakes are
-// the noise of port scanners and probes; all else is worth a warning.
+// errorLog takes what net/http says of its own accord. Failed handshakes and
+// prefaces are the noise of port scanners and probes; all else is worth a
+// warning.
 func errorLog(to *zap.Logger) *log.Logger { return log.New(httpErrors{to}, "", 0) }
 
 type httpErrors struct{ log *zap.Logger }
@@ -16,7 +17,7 @@ type httpErrors struct{ log *zap.Logger }
 // Write implements io.Writer.
 func (h httpErrors) Write(line []byte) (int, error) {
 	text := string(bytes.TrimSpace(line))
-	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) || bytes.HasPrefix(line, []byte("http2: server")) {
 		h.log.Debug(text)
 	} else {
 		h.log.Warn(text)

@@ -55,11 +55,6 @@ func (s *Server) configure(o Options) error {
 		ErrorLog:          errorLog(o.Log),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		Protocols:         &protocols,
-		HTTP2: &http.HTTP2Config{
-			SendPingTimeout:  o.StallTimeout / 2,
-			PingTimeout:      o.StallTimeout / 2,
-			WriteByteTimeout: o.StallTimeout,
-		},
 	}
 	if !s.secure {
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ running registry takes up the change within a second.`,
   printf %s "$PASSWORD" | registry htpasswd --password-stdin /etc/registry/htpasswd ci
   registry htpasswd --delete /etc/registry/htpasswd alice`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error { return h.run(args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return h.run(cmd.Context(), args[0], args[1]) },
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&h.remove, "delete", "D", false, "delete the user")
@@ -52,7 +53,7 @@ running registry takes up the change within a second.`,
 	return cmd
 }
 
-func (h *htpasswd) run(path, user string) error {
+func (h *htpasswd) run(ctx context.Context, path, user string) error {
 	// The target of a link is replaced, not the link.
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -64,7 +65,7 @@ func (h *htpasswd) run(path, user string) error {
 	if h.remove {
 		return h.delete(path, user, content)
 	}
-	password, err := h.password(user)
+	password, err := h.password(ctx, user)
 	if err != nil {
 		return err
 	}
@@ -92,9 +93,9 @@ func (h *htpasswd) delete(path, user string, content []byte) error {
 }
 
 // password asks twice on a terminal and reads one line of anything else.
-func (h *htpasswd) password(user string) (string, error) {
+func (h *htpasswd) password(ctx context.Context, user string) (string, error) {
 	if f, ok := h.stdin.(*os.File); ok && !h.fromStdin && term.IsTerminal(int(f.Fd())) {
-		return h.prompt(int(f.Fd()), user)
+		return h.prompt(ctx, int(f.Fd()), user)
 	}
 	line, err := bufio.NewReader(io.LimitReader(h.stdin, 4096)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -103,21 +104,46 @@ func (h *htpasswd) password(user string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-func (h *htpasswd) prompt(fd int, user string) (string, error) {
+func (h *htpasswd) prompt(ctx context.Context, fd int, user string) (string, error) {
 	var answers [2]string
 	for i, question := range [2]string{"New password of " + user + ": ", "The same again: "} {
 		fmt.Fprint(h.stderr, question)
-		answer, err := term.ReadPassword(fd)
+		answer, err := readHidden(ctx, fd)
 		fmt.Fprintln(h.stderr)
 		if err != nil {
 			return "", fmt.Errorf("read the password: %w", err)
 		}
-		answers[i] = string(answer)
+		answers[i] = answer
 	}
 	if answers[0] != answers[1] {
 		return "", errors.New("the two passwords differ")
 	}
 	return answers[0], nil
+}
+
+// readHidden reads a line of the terminal without showing it. An interrupt ends
+// ctx but not the read, so the terminal is set right here and the read is left
+// to the end of the process.
+func readHidden(ctx context.Context, fd int) (string, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type result struct {
+		line []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		line, err := term.ReadPassword(fd)
+		done <- result{line, err}
+	}()
+	select {
+	case r := <-done:
+		return string(r.line), r.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
 }
 
 // replaceFile puts the content in the place of the file in one step, so that a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ func htpasswdRun(stdin string, args ...string) (stdout string, err error) {
 	cmd.SetArgs(append([]string{"--cost=4"}, args...))
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
-	err = cmd.Execute()
+	err = cmd.ExecuteContext(context.Background())
 	return out.String(), err
 }
 

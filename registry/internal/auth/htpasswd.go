@@ -15,7 +15,7 @@ import (
 
 const (
 	// DefaultRemember is how long a verified password is taken without
-	// comparing it again.
+	// comparing it again, counted from its last use.
 	DefaultRemember = time.Minute
 
 	retryAfter = 5 * time.Second
@@ -35,9 +35,9 @@ type HtpasswdOptions struct {
 	// podman, skopeo and crane can.
 	AnonymousPull bool
 
-	// Remember is how long the outcome of a comparison is taken without
-	// comparing again; 0 is DefaultRemember, negative is never. A changed or
-	// removed line of the file ends it at once.
+	// Remember is how long after its last use the outcome of a comparison is
+	// taken without comparing again; 0 is DefaultRemember, negative is never. A
+	// changed or removed line of the file ends it at once.
 	Remember time.Duration
 }
 

@@ -49,7 +49,8 @@ func (s *summer) sum(user, password []byte, hash string) (out sum) {
 	return out
 }
 
-// memo remembers sums for a while, and a bounded number of them.
+// memo remembers sums until nobody has asked for them for a while, and a bounded
+// number of them.
 type memo struct {
 	keep  time.Duration
 	limit int
@@ -63,11 +64,21 @@ func newMemo(keep time.Duration, limit int) *memo {
 	return &memo{keep: keep, limit: limit, start: time.Now(), expires: map[sum]time.Duration{}}
 }
 
+// has says whether s is remembered. One that is asked for in the second half of
+// its time starts again, so a client at work is not stopped every minute
+// for a comparison; a changed hash has another sum and is never had.
 func (m *memo) has(s sum) bool {
 	m.mu.RLock()
 	until, ok := m.expires[s]
 	m.mu.RUnlock()
-	return ok && time.Since(m.start) < until
+	left := until - time.Since(m.start)
+	if !ok || left <= 0 {
+		return false
+	}
+	if left < m.keep/2 {
+		m.add(s)
+	}
+	return true
 }
 
 func (m *memo) add(s sum) {
@@ -77,7 +88,7 @@ func (m *memo) add(s sum) {
 	now := time.Since(m.start)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.expires) >= m.limit {
+	if _, ok := m.expires[s]; !ok && len(m.expires) >= m.limit {
 		m.makeRoom(now)
 	}
 	m.expires[s] = now + m.keep
