@@ -188,8 +188,8 @@ func (d *Descriptor) check() error {
 	if d.Size < 0 {
 		return fmt.Errorf("size %d is negative", d.Size)
 	}
-	if _, err := ParseDigest(string(d.Digest)); err != nil {
-		return fmt.Errorf("digest %q: %w", d.Digest, err)
+	if problem := digestProblem(string(d.Digest)); problem != "" {
+		return fmt.Errorf("digest %q: %s", d.Digest, problem)
 	}
 	return nil
 }
