@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,9 @@ type Manifest struct {
 // the storage too. Whether the manifest is in the repository is looked at each
 // time; this is for hands that take away bytes alone.
 const bytesTrusted = time.Second
+
+// smallManifest is more than nearly all manifests have.
+const smallManifest = 128 << 10
 
 // Manifest returns a manifest by tag or digest. MANIFEST_UNKNOWN, NAME_UNKNOWN;
 // a fault with ErrDamaged.
@@ -86,12 +90,30 @@ func (r Repository) hasRevision(ctx context.Context, d oci.Digest) error {
 }
 
 // readManifest reads the manifest from the storage and holds it against its
-// digest. Errors are those of the driver, or ErrDamaged.
+// digest. Large ones wait for each other, since reading one takes some times
+// its size in memory. Errors are those of the driver, or ErrDamaged.
 func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
-	body, err := r.driver.ReadFile(ctx, layout.BlobData(d), max(r.maxManifestSize, DefaultMaxManifestSize))
+	path := layout.BlobData(d)
+	body, err := r.driver.ReadFile(ctx, path, smallManifest)
+	if errors.Is(err, driver.ErrTooLarge) {
+		select {
+		case r.reading <- struct{}{}:
+			defer func() { <-r.reading }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if m, ok := r.manifests.get(d); ok {
+			return m, nil
+		}
+		body, err = r.driver.ReadFile(ctx, path, max(r.maxManifestSize, DefaultMaxManifestSize))
+	}
 	if err != nil {
 		return nil, err
 	}
+	return r.decode(d, body)
+}
+
+func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
 	if d.Algorithm().FromBytes(body) != d {
 		return nil, fmt.Errorf("%w: manifest %s", ErrDamaged, d)
 	}
@@ -100,7 +122,11 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
 	r.learnFrom(parsed)
-	return r.newManifest(d, body, parsed), nil
+	m := r.newManifest(d, body, parsed)
+	if len(body) > smallManifest {
+		r.remember(m) // before the next one that waits reads it again
+	}
+	return m, nil
 }
 
 // newManifest is a manifest whose bytes were just read or written.
@@ -113,10 +139,13 @@ func (r *Registry) newManifest(d oci.Digest, body []byte, parsed *oci.Manifest) 
 	return m
 }
 
-// remember keeps the manifest in memory. Its annotations are a copy of a part
-// of its bytes, hence the weight.
+// remember keeps the manifest in memory.
 func (r *Registry) remember(m *Manifest) {
-	r.manifests.put(m.Digest, m, 2*int64(len(m.Bytes))+512)
+	weight := int64(len(m.Bytes)) + 512
+	for k, v := range m.Annotations {
+		weight += int64(len(k)+len(v)) + 64
+	}
+	r.manifests.put(m.Digest, m, weight)
 }
 
 // learnFrom notes the sizes of the blobs that a manifest lists.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +237,43 @@ func TestOversizeManifest(t *testing.T) {
 	if !errors.Is(err, ErrManifestTooLarge) {
 		t.Errorf("got %v, want ErrManifestTooLarge", err)
 	}
+}
+
+func TestLargeManifestIsReadOnce(t *testing.T) {
+	ctx, d := context.Background(), drivers["memory"](t)
+	repo := New(Options{Driver: d}).Repository("a")
+	m := simpleImage(t, repo, "x")
+	m.Annotations = map[string]string{"pad": strings.Repeat("x", 3<<20)}
+	put(t, repo, tagged("t"), m)
+	counting := &reads{Driver: d}
+	repo = New(Options{Driver: counting}).Repository("a")
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			got, err := repo.Manifest(ctx, tagged("t"))
+			if err != nil || !bytes.Equal(got.Bytes, m.bytes()) {
+				t.Errorf("it comes back wrong: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := counting.large.Load(); n > 2 {
+		t.Errorf("it was read %d times", n)
+	}
+}
+
+// reads counts the large files that are read.
+type reads struct {
+	driver.Driver
+	large atomic.Int64
+}
+
+func (r *reads) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	b, err := r.Driver.ReadFile(ctx, path, limit)
+	if len(b) > smallManifest {
+		r.large.Add(1)
+	}
+	return b, err
 }
 
 func TestDamagedManifest(t *testing.T) {

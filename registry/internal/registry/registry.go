@@ -98,6 +98,7 @@ type Registry struct {
 	origins   *cache[oci.Digest, origins]
 	pointers  *cache[string, pointer]
 	proving   chan struct{} // holds a token while a blob is re-read to prove it
+	reading   chan struct{} // holds a token for each large manifest that is being read
 	uploads   *sessions
 
 	seed  maphash.Seed
@@ -130,6 +131,7 @@ func New(o Options) *Registry {
 		origins:   newCache[oci.Digest, origins](originCache),
 		pointers:  newCache[string, pointer](pointerCache),
 		proving:   make(chan struct{}, 1),
+		reading:   make(chan struct{}, 2),
 		uploads:   newSessions(),
 		seed:      maphash.MakeSeed(),
 	}
