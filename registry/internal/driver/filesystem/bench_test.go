@@ -61,11 +61,11 @@ func processorTime() int64 {
 func pushLayer(b *testing.B, d *Driver, data []byte, n int64) {
 	id := fmt.Sprintf("%08x", n)
 	up := "/docker/registry/v2/repositories/bench/_uploads/" + id
-	u, err := d.CreateUpload(b.Context(), up+"/data")
-	if err != nil {
+	if err := d.WriteScratch(b.Context(), up+"/startedat", []byte("2026-11-21T01:46:28Z")); err != nil {
 		b.Fatal(err)
 	}
-	if err := d.WriteScratch(b.Context(), up+"/startedat", []byte("2026-11-21T01:46:28Z")); err != nil {
+	u, err := d.CreateUpload(b.Context(), up+"/data")
+	if err != nil {
 		b.Fatal(err)
 	}
 	if _, err := u.Write(data); err != nil {

@@ -20,7 +20,7 @@ func (d *Driver) WriteScratch(ctx context.Context, path string, content []byte) 
 		return d.writeFault("write", path, err)
 	}
 	closeFD(fd)
-	if err := d.inDir(name, func() error { return rename(temp, name) }); err != nil {
+	if err := d.inSpareDir(name, func() error { return rename(temp, name) }); err != nil {
 		unlink(temp) //nolint:errcheck // swept later
 		return d.writeFault("write", path, err)
 	}

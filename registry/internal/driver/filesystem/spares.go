@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"os"
+	"path"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -105,19 +106,24 @@ func (d *Driver) spareFile(size int) (name string, fd int) {
 	return name, fd
 }
 
-// mkdirSpare is mkdir out of a spare, if there is one. It may replace a
-// directory that is empty.
-func (d *Driver) mkdirSpare(dir string) error {
-	spare := d.spares.take(&d.spares.dirs)
-	if spare == "" {
-		return d.mkdir(dir)
+// inSpareDir is inDir that makes the directory out of a spare if there is one.
+func (d *Driver) inSpareDir(name string, do func() error) error {
+	err := do()
+	if err != unix.ENOENT { //nolint:errorlint // a bare errno
+		return err
 	}
+	if spare := d.spares.take(&d.spares.dirs); spare != "" {
+		d.useSpare(spare, path.Dir(name))
+	}
+	return d.inDir(name, do)
+}
+
+func (d *Driver) useSpare(spare, dir string) {
 	if isEmpty(spare) && rename(spare, dir) == nil {
 		d.durable.forget(dir)
-		return nil
+		return
 	}
 	os.RemoveAll(spare) //nolint:errcheck // swept later
-	return d.mkdir(dir)
 }
 
 // isEmpty is false for a directory that cannot be used again: somebody may have

@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path"
@@ -16,7 +15,7 @@ import (
 // power loss.
 
 // strace runs the scenario (see scenarios) in a process of its own, on root.
-func strace(t *testing.T, scenario, root string, args ...string) (trace []string) {
+func strace(t *testing.T, scenario, root string, args ...string) []call {
 	if _, err := exec.LookPath("strace"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
@@ -31,15 +30,36 @@ func strace(t *testing.T, scenario, root string, args ...string) (trace []string
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("strace %v: %v\n%s", args, err, output)
 	}
-	f, err := os.Open(out)
+	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		trace = append(trace, lines.Text())
+	return calls(strings.Split(string(b), "\n"))
+}
+
+// call is a system call; begun and its place in a trace are numbers of lines.
+type call struct {
+	text  string
+	begun int
+}
+
+// calls puts together what strace tears apart when threads overlap. A call has
+// the place where it ended.
+func calls(lines []string) []call {
+	calls := make([]call, len(lines))
+	open := map[string]call{} // by thread
+	for i, line := range lines {
+		thread, text, _ := strings.Cut(line, " ")
+		text = strings.TrimSpace(text)
+		if before, ok := strings.CutSuffix(text, "<unfinished ...>"); ok {
+			open[thread] = call{before, i}
+		} else if _, after, ok := strings.Cut(text, " resumed>"); ok && strings.HasPrefix(text, "<... ") {
+			calls[i] = call{open[thread].text + after, open[thread].begun}
+		} else {
+			calls[i] = call{text, i}
+		}
 	}
-	return trace
+	return calls
 }
 
 const traced = "trace=write,fdatasync,fsync,renameat,renameat2,linkat,mkdirat,newfstatat"
@@ -51,38 +71,26 @@ type disk struct {
 	t        *testing.T
 	root     string
 	clock    int
-	written  map[string]int    // files: last write
-	named    map[string]int    // files and directories: when they got the name
-	flushed  map[string]int    // both: begin of the last flush
-	begun    map[string]string // threads: the call that is not finished
-	begunAt  map[string]int
-	visible  []string // in the order of their appearance
+	written  map[string]int // files: last write
+	named    map[string]int // files and directories: when they got the name
+	flushed  map[string]int // both: begin of the last flush
+	visible  []string       // in the order of their appearance
 	finished map[string]bool
 }
 
 func newDisk(t *testing.T, root string) *disk {
 	return &disk{
 		t: t, root: root, written: map[string]int{}, named: map[string]int{}, flushed: map[string]int{},
-		begun: map[string]string{}, begunAt: map[string]int{}, finished: map[string]bool{},
+		finished: map[string]bool{},
 	}
 }
 
 // replay takes the calls of a trace in the order in which they ended. A flush
 // counts for what was done before it began.
-func (d *disk) replay(trace []string) {
-	for _, line := range trace {
-		d.clock++
-		thread, call, _ := strings.Cut(line, " ")
-		call = strings.TrimSpace(call)
-		if before, ok := strings.CutSuffix(call, "<unfinished ...>"); ok {
-			d.begun[thread], d.begunAt[thread] = before, d.clock
-			continue
-		}
-		start := d.clock
-		if _, after, ok := strings.Cut(call, " resumed>"); ok && strings.HasPrefix(call, "<... ") {
-			call, start = d.begun[thread]+after, d.begunAt[thread]
-		}
-		d.apply(call, start)
+func (d *disk) replay(trace []call) {
+	for i, c := range trace {
+		d.clock = i + 1
+		d.apply(c.text, c.begun+1)
 	}
 }
 
@@ -176,12 +184,12 @@ func TestOrderOfSystemCalls(t *testing.T) {
 // than so much on its way to the disk.
 func TestBigUploadIsWrittenBackMeanwhile(t *testing.T) {
 	written, arrived, calls := 0, 0, 0
-	for _, call := range strace(t, "big", t.TempDir(), "-e", "trace=write,sync_file_range") {
+	for _, c := range strace(t, "big", t.TempDir(), "-e", "trace=write,sync_file_range") {
 		var offset, size int
-		if m := regexp.MustCompile(`write\(\d+<.*/data>.* = (\d+)$`).FindStringSubmatch(call); m != nil {
+		if m := regexp.MustCompile(`write\(\d+<.*/data>.* = (\d+)$`).FindStringSubmatch(c.text); m != nil {
 			n, _ := strconv.Atoi(m[1])
 			written += n
-		} else if m := regexp.MustCompile(`sync_file_range\(\d+<[^>]*>, (\d+), (\d+), (.*)\)`).FindStringSubmatch(call); m != nil {
+		} else if m := regexp.MustCompile(`sync_file_range\(\d+<[^>]*>, (\d+), (\d+), (.*)\)`).FindStringSubmatch(c.text); m != nil {
 			calls++
 			offset, _ = strconv.Atoi(m[1])
 			size, _ = strconv.Atoi(m[2])
@@ -212,7 +220,7 @@ func TestOrderIsChecked(t *testing.T) {
 	}
 	check := func(trace []string) bool {
 		inner := &testing.T{}
-		newDisk(inner, "/r").replay(trace)
+		newDisk(inner, "/r").replay(calls(trace))
 		return !inner.Failed()
 	}
 	if !check(good) {

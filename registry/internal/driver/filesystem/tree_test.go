@@ -179,14 +179,22 @@ func links(t *testing.T, name string) uint64 {
 func TestSpares(t *testing.T) {
 	root := t.TempDir()
 	d := openRoot(t, root)
+	inodes := map[fileID]bool{}
 	for i, note := range []string{"a long note", "short", "a longer note than before"} {
 		up := "/r/_uploads/" + string(rune('1'+i))
+		if err := d.WriteScratch(t.Context(), up+"/startedat", []byte(note)); err != nil {
+			t.Fatal(err)
+		}
 		u, err := d.CreateUpload(t.Context(), up+"/data")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.WriteScratch(t.Context(), up+"/startedat", []byte(note)); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"", "/startedat"} {
+			id, err := identify(root + up + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inodes[id] = true
 		}
 		entries, _ := os.ReadDir(root + up)
 		if b, err := os.ReadFile(root + up + "/startedat"); err != nil || string(b) != note || len(entries) != 2 {
@@ -197,6 +205,9 @@ func TestSpares(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantStaging(t, d, 2) // a directory and a note; the data are deleted
+	}
+	if len(inodes) != 2 {
+		t.Errorf("three uploads had %d inodes for directory and note, want 2", len(inodes))
 	}
 	d.Close()
 	wantStaging(t, d, 0)

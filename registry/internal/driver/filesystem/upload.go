@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -44,8 +43,7 @@ func (d *Driver) CreateUpload(ctx context.Context, path string) (driver.Upload, 
 	if err != nil {
 		return nil, err
 	}
-	d.mkdirSpare(filepath.Dir(u.name)) //nolint:errcheck // the next call finds out
-	err = d.inDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
+	err = d.inSpareDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
 	if err != nil {
 		return nil, d.writeFault("create", path, err)
 	}
