@@ -179,7 +179,7 @@ func (l *ledger) pushBlob(ctx context.Context, addr string, b []byte) error {
 	if l.rnd.IntN(4) == 0 {
 		query = "?mount=" + digest + "&from=" + l.other
 	}
-	resp, err := l.do(ctx, "POST", l.url(addr, "blobs", "uploads/"+query), "", nil)
+	resp, err := l.do(ctx, http.MethodPost, l.url(addr, "blobs", "uploads/"+query), "", nil)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (l *ledger) pushBlob(ctx context.Context, addr string, b []byte) error {
 	}
 	if l.rnd.IntN(2) == 0 {
 		half := len(b) / 2
-		resp, err = l.do(ctx, "PATCH", location, "application/octet-stream", b[:half])
+		resp, err = l.do(ctx, http.MethodPatch, location, "application/octet-stream", b[:half])
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (l *ledger) pushBlob(ctx context.Context, addr string, b []byte) error {
 			location = "http://" + addr + location
 		}
 	}
-	resp, err = l.do(ctx, "PUT", location+"&digest="+digest, "", b)
+	resp, err = l.do(ctx, http.MethodPut, location+"&digest="+digest, "", b)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (l *ledger) putManifest(ctx context.Context, addr, tag string, b []byte) er
 	}
 	l.tags[tag][digest] = true
 	l.doubtful[digest] = b
-	resp, err := l.do(ctx, "PUT", l.url(addr, "manifests", tag), typeManifest, b)
+	resp, err := l.do(ctx, http.MethodPut, l.url(addr, "manifests", tag), typeManifest, b)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (l *ledger) delete(ctx context.Context, addr string) error {
 				may[""] = true
 			}
 		}
-		resp, err := l.do(ctx, "DELETE", l.url(addr, "manifests", digest), "", nil)
+		resp, err := l.do(ctx, http.MethodDelete, l.url(addr, "manifests", digest), "", nil)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,6 +29,9 @@ func startEngine(t testing.TB) *engine {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	e := &engine{t: t, socket: "unix://" + filepath.Join(dir, "d.sock"), config: filepath.Join(dir, "cli")}
+	if err := os.MkdirAll(e.config, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(tool(t, "dockerd"), "--host", e.socket, "--data-root", filepath.Join(dir, "data"),
 		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--log-level", "warn")
@@ -145,8 +149,16 @@ func TestDockerEngine(t *testing.T) {
 		if out, err := e.try("push", ref); err == nil || !strings.Contains(out, "no basic auth credentials") && !strings.Contains(out, "unauthorized: authentication required") {
 			t.Errorf("push without a login: %v\n%s", err, out)
 		}
-		if out, err := e.try("login", "-u", "ada", "-p", "wrong", q.addr); err == nil || !strings.Contains(out, "unauthorized: authentication required") {
+		if out, err := e.try("login", "-u", "ada", "-p", "wrong", q.addr); err == nil || !strings.Contains(out, "401 Unauthorized") {
 			t.Errorf("login with a wrong password: %v\n%s", err, out)
+		}
+		// A password that was changed since the login.
+		wrong := base64.StdEncoding.EncodeToString([]byte("ada:outdated"))
+		writeFile(t, filepath.Join(e.config, "config.json"), mustJSON(t, map[string]any{
+			"auths": map[string]any{q.addr: map[string]string{"auth": wrong}},
+		}))
+		if out, err := e.try("push", ref); err == nil || !strings.Contains(out, "unauthorized: authentication required") {
+			t.Errorf("push with a wrong password: %v\n%s", err, out)
 		}
 		e.run("login", "-u", "ada", "-p", "secret", q.addr)
 		e.run("push", ref)

@@ -58,6 +58,8 @@ func launch(t testing.TB, addr string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, addr: addr, out: new(lockedBuffer), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
+	// A group of its own, so that a server under strace goes with its tracer.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func launch(t testing.TB, addr string, cmd *exec.Cmd) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && p.out.String() != "" {
 			t.Logf("output of %s:\n%s", filepath.Base(cmd.Path), tail(p.out.String(), 4000))
 		}
 	})
@@ -96,7 +98,7 @@ func (p *process) waitReady(limit time.Duration) error {
 
 // kill ends the process at once, as kill -9 does.
 func (p *process) kill() {
-	p.cmd.Process.Kill()
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.done
 }
 
@@ -141,6 +143,8 @@ func slipwayCommand(addr, root string, env ...string) *exec.Cmd {
 		"REGISTRY_HTTP_SECRET=shared-by-all-replicas",
 		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + root,
 		"REGISTRY_STORAGE_DELETE_ENABLED=true",
+		"REGISTRY_LOG_LEVEL=warn",
+		"REGISTRY_LOG_ACCESSLOG_DISABLED=true",
 	}, env...)
 	return cmd
 }
