@@ -99,27 +99,43 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 	if !ok || file == nil {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	rest := io.LimitedReader{R: file, N: limit}
-	for {
-		c.arm()
-		before := rest.N
-		m, err := tcp.ReadFrom(&rest)
-		n += m
-		if err == nil {
-			c.queue = unknown
-			break
-		}
-		// Without sendfile the bytes go through a buffer, and what was in it
-		// when the write failed is lost: then there is no going on.
-		if before-rest.N != m || !c.movedOn(m, err) {
-			return n, err
-		}
-	}
+	n, err = c.sendfile(tcp, io.LimitedReader{R: kernelOnly{file.(syscall.Conn)}, N: limit})
 	if limited, ok := src.(*io.LimitedReader); ok {
 		limited.N -= n
 	}
-	return n, nil
+	if !errors.Is(err, errNoSendfile) {
+		return n, err
+	}
+	m, err := io.Copy(struct{ io.Writer }{c}, src)
+	return n + m, err
 }
+
+// sendfile goes on after deadlines as Write does: the kernel has moved the
+// file's offset by just as much as it sent.
+func (c *conn) sendfile(tcp *net.TCPConn, file io.LimitedReader) (n int64, err error) {
+	for {
+		c.arm()
+		m, err := tcp.ReadFrom(&file)
+		n += m
+		if err == nil {
+			c.queue = unknown
+			return n, nil
+		}
+		if !c.movedOn(m, err) {
+			return n, err
+		}
+	}
+}
+
+// kernelOnly is a file that refuses to be read. The net package would read it
+// when the file system knows no sendfile, and bytes that are read but not sent
+// when a deadline passes would be lost.
+type kernelOnly struct{ syscall.Conn }
+
+var errNoSendfile = errors.New("the file system knows no sendfile")
+
+// Read implements io.Reader.
+func (kernelOnly) Read([]byte) (int, error) { return 0, errNoSendfile }
 
 // fileIn finds the file, or nil, that src reads, and how much of it.
 func fileIn(src io.Reader) (file io.Reader, limit int64) {

@@ -267,6 +267,27 @@ func TestFilesLeaveBySendfile(t *testing.T) {
 	}
 }
 
+func TestFilesWithoutSendfile(t *testing.T) {
+	text := strings.Repeat("0123456789", 1000)
+	s := serve(t, impatient(func(w http.ResponseWriter, _ *http.Request) {
+		r, pipe, err := os.Pipe() // the kernel sends no pipes
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer r.Close()
+		_, _ = io.WriteString(pipe, text+"too much")
+		pipe.Close()
+		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		if n, err := io.CopyN(w, r, int64(len(text))); n != int64(len(text)) || err != nil {
+			t.Errorf("copied %d, %v", n, err)
+		}
+	}))
+	if _, body := get(t, dial(t, s), "/"); body != text {
+		t.Errorf("got %d bytes", len(body))
+	}
+}
+
 func TestManyIdleAndDrippingConnections(t *testing.T) {
 	s := serve(t, Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
