@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	houseEvery    = time.Minute
+	houseEvery    = 10 * time.Minute
 	keysKept      = 7 * 24 * time.Hour // idempotency keys
 	hoursKept     = 8 * 24 * time.Hour // counts by the hour
 	purgeBatch    = 500                // rows removed in one transaction, so that accepting never waits long

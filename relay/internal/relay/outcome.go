@@ -116,6 +116,7 @@ func (d *dispatcher) limited(q *queue, e *store.Entry, wait time.Duration) {
 	wait = max(wait, leastWait)
 	d.metrics.rateLimited.Add(wait.Seconds())
 	d.pace.refused(q.id, wait)
+	q.limit(wait)
 	d.again(q, e, wait+rand.N(100*time.Millisecond), false)
 }
 

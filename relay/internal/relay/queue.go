@@ -43,6 +43,7 @@ type queue struct {
 	waiting     int64
 	oldest      int64     // when the first of them was accepted
 	notBefore   time.Time // no attempt before
+	limited     time.Time // …and none at all before: the homeserver has told so
 	joinTried   bool      // since the last success
 	wake        chan struct{}
 }
@@ -271,10 +272,17 @@ func (q *queue) delay(d time.Duration) {
 	q.mu.Unlock()
 }
 
+// limit puts the next attempt off because the homeserver has told so: nothing brings it forward.
+func (q *queue) limit(d time.Duration) {
+	q.mu.Lock()
+	q.limited = time.Now().Add(d)
+	q.mu.Unlock()
+}
+
 // retry lets the next attempt be made now.
 func (q *queue) retry() {
 	q.mu.Lock()
-	q.notBefore, q.joinTried = time.Time{}, false
+	q.notBefore, q.joinTried = q.limited, false
 	q.start()
 	q.mu.Unlock()
 	q.nudge()

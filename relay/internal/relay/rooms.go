@@ -109,13 +109,14 @@ func away(err error) error {
 	return &Error{Kind: KindUnavailable, Message: classOf(err).sentence(), RetryAfter: comeBack, Err: err}
 }
 
-// RoomJoined is called by the Matrix side when the bot has come into a room: its messages go on.
+// RoomJoined is called by the Matrix side when the bot has come into a room or is found in it: what was held up because
+// it was not goes on.
 func (s *Service) RoomJoined(roomID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if r := q.Room(); r.Parked != "" && !r.Encrypted {
 			s.d.unpark(q)
+			q.retry()
 		}
-		q.retry()
 	}
 }
 

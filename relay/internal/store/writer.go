@@ -11,6 +11,9 @@ import (
 	"gorm.io/gorm"
 )
 
+// errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
+var errOutcomes = errors.New("cannot store the results of deliveries")
+
 // ErrClosed says that the store takes nothing any more.
 var ErrClosed = errors.New("the database is closed")
 
@@ -260,6 +263,11 @@ func (w *writer) await(b *batch) (more bool) {
 func (w *writer) commit(b *batch) {
 	began := time.Now()
 	err := w.transact(b)
+	if errors.Is(err, errOutcomes) && len(b.accepts)+len(b.updates) > 0 {
+		w.putBack(b.outcomes) // nobody else shall fail for them
+		b.outcomes = nil
+		err = w.transact(b)
+	}
 	if err == nil {
 		w.announce(b, time.Since(began))
 	} else {
@@ -327,7 +335,7 @@ func (w *writer) transact(b *batch) (err error) {
 
 func (w *writer) write(ctx context.Context, b *batch) error {
 	if err := w.storeOutcomes(ctx, b.outcomes); err != nil {
-		return fmt.Errorf("store results: %w", err)
+		return errors.Join(errOutcomes, err)
 	}
 	if err := w.storeMessages(ctx, b.accepts); err != nil {
 		return fmt.Errorf("store messages: %w", err)
