@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -50,43 +49,6 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 		alg, err = oci.ParseAlgorithm(s)
 	}
 	return "", alg, err
-}
-
-// mountBlob tries a cross-repository mount. Whatever keeps it from being done
-// is no error: the client uploads the blob instead.
-func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
-	d, from, ok := mountSource(mount, r.param("from"))
-	if !ok {
-		return false, nil
-	}
-	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
-	switch code(err) {
-	case "":
-		r.event = "mount"
-		return true, a.answerBlob(w, r, desc.Digest)
-	case oci.CodeBlobUnknown, oci.CodeNameUnknown, oci.CodeDenied:
-		return false, nil
-	default:
-		return false, err
-	}
-}
-
-// mountSource reads the parameters of a mount. from is "" for any repository.
-func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
-	d, err := oci.ParseDigest(mount)
-	if err == nil && from != "" {
-		name, err = oci.ParseName(from)
-	}
-	return d, name, err == nil
-}
-
-// code is the error's code, "" for no error.
-func code(err error) oci.Code {
-	if err == nil {
-		return ""
-	}
-	_, list := told(err)
-	return list[0].Code
 }
 
 // takeWhole takes the blob out of the POST itself.
@@ -205,107 +167,6 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 		return nil, errors.Join(oci.NewError(oci.CodeRangeInvalid, "the upload has "+strconv.FormatInt(up.Size(), 10)+" bytes, and the request does not go on behind them"), err, up.Close())
 	}
 	return up, nil
-}
-
-// chunkOf reads the Content-Range of a chunk. ok is false without one, and for
-// the end of an upload that brings no chunk.
-func chunkOf(r *request) (chunk span, ok bool, err error) {
-	header := r.Header.Get("Content-Range")
-	if header == "" || r.Method == http.MethodPut && r.ContentLength == 0 {
-		return span{}, false, nil
-	}
-	chunk, ok = parseChunk(header)
-	if !ok {
-		return span{}, false, oci.NewError(oci.CodeRangeInvalid, "Content-Range must be <first byte>-<last byte>")
-	}
-	if r.ContentLength >= 0 && r.ContentLength != chunk.length {
-		return span{}, false, oci.NewError(oci.CodeSizeInvalid, "Content-Range and Content-Length differ")
-	}
-	return chunk, true, nil
-}
-
-// receive appends the request's body to the upload. What arrived before an
-// error stays, to be gone on with.
-func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
-	if r.ContentLength == 0 {
-		return nil
-	}
-	chunk, ranged, err := chunkOf(r)
-	if err != nil {
-		return err
-	}
-	src := &body{r: r.Body, left: -1}
-	if ranged {
-		src.left = chunk.length
-	}
-	stop := interruptWhenTaken(w, up)
-	_, err = up.Append(r.Context(), src)
-	stop()
-	switch {
-	case errors.Is(err, registry.ErrUploadTaken):
-		return err
-	case src.err != nil:
-		return errClientGone
-	case err != nil:
-		return err
-	case src.left > 0 || src.more():
-		return oci.NewError(oci.CodeSizeInvalid, "the body is not as long as Content-Range says")
-	}
-	return nil
-}
-
-// body is a request's body on its way into an upload. It remembers whether
-// reading failed, which is the client's doing and not the storage's, and gives
-// no more than a chunk's range allows.
-type body struct {
-	r    io.Reader
-	left int64 // of the range; -1 without one
-	err  error
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	if b.left > 0 && int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.r.Read(p)
-	if b.left > 0 {
-		b.left -= int64(n)
-	}
-	if err != nil && err != io.EOF {
-		b.err = err
-	}
-	return n, err
-}
-
-// more says whether the body goes on behind the chunk's range.
-func (b *body) more() bool {
-	if b.left != 0 {
-		return false
-	}
-	n, _ := io.ReadFull(b.r, make([]byte, 1))
-	return n > 0
-}
-
-// interruptWhenTaken ends the reading of a body once another request has taken
-// the upload over: the connection it comes from is probably dead. stop ends
-// the watch.
-func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-up.Taken():
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
-		case <-done:
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
 }
 
 // uploadPoint is how far an upload has come.

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+
+	"slipway/registry/internal/oci"
+)
+
+// maxTagsPerPut bounds the tags of one push: each costs writes to the storage.
+const maxTagsPerPut = 100
+
+func (a *API) putManifest(w http.ResponseWriter, r *request) error {
+	ref, err := oci.ParseReference(r.last)
+	if err != nil {
+		return err
+	}
+	tags, err := extraTags(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.readManifest(r)
+	if err != nil {
+		return err
+	}
+	res, err := a.repository(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
+	if err != nil {
+		return err
+	}
+	r.digest = res.Descriptor.Digest
+	h := w.Header()
+	h.Set("Location", a.urls.manifest(r.Request, r.name, r.digest))
+	h.Set("Docker-Content-Digest", string(r.digest))
+	if res.Subject != "" {
+		h.Set("OCI-Subject", string(res.Subject))
+	}
+	if len(tags) > 0 {
+		for _, t := range res.Tags {
+			h.Add("OCI-Tag", string(t))
+		}
+	}
+	h.Set("Content-Length", "0")
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// extraTags reads the tag parameters of a push (distribution-spec "Pushing
+// Manifests": PUT …/manifests/<digest>?tag=a&tag=b).
+func extraTags(r *request) ([]oci.Tag, error) {
+	values := r.params()["tag"]
+	if len(values) > maxTagsPerPut {
+		return nil, &statusError{http.StatusRequestURITooLong, oci.NewError(oci.CodeTagInvalid, "more than "+strconv.Itoa(maxTagsPerPut)+" tags in one request")}
+	}
+	tags := make([]oci.Tag, 0, len(values))
+	for _, v := range values {
+		t, err := oci.ParseTag(v)
+		if err != nil {
+			return nil, err
+		}
+		tags = append(tags, t)
+	}
+	return tags, nil
+}
+
+// readManifest reads the body, at most one byte more than a manifest may have.
+// The memory grows with what arrives, not with what the client announces.
+func (a *API) readManifest(r *request) ([]byte, error) {
+	limit := a.opts.MaxManifestSize
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
+		return nil, errClientGone
+	}
+	if int64(b.Len()) > limit {
+		return nil, tooLarge(limit)
+	}
+	return b.Bytes(), nil
+}
+
+func tooLarge(limit int64) error {
+	return &statusError{http.StatusRequestEntityTooLarge, oci.NewError(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
+}

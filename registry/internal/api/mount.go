@@ -1,0 +1,44 @@
+package api
+
+import (
+	"net/http"
+
+	"slipway/registry/internal/oci"
+)
+
+// mountBlob tries a cross-repository mount. Whatever keeps it from being done
+// is no error: the client uploads the blob instead.
+func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
+	d, from, ok := mountSource(mount, r.param("from"))
+	if !ok {
+		return false, nil
+	}
+	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
+	switch code(err) {
+	case "":
+		r.event = "mount"
+		return true, a.answerBlob(w, r, desc.Digest)
+	case oci.CodeBlobUnknown, oci.CodeNameUnknown, oci.CodeDenied:
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+// mountSource reads the parameters of a mount. from is "" for any repository.
+func mountSource(mount, from string) (d oci.Digest, name oci.Name, ok bool) {
+	d, err := oci.ParseDigest(mount)
+	if err == nil && from != "" {
+		name, err = oci.ParseName(from)
+	}
+	return d, name, err == nil
+}
+
+// code is the error's code, "" for no error.
+func code(err error) oci.Code {
+	if err == nil {
+		return ""
+	}
+	_, list := told(err)
+	return list[0].Code
+}
