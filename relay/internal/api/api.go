@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
 	"slipway/shared/logging"
 )
@@ -26,6 +27,7 @@ type Options struct {
 	Access  *logging.AccessLog // nil for none
 	Metrics *Metrics
 	Version Version
+	Patient doctor.Patient // for /doctor
 
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere

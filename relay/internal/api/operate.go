@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	openapi "slipway/relay/api"
+	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/relay"
 )
 
 // health is what Gotify's clients read, with the parts of this relay.
@@ -44,6 +46,21 @@ func (a *API) getReady(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	writeJSON(w, http.StatusOK, done{true})
+	return nil
+}
+
+// findings is what the doctor says.
+type findings struct {
+	OK       bool             `json:"ok"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+	if !v.Admin {
+		return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
+	}
+	list := doctor.Examine(r.Context(), a.o.Patient, v)
+	writeJSON(w, http.StatusOK, findings{OK: doctor.Well(list), Findings: list})
 	return nil
 }
 

@@ -63,6 +63,7 @@ func (a *API) routes() []*row {
 		{method: put, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.updateUser)},
 		{method: del, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteUser)},
 
+		{method: get, path: "/doctor", who: users, handle: a.forUser(a.getDoctor)},
 		{method: get, path: "/health", who: anybody, handle: a.getHealth},
 		{method: get, path: "/livez", who: anybody, handle: a.getLive},
 		{method: get, path: "/readyz", who: anybody, handle: a.getReady},

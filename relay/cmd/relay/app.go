@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// application is what the commands read of one.
+type application struct {
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+	RoomID string `json:"room_id"`
+	Owner  string `json:"owner"`
+	Sent   int64  `json:"sent"`
+	Token  string `json:"token"`
+}
+
+// newAppCommand makes `relay app`, which manages applications as the
+// administrator of the configuration.
+func newAppCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "app",
+		Short: "Create and list applications, make new tokens",
+		Long:  "Manages applications as the administrator that the configuration names: over the running relay, or on its database when it does not run.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand())
+	return cmd
+}
+
+func newAppCreateCommand() *cobra.Command {
+	var t target
+	var room string
+	var priority int
+	var strict, quiet bool
+	cmd := &cobra.Command{
+		Use:   "create name",
+		Short: "Create an application and show its token, once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			r, err := t.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, r.close()) }()
+			in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
+			var app application
+			if _, err := r.do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
+				return err
+			}
+			return showToken(cmd, r.base, app, quiet)
+		},
+	}
+	t.addFlags(cmd)
+	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot makes one and invites the administrator")
+	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that name none, -2 to 2")
+	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "make a short token, for clients that check Gotify's form (Watchtower)")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
+	return cmd
+}
+
+func showToken(cmd *cobra.Command, base string, app application, quiet bool) error {
+	out := cmd.OutOrStdout()
+	if quiet {
+		_, err := fmt.Fprintln(out, app.Token)
+		return err
+	}
+	_, err := fmt.Fprintf(out, "application %d, %s\ntoken %s (not shown again)\n\n"+
+		"curl -H 'Authorization: Bearer %s' -d '{\"message\": \"It works\"}' %s/message\n", app.ID, app.Name, app.Token, app.Token, base)
+	return err
+}
+
+func newAppListCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the applications",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			r, err := t.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, r.close()) }()
+			var apps []application
+			if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
+			for _, a := range apps {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
+			}
+			return w.Flush()
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
+
+func newAppTokenCommand() *cobra.Command {
+	var t target
+	var grace time.Duration
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "token id|name",
+		Short: "Make a new token for an application and show it, once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			r, err := t.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, r.close()) }()
+			id, err := r.findApplication(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			var app application
+			path := "/application/" + strconv.FormatInt(id, 10) + "/token"
+			if _, err := r.do(cmd.Context(), http.MethodPost, path, map[string]any{"grace": grace.String()}, &app); err != nil {
+				return err
+			}
+			return showToken(cmd, r.base, app, quiet)
+		},
+	}
+	t.addFlags(cmd)
+	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the present token stays valid")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
+	return cmd
+}
+
+// findApplication takes an id or a name that only one application has.
+func (r *remote) findApplication(cmd *cobra.Command, what string) (int64, error) {
+	var apps []application
+	if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
+		return 0, err
+	}
+	var found []int64
+	for _, a := range apps {
+		if strconv.FormatInt(a.ID, 10) == what {
+			return a.ID, nil
+		}
+		if a.Name == what {
+			found = append(found, a.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return 0, fmt.Errorf("there is no application %q", what)
+	}
+	return 0, fmt.Errorf("there are %d applications named %q; give the id", len(found), what)
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// newHealthCommand makes `relay health`, for the health check of a container
+// that has no other client inside.
+func newHealthCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask a running relay whether it takes messages in",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			base := t.url
+			if base == "" {
+				cfg, err := loadConfig(cmd, t.config)
+				if err != nil {
+					return err
+				}
+				base = localURL(cfg)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+			defer cancel()
+			r := &remote{base: base, client: http.DefaultClient}
+			var answer struct{ Health, Database, Matrix string }
+			if _, err := r.do(ctx, http.MethodGet, "/health", nil, &answer); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s (database %s, matrix %s)\n", answer.Health, answer.Database, answer.Matrix)
+			return err
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/config"
+)
+
+// remote is a relay to be managed: one that runs, over its address, or, when
+// none does, one made in this process over the same database. Both are asked
+// in the same words.
+type remote struct {
+	base           string
+	name, password string
+	client         *http.Client
+	close          func() error
+}
+
+// target says which relay a command means.
+type target struct {
+	config, url, name, password string
+}
+
+func (t *target) addFlags(cmd *cobra.Command) {
+	addConfigFlag(cmd, &t.config)
+	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: what the configuration says)")
+}
+
+// open finds the relay. It logs in as the administrator of the configuration.
+func (t *target) open(cmd *cobra.Command) (*remote, error) {
+	cfg, err := loadConfig(cmd, t.config)
+	if err != nil {
+		return nil, err
+	}
+	r := &remote{base: strings.TrimRight(t.url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}, close: func() error { return nil }}
+	if r.base != "" {
+		return r, nil
+	}
+	r.base = localURL(cfg)
+	_, err = r.do(cmd.Context(), http.MethodGet, "/livez", nil, nil)
+	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
+		return r, err
+	}
+	return r, r.openHere(cmd.Context(), cfg)
+}
+
+// localURL is how the relay of this configuration is reached from this machine.
+func localURL(cfg *config.Config) string {
+	host, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress)
+	if err != nil {
+		return "http://" + cfg.HTTP.ListenAddress
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if cfg.HTTP.CertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// openHere makes the relay in this process, without delivering anything.
+func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
+	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
+	if err != nil {
+		return fmt.Errorf("no relay answers at %s, and its database cannot be opened: %w", r.base, err)
+	}
+	r.client.Transport, r.close = inProcess{p.api}, p.close
+	return nil
+}
+
+// do sends a request and decodes the answer into out, if there is one.
+func (r *remote) do(ctx context.Context, method, path string, in, out any) (status int, err error) {
+	var body io.Reader
+	if in != nil {
+		encoded, err := json.Marshal(in)
+		if err != nil {
+			return 0, err
+		}
+		body = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil {
+		return 0, err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.name != "" {
+		req.SetBasicAuth(r.name, r.password)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, decodeAnswer(resp, out)
+}
+
+func decodeAnswer(resp *http.Response, out any) error {
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		var refusal struct {
+			Description string `json:"errorDescription"`
+		}
+		if json.Unmarshal(answer, &refusal) == nil && refusal.Description != "" {
+			return fmt.Errorf("the relay says: %s (%s)", refusal.Description, resp.Status)
+		}
+		return fmt.Errorf("the relay answers %s", resp.Status)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("what answers is not a relay: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/config"
+	"slipway/shared/logging"
+	"slipway/shared/server"
+)
+
+func newServeCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the relay",
+		Long: "Serves the relay as the configuration says. The homeserver need not be there: what is accepted waits for it. " +
+			"Ends after SIGTERM or SIGINT, when what is in flight is finished; the rest is delivered after the next start.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, report, err := config.Load(file, os.Environ())
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), cfg, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	addConfigFlag(cmd, &file)
+	return cmd
+}
+
+// serve runs the relay until ctx ends and takes it apart in order: first nothing
+// comes in any more, then nothing goes out, then the database is closed.
+func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, stderr io.Writer) (err error) {
+	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
+	defer func() { err = errors.Join(err, lines.Close(), accessLines.Close()) }()
+	log, err := logging.New(lines, logging.Config{Level: cfg.Logging.Level, Format: logging.Format(cfg.Logging.Format), Fields: map[string]any{"service": "relay"}})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	var access *logging.AccessLog
+	if cfg.Logging.AccessLog {
+		access = logging.NewAccessLog(accessLines)
+	}
+	p, err := assemble(ctx, cfg, log, access)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	servers, err := listen(cfg, log, p)
+	if err != nil {
+		return err
+	}
+	stop := p.start(ctx)
+	defer stop()
+	log.Info("the relay serves", zap.String("version", version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
+	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
+	log.Info("the relay ends", zap.Error(err))
+	return err
+}
+
+// start begins to follow the homeserver and to deliver. The function that it
+// returns ends both, in the opposite order, and waits.
+func (p *parts) start(ctx context.Context) (stop func()) {
+	base := context.WithoutCancel(ctx)
+	following, stopFollowing := context.WithCancel(base)
+	delivering, stopDelivering := context.WithCancel(base)
+	var follow, deliver sync.WaitGroup
+	follow.Go(func() { p.bot.Run(following) })
+	deliver.Go(func() { _ = p.service.Run(delivering) }) // ends without error
+	return func() {
+		stopDelivering()
+		deliver.Wait()
+		stopFollowing()
+		follow.Wait()
+	}
+}
+
+// listen binds the addresses: the relay's first, then that of the metrics.
+func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
+	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, Activation: true}
+	if cfg.HTTP.CertFile != "" {
+		o.TLS = &server.TLS{Certificate: cfg.HTTP.CertFile, Key: cfg.HTTP.KeyFile}
+	}
+	main, err := server.Listen(o)
+	if err != nil {
+		return nil, err
+	}
+	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
+		return []*server.Server{main}, nil
+	}
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", p.metrics)
+	second, err := server.Listen(server.Options{Name: "metrics", Addr: cfg.Metrics.ListenAddress, Handler: metrics, Log: log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics.listenaddress: %w", err), main.Close())
+	}
+	return []*server.Server{main, second}, nil
+}

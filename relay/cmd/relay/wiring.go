@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/api"
+	"slipway/relay/internal/config"
+	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/relay"
+	"slipway/shared/logging"
+)
+
+// parts are what the relay is made of. Nothing of it runs yet.
+type parts struct {
+	bot     *matrix.Client
+	service *relay.Service
+	api     *api.API
+	metrics http.Handler
+}
+
+// assemble makes every part by hand.
+func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	bot, err := matrix.New(matrix.Options{
+		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
+		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	service, err := relay.New(ctx, serviceOptions(cfg, bot, log, registry))
+	if err != nil {
+		bot.Close()
+		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
+	}
+	bot.Attach(service)
+	p := &parts{bot: bot, service: service, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	if p.api, err = newAPI(cfg, p, log, access, registry); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func serviceOptions(cfg *config.Config, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
+	return relay.Options{
+		Path: cfg.Database.Connection, Sender: bot, Rooms: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle},
+		Log: log, Metrics: relay.NewMetrics(registry),
+		Limits: relay.Limits{
+			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
+			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting,
+		},
+		Delivery:   relay.Delivery{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
+		Retention:  cfg.History.Retention,
+		Admin:      relay.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
+		CheckToken: cfg.Security.CheckToken,
+	}
+}
+
+func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry) (*api.API, error) {
+	proxies, err := config.Networks(cfg.HTTP.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	o := api.Options{
+		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: version, Commit: commit, Date: date},
+		Patient: doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID},
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies,
+	}
+	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
+		o.Prometheus = p.metrics
+	}
+	return api.New(o), nil
+}
+
+// close takes apart what assemble made, when nothing of it runs any more.
+func (p *parts) close() error {
+	defer p.bot.Close()
+	return p.service.Close()
+}

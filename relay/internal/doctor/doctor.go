@@ -1,0 +1,144 @@
+// Package doctor looks at everything that a delivery needs and tells, in a
+// sentence each, what is well and what is not.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Check string `json:"check"` // database, homeserver, login, room, outbox
+	OK    bool   `json:"ok"`
+	Text  string `json:"text"` // a sentence
+}
+
+// Patient is the relay to look at.
+type Patient struct {
+	Service  *relay.Service
+	Probe    func(context.Context) error // asks the homeserver for a sign of life and the session's validity
+	Identity func() string               // the bot's Matrix ID, "" if not known yet
+}
+
+const probeTime = 15 * time.Second
+
+// Examine looks at what v may see. A homeserver that is away is told once, not
+// for each room.
+func Examine(ctx context.Context, p Patient, v relay.Viewer) []Finding {
+	findings := []Finding{database(ctx, p.Service)}
+	matrix, answers := homeserver(ctx, p)
+	findings = append(findings, matrix...)
+	rooms, err := p.Service.Rooms(ctx, v)
+	switch {
+	case err != nil:
+		findings = append(findings, bad("room", "The rooms cannot be listed: %v.", err))
+	case len(rooms) == 0:
+		findings = append(findings, good("room", "No application has a room yet; create one in the web interface or with `relay app create`."))
+	}
+	for _, room := range rooms {
+		if answers || room.RoomID == "" && room.Address == "" {
+			findings = append(findings, examineRoom(ctx, p.Service, room))
+		}
+	}
+	return append(findings, outbox(ctx, p.Service))
+}
+
+// Well tells whether nothing is wrong.
+func Well(findings []Finding) bool {
+	for _, f := range findings {
+		if !f.OK {
+			return false
+		}
+	}
+	return true
+}
+
+func good(check, format string, args ...any) Finding {
+	return Finding{Check: check, OK: true, Text: fmt.Sprintf(format, args...)}
+}
+
+func bad(check, format string, args ...any) Finding {
+	return Finding{Check: check, Text: fmt.Sprintf(format, args...)}
+}
+
+func database(ctx context.Context, s *relay.Service) Finding {
+	if err := s.CheckDatabase(ctx); err != nil {
+		return bad("database", "The database cannot be written to: %v.", err)
+	}
+	return good("database", "The database can be written to.")
+}
+
+// homeserver tells whether the homeserver answers and the login is good, and
+// whether it is worth asking for rooms.
+func homeserver(ctx context.Context, p Patient) (findings []Finding, answers bool) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	err := p.Probe(ctx)
+	if err == nil {
+		return []Finding{good("homeserver", "The homeserver answers."), good("login", "The login is good: the bot is %s.", p.Identity())}, true
+	}
+	reason := strings.TrimSuffix(err.Error(), ".")
+	var failed *relay.SendError
+	if !errors.As(err, &failed) {
+		return []Finding{bad("homeserver", "The homeserver cannot be asked: %s.", reason)}, false
+	}
+	switch failed.Class {
+	case relay.ClassLocked, relay.ClassRelogin:
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
+	case relay.ClassWait:
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits our requests: %s.", reason)}, false
+	case relay.ClassAway:
+		if failed.Err != nil {
+			reason = strings.TrimSuffix(failed.Err.Error(), ".")
+		}
+	}
+	return []Finding{bad("homeserver", "The homeserver does not answer as it should: %s.", reason)}, false
+}
+
+func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding {
+	who := "of " + strings.Join(room.Apps, ", ")
+	address := room.RoomID
+	if address == "" {
+		address = room.Address
+	}
+	if address == "" {
+		return bad("room", "The room %s is not made yet: the bot does that as soon as the homeserver lets it.", who)
+	}
+	info, err := s.CheckRoom(ctx, address)
+	if err != nil {
+		return bad("room", "The room %s (%s) cannot be looked at: %v.", who, address, strings.TrimSuffix(err.Error(), "."))
+	}
+	name := fmt.Sprintf("%s (%s)", address, strings.TrimPrefix(who, "of "))
+	switch {
+	case info.Invited && !info.Joined:
+		return bad("room", "The bot is invited to the room %s but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers.", name)
+	case !info.Joined:
+		return bad("room", "The bot is not in the room %s: invite it.", name)
+	case info.ReplaceBy != "":
+		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
+	case info.Encrypted:
+		return bad("room", "The room %s is encrypted and the relay does not encrypt yet: its messages wait. Choose a room without encryption.", name)
+	case !info.Writable:
+		return bad("room", "The bot may not write in the room %s: give it the power level for messages.", name)
+	case room.Parked != "":
+		return bad("room", "The room %s is held back: %s", name, room.Parked)
+	}
+	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
+}
+
+func outbox(ctx context.Context, s *relay.Service) Finding {
+	st := s.Status(ctx)
+	switch {
+	case st.Paused != "":
+		return bad("outbox", "Deliveries pause, %d messages wait: %s", st.Waiting, st.Paused)
+	case st.Ambiguous > 0:
+		return bad("outbox", "%d messages wait for delivery; of %d nobody knows whether they arrived: redeliver or cancel them.", st.Waiting, st.Ambiguous)
+	}
+	return good("outbox", "%d messages wait for delivery, %d were given up.", st.Waiting, st.Dead)
+}
