@@ -99,7 +99,7 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 	if !ok || file == nil {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	n, err = c.sendfile(tcp, io.LimitedReader{R: kernelOnly{file.(syscall.Conn)}, N: limit})
+	n, err = c.sendfile(tcp, io.LimitedReader{R: kernelOnly{file}, N: limit})
 	if limited, ok := src.(*io.LimitedReader); ok {
 		limited.N -= n
 	}
@@ -138,15 +138,13 @@ var errNoSendfile = errors.New("the file system knows no sendfile")
 func (kernelOnly) Read([]byte) (int, error) { return 0, errNoSendfile }
 
 // fileIn finds the file, or nil, that src reads, and how much of it.
-func fileIn(src io.Reader) (file io.Reader, limit int64) {
+func fileIn(src io.Reader) (file syscall.Conn, limit int64) {
 	limit = math.MaxInt64
 	if l, ok := src.(*io.LimitedReader); ok {
 		src, limit = l.R, l.N
 	}
-	if _, ok := src.(syscall.Conn); !ok {
-		return nil, 0
-	}
-	return src, limit
+	file, _ = src.(syscall.Conn)
+	return file, limit
 }
 
 // arm sees to it that the next write has enough time.

@@ -119,7 +119,7 @@ func TestLongAnswerAfterABody(t *testing.T) {
 		select {
 		case <-r.Context().Done():
 			fmt.Fprint(w, "cancelled")
-		case <-time.After(900 * time.Millisecond):
+		case <-time.After(600 * time.Millisecond):
 			fmt.Fprint(w, "done")
 		}
 	}))
