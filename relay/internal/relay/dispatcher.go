@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	headsBudget  = 8 << 20 // bytes of messages held in memory by all rooms together
-	finishWithin = 10 * time.Second
-	deviceKey    = "outbox.device" // setting: the device that the last attempts were made with
-	cleanKey     = "outbox.clean"  // setting: "1" after an orderly end
+	headsBudget   = 8 << 20 // bytes of messages held in memory by all rooms together
+	finishWithin  = 10 * time.Second
+	complainEvery = 10 * time.Second
+	deviceKey     = "outbox.device" // setting: the device that the last attempts were made with
+	cleanKey      = "outbox.clean"  // setting: "1" after an orderly end
 )
 
 // dispatcher sends what is in the outbox: rooms side by side, within a room one entry after the other.
@@ -45,6 +46,8 @@ type dispatcher struct {
 	wg       sync.WaitGroup
 	ctx      context.Context // of the attempts: ends a while after stopping is closed
 	cancel   context.CancelFunc
+
+	complained time.Time // of results that cannot be stored
 }
 
 func newDispatcher(o Options, dir *directory) *dispatcher {
@@ -193,8 +196,12 @@ func (d *dispatcher) enter(q *queue) bool {
 
 func (d *dispatcher) leave() { <-d.slots }
 
-// committed passes on what the store has committed.
+// committed passes on what the store has committed. It is called by one goroutine.
 func (d *dispatcher) committed(c store.Commit) {
+	if c.Err != nil && time.Since(d.complained) > complainEvery {
+		d.complained = time.Now()
+		d.log.Error("results of deliveries cannot be stored; they are tried again", zap.Error(c.Err))
+	}
 	d.dir.count(c)
 	if n := len(c.Accepted); n > 0 {
 		d.metrics.accepted.Add(float64(n))

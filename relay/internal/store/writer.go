@@ -25,8 +25,9 @@ const (
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
 )
 
-// Commit tells what has become durable in one commit.
+// Commit tells what has become durable in one commit, or that results could not be stored: they are tried again.
 type Commit struct {
+	Err      error
 	Accepted []*Entry
 	Outcomes []*Outcome
 	Duration time.Duration
@@ -264,14 +265,14 @@ func (w *writer) commit(b *batch) {
 	began := time.Now()
 	err := w.transact(b)
 	if errors.Is(err, errOutcomes) && len(b.accepts)+len(b.updates) > 0 {
-		w.putBack(b.outcomes) // nobody else shall fail for them
+		w.putBack(b.outcomes, err) // nobody else shall fail for them
 		b.outcomes = nil
 		err = w.transact(b)
 	}
 	if err == nil {
 		w.announce(b, time.Since(began))
 	} else {
-		w.putBack(b.outcomes)
+		w.putBack(b.outcomes, err)
 	}
 	for _, a := range b.accepts {
 		a.done <- err
@@ -294,10 +295,11 @@ func (w *writer) announce(b *batch, took time.Duration) {
 }
 
 // putBack keeps results whose commit failed for a later one.
-func (w *writer) putBack(outcomes []*Outcome) {
+func (w *writer) putBack(outcomes []*Outcome, err error) {
 	if len(outcomes) == 0 {
 		return
 	}
+	w.onCommit(Commit{Err: err})
 	w.mu.Lock()
 	w.outcomes = append(outcomes, w.outcomes...)
 	w.mu.Unlock()
