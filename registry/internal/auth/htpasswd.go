@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -101,7 +102,7 @@ func (h *Htpasswd) login(r *http.Request, a Access, c credentials) (Grant, error
 		return Grant{}, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
 	hash, known := users.hash(c.user, h.seed)
-	matches, fresh, err := h.comparer.compare(r.Context(), c.user, c.password, hash)
+	matches, fresh, err := h.comparer.compare(r.Context(), c, host(r.RemoteAddr), hash)
 	switch {
 	case errors.Is(err, errBusy):
 		return Grant{}, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
@@ -113,6 +114,12 @@ func (h *Htpasswd) login(r *http.Request, a Access, c credentials) (Grant, error
 		return Grant{}, h.unauthorized(a, WrongPassword, string(c.user))
 	}
 	return Grant{User: string(c.user), Fresh: fresh}, nil
+}
+
+// host is the address without its port. Behind a reverse proxy it is the
+// proxy's, for all: what a client says about itself limits nobody.
+func host(addr string) string {
+	return addr[:max(0, strings.LastIndexByte(addr, ':'))]
 }
 
 func (h *Htpasswd) unauthorized(a Access, reason Reason, user string) *Refusal {

@@ -341,30 +341,41 @@ func TestFullQueue(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	guess := func(user, password string) {
-		wg.Go(func() { _, _ = h.Authorize(basic(user, password).WithContext(ctx), Access{Action: Ping}) })
+	guess := func(user, password, from string) {
+		r := basic(user, password).WithContext(ctx)
+		r.RemoteAddr = from + ":1234"
+		wg.Go(func() { _, _ = h.Authorize(r, Access{Action: Ping}) })
 	}
 	calls := func() int {
 		h.comparer.mu.Lock()
 		defer h.comparer.mu.Unlock()
 		return len(h.comparer.calls)
 	}
+	try := func(user, from string) *Refusal {
+		r := basic(user, "password")
+		r.RemoteAddr = from + ":4321"
+		_, err := h.Authorize(r, Access{Action: Ping})
+		return refusal(t, err)
+	}
 	for i := range perNameLimit {
-		guess("alice", strings.Repeat("x", i+1))
+		guess("alice", strings.Repeat("x", i+1), "10.0.0.1")
 	}
 	waitFor(t, func() bool { return calls() == perNameLimit })
-
-	_, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping})
-	refused := refusal(t, err)
-	if refused.Err.Code != oci.CodeTooManyRequests || refused.RetryAfter == 0 {
+	if refused := try("alice", "10.0.0.2"); refused.Err.Code != oci.CodeTooManyRequests || refused.RetryAfter == 0 {
 		t.Errorf("a fifth password for one name: %+v", refused)
 	}
+	for i := range perHostLimit {
+		guess("host"+strings.Repeat("x", i), "p", "10.0.0.3")
+	}
+	waitFor(t, func() bool { return calls() == perNameLimit+perHostLimit })
+	if refused := try("bob", "10.0.0.3"); refused.Reason != TooManyLogins {
+		t.Errorf("one too many from one address: %+v", refused)
+	}
 	for i := range waitingLimit * cap(h.comparer.slots) {
-		guess("user"+strings.Repeat("x", i), "p")
+		guess("user"+strings.Repeat("x", i), "p", "10.0.1."+strings.Repeat("1", i))
 	}
 	waitFor(t, func() bool { return calls() == waitingLimit*cap(h.comparer.slots) })
-	_, err = h.Authorize(basic("bob", "x"), Access{Action: Ping})
-	if refused := refusal(t, err); refused.Reason != TooManyLogins {
+	if refused := try("bob", "10.0.0.4"); refused.Reason != TooManyLogins {
 		t.Errorf("with a full queue: %+v", refused)
 	}
 
@@ -374,6 +385,9 @@ func TestFullQueue(t *testing.T) {
 		<-h.comparer.slots
 	}
 	waitFor(t, func() bool { return calls() == 0 })
+	if n := len(h.comparer.byName) + len(h.comparer.byHost); n != 0 {
+		t.Errorf("%d counters are left", n)
+	}
 	if n := len(h.comparer.wrong.expires); n != 0 {
 		t.Errorf("%d passwords were compared though nobody waited", n)
 	}
