@@ -31,7 +31,7 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 				return total, fault(err)
 			}
 		}
-		if rerr == io.EOF {
+		if rerr == io.EOF { //nolint:errorlint // readers end with EOF itself
 			return total, nil
 		}
 		if rerr != nil {

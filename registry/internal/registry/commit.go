@@ -39,7 +39,9 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 }
 
 // verify is nil if the bytes are those of the digest. What this process has not
-// hashed as it came in is read again.
+// hashed as it came in is read again. The states of hashes that distribution
+// keeps on disk would save that after a restart, but they may outlive a power
+// loss that the bytes before them did not.
 func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 	if u.hash == nil || u.alg != d.Algorithm() {
 		u.rewind(d.Algorithm())

@@ -107,7 +107,7 @@ func (p *purge) upload(ctx context.Context, name oci.Name, id string) {
 		p.failed(layout.Upload(name, id), err)
 		return
 	}
-	if !last.Before(p.before) || p.reg.uploads.held(sessionKey(name, id)) {
+	if last.IsZero() || !last.Before(p.before) || p.reg.uploads.held(sessionKey(name, id)) {
 		return
 	}
 	if !p.opts.DryRun {
@@ -125,7 +125,8 @@ func (p *purge) failed(path string, err error) {
 }
 
 // lastActivity is when bytes were last added to an upload or, where the storage
-// cannot tell, when it was begun. One without either goes by its directory.
+// cannot tell, when it was begun. One without either goes by its directory; zero
+// means that nobody knows.
 func (r Repository) lastActivity(ctx context.Context, id string) (time.Time, error) {
 	var last time.Time
 	for _, path := range []string{
