@@ -419,7 +419,7 @@ func TestLogLines(t *testing.T) {
 		t.Errorf("error: %v", e)
 	}
 	for _, e := range s.logs.All() {
-		if line := fmt.Sprint(e.ContextMap()); strings.Contains(strings.ReplaceAll(line, "_state=***", ""), "_state") {
+		if line := fmt.Sprint(e.ContextMap()); strings.Contains(line, "_state") {
 			t.Errorf("a line with an upload's state: %s", line)
 		}
 	}
