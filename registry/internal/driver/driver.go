@@ -62,8 +62,9 @@ type Driver interface {
 	Version(ctx context.Context, path string) (token string, ok bool)
 
 	// Commit makes the changes durable and visible: when it returns nil they
-	// outlive a power loss, and so does everything that an earlier Commit of
-	// this driver had made visible before this one began. All changes of one
+	// outlive a power loss, and so does everything that another Commit of this
+	// driver had made visible before this one began, unless that one fails. All
+	// changes of one
 	// stage are durable before the first change of the next becomes visible;
 	// each change is visible whole or not at all. After an error any prefix of
 	// the stages may be there, and some of the changes of the next.

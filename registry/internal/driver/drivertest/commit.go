@@ -127,7 +127,7 @@ func testCommitWhileRemoving(t *testing.T, d driver.Driver) {
 		if err := d.WriteScratch(t.Context(), "/r/tags/v1/note", []byte("x")); err != nil {
 			t.Fatalf("WriteScratch: %v", err)
 		}
-		create(t, d, fmt.Sprintf("/r/tags/v1/%d/data", i)).Close()
+		closeUpload(t, create(t, d, fmt.Sprintf("/r/tags/v1/%d/data", i)))
 	}
 	stop()
 	put(t, d, "/r/tags/v1/current/link", "last")

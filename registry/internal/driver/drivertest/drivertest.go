@@ -116,6 +116,13 @@ func reopen(t *testing.T, d driver.Driver, path string) driver.Upload {
 	return u
 }
 
+func closeUpload(t *testing.T, u driver.Upload) {
+	t.Helper()
+	if err := u.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 func write(t *testing.T, u driver.Upload, content string) {
 	t.Helper()
 	if n, err := io.WriteString(u, content); err != nil || n != len(content) {

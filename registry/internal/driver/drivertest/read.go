@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -143,7 +144,7 @@ func testOpen(t *testing.T, d driver.Driver) {
 	if n, err := f.Seek(0, io.SeekEnd); n != 10 || err != nil {
 		t.Errorf("Seek to the end = %d, %v", n, err)
 	}
-	if _, err := f.ReadAt(b, 8); err != io.EOF {
+	if _, err := f.ReadAt(b, 8); !errors.Is(err, io.EOF) {
 		t.Errorf("ReadAt over the end: %v, want EOF", err)
 	}
 }
@@ -178,8 +179,11 @@ func testList(t *testing.T, d driver.Driver) {
 			t.Errorf("entry %+v, %v; want Dir to be %v", e, err, wantDir)
 		}
 	}
-	for range d.List(t.Context(), "/dir", "") {
-		break
+	for _, err := range d.List(t.Context(), "/dir", "") {
+		if err != nil {
+			t.Error(err)
+		}
+		break // which List has to bear
 	}
 }
 

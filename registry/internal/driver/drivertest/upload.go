@@ -121,7 +121,7 @@ func testUploadCancelled(t *testing.T, d driver.Driver) {
 	if err := errors.Join(u.Close(), u.Cancel(t.Context())); err != nil {
 		t.Errorf("Close and Cancel after Cancel: %v", err)
 	}
-	create(t, d, "/up/1/data").Close()
+	closeUpload(t, create(t, d, "/up/1/data"))
 }
 
 func testUploadClosed(t *testing.T, d driver.Driver) {
@@ -174,7 +174,7 @@ func testUploadTaken(t *testing.T, d driver.Driver) {
 	write(t, second, "three")
 	err = d.Commit(t.Context(), driver.Stage{{Path: "/blobs/1/data", Upload: first}})
 	wantError(t, "Commit", err, driver.ErrUploadTaken)
-	first.Close()
+	closeUpload(t, first)
 	write(t, second, "!")
 	commit(t, d, driver.Stage{{Path: "/blobs/1/data", Upload: second}})
 	wantContent(t, d, "/blobs/1/data", "one two three!")

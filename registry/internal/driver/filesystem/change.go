@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"errors"
-	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -99,7 +98,7 @@ func (c *change) flush(d *Driver) error {
 // drop deletes a file that could not be flushed: its bytes are in doubt for
 // ever, whatever the next flush says.
 func (c *change) drop(d *Driver, err error) error {
-	unlink(c.temp) //nolint:errcheck // nothing points at it; a new upload gets another name
+	drop(c.temp)
 	c.temp = ""
 	return d.writeFault("flush", c.path, err)
 }
@@ -122,7 +121,7 @@ func (c *change) publish(d *Driver) (dirs []string, err error) {
 		}
 		return d.durable.unflushed(c.name), nil
 	case removeObject:
-		if err = unlink(c.name); isNotExist(err) || err == unix.EISDIR { //nolint:errorlint // bare errnos
+		if err = unlink(c.name); isNotExist(err) || errors.Is(err, unix.EISDIR) {
 			return nil, d.readFault("remove", c.path, unix.ENOENT)
 		}
 	case removeAll:
@@ -135,7 +134,13 @@ func (c *change) publish(d *Driver) (dirs []string, err error) {
 }
 
 // put renames the file into place, or links to the one with the same content.
+// Most directories are new, so one that is not known is made first.
 func (c *change) put(d *Driver) error {
+	if dir := path.Dir(c.name); !d.durable.has(dir) {
+		if err := d.mkdirAll(dir); err != nil {
+			return err
+		}
+	}
 	if c.like != "" {
 		if d.share(c.like, c.name, len(c.content)) {
 			return nil
@@ -149,6 +154,9 @@ func (c *change) put(d *Driver) error {
 		}
 	}
 	err := d.inDir(c.name, func() error { return rename(c.temp, c.name) })
+	if errors.Is(err, unix.EXDEV) && c.upload == nil {
+		return d.inDir(c.name, func() error { return d.writeBeside(c.name, c.content) })
+	}
 	if err == nil {
 		c.temp = ""
 	}
@@ -161,10 +169,14 @@ func (c *change) takeAway(d *Driver) error {
 	d.removing.RLock()
 	defer d.removing.RUnlock()
 	err := unlink(c.name)
-	if err == unix.EISDIR { //nolint:errorlint // a bare errno
+	if errors.Is(err, unix.EISDIR) {
 		d.durable.forgetTree(c.name)
 		c.temp = d.tempName()
 		err = rename(c.name, c.temp)
+		if errors.Is(err, unix.EXDEV) {
+			c.temp = ""
+			return d.discard(c.name)
+		}
 	}
 	if isNotExist(err) && !d.vanished() {
 		return nil
@@ -181,6 +193,6 @@ func (c *change) cleanUp() {
 		return
 	}
 	if c.upload == nil && c.temp != "" {
-		os.RemoveAll(c.temp) //nolint:errcheck // swept later
+		drop(c.temp)
 	}
 }

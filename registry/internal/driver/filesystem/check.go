@@ -54,7 +54,7 @@ func (d *Driver) checkWrite() error {
 		return err
 	}
 	defer closeFD(fd)
-	defer unlink(name) //nolint:errcheck // below, where it counts
+	defer drop(name) // again, if need be
 	if _, err := writeAll(fd, content); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package filesystem
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -147,7 +149,7 @@ func (r *round) failure(n need) error {
 	gone := false
 	for _, dir := range n.dirs {
 		err := r.dirs[dir]
-		if err == unix.ENOENT && !r.d.vanished() { //nolint:errorlint // a bare errno
+		if errors.Is(err, unix.ENOENT) && !r.d.vanished() {
 			gone = true
 		} else if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (d *Driver) readFault(op, path string, err error) error {
 		return &fault{op, path, driver.ErrUnavailable, errVanished}
 	case isNotExist(err):
 		return &fault{op, path, driver.ErrNotExist, nil}
-	case err == unix.EISDIR: //nolint:errorlint // a bare errno
+	case errors.Is(err, unix.EISDIR):
 		return &fault{op, path, driver.ErrNotExist, err}
 	case canOnlyRead(err):
 		return &fault{op, path, driver.ErrUnavailable, err}
@@ -68,15 +68,15 @@ func (d *Driver) writeFault(op, path string, err error) error {
 	return &fault{op, path, kindOf(err), err}
 }
 
-func isNotExist(err error) bool { return err == unix.ENOENT || err == unix.ENOTDIR } //nolint:errorlint // bare errnos
+func isNotExist(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
 func canOnlyRead(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
 func kindOf(err error) error {
-	errno, ok := err.(unix.Errno) //nolint:errorlint // a bare errno
-	if !ok {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
 		return nil
 	}
 	switch errno {

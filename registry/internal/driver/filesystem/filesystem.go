@@ -88,7 +88,7 @@ func Open(root string) (*Driver, error) {
 		return nil, fmt.Errorf("storage root: %w", err)
 	}
 	d.localClock = stampsLocally(root)
-	if err := mkdir(d.staging); err != nil && err != unix.EEXIST && !canOnlyRead(err) { //nolint:errorlint // a bare errno
+	if err := mkdir(d.staging); err != nil && !errors.Is(err, unix.EEXIST) && !canOnlyRead(err) {
 		return nil, fmt.Errorf("storage root: %s: %w", d.staging, err)
 	}
 	d.sweep(time.Now())

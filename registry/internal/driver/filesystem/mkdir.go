@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"errors"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -14,11 +15,11 @@ const attempts = 16
 func (d *Driver) mkdirAll(dir string) error {
 	for range attempts {
 		err := d.mkdir(dir)
-		if err == unix.EEXIST { //nolint:errorlint // a bare errno
+		if errors.Is(err, unix.EEXIST) {
 			return nil
 		}
 		parent := path.Dir(dir)
-		if err != unix.ENOENT || parent == d.rootDir() { //nolint:errorlint // a bare errno
+		if !errors.Is(err, unix.ENOENT) || parent == d.rootDir() {
 			return err
 		}
 		if err := d.mkdirAll(parent); err != nil {
@@ -48,14 +49,14 @@ func (d *Driver) mkdir(dir string) error {
 func (d *Driver) inDir(name string, do func() error) error {
 	for i := range attempts {
 		err := do()
-		if err != unix.ENOENT { //nolint:errorlint // a bare errno
+		if !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 		if i == attempts/4 {
 			d.removing.Lock()
 			defer d.removing.Unlock()
 		}
-		if err := d.mkdirAll(path.Dir(name)); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno
+		if err := d.mkdirAll(path.Dir(name)); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}

@@ -272,3 +272,42 @@ func TestWritesGoOnAfterSpaceIsBack(t *testing.T) {
 		t.Errorf("read %d bytes, %v; want those that were written", len(got), err)
 	}
 }
+
+// TestTreeOnAnotherFileSystem has the volume mounted below the root.
+func TestTreeOnAnotherFileSystem(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(root+"/docker", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mount(t, "tmpfs", root+"/docker", "tmpfs", 0, "size=4m")
+	d := openRoot(t, root)
+	defer d.Close()
+	ctx, up := t.Context(), "/docker/_uploads/1"
+	if err := d.WriteScratch(ctx, up+"/startedat", []byte("now")); err != nil {
+		t.Fatal(err)
+	}
+	u, err := d.CreateUpload(ctx, up+"/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	commitLink(t, d, driver.Change{Path: "/docker/blob", Upload: u}, driver.Change{Path: "/docker/tags/v1/link", Content: []byte("x")})
+	if err := d.Discard(ctx, up); err != nil {
+		t.Errorf("Discard: %v", err)
+	}
+	for path, want := range map[string]string{"/docker/blob": "hello", "/docker/tags/v1/link": "x"} {
+		if b, err := d.ReadFile(ctx, path, 10); err != nil || string(b) != want {
+			t.Errorf("ReadFile(%s) = %q, %v", path, b, err)
+		}
+	}
+	commitLink(t, d, driver.Change{Path: "/docker/tags", Remove: true})
+	if _, err := d.Stat(ctx, "/docker/tags"); !errors.Is(err, driver.ErrNotExist) {
+		t.Errorf("Stat of what was removed: %v", err)
+	}
+	if entries, err := os.ReadDir(root + "/docker"); err != nil || len(entries) != 2 { // blob and _uploads
+		t.Errorf("the tree has %v, %v", entries, err)
+	}
+	wantStaging(t, d, 0)
+}

@@ -105,10 +105,10 @@ func commitFails(reason error, lost bool) func(d *Driver) error {
 		ctx := context.Background()
 		err := d.Commit(ctx, driver.Stage{{Path: "/a/link", Content: []byte("x")}})
 		if !errors.Is(err, reason) {
-			return fmt.Errorf("Commit of a link: %v, want %v", err, reason)
+			return fmt.Errorf("Commit of a link: %w, want %w", err, reason)
 		}
 		if strings.Contains(err.Error(), d.root) {
-			return fmt.Errorf("the error names the root: %v", err)
+			return fmt.Errorf("the error names the root: %w", err)
 		}
 		u, err := d.CreateUpload(ctx, "/a/_uploads/1/data")
 		if err == nil {
@@ -117,14 +117,14 @@ func commitFails(reason error, lost bool) func(d *Driver) error {
 			}
 		}
 		if !errors.Is(err, reason) {
-			return fmt.Errorf("Commit of an upload: %v, want %v", err, reason)
+			return fmt.Errorf("Commit of an upload: %w, want %w", err, reason)
 		}
 		if _, err := d.OpenUpload(ctx, "/a/_uploads/1/data"); lost && !errors.Is(err, driver.ErrNotExist) {
-			return fmt.Errorf("bytes whose flush failed can be taken up again: %v", err)
+			return fmt.Errorf("bytes whose flush failed can be taken up again: %w", err)
 		}
 		for _, path := range []string{"/a/link", "/a/data", "/a/b/link"} {
 			if _, err := d.Stat(ctx, path); !errors.Is(err, driver.ErrNotExist) {
-				return fmt.Errorf("%s is visible: %v", path, err)
+				return fmt.Errorf("%s is visible: %w", path, err)
 			}
 		}
 		return nil
@@ -135,7 +135,7 @@ func commitFails(reason error, lost bool) func(d *Driver) error {
 func checkFails(reason error) func(d *Driver) error {
 	return func(d *Driver) error {
 		if err := d.Check(context.Background(), true); !errors.Is(err, reason) {
-			return fmt.Errorf("Check: %v, want %v", err, reason)
+			return fmt.Errorf("Check: %w, want %w", err, reason)
 		}
 		return d.Check(context.Background(), false)
 	}
@@ -178,10 +178,10 @@ func commitDirsFail(d *Driver) error {
 		driver.Stage{{Path: "/a/first", Content: []byte("x")}},
 		driver.Stage{{Path: "/a/second", Content: []byte("x")}})
 	if !errors.Is(err, driver.ErrUnavailable) {
-		return fmt.Errorf("Commit: %v, want ErrUnavailable", err)
+		return fmt.Errorf("Commit: %w, want ErrUnavailable", err)
 	}
 	if _, err := d.Stat(ctx, "/a/second"); !errors.Is(err, driver.ErrNotExist) {
-		return fmt.Errorf("the second stage is visible: %v", err)
+		return fmt.Errorf("the second stage is visible: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +21,14 @@ func (d *Driver) WriteScratch(ctx context.Context, path string, content []byte) 
 		return d.writeFault("write", path, err)
 	}
 	closeFD(fd)
-	if err := d.inSpareDir(name, func() error { return rename(temp, name) }); err != nil {
-		unlink(temp) //nolint:errcheck // swept later
+	err = d.inSpareDir(name, func() error { return rename(temp, name) })
+	if err != nil {
+		drop(temp)
+	}
+	if errors.Is(err, unix.EXDEV) {
+		err = d.writeBeside(name, content)
+	}
+	if err != nil {
 		return d.writeFault("write", path, err)
 	}
 	d.spares.wrote(name)
@@ -51,7 +58,7 @@ func (d *Driver) Discard(ctx context.Context, path string) error {
 // discard removes a file or a tree, to which somebody may still be adding.
 func (d *Driver) discard(name string) error {
 	err := error(unix.ENOTEMPTY)
-	for i := 0; i < attempts && err == unix.ENOTEMPTY; i++ { //nolint:errorlint // a bare errno
+	for i := 0; i < attempts && errors.Is(err, unix.ENOTEMPTY); i++ {
 		err = d.discardOnce(name)
 	}
 	return ignoreNotExist(err)
@@ -59,7 +66,7 @@ func (d *Driver) discard(name string) error {
 
 func (d *Driver) discardOnce(name string) error {
 	fd, err := open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
-	if err == unix.ENOTDIR || err == unix.ELOOP { //nolint:errorlint // bare errnos; a file, a symbolic link
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a file, a symbolic link
 		return unlink(name)
 	}
 	if err != nil {

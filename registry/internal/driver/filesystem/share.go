@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"bytes"
+	"errors"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -61,14 +62,20 @@ func (d *Driver) makeDurable(name string, content []byte) error {
 // share makes name, where nothing may be, a hard link to like. It is false if
 // that cannot be, for whatever reason.
 func (d *Driver) share(like, name string, size int) bool {
-	link := func() error { return retry(func() error { return unix.Link(like, name) }) }
-	if d.inDir(name, link) != nil {
+	var st unix.Stat_t
+	err := d.inDir(name, func() error {
+		err := retry(func() error { return unix.Link(like, name) })
+		if errors.Is(err, unix.ENOENT) && errors.Is(stat(like, &st), unix.ENOENT) {
+			return unix.ESTALE // it is not the directory of name that is missing
+		}
+		return err
+	})
+	if err != nil {
 		return false
 	}
-	var st unix.Stat_t
 	if stat(name, &st) == nil && st.Size == int64(size) {
 		return true
 	}
-	unlink(name) //nolint:errcheck // replaced in a moment
+	drop(name)
 	return false
 }

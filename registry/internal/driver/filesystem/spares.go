@@ -1,7 +1,7 @@
 package filesystem
 
 import (
-	"os"
+	"errors"
 	"path"
 	"sync"
 
@@ -100,7 +100,7 @@ func (d *Driver) spareFile(size int) (name string, fd int) {
 	}
 	if err != nil {
 		closeFD(fd)
-		unlink(name) //nolint:errcheck // swept later
+		drop(name)
 		return "", -1
 	}
 	return name, fd
@@ -109,7 +109,7 @@ func (d *Driver) spareFile(size int) (name string, fd int) {
 // inSpareDir is inDir that makes the directory out of a spare if there is one.
 func (d *Driver) inSpareDir(name string, do func() error) error {
 	err := do()
-	if err != unix.ENOENT { //nolint:errorlint // a bare errno
+	if !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	if spare := d.spares.take(&d.spares.dirs); spare != "" {
@@ -123,7 +123,7 @@ func (d *Driver) useSpare(spare, dir string) {
 		d.durable.forget(dir)
 		return
 	}
-	os.RemoveAll(spare) //nolint:errcheck // swept later
+	drop(spare)
 }
 
 // isEmpty is false for a directory that cannot be used again: somebody may have
@@ -141,9 +141,9 @@ func isEmpty(dir string) bool {
 // dropSpares deletes them.
 func (d *Driver) dropSpares() {
 	for name := d.spares.take(&d.spares.files); name != ""; name = d.spares.take(&d.spares.files) {
-		unlink(name) //nolint:errcheck // swept later
+		drop(name)
 	}
 	for name := d.spares.take(&d.spares.dirs); name != ""; name = d.spares.take(&d.spares.dirs) {
-		os.RemoveAll(name) //nolint:errcheck // swept later
+		drop(name)
 	}
 }

@@ -1,7 +1,9 @@
 package filesystem
 
 import (
+	"errors"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -28,10 +30,10 @@ func (d *Driver) createTemp() (name string, fd int, err error) {
 		fd, err = open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 		return err
 	}
-	if err := create(); err != unix.ENOENT || d.vanished() { //nolint:errorlint // a bare errno
+	if err := create(); !errors.Is(err, unix.ENOENT) || d.vanished() {
 		return name, fd, err
 	}
-	if err := mkdir(d.staging); err != nil && err != unix.EEXIST { //nolint:errorlint // a bare errno
+	if err := mkdir(d.staging); err != nil && !errors.Is(err, unix.EEXIST) {
 		return "", -1, err
 	}
 	return name, fd, create()
@@ -46,10 +48,32 @@ func (d *Driver) writeTemp(content []byte) (name string, fd int, err error) {
 	}
 	if _, err := writeAll(fd, content); err != nil {
 		closeFD(fd)
-		unlink(name) //nolint:errcheck // swept later
+		drop(name)
 		return "", -1, err
 	}
 	return name, fd, nil
+}
+
+// writeBeside writes and flushes a file in the directory where it belongs, for
+// trees that lie on another file system than the root: then nothing can be
+// renamed out of the staging directory. Distribution 3 names such files alike.
+func (d *Driver) writeBeside(name string, content []byte) error {
+	temp := name + "." + path.Base(d.tempName())
+	fd, err := open(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	if _, err = writeAll(fd, content); err == nil {
+		err = syncFile(fd)
+	}
+	if err == nil {
+		err = rename(temp, name)
+	}
+	if err != nil {
+		drop(temp)
+	}
+	return err
 }
 
 // sweep deletes what crashed processes left in the staging directory; now is
@@ -79,6 +103,14 @@ func (d *Driver) sweep(now time.Time) {
 func (d *Driver) deleteForeign(name string) {
 	mine := d.tempName()
 	if rename(name, mine) == nil {
-		os.RemoveAll(mine) //nolint:errcheck // an orphan for the next process
+		drop(mine)
+	}
+}
+
+// drop deletes a file or a tree of which nobody has to know whether that worked:
+// what stays is private and swept later, or passed over by readers.
+func drop(name string) {
+	if errors.Is(unlink(name), unix.EISDIR) {
+		os.RemoveAll(name) //nolint:errcheck // see above
 	}
 }

@@ -3,6 +3,7 @@ package filesystem
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +14,7 @@ import (
 
 func retry(call func() error) error {
 	for {
-		if err := call(); err != unix.EINTR { //nolint:errorlint // a bare errno
+		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -85,14 +86,19 @@ func writeAll(fd int, p []byte) (n int, err error) {
 // syncFile flushes a file's bytes and what is needed to read them.
 func syncFile(fd int) error { return retry(func() error { return unix.Fdatasync(fd) }) }
 
-// syncDir flushes the entries of a directory.
+// syncDir flushes the entries of a directory. Some file systems (CIFS, a few of
+// FUSE) have no such call for directories; there is nothing better to be had.
 func syncDir(path string) error {
 	fd, err := open(path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer closeFD(fd)
-	return retry(func() error { return unix.Fsync(fd) })
+	err = retry(func() error { return unix.Fsync(fd) })
+	if unsupported(err) {
+		return nil
+	}
+	return err
 }
 
 // startWriteBack asks for a part of a file to be written to the disk soon; with
@@ -105,11 +111,15 @@ func startWriteBack(fd int, offset, size int64, wait bool) error {
 		flags |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	}
 	err := retry(func() error { return unix.SyncFileRange(fd, offset, size, flags) })
-	switch err { //nolint:errorlint // a bare errno
-	case unix.ENOSYS, unix.EINVAL, unix.ESPIPE, unix.EOPNOTSUPP:
+	if unsupported(err) {
 		return nil
 	}
 	return err
+}
+
+// unsupported says whether the file system does not know the call.
+func unsupported(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ESPIPE)
 }
 
 // fileID tells one directory from another in its place.

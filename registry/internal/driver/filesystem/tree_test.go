@@ -172,7 +172,7 @@ func links(t *testing.T, name string) uint64 {
 	if err := unix.Stat(name, &st); err != nil {
 		t.Fatal(err)
 	}
-	return st.Nlink
+	return uint64(st.Nlink) //nolint:unconvert // not on every architecture
 }
 
 // TestSpares has one upload use what another left.

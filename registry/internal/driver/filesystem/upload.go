@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ type upload struct {
 	size    int64         // written
 	started int64         // of that, sent on its way to the disk
 	arrived int64         // of that, written to the disk
-	doubt   error         // a write to the disk failed: the bytes are lost
+	doubt   error         // a write to the disk failed: the bytes are lost, and no flush says so again
 	taken   bool          // by another session
 	commit  chan struct{} // closed when the commit that has it ends; or nil
 }
@@ -47,7 +48,9 @@ func (d *Driver) CreateUpload(ctx context.Context, path string) (driver.Upload, 
 	if err != nil {
 		return nil, d.writeFault("create", path, err)
 	}
-	d.hold(u)
+	if before := d.hold(u); before != nil {
+		before.fence() // what it wrote was discarded
+	}
 	return u, nil
 }
 
@@ -65,7 +68,7 @@ func (d *Driver) OpenUpload(ctx context.Context, path string) (driver.Upload, er
 	}
 	if err := u.open(0); err != nil {
 		d.unhold(u)
-		if isNotExist(err) || err == unix.EISDIR { //nolint:errorlint // a bare errno
+		if isNotExist(err) || errors.Is(err, unix.EISDIR) {
 			return nil, d.readFault("open", path, err)
 		}
 		return nil, d.writeFault("open", path, err)
@@ -132,7 +135,7 @@ func (u *upload) open(flags int) error {
 // without.
 func lock(fd int) error {
 	err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("another process is writing it: %w", driver.ErrUploadTaken)
 	}
 	return nil
@@ -178,6 +181,7 @@ func (u *upload) pace() error {
 	}
 	if err != nil {
 		u.doubt = u.d.writeFault("write", u.path, err)
+		drop(u.name)
 	}
 	return u.doubt
 }
@@ -265,9 +269,6 @@ func (u *upload) fence() {
 func (u *upload) seal() (fd int, size int64, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.doubt != nil {
-		unlink(u.name) //nolint:errcheck // its bytes are lost
-	}
 	if err := u.usable(); err != nil {
 		return -1, 0, err
 	}
