@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -423,5 +425,57 @@ func TestPurge(t *testing.T) {
 		check(t, err)
 		_, err = busy.Commit(ctx, sum("still here"))
 		check(t, err)
+	})
+}
+
+// Behind a balancer, each request of an upload may reach another process.
+func TestUploadThroughTwoProcesses(t *testing.T) {
+	root := t.TempDir()
+	var repos [2]Repository
+	for i := range repos {
+		d, err := filesystem.Open(root)
+		check(t, err)
+		defer d.Close()
+		repos[i] = New(Options{Driver: d}).Repository("a")
+	}
+	ctx, content := context.Background(), ""
+	id := start(t, repos[0])
+	for i := range 5 {
+		chunk := strings.Repeat(string(rune('a'+i)), 1000)
+		appendTo(t, repos[(i+1)%2], id, chunk)
+		content += chunk
+	}
+	u, err := repos[1].ResumeUpload(ctx, id)
+	check(t, err)
+	defer u.Close()
+	_, err = u.Commit(ctx, sum(content+"x"))
+	wantCode(t, err, oci.CodeDigestInvalid)
+	_, err = u.Commit(ctx, sum(content))
+	check(t, err)
+	if got := readBlob(t, repos[0], sum(content)); got != content {
+		t.Errorf("%d bytes come back of %d", len(got), len(content))
+	}
+	_, err = repos[0].ResumeUpload(ctx, id)
+	wantCode(t, err, oci.CodeBlobUploadUnknown)
+}
+
+func TestRunPurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Driver: drivers["memory"](t)})
+		id := start(t, r.Repository("a"))
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			r.RunPurge(ctx, time.Hour, PurgeOptions{Age: 90 * time.Minute})
+			close(ended)
+		}()
+		time.Sleep(89 * time.Minute) // it ran within the first minute, and an hour later
+		_, err := r.Repository("a").UploadStatus(ctx, id)
+		check(t, err)
+		time.Sleep(time.Hour)
+		_, err = r.Repository("a").UploadStatus(ctx, id)
+		wantCode(t, err, oci.CodeBlobUploadUnknown)
+		stop()
+		<-ended
 	})
 }
