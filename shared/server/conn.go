@@ -69,6 +69,7 @@ type conn struct {
 	until atomic.Int64 // our write deadline, 0 if it is not ours
 	taken atomic.Bool  // somebody above set a write deadline of his own
 	queue int64        // what the kernel held when a write last ran out of time
+	stuck atomic.Bool  // a write has failed for good
 	left  func()
 	ended atomic.Bool
 }
@@ -78,6 +79,9 @@ const unknown = -1
 // Write implements net.Conn. It may outlast any number of deadlines as long as
 // the client takes its bytes.
 func (c *conn) Write(p []byte) (n int, err error) {
+	if c.stuck.Load() {
+		return 0, os.ErrDeadlineExceeded // not even TLS says goodbye to one who takes nothing
+	}
 	for {
 		c.arm()
 		m, err := c.Conn.Write(p[n:])
@@ -176,12 +180,13 @@ func (c *conn) movedOn(n int64, err error) bool {
 	switch {
 	case n >= c.pace.need:
 		return true
-	case now == unknown:
-		return false
-	case before == unknown:
+	case now != unknown && before == unknown:
+		return true
+	case now != unknown && n+before-now >= c.pace.need:
 		return true
 	}
-	return n+before-now >= c.pace.need
+	c.stuck.Store(true)
+	return false
 }
 
 // SetWriteDeadline implements net.Conn for those above (crypto/tls, when it

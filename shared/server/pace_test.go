@@ -1,6 +1,10 @@
 package server
 
 import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -142,43 +146,67 @@ func TestRefusedBodyDoesNotHoldTheAnswer(t *testing.T) {
 	}
 }
 
-// download asks for a file of 64 MiB and returns the connection after the
-// request and what the handler's copy said.
-func download(t *testing.T, wrap func(io.ReadSeeker) io.ReadSeeker) (net.Conn, chan error) {
+const blobSize = 48 << 20
+
+// blob is no two blocks of which are alike.
+func blob() []byte {
+	b := make([]byte, 0, blobSize)
+	for i := uint64(0); len(b) < blobSize; i++ {
+		b = binary.LittleEndian.AppendUint64(b, i)
+	}
+	return b
+}
+
+// plainReader hides that a file is one.
+type plainReader struct{ io.Reader }
+
+// download asks for a file and returns the connection after the request, and
+// what the handler's copy will say.
+func download(t *testing.T, way string) (net.Conn, chan error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "blob")
-	if err := os.WriteFile(path, make([]byte, 64<<20), 0o600); err != nil {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "blob")
+	if err := os.WriteFile(path, blob(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan error, 1)
-	s := serve(t, impatient(func(w http.ResponseWriter, _ *http.Request) {
+	o := impatient(func(w http.ResponseWriter, _ *http.Request) {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer f.Close()
-		w.Header().Set("Content-Length", fmt.Sprint(64<<20))
-		_, err = io.Copy(w, wrap(f))
+		var src io.Reader = f
+		if way == "buffer" {
+			src = plainReader{f}
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(blobSize))
+		_, err = io.Copy(w, src)
 		got <- err
-	}))
-	c := dial(t, s)
+	})
+	if way == "tls" {
+		cert, key := newPair(t, "x").save(t, dir, "server")
+		o.TLS = &TLS{Certificate: cert, Key: key}
+	}
+	c := dial(t, serve(t, o))
 	_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
+	if way == "tls" {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	}
 	send(t, c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	return c, got
 }
 
-// plainReader hides that a file is one.
-type plainReader struct{ io.ReadSeeker }
+// ways are the paths that an answer takes through conn.
+var ways = []string{"file", "buffer", "tls"}
 
 func TestAnswerNobodyTakesIsCut(t *testing.T) {
 	t.Parallel()
-	for name, wrap := range map[string]func(io.ReadSeeker) io.ReadSeeker{
-		"file":   func(f io.ReadSeeker) io.ReadSeeker { return f },
-		"buffer": func(f io.ReadSeeker) io.ReadSeeker { return plainReader{f} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, got := download(t, wrap)
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			_, got := download(t, way)
 			select {
 			case err := <-got:
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -191,23 +219,37 @@ func TestAnswerNobodyTakesIsCut(t *testing.T) {
 	}
 }
 
+// thinLink reads at about 1 MB/s for a while, and then as fast as it can.
+type thinLink struct {
+	net.Conn
+	until time.Time
+}
+
+func (l thinLink) Read(p []byte) (int, error) {
+	if time.Now().After(l.until) {
+		return l.Conn.Read(p)
+	}
+	time.Sleep(25 * time.Millisecond)
+	return l.Conn.Read(p[:min(len(p), 32<<10)])
+}
+
 func TestAnswerOverAThinLinkSurvives(t *testing.T) {
 	t.Parallel()
-	for name, wrap := range map[string]func(io.ReadSeeker) io.ReadSeeker{
-		"file":   func(f io.ReadSeeker) io.ReadSeeker { return f },
-		"buffer": func(f io.ReadSeeker) io.ReadSeeker { return plainReader{f} },
-	} {
-		t.Run(name, func(t *testing.T) {
+	want := sha256.Sum256(blob())
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			c, got := download(t, wrap)
-			buf := make([]byte, 32<<10)
-			for began := time.Now(); time.Since(began) < 1200*time.Millisecond; { // three times StallTimeout
-				if _, err := c.Read(buf); err != nil {
-					t.Fatalf("cut after %v: %v", time.Since(began), err)
-				}
-				time.Sleep(25 * time.Millisecond) // about 1 MB/s, and the kernel holds several
+			c, got := download(t, way)
+			// Three times StallTimeout, while the kernel holds several MB.
+			link := thinLink{c, time.Now().Add(1200 * time.Millisecond)}
+			resp, err := http.ReadResponse(bufio.NewReaderSize(link, 64<<10), nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			go io.Copy(io.Discard, c)
+			sum := sha256.New()
+			if n, err := io.Copy(sum, resp.Body); err != nil || [32]byte(sum.Sum(nil)) != want {
+				t.Errorf("%d bytes, %v, or wrong ones", n, err)
+			}
 			if err := <-got; err != nil {
 				t.Errorf("the handler saw %v", err)
 			}
