@@ -9,7 +9,7 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 
-.PHONY: help run test test-unit test-race test-e2e lint fmt tools build bench soak fuzz clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -17,9 +17,12 @@ help: ## this list
 run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver on :8008; Ctrl-C stops all
 	@tools/run
 
+messages: ## what a person reads in the rooms of the homeserver of `make run`
+	@. .run/secrets && bin/homeserver messages --user you --password-env YOUR_PASSWORD
+
 build: ## bin/registry and bin/relay, static
 	@mkdir -p bin
-	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay ./relay/cmd/homeserver
 
 test: tools lint test-race test-e2e ## everything: linters, unit tests under -race, end to end
 
