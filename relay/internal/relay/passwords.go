@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,8 @@ const (
 	argonAtOnce  = 2  // each takes 19 MiB
 	argonWaiting = 32 // more are turned away
 
+	returnAfter = time.Second
+
 	rememberFor  = time.Minute // a credential that was verified
 	maxRemember  = 1000
 	maxAttempts  = 10_000 // names and addresses whose failures are remembered
@@ -39,7 +42,8 @@ const (
 type passwords struct {
 	slots   chan struct{}
 	waiting atomic.Int64
-	nobody  string // a hash to verify against when the name is unknown: that takes the same time
+	rest    *time.Timer // gives argon2's memory back when nobody has logged in for a while
+	nobody  string      // a hash to verify against when the name is unknown: that takes the same time
 
 	secret [32]byte
 	mu     sync.Mutex
@@ -56,6 +60,7 @@ type credential struct {
 
 func newPasswords() *passwords {
 	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: map[string]*bucket{}}
+	p.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(p.secret[:]) // never fails
 	salt := make([]byte, argonSalt)
 	_, _ = rand.Read(salt)
@@ -110,7 +115,10 @@ func (p *passwords) derive(ctx context.Context, password string, salt []byte, ti
 	defer p.waiting.Add(-1)
 	select {
 	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+		defer func() {
+			<-p.slots
+			p.rest.Reset(returnAfter)
+		}()
 		return argon2.IDKey([]byte(password), salt, time, memory, threads, n), nil
 	case <-ctx.Done():
 		return nil, &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: comeBack, Err: ctx.Err()}

@@ -27,8 +27,8 @@ func (c counts) at(application, millis int64) *tally {
 func (w *writer) count(b *batch, c Commit) {
 	if b.counted {
 		clear(w.counts)
-		w.countedAt = time.Now()
 	}
+	clean := !w.counts.dirty()
 	for _, e := range c.Accepted {
 		t := w.counts.at(e.ApplicationID, e.AcceptedAt)
 		t.accepted++
@@ -41,6 +41,9 @@ func (w *writer) count(b *batch, c Commit) {
 		if o.DeadNow {
 			w.counts.at(o.Entry.ApplicationID, o.At).dead++
 		}
+	}
+	if clean && w.counts.dirty() {
+		w.countDue.Reset(statsInterval)
 	}
 }
 

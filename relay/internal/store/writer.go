@@ -42,19 +42,20 @@ type writer struct {
 
 	intake  chan *acceptance
 	updates chan *update
-	kick    chan struct{} // results are waiting
+	kick    chan struct{} // results have waited long enough
 	stop    chan struct{}
 	stopped chan struct{}
 	stopper sync.Once
 
 	mu       sync.Mutex
 	outcomes []*Outcome
+	due      *time.Timer // wakes the writer for them
 
 	// Touched by the writing goroutine only.
 	lastID    int64
 	flushing  bool // the connection flushes each commit
 	counts    counts
-	countedAt time.Time
+	countDue  *time.Timer // when the counts are to be written
 }
 
 // acceptance is a message waiting for its commit.
@@ -96,7 +97,10 @@ func newWriter(ctx context.Context, conn *sql.Conn, onCommit func(Commit)) (*wri
 		conn: conn, onCommit: onCommit, flushing: true, counts: counts{},
 		intake: make(chan *acceptance, maxBatch), updates: make(chan *update),
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		countDue: time.NewTimer(statsInterval),
 	}
+	w.countDue.Stop()
+	w.due = time.AfterFunc(outcomeDelay, w.wake)
 	var err error
 	if w.rows, err = gormOver(conn); err != nil {
 		return nil, err
@@ -169,13 +173,20 @@ func (s *Store) Report(o *Outcome) {
 	w := s.w
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
-	n := len(w.outcomes)
+	switch len(w.outcomes) {
+	case 1:
+		w.due.Reset(outcomeDelay) // the writer need not wake up for it before
+	case outcomeCrowd:
+		w.wake()
+	}
 	w.mu.Unlock()
-	if n == 1 || n == outcomeCrowd {
-		select {
-		case w.kick <- struct{}{}:
-		default:
-		}
+}
+
+// wake makes the writer commit the results that wait.
+func (w *writer) wake() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
 	}
 }
 
@@ -199,8 +210,8 @@ func (w *writer) run() {
 		b, more := w.gather()
 		w.commit(b)
 		if !more {
-			w.countedAt = time.Time{}
-			w.commit(&batch{}) // the last counts
+			w.countDue.Stop()
+			w.commit(&batch{counted: true}) // what the last batch added
 			return
 		}
 	}
@@ -224,44 +235,32 @@ func (w *writer) gather() (b *batch, more bool) {
 	}
 	w.mu.Lock()
 	b.outcomes, w.outcomes = w.outcomes, nil
+	w.due.Stop()
 	w.mu.Unlock()
 	return b, more
 }
 
 // await returns when there is a reason to commit.
 func (w *writer) await(b *batch) (more bool) {
-	var due <-chan time.Time
-	if w.counts.dirty() {
-		due = time.After(statsInterval)
+	select {
+	case a := <-w.intake:
+		b.accepts = append(b.accepts, a)
+	case u := <-w.updates:
+		b.updates = append(b.updates, u)
+	case <-w.kick:
+	case <-w.countDue.C:
+		b.counted = true
+	case <-w.stop:
+		return false
 	}
-	for {
-		select {
-		case a := <-w.intake:
-			b.accepts = append(b.accepts, a)
-			return true
-		case u := <-w.updates:
-			b.updates = append(b.updates, u)
-			return true
-		case <-w.kick:
-			w.mu.Lock()
-			n := len(w.outcomes)
-			w.mu.Unlock()
-			if n >= outcomeCrowd {
-				return true
-			}
-			if n > 0 {
-				due = time.After(outcomeDelay)
-			}
-		case <-due:
-			return true
-		case <-w.stop:
-			return false
-		}
-	}
+	return true
 }
 
 // commit writes a batch and tells everyone concerned.
 func (w *writer) commit(b *batch) {
+	if len(b.accepts)+len(b.updates)+len(b.outcomes) == 0 && !b.counted {
+		return
+	}
 	began := time.Now()
 	err := w.transact(b)
 	if errors.Is(err, errOutcomes) && len(b.accepts)+len(b.updates) > 0 {
@@ -273,6 +272,9 @@ func (w *writer) commit(b *batch) {
 		w.announce(b, time.Since(began))
 	} else {
 		w.putBack(b.outcomes, err)
+		if b.counted {
+			w.countDue.Reset(statsInterval)
+		}
 	}
 	for _, a := range b.accepts {
 		a.done <- err
@@ -302,13 +304,8 @@ func (w *writer) putBack(outcomes []*Outcome, err error) {
 	w.onCommit(Commit{Err: err})
 	w.mu.Lock()
 	w.outcomes = append(outcomes, w.outcomes...)
+	w.due.Reset(retryDelay)
 	w.mu.Unlock()
-	time.AfterFunc(retryDelay, func() {
-		select {
-		case w.kick <- struct{}{}:
-		default:
-		}
-	})
 }
 
 // transact writes a batch in one transaction. Without a message or an update in it, nothing in it needs a flush.
@@ -327,7 +324,6 @@ func (w *writer) transact(b *batch) (err error) {
 			w.lastID = before
 		}
 	}()
-	b.counted = w.counts.dirty() && time.Since(w.countedAt) >= statsInterval
 	if err := w.write(ctx, b); err != nil {
 		return err
 	}
