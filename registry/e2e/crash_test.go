@@ -288,7 +288,7 @@ func (l *ledger) verify(t *testing.T, addr string) {
 	t.Helper()
 	for digest, want := range l.manifests {
 		resp, got := fetch(t, "GET", l.url(addr, "manifests", digest), acceptAll, nil)
-		if resp.StatusCode != 200 || !bytes.Equal(got, want) {
+		if resp.StatusCode != http.StatusOK || !bytes.Equal(got, want) {
 			t.Errorf("%s: acknowledged manifest %s: %s", l.repo, digest, resp.Status)
 			continue
 		}
@@ -298,7 +298,7 @@ func (l *ledger) verify(t *testing.T, addr string) {
 		resp, got := fetch(t, "GET", l.url(addr, "manifests", digest), acceptAll, nil)
 		switch {
 		case resp.StatusCode == http.StatusNotFound:
-		case resp.StatusCode == 200 && bytes.Equal(got, want):
+		case resp.StatusCode == http.StatusOK && bytes.Equal(got, want):
 			l.whole(t, addr, got)
 		default:
 			t.Errorf("%s: manifest %s that was in flight: %s, %d bytes; want all or nothing", l.repo, digest, resp.Status, len(got))
@@ -307,7 +307,7 @@ func (l *ledger) verify(t *testing.T, addr string) {
 	for tag, may := range l.tags {
 		resp, got := fetch(t, "GET", l.url(addr, "manifests", tag), acceptAll, nil)
 		digest := ""
-		if resp.StatusCode == 200 {
+		if resp.StatusCode == http.StatusOK {
 			digest = digestOf(got)
 			l.whole(t, addr, got)
 		}
@@ -329,7 +329,7 @@ func (l *ledger) whole(t *testing.T, addr string, manifest []byte) {
 	}
 	for _, d := range append(m.Layers, m.Config) {
 		resp, got := fetch(t, "GET", l.url(addr, "blobs", d.Digest), nil, nil)
-		if resp.StatusCode != 200 || digestOf(got) != d.Digest {
+		if resp.StatusCode != http.StatusOK || digestOf(got) != d.Digest {
 			t.Errorf("%s: blob %s of a visible manifest: %s, %d bytes", l.repo, d.Digest, resp.Status, len(got))
 		}
 	}

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,8 +64,8 @@ func TestParseManifest(t *testing.T) {
 				}
 				return
 			}
-			e, ok := err.(*Error)
-			if !ok || e.Code != CodeManifestInvalid || !strings.Contains(fmt.Sprint(e.Detail), c.wrong) {
+			var e *Error
+			if !errors.As(err, &e) || e.Code != CodeManifestInvalid || !strings.Contains(fmt.Sprint(e.Detail), c.wrong) {
 				t.Fatalf("error %v, want MANIFEST_INVALID with %q", err, c.wrong)
 			}
 		})
@@ -161,7 +162,8 @@ func FuzzParseManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
 		m, err := ParseManifest(contentType, body)
 		if err != nil {
-			if e, ok := err.(*Error); !ok || e.Code != CodeManifestInvalid {
+			var e *Error
+			if !errors.As(err, &e) || e.Code != CodeManifestInvalid {
 				t.Fatalf("error of another kind: %#v", err)
 			}
 			return

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,8 +46,9 @@ func TestParseName(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("ParseName(%q): error %v, want valid %v", name, err, want)
 		}
-		if err != nil && err.(*Error).Code != CodeNameInvalid {
-			t.Errorf("ParseName(%q): code %s", name, err.(*Error).Code)
+		var e *Error
+		if err != nil && (!errors.As(err, &e) || e.Code != CodeNameInvalid) {
+			t.Errorf("ParseName(%q): %v, want code %s", name, err, CodeNameInvalid)
 		}
 		if err == nil && string(got) != name {
 			t.Errorf("ParseName(%q) = %q", name, got)
