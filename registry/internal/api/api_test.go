@@ -198,7 +198,7 @@ func TestBlobRanges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.asked, got.body, c.body)
 		}
 	}
-	for _, asked := range []string{"bytes=10-", "bytes=20-30", "bytes=-0", "bytes=5-2", "bytes=x"} {
+	for _, asked := range []string{"bytes=10-", "bytes=20-30", "bytes=-0", "bytes=5-2", "bytes=x", "bytes=10-,20-30", "bytes=0-1,x"} {
 		s.do("GET", url, nil, "Range", asked).wantError(t, 416, oci.CodeRangeInvalid, "Content-Range", "bytes */10", "Cache-Control", "")
 	}
 	s.do("GET", url, nil, "Range", "lines=1-2").want(t, 200)

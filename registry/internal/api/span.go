@@ -26,39 +26,54 @@ func parseRange(header string, size int64) (rangeKind, span) {
 	if !ok {
 		return rangeNone, span{}
 	}
-	if strings.IndexByte(list, ',') >= 0 {
+	several := strings.IndexByte(list, ',') >= 0
+	found := span{}
+	for element := range strings.SplitSeq(list, ",") {
+		element = strings.TrimSpace(element)
+		if element == "" && several {
+			continue
+		}
+		part, ok := parseSpan(element, size)
+		if !ok {
+			return rangeUnsatisfiable, span{}
+		}
+		if part.length > 0 {
+			found = part
+		}
+	}
+	switch {
+	case found.length == 0:
+		return rangeUnsatisfiable, span{}
+	case several:
 		return rangeSeveral, span{}
+	default:
+		return rangeOne, found
 	}
-	first, last, ok := strings.Cut(strings.TrimSpace(list), "-")
-	if !ok {
-		return rangeUnsatisfiable, span{}
-	}
-	first, last = strings.TrimSpace(first), strings.TrimSpace(last)
-	if first == "" {
-		return suffixRange(last, size)
-	}
-	start, ok := parseOffset(first)
-	if !ok || start >= size {
-		return rangeUnsatisfiable, span{}
-	}
-	if last == "" {
-		return rangeOne, span{start, size - start}
-	}
-	end, ok := parseOffset(last)
-	if !ok || end < start {
-		return rangeUnsatisfiable, span{}
-	}
-	return rangeOne, span{start, min(end, size-1) - start + 1}
 }
 
-// suffixRange is the "-500" form: the last bytes.
-func suffixRange(length string, size int64) (rangeKind, span) {
-	n, ok := parseOffset(length)
-	if !ok || n == 0 || size == 0 {
-		return rangeUnsatisfiable, span{}
+// parseSpan reads one element of the list. ok is false if it is malformed; its
+// length is 0 if it lies outside the content.
+func parseSpan(s string, size int64) (part span, ok bool) {
+	first, last, ok := strings.Cut(s, "-")
+	if !ok {
+		return span{}, false
 	}
-	n = min(n, size)
-	return rangeOne, span{size - n, n}
+	first, last = strings.TrimSpace(first), strings.TrimSpace(last)
+	if first == "" { // the last bytes
+		n, ok := parseOffset(last)
+		n = min(n, size)
+		return span{size - n, n}, ok
+	}
+	start, ok := parseOffset(first)
+	end := size - 1
+	if ok && last != "" {
+		end, ok = parseOffset(last)
+		ok = ok && end >= start
+	}
+	if !ok || start >= size {
+		return span{}, ok
+	}
+	return span{start, min(end, size-1) - start + 1}, true
 }
 
 // parseChunk reads the Content-Range of a chunk, "<start>-<end>" inclusive
