@@ -29,7 +29,7 @@ func parseRange(header string, size int64) (rangeKind, span) {
 	several := strings.IndexByte(list, ',') >= 0
 	found := span{}
 	for element := range strings.SplitSeq(list, ",") {
-		element = strings.TrimSpace(element)
+		element = trim(element)
 		if element == "" && several {
 			continue
 		}
@@ -58,7 +58,7 @@ func parseSpan(s string, size int64) (part span, ok bool) {
 	if !ok {
 		return span{}, false
 	}
-	first, last = strings.TrimSpace(first), strings.TrimSpace(last)
+	first, last = trim(first), trim(last)
 	if first == "" { // the last bytes
 		n, ok := parseOffset(last)
 		n = min(n, size)
@@ -80,7 +80,7 @@ func parseSpan(s string, size int64) (part span, ok bool) {
 // (distribution-spec "Pushing a blob in chunks"). The form of RFC 9110,
 // "bytes <start>-<end>/<total>", is taken too: some clients send it.
 func parseChunk(header string) (span, bool) {
-	s := strings.TrimPrefix(strings.TrimSpace(header), "bytes ")
+	s := strings.TrimPrefix(trim(header), "bytes ")
 	s, _, _ = strings.Cut(s, "/")
 	first, last, ok := strings.Cut(s, "-")
 	if !ok {
@@ -93,6 +93,9 @@ func parseChunk(header string) (span, bool) {
 	}
 	return span{start, end - start + 1}, true
 }
+
+// trim takes away the optional white space of RFC 9110.
+func trim(s string) string { return strings.Trim(s, " \t") }
 
 const maxOffset = 1<<63 - 1
 
