@@ -90,7 +90,8 @@ func FuzzParseRange(f *testing.F) {
 		case rangeUnsatisfiable:
 			// net/http is laxer than the RFC: it sends the last 0 bytes (-0), or the
 			// last of nothing, and takes a sign for a digit.
-			if w.Code == http.StatusPartialContent && size > 0 && !strings.Contains(header, "-0") && !strings.Contains(header, "+") {
+			bare := strings.NewReplacer(" ", "", "\t", "").Replace(header)
+			if w.Code == http.StatusPartialContent && size > 0 && !strings.Contains(bare, "-0") && !strings.Contains(bare, "+") {
 				t.Errorf("parseRange(%q, %d) finds nothing, net/http %s", header, size, w.Header().Get("Content-Range"))
 			}
 		case rangeSeveral:
