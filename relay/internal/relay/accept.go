@@ -27,11 +27,16 @@ const (
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
 // will be delivered; the homeserver is never touched here.
 func (s *Service) Accept(ctx context.Context, r AcceptRequest) (Accepted, error) {
-	a, err := s.accept(ctx, r)
+	return s.counted(s.accept(ctx, r))
+}
+
+// AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
+func (s *Service) AcceptFor(ctx context.Context, v Viewer, id int64, r AcceptRequest) (Accepted, error) {
+	app, err := s.appFor(v, id)
 	if err != nil {
-		s.o.Metrics.refused.WithLabelValues(string(KindOf(err))).Inc()
+		return Accepted{}, err
 	}
-	return a, err
+	return s.counted(s.acceptBy(ctx, app, r, time.Now()))
 }
 
 func (s *Service) accept(ctx context.Context, r AcceptRequest) (Accepted, error) {
@@ -40,6 +45,18 @@ func (s *Service) accept(ctx context.Context, r AcceptRequest) (Accepted, error)
 	if err != nil {
 		return Accepted{}, err
 	}
+	return s.acceptBy(ctx, app, r, now)
+}
+
+// counted counts refusals.
+func (s *Service) counted(a Accepted, err error) (Accepted, error) {
+	if err != nil {
+		s.o.Metrics.refused.WithLabelValues(string(KindOf(err))).Inc()
+	}
+	return a, err
+}
+
+func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, now time.Time) (Accepted, error) {
 	row := app.row.Load()
 	e, err := s.entry(row, r, now)
 	if err != nil {

@@ -503,3 +503,15 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are still held", held)
 	}
 }
+
+func TestAcceptForAnApplicationOfOnesOwn(t *testing.T) {
+	r := newRig(t)
+	anna := r.user("anna")
+	app := r.app("a", "!a:hs").Application
+	if _, err := r.AcceptFor(ctx, anna, app.ID, AcceptRequest{Message: "x"}); KindOf(err) != KindNotFound {
+		t.Errorf("somebody else's: %v", err)
+	}
+	if a, err := r.AcceptFor(ctx, r.admin, app.ID, AcceptRequest{Message: "x", Priority: p(2), NativeScale: true}); err != nil || a.Priority != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -64,7 +65,9 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 		return d.sendFile(room, device, e)
 	}
 	if e.Wire == nil {
-		d.render(e, app)
+		if err := d.render(e, app); err != nil {
+			return "", err
+		}
 	}
 	if d.doubtful(e, device) {
 		if id, err := d.settle(room, e); id != "" || err != nil {
@@ -75,8 +78,14 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 	return d.send(room, e, e.Txn, e.Wire)
 }
 
-// render makes the wire bytes of an entry.
-func (d *dispatcher) render(e *store.Entry, app Application) {
+// render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
+// else.
+func (d *dispatcher) render(e *store.Entry, app Application) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &SendError{Class: ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
 	o := d.format
 	if e.Shrunk {
 		o.Budget = shrunkBudget
@@ -89,6 +98,7 @@ func (d *dispatcher) render(e *store.Entry, app Application) {
 	if r.Truncated {
 		e.Step = stepCut
 	}
+	return nil
 }
 
 func (d *dispatcher) send(room store.Room, e *store.Entry, txn string, wire []byte) (string, error) {

@@ -54,7 +54,9 @@ func once(fail ...answer) func(Outgoing, int) *answer {
 	}
 }
 
-func class(c Class) answer { return answer{err: &SendError{Class: c, Reason: "because of " + string(c)}} }
+func class(c Class) answer {
+	return answer{err: &SendError{Class: c, Reason: "because of " + string(c)}}
+}
 
 // TestFailures sends three messages whose first fails in some way. Each of the others arrives once and in order; and
 // unless the first is given up, so does it.

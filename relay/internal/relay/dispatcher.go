@@ -94,8 +94,10 @@ func (d *dispatcher) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := d.store.MarkSuspects(ctx, device); err != nil {
-			return err
+		if device != "" { // else nothing was ever sent
+			if err := d.store.MarkSuspects(ctx, device); err != nil {
+				return err
+			}
 		}
 	}
 	return d.store.SetSetting(ctx, cleanKey, "0")
@@ -112,6 +114,10 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 	<-ctx.Done()
 	d.running.Store(false)
+	for _, q := range d.all() {
+		q.mu.Lock()   // whoever was about to start has done so
+		q.mu.Unlock() //nolint:staticcheck // an empty section, on purpose
+	}
 	close(d.stopping)
 	timer := time.AfterFunc(finishWithin, d.cancel)
 	d.wg.Wait()

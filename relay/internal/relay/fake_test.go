@@ -164,7 +164,9 @@ func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
 	return RoomInfo{RoomID: room, Joined: true, Writable: true}, nil
 }
 
-func (h *homeserver) Joined(context.Context) ([]string, error) { return []string{"!a:hs", "!b:hs"}, nil }
+func (h *homeserver) Joined(context.Context) ([]string, error) {
+	return []string{"!a:hs", "!b:hs"}, nil
+}
 
 // bodies returns the bodies of a room's events.
 func (h *homeserver) bodies(room string) []string {

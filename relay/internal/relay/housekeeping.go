@@ -54,6 +54,12 @@ func (s *Service) clean(ctx context.Context) {
 		{"remove old keys and sessions", func() error {
 			return s.store.Tidy(ctx, now.UnixMilli(), now.Add(-keysKept).UnixMilli(), now.Add(-hoursKept).Unix()/3600)
 		}},
+		{"make rooms", func() error {
+			if reason, _ := s.d.gate.state(); reason == "" {
+				s.d.makeRooms()
+			}
+			return nil
+		}},
 	}
 	for _, c := range chores {
 		if err := c.do(); err != nil && ctx.Err() == nil {

@@ -260,7 +260,10 @@ func TestUsers(t *testing.T) {
 			_, err := r.CreateUser(ctx, r.admin, UserInput{Name: p("b:c"), Password: p("password")})
 			return err
 		}, KindInvalid},
-		{"bad matrix id", func() error { _, err := r.UpdateUser(ctx, anna, anna.UserID, UserInput{MatrixID: p("anna")}); return err }, KindInvalid},
+		{"bad matrix id", func() error {
+			_, err := r.UpdateUser(ctx, anna, anna.UserID, UserInput{MatrixID: p("anna")})
+			return err
+		}, KindInvalid},
 		{"a user makes users", func() error {
 			_, err := r.CreateUser(ctx, anna, UserInput{Name: p("b"), Password: p("password")})
 			return err

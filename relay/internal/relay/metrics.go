@@ -1,6 +1,11 @@
 package relay
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics are the numbers that a [Service] keeps for Prometheus. Labels are closed sets.
 type Metrics struct {
@@ -13,6 +18,7 @@ type Metrics struct {
 	commit      prometheus.Histogram
 	batch       prometheus.Histogram
 	delivery    prometheus.Histogram
+	dispatcher  atomic.Pointer[dispatcher] // whom the gauges ask
 }
 
 // NewMetrics registers the relay's metrics at reg.
@@ -29,5 +35,43 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		delivery:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_delivery_seconds", Help: "Time from acceptance to the homeserver's yes.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
 	reg.MustRegister(m.accepted, m.refused, m.sent, m.dead, m.attempts, m.rateLimited, m.commit, m.batch, m.delivery)
+	m.gauge(reg, "relay_queue_depth", "Messages on their way.", func(d *dispatcher) float64 { return float64(d.depth.Load()) })
+	m.gauge(reg, "relay_queue_oldest_seconds", "Age of the oldest message on its way.", func(d *dispatcher) float64 { return d.age().Seconds() })
+	m.gauge(reg, "relay_rooms_parked", "Rooms where nothing is sent until somebody mends them.", func(d *dispatcher) float64 { return float64(d.parked()) })
+	m.gauge(reg, "relay_delivery_paused", "1 while nothing is sent at all.", func(d *dispatcher) float64 {
+		if reason, _ := d.gate.state(); reason != "" {
+			return 1
+		}
+		return 0
+	})
 	return m
+}
+
+// gauge registers a number that is asked for when it is wanted; 0 before there is a service.
+func (m *Metrics) gauge(reg prometheus.Registerer, name, help string, value func(*dispatcher) float64) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if d := m.dispatcher.Load(); d != nil {
+			return value(d)
+		}
+		return 0
+	}))
+}
+
+// age returns how long ago the oldest of all entries that wait was accepted.
+func (d *dispatcher) age() time.Duration {
+	oldest := d.oldest()
+	if oldest == 0 {
+		return 0
+	}
+	return max(0, time.Since(at(oldest)))
+}
+
+// parked counts the rooms that are parked.
+func (d *dispatcher) parked() (n int) {
+	for _, q := range d.all() {
+		if q.Room().Parked != "" {
+			n++
+		}
+	}
+	return n
 }

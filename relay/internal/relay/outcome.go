@@ -190,7 +190,10 @@ func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendEr
 		return
 	}
 	e.Shrunk = true
-	d.render(e, app)
+	if err := d.render(e, app); err != nil {
+		d.refused(q, e, classOf(err))
+		return
+	}
 	e.FirstAttemptAt = 0
 	e.State, e.NextAt = store.Queued, 0
 	d.report(store.Outcome{Entry: *e})

@@ -73,6 +73,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s.d.store = s.store
+	o.Metrics.dispatcher.Store(s.d)
 	if err := s.begin(ctx); err != nil {
 		_ = s.store.Close()
 		return nil, err

@@ -13,6 +13,7 @@ const sessionFor = 7 * 24 * time.Hour
 
 // Authenticate checks a name and password and returns who it is. Failures are limited per name and per address.
 func (s *Service) Authenticate(ctx context.Context, name, password, address string) (Viewer, error) {
+	name = name[:min(len(name), maxName+1)] // no name is so long
 	mark := s.passwords.mark(name, password)
 	if c, ok := s.passwords.recall(mark); ok {
 		if u, there := s.dir.user(c.user); there && u.PasswordHash == c.hash {

@@ -7,16 +7,8 @@ import (
 
 // Status tells the relay's present condition.
 func (s *Service) Status(ctx context.Context) Status {
-	st := Status{Waiting: s.d.depth.Load()}
+	st := Status{Waiting: s.d.depth.Load(), OldestAge: s.d.age(), Parked: s.d.parked()}
 	st.Paused, st.PausedAt = s.d.gate.state()
-	if oldest := s.d.oldest(); oldest != 0 {
-		st.OldestAge = max(0, time.Since(at(oldest)))
-	}
-	for _, q := range s.d.all() {
-		if q.Room().Parked != "" {
-			st.Parked++
-		}
-	}
 	var err error
 	st.Ambiguous, st.Dead, err = s.store.Troubled(ctx)
 	st.DatabaseOK = err == nil

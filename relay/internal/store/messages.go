@@ -28,7 +28,7 @@ type Filter struct {
 
 // Record returns a message by its id.
 func (s *Store) Record(ctx context.Context, id int64) (Record, error) {
-	all, err := s.records(ctx, s.read, ` WHERE m.id = ? LIMIT 1`, id)
+	all, err := s.records(ctx, byMessage+` WHERE m.id = ?`, id)
 	if err != nil {
 		return Record{}, err
 	}
@@ -41,11 +41,35 @@ func (s *Store) Record(ctx context.Context, id int64) (Record, error) {
 // Records returns the messages that f selects.
 func (s *Store) Records(ctx context.Context, f Filter) ([]Record, error) {
 	where, args := f.where()
-	return s.records(ctx, s.read, where+` ORDER BY m.id DESC LIMIT ?`, append(args, f.Limit)...)
+	return s.records(ctx, f.from()+where+` ORDER BY m.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
 
-func (s *Store) records(ctx context.Context, db *sql.DB, tail string, args ...any) ([]Record, error) {
-	rows, err := db.QueryContext(ctx, `SELECT `+entryColumns+`, o.rested_at FROM messages m JOIN outbox o ON o.id = m.id`+tail, args...)
+const byMessage = ` FROM messages m CROSS JOIN outbox o ON o.id = m.id`
+
+// from says where to begin. What is on its way or in trouble is few among many, and has an index of its own.
+func (f Filter) from() string {
+	moving, trouble := f.Blocked, false
+	for _, s := range f.States {
+		switch {
+		case s < Sent:
+			moving = true
+		case s == Ambiguous || s == Dead:
+			trouble = true
+		default:
+			return byMessage
+		}
+	}
+	switch {
+	case moving && !trouble:
+		return ` FROM outbox o INDEXED BY outbox_pending CROSS JOIN messages m ON m.id = o.id AND o.state < 10`
+	case trouble && !moving:
+		return ` FROM outbox o INDEXED BY outbox_trouble CROSS JOIN messages m ON m.id = o.id AND o.state IN (11, 12)`
+	}
+	return byMessage
+}
+
+func (s *Store) records(ctx context.Context, tail string, args ...any) ([]Record, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+entryColumns+`, o.rested_at`+tail, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +86,11 @@ func (f Filter) where() (string, []any) {
 		terms = append(terms, term)
 		args = append(args, values...)
 	}
+	// The + keeps SQLite from sorting all messages of all these applications.
 	if f.Owner != 0 {
-		add(`m.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
+		add(`+m.application_id IN (SELECT id FROM applications WHERE owner_id = ? AND deleted_at = 0)`, f.Owner)
+	} else if f.Application == 0 {
+		add(`+m.application_id IN (SELECT id FROM applications WHERE deleted_at = 0)`)
 	}
 	if f.Application != 0 {
 		add(`m.application_id = ?`, f.Application)
@@ -107,7 +134,7 @@ func (f Filter) states() string {
 		terms = append(terms, `o.state IN (`+list(resting)+`)`)
 	}
 	if len(moving) > 0 {
-		terms = append(terms, `(o.state IN (`+list(moving)+`) AND o.room NOT IN `+parked+`)`)
+		terms = append(terms, `(o.state < 10 AND o.state IN (`+list(moving)+`) AND o.room NOT IN `+parked+`)`)
 	}
 	if f.Blocked {
 		terms = append(terms, `(o.state < 10 AND o.room IN `+parked+`)`)

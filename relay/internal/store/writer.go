@@ -52,10 +52,10 @@ type writer struct {
 	due      *time.Timer // wakes the writer for them
 
 	// Touched by the writing goroutine only.
-	lastID    int64
-	flushing  bool // the connection flushes each commit
-	counts    counts
-	countDue  *time.Timer // when the counts are to be written
+	lastID   int64
+	flushing bool // the connection flushes each commit
+	counts   counts
+	countDue *time.Timer // when the counts are to be written
 }
 
 // acceptance is a message waiting for its commit.
