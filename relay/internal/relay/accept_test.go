@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,15 @@ import (
 var ctx = context.Background()
 
 func p[T any](v T) *T { return &v }
+
+// refusal returns the refusal in err; an empty one for nil.
+func refusal(err error) Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return *e
+	}
+	return Error{Kind: KindOf(err)}
+}
 
 func TestAcceptChecks(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits = Limits{MaxMessage: 100, MaxTitle: 10} })
@@ -47,12 +57,8 @@ func TestAcceptChecks(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := r.Accept(ctx, test.req)
-		var field string
-		if e, ok := err.(*Error); ok {
-			field = e.Field
-		}
-		if KindOf(err) != test.kind || field != test.field {
-			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, KindOf(err), field, test.kind, test.field)
+		if e := refusal(err); e.Kind != test.kind || e.Field != test.field {
+			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
 		}
 	}
 }
@@ -78,8 +84,12 @@ func TestPriorityScale(t *testing.T) {
 		native bool
 		want   map[int]int
 	}{
-		{ScaleAuto, true, native}, {ScaleAuto, false, gotify}, {ScaleNative, false, native}, {ScaleNative, true, native},
-		{ScaleGotify, true, gotify}, {ScaleGotify, false, gotify},
+		{ScaleAuto, true, native},
+		{ScaleAuto, false, gotify},
+		{ScaleNative, false, native},
+		{ScaleNative, true, native},
+		{ScaleGotify, true, gotify},
+		{ScaleGotify, false, gotify},
 	}
 	for _, test := range tests {
 		app := &store.Application{PriorityScale: string(test.scale), DefaultPriority: 2}
@@ -171,7 +181,7 @@ func TestRateLimitOfAnApplication(t *testing.T) {
 				switch {
 				case err == nil:
 					accepted++
-				case KindOf(err) != KindRateLimited || err.(*Error).RetryAfter <= 0 || err.(*Error).RetryAfter > time.Second:
+				case KindOf(err) != KindRateLimited || refusal(err).RetryAfter <= 0 || refusal(err).RetryAfter > time.Second:
 					t.Errorf("refused with %+v", err)
 				}
 			}
@@ -204,7 +214,7 @@ func TestFullOutboxRefuses(t *testing.T) {
 		r.send(token, "x")
 	}
 	_, err := r.Accept(ctx, AcceptRequest{Token: token, Message: "x"})
-	if KindOf(err) != KindUnavailable || err.(*Error).RetryAfter == 0 {
+	if KindOf(err) != KindUnavailable || refusal(err).RetryAfter == 0 {
 		t.Errorf("a fourth message: %v", err)
 	}
 	r.run()

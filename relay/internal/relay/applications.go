@@ -135,40 +135,52 @@ func (s *Service) setApplication(v Viewer, row *store.Application, in Applicatio
 		}
 		row.Name = name
 	}
-	if in.Room != nil {
-		if err := checkRoom(*in.Room); err != nil {
-			return err
-		}
+	if err := checkRoom(value(in.Room)); err != nil {
+		return err
 	}
-	if in.OwnerID != nil && *in.OwnerID != row.OwnerID {
-		if !v.Admin {
-			return &Error{Kind: KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
-		}
-		if _, ok := s.dir.user(*in.OwnerID); !ok {
-			return invalid("owner_id", "There is no such user.")
-		}
-		row.OwnerID = *in.OwnerID
-	}
-	if in.DefaultPriority != nil {
-		if *in.DefaultPriority < MinPriority || *in.DefaultPriority > MaxPriority {
-			return invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
-		}
-		row.DefaultPriority = *in.DefaultPriority
-	}
-	if in.PriorityScale != nil {
-		if !slices.Contains([]Scale{ScaleAuto, ScaleNative, ScaleGotify}, *in.PriorityScale) {
-			return invalid("priority_scale", "The scale is auto, native or gotify.")
-		}
-		row.PriorityScale = string(*in.PriorityScale)
-	}
-	if in.RateLimit != nil {
-		if *in.RateLimit < 0 || *in.RateLimit > maxRate {
-			return invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
-		}
-		row.RateLimit = *in.RateLimit
+	if err := s.setOwner(v, row, in.OwnerID); err != nil {
+		return err
 	}
 	if in.StrictCompatibility != nil {
 		row.StrictCompatibility = *in.StrictCompatibility
+	}
+	return setSending(row, in)
+}
+
+// setOwner gives an application away.
+func (s *Service) setOwner(v Viewer, row *store.Application, owner *int64) error {
+	if owner == nil || *owner == row.OwnerID {
+		return nil
+	}
+	if !v.Admin {
+		return &Error{Kind: KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
+	}
+	if _, ok := s.dir.user(*owner); !ok {
+		return invalid("owner_id", "There is no such user.")
+	}
+	row.OwnerID = *owner
+	return nil
+}
+
+// setSending sets what concerns the messages.
+func setSending(row *store.Application, in ApplicationInput) error {
+	if p := in.DefaultPriority; p != nil {
+		if *p < MinPriority || *p > MaxPriority {
+			return invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
+		}
+		row.DefaultPriority = *p
+	}
+	if scale := in.PriorityScale; scale != nil {
+		if !slices.Contains([]Scale{ScaleAuto, ScaleNative, ScaleGotify}, *scale) {
+			return invalid("priority_scale", "The scale is auto, native or gotify.")
+		}
+		row.PriorityScale = string(*scale)
+	}
+	if rate := in.RateLimit; rate != nil {
+		if *rate < 0 || *rate > maxRate {
+			return invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
+		}
+		row.RateLimit = *rate
 	}
 	return nil
 }

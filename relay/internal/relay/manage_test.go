@@ -47,12 +47,8 @@ func TestApplicationFields(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := r.CreateApplication(ctx, r.admin, test.in)
-		var field string
-		if e, ok := err.(*Error); ok {
-			field = e.Field
-		}
-		if KindOf(err) != test.kind || field != test.field {
-			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, KindOf(err), field, test.kind, test.field)
+		if e := refusal(err); e.Kind != test.kind || e.Field != test.field {
+			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
 		}
 	}
 	apps, err := r.Applications(ctx, r.admin)

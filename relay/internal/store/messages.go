@@ -74,7 +74,7 @@ func (s *Store) records(ctx context.Context, tail string, args ...any) ([]Record
 		return nil, err
 	}
 	return collect(rows, func(r *Record) []any {
-		return append(r.Entry.fields(), &r.RestedAt)
+		return append(r.fields(), &r.RestedAt)
 	})
 }
 

@@ -19,7 +19,7 @@ var ErrClosed = errors.New("the database is closed")
 
 const (
 	maxBatch      = 256                    // messages in one commit
-	outcomeDelay  = 5 * time.Millisecond   // how long results wait for company
+	outcomeDelay  = 10 * time.Millisecond  // how long results wait for company
 	outcomeCrowd  = 128                    // …unless so many are there
 	statsInterval = time.Second            // how often counts are written
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
