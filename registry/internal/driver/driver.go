@@ -106,6 +106,10 @@ type Driver interface {
 	// object can be written, made durable and removed.
 	Check(ctx context.Context, write bool) error
 
+	// Sweep removes what writers that crashed have left where nobody sees it. It
+	// leaves alone what a writer that lives may still need.
+	Sweep(ctx context.Context) error
+
 	// Close waits for what the driver has under way. Nothing may be called
 	// afterwards.
 	Close() error

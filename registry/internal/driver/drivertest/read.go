@@ -24,6 +24,12 @@ func testCheck(t *testing.T, d driver.Driver) {
 			t.Errorf("Check(%v): %v", write, err)
 		}
 	}
+	u := create(t, d, "/up/1/data")
+	write(t, u, "x")
+	if err := d.Sweep(t.Context()); err != nil {
+		t.Errorf("Sweep: %v", err)
+	}
+	wantRead(t, u, 0, "x")
 	wantContent(t, d, "/a", "x")
 }
 

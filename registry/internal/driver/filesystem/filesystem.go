@@ -6,7 +6,8 @@
 // (both lines of CNCF distribution start their walks further down). It holds
 // what is not whole yet: new files before they are renamed into place, removed
 // trees until they are deleted, the probe of Check. Everything in it may be
-// deleted while no registry runs; what a crash leaves there is swept later.
+// deleted while no registry runs; what a crash leaves there is swept at the next
+// start, with each purge of uploads and each check.
 // It also tells a root that has lost its mount from one that is new: a root
 // that had a .staging and has none is not written to, and not believed when it
 // says that something does not exist.
@@ -49,7 +50,8 @@ type Driver struct {
 	staging    string
 	identity   fileID // of the root when it was opened
 	localClock bool
-	instance   string // begins the names of this driver's files in staging
+	locked     atomic.Int64 // the file that says that the instance lives, or -1
+	instance   string       // begins the names of this driver's files in staging
 	counter    atomic.Uint64
 
 	durable   *dirSet
@@ -88,7 +90,8 @@ func Open(root string) (*Driver, error) {
 		return nil, fmt.Errorf("storage root: %w", err)
 	}
 	d.localClock = stampsLocally(root)
-	if err := mkdir(d.staging); err != nil && !errors.Is(err, unix.EEXIST) && !canOnlyRead(err) {
+	d.locked.Store(-1)
+	if err := d.makeStaging(); err != nil && !canOnlyRead(err) {
 		return nil, fmt.Errorf("storage root: %s: %w", d.staging, err)
 	}
 	d.sweep(time.Now())
@@ -123,6 +126,7 @@ func (d *Driver) Name() string { return "filesystem" }
 func (d *Driver) Close() error {
 	d.committer.stop()
 	d.dropSpares()
+	d.leaveStaging()
 	return nil
 }
 

@@ -5,16 +5,9 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// abandoned is the age from which on what another process left in the staging
-// directory counts as left by a crash. A commit that is under way there for
-// longer fails, which is no harm but to it.
-const abandoned = 2 * time.Minute
 
 // tempName returns a path in the staging directory that was never used before.
 func (d *Driver) tempName() string {
@@ -33,7 +26,7 @@ func (d *Driver) createTemp() (name string, fd int, err error) {
 	if err := create(); !errors.Is(err, unix.ENOENT) || d.vanished() {
 		return name, fd, err
 	}
-	if err := mkdir(d.staging); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := d.makeStaging(); err != nil {
 		return "", -1, err
 	}
 	return name, fd, create()
@@ -74,37 +67,6 @@ func (d *Driver) writeBeside(name string, content []byte) error {
 		drop(temp)
 	}
 	return err
-}
-
-// sweep deletes what crashed processes left in the staging directory; now is
-// the file system's time.
-func (d *Driver) sweep(now time.Time) {
-	entries, err := os.ReadDir(d.staging)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		name := d.staging + "/" + e.Name()
-		var st unix.Stat_t
-		if strings.HasPrefix(e.Name(), d.instance) || unix.Lstat(name, &st) != nil {
-			continue
-		}
-		// The change time, because a tree keeps its modification time when it
-		// is moved here.
-		if now.Sub(time.Unix(st.Ctim.Unix())) > abandoned {
-			d.deleteForeign(name)
-		}
-	}
-}
-
-// deleteForeign takes a file or tree from the process that left it, and deletes
-// it. That process may be alive after all and about to use it, and a directory
-// must not be emptied then.
-func (d *Driver) deleteForeign(name string) {
-	mine := d.tempName()
-	if rename(name, mine) == nil {
-		drop(mine)
-	}
 }
 
 // drop deletes a file or a tree of which nobody has to know whether that worked:

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -255,16 +256,41 @@ func TestSpareWithAnotherNameIsNotUsed(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
+	write(t, root+"/.staging/crashed.lock", "")
 	write(t, root+"/.staging/crashed-1.tmp", "half")
 	write(t, root+"/.staging/crashed-2.tmp/tags/v1/link", "half")
+	write(t, root+"/.staging/unknown-1.tmp", "half")
+	alive := openRoot(t, root)
+	write(t, alive.tempName(), "of another process")
 	d := openRoot(t, root)
 	defer d.Close()
-	wantStaging(t, d, 2) // they may belong to a process that is alive
 	write(t, d.tempName(), "our own")
+	if err := d.Sweep(t.Context()); err != nil {
+		t.Errorf("Sweep: %v", err)
+	}
+	wantLeft(t, d, alive.instance+"-1.tmp", alive.instance+".lock", d.instance+"-1.tmp", d.instance+".lock", "unknown-1.tmp")
 	d.sweep(time.Now().Add(2 * abandoned))
-	wantStaging(t, d, 1)
-	if got, _ := filepath.Glob(d.staging + "/" + d.instance + "*"); len(got) != 1 {
-		t.Errorf("our own file is gone: %v", got)
+	wantLeft(t, d, alive.instance+"-1.tmp", alive.instance+".lock", d.instance+"-1.tmp", d.instance+".lock")
+	alive.Close()
+	d.sweep(time.Now().Add(2 * abandoned))
+	wantLeft(t, d, d.instance+"-1.tmp", d.instance+".lock")
+}
+
+func wantLeft(t *testing.T, d *Driver, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(d.staging)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		// The number of a name says how many came before it.
+		got = append(got, regexp.MustCompile(`-\w+\.tmp`).ReplaceAllString(e.Name(), "-1.tmp"))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the staging directory has %v, want %v", got, want)
 	}
 }
 

@@ -134,8 +134,7 @@ func (u *upload) open(flags int) error {
 // lock takes the file from other processes. File systems without locks do
 // without.
 func lock(fd int) error {
-	err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(tryLock(fd), unix.EWOULDBLOCK) {
 		return fmt.Errorf("another process is writing it: %w", driver.ErrUploadTaken)
 	}
 	return nil

@@ -36,6 +36,9 @@ func (d *Driver) Name() string { return "inmemory" }
 // Close implements driver.Driver.
 func (d *Driver) Close() error { return nil }
 
+// Sweep implements driver.Driver.
+func (d *Driver) Sweep(context.Context) error { return nil }
+
 // Check implements driver.Driver.
 func (d *Driver) Check(context.Context, bool) error { return nil }
 
