@@ -17,6 +17,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
+	"slipway/relay/internal/web"
 	"slipway/shared/logging"
 )
 
@@ -72,9 +73,17 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
+	patient := doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
+	pages, err := web.New(web.Options{
+		Service: p.service, Patient: patient, Log: log, Version: version, Homeserver: cfg.Matrix.Homeserver,
+		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,
+	})
+	if err != nil {
+		return nil, err
+	}
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: version, Commit: commit, Date: date},
-		Patient: doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID},
+		Patient: patient, Pages: pages,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {

@@ -1,0 +1,222 @@
+// Package relaytest makes a real relay service over a scripted homeserver, for
+// the tests of what stands on it.
+package relaytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/relay"
+)
+
+// The administrator of the services made here.
+const (
+	AdminName     = "admin"
+	AdminPassword = "correct horse"
+	AdminMatrixID = "@admin:example.org"
+)
+
+// New makes a service on a database of its own and delivers with it until the
+// test ends. change, if not nil, adjusts the options.
+func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver) {
+	t.Helper()
+	hs := &Homeserver{rooms: map[string]relay.RoomInfo{}}
+	o := relay.Options{
+		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: relay.NewMetrics(prometheus.NewRegistry()),
+		Admin: relay.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, CheckToken: true,
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := relay.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var delivering sync.WaitGroup
+	delivering.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		delivering.Wait()
+		if err := s.Close(); err != nil {
+			t.Errorf("close the service: %v", err)
+		}
+	})
+	return s, hs
+}
+
+// Homeserver is what the service takes for Matrix. It does what a test tells it.
+type Homeserver struct {
+	mu    sync.Mutex
+	fail  error
+	room  map[string]error
+	rooms map[string]relay.RoomInfo
+	sent  []relay.Outgoing
+	hold  chan struct{}
+}
+
+// Fail makes every request fail with err; nil ends that.
+func (h *Homeserver) Fail(err error) { h.locked(func() { h.fail = err }) }
+
+// FailIn makes every event for one room fail with err; nil ends that.
+func (h *Homeserver) FailIn(roomID string, err error) {
+	h.locked(func() {
+		if h.room == nil {
+			h.room = map[string]error{}
+		}
+		h.room[roomID] = err
+	})
+}
+
+// Hold keeps every event waiting until the function that it returns is called.
+func (h *Homeserver) Hold() (release func()) {
+	gate := make(chan struct{})
+	h.locked(func() { h.hold = gate })
+	return func() {
+		h.locked(func() { h.hold = nil })
+		close(gate)
+	}
+}
+
+// Has makes a room known; the bot is in it if info says so.
+func (h *Homeserver) Has(info relay.RoomInfo) { h.locked(func() { h.rooms[info.RoomID] = info }) }
+
+// Sent returns the events taken so far.
+func (h *Homeserver) Sent() (sent []relay.Outgoing) {
+	h.locked(func() { sent = slices.Clone(h.sent) })
+	return sent
+}
+
+func (h *Homeserver) locked(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// Send implements relay.Sender.
+func (h *Homeserver) Send(ctx context.Context, out relay.Outgoing) (id string, err error) {
+	var hold chan struct{}
+	h.locked(func() { hold = h.hold })
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return "", &relay.SendError{Class: relay.ClassRetry, Reason: "the relay ends", Err: ctx.Err()}
+		}
+	}
+	h.locked(func() {
+		if err = errors.Join(h.fail, h.room[out.RoomID]); err != nil {
+			err = first(h.fail, h.room[out.RoomID])
+			return
+		}
+		h.sent = append(h.sent, out)
+		id = fmt.Sprintf("$event%d", len(h.sent))
+	})
+	return id, err
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Redact implements relay.Sender.
+func (h *Homeserver) Redact(ctx context.Context, r relay.Redaction) (string, error) {
+	return h.Send(ctx, relay.Outgoing{RoomID: r.RoomID, TxnID: r.TxnID, EventType: "m.room.redaction"})
+}
+
+// Device implements relay.Sender.
+func (h *Homeserver) Device() string { return "DEVICE" }
+
+// Probe implements relay.Sender.
+func (h *Homeserver) Probe(context.Context) (err error) {
+	h.locked(func() { err = h.fail })
+	return err
+}
+
+// Find implements relay.Sender.
+func (h *Homeserver) Find(context.Context, string, string, time.Time) (relay.Found, error) {
+	return relay.Found{Complete: true}, nil
+}
+
+// Upload implements relay.Sender.
+func (h *Homeserver) Upload(context.Context, string, string, []byte) (string, error) {
+	return "mxc://example.org/file", nil
+}
+
+// Identity is the bot's Matrix id.
+func (h *Homeserver) Identity() string { return "@relay:example.org" }
+
+// Resolve implements relay.Rooms.
+func (h *Homeserver) Resolve(_ context.Context, address string) (id string, err error) {
+	h.locked(func() {
+		id, err = address, h.fail
+		for _, r := range h.rooms {
+			if r.Alias == address {
+				id = r.RoomID
+			}
+		}
+	})
+	return id, err
+}
+
+// Join implements relay.Rooms.
+func (h *Homeserver) Join(_ context.Context, roomID string) (err error) {
+	h.locked(func() {
+		r, known := h.rooms[roomID]
+		if !known || !r.Invited && !r.Joined {
+			err = &relay.SendError{Class: relay.ClassPark, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot is not invited"}
+			return
+		}
+		r.Joined = true
+		h.rooms[roomID] = r
+	})
+	return err
+}
+
+// Create implements relay.Rooms.
+func (h *Homeserver) Create(_ context.Context, n relay.NewRoom) (id string, err error) {
+	h.locked(func() {
+		if err = h.fail; err != nil {
+			return
+		}
+		id = fmt.Sprintf("!made%d:example.org", len(h.rooms)+1)
+		h.rooms[id] = relay.RoomInfo{RoomID: id, Name: n.Name, Joined: true, Writable: true}
+	})
+	return id, err
+}
+
+// Info implements relay.Rooms.
+func (h *Homeserver) Info(_ context.Context, roomID string) (info relay.RoomInfo, err error) {
+	h.locked(func() {
+		info, err = h.rooms[roomID], h.fail
+		info.RoomID = roomID
+	})
+	return info, err
+}
+
+// Joined implements relay.Rooms.
+func (h *Homeserver) Joined(context.Context) (ids []string, err error) {
+	h.locked(func() {
+		err = h.fail
+		for id, r := range h.rooms {
+			if r.Joined {
+				ids = append(ids, id)
+			}
+		}
+	})
+	return ids, err
+}

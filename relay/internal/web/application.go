@@ -1,0 +1,342 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"slipway/relay/internal/client"
+	"slipway/relay/internal/relay"
+)
+
+// idOf is the number in the path; one too large for a number names nothing.
+func idOf(v *visit) int64 {
+	id, err := strconv.ParseInt(mux.Vars(v.Request)["id"], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+type applicationsPage struct {
+	frame
+	Applications []relay.Application
+}
+
+func (web *Web) getApplications(w http.ResponseWriter, v *visit) error {
+	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	return web.show(w, http.StatusOK, "applications", applicationsPage{web.frame(v, "applications", "Applications"), apps})
+}
+
+// applicationForm is what the forms of an application hold.
+type applicationForm struct {
+	Name, Target, Joined, Room string
+	Priority                   int
+	Scale                      relay.Scale
+	Strict                     bool
+	RateLimit                  string
+}
+
+// The targets of the form.
+const (
+	targetNew    = "new"    // a room of the bot's making
+	targetJoined = "joined" // one that the bot is in
+	targetOther  = "other"  // one named by id or alias
+)
+
+func formOf(v *visit) applicationForm {
+	get := v.PostForm.Get
+	f := applicationForm{
+		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
+		Scale: relay.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
+	}
+	f.Priority, _ = strconv.Atoi(get("priority")) // a list of numbers: anything else is not from our form
+	return f
+}
+
+// input checks what only the form knows; the rules check the rest.
+func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
+	rate := 0
+	if f.RateLimit != "" {
+		if rate, err = strconv.Atoi(f.RateLimit); err != nil {
+			return in, &relay.Error{Kind: relay.KindInvalid, Field: "rate_limit", Message: "The limit is a whole number."}
+		}
+	}
+	in = relay.ApplicationInput{Name: &f.Name, DefaultPriority: &f.Priority, PriorityScale: &f.Scale, StrictCompatibility: &f.Strict, RateLimit: &rate}
+	room := ""
+	switch f.Target {
+	case targetJoined:
+		room = f.Joined
+	case targetOther:
+		room = f.Room
+	}
+	if room == "" && (f.Target == targetJoined || f.Target == targetOther) {
+		return in, &relay.Error{Kind: relay.KindInvalid, Field: "room_id", Message: "Choose a room."}
+	}
+	in.Room = &room
+	return in, nil
+}
+
+type newApplicationPage struct {
+	frame
+	Form      applicationForm
+	Rooms     []relay.RoomInfo
+	RoomsGone string // why they cannot be listed
+}
+
+func (web *Web) getNewApplication(w http.ResponseWriter, v *visit) error {
+	form := applicationForm{Target: targetNew, Scale: relay.ScaleAuto}
+	return web.showNewApplication(w, v, form, nil)
+}
+
+func (web *Web) showNewApplication(w http.ResponseWriter, v *visit, form applicationForm, cause error) error {
+	p := newApplicationPage{frame: web.frame(v, "applications", "New application"), Form: form}
+	status := http.StatusOK
+	if cause != nil {
+		var fault error
+		if status, fault = p.fail(cause); fault != nil {
+			return fault
+		}
+	}
+	p.Rooms, p.RoomsGone = web.choice(v)
+	return web.show(w, status, "application_new", p)
+}
+
+// choice lists the rooms to choose from: an administrator all that the bot is
+// in, a user those of the own applications, because the names of others' rooms
+// are not theirs to read.
+func (web *Web) choice(v *visit) (rooms []relay.RoomInfo, gone string) {
+	if v.Admin {
+		all, err := web.service.JoinedRooms(v.ctx())
+		if err != nil {
+			return nil, "The rooms that the bot is in cannot be listed now: the homeserver does not answer."
+		}
+		return all, ""
+	}
+	own, err := web.service.Rooms(v.ctx(), v.Viewer)
+	if err != nil {
+		return nil, "Your rooms cannot be listed now."
+	}
+	for _, r := range own {
+		if r.RoomID != "" {
+			rooms = append(rooms, relay.RoomInfo{RoomID: r.RoomID, Name: r.Name, Joined: true, Encrypted: r.Encrypted, Writable: true})
+		}
+	}
+	return rooms, ""
+}
+
+func (web *Web) postNewApplication(w http.ResponseWriter, v *visit) error {
+	form := formOf(v)
+	in, err := form.input()
+	if err != nil {
+		return web.showNewApplication(w, v, form, err)
+	}
+	issued, err := web.service.CreateApplication(v.ctx(), v.Viewer, in)
+	if err != nil {
+		return web.showNewApplication(w, v, form, err)
+	}
+	return web.showToken(w, v, issued, true)
+}
+
+// tokenPage is the one page that ever shows a token.
+type tokenPage struct {
+	frame
+	App     relay.Application
+	Token   string
+	Base    string
+	Created bool
+	Grace   time.Duration
+	Room    *standing
+}
+
+func (web *Web) showToken(w http.ResponseWriter, v *visit, issued relay.IssuedToken, created bool) error {
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created}
+	if until := issued.Application.OldTokenUntil; !until.IsZero() {
+		p.Grace = time.Until(until)
+	}
+	if created {
+		p.Room = web.standing(v, issued.Application)
+	}
+	return web.show(w, http.StatusOK, "token", p)
+}
+
+// base is the address that senders use.
+func (web *Web) base(r *http.Request) string {
+	if web.o.PublicURL != "" {
+		return strings.TrimRight(web.o.PublicURL, "/")
+	}
+	if client.Secure(r, web.o.TrustedProxies) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// standing is how the bot stands in an application's room, in a sentence.
+type standing struct {
+	Good bool
+	Text string
+}
+
+func (web *Web) standing(v *visit, a relay.Application) *standing {
+	address := a.RoomID
+	if address == "" {
+		address = a.Room
+	}
+	if address == "" {
+		return &standing{Text: "The room is not made yet. The bot makes it and invites " + ownerOf(a) + " as soon as the homeserver lets it; messages wait so long."}
+	}
+	info, err := web.service.CheckRoom(v.ctx(), address)
+	switch {
+	case err != nil:
+		return &standing{Text: "The room cannot be looked at now: " + err.Error()}
+	case info.Encrypted:
+		return &standing{Text: "This room is encrypted, and the relay never sends plain text into such a room. Its messages wait. Choose a room without encryption, or let the bot make one."}
+	case info.ReplaceBy != "":
+		return &standing{Text: "This room was replaced by a newer one. Invite the bot there."}
+	case !info.Joined:
+		return &standing{Text: "The bot is not in this room. Invite it, and messages go on by themselves."}
+	case !info.Writable:
+		return &standing{Text: "The bot may not write in this room. Raise its power level."}
+	}
+	return &standing{Good: true, Text: "The bot is in the room and may write there."}
+}
+
+func ownerOf(a relay.Application) string {
+	if a.OwnerMatrixID != "" {
+		return a.OwnerMatrixID
+	}
+	return "the owner"
+}
+
+type applicationPage struct {
+	frame
+	App     relay.Application
+	Form    applicationForm
+	Room    *standing
+	Recent  []relay.Message
+	Example string
+	Owners  []relay.User
+}
+
+func (web *Web) getApplication(w http.ResponseWriter, v *visit) error {
+	return web.showApplication(w, v, nil, nil)
+}
+
+// showApplication shows the page again after a form that failed.
+func (web *Web) showApplication(w http.ResponseWriter, v *visit, form *applicationForm, cause error) error {
+	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Example: web.base(v.Request)}
+	status := http.StatusOK
+	if cause != nil {
+		if status, err = p.fail(cause); err != nil {
+			return err
+		}
+	}
+	p.Form = formFrom(a)
+	if form != nil {
+		p.Form = *form
+	}
+	p.Room = web.standing(v, a)
+	page, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{ApplicationID: a.ID, Limit: shownRecent})
+	if err != nil {
+		return err
+	}
+	p.Recent = page.Messages
+	return web.show(w, status, "application", p)
+}
+
+func formFrom(a relay.Application) applicationForm {
+	f := applicationForm{Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility}
+	if f.Room == "" {
+		f.Room = a.RoomID
+	}
+	if a.RateLimit > 0 {
+		f.RateLimit = strconv.Itoa(a.RateLimit)
+	}
+	return f
+}
+
+func (web *Web) postApplication(w http.ResponseWriter, v *visit) error {
+	form := formOf(v)
+	in, err := form.input()
+	if err == nil {
+		in.Room = &form.Room // the page of an application has a field only; empty keeps the room
+		_, err = web.service.UpdateApplication(v.ctx(), v.Viewer, idOf(v), in)
+	}
+	if err != nil {
+		return web.showApplication(w, v, &form, err)
+	}
+	return back(w, v, v.URL.Path, "saved")
+}
+
+func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
+	grace, err := time.ParseDuration(v.PostForm.Get("grace"))
+	if err != nil {
+		return web.showApplication(w, v, nil, &relay.Error{Kind: relay.KindInvalid, Field: "grace", Message: "Choose how long the present token stays valid."})
+	}
+	issued, err := web.service.RegenerateToken(v.ctx(), v.Viewer, idOf(v), grace)
+	if err != nil {
+		return web.showApplication(w, v, nil, err)
+	}
+	return web.showToken(w, v, issued, false)
+}
+
+// postTest sends a message as the application would.
+func (web *Web) postTest(w http.ResponseWriter, v *visit) error {
+	get := v.PostForm.Get
+	priority, err := strconv.Atoi(get("priority"))
+	if err != nil {
+		priority = 0
+	}
+	accepted, err := web.service.AcceptFor(v.ctx(), v.Viewer, idOf(v), relay.AcceptRequest{
+		Title: get("title"), Message: get("message"), Priority: &priority, NativeScale: true, Source: "web",
+	})
+	if err != nil {
+		return web.showApplication(w, v, nil, err)
+	}
+	owner := relay.Viewer{ApplicationID: accepted.ApplicationID}
+	if _, err := web.service.Wait(v.ctx(), owner, accepted.ID, testWait); err != nil {
+		return err
+	}
+	return back(w, v, "/ui/messages/"+strconv.FormatInt(accepted.ID, 10), "testqueued")
+}
+
+// testWait is how long the page of a test message waits for its delivery, so
+// that it mostly shows the end of it.
+const testWait = 2 * time.Second
+
+// confirmPage asks before something is lost.
+type confirmPage struct {
+	frame
+	Heading, Text, Button string
+	Action, Cancel        string
+}
+
+func (web *Web) getDeleteApplication(w http.ResponseWriter, v *visit) error {
+	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	p := confirmPage{
+		frame: web.frame(v, "applications", "Delete "+a.Name), Heading: "Delete “" + a.Name + "”?",
+		Text:   "Its token stops working at once, its history is removed, and messages that still wait are not delivered. What is in the room stays there.",
+		Button: "Delete application", Action: v.URL.Path, Cancel: strings.TrimSuffix(v.URL.Path, "/delete"),
+	}
+	return web.show(w, http.StatusOK, "confirm", p)
+}
+
+func (web *Web) postDeleteApplication(w http.ResponseWriter, v *visit) error {
+	if err := web.service.DeleteApplication(v.ctx(), v.Viewer, idOf(v)); err != nil {
+		return err
+	}
+	return back(w, v, "/ui/applications", "deleted")
+}

@@ -1,0 +1,68 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+type dashboardPage struct {
+	frame
+	Status   relay.Status
+	Apps     int
+	Accepted int64
+	Sent     int64
+	Dead     int64
+	Chart    chart
+	Troubled []relay.Message
+	Held     []relay.Room
+	Recent   []relay.Message
+}
+
+const (
+	shownTroubled = 5
+	shownRecent   = 8
+)
+
+func (web *Web) getDashboard(w http.ResponseWriter, v *visit) error {
+	p := dashboardPage{frame: web.frame(v, "dashboard", "Overview"), Status: web.service.Status(v.ctx())}
+	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	p.Apps = len(apps)
+	hours, err := web.service.Hours(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	for _, h := range hours {
+		p.Accepted, p.Sent, p.Dead = p.Accepted+h.Accepted, p.Sent+h.Sent, p.Dead+h.Dead
+	}
+	p.Chart = newChart(hours, time.Now())
+	if err := web.fillDashboard(v, &p); err != nil {
+		return err
+	}
+	return web.show(w, http.StatusOK, "dashboard", p)
+}
+
+func (web *Web) fillDashboard(v *visit, p *dashboardPage) error {
+	rooms, err := web.service.Rooms(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	for _, r := range rooms {
+		if r.Parked != "" {
+			p.Held = append(p.Held, r)
+		}
+	}
+	troubled, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{
+		States: []relay.State{relay.StateAmbiguous, relay.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
+	})
+	if err != nil {
+		return err
+	}
+	recent, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{Limit: shownRecent})
+	p.Troubled, p.Recent = troubled.Messages, recent.Messages
+	return err
+}

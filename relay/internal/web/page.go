@@ -1,0 +1,158 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/relay"
+	"slipway/shared/logging"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// pages are the templates by name, each a set of its own with the frame.
+type pages map[string]*template.Template
+
+var pageNames = []string{
+	"login", "error", "dashboard", "applications", "application_new", "application", "token", "confirm",
+	"messages", "message", "rooms", "users", "user", "account",
+}
+
+func parsePages() (pages, error) {
+	all := pages{}
+	for _, name := range pageNames {
+		t, err := template.New(name).Funcs(words).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, err
+		}
+		all[name] = t
+	}
+	return all, nil
+}
+
+// frame is what every page has around its own.
+type frame struct {
+	Title   string
+	Section string // of the navigation
+	Name    string // of who is logged in; "" if nobody
+	Admin   bool
+	CSRF    string
+	Notice  string // what has just been done
+	Problem string // what went wrong
+	Field   string // where
+	Style   string
+	Icon    string
+	Version string
+}
+
+func (web *Web) frame(v *visit, section, title string) frame {
+	f := frame{Title: title, Section: section, Style: web.style.path(), Icon: web.icon.path(), Version: web.o.Version}
+	if v != nil {
+		f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
+		f.Notice = notices[v.URL.Query().Get("done")]
+	}
+	return f
+}
+
+// notices are told after a redirect that names them: a page never shows words
+// out of its address.
+var notices = map[string]string{
+	"created":    "Created.",
+	"saved":      "Saved.",
+	"deleted":    "Deleted.",
+	"redeliver":  "The message is in the queue again.",
+	"cancelled":  "The message is withdrawn.",
+	"retried":    "The room tries again.",
+	"password":   "The password is changed. All other sessions have ended.",
+	"loggedout":  "You are logged out.",
+	"testqueued": "The test message is on its way.",
+}
+
+// fail puts a refusal on the page that is shown again; what is no refusal is
+// returned.
+func (f *frame) fail(err error) (status int, fault error) {
+	var refusal *relay.Error
+	if !errors.As(err, &refusal) || refusal.Kind == relay.KindInternal || refusal.Kind == relay.KindNotFound {
+		return 0, err
+	}
+	f.Problem, f.Field = refusal.Message, refusal.Field
+	return statusOf(err), nil
+}
+
+// show renders into a buffer first: a template that fails leaves no half page.
+func (web *Web) show(w http.ResponseWriter, status int, name string, data any) error {
+	var b bytes.Buffer
+	if err := web.pages[name].ExecuteTemplate(&b, "frame", data); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a browser that is gone needs no page
+	return nil
+}
+
+type errorPage struct {
+	frame
+	Status int
+	Text   string
+}
+
+func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, text string) {
+	p := errorPage{frame: web.frame(nil, "", http.StatusText(status)), Status: status, Text: text}
+	if v, err := web.visit(r); err == nil {
+		p.Name, p.Admin, p.CSRF = v.Name, v.Admin, v.session.CSRF
+	}
+	if err := web.show(w, status, "error", p); err != nil {
+		http.Error(w, text, status)
+	}
+}
+
+// fail answers a request that no page could.
+func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := statusOf(err), "Something went wrong here; the log of the relay says what."
+	var refusal *relay.Error
+	if errors.As(err, &refusal) && refusal.Kind != relay.KindInternal {
+		text = refusal.Message
+		if refusal.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+		}
+	}
+	if status >= 500 {
+		web.log.Error("a page failed", zap.String("request", logging.RequestID(w)), zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	web.showError(w, r, status, text)
+}
+
+func statusOf(err error) int {
+	switch relay.KindOf(err) {
+	case relay.KindInvalid:
+		return http.StatusBadRequest
+	case relay.KindUnauthorized:
+		return http.StatusUnauthorized
+	case relay.KindForbidden:
+		return http.StatusForbidden
+	case relay.KindNotFound:
+		return http.StatusNotFound
+	case relay.KindConflict:
+		return http.StatusConflict
+	case relay.KindTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case relay.KindRateLimited:
+		return http.StatusTooManyRequests
+	case relay.KindUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

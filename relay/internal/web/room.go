@@ -1,0 +1,57 @@
+package web
+
+import (
+	"net/http"
+
+	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/relay"
+)
+
+type roomsPage struct {
+	frame
+	Status     relay.Status
+	Rooms      []relay.Room
+	Others     []relay.RoomInfo // the bot is in them, no application sends there
+	OthersGone string
+	Bot        string
+	Homeserver string
+	Findings   []doctor.Finding
+}
+
+func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
+	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Status: web.service.Status(v.ctx()), Bot: web.o.Patient.Identity()}
+	var err error
+	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Viewer); err != nil {
+		return err
+	}
+	if v.Admin {
+		p.Homeserver = web.o.Homeserver
+		p.Others, p.OthersGone = web.others(v, p.Rooms)
+		if v.URL.Query().Has("check") {
+			p.Findings = doctor.Examine(v.ctx(), web.o.Patient, v.Viewer)
+		}
+	}
+	return web.show(w, http.StatusOK, "rooms", p)
+}
+
+// others are the rooms that the bot is in for nothing.
+func (web *Web) others(v *visit, used []relay.Room) (others []relay.RoomInfo, gone string) {
+	all, gone := web.choice(v)
+	taken := map[string]bool{}
+	for _, r := range used {
+		taken[r.RoomID] = true
+	}
+	for _, r := range all {
+		if !taken[r.RoomID] {
+			others = append(others, r)
+		}
+	}
+	return others, gone
+}
+
+func (web *Web) postRetryRoom(w http.ResponseWriter, v *visit) error {
+	if err := web.service.RetryRoom(v.ctx(), v.Viewer, v.PostForm.Get("room")); err != nil {
+		return err
+	}
+	return back(w, v, "/ui/rooms", "retried")
+}

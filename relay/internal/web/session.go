@@ -1,0 +1,155 @@
+package web
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"slipway/relay/internal/client"
+	"slipway/relay/internal/relay"
+)
+
+const (
+	cookieName = "relay_session"
+	maxForm    = 2 << 20
+)
+
+// open serves everybody. A form from another site is refused: browsers say
+// where a request comes from.
+func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := web.sameOrigin(r); err != nil {
+			web.fail(w, r, err)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := h(w, r); err != nil {
+			web.fail(w, r, err)
+		}
+	})
+}
+
+func (web *Web) sameOrigin(r *http.Request) error {
+	if err := web.origins.Check(r); err != nil {
+		return &relay.Error{Kind: relay.KindForbidden, Message: "This form comes from another site.", Err: err}
+	}
+	return nil
+}
+
+// closed serves who has logged in and sends others to do so. What changes
+// something has to bring the session's word.
+func (web *Web) closed(h page) http.Handler {
+	return web.open(func(w http.ResponseWriter, r *http.Request) error {
+		v, err := web.visit(r)
+		if relay.KindOf(err) == relay.KindUnauthorized {
+			http.Redirect(w, r, "/ui/login"+next(r), http.StatusSeeOther)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r.Method == http.MethodPost {
+			if err := r.ParseForm(); err != nil {
+				return &relay.Error{Kind: relay.KindInvalid, Message: "The form cannot be read.", Err: err}
+			}
+			if subtle.ConstantTimeCompare([]byte(v.session.CSRF), []byte(r.PostForm.Get("csrf"))) != 1 || v.session.CSRF == "" {
+				return &relay.Error{Kind: relay.KindForbidden, Message: "This form is out of date. Go back, load the page again and send it once more."}
+			}
+		}
+		return h(w, v)
+	})
+}
+
+func (web *Web) visit(r *http.Request) (*visit, error) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return nil, &relay.Error{Kind: relay.KindUnauthorized, Message: "Log in first."}
+	}
+	viewer, session, err := web.service.SessionViewer(r.Context(), cookie.Value)
+	if err != nil {
+		return nil, err
+	}
+	return &visit{Request: r, Viewer: viewer, session: session}, nil
+}
+
+// next is the query that leads back to a page after logging in.
+func next(r *http.Request) string {
+	if r.Method != http.MethodGet || r.URL.Path == "/ui/" {
+		return ""
+	}
+	return "?next=" + url.QueryEscape(r.URL.RequestURI())
+}
+
+// ownPage keeps a way back within these pages.
+func ownPage(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/ui/") || strings.Contains(path, `\`) || strings.HasPrefix(u.Path, "/ui/log") {
+		return "/ui/"
+	}
+	return path
+}
+
+type loginPage struct {
+	frame
+	User string
+	Next string
+}
+
+func (web *Web) getLogin(w http.ResponseWriter, r *http.Request) error {
+	if _, err := web.visit(r); err == nil {
+		http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+		return nil
+	}
+	p := loginPage{frame: web.frame(nil, "", "Log in"), Next: r.URL.Query().Get("next")}
+	p.Notice = notices[r.URL.Query().Get("done")]
+	return web.show(w, http.StatusOK, "login", p)
+}
+
+func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
+	name, password := r.PostFormValue("name"), r.PostFormValue("password")
+	session, err := web.service.Login(r.Context(), name, password, client.Address(r, web.o.TrustedProxies))
+	if err != nil {
+		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostFormValue("next")}
+		status, fault := p.fail(err)
+		if fault != nil {
+			return fault
+		}
+		return web.show(w, status, "login", p)
+	}
+	web.endSession(r)
+	web.setCookie(w, r, session)
+	http.Redirect(w, r, ownPage(r.PostFormValue("next")), http.StatusSeeOther)
+	return nil
+}
+
+// endSession ends the session that a request brought along; one that cannot be
+// ended runs out by itself.
+func (web *Web) endSession(r *http.Request) {
+	if old, err := r.Cookie(cookieName); err == nil {
+		_ = web.service.Logout(r.Context(), old.Value)
+	}
+}
+
+func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s relay.Session) {
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: s.Token, Path: "/", Expires: s.Expires,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(r, web.o.TrustedProxies),
+	})
+}
+
+func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
+	web.endSession(v.Request)
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Path: "/", MaxAge: -1,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(v.Request, web.o.TrustedProxies),
+	})
+	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
+	return nil
+}
+
+// back ends a form that did what it should.
+func back(w http.ResponseWriter, v *visit, path, done string) error {
+	http.Redirect(w, v.Request, path+"?done="+done, http.StatusSeeOther)
+	return nil
+}

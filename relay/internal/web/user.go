@@ -1,0 +1,183 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"slipway/relay/internal/client"
+	"slipway/relay/internal/relay"
+)
+
+type usersPage struct {
+	frame
+	Users []relay.User
+	Me    int64
+}
+
+func (web *Web) getUsers(w http.ResponseWriter, v *visit) error {
+	users, err := web.service.Users(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	return web.show(w, http.StatusOK, "users", usersPage{web.frame(v, "users", "Users"), users, v.UserID})
+}
+
+// userPage makes a user, or shows one to be changed.
+type userPage struct {
+	frame
+	User relay.User
+	New  bool
+	Me   bool
+}
+
+func adminsOnly(v *visit) error {
+	if v.Admin {
+		return nil
+	}
+	return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
+}
+
+func (web *Web) getNewUser(w http.ResponseWriter, v *visit) error {
+	if err := adminsOnly(v); err != nil {
+		return err
+	}
+	return web.show(w, http.StatusOK, "user", userPage{frame: web.frame(v, "users", "New user"), New: true})
+}
+
+// userInput reads the form; an empty password keeps the present one.
+func userInput(v *visit) relay.UserInput {
+	name, matrixID, password, admin := v.PostForm.Get("name"), strings.TrimSpace(v.PostForm.Get("matrix_id")), v.PostForm.Get("password"), v.PostForm.Get("admin") != ""
+	in := relay.UserInput{Name: &name, MatrixID: &matrixID, Admin: &admin}
+	if password != "" {
+		in.Password = &password
+	}
+	return in
+}
+
+func (web *Web) postNewUser(w http.ResponseWriter, v *visit) error {
+	in := userInput(v)
+	if _, err := web.service.CreateUser(v.ctx(), v.Viewer, in); err != nil {
+		p := userPage{frame: web.frame(v, "users", "New user"), New: true, User: relay.User{Name: *in.Name, MatrixID: *in.MatrixID, Admin: *in.Admin}}
+		status, fault := p.fail(err)
+		if fault != nil {
+			return fault
+		}
+		return web.show(w, status, "user", p)
+	}
+	return back(w, v, "/ui/users", "created")
+}
+
+func (web *Web) getUser(w http.ResponseWriter, v *visit) error {
+	return web.showUser(w, v, nil)
+}
+
+func (web *Web) showUser(w http.ResponseWriter, v *visit, cause error) error {
+	if err := adminsOnly(v); err != nil {
+		return err
+	}
+	u, err := web.service.User(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	p := userPage{frame: web.frame(v, "users", u.Name), User: u, Me: u.ID == v.UserID}
+	status := http.StatusOK
+	if cause != nil {
+		if status, err = p.fail(cause); err != nil {
+			return err
+		}
+		in := userInput(v)
+		p.User.Name, p.User.MatrixID, p.User.Admin = *in.Name, *in.MatrixID, *in.Admin
+	}
+	return web.show(w, status, "user", p)
+}
+
+func (web *Web) postUser(w http.ResponseWriter, v *visit) error {
+	if err := adminsOnly(v); err != nil {
+		return err
+	}
+	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, idOf(v), userInput(v)); err != nil {
+		return web.showUser(w, v, err)
+	}
+	return back(w, v, "/ui/users", "saved")
+}
+
+func (web *Web) getDeleteUser(w http.ResponseWriter, v *visit) error {
+	if err := adminsOnly(v); err != nil {
+		return err
+	}
+	u, err := web.service.User(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	p := confirmPage{
+		frame: web.frame(v, "users", "Delete "+u.Name), Heading: "Delete the user “" + u.Name + "”?",
+		Text:   "The user's applications are deleted too: their tokens stop working at once and messages that still wait are not delivered.",
+		Button: "Delete user", Action: v.URL.Path, Cancel: strings.TrimSuffix(v.URL.Path, "/delete"),
+	}
+	return web.show(w, http.StatusOK, "confirm", p)
+}
+
+func (web *Web) postDeleteUser(w http.ResponseWriter, v *visit) error {
+	if err := web.service.DeleteUser(v.ctx(), v.Viewer, idOf(v)); err != nil {
+		return err
+	}
+	return back(w, v, "/ui/users", "deleted")
+}
+
+type accountPage struct {
+	frame
+	User       relay.User
+	FromConfig bool
+}
+
+func (web *Web) getAccount(w http.ResponseWriter, v *visit) error {
+	return web.showAccount(w, v, nil)
+}
+
+func (web *Web) showAccount(w http.ResponseWriter, v *visit, cause error) error {
+	u, err := web.service.User(v.ctx(), v.Viewer, v.UserID)
+	if err != nil {
+		return err
+	}
+	p := accountPage{frame: web.frame(v, "account", "Your account"), User: u, FromConfig: strings.EqualFold(u.Name, web.o.AdminName)}
+	status := http.StatusOK
+	if cause != nil {
+		if status, err = p.fail(cause); err != nil {
+			return err
+		}
+	}
+	return web.show(w, status, "account", p)
+}
+
+func (web *Web) postAccount(w http.ResponseWriter, v *visit) error {
+	id := strings.TrimSpace(v.PostForm.Get("matrix_id"))
+	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, v.UserID, relay.UserInput{MatrixID: &id}); err != nil {
+		return web.showAccount(w, v, err)
+	}
+	return back(w, v, "/ui/account", "saved")
+}
+
+// postPassword changes the own password, which ends all sessions, and begins a
+// new one.
+func (web *Web) postPassword(w http.ResponseWriter, v *visit) error {
+	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
+	address := client.Address(v.Request, web.o.TrustedProxies)
+	if password != v.PostForm.Get("again") {
+		return web.showAccount(w, v, &relay.Error{Kind: relay.KindInvalid, Field: "again", Message: "The two new passwords differ."})
+	}
+	if _, err := web.service.Authenticate(v.ctx(), v.Name, present, address); err != nil {
+		if relay.KindOf(err) == relay.KindUnauthorized {
+			err = &relay.Error{Kind: relay.KindInvalid, Field: "present", Message: "The present password is wrong."}
+		}
+		return web.showAccount(w, v, err)
+	}
+	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, v.UserID, relay.UserInput{Password: &password}); err != nil {
+		return web.showAccount(w, v, err)
+	}
+	session, err := web.service.Login(v.ctx(), v.Name, password, address)
+	if err != nil {
+		return err
+	}
+	web.setCookie(w, v.Request, session)
+	return back(w, v, "/ui/account", "password")
+}

@@ -1,0 +1,153 @@
+// Package web serves the relay's pages for people. They are made on the server
+// from templates, work without script, and use the same rules as the API.
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/gorilla/mux"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/relay"
+)
+
+// Options are what a [Web] is made of.
+type Options struct {
+	Service        *relay.Service
+	Patient        doctor.Patient
+	Log            *zap.Logger
+	Version        string
+	Homeserver     string         // URL, shown to administrators
+	PublicURL      string         // where senders reach the relay; "" takes it from the request
+	AdminName      string         // the administrator whom the configuration names
+	TrustedProxies []netip.Prefix // whose X-Forwarded-… are believed
+}
+
+// Web serves everything under /ui/. It is safe for concurrent use.
+type Web struct {
+	o       Options
+	service *relay.Service
+	log     *zap.Logger
+	pages   pages
+	style   asset
+	icon    asset
+	origins *http.CrossOriginProtection
+	handler http.Handler
+}
+
+// New parses the templates; they are part of the binary.
+func New(o Options) (*Web, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	w := &Web{o: o, service: o.Service, log: o.Log, origins: http.NewCrossOriginProtection()}
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if w.style, err = loadAsset("style.css", "text/css; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if w.icon, err = loadAsset("icon.svg", "image/svg+xml"); err != nil {
+		return nil, err
+	}
+	if w.pages, err = parsePages(); err != nil {
+		return nil, err
+	}
+	w.handler = w.router()
+	return w, nil
+}
+
+// ServeHTTP answers one request.
+func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	web.handler.ServeHTTP(w, r)
+}
+
+// visit is one request of somebody who has logged in.
+type visit struct {
+	*http.Request
+	relay.Viewer
+	session relay.Session
+}
+
+func (v *visit) ctx() context.Context { return v.Request.Context() }
+
+// page answers a visit or returns why it cannot.
+type page func(http.ResponseWriter, *visit) error
+
+func (web *Web) router() http.Handler {
+	const get, head, post = http.MethodGet, http.MethodHead, http.MethodPost
+	router := mux.NewRouter().SkipClean(true)
+	open := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
+		router.Path("/ui" + path).Methods(methods(method)...).Handler(web.open(h))
+	}
+	closed := func(method, path string, h page) {
+		router.Path("/ui" + path).Methods(methods(method)...).Handler(web.closed(h))
+	}
+	open(get, "/static/{name}", web.getStatic)
+	open(get, "/login", web.getLogin)
+	open(post, "/login", web.postLogin)
+	closed(post, "/logout", web.postLogout)
+	closed(get, "/", web.getDashboard)
+
+	closed(get, "/applications", web.getApplications)
+	closed(get, "/applications/new", web.getNewApplication)
+	closed(post, "/applications/new", web.postNewApplication)
+	closed(get, "/applications/{id:[0-9]+}", web.getApplication)
+	closed(post, "/applications/{id:[0-9]+}", web.postApplication)
+	closed(post, "/applications/{id:[0-9]+}/token", web.postToken)
+	closed(post, "/applications/{id:[0-9]+}/test", web.postTest)
+	closed(get, "/applications/{id:[0-9]+}/delete", web.getDeleteApplication)
+	closed(post, "/applications/{id:[0-9]+}/delete", web.postDeleteApplication)
+
+	closed(get, "/messages", web.getMessages)
+	closed(get, "/messages/{id:[0-9]+}", web.getMessage)
+	closed(post, "/messages/{id:[0-9]+}/redeliver", web.postRedeliver)
+	closed(post, "/messages/{id:[0-9]+}/cancel", web.postCancel)
+
+	closed(get, "/rooms", web.getRooms)
+	closed(post, "/rooms/retry", web.postRetryRoom)
+
+	closed(get, "/users", web.getUsers)
+	closed(get, "/users/new", web.getNewUser)
+	closed(post, "/users/new", web.postNewUser)
+	closed(get, "/users/{id:[0-9]+}", web.getUser)
+	closed(post, "/users/{id:[0-9]+}", web.postUser)
+	closed(get, "/users/{id:[0-9]+}/delete", web.getDeleteUser)
+	closed(post, "/users/{id:[0-9]+}/delete", web.postDeleteUser)
+
+	closed(get, "/account", web.getAccount)
+	closed(post, "/account", web.postAccount)
+	closed(post, "/account/password", web.postPassword)
+
+	router.NotFoundHandler = web.open(func(http.ResponseWriter, *http.Request) error {
+		return &relay.Error{Kind: relay.KindNotFound, Message: "There is no such page."}
+	})
+	router.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", get+", "+head)
+		web.showError(w, r, http.StatusMethodNotAllowed, "This address is reached by a form only.")
+	})
+	return router
+}
+
+func methods(m string) []string {
+	if m == http.MethodGet {
+		return []string{m, http.MethodHead}
+	}
+	return []string{m}
+}

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+// words are the functions of the templates.
+var words = template.FuncMap{
+	"ago":        func(t time.Time) string { return ago(time.Now(), t) },
+	"until":      func(t time.Time) string { return span(time.Until(t)) },
+	"span":       span,
+	"stamp":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"state":      stateWord,
+	"stateNote":  stateNote,
+	"priority":   priorityWord,
+	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
+	"states":     func() []relay.State { return relay.States },
+	"count":      count,
+	"join":       strings.Join,
+	"excerpt":    excerpt,
+	"dict":       dict,
+}
+
+// ago says how long ago t was.
+func ago(now, t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := now.Sub(t)
+	if d < 5*time.Second {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+// span is a time in its largest unit.
+func span(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours())/24) + " days"
+}
+
+func stateWord(s relay.State) string {
+	switch s {
+	case relay.StateQueued:
+		return "queued"
+	case relay.StateRetryWait:
+		return "retrying"
+	case relay.StateBlocked:
+		return "held back"
+	case relay.StateSent:
+		return "delivered"
+	case relay.StateAmbiguous:
+		return "unclear"
+	case relay.StateDead:
+		return "given up"
+	case relay.StateRedacted:
+		return "removed"
+	}
+	return string(s)
+}
+
+// stateNote says what a state means and what comes next.
+func stateNote(s relay.State) string {
+	switch s {
+	case relay.StateQueued:
+		return "It waits for its turn."
+	case relay.StateRetryWait:
+		return "An attempt failed; the relay tries again by itself."
+	case relay.StateBlocked:
+		return "Something has to be mended first. It goes on by itself as soon as that is done."
+	case relay.StateSent:
+		return "The homeserver has taken it."
+	case relay.StateAmbiguous:
+		return "It was sent, the answer was lost, and the room's history does not settle whether it arrived. Look into the room, then deliver it again or withdraw it."
+	case relay.StateDead:
+		return "The relay does not try any more. You can deliver it again."
+	case relay.StateCancelled:
+		return "It was withdrawn before it was delivered."
+	case relay.StateRedacted:
+		return "It was delivered and later removed from the room."
+	}
+	return ""
+}
+
+func priorityWord(p int) string {
+	switch {
+	case p >= 2:
+		return "highest"
+	case p == 1:
+		return "high"
+	case p == 0:
+		return "normal"
+	case p == -1:
+		return "low"
+	}
+	return "lowest"
+}
+
+// count writes a number with thin spaces between its thousands.
+func count(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// excerpt is the beginning of a text on one line.
+func excerpt(n int, text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 8*n)], "")), " ")
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return strings.TrimRight(string(runes[:n]), " ") + "…"
+}
+
+// dict hands several values to a part of a page.
+func dict(pairs ...any) (map[string]any, error) {
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("%v is no name", pairs[i])
+		}
+		m[key] = pairs[i+1]
+	}
+	return m, nil
+}
