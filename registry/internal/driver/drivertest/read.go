@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -115,13 +116,15 @@ func testReadFile(t *testing.T, d driver.Driver) {
 	}
 }
 
-// pattern is size bytes of which no two neighbouring blocks are alike.
+// pattern is size bytes in which each block of 4 KiB has its number.
 func pattern(size int) string {
-	b := make([]byte, size)
-	for i := range b {
-		b[i] = byte(i ^ i>>8 ^ i>>16)
+	block := strings.Repeat("0123456789abcdef", 256)
+	b := make([]byte, 0, size+len(block))
+	for i := 0; len(b) < size; i++ {
+		b = fmt.Appendf(b, "%016d", i)
+		b = append(b, block[16:]...)
 	}
-	return string(b)
+	return string(b[:size])
 }
 
 func testOpen(t *testing.T, d driver.Driver) {
