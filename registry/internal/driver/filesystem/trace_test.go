@@ -26,7 +26,7 @@ func strace(t *testing.T, scenario, root string, args ...string) []call {
 	args = append([]string{"-f", "-y", "-o", out, "-s", "0"}, args...)
 	args = append(args, os.Args[0], "-test.run=^TestScenario$")
 	cmd := exec.Command("strace", args...)
-	cmd.Env = append(os.Environ(), "SCENARIO="+scenario, "SCENARIO_ROOT="+root)
+	cmd.Env = append(os.Environ(), "SCENARIO="+scenario, "SCENARIO_ROOT="+root, "GORACE=atexit_sleep_ms=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("strace %v: %v\n%s", args, err, output)
 	}
