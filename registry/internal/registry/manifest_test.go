@@ -75,6 +75,43 @@ func TestManifestByDigest(t *testing.T) {
 	})
 }
 
+// recorder keeps the stages of commits.
+type recorder struct {
+	driver.Driver
+	stages []driver.Stage
+}
+
+func (r *recorder) Commit(ctx context.Context, stages ...driver.Stage) error {
+	r.stages = stages
+	return r.Driver.Commit(ctx, stages...)
+}
+
+// Nothing points at a manifest before all of it is durable, and nothing does any
+// more when it goes.
+func TestPointersComeLastAndGoFirst(t *testing.T) {
+	rec := &recorder{Driver: drivers["memory"](t)}
+	repo := New(Options{Driver: rec, DeleteEnabled: true}).Repository("a")
+	d := pushImage(t, repo, "t", "x")
+	paths := func(stage driver.Stage) (ps []string) {
+		for _, c := range stage {
+			ps = append(ps, c.Path)
+		}
+		return ps
+	}
+	want := [][]string{
+		{layout.BlobData(d), layout.RevisionLink("a", d), layout.TagIndex("a", "t", d)},
+		{layout.TagCurrent("a", "t")},
+	}
+	if len(rec.stages) != 2 || !slices.Equal(paths(rec.stages[0]), want[0]) || !slices.Equal(paths(rec.stages[1]), want[1]) {
+		t.Errorf("pushed by %v", rec.stages)
+	}
+	_, err := repo.DeleteManifest(context.Background(), d)
+	check(t, err)
+	if len(rec.stages) != 2 || !slices.Equal(paths(rec.stages[0]), []string{layout.Tag("a", "t")}) || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d)}) {
+		t.Errorf("deleted by %v", rec.stages)
+	}
+}
+
 func TestUnknownManifest(t *testing.T) {
 	onDrivers(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
@@ -447,6 +484,38 @@ func TestDeletionAndPushDoNotTear(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A push waits for a deletion that is under way, or the tag that it writes
+// would point at a manifest that is about to go.
+func TestPushWaitsForDeletion(t *testing.T) {
+	mem := drivers["memory"](t)
+	m := simpleImage(t, New(Options{Driver: mem}).Repository("a"), "x")
+	d := put(t, New(Options{Driver: mem}).Repository("a"), tagged("old"), m).Descriptor.Digest
+	s := &slow{Driver: mem, begun: make(chan struct{}), release: make(chan struct{})}
+	ctx, repo := context.Background(), New(Options{Driver: s, DeleteEnabled: true}).Repository("a")
+	done := make(chan error)
+	go func() {
+		_, err := repo.DeleteManifest(ctx, d)
+		done <- err
+	}()
+	<-s.begun
+	go func() {
+		_, err := repo.PutManifest(ctx, tagged("new"), "", m.bytes(), nil)
+		done <- err
+	}()
+	select {
+	case <-s.begun:
+		t.Error("the push does not wait")
+	case <-time.After(10 * time.Millisecond):
+		s.release <- struct{}{}
+		check(t, <-done)
+		<-s.begun
+	}
+	close(s.release)
+	check(t, <-done)
+	_, err := repo.Manifest(ctx, tagged("new"))
+	check(t, err)
 }
 
 func FuzzPutManifest(f *testing.F) {

@@ -133,6 +133,9 @@ func TestReferrersFollowEveryChange(t *testing.T) {
 		check(t, r.driver.Commit(ctx, driver.Stage{{Path: dir, Remove: true}}))
 		drop(gone)
 		expect()
+		if index, ok := r.referrers.get("a"); ok && slices.Contains(index.bySubject[subject], gone) {
+			t.Error("a manifest whose directory is gone stays in memory")
+		}
 		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
 		want = append(want, gone)
 		expect()

@@ -47,18 +47,14 @@ func (r *Registry) whole(ctx context.Context, d oci.Digest, info driver.Info) er
 	if info.Size == 0 && !d.Empty() {
 		return ErrDamaged
 	}
-	note, ok := r.sizes.get(d)
-	switch {
-	case !ok || note.size == info.Size:
+	if note, ok := r.sizes.get(d); !ok || note.size == info.Size {
 		return nil
-	case note.proved:
-		return ErrDamaged
-	default:
-		return r.prove(ctx, d, info)
 	}
+	return r.prove(ctx, d, info)
 }
 
-// prove re-reads the stored bytes of d and remembers the outcome. One blob at a
+// prove re-reads the stored bytes of d, unless that would tell nothing new, and
+// remembers the outcome. One blob at a
 // time: it is rare, and should not be a way to keep the disk busy. Once begun it
 // goes on though the client hangs up, lest it begin anew with each request.
 func (r *Registry) prove(ctx context.Context, d oci.Digest, info driver.Info) error {

@@ -421,6 +421,9 @@ func TestPurge(t *testing.T) {
 			_, err = r.Repository(repo).ResumeUpload(ctx, id)
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 		}
+		if strings.Contains(strings.Join(wet.Purged, " "), busy.ID()) {
+			t.Error("an upload that a request works on is purged")
+		}
 		_, err = busy.Append(ctx, strings.NewReader("still here"))
 		check(t, err)
 		_, err = busy.Commit(ctx, sum("still here"))
@@ -477,5 +480,71 @@ func TestRunPurge(t *testing.T) {
 		wantCode(t, err, oci.CodeBlobUploadUnknown)
 		stop()
 		<-ended
+	})
+}
+
+// slow is a driver whose commits tell that they begin and wait to be released.
+type slow struct {
+	driver.Driver
+	begun, release chan struct{}
+}
+
+func (s *slow) Commit(ctx context.Context, stages ...driver.Stage) error {
+	s.begun <- struct{}{}
+	<-s.release
+	return s.Driver.Commit(ctx, stages...)
+}
+
+// A client that repeats its last request, because the answer takes too long,
+// does not disturb the commit that is under way.
+func TestCommitIsNotTakenOver(t *testing.T) {
+	s := &slow{Driver: drivers["memory"](t), begun: make(chan struct{}), release: make(chan struct{})}
+	ctx, repo := context.Background(), New(Options{Driver: s}).Repository("a")
+	u, err := repo.StartUpload(ctx, "")
+	check(t, err)
+	_, err = u.Append(ctx, strings.NewReader("content"))
+	check(t, err)
+	committed, resumed := make(chan error), make(chan error)
+	go func() {
+		_, err := u.Commit(ctx, sum("content"))
+		u.Close()
+		committed <- err
+	}()
+	<-s.begun
+	go func() {
+		_, err := repo.ResumeUpload(ctx, u.ID())
+		resumed <- err
+	}()
+	impatient, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if _, err := repo.ResumeUpload(impatient, u.ID()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a commit under way is taken over: %v", err)
+	}
+	close(s.release)
+	check(t, <-committed)
+	wantCode(t, <-resumed, oci.CodeBlobUploadUnknown)
+	readBlob(t, repo, sum("content"))
+}
+
+// Bytes that vanish between two requests, by whatever hand, do not stay in the
+// hash.
+func TestShrunkUpload(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		id := start(t, repo)
+		appendTo(t, repo, id, "these bytes vanish")
+		check(t, r.driver.Discard(ctx, layout.UploadData("a", id)))
+		w, err := r.driver.CreateUpload(ctx, layout.UploadData("a", id))
+		check(t, err)
+		_, err = w.Write([]byte("other"))
+		check(t, err)
+		check(t, w.Close())
+		u, err := repo.ResumeUpload(ctx, id)
+		check(t, err)
+		defer u.Close()
+		_, err = u.Append(ctx, strings.NewReader(" bytes"))
+		check(t, err)
+		_, err = u.Commit(ctx, sum("other bytes"))
+		check(t, err)
 	})
 }
