@@ -24,7 +24,8 @@ type PurgeReport struct {
 	Errors int      // uploads and directories that could not be looked at or removed
 }
 
-// PurgeUploads removes the uploads that nobody added to for the age. What
+// PurgeUploads removes the uploads that nobody added to for the age, and what
+// dead processes left half-written. What
 // cannot be read is logged, counted and passed over; the error is that of ctx,
 // or of a storage without its root.
 func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeReport, error) {
@@ -36,7 +37,10 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 		return p.report, fault(err)
 	}
 	p.walk(ctx, "")
-	return p.report, ctx.Err()
+	if err := ctx.Err(); err != nil || opts.DryRun {
+		return p.report, err
+	}
+	return p.report, fault(r.driver.Sweep(ctx))
 }
 
 // RunPurge purges soon after it is called and then in every interval, which is
