@@ -39,10 +39,10 @@ func BenchmarkHotPaths(b *testing.B) {
 		return w.Code
 	}
 	blob := string(digestOf([]byte("{}")))
-	if code := serve(httptest.NewRequest("POST", "/v2/library/alpine/blobs/uploads/?digest="+blob, strings.NewReader("{}"))); code != 201 {
+	if code := serve(httptest.NewRequest(http.MethodPost, "/v2/library/alpine/blobs/uploads/?digest="+blob, strings.NewReader("{}"))); code != 201 {
 		b.Fatal(code)
 	}
-	put := httptest.NewRequest("PUT", "/v2/library/alpine/manifests/latest", strings.NewReader(`{"schemaVersion":2,"config":`+describe("x", oci.Digest(blob), 2)+`}`))
+	put := httptest.NewRequest(http.MethodPut, "/v2/library/alpine/manifests/latest", strings.NewReader(`{"schemaVersion":2,"config":`+describe("x", oci.Digest(blob), 2)+`}`))
 	put.Header.Set("Content-Type", oci.MediaTypeManifest)
 	if code := serve(put); code != 201 {
 		b.Fatal(code)
