@@ -65,9 +65,9 @@ func insert(table, columns string, n int) string {
 }
 
 // storeMessages gives the messages their ids and writes them with their outbox rows.
-func (w *writer) storeMessages(ctx context.Context, accepts []*acceptance) error {
+func (w *writer) storeMessages(ctx context.Context, accepts []*request) error {
 	fresh := make([]*Entry, 0, len(accepts))
-	known := map[keyOf]*acceptance{}
+	known := map[keyOf]*request{}
 	for _, a := range accepts {
 		a.receipt = Receipt{}
 		if a.key != nil {
@@ -100,7 +100,7 @@ type keyOf struct {
 }
 
 // lookUp answers an acceptance whose key is known, from this batch or from the database.
-func (w *writer) lookUp(ctx context.Context, a *acceptance, known map[keyOf]*acceptance) error {
+func (w *writer) lookUp(ctx context.Context, a *request, known map[keyOf]*request) error {
 	var hash []byte
 	r := Receipt{}
 	if k := known[keyOf{a.entry.ApplicationID, a.key.Key}]; k != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ var errOutcomes = errors.New("cannot store the results of deliveries")
 var ErrClosed = errors.New("the database is closed")
 
 const (
-	maxBatch      = 256                    // messages in one commit
+	maxBatch      = 256                    // requests in one commit
 	outcomeDelay  = 10 * time.Millisecond  // how long results wait for company
 	outcomeCrowd  = 128                    // …unless so many are there
 	statsInterval = time.Second            // how often counts are written
@@ -33,47 +34,53 @@ type Commit struct {
 	Duration time.Duration
 }
 
-// writer owns the only connection that writes.
+// writer owns the only connection that writes. It has no goroutine of its own: who comes while nobody writes does a
+// round of writing, for itself and all who wait by then, and passes the turn on. That spares a quiet relay two
+// changes of goroutine a message.
 type writer struct {
 	conn     *sql.Conn
 	rows     *gorm.DB // over conn, inside the writer's transaction
 	sql      *statements
 	onCommit func(Commit)
 
-	intake  chan *acceptance
-	updates chan *update
-	kick    chan struct{} // results have waited long enough
-	stop    chan struct{}
-	stopped chan struct{}
-	stopper sync.Once
-
 	mu       sync.Mutex
+	idle     sync.Cond // nobody writes any more
+	busy     bool      // somebody writes
+	closed   bool
+	again    bool // somebody has to write once more
+	queue    []*request
 	outcomes []*Outcome
-	due      *time.Timer // wakes the writer for them
+	overdue  bool        // the counts are to be written
+	due      *time.Timer // of the outcomes
+	countDue *time.Timer // of the counts
 
-	// Touched by the writing goroutine only.
+	// Touched by whoever writes only.
 	lastID   int64
 	flushing bool // the connection flushes each commit
 	counts   counts
-	countDue *time.Timer // when the counts are to be written
 }
 
-// acceptance is a message waiting for its commit.
-type acceptance struct {
+// request is a message to be stored, or a change of anything else.
+type request struct {
 	entry   *Entry
 	key     *Key
 	receipt Receipt
-	done    chan error
+	change  func(tx *Tx) error
+
+	err   error
+	leads bool      // it was told to write
+	told  chan turn // what to do while somebody else writes
 }
 
-// update is a change of anything else.
-type update struct {
-	change func(tx *Tx) error
-	err    error
-	done   chan error
-}
+// turn is what somebody who waits is told.
+type turn int
 
-// Tx is the transaction that an update runs in.
+const (
+	done turn = iota // your request is committed, or has failed
+	lead             // write, for all who wait
+)
+
+// Tx is the transaction that a change runs in.
 type Tx struct {
 	*gorm.DB
 	w *writer
@@ -85,22 +92,22 @@ func (tx *Tx) NextID() int64 {
 	return tx.w.lastID
 }
 
+// batch is what goes into one commit.
 type batch struct {
-	accepts  []*acceptance
-	updates  []*update
+	requests []*request
+	accepts  []*request // of them
+	updates  []*request // of them
 	outcomes []*Outcome
 	counted  bool // the counts so far are part of it
 }
 
 func newWriter(ctx context.Context, conn *sql.Conn, onCommit func(Commit)) (*writer, error) {
-	w := &writer{
-		conn: conn, onCommit: onCommit, flushing: true, counts: counts{},
-		intake: make(chan *acceptance, maxBatch), updates: make(chan *update),
-		kick: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
-		countDue: time.NewTimer(statsInterval),
-	}
+	w := &writer{conn: conn, onCommit: onCommit, flushing: true, counts: counts{}}
+	w.idle.L = &w.mu
+	w.due = time.AfterFunc(time.Hour, func() { w.write(false) })
+	w.countDue = time.AfterFunc(time.Hour, func() { w.write(true) })
+	w.due.Stop()
 	w.countDue.Stop()
-	w.due = time.AfterFunc(outcomeDelay, w.wake)
 	var err error
 	if w.rows, err = gormOver(conn); err != nil {
 		return nil, err
@@ -108,11 +115,8 @@ func newWriter(ctx context.Context, conn *sql.Conn, onCommit func(Commit)) (*wri
 	if w.sql, err = prepare(ctx, conn); err != nil {
 		return nil, err
 	}
-	if w.lastID, err = lastID(ctx, conn); err != nil {
-		return nil, err
-	}
-	go w.run()
-	return w, nil
+	w.lastID, err = lastID(ctx, conn)
+	return w, err
 }
 
 // lastID returns the highest id ever given: ids of rows that are gone are not used again.
@@ -122,165 +126,187 @@ func lastID(ctx context.Context, conn *sql.Conn) (id int64, err error) {
 	return id, err
 }
 
-// Accept stores a message with its outbox row and returns when both are flushed to disk. e gets its id. If ctx is
-// done before that, the message may have been stored all the same.
+// Accept stores a message with its outbox row and returns when both are flushed to disk. e gets its id.
 func (s *Store) Accept(ctx context.Context, e *Entry, key *Key) (Receipt, error) {
-	a := &acceptance{entry: e, key: key, done: make(chan error, 1)}
-	select {
-	case s.w.intake <- a:
-	case <-s.w.stop:
-		return Receipt{}, ErrClosed
-	case <-ctx.Done():
-		return Receipt{}, ctx.Err()
-	}
-	select {
-	case err := <-a.done:
-		return a.receipt, err
-	case <-s.w.stopped:
-		return a.late()
-	case <-ctx.Done():
-		return Receipt{}, ctx.Err()
-	}
-}
-
-// late is the answer to an acceptance that raced with the end of the writer.
-func (a *acceptance) late() (Receipt, error) {
-	select {
-	case err := <-a.done:
-		return a.receipt, err
-	default:
-		return Receipt{}, ErrClosed
-	}
+	r := &request{entry: e, key: key}
+	err := s.w.do(ctx, r)
+	return r.receipt, err
 }
 
 // Update runs change inside the writer's next transaction and returns when it is flushed to disk. If change fails,
 // what it did is undone and nothing else.
 func (s *Store) Update(ctx context.Context, change func(tx *Tx) error) error {
-	u := &update{change: change, done: make(chan error, 1)}
-	select {
-	case s.w.updates <- u:
-	case <-s.w.stop:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return <-u.done
+	return s.w.do(ctx, &request{change: change})
 }
 
 // Report stores the outcome of an attempt soon, without a flush of its own. Should the process die before, the
-// attempt is repeated under its transaction id. It never blocks.
+// attempt is repeated under its transaction id.
 func (s *Store) Report(o *Outcome) {
 	w := s.w
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
-	switch len(w.outcomes) {
-	case 1:
-		w.due.Reset(outcomeDelay) // the writer need not wake up for it before
-	case outcomeCrowd:
-		w.wake()
+	n := len(w.outcomes)
+	if n == 1 {
+		w.due.Reset(outcomeDelay)
 	}
 	w.mu.Unlock()
-}
-
-// wake makes the writer commit the results that wait.
-func (w *writer) wake() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
+	if n == outcomeCrowd {
+		w.write(false)
 	}
 }
 
-// close commits what is waiting and ends the writer.
-func (w *writer) close() error {
-	w.stopper.Do(func() { close(w.stop) })
-	<-w.stopped
+// do has a request committed, by whoever writes or by writing itself. When ctx is done before anybody has begun
+// with it, it is taken back.
+func (w *writer) do(ctx context.Context, r *request) error {
+	r.told = make(chan turn, 1)
 	w.mu.Lock()
-	left := len(w.outcomes)
+	if w.closed {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.queue = append(w.queue, r)
+	if !w.busy {
+		w.busy = true
+		w.mu.Unlock()
+		w.round()
+		return r.err
+	}
 	w.mu.Unlock()
+	return w.wait(ctx, r)
+}
+
+// wait waits for a request that somebody else commits, or for the turn to do so.
+func (w *writer) wait(ctx context.Context, r *request) error {
+	var t turn
+	select {
+	case t = <-r.told:
+	case <-ctx.Done():
+		if w.takeBack(r) {
+			return ctx.Err()
+		}
+		t = <-r.told
+	}
+	if t == lead {
+		w.round()
+	}
+	return r.err
+}
+
+// takeBack removes a request that nobody has begun with.
+func (w *writer) takeBack(r *request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.queue, r)
+	if i < 0 || r.leads {
+		return false
+	}
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
+}
+
+// write has what waits committed: by whoever writes now, or by itself.
+func (w *writer) write(counts bool) {
+	w.mu.Lock()
+	w.overdue = w.overdue || counts
+	if w.busy || w.closed {
+		w.again = true
+		w.mu.Unlock()
+		return
+	}
+	w.busy = true
+	w.mu.Unlock()
+	w.round()
+}
+
+// round commits what waits and passes the turn on. w.busy is the caller's.
+func (w *writer) round() {
+	for again := true; again; {
+		b := w.take()
+		w.commit(b)
+		again = w.pass(b)
+	}
+}
+
+// take takes all that waits.
+func (w *writer) take() *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxBatch)
+	b := &batch{requests: w.queue[:n:n], outcomes: w.outcomes, counted: w.overdue}
+	w.queue, w.outcomes, w.overdue, w.again = w.queue[n:], nil, false, false
+	w.due.Stop()
+	for _, r := range b.requests {
+		if r.change == nil {
+			b.accepts = append(b.accepts, r)
+		} else {
+			b.updates = append(b.updates, r)
+		}
+	}
+	return b
+}
+
+// pass tells all of a batch that it is done and the next who waits to write. It answers true if the caller has to
+// write once more.
+func (w *writer) pass(b *batch) (again bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range b.requests {
+		r.told <- done
+	}
+	switch {
+	case len(w.queue) > 0:
+		w.queue[0].leads = true
+		w.queue[0].told <- lead
+	case w.again && !w.closed:
+		return true
+	default:
+		w.busy = false
+		w.idle.Broadcast()
+	}
+	return false
+}
+
+// close commits what is waiting and ends the writing.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.closed = true
+	for w.busy {
+		w.idle.Wait()
+	}
+	w.mu.Unlock()
+	w.commit(w.take())
+	w.countDue.Stop()
+	w.commit(&batch{counted: true}) // what the last results added
+	w.due.Stop()
 	err := w.conn.Close()
-	if left > 0 {
+	if left := len(w.outcomes); left > 0 {
 		err = errors.Join(fmt.Errorf("%d results of deliveries could not be stored", left), err)
 	}
 	return err
 }
 
-func (w *writer) run() {
-	defer close(w.stopped)
-	for {
-		b, more := w.gather()
-		w.commit(b)
-		if !more {
-			w.countDue.Stop()
-			w.commit(&batch{counted: true}) // what the last batch added
-			return
-		}
-	}
-}
-
-// gather waits for work and takes all of it that is there. more is false for the last batch.
-func (w *writer) gather() (b *batch, more bool) {
-	b = &batch{}
-	more = w.await(b)
-	for len(b.accepts) < maxBatch {
-		select {
-		case a := <-w.intake:
-			b.accepts = append(b.accepts, a)
-			continue
-		case u := <-w.updates:
-			b.updates = append(b.updates, u)
-			continue
-		default:
-		}
-		break
-	}
-	w.mu.Lock()
-	b.outcomes, w.outcomes = w.outcomes, nil
-	w.due.Stop()
-	w.mu.Unlock()
-	return b, more
-}
-
-// await returns when there is a reason to commit.
-func (w *writer) await(b *batch) (more bool) {
-	select {
-	case a := <-w.intake:
-		b.accepts = append(b.accepts, a)
-	case u := <-w.updates:
-		b.updates = append(b.updates, u)
-	case <-w.kick:
-	case <-w.countDue.C:
-		b.counted = true
-	case <-w.stop:
-		return false
-	}
-	return true
-}
-
-// commit writes a batch and tells everyone concerned.
+// commit writes a batch and announces it. What fails is noted in its requests.
 func (w *writer) commit(b *batch) {
-	if len(b.accepts)+len(b.updates)+len(b.outcomes) == 0 && !b.counted {
+	if len(b.requests)+len(b.outcomes) == 0 && !b.counted {
 		return
 	}
 	began := time.Now()
 	err := w.transact(b)
-	if errors.Is(err, errOutcomes) && len(b.accepts)+len(b.updates) > 0 {
+	if errors.Is(err, errOutcomes) && len(b.requests) > 0 {
 		w.putBack(b.outcomes, err) // nobody else shall fail for them
 		b.outcomes = nil
 		err = w.transact(b)
 	}
 	if err == nil {
 		w.announce(b, time.Since(began))
-	} else {
-		w.putBack(b.outcomes, err)
-		if b.counted {
-			w.countDue.Reset(statsInterval)
-		}
+		return
 	}
-	for _, a := range b.accepts {
-		a.done <- err
+	w.putBack(b.outcomes, err)
+	if b.counted {
+		w.countDue.Reset(statsInterval)
 	}
-	for _, u := range b.updates {
-		u.done <- errors.Join(err, u.err)
+	for _, r := range b.requests {
+		r.err = errors.Join(err, r.err)
 	}
 }
 
@@ -311,7 +337,7 @@ func (w *writer) putBack(outcomes []*Outcome, err error) {
 // transact writes a batch in one transaction. Without a message or an update in it, nothing in it needs a flush.
 func (w *writer) transact(b *batch) (err error) {
 	ctx := context.Background()
-	if err := w.flush(ctx, len(b.accepts)+len(b.updates) > 0); err != nil {
+	if err := w.flush(ctx, len(b.requests) > 0); err != nil {
 		return err
 	}
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
@@ -324,14 +350,14 @@ func (w *writer) transact(b *batch) (err error) {
 			w.lastID = before
 		}
 	}()
-	if err := w.write(ctx, b); err != nil {
+	if err := w.store(ctx, b); err != nil {
 		return err
 	}
 	_, err = w.sql.commit.ExecContext(ctx)
 	return err
 }
 
-func (w *writer) write(ctx context.Context, b *batch) error {
+func (w *writer) store(ctx context.Context, b *batch) error {
 	if err := w.storeOutcomes(ctx, b.outcomes); err != nil {
 		return errors.Join(errOutcomes, err)
 	}
@@ -350,11 +376,11 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 }
 
 // apply runs one update within a savepoint.
-func (w *writer) apply(ctx context.Context, u *update) error {
+func (w *writer) apply(ctx context.Context, u *request) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	u.err = u.change(&Tx{DB: w.rows.WithContext(ctx), w: w})
+	u.err = u.run(&Tx{DB: w.rows.WithContext(ctx), w: w})
 	if u.err != nil {
 		if _, err := w.sql.undo.ExecContext(ctx); err != nil {
 			return errors.Join(u.err, err)
@@ -378,4 +404,14 @@ func (w *writer) flush(ctx context.Context, on bool) error {
 	}
 	w.flushing = on
 	return nil
+}
+
+// run runs a change. It may be on the goroutine of somebody else's request, so it may not panic.
+func (r *request) run(tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a change of the database: %v", p)
+		}
+	}()
+	return r.change(tx)
 }
