@@ -136,9 +136,16 @@ func outbox(ctx context.Context, s *relay.Service) Finding {
 	st := s.Status(ctx)
 	switch {
 	case st.Paused != "":
-		return bad("outbox", "Deliveries pause, %d messages wait: %s", st.Waiting, st.Paused)
+		return bad("outbox", "Deliveries pause while %s wait: %s.", messages(st.Waiting), strings.TrimSuffix(st.Paused, "."))
 	case st.Ambiguous > 0:
-		return bad("outbox", "%d messages wait for delivery; of %d nobody knows whether they arrived: redeliver or cancel them.", st.Waiting, st.Ambiguous)
+		return bad("outbox", "Nobody knows of %s whether they arrived: deliver them again or withdraw them.", messages(st.Ambiguous))
 	}
-	return good("outbox", "%d messages wait for delivery, %d were given up.", st.Waiting, st.Dead)
+	return good("outbox", "On their way: %s. Given up: %s.", messages(st.Waiting), messages(st.Dead))
+}
+
+func messages(n int64) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
 }

@@ -26,7 +26,7 @@ const (
 )
 
 func (web *Web) getDashboard(w http.ResponseWriter, v *visit) error {
-	p := dashboardPage{frame: web.frame(v, "dashboard", "Overview"), Status: web.service.Status(v.ctx())}
+	p := dashboardPage{frame: web.frame(v, "dashboard", "Overview")}
 	apps, err := web.service.Applications(v.ctx(), v.Viewer)
 	if err != nil {
 		return err
@@ -51,6 +51,7 @@ func (web *Web) fillDashboard(v *visit, p *dashboardPage) error {
 	if err != nil {
 		return err
 	}
+	p.Status = web.status(v, rooms)
 	for _, r := range rooms {
 		if r.Parked != "" {
 			p.Held = append(p.Held, r)
@@ -65,4 +66,21 @@ func (web *Web) fillDashboard(v *visit, p *dashboardPage) error {
 	recent, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{Limit: shownRecent})
 	p.Troubled, p.Recent = troubled.Messages, recent.Messages
 	return err
+}
+
+// status is the relay's condition as far as it is the visitor's: a user sees
+// what waits in the rooms of the own applications.
+func (web *Web) status(v *visit, rooms []relay.Room) relay.Status {
+	s := web.service.Status(v.ctx())
+	if v.Admin {
+		return s
+	}
+	s.Waiting, s.OldestAge, s.Ambiguous, s.Dead = 0, 0, 0, 0
+	for _, r := range rooms {
+		s.Waiting += r.Waiting
+		if r.Waiting > 0 {
+			s.OldestAge = max(s.OldestAge, time.Since(r.Oldest))
+		}
+	}
+	return s
 }

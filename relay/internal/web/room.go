@@ -19,11 +19,12 @@ type roomsPage struct {
 }
 
 func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
-	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Status: web.service.Status(v.ctx()), Bot: web.o.Patient.Identity()}
+	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Patient.Identity()}
 	var err error
 	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Viewer); err != nil {
 		return err
 	}
+	p.Status = web.status(v, p.Rooms)
 	if v.Admin {
 		p.Homeserver = web.o.Homeserver
 		p.Others, p.OthersGone = web.others(v, p.Rooms)

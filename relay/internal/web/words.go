@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/relay"
 )
 
@@ -25,6 +28,8 @@ var words = template.FuncMap{
 	"count":      count,
 	"join":       strings.Join,
 	"excerpt":    excerpt,
+	"preview":    preview,
+	"sentence":   sentence,
 	"dict":       dict,
 }
 
@@ -127,6 +132,30 @@ func excerpt(n int, text string) string {
 		return text
 	}
 	return strings.TrimRight(string(runes[:n]), " ") + "…"
+}
+
+// preview is the beginning of a message as its readers see it.
+func preview(n int, m relay.Message) string {
+	kind := m.ContentType
+	if kind == "" {
+		kind = format.Markdown
+	}
+	_, text := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
+	return excerpt(n, text)
+}
+
+// sentence gives a reason a capital and a full stop.
+func sentence(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if strings.ContainsAny(text[len(text)-1:], ".!?") {
+		return text
+	}
+	return text + "."
 }
 
 // dict hands several values to a part of a page.
