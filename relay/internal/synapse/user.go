@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // Error is a refusal of the homeserver.
@@ -119,4 +120,27 @@ func (s *Server) Call(ctx context.Context, token, method, path string, in, out a
 		return nil
 	}
 	return json.Unmarshal(answer, out)
+}
+
+// Download reads what an mxc: URI names.
+func (u *User) Download(ctx context.Context, uri string) ([]byte, error) {
+	path, ok := strings.CutPrefix(uri, "mxc://")
+	if !ok {
+		return nil, fmt.Errorf("synapse: %q is no mxc: URI", uri)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.server.URL+"/_matrix/client/v1/media/download/"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+u.Token)
+	resp, err := u.server.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = &Error{Status: resp.StatusCode, Text: string(body)}
+	}
+	return body, err
 }

@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFirstMessage(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("backup", "")
+	id := s.post(a, object{"title": "Backup", "message": "**12 GB** in `3` minutes", "priority": 2})
+	m := s.becomes(id, "sent")
+	events := s.events(a.room)
+	if len(events) != 1 || events[0].ID != m.text("event_id") {
+		t.Fatalf("events %+v, message %v", events, m)
+	}
+	var content object
+	s.must(json.Unmarshal(events[0].Content, &content))
+	for field, want := range map[string]string{
+		"body": "Backup\n\n12 GB in 3 minutes", "msgtype": "m.text", "format": "org.matrix.custom.html",
+		"formatted_body": "<p><strong><span data-mx-color=\"#ed1f11\">Backup</span></strong></p>\n<p><strong>12 GB</strong> in <code>3</code> minutes</p>",
+	} {
+		if content.text(field) != want {
+			t.Errorf("%s = %q, want %q", field, content.text(field), want)
+		}
+	}
+	if got := fmt.Sprint(content["m.mentions"]); got != "map[room:true user_ids:["+s.owner.ID+"]]" {
+		t.Errorf("m.mentions = %s", got)
+	}
+}
+
+func TestPriorities(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("levels", "")
+	for priority, want := range map[int][2]string{
+		-2: {"m.notice", "map[]"}, -1: {"m.notice", "map[]"}, 0: {"m.text", "map[]"},
+		1: {"m.text", "map[user_ids:[" + s.owner.ID + "]]"},
+		2: {"m.text", "map[room:true user_ids:[" + s.owner.ID + "]]"},
+	} {
+		id := s.becomes(s.post(a, object{"message": fmt.Sprint("level ", priority), "priority": priority}), "sent").text("event_id")
+		for _, e := range s.events(a.room) {
+			if e.ID != id {
+				continue
+			}
+			var content object
+			s.must(json.Unmarshal(e.Content, &content))
+			if got := [2]string{content.text("msgtype"), fmt.Sprint(content["m.mentions"])}; got != want {
+				t.Errorf("priority %d: %q, want %q", priority, got, want)
+			}
+		}
+	}
+}
+
+func TestOrderIsKept(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, b := s.application("one", ""), s.application("two", "")
+	var wantA, wantB []string
+	for i := range 40 {
+		wantA, wantB = append(wantA, fmt.Sprint("a", i)), append(wantB, fmt.Sprint("b", i))
+		s.say(a, wantA[i])
+		s.say(b, wantB[i])
+	}
+	s.arrives(a.room, wantA...)
+	s.arrives(b.room, wantB...)
+}
+
+func TestWaitForTheEvent(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("waiter", "")
+	status, out := s.request(http.MethodPost, "/message?wait=20s", object{"token": a.token, "message": "now"}, nil)
+	if status != http.StatusOK || out.text("status") != "sent" || !strings.HasPrefix(out.text("event_id"), "$") {
+		t.Errorf("%d %v", status, out)
+	}
+	s.proxy.Down()
+	begin := time.Now()
+	status, out = s.request(http.MethodPost, "/message?wait=1s", object{"token": a.token, "message": "later"}, nil)
+	if status != http.StatusOK || out["success"] != true || out["event_id"] != nil || time.Since(begin) > 5*time.Second {
+		t.Errorf("after %v: %d %v", time.Since(begin), status, out)
+	}
+	s.must(s.proxy.Up())
+	s.arrives(a.room, "now", "later")
+}
+
+func TestDeleteRedactsAndCancels(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("regret", "")
+	id := s.say(a, "a mistake")
+	s.becomes(id, "sent")
+	if status, out := s.ask(http.MethodDelete, fmt.Sprint("/message/", id), nil); status != http.StatusOK {
+		t.Fatalf("%d %v", status, out)
+	}
+	s.arrives(a.room, "")
+	s.proxy.Down()
+	id = s.say(a, "never")
+	if status, out := s.ask(http.MethodDelete, fmt.Sprint("/message/", id), nil); status != http.StatusOK {
+		t.Fatalf("%d %v", status, out)
+	}
+	s.must(s.proxy.Up())
+	s.becomes(id, "cancelled")
+	s.say(a, "after")
+	s.arrives(a.room, "", "after")
+}
+
+func TestTooLongComesAsFile(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("verbose", "")
+	long := strings.Repeat("a line of a long log \"quoted\" é 🦀\n", 4000)
+	id := s.post(a, object{"title": "Log", "message": long})
+	s.becomes(id, "sent")
+	s.eventually("text and file", func() bool { return len(s.events(a.room)) == 2 })
+	events := s.events(a.room)
+	if body := events[0].Field("body"); !strings.HasSuffix(body, "… (truncated)") || len(body) < 30_000 {
+		t.Errorf("the text has %d bytes and ends in %q", len(body), body[len(body)-40:])
+	}
+	if events[1].Field("msgtype") != "m.file" {
+		t.Fatalf("second event %s", events[1].Content)
+	}
+	file, err := s.owner.Download(s.ctx, events[1].Field("url"))
+	s.must(err)
+	if want := "Log\n\n" + long; strings.TrimSpace(string(file)) != strings.TrimSpace(want) {
+		t.Errorf("the file has %d bytes, want %d", len(file), len(want))
+	}
+}
+
+func TestSizesAroundTheLimit(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("sizes", "")
+	var last int64
+	for _, unit := range []string{"x", "é", "🦀", "\\\"", "<b>&"} {
+		for _, size := range []int{61_000, 65_535, 65_536, 65_537} {
+			last = s.say(a, strings.Repeat(unit, size/len(unit)))
+			s.becomes(last, "sent")
+		}
+	}
+}
+
+func TestGracefulStop(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("stopper", "")
+	var want []string
+	for i := range 60 {
+		want = append(want, fmt.Sprint("m", i))
+		s.say(a, want[i])
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	before := len(s.bodies(a.room))
+	s.start()
+	s.arrives(a.room, want...)
+	if n := len(s.proxy.Records("/logout")); n != 0 {
+		t.Errorf("%d logouts", n)
+	}
+	if n := len(s.proxy.Records("/login")); n != 1 {
+		t.Errorf("%d logins over two starts", n)
+	}
+	t.Logf("%d of 60 were delivered before the stop", before)
+}

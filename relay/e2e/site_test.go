@@ -1,0 +1,381 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/faultproxy"
+	"slipway/relay/internal/synapse"
+)
+
+const (
+	adminPassword = "correct horse"
+	botPassword   = "battery staple"
+)
+
+var sites atomic.Int32
+
+// site is a relay of its own: database, bot, proxy before the homeserver, and the
+// administrator, who is a Matrix user too.
+type site struct {
+	*testing.T
+	ctx   context.Context
+	name  string
+	proxy *faultproxy.Proxy
+	owner *synapse.User
+	botID string
+	dir   string
+	addr  string
+	url   string
+	extra string // more configuration
+	proc  *exec.Cmd
+	ended chan struct{}
+	http  *http.Client
+}
+
+// newSite prepares a site; start runs its relay.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	t.Cleanup(cancel)
+	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir()}
+	s.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	t.Cleanup(s.http.CloseIdleConnections)
+	var err error
+	s.proxy, err = faultproxy.Start(homeserver.URL)
+	s.must(err)
+	t.Cleanup(s.proxy.Close)
+	s.owner, err = homeserver.NewUser(ctx, s.name+"owner", false)
+	s.must(err)
+	s.must(homeserver.CreateUser(ctx, s.name+"bot", botPassword, false))
+	s.botID = homeserver.UserID(s.name + "bot")
+	s.addr = freeAddress(t)
+	s.url = "http://" + s.addr
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(s.dir, "relay.log"))
+			t.Logf("the relay's log:\n%s", log[max(0, len(log)-8000):])
+		}
+	})
+	return s
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s *site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// configure writes the configuration and returns its path.
+func (s *site) configure() string {
+	s.Helper()
+	file := filepath.Join(s.dir, "relay.yml")
+	text := fmt.Sprintf(`http:
+  listenaddress: %q
+database:
+  dialect: sqlite
+  connection: %q
+matrix:
+  homeserver: %q
+  username: %q
+  password: ${MATRIX_PASSWORD}
+admin:
+  name: admin
+  password: ${ADMIN_PASSWORD}
+  matrixid: %q
+security:
+  checktoken: true
+formatting:
+  coloredtitle: true
+logging:
+  level: info
+`, s.addr, filepath.Join(s.dir, "relay.db"), s.proxy.URL, s.botID, s.owner.ID)
+	s.must(os.WriteFile(file, []byte(text+s.extra), 0o600))
+	return file
+}
+
+// command prepares the relay's binary with the site's secrets in its environment.
+func (s *site) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.ctx, relayBinary, args...)
+	cmd.Env = append(os.Environ(), "MATRIX_PASSWORD="+botPassword, "ADMIN_PASSWORD="+adminPassword)
+	return cmd
+}
+
+// launch runs the relay without waiting until it answers.
+func (s *site) launch() {
+	s.Helper()
+	log, err := os.OpenFile(filepath.Join(s.dir, "relay.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	s.must(err)
+	defer log.Close()
+	s.proc = s.command("serve", "--config", s.configure())
+	s.proc.Stdout, s.proc.Stderr = log, log
+	s.must(s.proc.Start())
+	s.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait() // its exit is looked at where it matters
+		close(ended)
+	}(s.proc, s.ended)
+}
+
+// start runs the relay and waits until it answers.
+func (s *site) start() {
+	s.Helper()
+	s.launch()
+	s.eventually("the relay answers", func() bool {
+		resp, err := s.http.Get(s.url + "/livez")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// stop ends the relay as an operator would and returns its exit code.
+func (s *site) stop() int {
+	s.Helper()
+	s.must(s.proc.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-s.ended:
+	case <-time.After(30 * time.Second):
+		s.Fatal("the relay does not end")
+	}
+	code := s.proc.ProcessState.ExitCode()
+	s.proc = nil
+	return code
+}
+
+// kill ends the relay as a crash would.
+func (s *site) kill() {
+	if s.proc == nil {
+		return
+	}
+	_ = s.proc.Process.Kill() // it may have ended
+	<-s.ended
+	s.proc = nil
+}
+
+// eventually waits until a condition holds.
+func (s *site) eventually(what string, holds func() bool) {
+	s.Helper()
+	s.within(30*time.Second, what, holds)
+}
+
+func (s *site) within(limit time.Duration, what string, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	s.Fatalf("never: %s", what)
+}
+
+// object is a JSON answer.
+type object map[string]any
+
+func (o object) id() int64 {
+	id, _ := o["id"].(float64)
+	return int64(id)
+}
+
+func (o object) text(name string) string {
+	text, _ := o[name].(string)
+	return text
+}
+
+// ask makes a request as the administrator; in is a JSON body or nil.
+func (s *site) ask(method, path string, in any) (int, object) {
+	s.Helper()
+	return s.request(method, path, in, func(r *http.Request) { r.SetBasicAuth("admin", adminPassword) })
+}
+
+func (s *site) request(method, path string, in any, prepare func(*http.Request)) (int, object) {
+	s.Helper()
+	status, out, err := s.try(method, path, in, prepare)
+	s.must(err)
+	return status, out
+}
+
+func (s *site) try(method, path string, in any, prepare func(*http.Request)) (int, object, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return 0, nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(s.ctx, method, s.url+path, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if prepare != nil {
+		prepare(req)
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, err
+	}
+	var out object
+	_ = json.Unmarshal(answer, &out) // some answers are no objects
+	return resp.StatusCode, out, nil
+}
+
+// app is an application with its token and room.
+type app struct {
+	id    int64
+	token string
+	room  string
+}
+
+// application makes an application in a room, or with one of the bot's making
+// that the owner then enters.
+func (s *site) application(name, room string) app {
+	s.Helper()
+	in := object{"name": name}
+	if room != "" {
+		in["room_id"] = room
+	}
+	status, out := s.ask(http.MethodPost, "/application", in)
+	if status != http.StatusCreated {
+		s.Fatalf("create application: %d %v", status, out)
+	}
+	a := app{id: out.id(), token: out.text("token"), room: room}
+	if room == "" {
+		s.eventually("the bot makes a room", func() bool {
+			_, out := s.ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil)
+			a.room = out.text("resolved_room_id")
+			return a.room != ""
+		})
+		s.must(s.owner.Join(s.ctx, a.room))
+	}
+	return a
+}
+
+// ownersRoom is a room of the owner's that the bot is invited to.
+func (s *site) ownersRoom(extra map[string]any) string {
+	s.Helper()
+	room, err := s.owner.CreateRoom(s.ctx, s.name+"room", []string{s.botID}, extra)
+	s.must(err)
+	return room
+}
+
+// post sends a message and wants it accepted.
+func (s *site) post(a app, fields object) int64 {
+	s.Helper()
+	in := object{"token": a.token}
+	for k, v := range fields {
+		in[k] = v
+	}
+	status, out := s.request(http.MethodPost, "/message", in, nil)
+	if status != http.StatusOK || out["success"] != true || out.id() == 0 {
+		s.Fatalf("POST /message: %d %v", status, out)
+	}
+	return out.id()
+}
+
+func (s *site) say(a app, text string) int64 {
+	s.Helper()
+	return s.post(a, object{"message": text})
+}
+
+func (s *site) message(id int64) object {
+	s.Helper()
+	status, out := s.ask(http.MethodGet, fmt.Sprint("/message/", id), nil)
+	if status != http.StatusOK {
+		s.Fatalf("GET /message/%d: %d %v", id, status, out)
+	}
+	return out
+}
+
+// becomes waits until a message has a state and returns it.
+func (s *site) becomes(id int64, state string) object {
+	s.Helper()
+	var m object
+	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
+		if m = s.message(id); m.text("status") == state {
+			return m
+		}
+	}
+	s.Fatalf("message %d never became %s: %v", id, state, m)
+	return nil
+}
+
+// events of the room that the bot sent, as the owner reads them.
+func (s *site) events(room string) []synapse.Event {
+	s.Helper()
+	all, err := s.owner.Messages(s.ctx, room, "m.room.message")
+	s.must(err)
+	return slices.DeleteFunc(all, func(e synapse.Event) bool { return e.Sender != s.botID })
+}
+
+func (s *site) bodies(room string) []string {
+	s.Helper()
+	var all []string
+	for _, e := range s.events(room) {
+		all = append(all, e.Field("body"))
+	}
+	return all
+}
+
+// wantBodies holds the room against exactly these messages, in order.
+func (s *site) wantBodies(room string, want ...string) {
+	s.Helper()
+	if got := s.bodies(room); !slices.Equal(got, want) {
+		s.Errorf("in the room: %q\nwant: %q", got, want)
+	}
+}
+
+// arrives waits until the room has these messages, then makes sure it stays so.
+func (s *site) arrives(room string, want ...string) {
+	s.Helper()
+	var got []string
+	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if got = s.bodies(room); slices.Equal(got, want) {
+			return
+		}
+	}
+	s.Fatalf("in the room: %q\nwant: %q", got, want)
+}
+
+func (s *site) wantReason(m object, part string) {
+	s.Helper()
+	if !strings.Contains(m.text("last_error"), part) {
+		s.Errorf("last_error = %q, want something of %q", m.text("last_error"), part)
+	}
+}
