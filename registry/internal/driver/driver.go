@@ -35,6 +35,8 @@ var (
 // Driver stores bytes. Each driver passes the suite in drivertest. All methods
 // are safe for concurrent use.
 type Driver interface {
+	Collectable
+
 	// Name is the driver's key in the configuration ("filesystem").
 	Name() string
 

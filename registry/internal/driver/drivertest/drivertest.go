@@ -54,6 +54,17 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"UploadOpenedWhileCommitted", testUploadOpenedWhileCommitted},
 		{"UploadDiscarded", testUploadDiscarded},
 		{"FailedCommitClosesUpload", testFailedCommitClosesUpload},
+		{"Touch", testTouch},
+		{"SetAside", testSetAside},
+		{"SetAsideOverwritesNothing", testSetAsideOverwritesNothing},
+		{"RestoreOrRemove", testRestoreOrRemove},
+		{"Prune", testPrune},
+		{"PruneWhileWriting", testPruneWhileWriting},
+		{"Barrier", testBarrier},
+		{"BarrierGivesUp", testBarrierGivesUp},
+		{"BarrierIsNotStarved", testBarrierIsNotStarved},
+		{"Lock", testLock},
+		{"Servers", testServers},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

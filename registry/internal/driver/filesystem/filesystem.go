@@ -12,6 +12,9 @@
 // that had a .staging and has none is not written to, and not believed when it
 // says that something does not exist.
 //
+// A second one, <root>/.locks, holds files that are only locked, by which
+// processes know of each other: see gate.go.
+//
 // # What a commit does
 //
 // For each change a file is written in .staging (an upload was written in its
@@ -48,6 +51,7 @@ import (
 type Driver struct {
 	root       string // absolute, without a slash at its end
 	staging    string
+	locks      string // the directory of files that are only locked
 	identity   fileID // of the root when it was opened
 	localClock bool
 	locked     atomic.Int64 // the file that says that the instance lives, or -1
@@ -57,6 +61,9 @@ type Driver struct {
 	durable   *dirSet
 	spares    spares
 	committer *committer
+
+	gates  [2]gate
+	remote remoteClock
 
 	removing sync.RWMutex // held for reading by those who remove directories
 
@@ -79,12 +86,13 @@ func Open(root string) (*Driver, error) {
 	d := &Driver{
 		root:     root,
 		staging:  root + "/.staging",
+		locks:    root + "/.locks",
 		instance: newInstance(),
 		durable:  newDirSet(root),
 		holders:  map[string]*upload{},
 	}
 	if root == "/" {
-		d.root, d.staging = "", "/.staging"
+		d.root, d.staging, d.locks = "", "/.staging", "/.locks"
 	}
 	if d.identity, err = identify(root); err != nil {
 		return nil, fmt.Errorf("storage root: %w", err)

@@ -11,8 +11,13 @@ import (
 
 // tempName returns a path in the staging directory that was never used before.
 func (d *Driver) tempName() string {
+	return d.staging + "/" + d.tempBase() + ".tmp"
+}
+
+// tempBase is a name that no process of any machine has used.
+func (d *Driver) tempBase() string {
 	var b [20]byte
-	return d.staging + "/" + d.instance + "-" + string(strconv.AppendUint(b[:0], d.counter.Add(1), 36)) + ".tmp"
+	return d.instance + "-" + string(strconv.AppendUint(b[:0], d.counter.Add(1), 36))
 }
 
 // createTemp opens a new file in the staging directory, which it creates if

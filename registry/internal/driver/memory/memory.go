@@ -23,11 +23,20 @@ type Driver struct {
 	root    *node
 	uploads map[string]*uploadData // those not committed, by path
 	changes uint64                 // counts them, for Version
+
+	sections      sections
+	collecting    sync.Mutex
+	servers       int
+	serverChanges int
 }
 
 // New returns an empty driver.
 func New() *Driver {
-	return &Driver{root: &node{children: map[string]*node{}}, uploads: map[string]*uploadData{}}
+	return &Driver{
+		root:     &node{children: map[string]*node{}},
+		uploads:  map[string]*uploadData{},
+		sections: sections{current: new(sync.WaitGroup)},
+	}
 }
 
 // Name implements driver.Driver.
@@ -142,13 +151,22 @@ func (d *Driver) lookup(path string) (node, error) {
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
+	n := d.find(path)
+	if n == nil {
+		return node{}, notExist(path)
+	}
+	return *n, nil
+}
+
+// find needs d.mu. It returns nil if there is nothing.
+func (d *Driver) find(path string) *node {
 	n := d.root
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if n = n.children[name]; n == nil {
-			return node{}, notExist(path)
+			return nil
 		}
 	}
-	return *n, nil
+	return n
 }
 
 func (d *Driver) object(path string) (node, error) {

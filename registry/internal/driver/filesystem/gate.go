@@ -1,0 +1,146 @@
+package filesystem
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/driver"
+)
+
+// # Sections and barriers
+//
+// There are two gates, files that are locked (flock). A writer's section holds
+// one of them shared, whichever the epoch says; the epoch is the length of a
+// third file, so that asking for it is one look. A barrier moves the epoch on,
+// so that new sections take the other gate, and waits until it gets the first
+// alone; then it does the same the other way round. Each gate was then free for
+// a moment after the barrier began, so all old sections have ended, and
+// sections that keep coming were always at the other gate. This is how kernels
+// wait for readers (sleepable RCU). That a section may have read an epoch
+// before it locks its gate does not matter: either a barrier waits for it, or
+// it has seen nothing yet.
+//
+// The kernel drops the locks of a process that dies.
+
+// gate is this process's hold of one of the files.
+type gate struct {
+	mu       sync.Mutex
+	sections int
+	fd       int // locked while there are sections
+}
+
+var gateNames = [2]string{"gate-0", "gate-1"}
+
+const (
+	epochName = "epoch"
+	pollGate  = 2 * time.Millisecond
+)
+
+// Enter implements driver.Driver.
+func (d *Driver) Enter(context.Context) (leave func(), err error) {
+	i := d.epoch() & 1
+	g := &d.gates[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sections == 0 {
+		if g.fd, err = d.holdGate(gateNames[i]); err != nil {
+			return nil, d.writeFault("enter", "/", err)
+		}
+	}
+	g.sections++
+	return g.leave, nil
+}
+
+// holdGate opens a gate and holds it with others.
+func (d *Driver) holdGate(name string) (fd int, err error) {
+	if fd, err = d.private(name); err != nil {
+		return -1, err
+	}
+	if err := retry(func() error { return unix.Flock(fd, unix.LOCK_SH) }); err != nil {
+		closeFD(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sections--; g.sections == 0 {
+		closeFD(g.fd)
+	}
+}
+
+func (d *Driver) epoch() int64 {
+	var st unix.Stat_t
+	if stat(d.locks+"/"+epochName, &st) != nil {
+		return 0
+	}
+	return st.Size
+}
+
+// Barrier implements driver.Driver.
+func (d *Driver) Barrier(ctx context.Context) error {
+	for range gateNames {
+		if err := d.passGate(ctx); err != nil {
+			return d.writeFault("wait for writers", "/", err)
+		}
+	}
+	return nil
+}
+
+// passGate sends new sections to the other gate and waits for the old ones.
+func (d *Driver) passGate(ctx context.Context) error {
+	fd, err := d.private(epochName)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	epoch := d.epoch()
+	if err := retry(func() error { return unix.Ftruncate(fd, epoch+1) }); err != nil {
+		return err
+	}
+	gate, err := d.private(gateNames[epoch&1])
+	if err != nil {
+		return err
+	}
+	defer closeFD(gate)
+	for {
+		err := retry(func() error { return unix.Flock(gate, unix.LOCK_EX|unix.LOCK_NB) })
+		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			return err
+		}
+		select {
+		case <-time.After(pollGate):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Lock implements driver.Driver.
+func (d *Driver) Lock(context.Context) (unlock func(), err error) {
+	fd, err := d.private("collector")
+	if err == nil {
+		err = lockAlone(fd)
+	}
+	switch {
+	case err == nil:
+		return func() { closeFD(fd) }, nil
+	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
+		return nil, &fault{"collect", "/", driver.ErrBusy, nil}
+	}
+	return nil, d.writeFault("collect", "/", err)
+}
+
+// lockAlone locks the file, or closes it.
+func lockAlone(fd int) error {
+	err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+	if err != nil {
+		closeFD(fd)
+	}
+	return err
+}
