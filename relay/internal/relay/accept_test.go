@@ -448,9 +448,11 @@ func TestRetention(t *testing.T) {
 		good, bad := r.app("a", "!a:hs"), r.app("b", "!p:hs")
 		r.run()
 		waiting := r.send(bad.Token, "waits")
+		var wg sync.WaitGroup
 		for range 2*purgeBatch + 7 {
-			r.send(good.Token, "x")
+			wg.Go(func() { r.send(good.Token, "x") })
 		}
+		wg.Wait()
 		time.Sleep(11 * 24 * time.Hour)
 		young := r.send(good.Token, "young")
 		r.await(young, StateSent)

@@ -350,20 +350,20 @@ func TestTooOldIsDead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newRig(t, func(o *Options) { o.Delivery.MaxAge = 6 * time.Hour })
 				setup(r.hs)
 				r.run()
 				app := r.app("a", "!a:hs")
 				id, second := r.send(app.Token, "x"), r.send(app.Token, "y")
-				time.Sleep(71 * time.Hour)
+				time.Sleep(5 * time.Hour)
 				late := r.send(app.Token, "late")
 				if m := r.message(id); !m.State.Pending() {
-					t.Errorf("after 71 hours: %+v", m)
+					t.Errorf("after five hours: %+v", m)
 				}
 				time.Sleep(2 * time.Hour)
 				for _, id := range []int64{id, second} {
-					if m := r.message(id); m.State != StateDead || !strings.Contains(m.Error, "72h") {
-						t.Errorf("after 73 hours: %+v", m)
+					if m := r.message(id); m.State != StateDead || !strings.Contains(m.Error, "6h") {
+						t.Errorf("after seven hours: %+v", m)
 					}
 				}
 				if m := r.message(late); !m.State.Pending() {

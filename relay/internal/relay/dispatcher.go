@@ -76,7 +76,7 @@ func (d *dispatcher) load(ctx context.Context) error {
 	}
 	for _, b := range backlogs {
 		if q := d.queue(b.Room); q != nil {
-			q.oldest, q.more = b.Oldest, true
+			q.oldest, q.more, q.countedTo = b.Oldest, true, b.Last
 			q.lengthen(b.Waiting)
 		}
 	}

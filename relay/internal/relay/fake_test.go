@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
 )
 
 // homeserver is a sender with a memory like a homeserver's: a repeated transaction of a device makes no second
@@ -206,7 +207,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	hs := newHomeserver()
 	r := &rig{t: t, hs: hs, o: Options{
 		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Format: format.Options{},
-		Log: zap.NewNop(), CheckToken: true, Admin: Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"},
+		Log: zap.NewNop(), CheckToken: true,
 	}}
 	for _, c := range change {
 		c(&r.o)
@@ -214,6 +215,11 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	r.open()
 	t.Cleanup(func() { r.close() })
 	return r
+}
+
+// withAdmin gives the administrator a password.
+func withAdmin(o *Options) {
+	o.Admin = Admin{Name: "admin", Password: "administrator", MatrixID: "@admin:hs"}
 }
 
 // open makes the service, as at a start of the program.
@@ -225,7 +231,14 @@ func (r *rig) open() {
 		r.t.Fatal(err)
 	}
 	r.Service = s
-	u, _ := s.dir.userNamed("admin")
+	u, there := s.dir.userNamed("admin")
+	if !there { // most tests need no password, and argon2 takes its time
+		u = store.User{Name: "admin", IsAdmin: true, MatrixID: "@admin:hs", CreatedAt: 1}
+		if err := s.store.Update(context.Background(), func(tx *store.Tx) error { return tx.Create(&u).Error }); err != nil {
+			r.t.Fatal(err)
+		}
+		s.dir.putUser(u)
+	}
 	r.admin = viewerOf(u)
 	r.stop = func() {}
 }

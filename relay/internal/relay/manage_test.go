@@ -307,7 +307,7 @@ func TestUsers(t *testing.T) {
 }
 
 func TestAdministratorFollowsTheConfiguration(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, withAdmin)
 	first := r.admin.UserID
 	s, err := r.Login(ctx, "admin", "administrator", "::1")
 	if err != nil {
@@ -333,7 +333,7 @@ func TestAdministratorFollowsTheConfiguration(t *testing.T) {
 
 func TestSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newRig(t, withAdmin)
 		s, err := r.Login(ctx, "admin", "administrator", "::1")
 		if err != nil || len(s.Token) < 40 || s.CSRF == "" {
 			t.Fatalf("%+v, %v", s, err)
@@ -363,7 +363,7 @@ func TestSessions(t *testing.T) {
 
 func TestFailedAttemptsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newRig(t, withAdmin)
 		r.user("anna")
 		fail := func(name, address string, n int) (limited int) {
 			for range n {

@@ -35,6 +35,7 @@ type queue struct {
 	head        []*store.Entry
 	headSize    int
 	readTo      int64              // the id up to which entries have been in head
+	countedTo   int64              // the id up to which messages are part of waiting
 	more        bool               // entries beyond readTo are in the database
 	missed      bool               // entries have come while a page was read
 	running     bool               // a goroutine works on the line
@@ -74,14 +75,15 @@ func (q *queue) nudge() {
 	}
 }
 
-// add takes in an entry that was just committed. It is called in the order of the commits.
+// add takes in a message that was just committed. It is called in the order of the commits, but a page that is read may
+// hold the message before.
 func (q *queue) add(e *store.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting == 0 {
-		q.oldest = e.AcceptedAt
+	q.count(e)
+	if e.ID <= q.readTo {
+		return
 	}
-	q.lengthen(1)
 	size := e.Size()
 	if q.more || len(q.head) >= headEntries || q.headSize+size > headBytes && len(q.head) > 0 || !q.d.hold(size) {
 		q.more, q.missed = true, true
@@ -91,6 +93,18 @@ func (q *queue) add(e *store.Entry) {
 		q.readTo = e.ID
 	}
 	q.start()
+}
+
+// count makes a message part of what waits, when it is seen first. q.mu is held.
+func (q *queue) count(e *store.Entry) {
+	if e.Op != store.OpSend || e.ID <= q.countedTo {
+		return
+	}
+	if q.waiting == 0 {
+		q.oldest = e.AcceptedAt
+	}
+	q.countedTo = e.ID
+	q.lengthen(1)
 }
 
 // start begins work on the line if nobody does and there is work. q.mu is held.
@@ -217,6 +231,7 @@ func (q *queue) accept(page []*store.Entry, more bool) {
 	defer q.mu.Unlock()
 	for _, e := range page {
 		q.readTo = e.ID
+		q.count(e)
 		if _, ok := q.uncommitted[e.ID]; ok {
 			continue
 		}

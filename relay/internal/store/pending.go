@@ -21,17 +21,18 @@ type Backlog struct {
 	Room    int64
 	Waiting int64
 	Oldest  int64 // when the first of them was accepted
+	Last    int64 // id of the last of them
 }
 
 // Backlogs tells for each room with something on its way how much it is.
 func (s *Store) Backlogs(ctx context.Context) ([]Backlog, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT b.room, b.waiting, m.accepted_at FROM
-		(SELECT room, count(*) AS waiting, min(id) AS first FROM outbox INDEXED BY outbox_pending WHERE state < 10 GROUP BY room) b
+	rows, err := s.read.QueryContext(ctx, `SELECT b.room, b.waiting, m.accepted_at, b.last FROM
+		(SELECT room, count(*) AS waiting, min(id) AS first, max(id) AS last FROM outbox INDEXED BY outbox_pending WHERE state < 10 GROUP BY room) b
 		JOIN outbox o ON o.id = b.first JOIN messages m ON m.id = o.message_id`)
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(b *Backlog) []any { return []any{&b.Room, &b.Waiting, &b.Oldest} })
+	return collect(rows, func(b *Backlog) []any { return []any{&b.Room, &b.Waiting, &b.Oldest, &b.Last} })
 }
 
 // Pending returns entries of a room that are on their way, in order, with ids above after: at most limit, and no
