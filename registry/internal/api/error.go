@@ -86,6 +86,8 @@ func told(err error) (int, oci.Errors) {
 		status = special.status
 	case errors.Is(err, registry.ErrManifestTooLarge):
 		status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, registry.ErrImmutable):
+		status = http.StatusConflict
 	case status == 0:
 		status = http.StatusInternalServerError
 	}

@@ -161,6 +161,7 @@ func (r *Registry) learnFrom(m *oci.Manifest) {
 // DeleteManifest removes a manifest and the tags that point at it. The tags go
 // first: what fails midway leaves a manifest with fewer tags, never a tag that
 // points at nothing. Links of other tags that cannot be read are passed over.
+// DENIED with ErrImmutable inside if an immutable tag points at it.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
 	if err := r.reg.deletable(); err != nil {
 		return nil, err
@@ -172,6 +173,9 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		return nil, err
 	}
 	removed, err = r.tagsOf(ctx, d)
+	if err == nil {
+		err = r.refuseRemoval(removed...)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,10 @@ type PutResult struct {
 // of that is durable. The registry keeps body: the caller changes it no more.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
-// one), DIGEST_INVALID, DENIED for a class that may not be pushed, and MANIFEST_BLOB_UNKNOWN for each thing that the
-// manifest refers to and the repository has not.
+// one), DIGEST_INVALID, DENIED for a class that may not be pushed and (with
+// ErrImmutable inside) for a tag that may not be moved, and
+// MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
+// repository has not.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
 	d, err := r.reg.acceptBody(ref.Digest, body)
 	if err != nil {
@@ -37,13 +39,14 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err := r.reg.validation.checkClass(parsed); err != nil {
 		return PutResult{}, err
 	}
-	mu := r.lock()
-	mu.RLock()
-	defer mu.RUnlock()
+	tags = allTags(ref.Tag, tags)
+	defer r.lockForPush(tags)()
+	if err := r.refuseMove(ctx, d, tags); err != nil {
+		return PutResult{}, err
+	}
 	if err := r.checkReferences(ctx, parsed); err != nil {
 		return PutResult{}, err
 	}
-	tags = allTags(ref.Tag, tags)
 	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
 		return PutResult{}, fault(err)
 	}

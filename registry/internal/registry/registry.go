@@ -48,6 +48,7 @@ type Options struct {
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
+	Immutable       []TagRule        // tags that are neither moved nor deleted
 	ManifestCache   int64            // bytes of manifests kept in memory, 0 = 8 MiB
 	MaxManifestSize int64            // bytes, 0 = DefaultMaxManifestSize
 	Now             func() time.Time // nil = time.Now
@@ -88,6 +89,7 @@ type Registry struct {
 	deleteEnabled   bool
 	readOnly        bool
 	validation      Validation
+	immutable       []TagRule
 	maxManifestSize int64
 
 	manifests *cache[oci.Digest, *Manifest]
@@ -122,7 +124,7 @@ func New(o Options) *Registry {
 	return &Registry{
 		driver: o.Driver, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly,
-		validation: o.Validation, maxManifestSize: o.MaxManifestSize,
+		validation: o.Validation, immutable: o.Immutable, maxManifestSize: o.MaxManifestSize,
 		manifests: newCache[oci.Digest, *Manifest](o.ManifestCache),
 		listings:  newCache[string, *listing](listingCache),
 		tags:      newCache[oci.Name, *tagList](tagCache),

@@ -145,7 +145,7 @@ func (r *Registry) readPointer(ctx context.Context, path string) (oci.Digest, er
 }
 
 // DeleteTag removes a tag with its history, and nothing else.
-// MANIFEST_UNKNOWN, NAME_UNKNOWN.
+// MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.reg.deletable(); err != nil {
 		return err
@@ -156,6 +156,9 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	_, err := r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag))
 	if absent(err) {
 		return r.unknown(ctx, r.tagUnknown(tag))
+	}
+	if err := r.refuseRemoval(tag); err != nil {
+		return err
 	}
 	if err == nil {
 		err = r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}})

@@ -1,0 +1,86 @@
+// Package pattern selects repositories and tags by the patterns of the
+// configuration.
+package pattern
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"slipway/registry/internal/oci"
+)
+
+// Names selects repositories. The zero value selects none.
+type Names struct{ any []*regexp.Regexp }
+
+// ParseNames reads patterns of repository names: "*" stands for anything within
+// one component of the name, "**" for anything, all else for itself.
+func ParseNames(patterns []string) (Names, error) {
+	var n Names
+	for _, p := range patterns {
+		re, err := glob(p)
+		if err != nil {
+			return Names{}, err
+		}
+		n.any = append(n.any, re)
+	}
+	return n, nil
+}
+
+func glob(p string) (*regexp.Regexp, error) {
+	if i := strings.IndexFunc(p, foreign); i >= 0 || p == "" {
+		return nil, fmt.Errorf("%q is not a pattern of repositories such as team/* or team/**", p)
+	}
+	quoted := regexp.QuoteMeta(p)
+	quoted = strings.ReplaceAll(quoted, `\*\*`, `.*`)
+	quoted = strings.ReplaceAll(quoted, `\*`, `[^/]*`)
+	return regexp.Compile(`^(?:` + quoted + `)$`)
+}
+
+// foreign says whether no name and no pattern has the character.
+func foreign(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._-/*", c)
+}
+
+// Match says whether one of the patterns is that of the name.
+func (n Names) Match(name oci.Name) bool {
+	for _, re := range n.any {
+		if re.MatchString(string(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tags selects tags. The zero value selects none.
+type Tags struct{ any []*regexp.Regexp }
+
+// ParseTags reads regular expressions, each of which is for the whole tag: "v1"
+// is not a pattern of "v10".
+func ParseTags(expressions []string) (Tags, error) {
+	var t Tags
+	for _, e := range expressions {
+		if _, err := regexp.Compile(e); err != nil {
+			return Tags{}, err
+		}
+		re, err := regexp.Compile(`^(?:` + e + `)$`)
+		if err != nil {
+			return Tags{}, err
+		}
+		t.any = append(t.any, re)
+	}
+	return t, nil
+}
+
+// Empty says whether there are no patterns.
+func (t Tags) Empty() bool { return len(t.any) == 0 }
+
+// Match says whether one of the expressions is that of the tag.
+func (t Tags) Match(tag oci.Tag) bool {
+	for _, re := range t.any {
+		if re.MatchString(string(tag)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package pattern
+
+import (
+	"testing"
+
+	"slipway/registry/internal/oci"
+)
+
+func TestNames(t *testing.T) {
+	tests := []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"app", "app", true},
+		{"app", "app/x", false},
+		{"app", "my-app", false},
+		{"team/*", "team/app", true},
+		{"team/*", "team/app/x", false},
+		{"team/*", "team", false},
+		{"team/**", "team/app/x", true},
+		{"team/**", "teams/app", false},
+		{"**", "a/b/c", true},
+		{"*", "a/b", false},
+		{"ci-*/**", "ci-7/a/b", true},
+		{"a.b", "axb", false},
+	}
+	for _, tt := range tests {
+		n, err := ParseNames([]string{"other", tt.pattern})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.Match(oci.Name(tt.name)); got != tt.want {
+			t.Errorf("%s, %s: got %v", tt.pattern, tt.name, got)
+		}
+	}
+	for _, bad := range []string{"", "Team/*", "a|b", "^a", "a b"} {
+		if _, err := ParseNames([]string{bad}); err == nil {
+			t.Errorf("%q is taken for a pattern", bad)
+		}
+	}
+}
+
+func TestTags(t *testing.T) {
+	tests := []struct {
+		expression, tag string
+		want            bool
+	}{
+		{"v1", "v1", true},
+		{"v1", "v10", false},
+		{"v1|v2", "v20", false},
+		{`v\d+`, "v20", true},
+		{"latest", "not-latest", false},
+		{"pr-.*", "pr-", true},
+	}
+	for _, tt := range tests {
+		p, err := ParseTags([]string{"other", tt.expression})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Match(oci.Tag(tt.tag)); got != tt.want {
+			t.Errorf("%s, %s: got %v", tt.expression, tt.tag, got)
+		}
+	}
+	for _, bad := range []string{"(", ")|(", "a)|(b"} {
+		if _, err := ParseTags([]string{bad}); err == nil {
+			t.Errorf("%q is taken for an expression", bad)
+		}
+	}
+	if !(Tags{}).Empty() || (Tags{}).Match("x") {
+		t.Error("no patterns match something")
+	}
+}

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+)
+
+// immutableRegistry keeps the tags v… of the repositories below prod.
+func immutableRegistry(t *testing.T, driverName string) *Registry {
+	t.Helper()
+	names, err := pattern.ParseNames([]string{"prod/**"})
+	check(t, err)
+	tags, err := pattern.ParseTags([]string{"v.*"})
+	check(t, err)
+	return New(Options{Driver: drivers[driverName](t), DeleteEnabled: true, Immutable: []TagRule{{names, tags}}})
+}
+
+func TestImmutableTags(t *testing.T) {
+	for name := range drivers {
+		t.Run(name, func(t *testing.T) {
+			ctx, r := context.Background(), immutableRegistry(t, name)
+			prod, other := r.Repository("prod/app"), r.Repository("other")
+			first := pushImage(t, prod, "v1", "a")
+			second := simpleImage(t, prod, "b")
+
+			_, err := prod.PutManifest(ctx, tagged("v1"), "", second.bytes(), nil)
+			wantImmutable(t, err)
+			_, err = prod.PutManifest(ctx, tagged("latest"), "", second.bytes(), []oci.Tag{"v2", "v1"})
+			wantImmutable(t, err)
+			if tags, _, err := prod.Tags(ctx, -1, ""); err != nil || !slices.Equal(tags, []string{"v1"}) {
+				t.Errorf("a refused push left %v, %v", tags, err)
+			}
+			if got := pushImage(t, prod, "v1", "a"); got != first {
+				t.Errorf("the same image again is %s", got)
+			}
+			wantImmutable(t, prod.DeleteTag(ctx, "v1"))
+			_, err = prod.DeleteManifest(ctx, first)
+			wantImmutable(t, err)
+			if m, err := prod.Manifest(ctx, tagged("v1")); err != nil || m.Digest != first {
+				t.Errorf("the tag is %v, %v", m, err)
+			}
+
+			put(t, prod, tagged("latest"), second)
+			pushImage(t, prod, "latest", "c") // not of the pattern
+			check(t, prod.DeleteTag(ctx, "latest"))
+			_, err = prod.DeleteManifest(ctx, sum(string(second.bytes())))
+			check(t, err)
+			wantCode(t, prod.DeleteTag(ctx, "v9"), oci.CodeManifestUnknown)
+
+			pushImage(t, other, "v1", "a") // not of the repositories
+			pushImage(t, other, "v1", "b")
+			check(t, other.DeleteTag(ctx, "v1"))
+		})
+	}
+}
+
+func wantImmutable(t *testing.T, err error) {
+	t.Helper()
+	wantCode(t, err, oci.CodeDenied)
+	if !errors.Is(err, ErrImmutable) {
+		t.Errorf("got %v, want ErrImmutable inside", err)
+	}
+}
+
+// Of many pushes of one immutable tag at the same time exactly one wins.
+func TestImmutableTagRace(t *testing.T) {
+	r := immutableRegistry(t, "filesystem")
+	repo := r.Repository("prod/app")
+	images := make([]image, 8)
+	for i := range images {
+		images[i] = simpleImage(t, repo, fmt.Sprint(i))
+	}
+	for round := range 5 {
+		var won atomic.Int64
+		var group sync.WaitGroup
+		for _, img := range images {
+			group.Go(func() {
+				if _, err := repo.PutManifest(context.Background(), tagged(fmt.Sprint("v", round)), "", img.bytes(), nil); err == nil {
+					won.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("%d pushes of different images won the tag", won.Load())
+		}
+	}
+}
