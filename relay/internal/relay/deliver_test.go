@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -579,5 +580,40 @@ func TestKilledInTheMiddleOfMany(t *testing.T) {
 				t.Errorf("room %d: event %d is %q", i, k, body)
 			}
 		}
+	}
+}
+
+// TestNothingIsSentTwice has many senders at once; the homeserver sees each transaction once, and the rooms have the
+// messages in the order of their ids.
+func TestNothingIsSentTwice(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	var tokens []string
+	for i := range 4 {
+		tokens = append(tokens, r.app(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
+	}
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 100 {
+				r.send(tokens[(g+i)%4], "x")
+			}
+		})
+	}
+	wg.Wait()
+	for range 2000 {
+		if r.d.depth.Load() == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.stop()
+	r.hs.mu.Lock()
+	defer r.hs.mu.Unlock()
+	if len(r.hs.attempts) != 1600 || r.d.depth.Load() != 0 {
+		t.Errorf("%d attempts for 1600 messages; %d wait", len(r.hs.attempts), r.d.depth.Load())
+	}
+	if held := r.d.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held at the end", held)
 	}
 }
