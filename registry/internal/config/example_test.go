@@ -73,6 +73,8 @@ func TestExampleComments(t *testing.T) {
 	want.Health.HTTP[0].Headers = map[string][]string{}
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
 	want.Policy.Repository.Classes = []string{}
+	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
+	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
 	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)

@@ -52,6 +52,9 @@ type Cache struct {
 type Maintenance struct {
 	UploadPurging UploadPurging `key:"uploadpurging"`
 	ReadOnly      ReadOnly      `key:"readonly"`
+	Immutable     []TagRule     `key:"immutable"`
+	Retention     Retention     `key:"retention"`
+	Verify        Verification  `key:"verify"`
 }
 
 // UploadPurging removes uploads that nobody finished.

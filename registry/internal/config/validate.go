@@ -56,6 +56,7 @@ func (s *Storage) validate(p *config.Problems) {
 		positive(p, "storage.maintenance.uploadpurging.age", purging.Age)
 		positive(p, "storage.maintenance.uploadpurging.interval", purging.Interval)
 	}
+	s.Maintenance.validate(p)
 }
 
 // validate makes sure that a section that is there decides something: one left

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"time"
+
+	"slipway/registry/internal/pattern"
+	"slipway/shared/config"
+)
+
+// TagRule selects tags that are never moved or deleted.
+type TagRule struct {
+	Repositories []string `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Tags         []string `key:"tags" doc:"Regular expressions, each for the whole tag."`
+}
+
+// Retention deletes tags that nobody needs any more.
+type Retention struct {
+	Enabled  bool            `key:"enabled" doc:"Apply the rules while serving."`
+	Interval time.Duration   `key:"interval" doc:"Time between two applications."`
+	DryRun   bool            `key:"dryrun" doc:"Only log what would be deleted."`
+	Rules    []RetentionRule `key:"rules"`
+}
+
+// RetentionRule decides about the tags that it selects and no rule before it.
+type RetentionRule struct {
+	Repositories []string      `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Tags         []string      `key:"tags" doc:"Regular expressions, each for the whole tag; none selects all tags."`
+	Action       string        `key:"action" choices:"keep,delete" doc:"What becomes of the tags: keep all, or delete those that nothing below keeps."`
+	Keep         []string      `key:"keep" doc:"Regular expressions, each for the whole tag, of tags that are always kept."`
+	Newest       int           `key:"newest" doc:"Keep that many tags of a repository, those that were pushed last."`
+	NewerThan    time.Duration `key:"newerthan" doc:"Keep tags that were pushed since."`
+	PulledWithin time.Duration `key:"pulledwithin" doc:"Keep tags that were pulled since. Of one whose pulls are unknown, the time begins when a rule first meets it."`
+}
+
+// Verification reads everything again, now and then.
+type Verification struct {
+	Enabled  bool          `key:"enabled" doc:"Verify the storage while serving."`
+	Interval time.Duration `key:"interval" doc:"Time from the end of one verification to the begin of the next."`
+	Rate     config.Size   `key:"rate" doc:"Most bytes read in a second; 0 means no limit."`
+	Repair   bool          `key:"repair" doc:"Put aside what is damaged or leads nowhere."`
+}
+
+func (m *Maintenance) validate(p *config.Problems) {
+	for i, rule := range m.Immutable {
+		at := item("storage.maintenance.immutable", i)
+		names(p, at+".repositories", rule.Repositories)
+		tags(p, at+".tags", rule.Tags)
+		if len(rule.Tags) == 0 {
+			p.Addf(at+".tags", "is required")
+		}
+	}
+	m.Retention.validate(p, "storage.maintenance.retention")
+	if m.Verify.Enabled {
+		positive(p, "storage.maintenance.verify.interval", m.Verify.Interval)
+	}
+}
+
+func (r *Retention) validate(p *config.Problems, key string) {
+	if r.Enabled {
+		positive(p, key+".interval", r.Interval)
+		if len(r.Rules) == 0 {
+			p.Addf(key+".rules", "is required when retention is enabled")
+		}
+	}
+	for i := range r.Rules {
+		r.Rules[i].validate(p, item(key+".rules", i))
+	}
+}
+
+func (r *RetentionRule) validate(p *config.Problems, at string) {
+	names(p, at+".repositories", r.Repositories)
+	tags(p, at+".tags", r.Tags)
+	tags(p, at+".keep", r.Keep)
+	notNegative(p, at+".newerthan", r.NewerThan)
+	notNegative(p, at+".pulledwithin", r.PulledWithin)
+	if r.Newest < 0 {
+		p.Addf(at+".newest", "must not be negative")
+	}
+	keeps := len(r.Keep) > 0 || r.Newest > 0 || r.NewerThan > 0 || r.PulledWithin > 0
+	switch {
+	case r.Action == "keep" && keeps:
+		p.Addf(at+".action", "is keep, which keeps all tags: write action: delete to delete those that the rule does not keep")
+	case r.Action == "delete" && !keeps && len(r.Tags) == 0:
+		p.Addf(at, "would delete every tag: say which tags, or what to keep")
+	}
+}
+
+func names(p *config.Problems, key string, patterns []string) {
+	if len(patterns) == 0 {
+		p.Addf(key, "is required; \"**\" is all")
+	}
+	if _, err := pattern.ParseNames(patterns); err != nil {
+		p.Addf(key, "%v", err)
+	}
+}
+
+func tags(p *config.Problems, key string, expressions []string) {
+	if _, err := pattern.ParseTags(expressions); err != nil {
+		p.Addf(key, "%v", err)
+	}
+}
