@@ -56,7 +56,9 @@ type Collectable interface {
 	// Serve tells others that a registry serves the storage, until leave.
 	Serve(ctx context.Context) (leave func(), err error)
 
-	// Servers is the number of those that Serve. The token changes whenever one
-	// comes or goes.
-	Servers(ctx context.Context) (n int, token string, err error)
+	// Servers is the number of those that Serve.
+	Servers(ctx context.Context) (int, error)
+
+	// Crew is a token that changes whenever somebody who serves comes or goes.
+	Crew(ctx context.Context) string
 }

@@ -85,3 +85,22 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 }
+
+func TestAside(t *testing.T) {
+	for path, want := range map[string]string{
+		BlobData(dgst):           "/_aside/docker/registry/v2/blobs/sha256/e3/" + hexa + ".data",
+		LayerLink(name, dgst):    "/_aside/docker/registry/v2/repositories/a/b/_layers/sha256/" + hexa + ".link",
+		RevisionLink(name, dgst): "/_aside/docker/registry/v2/repositories/a/b/_manifests/revisions/sha256/" + hexa + ".link",
+	} {
+		got := Aside(path)
+		if got != want || !driver.ValidPath(got) {
+			t.Errorf("Aside(%s) = %s, want %s", path, got, want)
+		}
+	}
+	if dir, ok := FromAside(hexa+".link", "link"); !ok || dir != hexa {
+		t.Errorf("FromAside = %s, %v", dir, ok)
+	}
+	if _, ok := FromAside(hexa+".data", "link"); ok {
+		t.Error("bytes pass for a link")
+	}
+}

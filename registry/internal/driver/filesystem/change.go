@@ -137,7 +137,7 @@ func (c *change) publish(d *Driver) (dirs []string, err error) {
 // Most directories are new, so one that is not known is made first.
 func (c *change) put(d *Driver) error {
 	if dir := path.Dir(c.name); !d.durable.has(dir) {
-		if err := d.mkdirAll(dir); err != nil {
+		if err := d.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
 			return err
 		}
 	}

@@ -38,30 +38,34 @@ func (d *Driver) Serve(context.Context) (leave func(), err error) {
 	return nil, d.writeFault("serve", "/", unix.EBUSY)
 }
 
-// Servers implements driver.Driver. The token is made like that of Version, but
-// does not need the clock: who comes and goes within a tick is either seen as
-// one of them, or has done nothing.
-func (d *Driver) Servers(context.Context) (n int, token string, err error) {
+// Servers implements driver.Driver.
+func (d *Driver) Servers(context.Context) (n int, err error) {
 	dir := d.locks + "/" + serversDir
 	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) && !d.vanished() {
+		return 0, nil
+	}
 	if err != nil {
-		if os.IsNotExist(err) && !d.vanished() {
-			return 0, "", nil
-		}
-		return 0, "", d.readFault("look for servers", "/", unix.EIO)
+		return 0, d.readFault("look for servers", "/", unix.EIO)
 	}
 	for _, e := range entries {
 		if serves(dir + "/" + e.Name()) {
 			n++
 		}
 	}
+	return n, nil
+}
+
+// Crew implements driver.Driver. The token is made like that of Version. It
+// does not ask whether the clock has moved on: who comes and goes within a tick
+// has answered nobody.
+func (d *Driver) Crew(context.Context) string {
 	var st unix.Stat_t
-	if err := stat(dir, &st); err != nil {
-		return 0, "", d.readFault("look for servers", "/", err)
+	if stat(d.locks+"/"+serversDir, &st) != nil {
+		return ""
 	}
-	b := binary.NativeEndian.AppendUint64(nil, st.Ino)
-	b = binary.NativeEndian.AppendUint64(b, uint64(st.Ctim.Nano()))
-	return n, string(b), nil
+	b := binary.NativeEndian.AppendUint64(make([]byte, 0, 16), st.Ino)
+	return string(binary.NativeEndian.AppendUint64(b, uint64(st.Ctim.Nano())))
 }
 
 // serves says whether a server has the file locked. It removes one that no

@@ -127,8 +127,15 @@ func (d *Driver) count(n int) {
 }
 
 // Servers implements driver.Driver.
-func (d *Driver) Servers(context.Context) (n int, token string, err error) {
+func (d *Driver) Servers(context.Context) (int, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.servers, fmt.Sprint(d.serverChanges), nil
+	return d.servers, nil
+}
+
+// Crew implements driver.Driver.
+func (d *Driver) Crew(context.Context) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return fmt.Sprint(d.serverChanges)
 }
