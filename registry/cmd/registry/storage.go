@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/driver/watched"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 )
 
@@ -47,6 +48,7 @@ func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) r
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
 		Validation:      validation(&cfg.Validation, &cfg.Policy),
+		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
 	}
@@ -69,6 +71,32 @@ func validation(v *config.Validation, p *config.Policy) registry.Validation {
 		rules.PlatformList = append(rules.PlatformList, oci.Platform{Architecture: p.Architecture, OS: p.OS})
 	}
 	return rules
+}
+
+func immutable(rules []config.TagRule) []registry.TagRule {
+	compiled := make([]registry.TagRule, len(rules))
+	for i, rule := range rules {
+		compiled[i] = registry.TagRule{Repositories: names(rule.Repositories), Tags: tags(rule.Tags)}
+	}
+	return compiled
+}
+
+// names and tags take patterns that the configuration has already been checked
+// for.
+func names(patterns []string) pattern.Names {
+	compiled, err := pattern.ParseNames(patterns)
+	if err != nil {
+		panic(err)
+	}
+	return compiled
+}
+
+func tags(expressions []string) pattern.Tags {
+	compiled, err := pattern.ParseTags(expressions)
+	if err != nil {
+		panic(err)
+	}
+	return compiled
 }
 
 // compile takes expressions that the configuration has already been checked
