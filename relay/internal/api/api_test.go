@@ -1,0 +1,122 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// world is a served API over a real service and a scripted homeserver.
+type world struct {
+	*testing.T
+	service *relay.Service
+	hs      *relaytest.Homeserver
+	api     *API
+	base    string
+	admin   relay.Viewer
+}
+
+const room = "!room:example.org"
+
+func newWorld(t *testing.T, change func(*relay.Options)) *world {
+	t.Helper()
+	s, hs := relaytest.New(t, change)
+	hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
+	a := New(Options{
+		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
+		Patient:    doctor.Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity},
+		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
+	})
+	srv := httptest.NewServer(a)
+	t.Cleanup(srv.Close)
+	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{T: t, service: s, hs: hs, api: a, base: srv.URL, admin: admin}
+}
+
+// app makes an application and returns it with its token.
+func (w *world) app(in relay.ApplicationInput) relay.IssuedToken {
+	w.Helper()
+	if in.Room == nil {
+		r := room
+		in.Room = &r
+	}
+	issued, err := w.service.CreateApplication(w.Context(), w.admin, in)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return issued
+}
+
+func named(name string) relay.ApplicationInput { return relay.ApplicationInput{Name: &name} }
+
+// reply is an answer, read whole.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	fields map[string]any
+}
+
+// ask sends a request; headers are written "Name: value".
+func (w *world) ask(method, path, body string, headers ...string) reply {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), method, w.base+path, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Add(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r := reply{status: resp.StatusCode, header: resp.Header, body: string(text)}
+	_ = json.Unmarshal(text, &r.fields)
+	return r
+}
+
+// manage asks as the administrator.
+func (w *world) manage(method, path, body string) reply {
+	w.Helper()
+	return w.ask(method, path, body, basicHeader(relaytest.AdminName, relaytest.AdminPassword))
+}
+
+func basicHeader(name, password string) string {
+	r, _ := http.NewRequest(http.MethodGet, "/", nil)
+	r.SetBasicAuth(name, password)
+	return "Authorization: " + r.Header.Get("Authorization")
+}
+
+// want checks the status and fields of an answer.
+func (w *world) want(what string, r reply, status int, fields ...any) {
+	w.Helper()
+	if r.status != status {
+		w.Errorf("%s: %d %s, want %d", what, r.status, r.body, status)
+		return
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		if got := r.fields[fields[i].(string)]; got != fields[i+1] {
+			w.Errorf("%s: %s is %v, want %v", what, fields[i], got, fields[i+1])
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	openapi "slipway/relay/api"
+	"slipway/relay/internal/relaytest"
+)
+
+// document is openapi.yml, as far as the tests look at it.
+type document struct {
+	Paths      map[string]map[string]yaml.Node `yaml:"paths"`
+	Components struct {
+		Schemas   map[string]*schema  `yaml:"schemas"`
+		Responses map[string]response `yaml:"responses"`
+	} `yaml:"components"`
+}
+
+type operation struct {
+	Responses map[string]response `yaml:"responses"`
+}
+
+type response struct {
+	Ref     string `yaml:"$ref"`
+	Content map[string]struct {
+		Schema *schema `yaml:"schema"`
+	} `yaml:"content"`
+}
+
+type schema struct {
+	Ref        string             `yaml:"$ref"`
+	Type       any                `yaml:"type"`
+	Format     string             `yaml:"format"`
+	Required   []string           `yaml:"required"`
+	Properties map[string]*schema `yaml:"properties"`
+	Items      *schema            `yaml:"items"`
+	Enum       []any              `yaml:"enum"`
+	AllOf      []*schema          `yaml:"allOf"`
+}
+
+func readDocument(t *testing.T) *document {
+	t.Helper()
+	d := &document{}
+	if err := yaml.Unmarshal(openapi.Document, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// operation returns what the document says of a method at a path; nil if
+// nothing.
+func (d *document) operation(t *testing.T, method, path string) *operation {
+	t.Helper()
+	node, ok := d.Paths[path][strings.ToLower(method)]
+	if !ok {
+		return nil
+	}
+	op := &operation{}
+	if err := node.Decode(op); err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+func TestEveryRouteIsDocumented(t *testing.T) {
+	w := newWorld(t, nil)
+	d := readDocument(t)
+	served := map[string]bool{}
+	for _, row := range w.api.rows {
+		served[row.method+" "+row.template()] = true
+		if d.operation(t, row.method, row.template()) == nil {
+			t.Errorf("%s %s is not in the document", row.method, row.template())
+		}
+	}
+	for path, item := range d.Paths {
+		for method := range item {
+			if method != "parameters" && !served[strings.ToUpper(method)+" "+path] {
+				t.Errorf("%s %s is in the document and not served", method, path)
+			}
+		}
+	}
+}
+
+// TestAnswersAreAsDocumented asks for each route, rightly and wrongly.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	w := newWorld(t, nil)
+	d := readDocument(t)
+	token := w.app(named("a")).Token
+	key, admin := "X-Gotify-Key: "+token, basicHeader(relaytest.AdminName, relaytest.AdminPassword)
+	asked := map[string]bool{}
+	for _, tt := range []struct {
+		method, path, id, query, body, auth string
+		status                              int
+	}{
+		{"POST", "/message", "", "?wait=5s", `{"message":"m","extras":{"a":1}}`, key, 200},
+		{"POST", "/message", "", "", `{"message":"m","priority":0}`, key, 200},
+		{"POST", "/message", "", "", `{}`, key, 400},
+		{"POST", "/message", "", "", `{"message":"m"}`, "", 401},
+		{"POST", "/message", "", "", `{"message":"` + strings.Repeat("m", 65<<10) + `"}`, key, 413},
+		{"POST", "/message", "", "", "<x>", key, 415},
+		{"GET", "/message", "", "?limit=1", "", key, 200},
+		{"GET", "/message", "", "?limit=0", "", key, 400},
+		{"GET", "/message/{id}", "1", "", "", key, 200},
+		{"GET", "/message/{id}", "99", "", "", key, 404},
+		{"POST", "/message/{id}/redeliver", "1", "", "", key, 409},
+		{"DELETE", "/message/{id}", "1", "", "", key, 200},
+		{"POST", "/message/{id}/redeliver", "98", "", "", admin, 404},
+		{"GET", "/application", "", "", "", admin, 200},
+		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 201},
+		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 409},
+		{"GET", "/application/{id}", "2", "", "", admin, 200},
+		{"GET", "/application/{id}", "2", "", "", "", 401},
+		{"PUT", "/application/{id}", "2", "", `{"name":"c"}`, admin, 200},
+		{"POST", "/application/{id}/token", "2", "", `{"grace":"1h"}`, admin, 200},
+		{"DELETE", "/application/{id}", "2", "", "", admin, 200},
+		{"GET", "/user", "", "", "", admin, 200},
+		{"POST", "/user", "", "", `{"name":"u","password":"long enough"}`, admin, 201},
+		{"GET", "/user/{id}", "2", "", "", admin, 200},
+		{"PUT", "/user/{id}", "2", "", `{"is_admin":true}`, admin, 200},
+		{"DELETE", "/user/{id}", "2", "", "", admin, 200},
+		{"GET", "/doctor", "", "", "", admin, 200},
+		{"GET", "/health", "", "", "", "", 200},
+		{"GET", "/livez", "", "", "", "", 200},
+		{"GET", "/readyz", "", "", "", "", 200},
+		{"GET", "/version", "", "", "", "", 200},
+		{"GET", "/metrics", "", "", "", "", 200},
+		{"GET", "/openapi.yml", "", "", "", "", 200},
+	} {
+		what := fmt.Sprintf("%s %s%s (%d)", tt.method, tt.path, tt.query, tt.status)
+		var headers []string
+		if tt.auth != "" {
+			headers = append(headers, tt.auth)
+		}
+		r := w.ask(tt.method, strings.ReplaceAll(tt.path, "{id}", tt.id)+tt.query, tt.body, headers...)
+		w.want(what, r, tt.status)
+		if r.status < 300 {
+			asked[tt.method+" "+tt.path] = true
+		}
+		d.check(t, what, d.operation(t, tt.method, tt.path), r)
+	}
+	for _, row := range w.api.rows {
+		if name := row.method + " " + row.template(); !asked[name] && name != "POST /message/{id}/redeliver" {
+			t.Errorf("%s was not asked for with success", name)
+		}
+	}
+}
+
+// check holds an answer against what the document says of its status.
+func (d *document) check(t *testing.T, what string, op *operation, r reply) {
+	t.Helper()
+	said, ok := op.Responses[strconv.Itoa(r.status)]
+	if !ok {
+		t.Errorf("%s: the status %d is not documented", what, r.status)
+		return
+	}
+	if said.Ref != "" {
+		said = d.Components.Responses[said.Ref[strings.LastIndexByte(said.Ref, '/')+1:]]
+	}
+	kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
+	content, ok := said.Content[kind]
+	if !ok {
+		t.Errorf("%s: the type %q is not documented", what, kind)
+		return
+	}
+	if content.Schema == nil {
+		return
+	}
+	var v any
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
+		t.Errorf("%s: %v in %q", what, err, r.body)
+		return
+	}
+	for _, wrong := range d.mismatches(content.Schema, v, "body") {
+		t.Errorf("%s: %s", what, wrong)
+	}
+}
+
+// mismatches tells where a value is not as a schema says. A field that the
+// schema does not know is one that the document forgot.
+func (d *document) mismatches(s *schema, v any, at string) (wrong []string) {
+	s = d.flat(s)
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
+		wrong = append(wrong, fmt.Sprintf("%s is %v, not one of %v", at, v, s.Enum))
+	}
+	if kind := kindOf(v); !slices.Contains(s.types(), kind) {
+		return append(wrong, fmt.Sprintf("%s is %s, want %v", at, kind, s.types()))
+	}
+	switch v := v.(type) {
+	case string:
+		if _, err := time.Parse(time.RFC3339Nano, v); s.Format == "date-time" && err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %v", at, err))
+		}
+	case []any:
+		for i, item := range v {
+			wrong = append(wrong, d.mismatches(s.Items, item, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+	case map[string]any:
+		wrong = append(wrong, d.fieldMismatches(s, v, at)...)
+	}
+	return wrong
+}
+
+func (d *document) fieldMismatches(s *schema, v map[string]any, at string) (wrong []string) {
+	for _, name := range s.Required {
+		if _, there := v[name]; !there {
+			wrong = append(wrong, at+"."+name+" is missing")
+		}
+	}
+	for name, field := range v {
+		switch known := s.Properties[name]; {
+		case known != nil:
+			wrong = append(wrong, d.mismatches(known, field, at+"."+name)...)
+		case len(s.Properties) > 0:
+			wrong = append(wrong, at+"."+name+" is not documented")
+		}
+	}
+	return wrong
+}
+
+// flat resolves a reference and joins what allOf lists.
+func (d *document) flat(s *schema) *schema {
+	if s.Ref != "" {
+		return d.flat(d.Components.Schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]])
+	}
+	if len(s.AllOf) == 0 {
+		return s
+	}
+	all := &schema{Type: "object", Properties: map[string]*schema{}}
+	for _, part := range s.AllOf {
+		part = d.flat(part)
+		all.Required = append(all.Required, part.Required...)
+		for name, field := range part.Properties {
+			all.Properties[name] = field
+		}
+	}
+	return all
+}
+
+func (s *schema) types() (names []string) {
+	switch t := s.Type.(type) {
+	case string:
+		names = []string{t}
+	case []any:
+		for _, name := range t {
+			names = append(names, fmt.Sprint(name))
+		}
+	}
+	if slices.Contains(names, "integer") {
+		names = append(names, "number")
+	}
+	return names
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case float64:
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
