@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -94,11 +95,18 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
+	if looksBack(r.UserAgent()) {
+		up.WillLook()
+	}
 	if _, err := up.Commit(r.Context(), d); err != nil {
 		return err
 	}
 	return a.answerBlob(w, r, d)
 }
+
+// looksBack says whether a client asks for each blob with HEAD as soon as it
+// has uploaded it. Docker's engine does.
+func looksBack(userAgent string) bool { return strings.HasPrefix(userAgent, "docker/") }
 
 func finalDigest(r *request) (oci.Digest, error) {
 	s := r.param("digest")

@@ -30,20 +30,21 @@ type Blob struct {
 func (b *Blob) Size() int64 { return b.Descriptor.Size }
 
 // StatBlob describes a blob of the repository. BLOB_UNKNOWN if it is not there,
-// or known to be damaged, so that clients push it again.
+// or known to be damaged, so that clients push it again. Else the blob stays for
+// Options.PromiseAge.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
-	desc, _, err := r.healthyBlob(ctx, d)
+	desc, _, err := r.healthyBlob(ctx, d, toTell)
 	return desc, err
 }
 
 // OpenBlob opens a blob of the repository. BLOB_UNKNOWN, NAME_UNKNOWN; a fault
 // with ErrDamaged.
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
-	target, err := r.blobLink(ctx, d)
+	target, err := r.blobLink(ctx, d, toRead)
 	if err != nil {
 		return nil, r.missingBlob(ctx, err)
 	}
-	f, err := r.reg.driver.Open(ctx, layout.BlobData(target))
+	f, err := r.reg.openAnywhere(ctx, layout.BlobData(target))
 	if absent(err) {
 		return nil, blobUnknown(d, err)
 	}
@@ -63,7 +64,7 @@ func (r *Registry) wholeFile(ctx context.Context, d oci.Digest, f driver.File) e
 	if note, ok := r.sizes.get(d); f.Size() != 0 && (!ok || note.size == f.Size()) {
 		return nil
 	}
-	info, err := r.driver.Stat(ctx, layout.BlobData(d))
+	info, err := r.find(ctx, layout.BlobData(d), toRead)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
-	err := r.reg.driver.Remove(ctx, layout.LayerLink(r.name, d))
+	err := r.reg.removeAnywhere(ctx, layout.LayerLink(r.name, d))
 	if absent(err) {
 		return r.unknown(ctx, blobUnknown(d, nil))
 	}
@@ -87,12 +88,12 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 
 // statBlob describes a blob and says under which digest its bytes lie. A
 // damaged one is an error with ErrDamaged.
-func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
-	target, err = r.blobLink(ctx, d)
+func (r Repository) statBlob(ctx context.Context, d oci.Digest, why purpose) (desc oci.Descriptor, target oci.Digest, err error) {
+	target, err = r.blobLink(ctx, d, why)
 	if err != nil {
 		return desc, "", err
 	}
-	info, err := r.reg.driver.Stat(ctx, layout.BlobData(target))
+	info, err := r.reg.find(ctx, layout.BlobData(target), why)
 	if absent(err) || err == nil && info.Dir {
 		return desc, "", blobUnknown(d, err)
 	}
@@ -103,8 +104,8 @@ func (r Repository) statBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 }
 
 // healthyBlob is statBlob where damage counts as absence.
-func (r Repository) healthyBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
-	desc, target, err := r.statBlob(ctx, d)
+func (r Repository) healthyBlob(ctx context.Context, d oci.Digest, why purpose) (oci.Descriptor, oci.Digest, error) {
+	desc, target, err := r.statBlob(ctx, d, why)
 	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
@@ -121,19 +122,17 @@ func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
 // under which its bytes lie: d itself, or what distribution linked a sha512
 // digest to. Links are as long as their digest, so one look is enough for all
 // others. BLOB_UNKNOWN.
-func (r Repository) blobLink(ctx context.Context, d oci.Digest) (oci.Digest, error) {
+func (r Repository) blobLink(ctx context.Context, d oci.Digest, why purpose) (oci.Digest, error) {
 	path := layout.LayerLink(r.name, d)
-	info, err := r.reg.driver.Stat(ctx, path)
-	switch {
-	case absent(err):
-		return "", blobUnknown(d, nil)
-	case err != nil:
-		return "", fault(err)
-	case info.Size == int64(len(d)) && !info.Dir:
-		return d, nil
+	info, err := r.reg.find(ctx, path, why)
+	target := d
+	if err == nil && info.Size != int64(len(d)) {
+		target, err = r.reg.readLinkTwice(ctx, path)
 	}
-	target, err := r.reg.readLinkTwice(ctx, path)
-	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) || absent(err) {
+	if err == nil && why == toTell {
+		err = r.reg.renew(ctx, path, target, info)
+	}
+	if absent(err) || errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) || info.Dir {
 		return "", blobUnknown(d, err)
 	}
 	return target, fault(err)
@@ -142,7 +141,7 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest) (oci.Digest, err
 // readLink reads a link file; errors are those of the driver and of
 // layout.ParseLink.
 func (r *Registry) readLink(ctx context.Context, path string) (oci.Digest, error) {
-	b, err := r.driver.ReadFile(ctx, path, layout.MaxLink)
+	b, err := r.readAnywhere(ctx, path, layout.MaxLink)
 	if errors.Is(err, driver.ErrTooLarge) {
 		return "", layout.ErrBadLink
 	}

@@ -79,11 +79,18 @@ func (u *Upload) place(ctx context.Context, d oci.Digest) error {
 	if err := u.create(ctx); err != nil {
 		return err
 	}
+	leave, err := u.repo.reg.driver.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	w := u.w
 	u.w = nil
-	err := u.repo.reg.commit(ctx, driver.Stage{
+	link := layout.LayerLink(u.repo.name, d)
+	u.repo.reg.promiseNew(ctx, link, u.looks)
+	err = u.repo.reg.commit(ctx, driver.Stage{
 		{Path: layout.BlobData(d), Upload: w},
-		{Path: layout.LayerLink(u.repo.name, d), Content: layout.Link(d)},
+		{Path: link, Content: layout.Link(d)},
 	})
 	if err == nil {
 		return nil

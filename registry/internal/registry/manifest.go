@@ -33,20 +33,20 @@ const smallManifest = 128 << 10
 // Manifest returns a manifest by tag or digest. MANIFEST_UNKNOWN, NAME_UNKNOWN;
 // a fault with ErrDamaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
-	d := ref.Digest
-	if ref.Tag != "" {
-		var err error
-		if d, err = r.resolve(ctx, ref.Tag); err != nil {
-			return nil, err
-		}
+	if ref.Tag == "" {
+		return r.manifest(ctx, ref.Digest, toTell)
 	}
-	return r.manifest(ctx, d)
+	d, err := r.resolve(ctx, ref.Tag)
+	if err != nil {
+		return nil, err
+	}
+	return r.manifest(ctx, d, toRead)
 }
 
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
-func (r Repository) manifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
-	if err := r.hasRevision(ctx, d); err != nil {
+func (r Repository) manifest(ctx context.Context, d oci.Digest, why purpose) (*Manifest, error) {
+	if err := r.revision(ctx, d, why); err != nil {
 		return nil, err
 	}
 	if m, ok := r.reg.manifests.get(d); ok {
@@ -74,19 +74,11 @@ func (r *Registry) lookAt(ctx context.Context, m *Manifest) error {
 	if now-m.seen.Load() < int64(bytesTrusted) {
 		return nil
 	}
-	_, err := r.driver.Stat(ctx, layout.BlobData(m.Digest))
+	_, err := r.find(ctx, layout.BlobData(m.Digest), toRead)
 	if err == nil {
 		m.seen.Store(now)
 	}
 	return err
-}
-
-func (r Repository) hasRevision(ctx context.Context, d oci.Digest) error {
-	_, err := r.reg.driver.Stat(ctx, layout.RevisionLink(r.name, d))
-	if absent(err) {
-		return r.unknown(ctx, r.revisionUnknown(d))
-	}
-	return fault(err)
 }
 
 // readManifest reads the manifest from the storage and holds it against its
@@ -94,7 +86,7 @@ func (r Repository) hasRevision(ctx context.Context, d oci.Digest) error {
 // its size in memory. Errors are those of the driver, or ErrDamaged.
 func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
 	path := layout.BlobData(d)
-	body, err := r.driver.ReadFile(ctx, path, smallManifest)
+	body, err := r.readAnywhere(ctx, path, smallManifest)
 	if errors.Is(err, driver.ErrTooLarge) {
 		select {
 		case r.reading <- struct{}{}:
@@ -105,7 +97,7 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 		if m, ok := r.manifests.get(d); ok {
 			return m, nil
 		}
-		body, err = r.driver.ReadFile(ctx, path, max(r.maxManifestSize, DefaultMaxManifestSize))
+		body, err = r.readAnywhere(ctx, path, max(r.maxManifestSize, DefaultMaxManifestSize))
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +161,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	if err := r.hasRevision(ctx, d); err != nil {
+	if err := r.revision(ctx, d, toRead); err != nil {
 		return nil, err
 	}
 	removed, err = r.tagsOf(ctx, d)
@@ -184,7 +176,22 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 		stages = append(stages, r.tagRemovals(removed))
 	}
 	stages = append(stages, driver.Stage{{Path: layout.RevisionLink(r.name, d), Remove: true}})
-	return removed, fault(r.reg.commit(ctx, stages...))
+	if err := r.reg.commit(ctx, stages...); err != nil {
+		return removed, fault(err)
+	}
+	return removed, fault(r.forgetRevision(ctx, d))
+}
+
+// forgetRevision removes a manifest that a collector of garbage had set aside or
+// put back just now, and gives up what only that manifest needed.
+func (r Repository) forgetRevision(ctx context.Context, d oci.Digest) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	if err := r.reg.removeAnywhere(ctx, layout.RevisionLink(r.name, d)); err != nil && !absent(err) {
+		return err
+	}
+	r.releasePromises(ctx, d, maxDepth)
+	return nil
 }
 
 // tagsOf looks through the repository for the tags that point at d.
@@ -202,7 +209,7 @@ func (r Repository) tagsOf(ctx context.Context, d oci.Digest) ([]oci.Tag, error)
 		if err != nil {
 			continue
 		}
-		got, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag))
+		got, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
 		if err == nil && got == d {
 			tags = append(tags, tag)
 		} else if ctx.Err() != nil {

@@ -25,6 +25,11 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	if err := r.reg.writable(); err != nil {
 		return oci.Descriptor{}, err
 	}
+	leave, err := r.reg.driver.Enter(ctx)
+	if err != nil {
+		return oci.Descriptor{}, fault(err)
+	}
+	defer leave()
 	found, err := r.findMount(ctx, d, from, canPull)
 	if err != nil {
 		return oci.Descriptor{}, err
@@ -33,6 +38,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	if err := r.reg.commit(ctx, driver.Stage{link}); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
+	r.reg.promises.told(link.Path)
 	r.reg.seenIn(d, r.name)
 	return found.desc, nil
 }
@@ -55,7 +61,7 @@ func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, 
 }
 
 func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource, error) {
-	desc, target, err := r.healthyBlob(ctx, d)
+	desc, target, err := r.healthyBlob(ctx, d, toTell)
 	return mountSource{desc, target, layout.LayerLink(r.name, d)}, err
 }
 
@@ -73,7 +79,7 @@ func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(
 	if canPull != nil {
 		return mountSource{}, blobUnknown(d, nil)
 	}
-	info, err := r.driver.Stat(ctx, layout.BlobData(d))
+	info, err := r.find(ctx, layout.BlobData(d), toKeep)
 	if absent(err) {
 		return mountSource{}, blobUnknown(d, nil)
 	}

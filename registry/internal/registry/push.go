@@ -44,16 +44,37 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err := r.refuseMove(ctx, d, tags); err != nil {
 		return PutResult{}, err
 	}
-	if err := r.checkReferences(ctx, parsed); err != nil {
+	if err := r.place(ctx, d, body, parsed, tags); err != nil {
 		return PutResult{}, err
-	}
-	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
-		return PutResult{}, fault(err)
 	}
 	r.reg.learnFrom(parsed)
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
+}
+
+// place puts the manifest in place if the repository has all that it refers to.
+// From the look until the manifest is seen, nothing of that is collected: that is
+// what the section is for.
+func (r Repository) place(ctx context.Context, d oci.Digest, body []byte, parsed *oci.Manifest, tags []oci.Tag) error {
+	leave, err := r.reg.driver.Enter(ctx)
+	if err != nil {
+		return fault(err)
+	}
+	defer leave()
+	if err := r.checkReferences(ctx, parsed); err != nil {
+		return err
+	}
+	before := r.moved(ctx, d, tags)
+	r.promiseManifest(ctx, d, tags)
+	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
+		return fault(err)
+	}
+	r.usePromises(parsed)
+	for _, d := range before {
+		r.releasePromises(context.WithoutCancel(ctx), d, maxDepth)
+	}
+	return nil
 }
 
 // acceptBody checks what can be checked before the body is parsed, and returns

@@ -53,7 +53,7 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest) error 
 
 // checkBlob looks for a blob of the size that the manifest says.
 func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
-	got, target, err := r.healthyBlob(ctx, d.Digest)
+	got, target, err := r.healthyBlob(ctx, d.Digest, toKeep)
 	if isCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
@@ -67,7 +67,7 @@ func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
 // the manifest says: the blob is damaged and has to be pushed again, or the
 // manifest is wrong and nobody could pull it.
 func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.Digest) error {
-	info, err := r.reg.driver.Stat(ctx, layout.BlobData(target))
+	info, err := r.reg.find(ctx, layout.BlobData(target), toKeep)
 	if err == nil {
 		err = r.reg.prove(ctx, target, info)
 	}
@@ -142,6 +142,9 @@ func (r Repository) checkChild(ctx context.Context, d *oci.Descriptor) error {
 // checkManifest looks for a manifest of the size that the index says.
 func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error {
 	_, err := r.reg.driver.Stat(ctx, layout.RevisionLink(r.name, d.Digest))
+	if absent(err) {
+		err = r.bringBackManifest(ctx, d.Digest)
+	}
 	if absent(err) && !oci.IsManifest(d.MediaType) {
 		return r.checkBlob(ctx, d)
 	}

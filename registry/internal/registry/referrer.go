@@ -77,7 +77,7 @@ func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) 
 // referrer describes a candidate. ok is false if it is not there any more, or
 // of another type than asked for.
 func (r Repository) referrer(ctx context.Context, d oci.Digest, artifactType string) (desc oci.Descriptor, ok bool, err error) {
-	m, err := r.manifest(ctx, d)
+	m, err := r.manifest(ctx, d, toRead)
 	switch {
 	case isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown):
 		return desc, false, nil
@@ -108,7 +108,7 @@ func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Dig
 	if err != nil {
 		return nil, fault(err)
 	}
-	m, err := r.manifest(ctx, d)
+	m, err := r.manifest(ctx, d, toRead)
 	if err != nil || m.MediaType != oci.MediaTypeIndex {
 		return nil, nil //nolint:nilerr // a tag that points at nothing lists nothing
 	}

@@ -14,6 +14,7 @@ import (
 	"hash/maphash"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -48,10 +49,13 @@ type Options struct {
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
-	Immutable       []TagRule        // tags that are neither moved nor deleted
-	ManifestCache   int64            // bytes of manifests kept in memory, 0 = 8 MiB
-	MaxManifestSize int64            // bytes, 0 = DefaultMaxManifestSize
-	Now             func() time.Time // nil = time.Now
+	Immutable       []TagRule // tags that are neither moved nor deleted
+	ManifestCache   int64     // bytes of manifests kept in memory, 0 = 8 MiB
+	MaxManifestSize int64     // bytes, 0 = DefaultMaxManifestSize
+	// PromiseAge is for how long a blob or manifest stays that a client was told
+	// of, in so far as collectors of garbage are told the same age.
+	PromiseAge time.Duration
+	Now        func() time.Time // nil = time.Now
 }
 
 // Validation says what a pushed manifest may refer to.
@@ -103,6 +107,10 @@ type Registry struct {
 	reading   chan struct{} // holds a token for each large manifest that is being read
 	uploads   *sessions
 
+	promiseAge time.Duration
+	promises   promises
+	serving    atomic.Bool
+
 	seed  maphash.Seed
 	locks [64]sync.RWMutex
 }
@@ -124,7 +132,7 @@ func New(o Options) *Registry {
 	return &Registry{
 		driver: o.Driver, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly,
-		validation: o.Validation, immutable: o.Immutable, maxManifestSize: o.MaxManifestSize,
+		validation: o.Validation, immutable: o.Immutable, maxManifestSize: o.MaxManifestSize, promiseAge: o.PromiseAge,
 		manifests: newCache[oci.Digest, *Manifest](o.ManifestCache),
 		listings:  newCache[string, *listing](listingCache),
 		tags:      newCache[oci.Name, *tagList](tagCache),

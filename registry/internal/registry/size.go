@@ -101,7 +101,7 @@ func (r *Registry) verdict(d oci.Digest, info driver.Info) (known bool, err erro
 }
 
 func (r *Registry) rehash(ctx context.Context, d oci.Digest) (oci.Digest, int64, error) {
-	f, err := r.driver.Open(ctx, layout.BlobData(d))
+	f, err := r.openAnywhere(ctx, layout.BlobData(d))
 	if err != nil {
 		return "", 0, err
 	}

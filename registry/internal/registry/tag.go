@@ -122,6 +122,15 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	return "", fault(err)
 }
 
+// pointsAt is what the tag points at, "" if that cannot be told.
+func (r Repository) pointsAt(ctx context.Context, tag oci.Tag) oci.Digest {
+	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
+	if err != nil {
+		return ""
+	}
+	return d
+}
+
 // pointer is what a link held when its file was in the state that version names.
 type pointer struct {
 	version string
@@ -160,8 +169,12 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
+	before := r.pointsAt(ctx, tag)
 	if err == nil {
 		err = r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}})
+	}
+	if err == nil && before != "" {
+		r.releasePromises(context.WithoutCancel(ctx), before, maxDepth)
 	}
 	return fault(err)
 }

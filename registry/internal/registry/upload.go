@@ -28,6 +28,7 @@ type Upload struct {
 	taken chan struct{}
 	busy  chan struct{} // guarded by sessions.mu
 	done  bool          // committed or cancelled
+	looks bool          // the client will look at the blob
 }
 
 // StartUpload begins an upload. alg is the algorithm of the digest that is to be
@@ -117,6 +118,10 @@ func (u *Upload) Size() int64 { return u.size }
 
 // StartedAt is when the upload was begun, in seconds.
 func (u *Upload) StartedAt() time.Time { return u.startedAt }
+
+// WillLook says that the client is one that looks at a blob as soon as it has
+// uploaded it.
+func (u *Upload) WillLook() { u.looks = true }
 
 // Taken is closed when another request takes the upload over: whoever waits for
 // bytes on behalf of this one should stop.
