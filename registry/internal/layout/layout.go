@@ -34,6 +34,17 @@ const (
 	root         = "/docker/registry/v2"
 	Blobs        = root + "/blobs"
 	Repositories = root + "/repositories"
+
+	// Own is what this registry keeps beside the trees for itself.
+	Own = root + "/slipway"
+)
+
+// Below Own.
+const (
+	Pulls      = Own + "/pulls"           // when manifests were last pulled
+	Verified   = Own + "/verify/progress" // how far the verification has come
+	Quarantine = Own + "/quarantine"      // what was put aside by it
+	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention, under their own paths
 )
 
 // Each path below is one concatenation, so that it costs one allocation.
