@@ -300,6 +300,17 @@ func writeFile(t testing.TB, path string, b []byte) {
 	}
 }
 
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatalf("%v; `make tools` installs what the tests need", err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // joinTags reads a tag list, sorted, joined by spaces.
 func joinTags(t testing.TB, body []byte) string {
 	t.Helper()

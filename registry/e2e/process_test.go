@@ -230,3 +230,12 @@ func tail(s string, n int) string {
 	}
 	return s
 }
+
+// errorOutput is what a command that failed wrote to its standard error.
+func errorOutput(err error) string {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return tail(string(exit.Stderr), 3000)
+	}
+	return ""
+}
