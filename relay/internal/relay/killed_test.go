@@ -25,7 +25,7 @@ import (
 const (
 	childEnv = "RELAY_TEST_CHILD" // path of the database and URL of the homeserver, for the process that is killed
 	senders  = 8
-	each     = 300
+	each     = 200
 )
 
 func TestMain(m *testing.M) {
