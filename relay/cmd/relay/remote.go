@@ -31,7 +31,7 @@ type remote struct {
 
 // target says which relay a command means.
 type target struct {
-	config, url, name, password string
+	config, url string
 }
 
 func (t *target) addFlags(cmd *cobra.Command) {

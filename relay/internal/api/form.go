@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -94,7 +95,7 @@ func eachValue(values url.Values, f fieldFunc) error {
 func eachPart(parts *multipart.Reader, f fieldFunc) error {
 	for range maxParts {
 		part, err := parts.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

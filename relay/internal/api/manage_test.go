@@ -26,7 +26,7 @@ func TestApplications(t *testing.T) {
 	w.want("no room's name", w.manage("POST", "/application", `{"name":"x","room_id":"room"}`), 400, "field", "room_id")
 	w.want("an id of room version 12", w.manage("POST", "/application", `{"name":"v12","room_id":"!opaque"}`), 201, "room_id", "!opaque")
 	w.want("wrong type", w.manage("POST", "/application", `{"name":5}`), 400, "field", "name")
-	w.want("unknown field", w.manage("POST", "/application", `{"name":"y","defualt_priority":1}`), 400, "field", "defualt_priority")
+	w.want("unknown field", w.manage("POST", "/application", `{"name":"y","priorty":1}`), 400, "field", "priorty")
 	w.want("priority", w.manage("POST", "/application", `{"name":"y","default_priority":9}`), 400, "field", "default_priority")
 	strict := w.manage("POST", "/application", "name=strict&strict_compatibility=true&room_id="+room)
 	w.want("strict, by a form", strict, 201, "strict_compatibility", true)

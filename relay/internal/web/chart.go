@@ -64,6 +64,9 @@ func newChart(hours []relay.Hour, now time.Time) chart {
 
 func newColumn(h relay.Hour, x, step int, top int64, i, n int, now time.Time) column {
 	sent, dead := scale(h.Sent, top), scale(h.Dead, top)
+	if dead > 0 {
+		dead = max(2, scale(h.Sent+h.Dead, top)-sent) // two heights rounded each would leave a gap
+	}
 	col := column{
 		X: x + 4, Width: step - 8, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
 		Sent: h.Sent, Dead: h.Dead, Accepts: h.Accepted, LabelX: x + step/2,

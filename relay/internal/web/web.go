@@ -85,7 +85,7 @@ type visit struct {
 	session relay.Session
 }
 
-func (v *visit) ctx() context.Context { return v.Request.Context() }
+func (v *visit) ctx() context.Context { return v.Context() }
 
 // page answers a visit or returns why it cannot.
 type page func(http.ResponseWriter, *visit) error

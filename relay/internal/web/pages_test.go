@@ -1,0 +1,261 @@
+package web
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+var tokenField = regexp.MustCompile(`<code class="token"[^>]*>([^<]+)</code>`)
+
+// token reads the token off the page at hand.
+func (b *browser) token() string {
+	b.Helper()
+	m := tokenField.FindStringSubmatch(b.page)
+	if m == nil {
+		b.Fatalf("%s shows no token", b.at)
+	}
+	return m[1]
+}
+
+func (b *browser) works(token string) bool {
+	_, err := b.service.TokenViewer(b.Context(), token)
+	return err == nil
+}
+
+// until loads a page again and again until it shows text.
+func (b *browser) until(path, text string) {
+	b.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if b.get(path); strings.Contains(b.page, text) {
+			return
+		}
+	}
+	b.Fatalf("%s never shows %q:\n%s", path, text, b.page)
+}
+
+func TestApplicationLife(t *testing.T) {
+	b := newBrowser(t)
+	b.hs.Has(relay.RoomInfo{RoomID: "!secret:example.org", Name: "Family", Joined: true, Encrypted: true})
+	b.admin()
+	b.want(200, "Create the first application")
+	b.get("/ui/applications/new")
+	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
+	form := []string{"name", "backup", "target", "joined", "joined", room, "priority", "1", "scale", "auto"}
+	b.post("/ui/applications/new", form...)
+	b.want(200, "is ready", "curl -H", b.base+"/message", "may write there")
+	token := b.token()
+	if !b.works(token) {
+		t.Error("the token on the page does not work")
+	}
+	b.post("/ui/applications/new", form...)
+	b.want(409, "an application of this name.", `value="backup"`, `aria-invalid="true"`)
+	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "nonsense", "scale", "auto")
+	b.want(400, `role="alert"`, `value="nonsense"`)
+	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "", "scale", "auto")
+	b.want(400, "Choose a room.")
+
+	b.get("/ui/applications/1")
+	b.want(200, "<h1>backup</h1>", "-"+token)
+	b.post("/ui/applications/1", "name", "renamed", "room", room, "priority", "-1", "scale", "gotify", "rate", "30", "strict", "on")
+	b.want(200, "Saved.", "<h1>renamed</h1>", `value="30"`)
+	b.post("/ui/applications/1", "name", "renamed", "rate", "many", "scale", "auto")
+	b.want(400, "The limit is a whole number.")
+	b.post("/ui/applications/1/token", "grace", "1h")
+	second := b.token()
+	b.want(200, "stays valid for", "-"+token)
+	if len(second) != 15 || !b.works(second) || !b.works(token) {
+		t.Errorf("second token %q: works %v, the first %v", second, b.works(second), b.works(token))
+	}
+	b.post("/ui/applications/1/token", "grace", "0s")
+	b.want(200, "not valid any more")
+	if b.works(second) || b.works(token) {
+		t.Error("an old token still works")
+	}
+	b.get("/ui/applications/1/delete")
+	b.want(200, "Delete “renamed”?")
+	b.post("/ui/applications/1/delete")
+	b.want(200, "Deleted.", "No application yet")
+	b.get("/ui/applications/1")
+	b.want(404)
+}
+
+func TestRoomsAreSaid(t *testing.T) {
+	b := newBrowser(t)
+	b.hs.Has(relay.RoomInfo{RoomID: "!secret:example.org", Joined: true, Writable: true, Encrypted: true})
+	b.hs.Has(relay.RoomInfo{RoomID: "!read:example.org", Joined: true})
+	b.admin()
+	for room, want := range map[string]string{
+		"!secret:example.org": "This room is encrypted", "!read:example.org": "may not write", "!other:example.org": "is not in this room",
+	} {
+		b.get("/ui/applications/new")
+		b.post("/ui/applications/new", "name", "to "+room, "target", "other", "room", room, "scale", "auto")
+		b.want(200, want)
+	}
+	b.get("/ui/rooms?check")
+	b.want(200, "What the check found", "is encrypted and the relay does not encrypt yet", "Not well:", "Operations", "@relay:example.org")
+	b.get("/ui/applications/new")
+	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
+	b.want(200, "is ready")
+	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is away"})
+	b.get("/ui/applications/new")
+	b.want(200, "cannot be listed now")
+}
+
+func TestTestMessage(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("a", room)
+	b.get("/ui/applications/1")
+	b.post("/ui/applications/1/test", "title", "Hello", "message", "It **works**", "priority", "2")
+	b.want(200, "<h1>Hello</h1>", "delivered", "<strong>works</strong>", "2 · highest", "Open in Matrix")
+	if sent := b.hs.Sent(); len(sent) != 1 || sent[0].RoomID != room {
+		t.Errorf("sent %v", sent)
+	}
+	b.get("/ui/applications/1")
+	b.post("/ui/applications/1/test", "title", "", "message", " ")
+	b.want(400, "A message is required.")
+	b.until("/ui/", "1 delivered, 0 given up") // results are counted with the next commit
+	b.want(200, "Last 24 hours", `class="sent"`)
+}
+
+func TestMessagePages(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app, held := b.app("alpha", room), b.app("beta", "!closed:example.org")
+	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Code: "M_BAD_JSON", Reason: "the homeserver does not accept the event"})
+	b.hs.FailIn("!closed:example.org", &relay.SendError{Class: relay.ClassPark, Code: "M_FORBIDDEN", Reason: "the bot may not write in the room"})
+	dead := b.send(app, "Broken", "one")
+	blocked := b.send(held, "Stuck", "two")
+	b.get("/ui/messages")
+	b.want(200, "Broken", "Stuck", "given up", "held back", "The bot may not write in the room.")
+	b.get("/ui/messages?state=dead")
+	b.want(200, "Broken", "-Stuck")
+	b.get("/ui/messages?state=waiting")
+	b.want(200, "-Broken", "Stuck")
+	b.get("/ui/messages?q=ONE")
+	b.want(200, "Broken", "-Stuck")
+	b.get("/ui/messages?app=2")
+	b.want(200, "-Broken", "Stuck")
+	b.get("/ui/messages?q=nothing+like+it")
+	b.want(200, "No message is like that")
+	b.get("/ui/")
+	b.want(200, "Needs a decision", "Rooms held back", "beta")
+
+	b.get(dead)
+	b.want(200, "The homeserver does not accept the event.", "M_BAD_JSON", "Deliver again")
+	b.hs.FailIn(room, nil)
+	b.post(dead + "/redeliver")
+	b.want(200, "in the queue again")
+	b.until(dead, "Remove from the room")
+	b.want(200, "delivered", "-Deliver again")
+	b.post(dead + "/redeliver")
+	b.want(409, `role="alert"`)
+	b.get(blocked)
+	b.want(200, "Something has to be mended first", "The bot may not write in the room.")
+	b.post(blocked + "/cancel")
+	b.want(200, "The message is withdrawn.", "withdrawn before it was delivered")
+	b.get("/ui/messages/9999")
+	b.want(404)
+}
+
+func TestPaging(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("a", room)
+	for range 60 {
+		if _, err := b.service.Accept(t.Context(), relay.AcceptRequest{Token: app.Token, Message: "m"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.get("/ui/messages?app=1")
+	b.want(200, ">Older<", "-Newest")
+	older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(b.page)
+	if older == nil || strings.Count(b.page, `href="/ui/messages/`) != 50 {
+		t.Fatalf("%d messages on the first page", strings.Count(b.page, `href="/ui/messages/`))
+	}
+	b.get(strings.ReplaceAll(older[1], "&amp;", "&"))
+	b.want(200, "-Older", "Newest")
+	if n := strings.Count(b.page, `href="/ui/messages/`); n != 10 {
+		t.Errorf("%d messages on the second page", n)
+	}
+}
+
+func TestRetryRoom(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("a", "!closed:example.org")
+	b.hs.FailIn("!closed:example.org", &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not write in the room"})
+	path := b.send(app, "", "m")
+	b.get("/ui/rooms")
+	b.want(200, "held back", "The bot may not write in the room.", "Try again")
+	b.hs.FailIn("!closed:example.org", nil)
+	b.post("/ui/rooms/retry", "room", "!closed:example.org")
+	b.want(200, "The room tries again.")
+	b.until(path, "Remove from the room")
+	b.want(200, "delivered")
+}
+
+func TestUsersAndAccount(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("of the administrator", room)
+	b.get("/ui/users/new")
+	b.post("/ui/users/new", "name", "maria", "password", "short")
+	b.want(400, "A password has", `value="maria"`)
+	b.post("/ui/users/new", "name", "maria", "password", "long enough", "matrix_id", "@maria:example.org")
+	b.want(200, "Created.", "@maria:example.org", "(you)")
+	b.get("/ui/users/2")
+	b.post("/ui/users/2", "name", "maria", "matrix_id", "maria")
+	b.want(400, "A Matrix id looks like", `value="maria"`)
+	b.get("/ui/users/1")
+	b.want(200, "-Delete…")
+	b.get("/ui/account")
+	b.want(200, "The configuration sets this account")
+
+	b.forget()
+	b.login("maria", "long enough")
+	b.want(200, "-/ui/users")
+	b.get("/ui/applications")
+	b.want(200, "-of the administrator")
+	for path, want := range map[string]int{"/ui/users": 403, "/ui/users/new": 403, "/ui/users/1": 403, "/ui/users/1/delete": 403, "/ui/applications/1": 404, "/ui/applications/1/delete": 404} {
+		b.get(path)
+		b.want(want)
+	}
+	b.get("/ui/rooms?check")
+	b.want(200, "-What the check found", "-Operations", "-hs.example.org")
+	b.get("/ui/applications/new")
+	b.want(200, "-Operations")
+	b.get("/ui/account")
+	b.post("/ui/account/password", "present", "wrong", "password", "even longer", "again", "even longer")
+	b.want(400, "The present password is wrong.")
+	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longr")
+	b.want(400, "The two new passwords differ.")
+	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longer")
+	b.want(200, "The password is changed.")
+	b.post("/ui/account", "matrix_id", "@m:example.org")
+	b.want(200, "Saved.", `value="@m:example.org"`)
+
+	b.forget()
+	b.login(relaytest.AdminName, relaytest.AdminPassword)
+	b.get("/ui/users/2/delete")
+	b.want(200, "Delete the user “maria”?")
+	b.post("/ui/users/2/delete")
+	b.want(200, "Deleted.", "-maria")
+}
+
+func TestPausedIsSaid(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("a", room)
+	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached"})
+	b.send(app, "", "m")
+	b.get("/ui/")
+	b.want(200, "Deliveries pause.", "The homeserver cannot be reached.")
+	b.get("/ui/rooms")
+	b.want(200, "Deliveries pause")
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/relaytest"
+)
+
+func TestLogin(t *testing.T) {
+	b := newBrowser(t)
+	b.get("/ui/messages?state=dead")
+	b.want(200, "Log in", `value="/ui/messages?state=dead"`)
+	b.post("/ui/login", "name", "admin", "password", "wrong", "next", "/ui/messages")
+	b.want(401, "The name or the password is wrong.", `role="alert"`, `value="admin"`, "-wrong\"")
+	b.post("/ui/login", "name", relaytest.AdminName, "password", relaytest.AdminPassword, "next", "/ui/messages?state=dead")
+	b.want(200, "<h1>Messages</h1>")
+	if b.at != "/ui/messages?state=dead" {
+		t.Errorf("led to %s", b.at)
+	}
+	b.post("/ui/logout")
+	b.want(200, "You are logged out.")
+	b.get("/ui/")
+	b.want(200, "Log in", "-Overview")
+}
+
+// TestCookie: the session's cookie is out of reach for scripts and other sites,
+// and a new one at each login.
+func TestCookie(t *testing.T) {
+	b := newBrowser(t)
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	b.admin()
+	first := b.header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("cookie %q lacks %s", first, want)
+		}
+	}
+	u, err := url.Parse(b.base + "/ui/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := b.client.Jar.Cookies(u)[0].Value
+	b.post("/ui/login", "name", relaytest.AdminName, "password", relaytest.AdminPassword)
+	if now := b.client.Jar.Cookies(u)[0].Value; now == old {
+		t.Error("the session is the same after another login")
+	}
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: cookieName, Value: old}})
+	b.get("/ui/")
+	b.want(http.StatusSeeOther)
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: cookieName, Value: "forged"}})
+	b.get("/ui/applications")
+	b.want(http.StatusSeeOther)
+}
+
+func TestLoginLimit(t *testing.T) {
+	b := newBrowser(t)
+	for range 30 {
+		b.post("/ui/login", "name", "admin", "password", "wrong")
+		if b.status == http.StatusTooManyRequests {
+			b.want(429, "Too many failed attempts")
+			return
+		}
+	}
+	t.Error("30 wrong passwords in a row are let through")
+}
+
+func TestForgedForms(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.get("/ui/applications/new")
+	b.page = ""
+	b.post("/ui/applications/new", "name", "x", "target", "new")
+	b.want(403, "out of date")
+	b.post("/ui/applications/new", "name", "x", "target", "new", "csrf", "guess")
+	b.want(403, "out of date")
+	for _, h := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/ui/login", strings.NewReader("name=admin&password="+url.QueryEscape(relaytest.AdminPassword)))
+		if err == nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			req.Header.Set(h[0], h[1])
+		}
+		b.do(req, err)
+		b.want(403, "another site")
+	}
+	b.get("/ui/applications")
+	b.want(200, "-<th scope=\"row\">")
+}
+
+func TestOwnPage(t *testing.T) {
+	for path, want := range map[string]string{
+		"/ui/messages?state=dead": "/ui/messages?state=dead",
+		"":                        "/ui/", "https://evil.example/ui/": "/ui/", "//evil.example/ui/": "/ui/", "/ui/../x": "/ui/../x",
+		`/ui/\evil`: "/ui/", "/other": "/ui/", "/ui/logout": "/ui/", "/ui/login?next=x": "/ui/",
+	} {
+		if got := ownPage(path); got != want {
+			t.Errorf("%q leads to %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestPolicy: nothing on a page needs script or style that is not the
+// stylesheet's, and the browser is told so.
+func TestPolicy(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("<script>alert(1)</script>", room)
+	path := b.send(app, `<img src=x onerror="alert(1)">`, `<img src="http://evil.example/x.png" onerror="alert(2)"> [x](javascript:alert(3)) <script>alert(4)</script> <b onclick="x">bold</b>`)
+	for _, p := range []string{"/ui/", "/ui/applications", "/ui/applications/new", "/ui/applications/1", "/ui/applications/1/delete", "/ui/messages", path, "/ui/rooms", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/users/1/delete", "/ui/account", "/ui/nothing"} {
+		b.get(p)
+		csp := b.header.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", p, csp)
+		}
+		for _, bad := range []string{"<script", " style=", " onerror=\"", " onclick=", "javascript:", "<img src=x", "src=\"http"} {
+			if body, _, _ := strings.Cut(b.page, "<details><summary>As it was sent"); strings.Contains(body, bad) {
+				t.Errorf("%s holds %q", p, bad)
+			}
+		}
+		if b.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s may be stored", p)
+		}
+	}
+}
+
+func TestStatic(t *testing.T) {
+	b := newBrowser(t)
+	b.get("/ui/login")
+	_, rest, _ := strings.Cut(b.page, `rel="stylesheet" href="`)
+	path, _, _ := strings.Cut(rest, `"`)
+	b.get(path)
+	b.want(200, "prefers-color-scheme: dark")
+	if b.header.Get("ETag") == "" || !strings.Contains(b.header.Get("Cache-Control"), "immutable") || b.header.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("headers %v", b.header)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+path, nil)
+	if err == nil {
+		req.Header.Set("If-None-Match", b.header.Get("ETag"))
+	}
+	b.do(req, err)
+	b.want(http.StatusNotModified)
+	b.get("/ui/static/other.css")
+	b.want(404)
+}
