@@ -26,6 +26,7 @@ const (
 	childEnv = "RELAY_TEST_CHILD" // path of the database and URL of the homeserver, for the process that is killed
 	senders  = 8
 	each     = 200
+	maxKills = 12
 )
 
 func TestMain(m *testing.M) {
@@ -120,9 +121,11 @@ func TestKill9(t *testing.T) {
 		case <-over:
 			going = false
 		case <-time.After(20*time.Millisecond + rand.N(80*time.Millisecond)):
-			k.kill()
-			k.start()
-			kills++
+			if kills < maxKills {
+				k.kill()
+				k.start()
+				kills++
+			}
 		}
 	}
 	k.check(hs, kills)

@@ -28,7 +28,7 @@ const (
 	argonAtOnce  = 2  // each takes 19 MiB
 	argonWaiting = 32 // more are turned away
 
-	returnAfter = time.Second
+	returnAfter = 100 * time.Millisecond
 
 	rememberFor  = time.Minute // a credential that was verified
 	maxRemember  = 1000
