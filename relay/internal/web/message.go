@@ -90,6 +90,13 @@ type messagePage struct {
 	Link         string
 }
 
+// lower puts a message's headings below those of the page. In what is sanitised
+// these letters begin a tag and nothing else.
+var lower = strings.NewReplacer(
+	"<h1", "<h3", "</h1", "</h3", "<h2", "<h4", "</h2", "</h4", "<h3", "<h5", "</h3", "</h5",
+	"<h4", "<h6", "</h4", "</h6", "<h5", "<h6", "</h5", "</h6",
+)
+
 func (web *Web) getMessage(w http.ResponseWriter, v *visit) error {
 	return web.showMessage(w, v, nil)
 }
@@ -111,7 +118,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error 
 		kind = format.Markdown
 	}
 	body, _ := format.Body(kind, m.Body)
-	p.Body = template.HTML(body) //nolint:gosec // what format lets through is what Matrix clients show
+	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // what format lets through is what Matrix clients show
 	p.CanRedeliver = slices.Contains([]relay.State{relay.StateDead, relay.StateAmbiguous, relay.StateCancelled}, m.State)
 	p.CanCancel = m.State != relay.StateCancelled && m.State != relay.StateRedacted
 	if m.State == relay.StateSent {

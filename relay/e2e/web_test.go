@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// TestPagesInBrowser walks through the life of an application in a real
+// browser that runs no script, and reads the messages as the room's owner.
+func TestPagesInBrowser(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	b := newBrowser(t, s.url)
+	in(b, call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	b.login("admin", adminPassword)
+	b.sees("Nothing can send yet")
+
+	b.click(`main a.primary`)
+	b.sees("Where its messages go")
+	b.fill("#name", "backup")
+	b.click("form.card button.primary")
+	b.sees("“backup” is ready")
+	token := strings.TrimSpace(in(b, chromedp.Text("#token-value")))
+	if !strings.Contains(b.text(), "Bearer "+token) || !strings.Contains(b.text(), s.url+"/message") {
+		t.Errorf("the page has no ready curl line:\n%s", b.text())
+	}
+	a := app{id: 1, token: token}
+	s.eventually("the room is made", func() bool {
+		_, out := s.ask(http.MethodGet, "/application/1", nil)
+		a.room = out.text("resolved_room_id")
+		return a.room != ""
+	})
+	s.must(s.owner.Join(s.ctx, a.room))
+	s.becomes(s.say(a, "by the token of the page"), "sent")
+
+	b.get("/ui/applications/1")
+	b.sees("The bot is in the room and may write there.")
+	b.fill("#test-title", "From the page")
+	b.fill("#test-message", "it **works**")
+	b.click("form[action$=test] button")
+	b.sees("From the page")
+	b.sees("delivered")
+	s.arrives(a.room, "by the token of the page", "From the page\n\nit works")
+	b.get("/ui/messages")
+	b.sees("by the token of the page")
+
+	b.get("/ui/applications/1")
+	in(b, chromedp.SetValue("#grace", "0s"))
+	b.click("form[action$=token] button")
+	b.sees("not valid any more")
+	if status, _ := s.request(http.MethodPost, "/message", object{"token": token, "message": "m"}, nil); status != http.StatusUnauthorized {
+		t.Errorf("the former token: %d", status)
+	}
+	b.click("form[action$=logout] button")
+	b.sees("You are logged out.")
+	b.get("/ui/applications")
+	b.sees("Log in")
+}
+
+// TestEncryptedRoomInBrowser: a room that would swallow messages is named as
+// such before and after it is chosen.
+func TestEncryptedRoomInBrowser(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	room := s.ownersRoom(map[string]any{"initial_state": []map[string]any{{
+		"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2"},
+	}}})
+	b := newBrowser(t, s.url)
+	b.login("admin", adminPassword)
+	b.reloads("/ui/applications/new", "encrypted, messages would wait")
+	b.fill("#name", "private")
+	b.click("#target-other")
+	b.fill("input[name=room]", room)
+	b.click("form.card button.primary")
+	b.sees("This room is encrypted")
+	b.get("/ui/applications/1")
+	b.click("form[action$=test] button")
+	b.sees("Something has to be mended first")
+	b.get("/ui/rooms?check")
+	b.sees("is encrypted and the relay does not encrypt yet")
+	if got := s.bodies(room); len(got) != 0 {
+		t.Errorf("in the encrypted room: %q", got)
+	}
+}
+
+// TestPagesForEverybody looks at every page on a desk and on a phone, light and
+// dark: nothing overflows, everything has a name and enough contrast.
+func TestPagesForEverybody(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("a sender with a rather long name that has to break somewhere", "")
+	s.becomes(s.post(a, object{"title": "Disk almost full", "priority": 2, "message": "# Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`" + strings.Repeat("long", 60) + "`\n\n> quote\n\n" + strings.Repeat("x", 300)}), "sent")
+	blocked := s.application("nowhere", "!opaque")
+	s.becomes(s.say(blocked, "stuck"), "blocked")
+	b := newBrowser(t, s.url)
+	for _, scheme := range []string{"light", "dark"} {
+		b.window(1280, 800, scheme)
+		b.get("/ui/login")
+		s.wantNoFaults(b, scheme+" /ui/login")
+	}
+	b.login("admin", adminPassword)
+	pages := []string{
+		"/ui/", "/ui/applications", "/ui/applications/new", "/ui/applications/1", "/ui/applications/2", "/ui/applications/1/delete", "/ui/messages", "/ui/messages?q=nothing",
+		"/ui/messages/1", "/ui/messages/2", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/nothing",
+	}
+	for _, width := range []int64{1280, 375} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.window(width, 800, scheme)
+			for _, page := range pages {
+				b.get(page)
+				s.wantNoFaults(b, fmt.Sprintf("%s at %d, %s", page, width, scheme))
+			}
+		}
+	}
+}
+
+func (s *site) wantNoFaults(b *browser, where string) {
+	s.Helper()
+	for _, fault := range b.faults() {
+		s.Errorf("%s: %s", where, fault)
+	}
+}
+
+// TestKeyboard: a page can be used without a mouse, and one sees where one is.
+func TestKeyboard(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	b := newBrowser(t, s.url)
+	b.login("admin", adminPassword)
+	b.get("/ui/users")
+	var names []string
+	for range 10 {
+		in(b, chromedp.KeyEvent("\t"))
+		names = append(names, in(b, chromedp.Evaluate[string]("document.activeElement.innerText.trim()")))
+		if outline := in(b, chromedp.Evaluate[string]("getComputedStyle(document.activeElement).outlineStyle")); outline == "none" {
+			t.Errorf("%q has the focus and nothing shows it", names[len(names)-1])
+		}
+	}
+	got := strings.Join(names, ", ")
+	for _, want := range []string{"Skip to the content, Relay, Overview, Applications, Messages, Rooms, Users", "Log out, New user"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Tab goes through %s, want %s in it", got, want)
+		}
+	}
+}
