@@ -80,7 +80,7 @@ func TestKill(t *testing.T) {
 }
 
 // debris lists what only an interrupted request can have left: files of
-// uploads, temporary files.
+// uploads, temporary files. The lock that says that the process lives is none.
 func debris(t *testing.T, root string) []string {
 	t.Helper()
 	var left []string
@@ -88,7 +88,7 @@ func debris(t *testing.T, root string) []string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed while we walk
 		}
-		if err == nil && !d.IsDir() && (strings.Contains(path, "/_uploads/") || strings.HasSuffix(path, ".tmp") || strings.Contains(path, "/.staging/")) {
+		if err == nil && !d.IsDir() && !strings.HasSuffix(path, ".lock") && (strings.Contains(path, "/_uploads/") || strings.HasSuffix(path, ".tmp") || strings.Contains(path, "/.staging/")) {
 			left = append(left, path)
 		}
 		return err
