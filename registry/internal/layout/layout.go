@@ -140,3 +140,8 @@ func UploadHashState(n oci.Name, id string, a oci.Algorithm, offset int64) strin
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a) +
 		"/" + strconv.FormatInt(offset, 10)
 }
+
+// TagHistory is the directory of one algorithm of a tag's history.
+func TagHistory(n oci.Name, t oci.Tag, a oci.Algorithm) string {
+	return Tag(n, t) + "/index/" + string(a)
+}

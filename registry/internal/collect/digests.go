@@ -1,0 +1,117 @@
+package collect
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"slipway/registry/internal/oci"
+)
+
+// id stands for a digest within a run.
+type id = uint32
+
+// What is known of a digest.
+const (
+	needed    uint8 = 1 << iota // by a manifest
+	promised                    // to a client
+	withheld                    // by a repository that is left alone
+	confirmed                   // by the second look
+)
+
+// digests numbers digests, in some 45 bytes each. A digest of another algorithm
+// than sha256 goes by the sha256 of its text.
+type digests struct {
+	table []uint32 // number + 1, open addressing
+	keys  []*[chunk][sha256.Size]byte
+	notes []*[chunk]note
+	n     uint32
+	// others are those that their key does not tell.
+	others map[id]oci.Digest
+}
+
+const chunk = 1 << 13
+
+// note is what is known of one digest.
+type note struct {
+	repository uint32 // the last one whose manifests need it
+	what       uint8
+}
+
+func newDigests() *digests {
+	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}}
+}
+
+func keyOf(d oci.Digest) (key [sha256.Size]byte) {
+	if d.Algorithm() == oci.SHA256 {
+		if n, err := hex.Decode(key[:], []byte(d.Hex())); err == nil && n == len(key) {
+			return key
+		}
+	}
+	return sha256.Sum256([]byte(d))
+}
+
+// find returns the number of d, if it has one.
+func (s *digests) find(d oci.Digest) (id, bool) {
+	key := keyOf(d)
+	slot := s.slot(&key)
+	if s.table[slot] == 0 {
+		return 0, false
+	}
+	return s.table[slot] - 1, true
+}
+
+// add returns the number of d, a new one if need be.
+func (s *digests) add(d oci.Digest) id {
+	key := keyOf(d)
+	slot := s.slot(&key)
+	if s.table[slot] != 0 {
+		return s.table[slot] - 1
+	}
+	if s.n%chunk == 0 {
+		s.keys = append(s.keys, new([chunk][sha256.Size]byte))
+		s.notes = append(s.notes, new([chunk]note))
+	}
+	i := s.n
+	*s.key(i) = key
+	if d.Algorithm() != oci.SHA256 {
+		s.others[i] = d
+	}
+	s.n++
+	s.table[slot] = s.n
+	if uint64(s.n)*4 > uint64(len(s.table))*3 {
+		s.grow()
+	}
+	return i
+}
+
+// digest is the one with the number.
+func (s *digests) digest(i id) oci.Digest {
+	if d, ok := s.others[i]; ok {
+		return d
+	}
+	return oci.SHA256.Digest(s.key(i)[:])
+}
+
+func (s *digests) key(i id) *[sha256.Size]byte { return &s.keys[i/chunk][i%chunk] }
+
+// note is what is known of a number.
+func (s *digests) note(i id) *note { return &s.notes[i/chunk][i%chunk] }
+
+// slot is where key is in the table, or would be. Digests are spread evenly
+// already; whoever makes some that are not pays for each with 2³² hashes.
+func (s *digests) slot(key *[sha256.Size]byte) uint32 {
+	mask := uint32(len(s.table) - 1)
+	for slot := binary.LittleEndian.Uint32(key[8:]) & mask; ; slot = (slot + 1) & mask {
+		if i := s.table[slot]; i == 0 || *s.key(i - 1) == *key {
+			return slot
+		}
+	}
+}
+
+func (s *digests) grow() {
+	s.table = make([]uint32, 2*len(s.table))
+	for i := range s.n {
+		s.table[s.slot(s.key(i))] = i + 1
+	}
+}
