@@ -48,14 +48,23 @@ const (
 // bytes each; seed makes it another one.
 func newImage(t testing.TB, seed uint64, layers, size int) *image {
 	t.Helper()
-	img := &image{arch: []string{"amd64", "arm64", "riscv64"}[seed%3], blobs: map[string][]byte{}}
 	rnd := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
-	var descs []descriptor
-	var diffs []string
+	var archives [][]byte
 	for i := range layers {
 		content := make([]byte, size)
 		rnd.Read(content)
-		plain := tarOf(t, fmt.Sprintf("file-%d-%d", seed, i), content)
+		archives = append(archives, tarOf(t, fmt.Sprintf("file-%d-%d", seed, i), content))
+	}
+	return imageOf(t, []string{"amd64", "arm64", "riscv64"}[seed%3], archives...)
+}
+
+// imageOf makes an image whose layers are the given archives.
+func imageOf(t testing.TB, arch string, archives ...[]byte) *image {
+	t.Helper()
+	img := &image{arch: arch, blobs: map[string][]byte{}}
+	var descs []descriptor
+	var diffs []string
+	for _, plain := range archives {
 		diffs = append(diffs, digestOf(plain))
 		descs = append(descs, img.add(typeLayer, gzipped(t, plain)))
 	}

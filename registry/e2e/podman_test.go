@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,11 @@ import (
 // podman's storage in a directory of the test; vfs needs nothing of the kernel.
 func podmanArgs(t *testing.T, args ...string) func(more ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "podman") // the path of its runroot has a short limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	common := append([]string{
 		args[0], "--storage-driver=vfs", "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"),
 	}, args[1:]...)
