@@ -48,6 +48,7 @@ func defaultStorage() Storage {
 		Cache:      Cache{BlobDescriptor: "inmemory"},
 		Maintenance: Maintenance{
 			UploadPurging: UploadPurging{Enabled: true, Age: 168 * time.Hour, Interval: 24 * time.Hour},
+			GC:            GC{Interval: 24 * time.Hour, Age: time.Hour},
 			Retention:     Retention{Interval: 24 * time.Hour, Rules: []RetentionRule{{Action: "keep"}}},
 			Verify:        Verification{Interval: 168 * time.Hour, Rate: 32 << 20},
 		},

@@ -49,6 +49,7 @@ func (m *Maintenance) validate(p *config.Problems) {
 			p.Addf(at+".tags", "is required")
 		}
 	}
+	m.GC.validate(p)
 	m.Retention.validate(p, "storage.maintenance.retention")
 	if m.Verify.Enabled {
 		positive(p, "storage.maintenance.verify.interval", m.Verify.Interval)

@@ -52,6 +52,7 @@ type Cache struct {
 type Maintenance struct {
 	UploadPurging UploadPurging `key:"uploadpurging"`
 	ReadOnly      ReadOnly      `key:"readonly"`
+	GC            GC            `key:"gc"`
 	Immutable     []TagRule     `key:"immutable"`
 	Retention     Retention     `key:"retention"`
 	Verify        Verification  `key:"verify"`
