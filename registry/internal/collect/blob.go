@@ -83,6 +83,9 @@ func (r *run) eachBlob(ctx context.Context, root string, f func(dir, name string
 				return err
 			}
 		}
+		if err := r.tidy(ctx, root+"/"+string(alg)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"path"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -15,6 +16,18 @@ func (r *run) purge(ctx context.Context) error {
 	if err := r.purgeLinks(ctx, layout.AsideDir(layout.Repositories)); err != nil && !absent(err) {
 		return err
 	}
+	if err := r.purgeBlobs(ctx); err != nil {
+		return err
+	}
+	for dir := layout.AsideDir(layout.Blobs); dir != "/"; dir = path.Dir(dir) {
+		if err := r.tidy(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) purgeBlobs(ctx context.Context) error {
 	return r.eachBlob(ctx, layout.AsideDir(layout.Blobs), func(dir, name string, d oci.Digest) error {
 		if i, ok := r.digests.find(d); ok && r.digests.note(i).what&confirmed != 0 {
 			return r.restoreBlob(ctx, d)
@@ -54,11 +67,11 @@ func (r *run) purgeLinks(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		path := dir + "/" + e.Name
+		child := dir + "/" + e.Name
 		if e.Dir {
-			err = r.purgeLinks(ctx, path)
+			err = r.purgeLinks(ctx, child)
 		} else {
-			err = r.Driver.Discard(ctx, path)
+			err = r.Driver.Discard(ctx, child)
 		}
 		if err != nil && !absent(err) {
 			return err
