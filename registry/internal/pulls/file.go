@@ -45,6 +45,9 @@ func (t Times) Of(name oci.Name, d oci.Digest) (at time.Time, ok bool) {
 	return time.Unix(s, 0).UTC(), ok
 }
 
+// Empty says whether nothing is known.
+func (t Times) Empty() bool { return len(t.seconds) == 0 }
+
 // Set notes a pull, unless a later one is known.
 func (t *Times) Set(name oci.Name, d oci.Digest, at time.Time) {
 	t.set(keyOf(name, d), at.Unix())

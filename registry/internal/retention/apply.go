@@ -1,0 +1,65 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/registry"
+)
+
+// Result is what an application did.
+type Result struct {
+	Deleted int `json:"deleted"`
+	Changed int `json:"changed"` // tags that were pushed anew, or went, since they were looked at
+	Failed  int `json:"failed"`
+}
+
+// Apply deletes the tags that the plan says go, but for those that have changed
+// since. What fails is logged and counted, and the rest is done.
+func (p *Plan) Apply(ctx context.Context, o Options, log *zap.Logger) (Result, error) {
+	var result Result
+	if err := errors.Join(o.Registry.RecoverTags(ctx), p.begin(ctx, o.Pulls)); err != nil {
+		return result, err
+	}
+	for _, v := range p.Verdicts {
+		if ctx.Err() != nil {
+			return result, ctx.Err()
+		}
+		if v.Delete {
+			result.delete(ctx, v, o.Registry, log)
+		}
+	}
+	if result.Failed > 0 {
+		return result, fmt.Errorf("%d tags could not be deleted", result.Failed)
+	}
+	return result, nil
+}
+
+func (r *Result) delete(ctx context.Context, v *Verdict, rules *registry.Registry, log *zap.Logger) {
+	log = log.With(zap.String("repository", string(v.Repository)), zap.String("tag", string(v.Tag)), zap.String("digest", string(v.Digest)))
+	deleted, err := rules.Repository(v.Repository).ExpireTag(ctx, v.Tag, v.Digest, v.Pushed)
+	switch {
+	case err != nil:
+		r.Failed++
+		log.Error("retention cannot delete a tag", zap.Error(err))
+	case deleted:
+		r.Deleted++
+		log.Info("retention deleted a tag", zap.Int("rule", v.Rule), zap.String("why", v.Why))
+	default:
+		r.Changed++
+		log.Info("retention left a tag alone: it has changed meanwhile")
+	}
+}
+
+// begin notes a pull for the tags of which none is known, so that their time
+// begins.
+func (p *Plan) begin(ctx context.Context, file *pulls.File) error {
+	if p.begins.Empty() {
+		return nil
+	}
+	return file.Add(ctx, p.begins)
+}

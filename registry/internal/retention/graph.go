@@ -1,0 +1,117 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/tree"
+)
+
+// maxManifest is more than any registry takes.
+const maxManifest = 64 << 20
+
+// graph is the manifests of one repository and what they refer to.
+type graph struct {
+	nodes     map[oci.Digest]*node
+	referrers map[oci.Digest][]oci.Digest
+}
+
+type node struct {
+	size     int64
+	children []oci.Digest
+	blobs    []oci.Digest
+}
+
+// readGraph reads all manifests of a repository.
+func readGraph(ctx context.Context, d driver.Driver, name oci.Name) (*graph, error) {
+	g := &graph{nodes: map[oci.Digest]*node{}, referrers: map[oci.Digest][]oci.Digest{}}
+	for link, err := range tree.Revisions(ctx, d, name) {
+		if err == nil {
+			err = link.Err
+		}
+		if err == nil && link.Target != link.Digest {
+			err = fmt.Errorf("%s leads to %s", link.Digest, link.Target)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, size, err := tree.Manifest(ctx, d, link.Digest, maxManifest)
+		if err != nil {
+			return nil, err
+		}
+		g.add(link.Digest, m, size)
+	}
+	return g, nil
+}
+
+func (g *graph) add(d oci.Digest, m *oci.Manifest, size int64) {
+	n := &node{size: size}
+	for i := range m.Manifests {
+		n.children = append(n.children, m.Manifests[i].Digest)
+	}
+	for i := range m.Layers {
+		if oci.IsManifest(m.Layers[i].MediaType) {
+			n.children = append(n.children, m.Layers[i].Digest)
+		}
+		n.blobs = append(n.blobs, m.Layers[i].Digest)
+	}
+	if m.Config != nil {
+		n.blobs = append(n.blobs, m.Config.Digest)
+	}
+	if m.Subject != nil {
+		g.referrers[m.Subject.Digest] = append(g.referrers[m.Subject.Digest], d)
+	}
+	g.nodes[d] = n
+}
+
+// closure is what the roots hold: themselves, what they list to any depth, and
+// what refers to any of that.
+func (g *graph) closure(roots []oci.Digest) map[oci.Digest]bool {
+	held := map[oci.Digest]bool{}
+	todo := append([]oci.Digest{}, roots...)
+	for len(todo) > 0 {
+		d := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		n := g.nodes[d]
+		if n == nil || held[d] {
+			continue
+		}
+		held[d] = true
+		todo = append(append(todo, n.children...), g.referrers[d]...)
+	}
+	return held
+}
+
+// untagged is the manifests that no tag holds: none of them goes with a tag.
+func (g *graph) untagged(verdicts []*Verdict) []oci.Digest {
+	all := make([]oci.Digest, len(verdicts))
+	for i, v := range verdicts {
+		all[i] = v.Digest
+	}
+	held := g.closure(all)
+	var rest []oci.Digest
+	for d := range g.nodes {
+		if !held[d] {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}
+
+// stays says whether the manifest whose digest begins so is held, or is not in
+// the repository at all, so that nothing says that it goes.
+func (g *graph) stays(begin string, held map[oci.Digest]bool) bool {
+	known := false
+	for d := range g.nodes {
+		if strings.HasPrefix(string(d), begin) {
+			if held[d] {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
+}

@@ -1,0 +1,169 @@
+// Package retention deletes tags that nobody needs any more, by rules.
+//
+// It deletes tags only. The manifests and blobs that nothing else needs then
+// are left to the collection of garbage.
+package retention
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/tree"
+)
+
+// Rule decides about the tags that it selects. Of several rules that select a
+// tag the first decides.
+type Rule struct {
+	Repositories pattern.Names
+	Tags         pattern.Tags // empty selects all tags
+
+	Delete       bool         // those that nothing below keeps; else all are kept
+	Keep         pattern.Tags // always kept
+	Newest       int          // so many of a repository are kept, those pushed last
+	NewerThan    time.Duration
+	PulledWithin time.Duration
+}
+
+// selects says whether the rule is about the tag.
+func (r *Rule) selects(name oci.Name, tag oci.Tag) bool {
+	return (r.Tags.Empty() || r.Tags.Match(tag)) && r.Repositories.Match(name)
+}
+
+// Verdict is what becomes of one tag, and why.
+type Verdict struct {
+	Repository oci.Name   `json:"repository"`
+	Tag        oci.Tag    `json:"tag"`
+	Digest     oci.Digest `json:"digest"`
+	Pushed     time.Time  `json:"pushed"`
+	Pulled     *time.Time `json:"pulled,omitempty"` // nil = unknown
+	Delete     bool       `json:"delete"`
+	Rule       int        `json:"rule,omitempty"` // the one that decided, counted from 1; 0 = none
+	Also       []int      `json:"also,omitempty"` // rules that select the tag too and were not asked
+	Why        string     `json:"why"`
+
+	subject string // of a tag that clients made for what belongs to a manifest: its digest, or the begin of it
+	begins  bool   // a rule asked for pulls and nobody knew of one
+}
+
+// judge decides about the tags of one repository, but for those that belong to
+// a manifest: they go where it goes.
+func (p *planner) judge(name oci.Name, tags []tree.Tag) []*Verdict {
+	verdicts := make([]*Verdict, 0, len(tags))
+	byRule := make([][]*Verdict, len(p.rules))
+	for i := range tags {
+		v := p.verdict(name, &tags[i])
+		verdicts = append(verdicts, v)
+		if v.Rule > 0 && v.Why == "" {
+			byRule[v.Rule-1] = append(byRule[v.Rule-1], v)
+		}
+	}
+	for i, asked := range byRule {
+		p.rules[i].decide(asked, p.now)
+	}
+	return verdicts
+}
+
+// verdict finds the rule for a tag and looks at what holds under any rule.
+func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
+	v := &Verdict{Repository: name, Tag: t.Name, Digest: t.Target, Pushed: t.Changed, subject: subjectOf(t.Name)}
+	for i := range p.rules {
+		switch {
+		case !p.rules[i].selects(name, t.Name):
+		case v.Rule == 0:
+			v.Rule = i + 1
+		default:
+			v.Also = append(v.Also, i+1)
+		}
+	}
+	if at, ok := p.pulls.Of(name, t.Target); ok {
+		v.Pulled = &at
+	}
+	switch {
+	case t.Err != nil:
+		v.Why = "its link cannot be read: " + t.Err.Error()
+	case p.immutable(name, t.Name):
+		v.Why = "it is immutable"
+	case v.Rule == 0 && v.subject != "":
+		v.Why = belongs
+	case v.Rule == 0:
+		v.Why = "no rule selects it"
+	case !p.rules[v.Rule-1].Delete:
+		v.Why = "the rule keeps all"
+	case p.rules[v.Rule-1].Keep.Match(t.Name):
+		v.Why = "it is always kept"
+	case v.subject != "":
+		v.Why = belongs
+	case t.Changed.IsZero():
+		v.Why = "the storage does not know when it was pushed"
+	}
+	return v
+}
+
+// decide judges the tags of one repository that are the rule's to judge.
+func (r *Rule) decide(tags []*Verdict, now time.Time) {
+	slices.SortFunc(tags, func(a, b *Verdict) int {
+		return cmp.Or(b.Pushed.Compare(a.Pushed), cmp.Compare(b.Tag, a.Tag))
+	})
+	for i, v := range tags {
+		v.begins = r.PulledWithin > 0 && v.Pulled == nil
+		switch {
+		case i < r.Newest:
+			v.Why = fmt.Sprintf("it is number %d of the newest %d", i+1, r.Newest)
+		case r.NewerThan > 0 && v.Pushed.After(now.Add(-r.NewerThan)):
+			v.Why = "it was pushed " + ago(now, v.Pushed) + ", within " + short(r.NewerThan)
+		case v.begins:
+			v.Why = "its pulls are unknown: their time begins now"
+		case r.PulledWithin > 0 && v.Pulled.After(now.Add(-r.PulledWithin)):
+			v.Why = "it was pulled " + ago(now, *v.Pulled) + ", within " + short(r.PulledWithin)
+		default:
+			v.Delete, v.Why = true, r.reasons(i, v, now)
+		}
+	}
+}
+
+// reasons says why nothing of the rule keeps the tag.
+func (r *Rule) reasons(place int, v *Verdict, now time.Time) string {
+	why := "pushed " + ago(now, v.Pushed)
+	if r.Newest > 0 {
+		why += fmt.Sprintf(", number %d where %d are kept", place+1, r.Newest)
+	}
+	if r.NewerThan > 0 {
+		why += ", not within " + short(r.NewerThan)
+	}
+	if r.PulledWithin > 0 {
+		why += ", last pulled " + ago(now, *v.Pulled) + ", not within " + short(r.PulledWithin)
+	}
+	return why
+}
+
+// ago says how long ago something was, as people say it.
+func ago(now, at time.Time) string {
+	switch d := now.Sub(at); {
+	case d < 0:
+		return "in the future"
+	case d >= 2*day:
+		return short(d.Truncate(day)) + " ago"
+	case d >= 2*time.Hour:
+		return short(d.Truncate(time.Hour)) + " ago"
+	default:
+		return short(d.Truncate(time.Second)) + " ago"
+	}
+}
+
+const day = 24 * time.Hour
+
+// short writes a time of a rule as people do.
+func short(d time.Duration) string {
+	switch {
+	case d >= 2*day && d%day == 0:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= 2*time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d hours", d/time.Hour)
+	default:
+		return d.String()
+	}
+}
