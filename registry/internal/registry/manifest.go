@@ -30,9 +30,17 @@ const bytesTrusted = time.Second
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 
-// Manifest returns a manifest by tag or digest. MANIFEST_UNKNOWN, NAME_UNKNOWN;
+// Manifest returns a manifest by tag or digest and notes the pull. MANIFEST_UNKNOWN, NAME_UNKNOWN;
 // a fault with ErrDamaged.
 func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	m, err := r.lookUp(ctx, ref)
+	if err == nil {
+		r.reg.pulls.Note(r.name, m.Digest)
+	}
+	return m, err
+}
+
+func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	if ref.Tag == "" {
 		return r.manifest(ctx, ref.Digest, toTell)
 	}

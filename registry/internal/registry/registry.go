@@ -21,6 +21,7 @@ import (
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 )
 
 // DefaultMaxManifestSize is the largest manifest accepted unless Options says
@@ -49,9 +50,10 @@ type Options struct {
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
-	Immutable       []TagRule // tags that are neither moved nor deleted
-	ManifestCache   int64     // bytes of manifests kept in memory, 0 = 8 MiB
-	MaxManifestSize int64     // bytes, 0 = DefaultMaxManifestSize
+	Immutable       []TagRule   // tags that are neither moved nor deleted
+	Pulls           *pulls.Book // notes pulls, nil = nobody does; the caller closes it
+	ManifestCache   int64       // bytes of manifests kept in memory, 0 = 8 MiB
+	MaxManifestSize int64       // bytes, 0 = DefaultMaxManifestSize
 	// PromiseAge is for how long a blob or manifest stays that a client was told
 	// of, in so far as collectors of garbage are told the same age.
 	PromiseAge time.Duration
@@ -94,6 +96,7 @@ type Registry struct {
 	readOnly        bool
 	validation      Validation
 	immutable       []TagRule
+	pulls           *pulls.Book
 	maxManifestSize int64
 
 	manifests *cache[oci.Digest, *Manifest]
@@ -132,7 +135,7 @@ func New(o Options) *Registry {
 	return &Registry{
 		driver: o.Driver, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly,
-		validation: o.Validation, immutable: o.Immutable, maxManifestSize: o.MaxManifestSize, promiseAge: o.PromiseAge,
+		validation: o.Validation, immutable: o.Immutable, pulls: o.Pulls, maxManifestSize: o.MaxManifestSize, promiseAge: o.PromiseAge,
 		manifests: newCache[oci.Digest, *Manifest](o.ManifestCache),
 		listings:  newCache[string, *listing](listingCache),
 		tags:      newCache[oci.Name, *tagList](tagCache),
