@@ -309,6 +309,40 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+func TestRedeliverBringsTheNextAttemptForward(t *testing.T) {
+	tests := map[string]struct {
+		fault answer
+		want  time.Duration
+	}{
+		"parked":       {class(ClassPark), time.Second},
+		"told to wait": {answer{err: &SendError{Class: ClassWait, RetryAfter: time.Hour}}, time.Hour},
+	}
+	for name, test := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.hs.script = func(Outgoing, int) *answer {
+				if len(r.hs.times("!a:hs")) == 1 {
+					return &test.fault
+				}
+				return nil
+			}
+			r.run()
+			app := r.app("a", "!a:hs")
+			r.send(app.Token, "first")
+			id := r.send(app.Token, "second")
+			time.Sleep(time.Second)
+			if m, err := r.Redeliver(ctx, r.admin, id); err != nil || !m.State.Pending() {
+				t.Errorf("%s: %+v, %v", name, m, err)
+			}
+			began := time.Now()
+			m, _ := r.Wait(ctx, r.admin, id, 2*time.Hour)
+			if took := time.Since(began); m.State != StateSent || took > test.want || took < test.want-2*time.Second {
+				t.Errorf("%s: %q after %v, want %v", name, m.State, took, test.want)
+			}
+		})
+	}
+}
+
 func TestWaitEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

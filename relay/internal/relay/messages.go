@@ -169,11 +169,16 @@ func (s *Service) Wait(ctx context.Context, v Viewer, id int64, d time.Duration)
 	return s.Message(ctx, v, id)
 }
 
-// Redeliver queues a message again that is dead, ambiguous or cancelled. Any other state is a conflict.
+// Redeliver queues a message again that is dead, ambiguous or cancelled. For one that is still on its way its room
+// tries again now, unless the homeserver has told to wait. Any other state is a conflict.
 func (s *Service) Redeliver(ctx context.Context, v Viewer, id int64) (Message, error) {
 	r, err := s.record(ctx, v, id)
 	if err != nil {
 		return Message{}, err
+	}
+	if r.State < store.Sent {
+		s.d.queue(r.Room).retry()
+		return s.show(r), nil
 	}
 	var txn string
 	if r.State == store.Ambiguous {
