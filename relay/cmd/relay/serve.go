@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -99,9 +100,15 @@ func (p *parts) start(ctx context.Context) (stop func()) {
 	}
 }
 
+// A request is small: one that comes by drops is no sender's.
+const (
+	stallTimeout = 15 * time.Second
+	minRate      = 512 // bytes a second
+)
+
 // listen binds the addresses: the relay's first, then that of the metrics.
 func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, error) {
-	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, Activation: true}
+	o := server.Options{Name: "main", Addr: cfg.HTTP.ListenAddress, Handler: p.api, Log: log, Activation: true, StallTimeout: stallTimeout, MinRate: minRate}
 	if cfg.HTTP.CertFile != "" {
 		o.TLS = &server.TLS{Certificate: cfg.HTTP.CertFile, Key: cfg.HTTP.KeyFile}
 	}

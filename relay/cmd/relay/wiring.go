@@ -18,6 +18,7 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/web"
+	"slipway/shared/health"
 	"slipway/shared/logging"
 )
 
@@ -26,6 +27,7 @@ type parts struct {
 	bot     *matrix.Client
 	service *relay.Service
 	api     *api.API
+	checks  *health.Monitor
 	metrics http.Handler
 }
 
@@ -46,7 +48,8 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
 	}
 	bot.Attach(service)
-	p := &parts{bot: bot, service: service, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
+	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	if p.api, err = newAPI(cfg, p, log, access, registry); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -83,7 +86,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	}
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: version, Commit: commit, Date: date},
-		Patient: patient, Pages: pages,
+		Patient: patient, Pages: pages, Health: p.checks,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
@@ -94,6 +97,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 
 // close takes apart what assemble made, when nothing of it runs any more.
 func (p *parts) close() error {
+	p.checks.Close()
 	defer p.bot.Close()
 	return p.service.Close()
 }

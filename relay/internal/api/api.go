@@ -6,12 +6,14 @@ package api
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
+	"slipway/shared/health"
 	"slipway/shared/logging"
 )
 
@@ -27,7 +29,8 @@ type Options struct {
 	Access  *logging.AccessLog // nil for none
 	Metrics *Metrics
 	Version Version
-	Patient doctor.Patient // for /doctor
+	Patient doctor.Patient  // for /doctor
+	Health  *health.Monitor // runs DatabaseCheck
 
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere
@@ -63,7 +66,28 @@ func New(o Options) *API {
 }
 
 // ServeHTTP answers one request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if sloppy(r.URL.Path) {
+		r = tidy(r)
+	}
+	a.handler.ServeHTTP(w, r)
+}
+
+// sloppy tells whether a sender has joined its base address and the path with
+// a slash too many.
+func sloppy(path string) bool {
+	return strings.HasPrefix(path, "//") || len(path) > 1 && path[len(path)-1] == '/' && !strings.HasPrefix(path, "/ui/")
+}
+
+// tidy answers such a request where it was meant to go: a redirect would turn
+// the POST of many clients into a GET.
+func tidy(r *http.Request) *http.Request {
+	out := *r
+	u := *r.URL
+	u.Path, u.RawPath = "/"+strings.Trim(u.Path, "/"), ""
+	out.URL = &u
+	return &out
+}
 
 func (a *API) panicked(w http.ResponseWriter, _ *http.Request) {
 	writeError(w, &relay.Error{Kind: relay.KindInternal})

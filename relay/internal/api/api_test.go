@@ -14,6 +14,7 @@ import (
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
+	"slipway/shared/health"
 )
 
 // world is a served API over a real service and a scripted homeserver.
@@ -32,7 +33,10 @@ func newWorld(t *testing.T, change func(*relay.Options)) *world {
 	t.Helper()
 	s, hs := relaytest.New(t, change)
 	hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
+	checks := health.Start(zap.NewNop(), health.Check{Name: DatabaseCheck, Func: s.CheckDatabase})
+	t.Cleanup(checks.Close)
 	a := New(Options{
+		Health:  checks,
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		Patient:    doctor.Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity},
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),

@@ -95,8 +95,8 @@ func unknownField(name string) error {
 }
 
 // readFields reads a body of management, which is small.
-func (a *API) readFields(w http.ResponseWriter, r *http.Request, f fieldFunc) error {
-	body, err := a.readBody(w, r)
+func (a *API) readFields(r *http.Request, f fieldFunc) error {
+	body, err := a.readBody(r)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v relay.V
 
 func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
 	var in applicationFields
-	if err := a.readFields(w, r, in.set); err != nil {
+	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
 	issued, err := a.service.CreateApplication(r.Context(), v, in.ApplicationInput)
@@ -149,7 +149,7 @@ func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v relay.Vie
 
 func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
 	var in applicationFields
-	if err := a.readFields(w, r, in.set); err != nil {
+	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
 	app, err := a.service.UpdateApplication(r.Context(), v, idOf(r), in.ApplicationInput)
@@ -185,7 +185,7 @@ type done struct {
 // regenerateToken takes grace, the time for which the present token stays valid.
 func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
 	grace := r.URL.Query().Get("grace")
-	err := a.readFields(w, r, func(name string, v value) error {
+	err := a.readFields(r, func(name string, v value) error {
 		if name != "grace" {
 			return unknownField(name)
 		}

@@ -23,7 +23,7 @@ func BenchmarkMessage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		read, err := a.readBody(w, r)
+		read, err := a.readBody(r)
 		if err != nil {
 			b.Fatal(err)
 		}

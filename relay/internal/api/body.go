@@ -14,8 +14,7 @@ import (
 
 const (
 	firstRead = 2 << 10
-	slowBody  = 64 << 10         // a body longer than that has to come within bodyTime
-	bodyTime  = 60 * time.Second // shorter ones are the server's business
+	bodyTime  = 60 * time.Second // in all; that it moves on at all is the server's business
 	maxPooled = 64 << 10
 )
 
@@ -31,17 +30,13 @@ func release(b *[]byte) {
 
 // readBody reads the whole body into a buffer that grows with what arrives,
 // not with what is announced. The caller releases it.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request) (*[]byte, error) {
+func (a *API) readBody(r *http.Request) (*[]byte, error) {
 	limit := int(a.o.MaxBody)
 	if r.ContentLength > a.o.MaxBody {
 		return nil, tooLarge(limit)
 	}
-	if r.ContentLength < 0 || r.ContentLength > slowBody {
-		// A connection that knows no deadlines is left to the server's own.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	}
 	p := buffers.Get().(*[]byte)
-	b := *p
+	b, began := *p, time.Now()
 	for {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
@@ -56,6 +51,8 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) (*[]byte, error) 
 			return p, nil
 		case err != nil:
 			err = unreadable(err)
+		case time.Since(began) > bodyTime:
+			err = unreadable(os.ErrDeadlineExceeded)
 		}
 		if err != nil {
 			*p = b

@@ -155,7 +155,10 @@ func TestOperation(t *testing.T) {
 	w.want("ready", w.ask("GET", "/readyz", ""), 200)
 	w.want("version", w.ask("GET", "/version", ""), 200, "version", "1", "commit", "abc", "buildDate", "today")
 	w.want("unknown", w.ask("GET", "/nothing", ""), 404, "code", "not_found", "errorCode", 404.0)
-	w.want("slashes", w.ask("GET", "//message", ""), 404)
+	for _, path := range []string{"//version", "/version/", "///version//"} {
+		w.want(path, w.ask("GET", path, ""), 200, "version", "1")
+	}
+	w.want("slashes inside", w.ask("GET", "/message//1", ""), 404)
 	r := w.ask("PATCH", "/message/5", "")
 	w.want("method", r, 405, "code", "method_not_allowed")
 	if got := r.header.Get("Allow"); got != "DELETE, GET, HEAD" {

@@ -105,7 +105,7 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var s submission
-	body, err := a.readBody(w, r)
+	body, err := a.readBody(r)
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,15 @@ import (
 	openapi "slipway/relay/api"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
+	"slipway/shared/health"
 )
 
-// health is what Gotify's clients read, with the parts of this relay.
-type health struct {
+// DatabaseCheck is the name of the check that tells whether messages can be
+// stored.
+const DatabaseCheck = "database"
+
+// healthReport is what Gotify's clients read, with the parts of this relay.
+type healthReport struct {
 	Health    string `json:"health"`
 	Database  string `json:"database"`
 	Matrix    string `json:"matrix"`
@@ -21,13 +26,13 @@ type health struct {
 // taken in and wait, red when they cannot be taken in.
 func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	s := a.service.Status(r.Context())
-	h, status := health{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
+	h, status := healthReport{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
 	if s.Paused != "" {
 		h.Health, h.Matrix = "orange", "red"
 	} else if s.Parked > 0 {
 		h.Matrix = "orange"
 	}
-	if a.service.CheckDatabase(r.Context()) != nil {
+	if a.o.Health.Failing(DatabaseCheck) {
 		h.Health, h.Database, status = "red", "red", http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, h)
@@ -41,9 +46,9 @@ func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
 
 // getReady looks at the intake only: a homeserver that is away must not take
 // senders away from the relay, whose purpose it is to hold their messages.
-func (a *API) getReady(w http.ResponseWriter, r *http.Request) error {
-	if err := a.service.CheckDatabase(r.Context()); err != nil {
-		return err
+func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
+	if a.o.Health.Failing(DatabaseCheck) {
+		return &relay.Error{Kind: relay.KindUnavailable, Message: "Messages cannot be stored.", RetryAfter: health.DefaultInterval}
 	}
 	writeJSON(w, http.StatusOK, done{true})
 	return nil

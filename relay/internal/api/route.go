@@ -91,6 +91,7 @@ func (a *API) router() *mux.Router {
 	}
 	if a.o.Pages != nil {
 		pages := a.prepare(&row{method: "any", path: "/ui/", who: anybody, handle: handled(a.o.Pages)})
+		router.Path("/ui").Methods(http.MethodGet, http.MethodHead).Handler(http.RedirectHandler("/ui/", http.StatusSeeOther))
 		router.Path("/").Methods(http.MethodGet, http.MethodHead).Handler(http.RedirectHandler("/ui/", http.StatusSeeOther))
 		router.PathPrefix("/ui/").Handler(pages)
 	}

@@ -56,7 +56,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v relay.Viewer) 
 
 func (a *API) createUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
 	var in userFields
-	if err := a.readFields(w, r, in.set); err != nil {
+	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
 	u, err := a.service.CreateUser(r.Context(), v, in.UserInput)
@@ -79,7 +79,7 @@ func (a *API) getUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) er
 
 func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
 	var in userFields
-	if err := a.readFields(w, r, in.set); err != nil {
+	if err := a.readFields(r, in.set); err != nil {
 		return err
 	}
 	u, err := a.service.UpdateUser(r.Context(), v, idOf(r), in.UserInput)

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// desk is where an operator sits: a configuration and what commands print.
+type desk struct {
+	*testing.T
+	file, addr  string
+	out, errout string
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	for _, name := range []string{"RELAY_TOKEN", "RELAY_URL", "RELAY_CONFIG"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("MATRIX_PASSWORD", "bot-secret")
+	t.Setenv("ADMIN_PASSWORD", "admin-secret")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d := &desk{T: t, addr: l.Addr().String()}
+	d.configure("relay.yml", "")
+	return d
+}
+
+// configure writes the configuration; there is no homeserver.
+func (d *desk) configure(name, more string) {
+	d.Helper()
+	dir := d.TempDir()
+	if d.file != "" {
+		dir = filepath.Dir(d.file)
+	}
+	d.file = filepath.Join(dir, name)
+	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {dialect: sqlite, connection: %q}\n"+
+		"matrix: {homeserver: \"http://127.0.0.1:1\", username: \"@bot:example.org\", password: \"${MATRIX_PASSWORD}\"}\n"+
+		"admin: {password: \"${ADMIN_PASSWORD}\", matrixid: \"@me:example.org\"}\n%s", d.addr, filepath.Join(dir, "relay.db"), more)
+	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// does runs a command and checks its exit code and that what it prints, and
+// its complaint, hold the texts. A "%" in an argument stands for the file.
+func (d *desk) does(code int, line string, texts ...string) {
+	d.Helper()
+	args := strings.Fields(line)
+	for i, a := range args {
+		args[i] = strings.ReplaceAll(a, "%", d.file)
+	}
+	var out, errout bytes.Buffer
+	got := run(d.Context(), args, strings.NewReader("from stdin"), &out, &errout)
+	d.out, d.errout = out.String(), errout.String()
+	if got != code {
+		d.Fatalf("relay %s: exit code %d, want %d\n%s%s", line, got, code, d.out, d.errout)
+	}
+	if (code != 0) != strings.Contains(d.errout, "relay: ") {
+		d.Errorf("relay %s: exit code %d and %q on stderr", line, got, d.errout)
+	}
+	for _, text := range texts {
+		if !strings.Contains(d.out+d.errout, text) {
+			d.Errorf("relay %s does not say %q:\n%s%s", line, text, d.out, d.errout)
+		}
+	}
+}
+
+// serve runs the relay and returns how to end it, with its exit code.
+func (d *desk) serve() (stop func() int) {
+	d.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var out, errout bytes.Buffer
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, []string{"serve", "--config", d.file}, nil, &out, &errout) }()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if c, err := net.Dial("tcp", d.addr); err == nil {
+			c.Close()
+			return func() int {
+				cancel()
+				return <-code
+			}
+		}
+	}
+	cancel()
+	<-code
+	d.Fatalf("the relay does not listen:\n%s", errout.String())
+	return nil
+}
+
+func TestConfigCommands(t *testing.T) {
+	d := newDesk(t)
+	d.does(0, "config check %", "the configuration is valid")
+	d.does(0, "config check --config %", "the configuration is valid")
+	d.does(0, "config show %", "MATRIX_PASSWORD", "***", "coloredtitle: true")
+	if strings.Contains(d.out, "secret") {
+		t.Errorf("a secret is shown:\n%s", d.out)
+	}
+	d.configure("bad.yml", "securty: {checktoken: true}\nlogging: {level: loud}\n")
+	d.does(1, "config check %", "securty", "logging.level")
+	d.does(1, "serve --config %", "securty")
+	d.does(1, "serve --config /nowhere/relay.yml", "/nowhere/relay.yml")
+	t.Setenv("RELAY_CONFIG", d.file)
+	d.does(1, "config check", "securty")
+}
+
+func TestOtherCommands(t *testing.T) {
+	d := newDesk(t)
+	d.does(0, "version", "relay slipway/relay dev")
+	d.does(0, "--version", "relay slipway/relay dev")
+	d.does(0, "--help", "serve", "doctor")
+	d.does(1, "sevre", "unknown command")
+	d.does(1, "serve extra", "unknown command")
+	d.does(1, "send hello", "a token is needed")
+	d.does(1, "send --token A --url http://127.0.0.1:1 hello", "refused")
+	d.does(1, "health --config %", "refused")
+}
+
+var tokenLine = regexp.MustCompile(`token (\S+) `)
+
+// TestApplicationsWithoutRelay: applications can be managed while none runs.
+func TestApplicationsWithoutRelay(t *testing.T) {
+	d := newDesk(t)
+	d.does(0, "app create one --room !one:example.org --config %", "application 1, one", "curl")
+	d.does(0, "app create two --room #two:example.org --strict-compatibility -q --config %")
+	if token := strings.TrimSpace(d.out); len(token) != 15 {
+		t.Errorf("the strict token is %q", token)
+	}
+	d.does(1, "app create one --room !one:example.org --config %", "application of this name")
+	d.does(1, "app create three --room nonsense --config %", "room")
+	d.does(0, "app list --config %", "one", "!one:example.org", "#two:example.org")
+	d.does(0, "app token two --grace 1h --config %", "application 2, two")
+	d.does(0, "app token 1 -q --config %")
+	d.does(1, "app token nobody --config %", `no application "nobody"`)
+	d.does(1, "doctor --config %", "ok   The database can be written to.", "BAD  The homeserver", "not well")
+}
+
+// TestBesideRelay: the same commands ask the relay that runs, which needs no
+// homeserver; a second one on its database is refused.
+func TestBesideRelay(t *testing.T) {
+	d := newDesk(t)
+	stop := d.serve()
+	d.does(0, "health --config %", "database green")
+	d.does(0, "app create one --room !one:example.org --config %")
+	token := tokenLine.FindStringSubmatch(d.out)
+	if token == nil {
+		t.Fatalf("no token in %s", d.out)
+	}
+	url := "http://" + d.addr
+	d.does(0, "send --url "+url+" --token "+token[1]+" -p 1 -t title hello", "message 1 queued")
+	t.Setenv("RELAY_URL", url)
+	t.Setenv("RELAY_TOKEN", token[1])
+	d.does(0, "send", "message 2 queued")
+	d.does(1, "send --wait 50ms hello", "message 3 is accepted but")
+	d.does(1, "send -p 7 hello", "priority")
+	d.does(1, "doctor --config %", "BAD  The homeserver", "3 messages wait")
+	t.Setenv("ADMIN_PASSWORD", "another")
+	d.does(1, "app list --config %", "password is wrong")
+	t.Setenv("ADMIN_PASSWORD", "admin-secret")
+
+	first := d.addr
+	d.addr = "127.0.0.1:0"
+	d.configure("second.yml", "")
+	d.does(1, "serve --config %", "relay.db")
+	d.addr = first
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestPasswordFromConfiguration: a changed one takes effect at the next start.
+func TestPasswordFromConfiguration(t *testing.T) {
+	d := newDesk(t)
+	d.does(0, "app list --config %")
+	t.Setenv("ADMIN_PASSWORD", "changed-secret")
+	stop := d.serve()
+	d.does(0, "app list --config %")
+	t.Setenv("ADMIN_PASSWORD", "admin-secret")
+	d.does(1, "app list --config %", "password is wrong")
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
