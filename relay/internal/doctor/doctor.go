@@ -46,7 +46,7 @@ func Examine(ctx context.Context, p Patient, v relay.Viewer) []Finding {
 			findings = append(findings, examineRoom(ctx, p.Service, room))
 		}
 	}
-	return append(findings, outbox(ctx, p.Service))
+	return append(findings, outbox(ctx, p.Service, answers))
 }
 
 // Well tells whether nothing is wrong.
@@ -132,10 +132,12 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
 }
 
-func outbox(ctx context.Context, s *relay.Service) Finding {
+// outbox tells what waits. A pause of which the homeserver knows nothing any more
+// is about to end.
+func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
 	st := s.Status(ctx)
 	switch {
-	case st.Paused != "":
+	case st.Paused != "" && !answers:
 		return bad("outbox", "Deliveries pause while %s wait: %s.", messages(st.Waiting), strings.TrimSuffix(st.Paused, "."))
 	case st.Ambiguous > 0:
 		return bad("outbox", "Nobody knows of %s whether they arrived: deliver them again or withdraw them.", messages(st.Ambiguous))
