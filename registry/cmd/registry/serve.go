@@ -17,7 +17,10 @@ import (
 
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -67,7 +70,18 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	rules := registry.New(registryOptions(cfg, store, log))
+	pulled := pulls.NewFile(store)
+	book := openPulls(&cfg.Storage.Maintenance, pulled, log)
+	defer book.Close()
+	options := registryOptions(cfg, store, log)
+	options.Pulls = book
+	rules := registry.New(options)
+
+	leave, err := announce(ctx, cfg, rules, log)
+	if err != nil {
+		return err
+	}
+	defer leave()
 
 	users, err := openAuth(cfg, log)
 	if err != nil {
@@ -97,10 +111,41 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 			rules.RunPurge(purging, p.Interval, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 		})
 	}
+	work := maintenance{cfg: &cfg.Storage.Maintenance, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
+	work.start(purging, &background)
+	if gc := cfg.Storage.Maintenance.GC; gc.Enabled && !cfg.Storage.Maintenance.ReadOnly.Enabled {
+		background.Go(func() {
+			collect.Schedule(purging, gc.Interval, collect.Options{
+				Driver: store, Log: log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun,
+			}, gcMetrics(metrics))
+		})
+	}
 	log.Info("the registry serves", zap.String("version", version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("the registry ends")
 	return err
+}
+
+// announce tells collectors of garbage in other processes that this one serves
+// the storage, until leave: clients rely on what it tells them. One that takes no
+// pushes tells nothing that anybody relies on.
+func announce(ctx context.Context, cfg *config.Config, rules *registry.Registry, log *zap.Logger) (leave func(), err error) {
+	if cfg.Storage.Maintenance.ReadOnly.Enabled {
+		return func() {}, nil
+	}
+	leave, err = rules.Serve(ctx)
+	if errors.Is(err, driver.ErrReadOnly) {
+		log.Warn("the storage can only be read, so pushes will fail", zap.Error(err))
+		return func() {}, nil
+	}
+	return leave, err
+}
+
+func gcMetrics(metrics *prometheus.Registry) *collect.Metrics {
+	if metrics == nil {
+		return nil
+	}
+	return collect.NewMetrics(metrics)
 }
 
 // openAuth is nil where everybody may do everything.

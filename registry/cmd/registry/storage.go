@@ -51,6 +51,7 @@ func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) r
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
+		PromiseAge:      cfg.Storage.Maintenance.GC.Age,
 	}
 }
 

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/retention"
+	"slipway/shared/logging"
+)
+
+// workshop is the storage as a command sees it that works on it beside the
+// server, or instead of it.
+type workshop struct {
+	cfg   *config.Config
+	log   *zap.Logger
+	store driver.Driver
+	rules *registry.Registry
+	lines *logging.Buffer
+}
+
+// openWorkshop opens the storage that the configuration names. The log goes to
+// stderr.
+func openWorkshop(cmd *cobra.Command, file string) (*workshop, error) {
+	cfg, report, err := config.Load(file, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	if fs := cfg.Storage.Filesystem; fs != nil { // a driver would make it
+		if _, err := os.Stat(fs.RootDirectory); err != nil {
+			return nil, fmt.Errorf("storage: %w", err)
+		}
+	}
+	w := &workshop{cfg: cfg, lines: logging.NewBuffer(cmd.ErrOrStderr())}
+	w.log, err = logging.New(w.lines, logging.Config{
+		Level: cfg.Log.Level, Format: logging.Format(cfg.Log.Formatter), Fields: cfg.Log.Fields, ReportCaller: cfg.Log.ReportCaller,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range report.Warnings {
+		w.log.Warn(warning)
+	}
+	if w.store, err = openStorage(cfg, w.log, nil); err != nil {
+		return nil, err
+	}
+	w.rules = registry.New(registryOptions(cfg, w.store, w.log))
+	return w, nil
+}
+
+// close lets go of the storage and writes what is left of the log.
+func (w *workshop) close() error { return errors.Join(w.store.Close(), w.lines.Close()) }
+
+// writeJSON writes a report for machines.
+func writeJSON(out io.Writer, report any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}
+
+// maintenance is the work on the storage that goes on while it is served.
+type maintenance struct {
+	cfg     *config.Maintenance
+	store   driver.Driver
+	rules   *registry.Registry
+	pulls   *pulls.File
+	log     *zap.Logger
+	metrics *prometheus.Registry // nil = nobody asks
+}
+
+// start starts what the configuration turns on.
+func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
+	if m.cfg.ReadOnly.Enabled {
+		return
+	}
+	if r := m.cfg.Retention; r.Enabled {
+		o := retention.Options{Driver: m.store, Registry: m.rules, Rules: retentionRules(r.Rules), Pulls: m.pulls}
+		var metrics *retention.Metrics
+		if m.metrics != nil {
+			metrics = retention.NewMetrics(m.metrics)
+		}
+		group.Go(func() {
+			retention.Run(ctx, o, retention.Schedule{Interval: r.Interval, DryRun: r.DryRun}, m.log, metrics)
+		})
+	}
+}
+
+// openPulls begins a book of pulls if a rule asks for them; else it is nil.
+func openPulls(cfg *config.Maintenance, file *pulls.File, log *zap.Logger) *pulls.Book {
+	if cfg.ReadOnly.Enabled {
+		return nil
+	}
+	for _, rule := range cfg.Retention.Rules {
+		if rule.PulledWithin > 0 {
+			return pulls.Open(file, log)
+		}
+	}
+	return nil
+}

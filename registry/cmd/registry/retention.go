@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/retention"
+)
+
+// newRetentionCommand makes `registry retention`, which shows or does what the
+// rules of the configuration say.
+func newRetentionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "retention",
+		Short: "Show or delete the tags that the rules say go",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRetentionPlanCommand(), newRetentionApplyCommand())
+	return cmd
+}
+
+func newRetentionPlanCommand() *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "plan [file]",
+		Short: "Show what the rules would delete, why, and the bytes that nothing would need then",
+		Long: "Shows each tag that storage.maintenance.retention would delete now, the rule and the reason. It changes nothing. " +
+			"The bytes are those of manifests and blobs that nothing else needs, each counted once; garbage collection with deleteuntagged frees them.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := openWorkshop(cmd, fileArgument(args))
+			if err != nil {
+				return err
+			}
+			plan, err := retention.Make(cmd.Context(), w.retention(all))
+			if err == nil && asJSON {
+				err = writeJSON(cmd.OutOrStdout(), plan)
+			} else if err == nil {
+				err = printPlan(cmd.OutOrStdout(), plan)
+			}
+			return errors.Join(err, w.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the plan as JSON")
+	cmd.Flags().BoolVar(&all, "all", false, "tell also why each other tag stays")
+	return cmd
+}
+
+func newRetentionApplyCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "apply [file]",
+		Short: "Delete the tags that the rules say go",
+		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled, also beside a server. A tag that is pushed meanwhile stays.",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := openWorkshop(cmd, fileArgument(args))
+			if err != nil {
+				return err
+			}
+			return errors.Join(w.applyRetention(cmd, asJSON), w.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	return cmd
+}
+
+func (w *workshop) retention(all bool) retention.Options {
+	return retention.Options{
+		Driver: w.store, Registry: w.rules, Pulls: pulls.NewFile(w.store), All: all,
+		Rules: retentionRules(w.cfg.Storage.Maintenance.Retention.Rules),
+	}
+}
+
+func (w *workshop) applyRetention(cmd *cobra.Command, asJSON bool) error {
+	o := w.retention(false)
+	plan, err := retention.Make(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	result, err := plan.Apply(cmd.Context(), o, w.log)
+	if asJSON {
+		return errors.Join(err, writeJSON(cmd.OutOrStdout(), struct {
+			*retention.Plan
+			Result retention.Result `json:"result"`
+		}{plan, result}))
+	}
+	for _, problem := range plan.Problems {
+		fmt.Fprintln(cmd.OutOrStdout(), "left alone:", problem)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d tags deleted, %d left alone because they changed meanwhile, %d kept\n", result.Deleted, result.Changed, plan.Kept)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %d blobs are for garbage collection\n", size(plan.Bytes), plan.Blobs)
+	return err
+}
+
+// printPlan writes a plan for people.
+func printPlan(out io.Writer, plan *retention.Plan) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, v := range plan.Verdicts {
+		action := "keep"
+		if v.Delete {
+			action = "delete"
+		}
+		rule := "-"
+		if v.Rule > 0 {
+			rule = fmt.Sprint("rule ", v.Rule)
+		}
+		fmt.Fprintf(t, "%s\t%s:%s\t%s\t%s\n", action, v.Repository, v.Tag, rule, v.Why)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, o := range plan.Overlaps {
+		fmt.Fprintf(out, "overlap: rules %d and %d both select %d tags, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, o.Tags, o.Example, o.Rule)
+	}
+	for _, problem := range plan.Problems {
+		fmt.Fprintln(out, "left alone:", problem)
+	}
+	fmt.Fprintf(out, "%d tags would go, %d tags of the rules stay\n", plan.Deleted, plan.Kept)
+	_, err := fmt.Fprintf(out, "%s in %d blobs would then be needed by nothing; %s more are shared with what stays\n", size(plan.Bytes), plan.Blobs, size(plan.Shared))
+	return err
+}
+
+func retentionRules(rules []config.RetentionRule) []retention.Rule {
+	compiled := make([]retention.Rule, len(rules))
+	for i, rule := range rules {
+		compiled[i] = retention.Rule{
+			Repositories: names(rule.Repositories), Tags: tags(rule.Tags),
+			Delete: rule.Action == "delete", Keep: tags(rule.Keep),
+			Newest: rule.Newest, NewerThan: rule.NewerThan, PulledWithin: rule.PulledWithin,
+		}
+	}
+	return compiled
+}
