@@ -1,0 +1,76 @@
+package collect
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway/registry/internal/driver"
+)
+
+// Metrics counts what scheduled runs do.
+type Metrics struct {
+	runs     *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	freed    *prometheus.CounterVec
+	bytes    *prometheus.GaugeVec
+	problems prometheus.Gauge
+	last     prometheus.Gauge
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	const ns, sub = "registry", "gc"
+	m := &Metrics{
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "runs_total", Help: "Garbage collections, by outcome.",
+		}, []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: ns, Subsystem: sub, Name: "duration_seconds", Help: "Time that a garbage collection takes.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
+		}),
+		freed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "freed_total", Help: "What was freed: manifests, blobs, bytes.",
+		}, []string{"what"}),
+		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "kept_bytes", Help: "Bytes that the last collection kept, by reason.",
+		}, []string{"reason"}),
+		problems: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "problems", Help: "Manifests and tags that the last collection could not read; their repositories are left alone.",
+		}),
+		last: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "last_success_timestamp_seconds", Help: "When the last collection ended that left nothing alone.",
+		}),
+	}
+	registerer.MustRegister(m.runs, m.seconds, m.freed, m.bytes, m.problems, m.last)
+	return m
+}
+
+func (m *Metrics) observe(p *Report, err error) {
+	if m == nil {
+		return
+	}
+	switch {
+	case errors.Is(err, driver.ErrBusy):
+		m.runs.WithLabelValues("busy").Inc()
+		return
+	case errors.Is(err, ErrIncomplete):
+		m.runs.WithLabelValues("incomplete").Inc()
+	case err != nil:
+		m.runs.WithLabelValues("failed").Inc()
+		return
+	default:
+		m.runs.WithLabelValues("done").Inc()
+		m.last.SetToCurrentTime()
+	}
+	m.seconds.Observe(p.Duration.Seconds())
+	m.problems.Set(float64(len(p.Problems)))
+	m.bytes.WithLabelValues("needed").Set(float64(p.Kept.Needed.Bytes))
+	m.bytes.WithLabelValues("promised").Set(float64(p.Kept.Promised.Bytes))
+	m.bytes.WithLabelValues("withheld").Set(float64(p.Kept.Withheld.Bytes))
+	if p.DryRun {
+		return
+	}
+	m.freed.WithLabelValues("manifests").Add(float64(p.Manifests.Freed))
+	m.freed.WithLabelValues("blobs").Add(float64(p.Blobs.Freed))
+	m.freed.WithLabelValues("bytes").Add(float64(p.Bytes.Freed))
+}

@@ -1,0 +1,59 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/driver"
+)
+
+// Schedule collects soon after it is called and then in every interval, which is
+// a second at least, until ctx ends. Where another process collects, it leaves
+// that to it. metrics may be nil.
+func Schedule(ctx context.Context, interval time.Duration, o Options, metrics *Metrics) {
+	interval = max(interval, time.Second)
+	wait := rand.N(min(interval, time.Minute)) // replicas started together spread out
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		report, err := Run(ctx, o)
+		if ctx.Err() != nil {
+			return
+		}
+		metrics.observe(&report, err)
+		report.log(o.Log, err)
+		wait = interval
+	}
+}
+
+// log writes the summary of a run.
+func (p *Report) log(log *zap.Logger, err error) {
+	if errors.Is(err, driver.ErrBusy) {
+		log.Info("garbage collection is left to another process, which is at it")
+		return
+	}
+	for _, problem := range p.Problems {
+		log.Error("garbage collection leaves a repository alone",
+			zap.String("repository", string(problem.Repository)), zap.String("manifest", string(problem.Manifest)), zap.String("reason", problem.Error))
+	}
+	fields := []zap.Field{
+		zap.Duration("duration", p.Duration), zap.Bool("dryrun", p.DryRun), zap.Int("repositories", p.Repositories),
+		zap.Int64("manifests.found", p.Manifests.Found), zap.Int64("manifests.freed", p.Manifests.Freed),
+		zap.Int64("blobs.found", p.Blobs.Found), zap.Int64("blobs.freed", p.Blobs.Freed),
+		zap.Int64("bytes.found", p.Bytes.Found), zap.Int64("bytes.freed", p.Bytes.Freed),
+		zap.Int64("bytes.promised", p.Kept.Promised.Bytes), zap.Int64("bytes.withheld", p.Kept.Withheld.Bytes),
+		zap.Int("problems", len(p.Problems)),
+	}
+	if err != nil && !errors.Is(err, ErrIncomplete) {
+		log.Error("garbage collection failed", append(fields, zap.Error(err))...)
+		return
+	}
+	log.Info("garbage collection finished", fields...)
+}
