@@ -16,6 +16,7 @@ const (
 	headEntries = 32        // entries of a room that are held in memory
 	headBytes   = 256 << 10 // …and about how many bytes
 	parkedFor   = 15 * time.Minute
+	lingerFor   = time.Second // a goroutine without work waits for more: its stack has grown by then
 	roomToMake  = "new:" // begins the address of a room that the bot is still to make
 )
 
@@ -39,6 +40,7 @@ type queue struct {
 	more        bool               // entries beyond readTo are in the database
 	missed      bool               // entries have come while a page was read
 	running     bool               // a goroutine works on the line
+	lingers     bool               // …or has nothing to do and waits for more
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
@@ -109,7 +111,10 @@ func (q *queue) count(e *store.Entry) {
 
 // start begins work on the line if nobody does and there is work. q.mu is held.
 func (q *queue) start() {
-	if q.running || !q.d.started() || (len(q.head) == 0 && !q.more) {
+	if q.lingers {
+		q.nudge()
+	}
+	if q.running || !q.d.started() || q.empty() {
 		return
 	}
 	q.running = true
@@ -121,6 +126,9 @@ func (q *queue) reload() {
 	q.d.release(q.headSize)
 	q.head, q.headSize, q.readTo, q.more, q.missed = nil, 0, 0, true, true
 }
+
+// empty tells whether nothing is left in the line. q.mu is held.
+func (q *queue) empty() bool { return len(q.head) == 0 && !q.more }
 
 // run works on the line until it is empty or the dispatcher stops.
 func (q *queue) run() {
@@ -175,9 +183,12 @@ func (q *queue) ready() bool {
 func (q *queue) pause() (time.Duration, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.d.isStopping() || (len(q.head) == 0 && !q.more) {
-		q.running = false
+	if q.d.isStopping() || q.empty() && q.lingers {
+		q.running, q.lingers = false, false
 		return 0, false
+	}
+	if q.lingers = q.empty(); q.lingers {
+		return lingerFor, true
 	}
 	if len(q.uncommitted) >= store.Window || q.room.Encrypted {
 		return math.MaxInt64, true
