@@ -18,17 +18,19 @@ func newHealthCommand() *cobra.Command {
 		Short: "Ask a running relay whether it takes messages in",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			base := t.url
-			if base == "" {
+			r := &remote{base: t.url, client: &http.Client{}}
+			if r.base == "" {
 				cfg, err := loadConfig(cmd, t.config)
 				if err != nil {
 					return err
 				}
-				base = localURL(cfg)
+				r.base = localURL(cfg)
+				if r.client.Transport, err = localTransport(cfg); err != nil {
+					return err
+				}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			r := &remote{base: base, client: http.DefaultClient}
 			var answer struct{ Health, Database, Matrix string }
 			if _, err := r.do(ctx, http.MethodGet, "/health", nil, &answer); err != nil {
 				return err

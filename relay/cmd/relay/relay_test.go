@@ -3,7 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -177,6 +183,51 @@ func TestBesideRelay(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestOwnCertificate: the commands know the relay by its certificate, whatever
+// name is in it.
+func TestOwnCertificate(t *testing.T) {
+	d := newDesk(t)
+	use := func() {
+		certificate, key := selfSigned(t, "relay.example.org")
+		t.Setenv("RELAY_HTTP_CERTFILE", certificate)
+		t.Setenv("RELAY_HTTP_KEYFILE", key)
+	}
+	use()
+	stop := d.serve()
+	d.does(0, "health --config %", "database green")
+	d.does(0, "app list --config %")
+	use()
+	d.does(1, "health --config %", "certificate")
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func selfSigned(t *testing.T, name string) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certificate, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for file, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
 }
 
 // TestPasswordFromConfiguration: a changed one takes effect at the next start.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -50,27 +49,14 @@ func (t *target) open(cmd *cobra.Command) (*remote, error) {
 		return r, nil
 	}
 	r.base = localURL(cfg)
+	if r.client.Transport, err = localTransport(cfg); err != nil {
+		return nil, err
+	}
 	_, err = r.do(cmd.Context(), http.MethodGet, "/livez", nil, nil)
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 		return r, err
 	}
 	return r, r.openHere(cmd.Context(), cfg)
-}
-
-// localURL is how the relay of this configuration is reached from this machine.
-func localURL(cfg *config.Config) string {
-	host, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress)
-	if err != nil {
-		return "http://" + cfg.HTTP.ListenAddress
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	scheme := "http"
-	if cfg.HTTP.CertFile != "" {
-		scheme = "https"
-	}
-	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // openHere makes the relay in this process, without delivering anything.

@@ -10,9 +10,6 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// SessionCookie is the cookie of the pages' sessions.
-const SessionCookie = "relay_session"
-
 // tokens collects the tokens of a request. Its zero value is empty.
 type tokens struct {
 	found string
@@ -96,7 +93,7 @@ func (a *API) user(r *http.Request) (relay.Viewer, error) {
 // session is the user of the pages' cookie. What changes something has to bring
 // the session's CSRF word, which another site cannot know.
 func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
-	cookie, err := r.Cookie(SessionCookie)
+	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
 		return v, false, nil //nolint:nilerr // no cookie is no session
 	}

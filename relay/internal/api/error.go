@@ -2,13 +2,16 @@ package api
 
 import (
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/relay"
 )
+
+// comeBack is when to try again what cannot be done now, unless the rules know
+// better.
+const comeBack = 5 * time.Second
 
 // errMethod is the answer to a method that a path does not know.
 var errMethod = &statusError{http.StatusMethodNotAllowed, "method_not_allowed", "This address does not know the method."}
@@ -24,24 +27,11 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.message }
 
-// statuses maps each kind of refusal to its one status.
-var statuses = map[relay.Kind]int{
-	relay.KindInvalid:      http.StatusBadRequest,
-	relay.KindUnauthorized: http.StatusUnauthorized,
-	relay.KindForbidden:    http.StatusForbidden,
-	relay.KindNotFound:     http.StatusNotFound,
-	relay.KindConflict:     http.StatusConflict,
-	relay.KindTooLarge:     http.StatusRequestEntityTooLarge,
-	relay.KindRateLimited:  http.StatusTooManyRequests,
-	relay.KindUnavailable:  http.StatusServiceUnavailable,
-	relay.KindInternal:     http.StatusInternalServerError,
-}
-
 func statusOf(err error) int {
 	if e := (*statusError)(nil); errors.As(err, &e) {
 		return e.status
 	}
-	return statuses[relay.KindOf(err)]
+	return client.Status(relay.KindOf(err))
 }
 
 // problem is what a client reads: Gotify's three fields, PushBits' flag, a code
@@ -60,8 +50,11 @@ func writeError(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	h := w.Header()
 	var refusal *relay.Error
-	if errors.As(err, &refusal) && refusal.RetryAfter > 0 || p.ErrorCode == http.StatusServiceUnavailable {
-		h.Set("Retry-After", retryAfter(refusal))
+	switch {
+	case errors.As(err, &refusal) && refusal.RetryAfter > 0:
+		h.Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
+	case p.ErrorCode == http.StatusServiceUnavailable:
+		h.Set("Retry-After", client.RetryAfter(comeBack))
 	}
 	if p.ErrorCode == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="relay"`)
@@ -86,13 +79,4 @@ func problemOf(err error) problem {
 		p.Code, p.Description = string(relay.KindInternal), "Something went wrong here; the log of the relay says what."
 	}
 	return p
-}
-
-// retryAfter is a whole number of seconds, at least one.
-func retryAfter(e *relay.Error) string {
-	wait := 5 * time.Second
-	if e != nil && e.RetryAfter > 0 {
-		wait = e.RetryAfter
-	}
-	return strconv.Itoa(int(math.Ceil(wait.Seconds())))
 }

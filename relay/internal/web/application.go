@@ -216,12 +216,10 @@ func ownerOf(a relay.Application) string {
 
 type applicationPage struct {
 	frame
-	App     relay.Application
-	Form    applicationForm
-	Room    *standing
-	Recent  []relay.Message
-	Example string
-	Owners  []relay.User
+	App    relay.Application
+	Form   applicationForm
+	Room   *standing
+	Recent []relay.Message
 }
 
 func (web *Web) getApplication(w http.ResponseWriter, v *visit) error {
@@ -234,7 +232,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *visit, form *applicati
 	if err != nil {
 		return err
 	}
-	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a, Example: web.base(v.Request)}
+	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(cause); err != nil {

@@ -86,7 +86,7 @@ type messagePage struct {
 	Body         template.HTML // sanitised by format
 	CanRedeliver bool
 	CanCancel    bool
-	CancelWord   string
+	CanRemove    bool
 	Link         string
 }
 
@@ -106,7 +106,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error 
 	if err != nil {
 		return err
 	}
-	p := messagePage{frame: web.frame(v, "messages", "Message "+strconv.FormatInt(m.ID, 10)), Message: m, CancelWord: "Withdraw"}
+	p := messagePage{frame: web.frame(v, "messages", "Message "+strconv.FormatInt(m.ID, 10)), Message: m}
 	status := http.StatusOK
 	if cause != nil {
 		if status, err = p.fail(cause); err != nil {
@@ -120,10 +120,8 @@ func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error 
 	body, _ := format.Body(kind, m.Body)
 	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // what format lets through is what Matrix clients show
 	p.CanRedeliver = slices.Contains([]relay.State{relay.StateDead, relay.StateAmbiguous, relay.StateCancelled}, m.State)
-	p.CanCancel = m.State != relay.StateCancelled && m.State != relay.StateRedacted
-	if m.State == relay.StateSent {
-		p.CancelWord = "Remove from the room"
-	}
+	p.CanRemove = m.State == relay.StateSent
+	p.CanCancel = !p.CanRemove && m.State != relay.StateCancelled && m.State != relay.StateRedacted
 	if m.EventID != "" && m.RoomID != "" {
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)
 	}
@@ -135,6 +133,21 @@ func (web *Web) postRedeliver(w http.ResponseWriter, v *visit) error {
 		return web.showMessage(w, v, err)
 	}
 	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "redeliver")
+}
+
+// getCancel asks before a message is taken from those who have it.
+func (web *Web) getCancel(w http.ResponseWriter, v *visit) error {
+	m, err := web.service.Message(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	number := strconv.FormatInt(m.ID, 10)
+	p := confirmPage{
+		frame: web.frame(v, "messages", "Remove message "+number), Heading: "Remove message " + number + " from its room?",
+		Text:   "Nobody can read it there any more. It cannot be brought back.",
+		Button: "Remove it", Action: v.URL.Path, Cancel: "/ui/messages/" + number,
+	}
+	return web.show(w, http.StatusOK, "confirm", p)
 }
 
 func (web *Web) postCancel(w http.ResponseWriter, v *visit) error {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"strconv"
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/relay"
 	"slipway/shared/logging"
 )
@@ -85,7 +85,7 @@ func (f *frame) fail(err error) (status int, fault error) {
 		return 0, err
 	}
 	f.Problem, f.Field = refusal.Message, refusal.Field
-	return statusOf(err), nil
+	return client.Status(refusal.Kind), nil
 }
 
 // show renders into a buffer first: a template that fails leaves no half page.
@@ -121,38 +121,16 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 
 // fail answers a request that no page could.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := statusOf(err), "Something went wrong here; the log of the relay says what."
+	status, text := client.Status(relay.KindOf(err)), "Something went wrong here; the log of the relay says what."
 	var refusal *relay.Error
 	if errors.As(err, &refusal) && refusal.Kind != relay.KindInternal {
 		text = refusal.Message
 		if refusal.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+			w.Header().Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
 		}
 	}
 	if status >= 500 {
 		web.log.Error("a page failed", zap.String("request", logging.RequestID(w)), zap.String("path", r.URL.Path), zap.Error(err))
 	}
 	web.showError(w, r, status, text)
-}
-
-func statusOf(err error) int {
-	switch relay.KindOf(err) {
-	case relay.KindInvalid:
-		return http.StatusBadRequest
-	case relay.KindUnauthorized:
-		return http.StatusUnauthorized
-	case relay.KindForbidden:
-		return http.StatusForbidden
-	case relay.KindNotFound:
-		return http.StatusNotFound
-	case relay.KindConflict:
-		return http.StatusConflict
-	case relay.KindTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case relay.KindRateLimited:
-		return http.StatusTooManyRequests
-	case relay.KindUnavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
 }

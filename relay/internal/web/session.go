@@ -10,10 +10,8 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-const (
-	cookieName = "relay_session"
-	maxForm    = 2 << 20
-)
+// maxForm bounds a form.
+const maxForm = 2 << 20
 
 // open serves everybody. A form from another site is refused: browsers say
 // where a request comes from.
@@ -62,7 +60,7 @@ func (web *Web) closed(h page) http.Handler {
 }
 
 func (web *Web) visit(r *http.Request) (*visit, error) {
-	cookie, err := r.Cookie(cookieName)
+	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
 		return nil, &relay.Error{Kind: relay.KindUnauthorized, Message: "Log in first."}
 	}
@@ -126,14 +124,14 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 // endSession ends the session that a request brought along; one that cannot be
 // ended runs out by itself.
 func (web *Web) endSession(r *http.Request) {
-	if old, err := r.Cookie(cookieName); err == nil {
+	if old, err := r.Cookie(client.SessionCookie); err == nil {
 		_ = web.service.Logout(r.Context(), old.Value)
 	}
 }
 
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s relay.Session) {
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: s.Token, Path: "/", Expires: s.Expires,
+		Name: client.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(r, web.o.TrustedProxies),
 	})
 }
@@ -141,7 +139,7 @@ func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s relay.Sessio
 func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
 	web.endSession(v.Request)
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Path: "/", MaxAge: -1,
+		Name: client.SessionCookie, Path: "/", MaxAge: -1,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(v.Request, web.o.TrustedProxies),
 	})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)

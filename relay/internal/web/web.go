@@ -118,6 +118,7 @@ func (web *Web) router() http.Handler {
 	closed(get, "/messages", web.getMessages)
 	closed(get, "/messages/{id:[0-9]+}", web.getMessage)
 	closed(post, "/messages/{id:[0-9]+}/redeliver", web.postRedeliver)
+	closed(get, "/messages/{id:[0-9]+}/cancel", web.getCancel)
 	closed(post, "/messages/{id:[0-9]+}/cancel", web.postCancel)
 
 	closed(get, "/rooms", web.getRooms)

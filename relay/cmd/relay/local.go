@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+
+	"slipway/relay/internal/config"
+)
+
+// localURL is how the relay of this configuration is reached from this machine.
+func localURL(cfg *config.Config) string {
+	host, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress)
+	if err != nil {
+		return "http://" + cfg.HTTP.ListenAddress
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http"
+	if cfg.HTTP.CertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// localTransport trusts the one certificate that the configuration names: its
+// name is that of the service, not of this machine.
+func localTransport(cfg *config.Config) (*http.Transport, error) {
+	t := &http.Transport{}
+	if cfg.HTTP.CertFile == "" {
+		return t, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.HTTP.CertFile, cfg.HTTP.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	t.TLSClientConfig = &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // what is presented is compared with the very certificate
+		VerifyPeerCertificate: func(presented [][]byte, _ [][]*x509.Certificate) error {
+			if len(presented) == 0 || !bytes.Equal(presented[0], pair.Certificate[0]) {
+				return errors.New("what answers does not have the certificate of http.certfile")
+			}
+			return nil
+		},
+	}
+	return t, nil
+}
