@@ -269,13 +269,13 @@ func (r *Registry) alone(ctx context.Context) bool {
 // Serve tells collectors of garbage in other processes that this one serves the
 // storage, until leave.
 func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
-	leave, err = r.driver.Serve(ctx)
+	end, err := r.driver.Serve(ctx)
 	if err != nil {
 		return nil, fault(err)
 	}
 	r.serving.Store(true)
 	return func() {
 		r.serving.Store(false)
-		leave()
+		end()
 	}, nil
 }
