@@ -108,7 +108,8 @@ func (r Repository) manifestStages(d oci.Digest, body []byte, tags []oci.Tag) []
 	}
 	var pointers driver.Stage
 	for _, tag := range tags {
-		content = append(content, driver.Change{Path: layout.TagIndex(r.name, tag, d), Content: link})
+		content = append(content, driver.Change{Path: layout.TagIndex(r.name, tag, d), Content: link, Like: layout.RevisionLink(r.name, d)})
+		// Not like the others: distribution 2.8 moves a tag by writing into this file.
 		pointers = append(pointers, driver.Change{Path: layout.TagCurrent(r.name, tag), Content: link})
 	}
 	if pointers == nil {

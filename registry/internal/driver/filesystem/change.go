@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"bytes"
 	"errors"
 	"path"
 
@@ -30,6 +31,7 @@ type change struct {
 	content []byte
 	upload  driver.Upload // or nil
 	like    string        // absolute: a durable file with the same content, or ""
+	twin    *change       // before it in its stage, with the same content, or nil
 
 	temp string // put: the file to be renamed to name; removeAll: where the tree went
 	fd   int    // of temp while it needs a flush, or -1
@@ -41,6 +43,18 @@ func newChange(c *driver.Change) change {
 		ch.do = removeAll
 	}
 	return ch
+}
+
+// pair finds the changes of a stage that are like one before them.
+func pair(stage []change) {
+	for i := range stage {
+		c := &stage[i]
+		for j := range i {
+			if before := &stage[j]; c.like != "" && before.path == c.like && before.do == put && before.twin == nil && before.upload == nil && bytes.Equal(before.content, c.content) {
+				c.twin = before
+			}
+		}
+	}
 }
 
 func (c *change) check(d *Driver) (err error) {
@@ -60,6 +74,10 @@ func (c *change) check(d *Driver) (err error) {
 // is flushed here.
 func (c *change) write(d *Driver) error {
 	if c.do != put {
+		return nil
+	}
+	if c.twin != nil {
+		c.like = c.twin.name // flushed before either of them is published
 		return nil
 	}
 	if c.like = d.sharable(c.like, c.content); c.like != "" && c.upload == nil {
@@ -145,7 +163,7 @@ func (c *change) put(d *Driver) error {
 		if d.share(c.like, c.name, len(c.content)) {
 			return nil
 		}
-		c.like = ""
+		c.like, c.twin = "", nil
 		if err := c.write(d); err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ func (d *Driver) Commit(ctx context.Context, stages ...driver.Stage) error {
 		for j := range stage {
 			c.stages[i][j] = newChange(&stage[j])
 		}
+		pair(c.stages[i])
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -379,3 +379,44 @@ func TestDirSetForgets(t *testing.T) {
 		t.Errorf("it holds %d directories", n)
 	}
 }
+
+// What is like another change of its stage shares that one's file, unless
+// something is there already.
+func TestLikeWithinStage(t *testing.T) {
+	d := openRoot(t, t.TempDir())
+	defer d.Close()
+	for _, content := range []string{"first", "later"} {
+		stage := driver.Stage{
+			{Path: "/revision/link", Content: []byte(content)},
+			{Path: "/index/" + content + "/link", Content: []byte(content), Like: "/revision/link"},
+			{Path: "/index/link", Content: []byte(content), Like: "/revision/link"},
+			{Path: "/other/link", Content: []byte("other"), Like: "/revision/link"},
+		}
+		if err := d.Commit(t.Context(), stage, driver.Stage{{Path: "/current/link", Content: []byte(content)}}); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"/revision/link": content, "/index/" + content + "/link": content, "/index/link": content, "/other/link": "other", "/current/link": content,
+		} {
+			if got, err := os.ReadFile(d.root + path); err != nil || string(got) != want {
+				t.Errorf("%s = %q, %v; want %q", path, got, err, want)
+			}
+		}
+		if !sameFile(t, d.root+"/revision/link", d.root+"/index/"+content+"/link") || sameFile(t, d.root+"/revision/link", d.root+"/current/link") {
+			t.Error("the history shall share the revision's file, the current tag have its own")
+		}
+	}
+}
+
+func sameFile(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err := os.Stat(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := os.Stat(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.SameFile(x, y)
+}
