@@ -17,7 +17,7 @@ const (
 	headBytes   = 256 << 10 // …and about how many bytes
 	parkedFor   = 15 * time.Minute
 	lingerFor   = time.Second // a goroutine without work waits for more: its stack has grown by then
-	roomToMake  = "new:" // begins the address of a room that the bot is still to make
+	roomToMake  = "new:"      // begins the address of a room that the bot is still to make
 )
 
 // queue is one room's line: the first entries in memory, the rest in the database.
