@@ -31,7 +31,7 @@ func BenchmarkSend(b *testing.B) {
 		b.Fatal(err)
 	}
 	c.Attach(newFakeRules())
-	c.session.Store(&session{userID: "@bot:localhost", deviceID: "D", token: "token"})
+	c.session.Store(c.newSession("@bot:localhost", "D", "token"))
 	c.rooms.setSyncing(true)
 	c.rooms.update("!room:localhost", func(k *room) { k.checked = k.checked.AddDate(2000, 0, 0) })
 	out := relay.Outgoing{RoomID: "!room:localhost", TxnID: "abcdef-12345-0123456789abcdef", Device: "D", EventType: "m.room.message", Content: text("Backup done", "t")}

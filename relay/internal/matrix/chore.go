@@ -88,7 +88,7 @@ func (c *Client) invited(roomID string) bool {
 	return known != nil && known.Inviter != ""
 }
 
-func (c *Client) takeInvite(ctx context.Context, me, roomID string, state []event) {
+func (c *Client) takeInvite(ctx context.Context, me, roomID string, state []roomEvent) {
 	for _, e := range state {
 		if e.Type == "m.room.member" && e.StateKey != nil && *e.StateKey == me && e.membership() == "invite" {
 			c.addChore(roomID, chore{Inviter: e.Sender, Via: serverOf(e.Sender)})

@@ -53,6 +53,7 @@ type Client struct {
 	log       *zap.Logger
 	base      *url.URL
 	transport *http.Transport
+	http      *http.Client // over transport
 	rules     Rules
 
 	session    atomic.Pointer[session]
@@ -82,8 +83,9 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	transport := newTransport()
 	return &Client{
-		options: o, log: o.Log, base: base, transport: newTransport(),
+		options: o, log: o.Log, base: base, transport: transport, http: newHTTPClient(transport),
 		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, chores: newChores(),
 	}, nil
 }

@@ -31,7 +31,7 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 	oldest := since.Add(-findSlack).UnixMilli()
 	for range findPages {
 		var page historyPage
-		path := segments(clientAPI, "rooms", roomID, "messages")
+		path := v3("rooms", roomID, "messages")
 		if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
 			return relay.Found{}, c.explain(ctx, roomID, err)
 		}

@@ -11,6 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
 	"slipway/relay/internal/relay"
 )
 
@@ -89,16 +93,12 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 		return known, nil
 	}
 	begin := time.Now()
-	var encryption struct {
-		Algorithm string `json:"algorithm"`
-	}
+	var encryption event.EncryptionEventContent
 	encrypted, err := c.state(ctx, roomID, "m.room.encryption", &encryption)
 	if err != nil {
 		return room{}, c.notIn(err)
 	}
-	var tombstone struct {
-		Replacement string `json:"replacement_room"`
-	}
+	var tombstone event.TombstoneEventContent
 	if _, err := c.state(ctx, roomID, "m.room.tombstone", &tombstone); err != nil {
 		return room{}, c.notIn(err)
 	}
@@ -108,8 +108,8 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	return c.rooms.update(roomID, func(k *room) {
 		k.encrypted = k.encrypted || encrypted
 		k.checked = begin
-		if tombstone.Replacement != "" {
-			k.replacedBy = tombstone.Replacement
+		if tombstone.ReplacementRoom != "" {
+			k.replacedBy = tombstone.ReplacementRoom.String()
 		}
 	}), nil
 }
@@ -131,7 +131,7 @@ func (c *Client) state(ctx context.Context, roomID, kind string, out any) (found
 }
 
 func (c *Client) stateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
-	err = c.call(ctx, request{method: http.MethodGet, path: segments(clientAPI, "rooms", roomID, "state", kind, key)}, out)
+	err = c.call(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && failed.Code == "M_NOT_FOUND" {
 		return false, nil
@@ -148,10 +148,8 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 	if !strings.HasPrefix(address, "#") {
 		return "", &relay.SendError{Class: relay.ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
 	}
-	var out struct {
-		RoomID string `json:"room_id"`
-	}
-	err := c.call(ctx, request{method: http.MethodGet, path: segments(clientAPI, "directory", "room", address)}, &out)
+	var out mautrix.RespAliasResolve
+	err := c.call(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
 		unknown := *failed
@@ -161,7 +159,7 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 	if err == nil && out.RoomID == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
-	return out.RoomID, err
+	return out.RoomID.String(), err
 }
 
 // Join accepts a standing invitation or joins a public room.
@@ -176,7 +174,7 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 		query.Set("via", via)
 		query.Set("server_name", via) // its name before version 1.12
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: segments(clientAPI, "join", roomID), query: query, in: struct{}{}}, nil)
+	err := c.call(ctx, request{method: http.MethodPost, path: v3("join", roomID), query: query, in: struct{}{}}, nil)
 	if err != nil {
 		return joinRefused(err)
 	}
@@ -209,14 +207,12 @@ func serverOf(id string) string {
 // Create makes an unencrypted private room and invites the users, who may do there
 // what the bot may.
 func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
-	in := map[string]any{"name": n.Name, "topic": n.Topic, "invite": n.Invite, "preset": "trusted_private_chat", "visibility": "private"}
-	if n.Invite == nil {
-		in["invite"] = []string{}
+	in := mautrix.ReqCreateRoom{Name: n.Name, Topic: n.Topic, Preset: "trusted_private_chat", Visibility: "private"}
+	for _, user := range n.Invite {
+		in.Invite = append(in.Invite, id.UserID(user))
 	}
-	var out struct {
-		RoomID string `json:"room_id"`
-	}
-	err := c.call(ctx, request{method: http.MethodPost, path: clientAPI + "/createRoom", in: in}, &out)
+	var out mautrix.RespCreateRoom
+	err := c.call(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
 		refused := *failed
@@ -226,16 +222,18 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 	if err == nil && out.RoomID == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
-	return out.RoomID, err
+	return out.RoomID.String(), err
 }
 
 // Joined lists the ids of the rooms that the bot is in.
 func (c *Client) Joined(ctx context.Context) ([]string, error) {
-	var out struct {
-		Rooms []string `json:"joined_rooms"`
+	var out mautrix.RespJoinedRooms
+	err := c.call(ctx, request{method: http.MethodGet, path: v3("joined_rooms")}, &out)
+	rooms := make([]string, len(out.JoinedRooms))
+	for i, roomID := range out.JoinedRooms {
+		rooms[i] = roomID.String()
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: clientAPI + "/joined_rooms"}, &out)
-	return out.Rooms, err
+	return rooms, err
 }
 
 // Info tells what the bot knows about a room it may be in.
@@ -245,9 +243,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (relay.RoomInfo, error
 	if err != nil {
 		return info, err
 	}
-	var member struct {
-		Membership string `json:"membership"`
-	}
+	var member event.MemberEventContent
 	_, err = c.stateOf(ctx, roomID, "m.room.member", s.userID, &member)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && failed.Class == relay.ClassPark {
@@ -257,7 +253,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (relay.RoomInfo, error
 	if err != nil {
 		return info, err
 	}
-	info.Joined, info.Invited = member.Membership == "join", member.Membership == "invite"
+	info.Joined, info.Invited = member.Membership == event.MembershipJoin, member.Membership == event.MembershipInvite
 	if !info.Joined {
 		return info, nil
 	}
@@ -272,19 +268,15 @@ func (c *Client) describe(ctx context.Context, info relay.RoomInfo, me string) (
 		return info, err
 	}
 	info.Encrypted, info.ReplaceBy = standing.encrypted, standing.replacedBy
-	var name struct {
-		Name string `json:"name"`
-	}
-	var alias struct {
-		Alias string `json:"alias"`
-	}
+	var name event.RoomNameEventContent
+	var alias event.CanonicalAliasEventContent
 	var power powerLevels
 	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias, "m.room.power_levels": &power} {
 		if _, err := c.state(ctx, info.RoomID, kind, out); err != nil {
 			return info, err
 		}
 	}
-	info.Name, info.Alias = name.Name, alias.Alias
+	info.Name, info.Alias = name.Name, alias.Alias.String()
 	info.Writable = power.of(me) >= power.needed("m.room.message")
 	if !info.Writable {
 		info.Writable, err = c.isCreator(ctx, info.RoomID, me)
@@ -304,7 +296,7 @@ func (c *Client) isCreator(ctx context.Context, roomID, me string) (bool, error)
 	if strings.Contains(roomID, ":") {
 		return false, nil // only ids since version 12 have no domain
 	}
-	path := segments(clientAPI, "rooms", roomID, "state", "m.room.create", "")
+	path := v3("rooms", roomID, "state", "m.room.create", "")
 	err := c.call(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
 	return create.Sender == me || slices.Contains(create.Content.Additional, me), err
 }
@@ -338,8 +330,8 @@ func (p powerLevels) of(user string) level {
 	return p.UsersDefault
 }
 
-func (p powerLevels) needed(event string) level {
-	if l, ok := p.Events[event]; ok {
+func (p powerLevels) needed(kind string) level {
+	if l, ok := p.Events[kind]; ok {
 		return l
 	}
 	return p.EventsDefault

@@ -8,19 +8,17 @@ import (
 	"net/url"
 	"slices"
 
+	"maunium.net/go/mautrix"
+
 	"slipway/relay/internal/relay"
 )
-
-type sentEvent struct {
-	ID string `json:"event_id"`
-}
 
 // Send puts one event under its transaction id. See [relay.Sender].
 func (c *Client) Send(ctx context.Context, out relay.Outgoing) (string, error) {
 	if err := c.maySend(ctx, out); err != nil {
 		return "", err
 	}
-	path := segments(clientAPI, "rooms", out.RoomID, "send", out.EventType, out.TxnID)
+	path := v3("rooms", out.RoomID, "send", out.EventType, out.TxnID)
 	return c.put(ctx, out.RoomID, path, out.Content)
 }
 
@@ -29,15 +27,11 @@ func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error
 	if err := c.sameDevice(out.Device); err != nil {
 		return "", err
 	}
-	in := map[string]string{}
-	if out.Reason != "" {
-		in["reason"] = out.Reason
-	}
-	content, err := json.Marshal(in)
+	content, err := json.Marshal(mautrix.ReqRedact{Reason: out.Reason})
 	if err != nil {
 		return "", err
 	}
-	path := segments(clientAPI, "rooms", out.RoomID, "redact", out.EventID, out.TxnID)
+	path := v3("rooms", out.RoomID, "redact", out.EventID, out.TxnID)
 	return c.put(ctx, out.RoomID, path, content)
 }
 
@@ -72,16 +66,16 @@ func (c *Client) sameDevice(device string) error {
 	return nil
 }
 
-func (c *Client) put(ctx context.Context, roomID, path string, content []byte) (string, error) {
-	var sent sentEvent
+func (c *Client) put(ctx context.Context, roomID string, path mautrix.ClientURLPath, content []byte) (string, error) {
+	var sent mautrix.RespSendEvent
 	err := c.call(ctx, request{method: http.MethodPut, path: path, raw: content, limit: maxSendAnswer, repeats: true}, &sent)
 	if err != nil {
 		return "", c.explain(ctx, roomID, err)
 	}
-	if sent.ID == "" {
+	if sent.EventID == "" {
 		return "", notJSON(http.StatusOK, nil, errNoField)
 	}
-	return sent.ID, nil
+	return sent.EventID.String(), nil
 }
 
 // explain finds out what a refusal means beyond its code.
@@ -125,15 +119,13 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *relay.S
 
 // Upload stores a text as a file on the homeserver and returns its mxc: URI.
 func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
-	var out struct {
-		URI string `json:"content_uri"`
-	}
+	var out mautrix.RespMediaUpload
 	err := c.call(ctx, request{
-		method: http.MethodPost, path: mediaAPI + "/upload", query: url.Values{"filename": {name}},
+		method: http.MethodPost, path: mautrix.MediaURLPath{"v3", "upload"}, query: url.Values{"filename": {name}},
 		raw: data, kind: mimeType, limit: maxSendAnswer,
 	}, &out)
-	if err == nil && out.URI == "" {
+	if err == nil && out.ContentURI.IsEmpty() {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
-	return out.URI, err
+	return out.ContentURI.String(), err
 }

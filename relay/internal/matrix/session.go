@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/id"
 
 	"slipway/relay/internal/relay"
 )
@@ -32,6 +34,14 @@ type session struct {
 	userID     string
 	deviceID   string
 	token      string
+	api        *mautrix.Client
+}
+
+func (c *Client) newSession(userID, deviceID, token string) *session {
+	if deviceID == "" {
+		deviceID = noDevice
+	}
+	return &session{homeserver: c.base.String(), userID: userID, deviceID: deviceID, token: token, api: c.api(userID, token)}
 }
 
 // storedSession is a session at rest. Over marks one whose device is gone.
@@ -247,51 +257,38 @@ func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, e
 
 // check asks the homeserver whose token it is.
 func (c *Client) check(ctx context.Context, token string) (*session, error) {
-	var who struct {
-		UserID   string `json:"user_id"`
-		DeviceID string `json:"device_id"`
-	}
-	err := c.do(ctx, request{method: http.MethodGet, path: clientAPI + "/account/whoami", token: token}, &who)
+	var who mautrix.RespWhoami
+	err := c.do(ctx, c.api("", token), request{method: http.MethodGet, path: v3("account", "whoami")}, &who)
 	if err != nil {
 		return nil, err
 	}
 	if who.UserID == "" {
 		return nil, notJSON(http.StatusOK, nil, errNoField)
 	}
-	if who.DeviceID == "" {
-		who.DeviceID = noDevice
-	}
-	return &session{homeserver: c.base.String(), userID: who.UserID, deviceID: who.DeviceID, token: token}, nil
+	return c.newSession(who.UserID.String(), who.DeviceID.String(), token), nil
 }
 
 var errNoField = errors.New("a field that must be there is not")
 
 // logIn opens a new session with the password, of the device if it lives on.
 func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
-	in := map[string]any{
-		"type": "m.login.password", "password": c.options.Password,
-		"identifier":                  map[string]string{"type": "m.id.user", "user": c.options.Username},
-		"initial_device_display_name": "Slipway relay",
+	in := mautrix.ReqLogin{
+		Type: mautrix.AuthTypePassword, Password: c.options.Password,
+		Identifier:               mautrix.UserIdentifier{Type: mautrix.IdentifierTypeUser, User: c.options.Username},
+		InitialDeviceDisplayName: "Slipway relay",
 	}
-	if device != "" && device != noDevice {
-		in["device_id"] = device
+	if device != noDevice {
+		in.DeviceID = id.DeviceID(device)
 	}
-	var out struct {
-		UserID   string `json:"user_id"`
-		DeviceID string `json:"device_id"`
-		Token    string `json:"access_token"`
-	}
-	err := c.do(ctx, request{method: http.MethodPost, path: clientAPI + "/login", in: in}, &out)
+	var out mautrix.RespLogin
+	err := c.do(ctx, c.api("", ""), request{method: http.MethodPost, path: v3("login"), in: in}, &out)
 	if err != nil {
 		return nil, loginRefused(err)
 	}
-	if out.UserID == "" || out.Token == "" {
+	if out.UserID == "" || out.AccessToken == "" {
 		return nil, notJSON(http.StatusOK, nil, errNoField)
 	}
-	if out.DeviceID == "" {
-		out.DeviceID = noDevice
-	}
-	s := &session{homeserver: c.base.String(), userID: out.UserID, deviceID: out.DeviceID, token: out.Token}
+	s := c.newSession(out.UserID.String(), out.DeviceID.String(), out.AccessToken)
 	c.log.Info("logged in", zap.String("user", s.userID), zap.String("device", s.deviceID), zap.Bool("same_device", s.deviceID == device))
 	return s, c.store(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
 }
@@ -320,5 +317,5 @@ func (c *Client) Probe(ctx context.Context) error {
 	if c.session.Load() == nil {
 		return c.connect(ctx)
 	}
-	return c.call(ctx, request{method: http.MethodGet, path: clientAPI + "/account/whoami"}, nil)
+	return c.call(ctx, request{method: http.MethodGet, path: v3("account", "whoami")}, nil)
 }

@@ -29,8 +29,8 @@ const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"
 	`"event_fields":["type","state_key","sender","event_id","unsigned.transaction_id","unsigned.prev_content.membership",` +
 	`"content.membership","content.reason","content.name","content.algorithm","content.replacement_room","content.io\\.slipway\\.relay"],` +
 	`"room":{"account_data":{"not_types":["*"]},"ephemeral":{"not_types":["*"]},` +
-	`"state":{"lazy_load_members":true,"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name"]},` +
-	`"timeline":{"limit":50,"lazy_load_members":true,"types":["m.room.message","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name"]}}}`
+	`"state":{"lazy_load_members":true,"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]},` +
+	`"timeline":{"limit":50,"lazy_load_members":true,"types":["m.room.message","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]}}}`
 
 // syncAnswer is the part of GET /sync that is read.
 type syncAnswer struct {
@@ -50,10 +50,10 @@ type roomUpdate struct {
 }
 
 type events struct {
-	Events []event `json:"events"`
+	Events []roomEvent `json:"events"`
 }
 
-type event struct {
+type roomEvent struct {
 	ID       string          `json:"event_id"`
 	Type     string          `json:"type"`
 	Sender   string          `json:"sender"`
@@ -72,6 +72,7 @@ type position struct {
 	since string
 	saved time.Time
 	dirty bool
+	stuck bool // it cannot be stored, and that has been said
 }
 
 // Run keeps the session and follows the rooms until ctx is done. The homeserver
@@ -91,7 +92,7 @@ func (c *Client) Run(ctx context.Context) {
 		}
 		failures++
 		c.rooms.setSyncing(false)
-		if failures == 1 && ctx.Err() == nil {
+		if failures == 1 && ctx.Err() == nil && !relogin(err) {
 			c.log.Warn("the rooms cannot be followed for now", zap.Error(err))
 		}
 		c.pause(ctx, syncWait(err, failures))
@@ -139,7 +140,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 	if since != "" {
 		query.Set("since", since)
 	}
-	err = c.call(ctx, request{method: http.MethodGet, path: clientAPI + "/sync", query: query}, &answer)
+	err = c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query}, &answer)
 	if err == nil && answer.NextBatch == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
@@ -167,13 +168,25 @@ func (c *Client) savePosition(ctx context.Context, at *position) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := c.rules.SetSetting(ctx, settingSync, at.since); err != nil {
-		c.log.Warn("the sync position cannot be stored", zap.Error(err))
+		if !at.stuck {
+			c.log.Warn("the sync position cannot be stored", zap.Error(err))
+		}
+		at.stuck = true
 		return
 	}
-	at.saved, at.dirty = time.Now(), false
+	at.saved, at.dirty, at.stuck = time.Now(), false, false
+}
+
+// relogin tells whether only a new session is missing, which others say in the log.
+func relogin(err error) bool {
+	var failed *relay.SendError
+	return errors.As(err, &failed) && failed.Class == relay.ClassRelogin
 }
 
 func syncWait(err error, failures int) time.Duration {
+	if failures == 1 && relogin(err) {
+		return 100 * time.Millisecond // another request is logging in
+	}
 	var failed *relay.SendError
 	if errors.As(err, &failed) && failed.Class == relay.ClassWait {
 		return failed.RetryAfter
@@ -206,7 +219,7 @@ func (c *Client) take(ctx context.Context, first bool, answer syncAnswer) (quiet
 	}
 	for id, joined := range answer.Rooms.Join {
 		entered := first
-		for _, part := range [][]event{joined.State.Events, joined.Timeline.Events} {
+		for _, part := range [][]roomEvent{joined.State.Events, joined.Timeline.Events} {
 			for _, e := range part {
 				if e.StateKey == nil {
 					c.takeEcho(me, id, e)
@@ -214,6 +227,8 @@ func (c *Client) take(ctx context.Context, first bool, answer syncAnswer) (quiet
 				}
 				quiet = false
 				entered = entered || e.Type == "m.room.member" && *e.StateKey == me && e.membership() == "join"
+				// New power levels may let the bot speak again.
+				entered = entered || e.Type == "m.room.power_levels"
 				c.takeState(id, e)
 			}
 		}
@@ -226,7 +241,7 @@ func (c *Client) take(ctx context.Context, first bool, answer syncAnswer) (quiet
 	return quiet
 }
 
-func (e event) membership() string {
+func (e roomEvent) membership() string {
 	var content struct {
 		Membership string `json:"membership"`
 	}
@@ -234,7 +249,7 @@ func (e event) membership() string {
 	return content.Membership
 }
 
-func (c *Client) takeState(roomID string, e event) {
+func (c *Client) takeState(roomID string, e roomEvent) {
 	switch {
 	case *e.StateKey != "":
 	case e.Type == "m.room.encryption":
@@ -260,7 +275,7 @@ func (c *Client) takeState(roomID string, e event) {
 
 // takeEcho recognises an event of ours: by its transaction id, which only the
 // device that sent it sees, or by the marker in its content.
-func (c *Client) takeEcho(me, roomID string, e event) {
+func (c *Client) takeEcho(me, roomID string, e roomEvent) {
 	if e.Sender != me {
 		return
 	}
@@ -277,7 +292,7 @@ func (c *Client) takeLeave(ctx context.Context, me, roomID string, left roomUpda
 	c.dropChore(ctx, roomID)
 	c.rooms.forgetCheck(roomID)
 	reason := "the bot is not in the room any more"
-	for _, part := range [][]event{left.State.Events, left.Timeline.Events} {
+	for _, part := range [][]roomEvent{left.State.Events, left.Timeline.Events} {
 		for _, e := range part {
 			if e.Type != "m.room.member" || e.StateKey == nil || *e.StateKey != me {
 				continue
@@ -291,7 +306,7 @@ func (c *Client) takeLeave(ctx context.Context, me, roomID string, left roomUpda
 	c.rules.RoomLeft(roomID, reason)
 }
 
-func leftBecause(me string, e event) string {
+func leftBecause(me string, e roomEvent) string {
 	var content struct {
 		Reason string `json:"reason"`
 	}

@@ -1,16 +1,17 @@
 package matrix
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/id"
 
 	"slipway/relay/internal/relay"
 )
@@ -41,30 +42,38 @@ func newTransport() *http.Transport {
 // request is one call of the client-server API.
 type request struct {
 	method  string
-	path    string // behind the base URL, segments joined by segments()
+	path    mautrix.PrefixableURLPath
 	query   url.Values
 	in      any    // JSON body; nil for none
 	raw     []byte // body as it is, instead of in
 	kind    string // content type of raw; "" is JSON
-	token   string // access token; "" for none
 	limit   int64  // of the answer; 0 means maxAnswer
 	repeats bool   // a repetition does no harm, so a broken idle connection may be retried at once
 }
 
-const (
-	clientAPI = "/_matrix/client/v3"
-	mediaAPI  = "/_matrix/media/v3"
-)
+// v3 is a path of the client-server API. Each part may hold any character.
+func v3(parts ...any) mautrix.ClientURLPath { return append(mautrix.ClientURLPath{"v3"}, parts...) }
 
-// segments joins a path of which each part may hold any character.
-func segments(prefix string, parts ...string) string {
-	var b strings.Builder
-	b.WriteString(prefix)
-	for _, p := range parts {
-		b.WriteByte('/')
-		b.WriteString(url.PathEscape(p))
+// newHTTPClient follows no redirect with a token in hand and keeps no cookies.
+func newHTTPClient(transport *http.Transport) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return b.String()
+}
+
+// api is the library's client for a token ("" for none). It retries nothing by
+// itself and logs nothing: a request may hold a password or a text.
+func (c *Client) api(userID, token string) *mautrix.Client {
+	return &mautrix.Client{
+		HomeserverURL:   c.base,
+		UserID:          id.UserID(userID),
+		AccessToken:     token,
+		UserAgent:       userAgent,
+		Client:          c.http,
+		Log:             zerolog.Nop(),
+		IgnoreRateLimit: true,
+	}
 }
 
 // call makes the request with the session's token and decodes the answer into out
@@ -74,8 +83,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	r.token = s.token
-	err = c.do(ctx, r, out)
+	err = c.do(ctx, s.api, r, out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && failed.Class == relay.ClassRelogin {
 		c.expire(s, failed)
@@ -84,83 +92,53 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 }
 
 // do makes the request as it is.
-func (c *Client) do(ctx context.Context, r request, out any) error {
-	body, err := r.body()
-	if err != nil {
-		return &relay.SendError{Class: relay.ClassDead, Reason: "the request cannot be encoded", Err: err}
-	}
-	status, header, answer, err := c.roundTrip(ctx, r, body)
-	if err != nil {
+func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	answer, resp, err := api.MakeFullRequestWithResp(ctx, r.full(api))
+	switch {
+	case err != nil && resp != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
+		return refused(resp.StatusCode, resp.Header, answer)
+	case err != nil:
 		return failedRequest(err)
-	}
-	if status < 200 || status > 299 {
-		return refused(status, header, answer)
-	}
-	if out == nil {
+	case out == nil:
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return notJSON(status, answer, err)
+		return notJSON(resp.StatusCode, answer, err)
 	}
 	return nil
 }
 
-func (r request) body() ([]byte, error) {
-	if r.in == nil {
-		return r.raw, nil
+// full is the request as the library wants it.
+func (r request) full(api *mautrix.Client) mautrix.FullRequest {
+	full := mautrix.FullRequest{
+		Method:            r.method,
+		RequestJSON:       r.in,
+		RequestBytes:      r.raw,
+		SensitiveContent:  true,
+		ResponseSizeLimit: r.limit,
+		Headers:           http.Header{},
 	}
-	return json.Marshal(r.in)
-}
-
-// roundTrip goes to the transport and past http.Client: no cookies, no redirects
-// to follow with a token in hand.
-func (c *Client) roundTrip(ctx context.Context, r request, body []byte) (int, http.Header, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	resp, err := c.transport.RoundTrip(c.httpRequest(r, body).WithContext(ctx))
-	if err != nil {
-		return 0, nil, nil, err
+	full.URL = api.BuildURLWithFullQuery(r.path, func(q url.Values) {
+		for key, values := range r.query {
+			q[key] = values
+		}
+	})
+	if full.ResponseSizeLimit == 0 {
+		full.ResponseSizeLimit = maxAnswer
 	}
-	defer resp.Body.Close()
-	limit := r.limit
-	if limit == 0 {
-		limit = maxAnswer
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit))
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	return resp.StatusCode, resp.Header, answer, nil
-}
-
-func (c *Client) httpRequest(r request, body []byte) *http.Request {
-	u := *c.base
-	u.RawPath = u.EscapedPath() + r.path
-	// The parts were escaped by segments, so this cannot fail.
-	u.Path, _ = url.PathUnescape(u.RawPath)
-	u.RawQuery = r.query.Encode()
-	req := &http.Request{
-		Method: r.method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"User-Agent": userAgent},
-	}
-	if r.token != "" {
-		req.Header["Authorization"] = []string{"Bearer " + r.token}
+	if r.raw != nil {
+		full.Headers["Content-Type"] = []string{"application/json"}
+		if r.kind != "" {
+			full.Headers["Content-Type"] = []string{r.kind}
+		}
 	}
 	if r.repeats {
 		// Present but empty: the transport may repeat the request, the header is not sent.
-		req.Header["X-Idempotency-Key"] = nil
+		full.Headers["X-Idempotency-Key"] = nil
 	}
-	if body != nil {
-		kind := r.kind
-		if kind == "" {
-			kind = "application/json"
-		}
-		req.Header["Content-Type"] = []string{kind}
-		req.ContentLength = int64(len(body))
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	}
-	return req
+	return full
 }
 
-var userAgent = []string{"slipway-relay"}
+const userAgent = "slipway-relay"
