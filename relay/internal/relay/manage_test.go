@@ -382,6 +382,10 @@ func TestFailedAttemptsAreLimited(t *testing.T) {
 		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.2"); err != nil {
 			t.Errorf("from elsewhere: %v", err)
 		}
+		fail("anna", "192.0.2.1", 200)
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.3"); err != nil {
+			t.Errorf("from elsewhere, while one address goes on and on: %v", err)
+		}
 		time.Sleep(time.Minute)
 		for i := range 100 {
 			if _, err := r.Authenticate(ctx, "admin", "administrator", "192.0.2.1"); err != nil {

@@ -153,25 +153,34 @@ func (p *passwords) remember(mark [sha256.Size]byte, user int64, hash string) {
 	p.known[mark] = credential{user: user, hash: hash, until: time.Now().Add(rememberFor)}
 }
 
-// attempt takes one from each count that a failure of this name from this address is put down to. It returns how
-// long to wait if one is used up.
-func (p *passwords) attempt(name, address string) time.Duration {
+// failures are the counts that a failed attempt is put down to, narrowest first.
+func failures(name, address string) []struct {
+	key   string
+	limit int
+} {
 	name, address = strings.ToLower(name), network(address)
+	return []struct {
+		key   string
+		limit int
+	}{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
+}
+
+// attempt takes one from each count. If one is used up it returns how long to wait, and the wider counts stay as they
+// are: one address alone cannot use up a name for everybody.
+func (p *passwords) attempt(name, address string) time.Duration {
 	now := time.Now()
-	var wait time.Duration
-	for key, limit := range map[string]int{
-		"pair " + address + " " + name: pairFailures, "name " + name: nameFailures, "from " + address: fromFailures,
-	} {
-		wait = max(wait, p.bucket(key).take(now, limit, limit))
+	for _, f := range failures(name, address) {
+		if wait := p.bucket(f.key).take(now, f.limit, f.limit); wait > 0 {
+			return wait
+		}
 	}
-	return wait
+	return 0
 }
 
 // forgive gives back what attempt took, after a success.
 func (p *passwords) forgive(name, address string) {
-	name, address = strings.ToLower(name), network(address)
-	for _, key := range []string{"pair " + address + " " + name, "name " + name, "from " + address} {
-		p.bucket(key).giveBack()
+	for _, f := range failures(name, address) {
+		p.bucket(f.key).giveBack()
 	}
 }
 
