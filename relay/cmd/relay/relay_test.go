@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,7 +88,7 @@ func (d *desk) does(code int, line string, texts ...string) {
 func (d *desk) serve() (stop func() int) {
 	d.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	var out, errout bytes.Buffer
+	var out, errout bytes.Buffer // read when the relay has ended
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"serve", "--config", d.file}, nil, &out, &errout) }()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -95,7 +96,9 @@ func (d *desk) serve() (stop func() int) {
 			c.Close()
 			return func() int {
 				cancel()
-				return <-code
+				ended := <-code
+				d.out, d.errout = out.String(), errout.String()
+				return ended
 			}
 		}
 	}
@@ -182,6 +185,51 @@ func TestBesideRelay(t *testing.T) {
 	d.addr = first
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestLogKeepsSecrets: no token, password or text of a message reaches a log.
+func TestLogKeepsSecrets(t *testing.T) {
+	d := newDesk(t)
+	t.Setenv("RELAY_LOGGING_LEVEL", "debug")
+	t.Setenv("RELAY_LOGGING_ACCESSLOG", "true")
+	stop := d.serve()
+	d.does(0, "app create one --room !one:example.org -q --config %")
+	token := strings.TrimSpace(d.out)
+	base := "http://" + d.addr
+	send := func(path, body, header, value string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header, value)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	const text = "very-private-text"
+	send("/message?token="+token, `{"message":"`+text+`"}`, "X-A", "b")
+	send("/message?token="+token+"&message="+text, "", "X-A", "b")
+	send("/message", `{"message":"`+text+`","title":"`+text+`","priority":77}`, "Authorization", "Bearer "+token)
+	send("/message", `{"message":"`+text+`","token":"wrong-token"}`, "X-Gotify-Key", token)
+	send("/ui/login", "name=admin&password=wrong-password", "Content-Type", "application/x-www-form-urlencoded")
+	d.does(1, "doctor --config %")
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(d.out, "POST /message") || !strings.Contains(d.errout, "request refused") {
+		t.Fatalf("the logs are not there:\n%s%s", d.out, d.errout)
+	}
+	for _, secret := range []string{token, text, "wrong-token", "wrong-password", "admin-secret", "bot-secret"} {
+		if strings.Contains(d.out, secret) {
+			t.Errorf("the access log holds %s:\n%s", secret, d.out)
+		}
+		if strings.Contains(d.errout, secret) {
+			t.Errorf("the log holds %s:\n%s", secret, d.errout)
+		}
 	}
 }
 

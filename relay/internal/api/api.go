@@ -47,6 +47,7 @@ type API struct {
 	log     *zap.Logger
 	handler http.Handler
 	rows    []*row
+	big     chan struct{} // holds a token for each big body in memory
 }
 
 // New makes an API.
@@ -60,7 +61,7 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &API{o: o, service: o.Service, log: o.Log}
+	a := &API{o: o, service: o.Service, log: o.Log, big: make(chan struct{}, bigBodies)}
 	a.handler = logging.Wrap(a.router(), logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
 	return a
 }
@@ -69,6 +70,9 @@ func New(o Options) *API {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if sloppy(r.URL.Path) {
 		r = tidy(r)
+	}
+	if a.o.Access != nil {
+		r = hidePrivate(r)
 	}
 	a.handler.ServeHTTP(w, r)
 }

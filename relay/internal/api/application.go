@@ -100,8 +100,8 @@ func (a *API) readFields(r *http.Request, f fieldFunc) error {
 	if err != nil {
 		return err
 	}
-	defer release(body)
-	return eachOf(r, *body, f)
+	defer body.release()
+	return eachOf(r, body.bytes, f)
 }
 
 func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {

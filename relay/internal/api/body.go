@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,54 +16,84 @@ import (
 const (
 	firstRead = 2 << 10
 	bodyTime  = 60 * time.Second // in all; that it moves on at all is the server's business
-	maxPooled = 64 << 10
+
+	// Most bodies are small. Of those that are not, a few at a time are held in
+	// memory: whoever sends them has not shown a token yet.
+	bigBody   = 64 << 10
+	bigBodies = 16
 )
 
-// buffers are reused from request to request.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstRead); return &b }}
+// body is a request's body, read whole.
+type body struct {
+	bytes []byte
+	big   chan struct{} // where a place is taken, nil if none is
+}
 
-func release(b *[]byte) {
-	if cap(*b) <= maxPooled {
-		*b = (*b)[:0]
-		buffers.Put(b)
+// bodies are reused from request to request.
+var bodies = sync.Pool{New: func() any { return &body{bytes: make([]byte, 0, firstRead)} }}
+
+// release gives the body back. Nothing may point into it any more.
+func (b *body) release() {
+	if b.big != nil {
+		<-b.big
+		return // too large to keep
 	}
+	b.bytes = b.bytes[:0]
+	bodies.Put(b)
 }
 
 // readBody reads the whole body into a buffer that grows with what arrives,
 // not with what is announced. The caller releases it.
-func (a *API) readBody(r *http.Request) (*[]byte, error) {
-	limit := int(a.o.MaxBody)
+func (a *API) readBody(r *http.Request) (*body, error) {
 	if r.ContentLength > a.o.MaxBody {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(a.o.MaxBody)
 	}
-	p := buffers.Get().(*[]byte)
-	b, began := *p, time.Now()
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+	b := bodies.Get().(*body)
+	if err := a.fill(b, r); err != nil {
+		b.release()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (a *API) fill(b *body, r *http.Request) error {
+	for began := time.Now(); ; {
+		if len(b.bytes) == cap(b.bytes) {
+			if err := a.grow(r.Context(), b); err != nil {
+				return err
+			}
 		}
-		n, err := r.Body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
+		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
-		case len(b) > limit:
-			err = tooLarge(limit)
+		case int64(len(b.bytes)) > a.o.MaxBody:
+			return tooLarge(a.o.MaxBody)
 		case errors.Is(err, io.EOF):
-			*p = b
-			return p, nil
+			return nil
 		case err != nil:
-			err = unreadable(err)
+			return unreadable(err)
 		case time.Since(began) > bodyTime:
-			err = unreadable(os.ErrDeadlineExceeded)
-		}
-		if err != nil {
-			*p = b
-			release(p)
-			return nil, err
+			return unreadable(os.ErrDeadlineExceeded)
 		}
 	}
 }
 
-func tooLarge(limit int) error {
+// grow makes room. A body that becomes big waits for its place among the big
+// ones.
+func (a *API) grow(ctx context.Context, b *body) error {
+	if len(b.bytes) >= bigBody && b.big == nil {
+		select {
+		case a.big <- struct{}{}:
+			b.big = a.big
+		case <-ctx.Done():
+			return &relay.Error{Kind: relay.KindUnavailable, Message: "Too many long messages come in at once.", RetryAfter: comeBack, Err: ctx.Err()}
+		}
+	}
+	b.bytes = append(b.bytes, 0)[:len(b.bytes)]
+	return nil
+}
+
+func tooLarge(limit int64) error {
 	return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A body may have %d bytes.", limit)}
 }
 

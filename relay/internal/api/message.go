@@ -109,8 +109,8 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	err = s.read(r, *body)
-	release(body)
+	err = s.read(r, body.bytes)
+	body.release()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/relay"
+)
+
+func reading(ctx context.Context, body io.Reader) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "/message", body)
+	if err != nil {
+		panic(err)
+	}
+	r.ContentLength = -1
+	return r
+}
+
+func TestReadBody(t *testing.T) {
+	a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, bigBody, bigBody + 1, 1 << 20} {
+		want := bytes.Repeat([]byte("x"), size)
+		got, err := a.readBody(reading(t.Context(), bytes.NewReader(want)))
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		if !bytes.Equal(got.bytes, want) {
+			t.Errorf("%d bytes: got %d", size, len(got.bytes))
+		}
+		got.release()
+	}
+	for _, announced := range []int64{-1, 1<<20 + 1} {
+		r := reading(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20+1)))
+		r.ContentLength = announced
+		if _, err := a.readBody(r); relay.KindOf(err) != relay.KindTooLarge {
+			t.Errorf("announced %d: %v", announced, err)
+		}
+	}
+	if len(a.big) != 0 {
+		t.Errorf("%d places are still taken", len(a.big))
+	}
+}
+
+// drip gives a byte now and then.
+type drip struct{ every time.Duration }
+
+func (d drip) Read(p []byte) (int, error) {
+	time.Sleep(d.every)
+	p[0] = ' '
+	return 1, nil
+}
+
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+		began := time.Now()
+		_, err := a.readBody(reading(t.Context(), drip{time.Second}))
+		var refusal *statusError
+		if !errors.As(err, &refusal) || refusal.status != http.StatusRequestTimeout {
+			t.Errorf("a body that drips: %v", err)
+		}
+		if took := time.Since(began); took > bodyTime+2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if _, err := a.readBody(reading(t.Context(), failing{os.ErrDeadlineExceeded})); !errors.As(err, &refusal) {
+			t.Errorf("a body that stalls: %v", err)
+		}
+		if _, err := a.readBody(reading(t.Context(), failing{io.ErrUnexpectedEOF})); relay.KindOf(err) != relay.KindInvalid {
+			t.Errorf("a body that breaks off: %v", err)
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestBigBodiesTakeTurns: small ones pass while big ones wait.
+func TestBigBodiesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+		big := strings.Repeat("x", 4*bigBody)
+		first, err := a.readBody(reading(t.Context(), strings.NewReader(big)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.readBody(reading(ctx, strings.NewReader(big))); relay.KindOf(err) != relay.KindUnavailable {
+			t.Errorf("a second one: %v", err)
+		}
+		small, err := a.readBody(reading(t.Context(), strings.NewReader("small")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		small.release()
+		first.release()
+		second, err := a.readBody(reading(t.Context(), strings.NewReader(big)))
+		if err != nil {
+			t.Fatalf("after the first: %v", err)
+		}
+		second.release()
+	})
+}

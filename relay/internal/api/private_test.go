@@ -1,0 +1,21 @@
+package api
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestHidePrivate(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/message":                          "/message",
+		"/message?wait=5s":                  "/message?wait=5s",
+		"/message?wait=5s&message=a&title=": "/message?wait=5s&message=***&title=***",
+		"/message?m%65ssage=a":              "/message?m%65ssage=***",
+		"/message?%zz=a":                    "/message?%zz=***",
+		"/ui/messages?q=a&state=dead":       "/ui/messages?q=***&state=dead",
+	} {
+		if got := hidePrivate(&http.Request{RequestURI: uri}).RequestURI; got != want {
+			t.Errorf("%s becomes %s, want %s", uri, got, want)
+		}
+	}
+}
