@@ -73,7 +73,7 @@ func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Referrer-Policy", "strict-origin") // a search stays off the log
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	web.handler.ServeHTTP(w, r)
 }
