@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/registry"
@@ -26,7 +25,7 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
 	}
 	for _, c := range cfg.Health.HTTP {
-		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, http.Header(c.Headers))})
+		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
 	}
 	for _, c := range cfg.Health.TCP {
 		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})

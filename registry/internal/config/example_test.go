@@ -70,7 +70,7 @@ func TestExampleComments(t *testing.T) {
 	want.HTTP.TLS.CipherSuites = []string{}
 	want.HTTP.Secret = got.HTTP.Secret
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
-	want.Health.HTTP[0].Headers = map[string][]string{}
+	want.Health.HTTP[0].Headers = map[string][]config.Secret{}
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
 	want.Policy.Repository.Classes = []string{}
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable

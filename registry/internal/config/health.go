@@ -1,6 +1,11 @@
 package config
 
-import "time"
+import (
+	"net/http"
+	"time"
+
+	"slipway/shared/config"
+)
 
 // Health says what is checked.
 type Health struct {
@@ -26,12 +31,23 @@ type FileCheck struct {
 
 // HTTPCheck asks a URL.
 type HTTPCheck struct {
-	URI        string              `key:"uri" doc:"URL to send HEAD to."`
-	StatusCode int                 `key:"statuscode" doc:"Status that is healthy."`
-	Headers    map[string][]string `key:"headers" doc:"Headers of the request."`
-	Timeout    time.Duration       `key:"timeout" doc:"Time for an answer; 0 means the interval."`
-	Interval   time.Duration       `key:"interval" doc:"Time between two checks."`
-	Threshold  int                 `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+	URI        string                     `key:"uri" doc:"URL to send HEAD to."`
+	StatusCode int                        `key:"statuscode" doc:"Status that is healthy."`
+	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request. They may hold credentials, so their values are not shown."`
+	Timeout    time.Duration              `key:"timeout" doc:"Time for an answer; 0 means the interval."`
+	Interval   time.Duration              `key:"interval" doc:"Time between two checks."`
+	Threshold  int                        `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`
+}
+
+// Header is what the request carries.
+func (c *HTTPCheck) Header() http.Header {
+	h := make(http.Header, len(c.Headers))
+	for name, values := range c.Headers {
+		for _, v := range values {
+			h.Add(name, v.Reveal())
+		}
+	}
+	return h
 }
 
 // TCPCheck connects.

@@ -328,6 +328,29 @@ func TestAccepted(t *testing.T) {
 }
 
 // TestWhichFile holds where the configuration is looked for.
+// The headers of a check may hold credentials.
+func TestShowHidesHeadersOfChecks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yml")
+	content := minimal + "health: {http: [{uri: 'http://127.0.0.1/', headers: {authorization: [Bearer hunter2]}}]}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, report, err := Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Health.HTTP[0].Header().Get("Authorization"); got != "Bearer hunter2" {
+		t.Errorf("the check sends %q", got)
+	}
+	var out strings.Builder
+	if err := report.Show(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "'***'") {
+		t.Errorf("shown as\n%s", out.String())
+	}
+}
+
 func TestWhichFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yml")
 	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {

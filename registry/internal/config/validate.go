@@ -133,7 +133,7 @@ func (h *Health) validate(p *config.Problems) {
 		if u, err := url.Parse(c.URI); err != nil || u.Scheme == "" || u.Host == "" {
 			p.Addf(at+".uri", "%q is not a URL", c.URI)
 		}
-		headers(p, at+".headers", c.Headers)
+		headers(p, at+".headers", c.Header())
 		positive(p, at+".interval", c.Interval)
 		notNegative(p, at+".timeout", c.Timeout)
 		threshold(p, at+".threshold", c.Threshold)
