@@ -262,7 +262,7 @@ func TestBrokenLinesAreReportedOnceAndSkipped(t *testing.T) {
 	const md5 = "carl:$apr1$zzzz$abcdefghijklmnopqrstu.\n"
 	good := line(t, "alice", "secret")
 	h := open(t, HtpasswdOptions{Log: zap.New(core)},
-		"no-colon-here\n", md5, "sha:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "plain:hunter2\n", ":$2y$\n", "cut:$2y$05$abc\n",
+		"dora hunter2\n", md5, "sha:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "plain:hunter2\n", ":$2y$\n", "cut:$2y$05$abc\n",
 		"slow:$2y$31$NoSuchUserInThisFileNobodyKnowsThePasswordOfThisHash.\n", good)
 	if _, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil {
 		t.Errorf("the good line does not count: %v", err)

@@ -22,7 +22,8 @@ type users struct {
 	broken []brokenLine
 }
 
-// brokenLine is a line that gives nobody access. It holds no part of the hash.
+// brokenLine is a line that gives nobody access. It holds no part of the hash,
+// nor of a line without a colon, which may be anything, a password too.
 type brokenLine struct {
 	number int
 	user   string
@@ -40,7 +41,11 @@ func parseUsers(content []byte) *users {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		name, hash, _ := strings.Cut(line, ":")
+		name, hash, found := strings.Cut(line, ":")
+		if !found {
+			u.broken = append(u.broken, brokenLine{number, "", "no colon"})
+			continue
+		}
 		cost, err := checkLine(name, hash)
 		if err != nil {
 			u.broken = append(u.broken, brokenLine{number, name, err.Error()})
@@ -55,7 +60,7 @@ func parseUsers(content []byte) *users {
 func checkLine(name, hash string) (cost int, err error) {
 	switch {
 	case hash == "":
-		return 0, errors.New("no colon, or nothing after it")
+		return 0, errors.New("nothing after the colon")
 	case name == "":
 		return 0, errors.New("no user name before the colon")
 	}
