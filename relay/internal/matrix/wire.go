@@ -95,7 +95,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	answer, resp, err := api.MakeFullRequestWithResp(ctx, r.full(api))
+	answer, resp, err := api.MakeFullRequestWithResp(ctx, r.full(api)) //nolint:bodyclose // read and closed by the library
 	switch {
 	case err != nil && resp != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
 		return refused(resp.StatusCode, resp.Header, answer)
