@@ -176,7 +176,7 @@ func TestVariables(t *testing.T) {
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
 		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "s", "string": "/s", "path": os.DevNull,
-		"list of string": "[/s]", "map of any value": "{a: b}", "map of list of string": "{A: [b]}", "section": "{}",
+		"list of string": "[/s]", "map of any value": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "section": "{}",
 	}
 	defaults := Default()
 	for _, leaf := range config.Walk(&defaults, Prefix) {
