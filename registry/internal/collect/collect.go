@@ -125,6 +125,11 @@ func (r *run) sweep(ctx context.Context) error {
 	if err := r.setLimit(ctx); err != nil {
 		return err
 	}
+	if !r.DryRun {
+		if err := r.recover(ctx); err != nil {
+			return err
+		}
+	}
 	if err := r.eachRepository(ctx, r.sweepRepository); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"slices"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -19,6 +20,9 @@ func (r *run) confirmRepository(ctx context.Context, name oci.Name) error {
 		repo.revisions[i].live = true
 	}
 	if err := r.addAside(ctx, repo); err != nil {
+		return err
+	}
+	if err := r.confirmTags(ctx, repo); err != nil {
 		return err
 	}
 	r.spreadNeeds(repo)
@@ -56,6 +60,22 @@ func (r *run) addAside(ctx context.Context, repo *repository) error {
 		}
 	}
 	return nil
+}
+
+// confirmTags reaches the manifests that were set aside in the moment in which
+// they got a tag. Tags that come later need no look: each push of a tag puts the
+// manifest in its place anew.
+func (r *run) confirmTags(ctx context.Context, repo *repository) error {
+	if !slices.ContainsFunc(repo.revisions, func(rev revision) bool { return rev.aside }) {
+		return nil
+	}
+	tags, err := r.tags(ctx, repo)
+	for _, d := range tags {
+		if at, ok := repo.index[r.digests.add(d)]; ok {
+			repo.revisions[at].live = true
+		}
+	}
+	return err
 }
 
 // spreadNeeds reaches the manifests that live ones need, but neither subjects

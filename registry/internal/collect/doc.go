@@ -18,7 +18,7 @@
 // unlinked in its place. Readers find what is aside; writers move back what they
 // need and find there; a purge and they exclude each other, because each object
 // is one name in one directory. A run that is killed leaves some garbage aside,
-// with which the next one begins.
+// with which the next one begins (recover.go).
 //
 // docs/decisions/0003-garbage-collection.md has the argument.
 package collect
