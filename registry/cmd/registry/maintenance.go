@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/retention"
+	"slipway/registry/internal/verify"
 	"slipway/shared/logging"
 )
 
@@ -72,7 +74,7 @@ func writeJSON(out io.Writer, report any) error {
 
 // maintenance is the work on the storage that goes on while it is served.
 type maintenance struct {
-	cfg     *config.Maintenance
+	cfg     *config.Config
 	store   driver.Driver
 	rules   *registry.Registry
 	pulls   *pulls.File
@@ -82,19 +84,37 @@ type maintenance struct {
 
 // start starts what the configuration turns on.
 func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
-	if m.cfg.ReadOnly.Enabled {
+	work := m.cfg.Storage.Maintenance
+	if work.ReadOnly.Enabled {
 		return
 	}
-	if r := m.cfg.Retention; r.Enabled {
-		o := retention.Options{Driver: m.store, Registry: m.rules, Rules: retentionRules(r.Rules), Pulls: m.pulls}
-		var metrics *retention.Metrics
-		if m.metrics != nil {
-			metrics = retention.NewMetrics(m.metrics)
-		}
-		group.Go(func() {
-			retention.Run(ctx, o, retention.Schedule{Interval: r.Interval, DryRun: r.DryRun}, m.log, metrics)
-		})
+	if work.Retention.Enabled {
+		m.startRetention(ctx, group, work.Retention)
 	}
+	if work.Verify.Enabled {
+		m.startVerification(ctx, group, work.Verify.Interval)
+	}
+}
+
+func (m *maintenance) startRetention(ctx context.Context, group *sync.WaitGroup, r config.Retention) {
+	o := retention.Options{Driver: m.store, Registry: m.rules, Rules: retentionRules(r.Rules), Pulls: m.pulls}
+	var metrics *retention.Metrics
+	if m.metrics != nil {
+		metrics = retention.NewMetrics(m.metrics)
+	}
+	group.Go(func() {
+		retention.Run(ctx, o, retention.Schedule{Interval: r.Interval, DryRun: r.DryRun}, m.log, metrics)
+	})
+}
+
+func (m *maintenance) startVerification(ctx context.Context, group *sync.WaitGroup, interval time.Duration) {
+	o := verifyOptions(m.cfg)
+	o.Driver, o.Log = m.store, m.log
+	var metrics *verify.Metrics
+	if m.metrics != nil {
+		metrics = verify.NewMetrics(m.metrics)
+	}
+	group.Go(func() { verify.Schedule(ctx, interval, o, metrics) })
 }
 
 // openPulls begins a book of pulls if a rule asks for them; else it is nil.

@@ -111,7 +111,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 			rules.RunPurge(purging, p.Interval, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 		})
 	}
-	work := maintenance{cfg: &cfg.Storage.Maintenance, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
+	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
 	work.start(purging, &background)
 	if gc := cfg.Storage.Maintenance.GC; gc.Enabled && !cfg.Storage.Maintenance.ReadOnly.Enabled {
 		background.Go(func() {

@@ -179,10 +179,29 @@ func Tags(ctx context.Context, d driver.Driver, name oci.Name) iter.Seq2[Tag, er
 	}
 }
 
+// Stat describes the object at path, wherever a collector of garbage has it.
+func Stat(ctx context.Context, d driver.Driver, path string) (driver.Info, error) {
+	info, err := d.Stat(ctx, path)
+	if errors.Is(err, driver.ErrNotExist) {
+		info, err = d.Stat(ctx, layout.Aside(path))
+	}
+	if errors.Is(err, driver.ErrNotExist) {
+		info, err = d.Stat(ctx, path)
+	}
+	return info, err
+}
+
 // Manifest reads a stored manifest. Errors are those of the driver, or have
 // ErrDamaged or ErrNotManifest inside.
 func Manifest(ctx context.Context, d driver.Driver, digest oci.Digest, limit int64) (m *oci.Manifest, size int64, err error) {
-	body, err := d.ReadFile(ctx, layout.BlobData(digest), limit)
+	path := layout.BlobData(digest)
+	body, err := d.ReadFile(ctx, path, limit)
+	if errors.Is(err, driver.ErrNotExist) {
+		body, err = d.ReadFile(ctx, layout.Aside(path), limit)
+	}
+	if errors.Is(err, driver.ErrNotExist) {
+		body, err = d.ReadFile(ctx, path, limit) // it was brought back in between, or there is none
+	}
 	if err != nil {
 		return nil, 0, err
 	}

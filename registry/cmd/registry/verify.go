@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/verify"
+	settings "slipway/shared/config"
+)
+
+// newVerifyCommand makes `registry verify`.
+func newVerifyCommand() *cobra.Command {
+	var repair, asJSON, restart bool
+	var rate string
+	cmd := &cobra.Command{
+		Use:   "verify [file]",
+		Short: "Read all bytes again and find links that lead nowhere",
+		Long: "Holds the bytes of each blob against its digest, and finds links and tags that lead nowhere and manifests that lack something. " +
+			"It may run beside a server. Interrupted, it goes on where it was the next time. Ends with 1 if it found something that it did not put aside.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var limit settings.Size
+			if err := limit.UnmarshalText([]byte(rate)); err != nil {
+				return fmt.Errorf("--rate: %w", err)
+			}
+			w, err := openWorkshop(cmd, fileArgument(args))
+			if err != nil {
+				return err
+			}
+			o := verifyOptions(w.cfg)
+			o.Driver, o.Log, o.Rate, o.Repair, o.Restart = w.store, zap.NewNop(), int64(limit), repair, restart
+			report, err := verify.Run(cmd.Context(), o)
+			if asJSON {
+				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
+			} else {
+				err = errors.Join(err, printVerification(cmd.OutOrStdout(), report))
+			}
+			return errors.Join(err, report.ErrFound(), w.close())
+		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "put aside what is damaged or leads nowhere, so that pushes mend it; nothing is deleted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	cmd.Flags().BoolVar(&restart, "restart", false, "begin anew though the last verification was interrupted")
+	cmd.Flags().StringVar(&rate, "rate", "0", "most bytes read in a second, such as 50MiB; 0 means no limit")
+	return cmd
+}
+
+// verifyOptions is what the configuration says of verification.
+func verifyOptions(cfg *config.Config) verify.Options {
+	v := cfg.Storage.Maintenance.Verify
+	sparse := cfg.Validation.Disabled || cfg.Validation.Manifests.Indexes.Platforms != "all"
+	return verify.Options{Rate: int64(v.Rate), Repair: v.Repair, Sparse: sparse}
+}
+
+func printVerification(out io.Writer, r *verify.Report) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range r.Findings {
+		where := string(f.Repository)
+		if f.Tag != "" {
+			where += ":" + string(f.Tag)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Kind, where, f.Digest, details(f))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.Resumed {
+		fmt.Fprintf(out, "taken up from a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
+	}
+	_, err := fmt.Fprintf(out, "%d repositories, %d tags, %d manifests, %d blobs with %s verified; %d problems, %d of them put aside\n",
+		r.Repositories, r.Tags, r.Manifests, r.Blobs, size(r.Bytes), r.Open()+r.Repaired, r.Repaired)
+	if r.Repaired > 0 {
+		_, err = fmt.Fprintf(out, "what was put aside lies below %s on the storage\n", layout.Quarantine)
+	}
+	return err
+}
+
+func details(f verify.Finding) string {
+	text := f.Detail
+	if f.By != "" {
+		text += ", needed by " + string(f.By)
+	}
+	if f.Aside != "" {
+		text += ", put aside"
+	}
+	if len(text) > 2 && text[:2] == ", " {
+		text = text[2:]
+	}
+	return text
+}

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keepers is a configuration with rules about what stays.
+const keepers = `version: 0.1
+log: {level: warn, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: "%ROOT%"}
+  delete: {enabled: true}
+  maintenance:
+    immutable:
+    - repositories: ["prod/**"]
+      tags: ['v\d+']
+    retention:
+      enabled: true
+      interval: 24h
+      rules:
+      - repositories: ["ci/*"]
+        action: delete
+        keep: [latest]
+        newest: 2
+        pulledwithin: 720h
+      - repositories: ["**"]
+        tags: ["tmp-.*"]
+        action: delete
+http: {addr: "%ADDR%", secret: x}
+`
+
+// keeper writes that configuration for a root.
+func keeper(t *testing.T, root string) (path, addr string) {
+	t.Helper()
+	addr = freeAddr(t)
+	path = filepath.Join(t.TempDir(), "keep.yml")
+	text := strings.NewReplacer("%ROOT%", root, "%ADDR%", addr).Replace(keepers)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, addr
+}
+
+func startWith(t *testing.T, command, path, addr string) *process {
+	t.Helper()
+	cmd := exec.Command(command, "serve", path)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OTEL_TRACES_EXPORTER=none"}
+	return start(t, addr, cmd)
+}
+
+// runOn runs a command of the registry with a configuration.
+func runOn(t *testing.T, config string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, append(args, config)...)
+	cmd.Env = []string{}
+	text, _ := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// What clients' users read when a tag stays what it is.
+func TestImmutableTags(t *testing.T) {
+	path, addr := keeper(t, t.TempDir())
+	startWith(t, binary, path, addr)
+	first, second := newImage(t, 1, 1, 1000), newImage(t, 2, 1, 1000)
+	first.push(t, addr, "prod/app", "v1")
+	first.push(t, addr, "prod/app", "v1") // the same again
+	second.push(t, addr, "prod/app", "latest")
+
+	const refused = "the tag v1 is immutable and stays at sha256:"
+	for name, push := range map[string][]string{
+		"skopeo": {"--insecure-policy", "copy", "--dest-tls-verify=false", "oci:" + second.layout(t, "v1") + ":v1", "docker://" + addr + "/prod/app:v1"},
+		"crane":  {"--insecure", "push", second.layout(t, "v1"), addr + "/prod/app:v1"},
+	} {
+		if out, err := tryTool(t, nil, name, push...); err == nil || !strings.Contains(out, refused) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	for _, ref := range []string{"v1", first.manifest} {
+		resp, body := fetch(t, "DELETE", "http://"+addr+"/v2/prod/app/manifests/"+ref, nil, nil)
+		if resp.StatusCode != http.StatusConflict || !strings.Contains(string(body), `"DENIED"`) {
+			t.Errorf("DELETE %s: %s %s", ref, resp.Status, body)
+		}
+	}
+	first.pulls(t, addr, "prod/app", "v1")
+}
+
+// Retention as an operator meets it: a plan, the application beside the server,
+// and a server that notes pulls. Both lines of distribution start with the same
+// file.
+func TestRetention(t *testing.T) {
+	root := t.TempDir()
+	path, addr := keeper(t, root)
+	server := startWith(t, binary, path, addr)
+	images := map[string]*image{}
+	for i, tag := range []string{"latest", "b1", "b2", "b3", "b4"} {
+		images[tag] = newImage(t, uint64(20+i), 1, 20_000)
+		images[tag].push(t, addr, "ci/app", tag)
+		time.Sleep(20 * time.Millisecond) // their times differ
+	}
+	images["b1"].push(t, addr, "app", "tmp-1")
+	images["b1"].pulls(t, addr, "ci/app", "b1")
+	if err := server.stop(t); err != nil {
+		t.Fatal(err)
+	}
+
+	plan := planOf(t, path)
+	for tag, want := range map[string]string{
+		"ci/app:latest": "it is always kept",
+		"ci/app:b1":     "it was pulled",
+		"ci/app:b2":     "its pulls are unknown",
+		"ci/app:b4":     "it is number 1 of the newest 2",
+		"app:tmp-1":     "pushed",
+	} {
+		if !strings.HasPrefix(plan[tag], want) {
+			t.Errorf("%s: %q, want %q", tag, plan[tag], want)
+		}
+	}
+
+	server = startWith(t, binary, path, addr)
+	out, code := runOn(t, path, "retention", "apply")
+	if code != 0 || !strings.Contains(out, "1 tags deleted, 0 left alone because they changed meanwhile, 5 kept") {
+		t.Errorf("apply: %d\n%s", code, out)
+	}
+	if got := listTags(t, addr, "ci/app"); got != "b1 b2 b3 b4 latest" {
+		t.Errorf("tags of ci/app: %q", got)
+	}
+	if resp, _ := fetch(t, "GET", "http://"+addr+"/v2/app/manifests/tmp-1", acceptAll, nil); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the deleted tag: %s", resp.Status)
+	}
+	if err := server.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, peer := range peers {
+		p := startWith(t, tool(t, peer.tool), path, addr)
+		images["b1"].pulls(t, addr, "ci/app", "b1")
+		p.kill()
+	}
+}
+
+// planOf is why each tag goes or stays, by "repository:tag".
+func planOf(t *testing.T, config string) map[string]string {
+	t.Helper()
+	out, code := runOn(t, config, "retention", "plan", "--json", "--all")
+	var plan struct {
+		Deleted  int
+		Verdicts []struct{ Repository, Tag, Why string }
+	}
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.Deleted != 1 {
+		t.Fatalf("plan: %d, %v, %d tags would go\n%s", code, err, plan.Deleted, out)
+	}
+	why := map[string]string{}
+	for _, v := range plan.Verdicts {
+		why[v.Repository+":"+v.Tag] = v.Why
+	}
+	return why
+}
+
+// A verification beside the server finds what a disk did, puts it aside, and the
+// next push of the image mends it.
+func TestVerify(t *testing.T) {
+	root := t.TempDir()
+	path, addr := keeper(t, root)
+	startWith(t, binary, path, addr)
+	img := newImage(t, 31, 2, 20_000)
+	img.push(t, addr, "app", "v1")
+	if out, code := runOn(t, path, "verify"); code != 0 || !strings.Contains(out, "0 problems") {
+		t.Fatalf("a healthy storage: %d\n%s", code, out)
+	}
+	layer := ""
+	for d, b := range img.blobs {
+		if len(b) > 10_000 {
+			layer = d
+		}
+	}
+	hex := strings.TrimPrefix(layer, "sha256:")
+	data := filepath.Join(root, "docker/registry/v2/blobs/sha256", hex[:2], hex, "data")
+	bytes := append([]byte{}, img.blobs[layer]...)
+	bytes[5000] ^= 1
+	if err := os.WriteFile(data, bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runOn(t, path, "verify"); code != 1 || !strings.Contains(out, "damaged_blob") || !strings.Contains(out, layer) {
+		t.Errorf("a flipped bit: %d\n%s", code, out)
+	}
+	if out, code := runOn(t, path, "verify", "--repair"); code != 0 || !strings.Contains(out, "1 problems, 1 of them put aside") {
+		t.Errorf("the repair: %d\n%s", code, out)
+	}
+	if resp, _ := fetch(t, "HEAD", "http://"+addr+"/v2/app/blobs/"+layer, nil, nil); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("HEAD of what was put aside: %s", resp.Status)
+	}
+	img.push(t, addr, "app", "v1")
+	img.pulls(t, addr, "app", "v1")
+	if out, code := runOn(t, path, "verify"); code != 0 {
+		t.Errorf("after the push: %d\n%s", code, out)
+	}
+}

@@ -1,0 +1,79 @@
+package verify
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Metrics tells what verifications find. Nil tells nothing.
+type Metrics struct {
+	runs  *prometheus.CounterVec
+	found *prometheus.GaugeVec
+	blobs prometheus.Gauge
+	bytes prometheus.Gauge
+	last  prometheus.Gauge
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	const ns, sub = "registry", "verify"
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
+	}
+	m := &Metrics{
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "runs_total", Help: "Verifications that ended."}, []string{"result"}),
+		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: ns, Subsystem: sub, Name: "findings", Help: "What the last whole verification found, and did not put aside or did.",
+		}, []string{"kind"}),
+		blobs: gauge("blobs", "Blobs read by the last whole verification."),
+		bytes: gauge("bytes", "Bytes read by the last whole verification."),
+		last:  gauge("last_success_timestamp_seconds", "When a whole verification last ended, whatever it found."),
+	}
+	registerer.MustRegister(m.runs, m.found, m.blobs, m.bytes, m.last)
+	return m
+}
+
+func (m *Metrics) ran(r *Report, err error) {
+	if m == nil {
+		return
+	}
+	if err != nil {
+		m.runs.WithLabelValues("failure").Inc()
+		return
+	}
+	m.runs.WithLabelValues("success").Inc()
+	for _, k := range Kinds() {
+		m.found.WithLabelValues(string(k)).Set(float64(r.Found[k]))
+	}
+	m.blobs.Set(float64(r.Blobs))
+	m.bytes.Set(float64(r.Bytes))
+	m.last.SetToCurrentTime()
+}
+
+// Schedule verifies within minutes and then an interval after each end, until
+// ctx ends; what it was at then is taken up by the next process.
+func Schedule(ctx context.Context, interval time.Duration, o Options, metrics *Metrics) {
+	interval = max(interval, time.Second)
+	wait := rand.N(min(interval, 5*time.Minute)) // replicas started together spread out
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		start := time.Now()
+		report, err := Run(ctx, o)
+		if ctx.Err() != nil {
+			return
+		}
+		metrics.ran(report, err)
+		o.Log.Info("verification finished", zap.Int("repositories", report.Repositories), zap.Int("manifests", report.Manifests),
+			zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("repaired", report.Repaired),
+			zap.Duration("duration", time.Since(start)), zap.Error(err))
+		wait = interval
+	}
+}
