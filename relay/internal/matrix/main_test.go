@@ -73,6 +73,9 @@ func newName() string {
 // newWorld starts what a test needs; the bot is connected but does not sync.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a homeserver; `make test` runs it")
+	}
 	t.Parallel()
 	server, err := homeserver()
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 )
 
 func TestStartCreatesUsersAndRooms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a homeserver; `make test` runs it")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -66,6 +69,9 @@ func wantMessage(ctx context.Context, t *testing.T, u *User, room, want string) 
 }
 
 func TestStartSaysWhyItFailed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a homeserver; `make test` runs it")
+	}
 	_, err := Start(t.Context(), Options{Dir: t.TempDir(), Domain: "not a name", StartTimeout: 30 * time.Second})
 	if err == nil || !strings.Contains(err.Error(), "not a name") {
 		t.Fatalf("error = %v, want one with the homeserver's own words", err)
