@@ -1,0 +1,48 @@
+// Command bench compares the registry with those that are installed beside it
+// and writes one Markdown table.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"slipway/registry/internal/bench"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	binary := flags.String("registry", "bin/registry", "the `binary` to measure")
+	rounds := flags.Int("rounds", 3, "how often each registry is measured")
+	connections := flags.Int("connections", 16, "how many clients work at once")
+	duration := flags.Duration("time", 2*time.Second, "how long each kind of work is done")
+	directory := flags.String("dir", "", "where data is written; on the `disk` that is to be measured")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	results, err := bench.Run(ctx, bench.Options{
+		Peers:    append([]bench.Peer{bench.Ours(*binary)}, bench.Installed()...),
+		Rounds:   *rounds,
+		Workload: bench.Workload{Duration: *duration}, Connections: *connections,
+		Directory: *directory, Log: stderr,
+	})
+	if err != nil {
+		return err
+	}
+	return bench.Report(stdout, results)
+}
