@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/usage"
+)
+
+// newUsageCommand makes `registry usage`.
+func newUsageCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "usage [file]",
+		Short: "Tell how many bytes each repository takes",
+		Long: "Tells for each repository the bytes of all its blobs and manifests, and the bytes that no other repository has too. " +
+			"In the sum, what several repositories have is counted once.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := openWorkshop(cmd, fileArgument(args))
+			if err != nil {
+				return err
+			}
+			report, err := usage.Count(cmd.Context(), w.store)
+			if err == nil && asJSON {
+				err = writeJSON(cmd.OutOrStdout(), report)
+			} else if err == nil {
+				err = printUsage(cmd.OutOrStdout(), report)
+			}
+			return errors.Join(err, w.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	return cmd
+}
+
+func printUsage(out io.Writer, r *usage.Report) error {
+	slices.SortStableFunc(r.Repositories, func(a, b usage.Repository) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "BYTES\tOWN\tTAGS\tMANIFESTS\tBLOBS\tREPOSITORY")
+	for _, repo := range r.Repositories {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", size(repo.Bytes), size(repo.Own), repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintln(out, "not counted:", problem)
+	}
+	_, err := fmt.Fprintf(out, "%s in %d blobs, %s of them shared by repositories; %s more in %d blobs that no repository has\n",
+		size(r.Bytes), r.Blobs, size(r.Shared), size(r.Orphaned), r.Orphans)
+	return err
+}

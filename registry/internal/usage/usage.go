@@ -1,0 +1,161 @@
+// Package usage counts the bytes that repositories take.
+package usage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/tree"
+)
+
+// Repository is what one repository takes.
+type Repository struct {
+	Name      oci.Name `json:"name"`
+	Tags      int      `json:"tags"`
+	Manifests int      `json:"manifests"`
+	Blobs     int      `json:"blobs"`
+	Bytes     int64    `json:"bytes"` // of all its blobs and manifests, each once
+	Own       int64    `json:"own"`   // of those that no other repository has
+}
+
+// Report is what the storage holds.
+type Report struct {
+	Repositories []Repository `json:"repositories"`
+	Blobs        int          `json:"blobs"`    // that some repository has
+	Bytes        int64        `json:"bytes"`    // of them, each once
+	Shared       int64        `json:"shared"`   // of those that several have
+	Orphans      int          `json:"orphans"`  // blobs that no repository has
+	Orphaned     int64        `json:"orphaned"` // their bytes
+	Problems     []string     `json:"problems,omitempty"`
+}
+
+// key stands for a digest in a quarter of the memory.
+type key [sha256.Size]byte
+
+// blob is one that some repository has.
+type blob struct {
+	size        int64
+	owner, last int32 // index of the only repository that has it, or shared; the last one that was counted
+}
+
+const shared = -1
+
+type counter struct {
+	driver driver.Driver
+	report Report
+	blobs  map[key]blob
+}
+
+// Count looks at the whole storage. What cannot be read is among the problems.
+func Count(ctx context.Context, d driver.Driver) (*Report, error) {
+	c := &counter{driver: d, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
+	for name, err := range tree.Repositories(ctx, d) {
+		if err == nil {
+			err = c.repository(ctx, name)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	for _, b := range c.blobs {
+		c.report.Blobs++
+		c.report.Bytes += b.size
+		if b.owner == shared {
+			c.report.Shared += b.size
+		}
+	}
+	return &c.report, c.orphans(ctx)
+}
+
+func (c *counter) repository(ctx context.Context, name oci.Name) error {
+	i := int32(len(c.report.Repositories))
+	c.report.Repositories = append(c.report.Repositories, Repository{Name: name})
+	for link, err := range tree.Layers(ctx, c.driver, name) {
+		if err == nil && link.Err == nil {
+			err = c.add(ctx, i, link.Target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for link, err := range tree.Revisions(ctx, c.driver, name) {
+		if err == nil && link.Err == nil {
+			c.report.Repositories[i].Manifests++
+			err = c.add(ctx, i, link.Target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, err := range tree.Tags(ctx, c.driver, name) {
+		if err != nil {
+			return err
+		}
+		c.report.Repositories[i].Tags++
+	}
+	return nil
+}
+
+// add counts a blob of a repository, once.
+func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
+	repo, k := &c.report.Repositories[i], keyOf(d)
+	b, known := c.blobs[k]
+	if !known {
+		info, err := tree.Stat(ctx, c.driver, layout.BlobData(d))
+		if errors.Is(err, driver.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b = blob{size: info.Size, owner: i, last: shared}
+		repo.Own += b.size
+	}
+	if b.last == i {
+		return nil
+	}
+	if b.owner != i && b.owner != shared {
+		c.report.Repositories[b.owner].Own -= b.size
+		b.owner = shared
+	}
+	b.last = i
+	c.blobs[k] = b
+	repo.Blobs++
+	repo.Bytes += b.size
+	return nil
+}
+
+// orphans counts what no repository has.
+func (c *counter) orphans(ctx context.Context) error {
+	for d, err := range tree.Blobs(ctx, c.driver, "") {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if _, known := c.blobs[keyOf(d)]; known {
+			continue
+		}
+		info, err := c.driver.Stat(ctx, layout.BlobData(d))
+		if errors.Is(err, driver.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c.report.Orphans++
+		c.report.Orphaned += info.Size
+	}
+	return nil
+}
+
+func keyOf(d oci.Digest) key { return sha256.Sum256([]byte(d)) }

@@ -1,0 +1,64 @@
+package usage
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/memory"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
+
+func push(t *testing.T, repo registry.Repository, content string) {
+	t.Helper()
+	u, err := repo.StartUpload(t.Context(), "")
+	check(t, err)
+	defer u.Close()
+	_, err = u.Append(t.Context(), strings.NewReader(content))
+	check(t, err)
+	_, err = u.Commit(t.Context(), sum(content))
+	check(t, err)
+}
+
+func TestCount(t *testing.T) {
+	d := memory.New()
+	rules := registry.New(registry.Options{Driver: d})
+	a, b := rules.Repository("a"), rules.Repository("a/b")
+	push(t, a, "own!")
+	push(t, a, "shared by all")
+	push(t, b, "shared by all")
+	push(t, rules.Repository("c"), "shared by all")
+	const index = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
+	push(t, b, index) // as a blob and as a manifest, it is there once
+	_, err := b.PutManifest(t.Context(), oci.Reference{Tag: "v1"}, "", []byte(index), []oci.Tag{"v2"})
+	check(t, err)
+	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.BlobData(sum("nobody's")), Content: []byte("nobody's")}}))
+	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.LayerLink("c", sum("lost")), Content: layout.Link(sum("lost"))}}))
+
+	got, err := Count(t.Context(), d)
+	check(t, err)
+	size := int64(len(index))
+	want := &Report{
+		Repositories: []Repository{
+			{Name: "a", Blobs: 2, Bytes: 17, Own: 4},
+			{Name: "a/b", Tags: 2, Manifests: 1, Blobs: 2, Bytes: 13 + size, Own: size},
+			{Name: "c", Blobs: 1, Bytes: 13},
+		},
+		Blobs: 3, Bytes: 17 + size, Shared: 13, Orphans: 1, Orphaned: 8,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
