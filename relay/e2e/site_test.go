@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,23 +35,25 @@ var sites atomic.Int32
 // administrator, who is a Matrix user too.
 type site struct {
 	*testing.T
-	ctx   context.Context
-	name  string
-	proxy *faultproxy.Proxy
-	owner *synapse.User
-	botID string
-	dir   string
-	addr  string
-	url   string
-	extra string // more configuration
-	proc  *exec.Cmd
-	ended chan struct{}
-	http  *http.Client
+	ctx      context.Context
+	name     string
+	proxy    *faultproxy.Proxy
+	owner    *synapse.User
+	botID    string
+	dir      string
+	addr     string
+	url      string
+	database string // file; "" is one in dir
+	timeout  string // of a request to the homeserver; "" is the default
+	proc     *exec.Cmd
+	ended    chan struct{}
+	http     *http.Client
 }
 
 // newSite prepares a site; start runs its relay.
 func newSite(t *testing.T) *site {
 	t.Helper()
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir()}
@@ -96,6 +100,7 @@ func (s *site) must(err error) {
 func (s *site) configure() string {
 	s.Helper()
 	file := filepath.Join(s.dir, "relay.yml")
+	database, timeout := cmp.Or(s.database, filepath.Join(s.dir, "relay.db")), cmp.Or(s.timeout, "10s")
 	text := fmt.Sprintf(`http:
   listenaddress: %q
 database:
@@ -105,6 +110,7 @@ matrix:
   homeserver: %q
   username: %q
   password: ${MATRIX_PASSWORD}
+  timeout: %s
 admin:
   name: admin
   password: ${ADMIN_PASSWORD}
@@ -115,8 +121,8 @@ formatting:
   coloredtitle: true
 logging:
   level: info
-`, s.addr, filepath.Join(s.dir, "relay.db"), s.proxy.URL, s.botID, s.owner.ID)
-	s.must(os.WriteFile(file, []byte(text+s.extra), 0o600))
+`, s.addr, database, s.proxy.URL, s.botID, timeout, s.owner.ID)
+	s.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -378,4 +384,35 @@ func (s *site) wantReason(m object, part string) {
 	if !strings.Contains(m.text("last_error"), part) {
 		s.Errorf("last_error = %q, want something of %q", m.text("last_error"), part)
 	}
+}
+
+// escaped is a room id as it is in a path.
+func escaped(room string) string { return url.PathEscape(room) }
+
+// botToken is the access token that the relay sent last.
+func (s *site) botToken() string {
+	s.Helper()
+	records := s.proxy.Records("/")
+	for i := len(records) - 1; i >= 0; i-- {
+		if token, ok := strings.CutPrefix(records[i].Header.Get("Authorization"), "Bearer "); ok {
+			return token
+		}
+	}
+	s.Fatal("the relay sent no token")
+	return ""
+}
+
+// mountSmall mounts a file system of a few MiB for the time of the test.
+func (s *site) mountSmall(dir, size string) {
+	s.Helper()
+	s.must(os.Mkdir(dir, 0o700))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		s.Skipf("cannot mount a small file system: %v: %s", err, out)
+	}
+	s.Cleanup(func() {
+		s.kill()
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			s.Errorf("umount: %v: %s", err, out)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -98,5 +99,16 @@ func HangAfter() Fault {
 	return func(x *Exchange) {
 		_, _ = x.ask() // the answer is lost whatever it is
 		<-x.Request.Context().Done()
+	}
+}
+
+// Sometimes applies a fault to one of n requests, by chance, and forwards the others.
+func Sometimes(n int, fault Fault) Fault {
+	return func(x *Exchange) {
+		if rand.IntN(n) == 0 {
+			fault(x)
+			return
+		}
+		forward(x)
 	}
 }

@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/faultproxy"
+)
+
+// Each fault hits some attempts of a row of messages; what the owner reads is
+// every message once and in order.
+func TestFaultsOfSendingEndWithOneEventEach(t *testing.T) {
+	put := func(times int, fault faultproxy.Fault) faultproxy.Rule {
+		return faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Times: times, Fault: fault}
+	}
+	for name, fault := range map[string]faultproxy.Fault{
+		"dropped before":         faultproxy.Drop(),
+		"dropped answer":         faultproxy.DropAnswer(),
+		"half an answer":         faultproxy.Truncate(),
+		"cut JSON":               faultproxy.Cut(),
+		"web page with 200":      faultproxy.ReplaceAnswer(http.StatusOK, "<html>hello</html>"),
+		"web page with 502":      faultproxy.ReplaceAnswer(http.StatusBadGateway, "<html>bad gateway</html>"),
+		"500":                    faultproxy.Matrix(http.StatusInternalServerError, "M_UNKNOWN"),
+		"503":                    faultproxy.Matrix(http.StatusServiceUnavailable, "M_UNKNOWN"),
+		"429 in the header":      faultproxy.Matrix(http.StatusTooManyRequests, "M_LIMIT_EXCEEDED", "Retry-After", "1"),
+		"429 in the body":        faultproxy.Answer(http.StatusTooManyRequests, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":300}`),
+		"429 with nonsense":      faultproxy.Answer(http.StatusTooManyRequests, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":"soon"}`, "Retry-After", "1"),
+		"soft logout":            faultproxy.Answer(http.StatusUnauthorized, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`),
+		"slow":                   faultproxy.Delay(1500 * time.Millisecond),
+		"no answer (half-open)":  faultproxy.Hang(),
+		"no answer after it did": faultproxy.HangAfter(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.timeout = "2s"
+			s.start()
+			a := s.application("faulty", "")
+			s.becomes(s.say(a, "m0"), "sent")
+			s.proxy.Script(put(2, fault))
+			want := []string{"m0"}
+			for i := range 5 {
+				want = append(want, fmt.Sprint("m", i+1))
+				s.say(a, want[i+1])
+			}
+			s.arrives(a.room, want...)
+			for _, r := range s.proxy.Records("/login") {
+				if r.Status != http.StatusOK {
+					t.Errorf("a login was refused: %d", r.Status)
+				}
+			}
+		})
+	}
+}
+
+// What a 429 says is waited for, and costs no attempt.
+func TestRateLimitIsObeyed(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("burst", "")
+	s.becomes(s.say(a, "m0"), "sent")
+	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Times: 1, Fault: faultproxy.Answer(http.StatusTooManyRequests, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`, "Retry-After", "1")})
+	s.proxy.Forget()
+	id := s.say(a, "m1")
+	m := s.becomes(id, "sent")
+	r := s.proxy.Records("/send/")
+	if len(r) != 2 || r[1].At.Sub(r[0].At) < 2500*time.Millisecond {
+		t.Errorf("%d attempts, the second after %v", len(r), r[len(r)-1].At.Sub(r[0].At))
+	}
+	if m["attempts"] != 1.0 {
+		t.Errorf("attempts = %v, the wait shall not count", m["attempts"])
+	}
+}
+
+func TestHomeserverAwayAtStart(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("early", "")
+	s.becomes(s.say(a, "m0"), "sent")
+	s.stop()
+	s.proxy.Down()
+	s.start()
+	s.say(a, "m1")
+	id := s.say(a, "m2")
+	if got := s.message(id).text("status"); got == "sent" || got == "dead" {
+		t.Errorf("status %s without a homeserver", got)
+	}
+	s.must(s.proxy.Up())
+	s.arrives(a.room, "m0", "m1", "m2")
+}
+
+func TestHomeserverGoesAway(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("away", "")
+	var want []string
+	for i := range 30 {
+		want = append(want, fmt.Sprint("m", i))
+		switch i {
+		case 10:
+			s.proxy.Down()
+		case 20:
+			time.Sleep(time.Second)
+			s.must(s.proxy.Up())
+		}
+		s.say(a, want[i])
+	}
+	s.arrives(a.room, want...)
+}
+
+// The device is gone with the session: whether an attempt under it arrived is
+// settled by the room's history, both ways.
+func TestHardLogoutSettlesByHistory(t *testing.T) {
+	for name, fault := range map[string]faultproxy.Fault{"it had arrived": faultproxy.DropAnswer(), "it had not": faultproxy.Drop()} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.start()
+			a := s.application("logout", "")
+			s.becomes(s.say(a, "m0"), "sent")
+			// The echo of sync would settle it sooner: keep it away.
+			s.proxy.Script(
+				faultproxy.Rule{Method: http.MethodPut, Path: "/send/", Fault: fault},
+				faultproxy.Rule{Path: "/sync", Fault: faultproxy.Hang()},
+			)
+			s.proxy.Forget()
+			s.say(a, "m1")
+			s.eventually("an attempt", func() bool { return len(s.proxy.Records("/send/")) > 0 })
+			time.Sleep(100 * time.Millisecond)
+			token := s.botToken()
+			s.must(homeserver.Call(s.ctx, token, http.MethodPost, "/_matrix/client/v3/logout", struct{}{}, nil))
+			s.proxy.Script()
+			s.say(a, "m2")
+			s.arrives(a.room, "m0", "m1", "m2")
+		})
+	}
+}
+
+func TestRoomUpgradeMovesTheApplication(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("mover", s.ownersRoom(map[string]any{"room_version": "11"}))
+	s.becomes(s.say(a, "m0"), "sent")
+	now, err := s.owner.Upgrade(s.ctx, a.room, "12")
+	s.must(err)
+	s.say(a, "m1")
+	_ = s.owner.Invite(s.ctx, now, s.botID) // the upgrade may have invited it
+	s.say(a, "m2")
+	s.eventually("m2 in the new room", func() bool {
+		got := s.bodies(now)
+		return len(got) > 0 && got[len(got)-1] == "m2"
+	})
+	_, out := s.ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil)
+	if out.text("resolved_room_id") != now {
+		t.Errorf("application %v, want room %s", out, now)
+	}
+	// m1 is in one of the rooms, once.
+	if n := strings.Count(strings.Join(append(s.bodies(a.room), s.bodies(now)...), " "), "m1"); n != 1 {
+		t.Errorf("m1 arrived %d times", n)
+	}
+}
+
+func TestKickedBannedInvitedAgain(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("kicked", s.ownersRoom(nil))
+	s.becomes(s.say(a, "m0"), "sent")
+	s.must(s.owner.Kick(s.ctx, a.room, s.botID))
+	m := s.becomes(s.say(a, "m1"), "blocked")
+	s.wantReason(m, "room")
+	s.must(s.owner.Ban(s.ctx, a.room, s.botID))
+	s.say(a, "m2")
+	s.must(s.owner.Call(s.ctx, http.MethodPost, "/_matrix/client/v3/rooms/"+a.room+"/unban", map[string]string{"user_id": s.botID}, nil))
+	s.must(s.owner.Invite(s.ctx, a.room, s.botID))
+	s.arrives(a.room, "m0", "m1", "m2")
+}
+
+func TestPowerLevelParksTheRoom(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, other := s.application("mute", s.ownersRoom(nil)), s.application("loud", "")
+	s.becomes(s.say(a, "m0"), "sent")
+	levels := func(events int) map[string]any {
+		return map[string]any{"users": map[string]int{}, "events_default": events}
+	}
+	s.must(s.owner.SetState(s.ctx, a.room, "m.room.power_levels", levels(50)))
+	m := s.becomes(s.say(a, "m1"), "blocked")
+	s.wantReason(m, "power level")
+	s.becomes(s.say(other, "meanwhile"), "sent")
+	s.must(s.owner.SetState(s.ctx, a.room, "m.room.power_levels", levels(0)))
+	s.arrives(a.room, "m0", "m1")
+}
+
+func TestUnknownRoomWaitsWithAReason(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, other := s.application("lost", "!nowhere:localhost"), s.application("fine", "")
+	m := s.becomes(s.say(a, "m0"), "blocked")
+	s.wantReason(m, "room")
+	s.becomes(s.say(other, "meanwhile"), "sent")
+}
+
+func TestEncryptedRoomGetsNothingInTheClear(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	sealed := map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}
+	// Encrypted from the start.
+	before := s.application("sealed", s.ownersRoom(map[string]any{
+		"initial_state": []any{map[string]any{"type": "m.room.encryption", "state_key": "", "content": sealed}},
+	}))
+	m := s.becomes(s.say(before, "secret one"), "blocked")
+	s.wantReason(m, "encrypt")
+	// Encrypted while messages wait.
+	between := s.application("sealed later", "")
+	s.becomes(s.say(between, "open"), "sent")
+	s.stop()
+	s.must(s.owner.SetState(s.ctx, between.room, "m.room.encryption", sealed))
+	s.start()
+	m = s.becomes(s.say(between, "secret two"), "blocked")
+	s.wantReason(m, "encrypt")
+	for _, r := range s.proxy.Records("/") {
+		if strings.Contains(r.Body, "secret") {
+			t.Errorf("plaintext on the wire: %s %s", r.Method, r.Path)
+		}
+	}
+	s.wantBodies(between.room, "open")
+}
+
+// A room whose homeserver side hangs delays nobody else.
+func TestSlowRoomDelaysNoOther(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	slow, quick := s.application("slow", ""), s.application("quick", "")
+	s.proxy.Script(faultproxy.Rule{Method: http.MethodPut, Path: "/rooms/" + escaped(slow.room) + "/send/", Times: 5, Fault: faultproxy.Delay(2 * time.Second)})
+	for i := range 5 {
+		s.say(slow, fmt.Sprint("s", i))
+	}
+	begin := time.Now()
+	var want []string
+	for i := range 20 {
+		want = append(want, fmt.Sprint("q", i))
+		s.say(quick, want[i])
+	}
+	s.arrives(quick.room, want...)
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("20 messages beside a slow room took %v", took)
+	}
+	s.arrives(slow.room, "s0", "s1", "s2", "s3", "s4")
+}
