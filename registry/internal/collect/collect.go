@@ -79,6 +79,7 @@ type run struct {
 	arena     []id // of references
 	report    Report
 	before    time.Time // what was promised since counts
+	anyAge    bool      // no promise was given before
 	serial    uint32    // of the repository at hand
 }
 
@@ -170,12 +171,16 @@ func (r *run) setLimit(ctx context.Context) error {
 	if n == 0 && !r.KeepAge {
 		age = 0
 	}
+	r.anyAge = age == 0
 	r.before = r.Driver.Now().Add(-age)
 	return nil
 }
 
 // relied says whether a client may rely on what was last changed then.
 func (r *run) relied(changed time.Time) bool {
+	if r.anyAge {
+		return changed.After(r.before)
+	}
 	return changed.Add(slack(changed)).After(r.before)
 }
 
