@@ -9,8 +9,14 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// maxTagsPerPut bounds the tags of one push: each costs writes to the storage.
-const maxTagsPerPut = 100
+const (
+	// maxTagsPerPut bounds the tags of one push: each costs writes to the storage.
+	maxTagsPerPut = 100
+	// maxUnread is what is read, for nothing, of a manifest that is too large. A
+	// client that sends all before it reads gets a reset instead of the answer
+	// if the connection is closed over bytes on their way.
+	maxUnread = 16 << 20
+)
 
 func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	ref, err := oci.ParseReference(r.last)
@@ -69,7 +75,7 @@ func extraTags(r *request) ([]oci.Tag, error) {
 func (a *API) readManifest(r *request) ([]byte, error) {
 	limit := a.opts.MaxManifestSize
 	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(r, limit)
 	}
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
@@ -77,11 +83,16 @@ func (a *API) readManifest(r *request) ([]byte, error) {
 		return nil, errClientGone
 	}
 	if int64(b.Len()) > limit {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(r, limit)
 	}
 	return b.Bytes(), nil
 }
 
-func tooLarge(limit int64) error {
+// tooLarge reads on, within bounds and unless the client asked before sending,
+// so that the answer arrives.
+func tooLarge(r *request, limit int64) error {
+	if r.ContentLength <= limit+maxUnread && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // the answer is the same whatever comes
+	}
 	return &statusError{http.StatusRequestEntityTooLarge, oci.NewError(oci.CodeManifestInvalid, "manifest is larger than "+strconv.FormatInt(limit, 10)+" bytes")}
 }
