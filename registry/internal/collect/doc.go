@@ -20,5 +20,5 @@
 // is one name in one directory. A run that is killed leaves some garbage aside,
 // with which the next one begins (recover.go).
 //
-// docs/decisions/0003-garbage-collection.md has the argument.
+// docs/decisions/0009-garbage-collection.md has the argument.
 package collect
