@@ -6,6 +6,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
@@ -77,11 +78,12 @@ func New(opts Options) (*API, error) {
 	return a, nil
 }
 
-// commonHeaders is what every answer carries.
+// commonHeaders is what every answer carries. The values are shared by all of
+// them, so whoever adds to one must get a copy.
 func commonHeaders(configured http.Header) []header {
 	all := []header{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
 	for k, v := range configured {
-		all = append(all, header{http.CanonicalHeaderKey(k), v})
+		all = append(all, header{http.CanonicalHeaderKey(k), slices.Clip(v)})
 	}
 	return all
 }
