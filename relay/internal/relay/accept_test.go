@@ -282,14 +282,15 @@ func TestCancel(t *testing.T) {
 		if _, err := r.Cancel(ctx, r.admin, second); KindOf(err) != KindConflict {
 			t.Errorf("cancel it again: %v", err)
 		}
-		if m, err := r.Cancel(ctx, r.admin, first); err != nil || m.State != StateSent {
-			t.Errorf("withdraw one in flight: %+v, %v", m, err)
+		sent, err := r.Cancel(ctx, r.admin, first)
+		if err != nil || sent.State != StateSent {
+			t.Errorf("withdraw one in flight: %+v, %v", sent, err)
 		}
 		if m, _ := r.Wait(ctx, r.admin, third, time.Minute); m.State != StateSent {
 			t.Errorf("the third: %+v", m)
 		}
-		if m := r.await(first, StateRedacted); m.EventID == "" {
-			t.Errorf("redacted: %+v", m)
+		if m := r.await(first, StateRedacted); m.EventID == "" || !m.SentAt.Equal(sent.SentAt) {
+			t.Errorf("redacted: %+v; sent at %v", m, sent.SentAt)
 		}
 		if got := r.hs.bodies("!a:hs"); !slices.Equal(got, []string{"three"}) {
 			t.Errorf("the room has %q", got)

@@ -42,7 +42,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		sent: stmt(`UPDATE outbox SET state = 10, attempts = ?, event_id = ?, rested_at = ?, next_at = 0, error = '', code = '', wire = NULL WHERE id = ?`),
 		outcome: stmt(`UPDATE outbox SET state = ?, attempts = ?, next_at = ?, step = ?, first_attempt_at = ?, device = ?, txn = ?,
 			event_type = ?, wire = ?, error = ?, code = ?, event_id = ?, rested_at = ? WHERE id = ?`),
-		redacted: stmt(`UPDATE outbox SET state = 14, error = '', code = '', rested_at = ? WHERE id = ?`),
+		redacted: stmt(`UPDATE outbox SET state = 14, error = '', code = '' WHERE id = ?`),
 		failure:  stmt(`UPDATE outbox SET error = ? WHERE id = ?`),
 		key:      stmt(`SELECT hash, message_id, priority, created_at FROM idempotency WHERE application_id = ? AND key = ?`),
 		addKey:   stmt(`INSERT INTO idempotency (application_id, key, hash, message_id, priority, created_at) VALUES (?, ?, ?, ?, ?, ?)`),
@@ -192,7 +192,7 @@ func (w *writer) storeTarget(ctx context.Context, o *Outcome) error {
 		return nil
 	}
 	if o.Entry.State == Sent {
-		_, err := w.sql.redacted.ExecContext(ctx, o.At, o.TargetID)
+		_, err := w.sql.redacted.ExecContext(ctx, o.TargetID)
 		return err
 	}
 	if o.Failure == "" {
