@@ -201,3 +201,73 @@ func TestVerify(t *testing.T) {
 		t.Errorf("after the push: %d\n%s", code, out)
 	}
 }
+
+// What the registry exports, skopeo and crane read; what they write, it takes in.
+func TestExportAndImport(t *testing.T) {
+	path, addr := keeper(t, t.TempDir())
+	startWith(t, binary, path, addr)
+	idx := newIndex(t, newImage(t, 41, 2, 20_000), newImage(t, 42, 1, 10_000))
+	img := newImage(t, 43, 1, 10_000)
+	idx.push(t, addr, "app", "multi")
+	img.push(t, addr, "app", "v1")
+	signed := addr + "/app@" + idx.manifest
+	runTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "oci:"+img.layout(t, "x")+":x", "docker://"+addr+"/app:other")
+	artifact := &image{blobs: map[string][]byte{}}
+	config := artifact.add("application/vnd.oci.empty.v1+json", []byte("{}"))
+	artifact.manifest = artifact.add(typeManifest, mustJSON(t, map[string]any{
+		"schemaVersion": 2, "mediaType": typeManifest, "artifactType": "application/x-signature", "config": config,
+		"layers":  []descriptor{artifact.add("application/x-signature", []byte("signed "+signed))},
+		"subject": descriptor{MediaType: typeIndex, Digest: idx.manifest, Size: len(idx.blobs[idx.manifest])},
+	})).Digest
+	artifact.push(t, addr, "app", artifact.manifest)
+
+	for _, target := range []struct{ file, transport string }{{"out", "oci:"}, {"out.tar", "oci-archive:"}} {
+		t.Run(target.file, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), target.file)
+			if text, code := runRegistryArgs(t, "export", path, "app", out); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+				t.Fatalf("export: %d\n%s", code, text)
+			}
+			for tag, want := range map[string]*image{"multi": idx, "v1": img} {
+				back := t.TempDir()
+				runTool(t, "skopeo", "--insecure-policy", "copy", "--all", target.transport+out+":"+tag, "oci:"+back+":x")
+				want.sameLayout(t, back)
+			}
+			repo := "taken/" + strings.ReplaceAll(target.file, ".", "-")
+			if text, code := runRegistryArgs(t, "import", path, out, repo); code != 0 || !strings.Contains(text, "3 tags, 5 manifests") {
+				t.Fatalf("import: %d\n%s", code, text)
+			}
+			idx.pulls(t, addr, repo, "multi")
+			img.pulls(t, addr, repo, "v1")
+			if _, body := fetch(t, "GET", "http://"+addr+"/v2/"+repo+"/referrers/"+idx.manifest, nil, nil); !strings.Contains(string(body), artifact.manifest) {
+				t.Errorf("the referrer did not come along: %s", body)
+			}
+		})
+	}
+	t.Run("crane reads one tag", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "one")
+		if text, code := runRegistryArgs(t, "export", path, "app:v1", out); code != 0 {
+			t.Fatalf("export: %d\n%s", code, text)
+		}
+		runTool(t, "crane", "--insecure", "push", out, addr+"/from-crane:v1")
+		img.pulls(t, addr, "from-crane", "v1")
+	})
+	t.Run("from other tools", func(t *testing.T) {
+		dir, archive := t.TempDir(), filepath.Join(t.TempDir(), "a.tar")
+		runTool(t, "crane", "--insecure", "pull", "--format=oci", addr+"/app:multi", dir)
+		runTool(t, "skopeo", "--insecure-policy", "copy", "--src-tls-verify=false", "docker://"+addr+"/app:v1", "oci-archive:"+archive+":named")
+		for _, from := range []string{dir, archive} {
+			if text, code := runRegistryArgs(t, "import", path, from, "foreign"); code != 0 {
+				t.Fatalf("import: %d\n%s", code, text)
+			}
+		}
+		img.pulls(t, addr, "foreign", "named")
+	})
+	if text, code := runOn(t, path, "usage"); code != 0 || !strings.Contains(text, "REPOSITORY") || !strings.Contains(text, "taken/out-tar") {
+		t.Errorf("usage: %d\n%s", code, text)
+	}
+}
+
+func runRegistryArgs(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	return runOn(t, args[len(args)-1], args[:len(args)-1]...)
+}

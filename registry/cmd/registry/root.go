@@ -35,6 +35,6 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.AddCommand(newServeCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
-	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand())
+	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand())
 	return root
 }

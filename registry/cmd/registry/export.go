@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/ocilayout"
+)
+
+// newExportCommand makes `registry export`.
+func newExportCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "export file REPOSITORY[:TAG|@DIGEST]... TARGET",
+		Short: "Write repositories as an OCI layout",
+		Long: "Writes all tags of the repositories, or those given, with the images of indexes and with signatures and all else that refers to them, " +
+			"as an OCI layout: into a file if TARGET ends in .tar, else into a directory. The entries are named by their tags, with several repositories REPOSITORY:TAG. " +
+			"Each blob is held against its digest. It may run beside a server.",
+		Args: cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var items []ocilayout.Item
+			for _, arg := range args[1 : len(args)-1] {
+				item, err := ocilayout.ParseItem(arg)
+				if err != nil {
+					return err
+				}
+				items = append(items, item)
+			}
+			w, err := openWorkshop(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			report, err := ocilayout.Export(cmd.Context(), w.rules, items, args[len(args)-1])
+			if err == nil {
+				err = printCarried(cmd.OutOrStdout(), "written", report, asJSON)
+			}
+			return errors.Join(err, w.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	return cmd
+}
+
+// printCarried tells what went into or out of a layout.
+func printCarried(out io.Writer, done string, r ocilayout.Report, asJSON bool) error {
+	if asJSON {
+		return writeJSON(out, r)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(out, "left out:", note)
+	}
+	_, err := fmt.Fprintf(out, "%d tags, %d manifests, %d blobs with %s %s\n", r.Tags, r.Manifests, r.Blobs, size(r.Bytes), done)
+	return err
+}

@@ -1,0 +1,202 @@
+package ocilayout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// maxDepth is how deep indexes may lie in each other.
+const maxDepth = 32
+
+// Import puts all that is in the layout at path into the repository, as pushes
+// would. The tags are the names of the entries; of "repository:tag" it is what
+// comes last.
+func Import(ctx context.Context, path string, repo registry.Repository) (Report, error) {
+	s, err := open(path)
+	if err != nil {
+		return Report{}, err
+	}
+	defer s.Close()
+	x, err := readIndex(s)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", path, err)
+	}
+	i := &importer{ctx: ctx, source: s, repo: repo, done: map[oci.Digest]bool{}}
+	tags, err := i.tags(x)
+	if err != nil {
+		return Report{}, err
+	}
+	for n := range x.Manifests {
+		d := &x.Manifests[n]
+		if err := i.manifest(d, tags[d.Digest], 0); err != nil {
+			return i.report, err
+		}
+		delete(tags, d.Digest)
+	}
+	return i.report, nil
+}
+
+func readIndex(s source) (*index, error) {
+	if _, err := read(s, versionFile); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
+	}
+	content, err := read(s, indexFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLayout, err)
+	}
+	var x index
+	if err := json.Unmarshal(content, &x); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotLayout, indexFile, err)
+	}
+	return &x, nil
+}
+
+type importer struct {
+	ctx    context.Context
+	source source
+	repo   registry.Repository
+	done   map[oci.Digest]bool
+	report Report
+}
+
+// tags is what each manifest is to be tagged. Two manifests of one tag are an
+// error: which was meant nobody can tell.
+func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
+	byTag, byDigest := map[oci.Tag]oci.Digest{}, map[oci.Digest][]oci.Tag{}
+	for _, d := range x.Manifests {
+		name := d.Annotations[refName]
+		if name == "" {
+			name = d.Annotations[imageName]
+		}
+		if name == "" {
+			continue
+		}
+		tag, err := oci.ParseTag(name[strings.LastIndexByte(name, ':')+1:])
+		if err != nil {
+			i.report.Notes = append(i.report.Notes, fmt.Sprintf("%s has the name %q, which is no tag", d.Digest, name))
+			continue
+		}
+		if other, ok := byTag[tag]; ok && other != d.Digest {
+			return nil, fmt.Errorf("the layout has two manifests for the tag %s: %s and %s", tag, other, d.Digest)
+		}
+		byTag[tag] = d.Digest
+		if !slices.Contains(byDigest[d.Digest], tag) {
+			byDigest[d.Digest] = append(byDigest[d.Digest], tag)
+		}
+	}
+	return byDigest, nil
+}
+
+// manifest pushes what the manifest refers to, then the manifest, then its tags.
+func (i *importer) manifest(d *oci.Descriptor, tags []oci.Tag, depth int) error {
+	if i.done[d.Digest] && len(tags) == 0 {
+		return nil
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("%s: indexes lie in each other more than %d deep", d.Digest, maxDepth)
+	}
+	if err := i.ctx.Err(); err != nil {
+		return err
+	}
+	body, err := readManifest(i.source, d.Digest)
+	if err != nil {
+		return err
+	}
+	parsed, err := oci.ReadManifest(body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Digest, err)
+	}
+	if err := i.references(parsed, depth); err != nil {
+		return err
+	}
+	mediaType := d.MediaType
+	if mediaType == "" {
+		mediaType = parsed.MediaType
+	}
+	if _, err := i.repo.PutManifest(i.ctx, oci.Reference{Digest: d.Digest}, mediaType, body, tags); err != nil {
+		return fmt.Errorf("%s: %w", d.Digest, err)
+	}
+	if !i.done[d.Digest] {
+		i.done[d.Digest] = true
+		i.report.Manifests++
+	}
+	i.report.Tags += len(tags)
+	return nil
+}
+
+func (i *importer) references(m *oci.Manifest, depth int) error {
+	if m.Config != nil {
+		if err := i.blob(m.Config); err != nil {
+			return err
+		}
+	}
+	for n := range m.Layers {
+		d := &m.Layers[n]
+		push := i.blob
+		if oci.IsManifest(d.MediaType) {
+			push = func(d *oci.Descriptor) error { return i.child(d, depth) }
+		}
+		if err := push(d); err != nil {
+			return err
+		}
+	}
+	for n := range m.Manifests {
+		if err := i.child(&m.Manifests[n], depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// child pushes what an index lists. A layout may hold a part of it; whether that
+// will do the repository decides.
+func (i *importer) child(d *oci.Descriptor, depth int) error {
+	err := i.manifest(d, nil, depth+1)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// blob pushes a blob that the repository has not. One that the layout has not is
+// missed by the manifest, if it need be.
+func (i *importer) blob(d *oci.Descriptor) error {
+	if _, err := oci.ParseDigest(string(d.Digest)); err != nil || i.done[d.Digest] {
+		return err
+	}
+	if _, err := i.repo.StatBlob(i.ctx, d.Digest); !isCode(err, oci.CodeBlobUnknown) {
+		return err
+	}
+	f, err := i.source.open(blobFile(d.Digest))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	u, err := i.repo.StartUpload(i.ctx, d.Digest.Algorithm())
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	n, err := u.Append(i.ctx, f)
+	if err == nil {
+		_, err = u.Commit(i.ctx, d.Digest)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Digest, errors.Join(err, u.Cancel(context.WithoutCancel(i.ctx))))
+	}
+	i.done[d.Digest] = true
+	i.report.Blobs++
+	i.report.Bytes += n
+	return nil
+}

@@ -1,0 +1,226 @@
+package ocilayout
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/memory"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
+
+func blob(t *testing.T, repo registry.Repository, content string) oci.Descriptor {
+	t.Helper()
+	u, err := repo.StartUpload(t.Context(), "")
+	check(t, err)
+	defer u.Close()
+	_, err = u.Append(t.Context(), strings.NewReader(content))
+	check(t, err)
+	d, err := u.Commit(t.Context(), sum(content))
+	check(t, err)
+	return d
+}
+
+func put(t *testing.T, repo registry.Repository, tags []oci.Tag, m map[string]any) oci.Descriptor {
+	t.Helper()
+	m["schemaVersion"] = 2
+	body, err := json.Marshal(m)
+	check(t, err)
+	res, err := repo.PutManifest(t.Context(), oci.Reference{Digest: oci.SHA256.FromBytes(body)}, "", body, tags)
+	check(t, err)
+	return res.Descriptor
+}
+
+func image(t *testing.T, repo registry.Repository, layer string, subject *oci.Descriptor, tags ...oci.Tag) oci.Descriptor {
+	t.Helper()
+	config := blob(t, repo, "config of "+layer)
+	config.MediaType = "application/vnd.oci.image.config.v1+json"
+	m := map[string]any{"mediaType": oci.MediaTypeManifest, "config": config, "layers": []any{blob(t, repo, layer)}}
+	if subject != nil {
+		m["subject"] = subject
+	}
+	return put(t, repo, tags, m)
+}
+
+// fill pushes an index with a signature that has one itself, and a plain image
+// with two tags.
+func fill(t *testing.T, repo registry.Repository) {
+	t.Helper()
+	list := put(t, repo, []oci.Tag{"multi"}, map[string]any{
+		"mediaType": oci.MediaTypeIndex,
+		"manifests": []oci.Descriptor{image(t, repo, "amd64", nil), image(t, repo, "arm64", nil, "arm64")},
+	})
+	signature := image(t, repo, "signature", &list)
+	image(t, repo, "signature of the signature", &signature)
+	image(t, repo, "plain", nil, "v1", "latest")
+}
+
+// contents is what can be pulled: tags and what they are, referrers of all.
+func contents(t *testing.T, repo registry.Repository) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	tags, _, err := repo.Tags(t.Context(), -1, "")
+	check(t, err)
+	for _, tag := range tags {
+		m, err := repo.Manifest(t.Context(), oci.Reference{Tag: oci.Tag(tag)})
+		check(t, err)
+		all[tag] = string(m.Bytes)
+		referrers(t, repo, m.Digest, tag, all)
+	}
+	return all
+}
+
+func referrers(t *testing.T, repo registry.Repository, d oci.Digest, path string, all map[string]string) {
+	t.Helper()
+	list, _, err := repo.Referrers(t.Context(), d, "", "", 0)
+	check(t, err)
+	for _, r := range list {
+		m, err := repo.Manifest(t.Context(), oci.Reference{Digest: r.Digest})
+		check(t, err)
+		all[path+"<"] = string(m.Bytes)
+		referrers(t, repo, r.Digest, path+"<", all)
+	}
+}
+
+func TestThereAndBack(t *testing.T) {
+	for _, file := range []string{"dir", "file.tar"} {
+		t.Run(file, func(t *testing.T) {
+			d := memory.New()
+			rules := registry.New(registry.Options{Driver: d})
+			from, to := rules.Repository("team/app"), registry.New(registry.Options{Driver: memory.New()}).Repository("copy")
+			fill(t, from)
+			path := filepath.Join(t.TempDir(), file)
+			out, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path)
+			check(t, err)
+			if out.Tags != 4 || out.Manifests != 6 || out.Blobs != 16 || len(out.Notes) != 0 {
+				t.Errorf("exported %+v", out)
+			}
+			in, err := Import(t.Context(), path, to)
+			check(t, err)
+			if in.Tags != 4 || in.Manifests != 6 || in.Blobs != 10 {
+				t.Errorf("imported %+v", in)
+			}
+			want, got := contents(t, from), contents(t, to)
+			if len(want) != 6 || len(got) != len(want) {
+				t.Fatalf("got %d things, want %d", len(got), len(want))
+			}
+			for name := range want {
+				if got[name] != want[name] {
+					t.Errorf("%s differs", name)
+				}
+			}
+			if again, err := Import(t.Context(), path, to); err != nil || again.Blobs != 0 || again.Tags != 4 {
+				t.Errorf("a second time: %+v, %v", again, err)
+			}
+			if _, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path); !errors.Is(err, os.ErrExist) {
+				t.Errorf("over a layout: %v", err)
+			}
+		})
+	}
+}
+
+// With several repositories the names of the entries hold them.
+func TestSeveralRepositories(t *testing.T) {
+	rules := registry.New(registry.Options{Driver: memory.New()})
+	image(t, rules.Repository("a"), "x", nil, "v1")
+	image(t, rules.Repository("b"), "y", nil, "v2", "other")
+	dir := t.TempDir()
+	out, err := Export(t.Context(), rules, []Item{{Name: "a"}, {Name: "b", Ref: oci.Reference{Tag: "v2"}}}, dir)
+	check(t, err)
+	if out.Tags != 2 {
+		t.Errorf("exported %+v", out)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, indexFile))
+	check(t, err)
+	if !strings.Contains(string(content), `"a:v1"`) || !strings.Contains(string(content), `"b:v2"`) {
+		t.Errorf("the index is %s", content)
+	}
+	_, err = Import(t.Context(), dir, rules.Repository("c"))
+	check(t, err)
+	if tags, _, err := rules.Repository("c").Tags(t.Context(), -1, ""); err != nil || !slices.Equal(tags, []string{"v1", "v2"}) {
+		t.Errorf("tags are %v, %v", tags, err)
+	}
+}
+
+func TestDamageIsNotExported(t *testing.T) {
+	d := memory.New()
+	rules := registry.New(registry.Options{Driver: d})
+	image(t, rules.Repository("a"), "layer", nil, "v1")
+	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.BlobData(sum("layer")), Content: []byte("LAYER")}}))
+	for _, name := range []string{"dir", "file.tar"} {
+		path := filepath.Join(t.TempDir(), name)
+		if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		for _, left := range []string{path + "/" + indexFile, path + "/" + blobFile(sum("layer"))} {
+			if _, err := os.Stat(left); err == nil {
+				t.Errorf("%s was left", left)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoLayout(t *testing.T) {
+	repo := registry.New(registry.Options{Driver: memory.New()}).Repository("a")
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	write("x/oci-layout", version)
+	write("bad/oci-layout", version)
+	write("bad/index.json", "{")
+	write("two/oci-layout", version)
+	write("two/index.json", `{"manifests":[{"digest":"`+string(sum("a"))+`","annotations":{"org.opencontainers.image.ref.name":"v1"}},{"digest":"`+string(sum("b"))+`","annotations":{"org.opencontainers.image.ref.name":"v1"}}]}`)
+	write("climb/oci-layout", version)
+	write("climb/index.json", `{"manifests":[{"digest":"../../etc/passwd"}]}`)
+	for path, want := range map[string]string{
+		dir + "/none":                         "no such file",
+		dir:                                   ErrNotLayout.Error(),
+		dir + "/x":                            ErrNotLayout.Error(),
+		dir + "/bad":                          ErrNotLayout.Error(),
+		dir + "/two":                          "two manifests for the tag v1",
+		dir + "/climb":                        "DIGEST_INVALID",
+		write("gz.tar", "\x1f\x8b not a tar"): ErrNotLayout.Error(),
+	} {
+		if _, err := Import(t.Context(), path, repo); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestParseItem(t *testing.T) {
+	d := sum("x")
+	for s, want := range map[string]Item{
+		"a/b":            {Name: "a/b"},
+		"a/b:v1":         {Name: "a/b", Ref: oci.Reference{Tag: "v1"}},
+		"a@" + string(d): {Name: "a", Ref: oci.Reference{Digest: d}},
+	} {
+		if got, err := ParseItem(s); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "A", "a:", "a:-", "a@v1", ":v1"} {
+		if got, err := ParseItem(s); err == nil {
+			t.Errorf("%s: %+v", s, got)
+		}
+	}
+}
