@@ -168,7 +168,7 @@ func (i *importer) child(d *oci.Descriptor, depth int) error {
 
 // blob pushes a blob that the repository has not. One that the layout has not is
 // missed by the manifest, if it need be.
-func (i *importer) blob(d *oci.Descriptor) error {
+func (i *importer) blob(d *oci.Descriptor) (err error) {
 	if _, err := oci.ParseDigest(string(d.Digest)); err != nil || i.done[d.Digest] {
 		return err
 	}
@@ -187,7 +187,7 @@ func (i *importer) blob(d *oci.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	defer u.Close()
+	defer func() { err = errors.Join(err, u.Close()) }()
 	n, err := u.Append(i.ctx, f)
 	if err == nil {
 		_, err = u.Commit(i.ctx, d.Digest)
