@@ -144,6 +144,78 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// The bytes that a plan names are those that a collection of garbage frees
+// after it, to the byte.
+func TestPlannedBytesAreFreed(t *testing.T) {
+	path, addr := keeper(t, t.TempDir())
+	server := startWith(t, binary, path, addr)
+	shared, gone, kept := newImage(t, 51, 2, 30_000), newImage(t, 52, 2, 30_000), newImage(t, 53, 1, 10_000)
+	shared.push(t, addr, "a", "tmp-1")
+	shared.push(t, addr, "b", "v1")
+	newIndex(t, gone, shared).push(t, addr, "a", "tmp-2")
+	kept.push(t, addr, "a", "v1")
+	var plan struct{ Deleted, Blobs, Bytes int }
+	out, _ := runOn(t, path, "retention", "plan", "--json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || plan.Deleted != 2 || plan.Bytes < 60_000 || plan.Bytes > 65_000 {
+		t.Fatalf("plan: %v\n%s", err, out)
+	}
+	if out, code := runOn(t, path, "retention", "apply"); code != 0 {
+		t.Fatalf("apply: %d\n%s", code, out)
+	}
+	if err := server.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	var freed struct{ Blobs, Bytes struct{ Freed int } }
+	out, _ = runOn(t, path, "garbage-collect", "-m", "--json")
+	if err := json.Unmarshal([]byte(out), &freed); err != nil || freed.Bytes.Freed != plan.Bytes || freed.Blobs.Freed != plan.Blobs {
+		t.Errorf("%d bytes in %d blobs were freed, planned %+v; %v", freed.Bytes.Freed, freed.Blobs.Freed, plan, err)
+	}
+	startWith(t, binary, path, addr)
+	shared.pulls(t, addr, "b", "v1")
+	kept.pulls(t, addr, "a", "v1")
+	if out, code := runOn(t, path, "verify"); code != 0 {
+		t.Errorf("verify: %d\n%s", code, out)
+	}
+}
+
+// With everything on, a tag goes, its bytes go, and the metrics tell.
+func TestSchedules(t *testing.T) {
+	root, debug := t.TempDir(), freeAddr(t)
+	p := startSlipway(t, root, "REGISTRY_HTTP_DEBUG_ADDR="+debug, "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED=true",
+		"REGISTRY_STORAGE_MAINTENANCE_RETENTION={enabled: true, interval: 1s, rules: [{repositories: ['**'], tags: ['tmp.*'], action: delete, newerthan: 2s}]}",
+		"REGISTRY_STORAGE_MAINTENANCE_GC={enabled: true, interval: 1s, age: 1s, deleteuntagged: true}",
+		"REGISTRY_STORAGE_MAINTENANCE_VERIFY={enabled: true, interval: 1s, rate: 0}")
+	addr := p.addr
+	kept, gone := newImage(t, 61, 1, 10_000), newImage(t, 62, 1, 10_000)
+	kept.push(t, addr, "app", "v1")
+	gone.push(t, addr, "app", "tmp-1")
+	data := filepath.Join(root, "docker/registry/v2/blobs/sha256")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		left, err := filepath.Glob(data + "/*/*/data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, metrics := fetch(t, "GET", "http://"+debug+"/metrics", nil, nil)
+		text := string(metrics)
+		if len(left) == len(kept.blobs) && strings.Contains(text, "\nregistry_retention_deleted_tags_total 1\n") &&
+			strings.Contains(text, `registry_verify_findings{kind="damaged_blob"} 0`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d blobs are left, of which %d are kept\n%s", len(left), len(kept.blobs), tail(text, 3000))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	kept.pulls(t, addr, "app", "v1")
+	if got := listTags(t, addr, "app"); got != "v1" {
+		t.Errorf("tags are %q", got)
+	}
+	if strings.Contains(p.out.String(), "panic") {
+		t.Error("the server panicked")
+	}
+}
+
 // planOf is why each tag goes or stays, by "repository:tag".
 func planOf(t *testing.T, config string) map[string]string {
 	t.Helper()

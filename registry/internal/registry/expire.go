@@ -40,6 +40,7 @@ func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, si
 	case !r.reg.isLink(ctx, set+current, d, since):
 		return false, fault(r.reg.putBack(ctx, set, current))
 	}
+	r.releasePromises(ctx, d, maxDepth)
 	return true, fault(r.forgetTag(ctx, tag, set))
 }
 
