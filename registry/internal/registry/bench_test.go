@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 )
 
 func benchRegistry(b *testing.B) *Registry {
@@ -19,6 +21,20 @@ func benchRegistry(b *testing.B) *Registry {
 
 func BenchmarkManifestByTag(b *testing.B) {
 	ctx, repo := context.Background(), benchRegistry(b).Repository("org/app")
+	pushImage(b, repo, "v1", "x")
+	for b.Loop() {
+		if _, err := repo.Manifest(ctx, tagged("v1")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The same while pulls are noted.
+func BenchmarkManifestByTagNoted(b *testing.B) {
+	d := drivers["filesystem"](b)
+	book := pulls.Open(pulls.NewFile(d), zap.NewNop())
+	defer book.Close()
+	ctx, repo := context.Background(), New(Options{Driver: d, Pulls: book}).Repository("org/app")
 	pushImage(b, repo, "v1", "x")
 	for b.Loop() {
 		if _, err := repo.Manifest(ctx, tagged("v1")); err != nil {
