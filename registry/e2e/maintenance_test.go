@@ -343,3 +343,35 @@ func runRegistryArgs(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	return runOn(t, args[len(args)-1], args[:len(args)-1]...)
 }
+
+// Docker's user reads why a tag is refused. What this docker saves is no OCI
+// layout, but one step away from it.
+func TestDockerMeetsRules(t *testing.T) {
+	e := startEngine(t)
+	e.busybox()
+	path, addr := keeper(t, t.TempDir())
+	startWith(t, binary, path, addr)
+	ref := addr + "/prod/app:v1"
+	e.build(ref)
+	e.run("push", ref)
+	e.run("tag", "busybox:local", ref)
+	out, err := e.try("push", ref)
+	if err == nil || !strings.Contains(out, "denied: the tag v1 is immutable and stays at sha256:") {
+		t.Errorf("push of another image: %v\n%s", err, out)
+	}
+
+	archive := filepath.Join(t.TempDir(), "saved.tar")
+	e.run("save", "-o", archive, "busybox:local")
+	if text, code := runRegistryArgs(t, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "it is no OCI layout") {
+		t.Errorf("import of a docker archive: %d\n%s", code, text)
+	}
+	converted := filepath.Join(t.TempDir(), "converted.tar")
+	runTool(t, "skopeo", "--insecure-policy", "copy", "docker-archive:"+archive, "oci-archive:"+converted+":local")
+	if text, code := runRegistryArgs(t, "import", path, converted, "saved"); code != 0 {
+		t.Fatalf("import: %d\n%s", code, text)
+	}
+	e.run("pull", addr+"/saved:local")
+	if out := e.run("run", "--rm", "--network", "none", addr+"/saved:local"); strings.TrimSpace(out) != "hello" {
+		t.Errorf("the imported image says %q", out)
+	}
+}
