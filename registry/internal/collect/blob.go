@@ -26,7 +26,13 @@ func (r *run) sweepBlobs(ctx context.Context) error {
 			r.freed(info.Size)
 			return nil
 		}
-		if _, err := r.move(ctx, layout.BlobData(d)); err != nil {
+		if r.direct() {
+			r.freed(info.Size)
+			err = r.Driver.Discard(ctx, layout.BlobData(d))
+		} else {
+			_, err = r.move(ctx, layout.BlobData(d))
+		}
+		if err != nil {
 			return err
 		}
 		return r.tidy(ctx, layout.BlobDir(d))

@@ -81,6 +81,13 @@ type run struct {
 	before    time.Time // what was promised since counts
 	anyAge    bool      // no promise was given before
 	serial    uint32    // of the repository at hand
+	flush     []string  // directories that revisions were taken out of
+
+	// alone is set while nobody can serve the storage; wanted says that somebody
+	// waits to.
+	alone  func()
+	wanted func() bool
+	asked  int
 }
 
 // barrierTimeout bounds the wait for writers: longer than a commit may take.
@@ -112,8 +119,15 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := r.beAlone(ctx); err != nil {
+		return err
+	}
+	defer r.endAlone()
 	if err := r.sweep(ctx); err != nil {
 		return err
+	}
+	if r.direct() {
+		return nil
 	}
 	if err := r.confirm(ctx); err != nil {
 		return err
@@ -135,14 +149,14 @@ func (r *run) sweep(ctx context.Context) error {
 		return err
 	}
 	r.tellMarked()
+	if err := r.Driver.Flush(ctx, r.flush...); err != nil {
+		return err
+	}
 	return r.sweepBlobs(ctx)
 }
 
 // confirm is the second look. Nothing is set aside any more.
 func (r *run) confirm(ctx context.Context) error {
-	if err := r.Driver.Flush(ctx); err != nil {
-		return err
-	}
 	wait, cancel := context.WithTimeout(ctx, barrierTimeout)
 	defer cancel()
 	if err := r.Driver.Barrier(wait); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,21 +19,24 @@ import (
 
 // tree writes a registry's tree by hand, as distribution does.
 type tree struct {
-	t testing.TB
-	d driver.Driver
+	t       testing.TB
+	d       driver.Driver
+	careful bool // runs take the long way though nobody serves
 }
 
 // onDrivers runs the test on each driver there is.
 func onDrivers(t *testing.T, test func(t *testing.T, x tree)) {
-	t.Run("memory", func(t *testing.T) { test(t, tree{t, memory.New()}) })
-	t.Run("filesystem", func(t *testing.T) {
-		d, err := filesystem.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		test(t, tree{t, d})
-	})
+	for _, way := range []string{"alone", "careful"} {
+		t.Run("memory "+way, func(t *testing.T) { test(t, tree{t, memory.New(), way == "careful"}) })
+		t.Run("filesystem "+way, func(t *testing.T) {
+			d, err := filesystem.Open(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { d.Close() })
+			test(t, tree{t, d, way == "careful"})
+		})
+	}
 }
 
 func (x tree) put(path string, content []byte) {
@@ -137,7 +141,7 @@ func (x tree) gone(what string, repo oci.Name, manifest oci.Digest, blobs []oci.
 func (x tree) run(o Options) Report {
 	x.t.Helper()
 	o.Driver = x.d
-	report, err := Run(context.Background(), o)
+	report, err := x.tryRun(o)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -147,6 +151,18 @@ func (x tree) run(o Options) Report {
 		}
 	}
 	return report
+}
+
+// tryRun runs; one that is careful cannot be alone, because another is.
+func (x tree) tryRun(o Options) (Report, error) {
+	x.t.Helper()
+	o.Driver = x.d
+	if x.careful {
+		if _, release, err := x.d.Alone(context.Background()); err == nil {
+			defer release()
+		}
+	}
+	return Run(context.Background(), o)
 }
 
 func TestDeletedManifestIsFreed(t *testing.T) {
@@ -246,7 +262,7 @@ func TestUnreadableManifest(t *testing.T) {
 				untagged, untaggedBlobs := x.image("bad", "", "untagged")
 				x.image("good", "", "untagged elsewhere")
 				garbage := x.blob("good", "garbage")
-				report, err := Run(context.Background(), Options{Driver: x.d, DeleteUntagged: true})
+				report, err := x.tryRun(Options{DeleteUntagged: true})
 				if !errors.Is(err, ErrIncomplete) || len(report.Problems) != 1 || report.Problems[0].Manifest != bad {
 					t.Fatalf("got %v, %+v", err, report.Problems)
 				}
@@ -381,7 +397,7 @@ func TestEmptyStorage(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	x := tree{t, memory.New()}
+	x := tree{t: t, d: memory.New()}
 	x.image("a", "v1", "kept")
 	x.image("a", "", "old")
 	var got []string
@@ -391,4 +407,42 @@ func TestEvents(t *testing.T) {
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
 	}
+}
+
+// A server that comes while a run is alone need not wait for its end.
+func TestServerComesInTheMiddle(t *testing.T) {
+	onDrivers(t, func(t *testing.T, x tree) {
+		kept, keptBlobs := x.image("a", "v1", "kept")
+		for i := range 60 {
+			x.image("b", "", fmt.Sprint("old ", i))
+		}
+		served := make(chan error)
+		var inTheMiddle bool
+		report := x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+			switch {
+			case e.Kind == OldManifest && served != nil && !inTheMiddle:
+				inTheMiddle = true
+				go func() {
+					_, err := x.d.Serve(context.Background())
+					served <- err
+				}()
+				time.Sleep(20 * time.Millisecond) // it waits now
+			case e.Kind == OldBlob && !x.careful && served != nil:
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				served = nil
+			}
+		}})
+		if !x.careful && served != nil {
+			t.Error("the server waits for the end of the run")
+		}
+		x.whole("kept", "a", kept, keptBlobs)
+		if report.Blobs.Freed != 180 || report.Blobs.Kept != 3 {
+			t.Errorf("report = %+v", report)
+		}
+		if served != nil {
+			<-served
+		}
+	})
 }

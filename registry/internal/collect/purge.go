@@ -10,9 +10,6 @@ import (
 
 // purge deletes what is aside and was not confirmed: links first, then bytes.
 func (r *run) purge(ctx context.Context) error {
-	if err := r.Driver.Flush(ctx); err != nil {
-		return err
-	}
 	if err := r.purgeLinks(ctx, layout.AsideDir(layout.Repositories)); err != nil && !absent(err) {
 		return err
 	}

@@ -118,6 +118,7 @@ func (r *run) sweepRevisions(ctx context.Context, repo *repository) error {
 		if rev.live {
 			continue
 		}
+		r.flushLater(layout.Revisions(repo.name, rev.digest.Algorithm()))
 		r.tell(Event{Kind: OldManifest, Repository: repo.name, Digest: rev.digest})
 		if r.DryRun {
 			continue
@@ -137,6 +138,14 @@ func (r *run) sweepRevisions(ctx context.Context, repo *repository) error {
 		}
 	}
 	return nil
+}
+
+// flushLater notes a directory that has to be flushed before any bytes go: no
+// manifest may come back without them after a power loss.
+func (r *run) flushLater(dir string) {
+	if n := len(r.flush); n == 0 || r.flush[n-2] != dir {
+		r.flush = append(r.flush, dir, layout.AsideDir(dir))
+	}
 }
 
 // sweepLayers sets aside the repository's links to blobs that neither a manifest
@@ -213,6 +222,10 @@ func (r *run) keepLayer(ctx context.Context, d oci.Digest, path string, why uint
 
 // setAside moves a link aside, unless it changes meanwhile.
 func (r *run) setAside(ctx context.Context, path string, changed time.Time) (moved bool, err error) {
+	if r.direct() {
+		err := r.Driver.Discard(ctx, path)
+		return err == nil, err
+	}
 	moved, err = r.move(ctx, path)
 	if err != nil || !moved {
 		return false, err

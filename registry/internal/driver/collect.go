@@ -38,8 +38,9 @@ type Collectable interface {
 	// does nothing. A writer that needs the directory makes it again.
 	Prune(ctx context.Context, dir string) error
 
-	// Flush makes durable what SetAside did before.
-	Flush(ctx context.Context) error
+	// Flush makes durable what SetAside and Discard took out of the directories
+	// dirs, or out of those in them.
+	Flush(ctx context.Context, dirs ...string) error
 
 	// Enter begins a section of a writer who looks at objects and then writes
 	// what relies on them; leave ends it.
@@ -53,7 +54,12 @@ type Collectable interface {
 	// Lock makes the caller the only collector. ErrBusy if there is another.
 	Lock(ctx context.Context) (unlock func(), err error)
 
-	// Serve tells others that a registry serves the storage, until leave.
+	// Alone keeps everybody from serving the storage until release. ErrBusy if
+	// somebody serves it. Once wanted is true, somebody waits to.
+	Alone(ctx context.Context) (wanted func() bool, release func(), err error)
+
+	// Serve tells others that a registry serves the storage, until leave. It
+	// waits for who is Alone.
 	Serve(ctx context.Context) (leave func(), err error)
 
 	// Servers is the number of those that Serve.

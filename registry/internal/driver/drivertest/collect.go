@@ -257,6 +257,53 @@ func testLock(t *testing.T, d driver.Driver) {
 	unlock()
 }
 
+func testAlone(t *testing.T, d driver.Driver) {
+	leave, err := d.Serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = d.Alone(t.Context())
+	wantError(t, "Alone beside a server", err, driver.ErrBusy)
+	leave()
+	wanted, release, err := d.Alone(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wanted() {
+		t.Error("wanted, and nobody is there")
+	}
+	served := make(chan error, 1)
+	go func() {
+		leave, err := d.Serve(context.Background())
+		if err == nil {
+			leave()
+		}
+		served <- err
+	}()
+	for range 1000 {
+		if wanted() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if !wanted() {
+		t.Error("a server waits, and nobody is told")
+	}
+	select {
+	case err := <-served:
+		t.Errorf("somebody serves (%v) beside one who is alone", err)
+	default:
+	}
+	release()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, release, err = d.Alone(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
 func testServers(t *testing.T, d driver.Driver) {
 	seen := map[string]bool{}
 	look := func(want int) {

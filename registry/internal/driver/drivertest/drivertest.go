@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"BarrierIsNotStarved", testBarrierIsNotStarved},
 		{"Lock", testLock},
 		{"Servers", testServers},
+		{"Alone", testAlone},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

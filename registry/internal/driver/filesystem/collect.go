@@ -137,12 +137,31 @@ func (d *Driver) Prune(_ context.Context, dir string) error {
 	}
 }
 
-// Flush implements driver.Driver. So many directories are concerned that the
-// whole file system is flushed.
-func (d *Driver) Flush(ctx context.Context) error {
+// maxFlush is how many directories are flushed one by one; for more the whole
+// file system is.
+const maxFlush = 256
+
+// Flush implements driver.Driver.
+func (d *Driver) Flush(ctx context.Context, dirs ...string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if len(dirs) > maxFlush {
+		return d.flushAll()
+	}
+	for _, dir := range dirs {
+		name, err := d.abs("flush", dir)
+		if err != nil {
+			return err
+		}
+		if err := ignoreNotExist(syncDir(name)); err != nil {
+			return d.writeFault("flush", dir, err)
+		}
+	}
+	return nil
+}
+
+func (d *Driver) flushAll() error {
 	fd, err := open(d.rootDir(), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == nil {
 		defer closeFD(fd)

@@ -65,6 +65,9 @@ func (d *Driver) discard(name string) error {
 }
 
 func (d *Driver) discardOnce(name string) error {
+	if err := unlink(name); err != unix.EISDIR { //nolint:errorlint // a bare errno
+		return err
+	}
 	fd, err := open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a file, a symbolic link
 		return unlink(name)

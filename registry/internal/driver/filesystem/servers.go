@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/driver"
 )
 
 // Each server has a file in this directory of locks, and locks it. What is not
@@ -13,7 +16,82 @@ import (
 const serversDir = "servers"
 
 // Serve implements driver.Driver.
-func (d *Driver) Serve(context.Context) (leave func(), err error) {
+func (d *Driver) Serve(ctx context.Context) (leave func(), err error) {
+	shared, err := d.waitForTurn(ctx)
+	if err != nil {
+		return nil, d.writeFault("serve", "/", err)
+	}
+	end, err := d.signIn()
+	if err != nil {
+		closeFD(shared)
+		return nil, d.writeFault("serve", "/", err)
+	}
+	return func() {
+		end()
+		closeFD(shared)
+	}, nil
+}
+
+// Servers hold this file locked together, who wants to be alone holds it alone,
+// and while a server waits there is the other one.
+const (
+	turnName   = "alone"
+	wantedName = "wanted"
+)
+
+// waitForTurn waits for who is alone, who makes haste when somebody waits.
+func (d *Driver) waitForTurn(ctx context.Context) (fd int, err error) {
+	if fd, err = d.private(turnName); err != nil {
+		return -1, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := retry(func() error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
+		if err == nil {
+			unlink(d.locks + "/" + wantedName) //nolint:errcheck // mostly not there
+			return fd, nil
+		}
+		if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			var note int
+			if note, err = d.private(wantedName); err == nil {
+				closeFD(note)
+			}
+		}
+		select {
+		case <-time.After(pollGate):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			closeFD(fd)
+			return -1, err
+		}
+	}
+}
+
+// Alone implements driver.Driver.
+func (d *Driver) Alone(context.Context) (wanted func() bool, release func(), err error) {
+	fd, err := d.private(turnName)
+	if err == nil {
+		err = lockAlone(fd)
+	}
+	switch {
+	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
+		return nil, nil, &fault{"collect", "/", driver.ErrBusy, nil}
+	case err != nil:
+		return nil, nil, d.writeFault("collect", "/", err)
+	}
+	unlink(d.locks + "/" + wantedName) //nolint:errcheck // of one that died; who waits makes it again
+	wanted = func() bool {
+		var st unix.Stat_t
+		return stat(d.locks+"/"+wantedName, &st) == nil
+	}
+	return wanted, func() { closeFD(fd) }, nil
+}
+
+// signIn makes and locks the file of a server.
+func (d *Driver) signIn() (leave func(), err error) {
 	file := serversDir + "/" + d.tempBase()
 	for range attempts {
 		fd, err := d.private(file)
@@ -25,7 +103,7 @@ func (d *Driver) Serve(context.Context) (leave func(), err error) {
 			err = unix.Fstat(fd, &st)
 		}
 		if err != nil {
-			return nil, d.writeFault("serve", "/", err)
+			return nil, err
 		}
 		if st.Nlink > 0 { // else somebody looked before it was locked
 			return func() {
@@ -35,7 +113,7 @@ func (d *Driver) Serve(context.Context) (leave func(), err error) {
 		}
 		closeFD(fd)
 	}
-	return nil, d.writeFault("serve", "/", unix.EBUSY)
+	return nil, unix.EBUSY
 }
 
 // Servers implements driver.Driver.

@@ -70,7 +70,7 @@ func (d *Driver) Prune(_ context.Context, dir string) error {
 }
 
 // Flush implements driver.Driver.
-func (d *Driver) Flush(context.Context) error { return nil }
+func (d *Driver) Flush(context.Context, ...string) error { return nil }
 
 // sections counts those that were entered in an epoch.
 type sections struct {
@@ -114,9 +114,29 @@ func (d *Driver) Lock(context.Context) (unlock func(), err error) {
 }
 
 // Serve implements driver.Driver. Nobody else sees this storage.
-func (d *Driver) Serve(context.Context) (leave func(), err error) {
+func (d *Driver) Serve(ctx context.Context) (leave func(), err error) {
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
+	for !d.turn.TryRLock() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	d.count(1)
-	return func() { d.count(-1) }, nil
+	return func() {
+		d.count(-1)
+		d.turn.RUnlock()
+	}, nil
+}
+
+// Alone implements driver.Driver.
+func (d *Driver) Alone(context.Context) (wanted func() bool, release func(), err error) {
+	if !d.turn.TryLock() {
+		return nil, nil, driver.ErrBusy
+	}
+	return func() bool { return d.waiting.Load() > 0 }, d.turn.Unlock, nil
 }
 
 func (d *Driver) count(n int) {

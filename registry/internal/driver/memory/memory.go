@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -26,6 +27,8 @@ type Driver struct {
 
 	sections      sections
 	collecting    sync.Mutex
+	turn          sync.RWMutex // held by servers together, or by who is alone
+	waiting       atomic.Int32
 	servers       int
 	serverChanges int
 }
