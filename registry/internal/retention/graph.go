@@ -3,7 +3,6 @@ package retention
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
@@ -17,6 +16,7 @@ const maxManifest = 64 << 20
 type graph struct {
 	nodes     map[oci.Digest]*node
 	referrers map[oci.Digest][]oci.Digest
+	begins    map[string]oci.Digest
 }
 
 type node struct {
@@ -27,7 +27,7 @@ type node struct {
 
 // readGraph reads all manifests of a repository.
 func readGraph(ctx context.Context, d driver.Driver, name oci.Name) (*graph, error) {
-	g := &graph{nodes: map[oci.Digest]*node{}, referrers: map[oci.Digest][]oci.Digest{}}
+	g := &graph{nodes: map[oci.Digest]*node{}, referrers: map[oci.Digest][]oci.Digest{}, begins: map[string]oci.Digest{}}
 	for link, err := range tree.Revisions(ctx, d, name) {
 		if err == nil {
 			err = link.Err
@@ -65,6 +65,7 @@ func (g *graph) add(d oci.Digest, m *oci.Manifest, size int64) {
 		g.referrers[m.Subject.Digest] = append(g.referrers[m.Subject.Digest], d)
 	}
 	g.nodes[d] = n
+	g.begins[begin(d)] = d
 }
 
 // closure is what the roots hold: themselves, what they list to any depth, and
@@ -104,14 +105,12 @@ func (g *graph) untagged(verdicts []*Verdict) []oci.Digest {
 // stays says whether the manifest whose digest begins so is held, or is not in
 // the repository at all, so that nothing says that it goes.
 func (g *graph) stays(begin string, held map[oci.Digest]bool) bool {
-	known := false
-	for d := range g.nodes {
-		if strings.HasPrefix(string(d), begin) {
-			if held[d] {
-				return true
-			}
-			known = true
-		}
-	}
-	return !known
+	d, known := g.begins[begin]
+	return !known || held[d]
+}
+
+// begin is as much of a digest as has room in a tag.
+func begin(d oci.Digest) string {
+	hex := d.Hex()
+	return string(d.Algorithm()) + ":" + hex[:min(len(hex), 64)]
 }
