@@ -88,6 +88,9 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if work.ReadOnly.Enabled {
 		return
 	}
+	if err := m.rules.RecoverTags(ctx); err != nil {
+		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
+	}
 	if work.Retention.Enabled {
 		m.startRetention(ctx, group, work.Retention)
 	}

@@ -117,6 +117,9 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if plan.Rules == 0 {
+		fmt.Fprintln(out, "storage.maintenance.retention has no rules")
+	}
 	for _, o := range plan.Overlaps {
 		fmt.Fprintf(out, "overlap: rules %d and %d both select %d tags, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, o.Tags, o.Example, o.Rule)
 	}

@@ -64,11 +64,9 @@ func (r *Registry) putBack(ctx context.Context, set, path string) error {
 }
 
 // forgetTag removes what is left of a tag whose link was set aside. If the tag
-// is pushed anew meanwhile, it loses nothing but its history.
+// is pushed anew meanwhile, it loses nothing but its history. None of it is
+// flushed: a tag that is back after a power loss goes the next time.
 func (r Repository) forgetTag(ctx context.Context, tag oci.Tag, set string) error {
-	if err := r.reg.driver.Flush(ctx); err != nil {
-		return errors.Join(err, r.reg.putBack(ctx, set, layout.TagCurrent(r.name, tag)))
-	}
 	dir := layout.Tag(r.name, tag)
 	return errors.Join(
 		r.reg.driver.Discard(ctx, set),

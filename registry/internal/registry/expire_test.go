@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
+	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -76,6 +78,50 @@ func TestRecoverTags(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A push that another process takes while a tag is taken away is never undone.
+func TestExpireNeverUndoesAPush(t *testing.T) {
+	ctx, root := context.Background(), t.TempDir()
+	open := func() *Registry {
+		d, err := filesystem.Open(root)
+		check(t, err)
+		t.Cleanup(func() { d.Close() })
+		return New(Options{Driver: d})
+	}
+	ours, theirs := open().Repository("app"), open().Repository("app")
+	old, other := simpleImage(t, theirs, "old"), simpleImage(t, theirs, "new")
+	put(t, theirs, tagged("other"), other)
+	removed := 0
+	for round := range 100 {
+		start := time.Now()
+		d := put(t, theirs, tagged("t"), old).Descriptor.Digest
+		takes := time.Since(start)
+		since := linkTime(t, theirs, "t")
+		var group sync.WaitGroup
+		group.Go(func() {
+			time.Sleep(takes * time.Duration(round%20) / 20)
+			gone, err := ours.ExpireTag(ctx, "t", d, since)
+			if err != nil {
+				t.Error(err)
+			}
+			if gone {
+				removed++
+			}
+		})
+		group.Go(func() {
+			if _, err := theirs.PutManifest(ctx, tagged("t"), "", other.bytes(), nil); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		for _, repo := range []Repository{ours, theirs} {
+			if m, err := repo.Manifest(ctx, tagged("t")); err != nil || m.Digest != sum(string(other.bytes())) {
+				t.Fatalf("round %d: the pushed tag is %v, %v", round, m, err)
+			}
+		}
+	}
+	t.Logf("the old tag was removed in %d rounds", removed)
 }
 
 func linkTime(t *testing.T, repo Repository, tag oci.Tag) time.Time {

@@ -24,6 +24,7 @@ type Options struct {
 // Plan is what the rules would do now.
 type Plan struct {
 	At       time.Time  `json:"at"`
+	Rules    int        `json:"rules"`
 	Verdicts []*Verdict `json:"verdicts"` // those that say delete, or all
 	Kept     int        `json:"kept"`     // tags that a rule selects and keeps
 	Deleted  int        `json:"deleted"`  // tags that go
@@ -56,7 +57,7 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 		gone:      map[oci.Name]map[oci.Digest]bool{},
 		freed:     map[oci.Digest]int64{},
 	}
-	p.plan.At = p.now
+	p.plan.At, p.plan.Rules = p.now, len(o.Rules)
 	for name, err := range tree.Repositories(ctx, o.Driver) {
 		if err == nil {
 			err = p.repository(ctx, name)

@@ -41,7 +41,8 @@ func (v *verification) quarantine(ctx context.Context, path string, state *drive
 	if err == nil && state != nil && (now.Size != state.Size || !now.Changed.Equal(state.Changed)) {
 		return "", v.putBack(ctx, aside, path)
 	}
-	return aside, errors.Join(err, v.Driver.Flush(ctx))
+	v.moved = true
+	return aside, err
 }
 
 // putBack leaves it in the quarantine if something newer is in its place.

@@ -89,6 +89,7 @@ type verification struct {
 	Options
 	report Report
 	pace   pace
+	moved  bool // something was put aside
 }
 
 // Run verifies the links and then the blobs, of which it takes up a run that was
@@ -109,6 +110,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	err := v.blobs(ctx)
+	if v.moved {
+		err = errors.Join(err, o.Driver.Flush(context.WithoutCancel(ctx)))
+	}
 	return &v.report, err
 }
 
