@@ -91,15 +91,16 @@ func TestWrongMethods(t *testing.T) {
 	s := newServer(t)
 	d := string(digestOf(nil))
 	for path, allow := range map[string]string{
-		"/v2/":                   "GET, HEAD",
-		"/v2/_catalog":           "GET, HEAD",
-		"/v2/a/tags/list":        "GET, HEAD",
-		"/v2/a/manifests/x":      "DELETE, GET, HEAD, PUT",
-		"/v2/a/blobs/" + d:       "DELETE, GET, HEAD",
-		"/v2/a/blobs/uploads/":   "POST",
-		"/v2/a/blobs/uploads/id": "DELETE, GET, HEAD, PATCH, PUT",
-		"/v2/a/referrers/" + d:   "GET, HEAD",
-		"/v2/A..b/manifests/x":   "DELETE, GET, HEAD, PUT",
+		"/v2/":                      "GET, HEAD",
+		"/v2/_catalog":              "GET, HEAD",
+		"/v2/a/tags/list":           "GET, HEAD",
+		"/v2/a/manifests/x":         "DELETE, GET, HEAD, PUT",
+		"/v2/a/blobs/" + d:          "DELETE, GET, HEAD",
+		"/v2/a/blobs/uploads/":      "POST",
+		"/v2/a/_slipway/repository": "DELETE",
+		"/v2/a/blobs/uploads/id":    "DELETE, GET, HEAD, PATCH, PUT",
+		"/v2/a/referrers/" + d:      "GET, HEAD",
+		"/v2/A..b/manifests/x":      "DELETE, GET, HEAD, PUT",
 	} {
 		s.do("TRACE", path, nil).wantError(t, 405, oci.CodeUnsupported, "Allow", allow)
 		s.do("OPTIONS", path, nil).want(t, 200, "Allow", allow, "Content-Length", "0")

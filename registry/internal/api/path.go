@@ -21,6 +21,7 @@ const (
 	atUploads
 	atUpload
 	atReferrers
+	atRepository
 )
 
 // target is a path taken apart. Neither name nor last has been checked.
@@ -82,6 +83,8 @@ func locateInRepository(rest string) target {
 		return target{atUploads, parent, ""}
 	case last == "":
 		return target{}
+	case last == "repository" && under(&parent, "/_slipway"):
+		return target{atRepository, parent, ""}
 	case under(&parent, "/manifests"):
 		return target{atManifest, parent, last}
 	case under(&parent, "/blobs"):

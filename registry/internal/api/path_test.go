@@ -27,6 +27,7 @@ func TestLocate(t *testing.T) {
 		"/v2/a/blobs/uploads/":             {atUploads, "a", ""},
 		"/v2/a/blobs/uploads/id":           {atUpload, "a", "id"},
 		"/v2/a/referrers/sha256:0":         {atReferrers, "a", "sha256:0"},
+		"/v2/a/b/_slipway/repository":      {atRepository, "a/b", ""},
 		"/v2/a//manifests/x":               {atManifest, "a/", "x"},
 		"/v2/../manifests/x":               {atManifest, "..", "x"},
 		"/v2/blobs/uploads/blobs/uploads/": {atUploads, "blobs/uploads", ""},
@@ -45,6 +46,7 @@ func TestLocate(t *testing.T) {
 		"/v2/tags/list":           {},
 		"/v2/blobs/uploads/":      {},
 		"/V2/":                    {},
+		"/v2/_slipway/repository": {},
 	} {
 		if path != "/" {
 			if got := locate(path); got != want {

@@ -45,6 +45,7 @@ func (a *API) rows() []*row {
 		{method: put, place: atManifest, action: auth.Push, handle: a.putManifest, event: "push"},
 		{method: del, place: atManifest, action: auth.Delete, handle: a.deleteManifest, event: "delete"},
 		{method: del, place: atBlob, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
+		{method: del, place: atRepository, action: auth.Delete, handle: a.deleteRepository, event: "delete"},
 		{method: get, place: atBase, action: auth.Ping, handle: a.getBase},
 		{method: head, place: atBase, action: auth.Ping, handle: a.getBase},
 		{method: get, place: atTags, action: auth.Pull, handle: a.listTags},
@@ -66,6 +67,7 @@ func (a *API) rows() []*row {
 var names = map[place]string{
 	nowhere: "none", atRoot: "root", atRedirect: "none", atHealth: "health", atBase: "base", atCatalog: "catalog", atTags: "tags",
 	atManifest: "manifest", atBlob: "blob", atUploads: "blob_upload", atUpload: "blob_upload_chunk", atReferrers: "referrers",
+	atRepository: "repository",
 }
 
 // newRouter puts the rows into mux, each behind a matcher that reads the path

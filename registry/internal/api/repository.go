@@ -1,0 +1,14 @@
+package api
+
+import "net/http"
+
+// deleteRepository deletes a whole repository. This is no part of the
+// distribution-spec: its path, /v2/<name>/_slipway/repository, is one of those
+// that the spec leaves to extensions, because no component of a repository's
+// name begins with an underscore.
+func (a *API) deleteRepository(w http.ResponseWriter, r *request) error {
+	if err := a.repository(r).Delete(r.Context()); err != nil {
+		return err
+	}
+	return acceptedEmpty(w)
+}
