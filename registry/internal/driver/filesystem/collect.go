@@ -89,12 +89,13 @@ func (d *Driver) move(ctx context.Context, op, from, to string) (name string, er
 		}
 		return err
 	})
-	switch {
-	case err == nil:
+	//nolint:errorlint // bare errnos
+	switch err {
+	case nil:
 		return name, nil
-	case err == errGone: //nolint:errorlint // made above
+	case errGone:
 		return "", d.readFault(op, from, unix.ENOENT)
-	case err == unix.EEXIST: //nolint:errorlint // a bare errno
+	case unix.EEXIST:
 		return "", &fault{op, to, driver.ErrExist, nil}
 	}
 	return "", d.writeFault(op, from, err)
@@ -126,7 +127,9 @@ func (d *Driver) Prune(_ context.Context, dir string) error {
 	}
 	d.removing.RLock()
 	defer d.removing.RUnlock()
-	switch err := rmdir(name); err { //nolint:errorlint // a bare errno
+	err = rmdir(name)
+	//nolint:errorlint // a bare errno
+	switch err {
 	case nil:
 		d.durable.forgetTree(name)
 		return nil

@@ -127,10 +127,11 @@ func (d *Driver) Lock(context.Context) (unlock func(), err error) {
 	if err == nil {
 		err = lockAlone(fd)
 	}
-	switch {
-	case err == nil:
+	//nolint:errorlint // a bare errno
+	switch err {
+	case nil:
 		return func() { closeFD(fd) }, nil
-	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
+	case unix.EWOULDBLOCK:
 		return nil, &fault{"collect", "/", driver.ErrBusy, nil}
 	}
 	return nil, d.writeFault("collect", "/", err)
