@@ -177,10 +177,16 @@ func (d *Driver) flushAll() error {
 }
 
 // private opens a file in the directory of locks, which it creates if need be.
-func (d *Driver) private(name string) (fd int, err error) {
+func (d *Driver) private(name string) (fd int, err error) { return d.privateAs(name, unix.O_RDWR) }
+
+// privateAs is private for reading only, too. A file that is open for writing
+// keeps its file system from being remounted read-only: what is locked for the
+// life of the process is locked with others (LOCK_SH), for which reading is
+// enough, on NFS too, and who looks whether it is locked tries to be alone.
+func (d *Driver) privateAs(name string, mode int) (fd int, err error) {
 	file := d.locks + "/" + name
 	create := func() error {
-		fd, err = open(file, unix.O_RDWR|unix.O_CREAT)
+		fd, err = open(file, mode|unix.O_CREAT)
 		return err
 	}
 	if err := create(); err != unix.ENOENT || d.vanished() { //nolint:errorlint // a bare errno

@@ -41,7 +41,7 @@ const (
 
 // waitForTurn waits for who is alone, who makes haste when somebody waits.
 func (d *Driver) waitForTurn(ctx context.Context) (fd int, err error) {
-	if fd, err = d.private(turnName); err != nil {
+	if fd, err = d.privateAs(turnName, unix.O_RDONLY); err != nil {
 		return -1, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -94,9 +94,9 @@ func (d *Driver) Alone(context.Context) (wanted func() bool, release func(), err
 func (d *Driver) signIn() (leave func(), err error) {
 	file := serversDir + "/" + d.tempBase()
 	for range attempts {
-		fd, err := d.private(file)
+		fd, err := d.privateAs(file, unix.O_RDONLY)
 		if err == nil {
-			err = retry(func() error { return unix.Flock(fd, unix.LOCK_EX) })
+			err = retry(func() error { return unix.Flock(fd, unix.LOCK_SH) })
 		}
 		var st unix.Stat_t
 		if err == nil {

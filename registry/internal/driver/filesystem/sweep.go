@@ -26,12 +26,13 @@ func (d *Driver) makeStaging() error {
 		return err
 	}
 	for range attempts {
-		fd, err := open(d.lockName(d.instance), unix.O_RDWR|unix.O_CREAT)
+		fd, err := open(d.lockName(d.instance), unix.O_RDONLY|unix.O_CREAT) // see privateAs
 		if err != nil {
 			return err
 		}
 		var st unix.Stat_t
-		if errors.Is(tryLock(fd), unix.EWOULDBLOCK) || unix.Fstat(fd, &st) != nil || st.Nlink == 0 {
+		err = retry(func() error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
+		if errors.Is(err, unix.EWOULDBLOCK) || unix.Fstat(fd, &st) != nil || st.Nlink == 0 {
 			closeFD(fd) // somebody sweeps it, in the moment before it was locked
 			continue
 		}
