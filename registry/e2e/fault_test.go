@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,23 @@ func mount(t *testing.T, size string) string {
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
+}
+
+// remountReadOnly waits for a moment in which no file is open for writing, as
+// the health check has one ten times a second.
+func remountReadOnly(t *testing.T, dir string) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 var healthFast = []string{
@@ -196,9 +214,7 @@ func TestStorageVanishes(t *testing.T) {
 		p := startSlipway(t, filepath.Join(dir, "root"), healthFast...)
 		img := newImage(t, 43, 1, 10_000)
 		img.push(t, p.addr, "here", "v1")
-		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
+		remountReadOnly(t, dir)
 		waitHealth(t, p.addr, http.StatusServiceUnavailable)
 		img.pulls(t, p.addr, "here", "v1")
 		resp, body := fetch(t, "POST", "http://"+p.addr+"/v2/here/blobs/uploads/", nil, nil)
