@@ -33,7 +33,7 @@ test-race:
 	@CGO_ENABLED=1 go test -race $$(go list $(MODULES) | grep -v /e2e)
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
-	@go test -count=1 -timeout 20m -p 1 ./registry/e2e/... ./relay/e2e/...
+	@go test -count=1 -timeout 20m -p 1 ./registry/e2e/... ./relay/e2e/... ./deploy/...
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, a minute of load
 	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory' ./registry/e2e | grep -v '^=== '
@@ -41,12 +41,12 @@ soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, a minute of lo
 bench: tools build ## CPU per operation, ours beside the registries that are installed, one table
 	@go run ./registry/cmd/bench -registry bin/registry
 
-lint: tools ## golangci-lint over the three modules, shellcheck over the scripts
-	@for m in shared registry relay; do (cd $$m && golangci-lint run ./...); done
+lint: tools ## golangci-lint over the four modules, shellcheck over the scripts
+	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
 	@shellcheck tools/install tools/run tools/synapse/install .ci/run
 
 fmt: tools ## gofumpt
-	@gofumpt -w shared registry relay
+	@gofumpt -w shared registry relay deploy
 
 tools: ## install what the tests use (tools/versions.txt)
 	@tools/install

@@ -1,0 +1,3 @@
+module slipway/deploy
+
+go 1.26.8
