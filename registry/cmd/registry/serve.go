@@ -120,7 +120,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 			}, gcMetrics(metrics))
 		})
 	}
-	log.Info("the registry serves", zap.String("version", version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
+	log.Info("the registry serves", zap.String("version", built().Version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("the registry ends")
 	return err

@@ -1,30 +1,25 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
-
 	"github.com/spf13/cobra"
+
+	"slipway/shared/build"
 )
 
-// Set by the linker.
-var (
-	version = "dev"
-	commit  = "unknown"
-	date    = "unknown"
-)
+// Set by the linker; empty in a plain build.
+var version, commit, date string
 
-// versionLine has the form of CNCF distribution's: name, package, version.
-func versionLine() string { return "registry slipway/registry " + version }
+// built is what this binary was built from.
+func built() build.Info { return build.Of("registry", version, commit, date) }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Tell the version",
+		Short: "Tell the version, the commit and the compiler",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\ncommit %s of %s, %s %s/%s\n", versionLine(), commit, date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return built().Write(cmd.OutOrStdout(), asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return cmd
 }

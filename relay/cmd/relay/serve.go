@@ -67,7 +67,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	stop := p.start(ctx)
 	defer stop()
-	log.Info("the relay serves", zap.String("version", version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
+	log.Info("the relay serves", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("the relay ends", zap.Error(err))
 	return err

@@ -78,14 +78,15 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	}
 	patient := doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
 	pages, err := web.New(web.Options{
-		Service: p.service, Patient: patient, Log: log, Version: version, Homeserver: cfg.Matrix.Homeserver,
+		Service: p.service, Patient: patient, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
 		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,
 	})
 	if err != nil {
 		return nil, err
 	}
+	v := built()
 	o := api.Options{
-		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: version, Commit: commit, Date: date},
+		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Patient: patient, Pages: pages, Health: p.checks,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies,
 	}
