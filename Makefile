@@ -9,7 +9,7 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -44,6 +44,9 @@ bench: tools build ## CPU per operation, ours beside the registries that are ins
 lint: tools ## golangci-lint over the four modules, shellcheck over the scripts
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
 	@shellcheck tools/install tools/run tools/synapse/install .ci/run
+
+docs: ## docs/configuration, from the settings' own descriptions
+	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done
 
 fmt: tools ## gofumpt
 	@gofumpt -w shared registry relay deploy

@@ -43,6 +43,8 @@ type Leaf struct {
 	Env string
 	// Doc is the text of the doc tag.
 	Doc string
+	// Aliases are other names of the key in the file.
+	Aliases []string
 	// Choices are the values allowed, when they are a closed set.
 	Choices []string
 	// Status is empty for a setting that works, else one of the Status names.

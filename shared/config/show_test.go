@@ -67,7 +67,7 @@ func TestWalk(t *testing.T) {
 		{Path: "log.level", Type: "string", Default: "info", Env: "REGISTRY_LOG_LEVEL", Doc: "How much to say.", Choices: []string{"debug", "info"}},
 		{Path: "storage.filesystem.max_threads", Type: "integer", Default: "100", Env: "REGISTRY_STORAGE_FILESYSTEM_MAX_THREADS"},
 		{Path: "storage.inmemory", Type: "section", Env: "REGISTRY_STORAGE_INMEMORY"},
-		{Path: "storage.s3", Env: "REGISTRY_STORAGE_S3", Status: StatusLater},
+		{Path: "storage.s3", Env: "REGISTRY_STORAGE_S3", Aliases: []string{"s3aws"}, Status: StatusLater},
 		{Path: "http.secret", Type: "secret", Env: "REGISTRY_HTTP_SECRET", Doc: "Signs."},
 		{Path: "http.secret_file", Type: "path", Env: "REGISTRY_HTTP_SECRET_FILE", Doc: "File to read http.secret from."},
 		{Path: "http.drain", Type: "duration", Default: "30s", Env: "REGISTRY_HTTP_DRAIN"},

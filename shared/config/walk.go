@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Walk lists every setting of target, a pointer to a struct that holds the
@@ -69,6 +71,7 @@ func (w *walker) add(f *field, v reflect.Value) {
 		Default: defaultText(v),
 		Env:     envName(w.prefix, f.envPath()),
 		Doc:     f.docText(),
+		Aliases: f.words("alias"),
 		Choices: f.words("choices"),
 		Status:  f.kind.status(),
 	})
@@ -178,10 +181,24 @@ func defaultText(v reflect.Value) string {
 		}
 		return strings.Join(items, ", ")
 	}
-	if v.Kind() == reflect.Map && v.Len() == 0 {
-		return ""
+	if v.Kind() == reflect.Map {
+		return flowText(v)
 	}
 	return scalarText(v)
+}
+
+// flowText writes a map on one line of YAML; empty for one without entries.
+func flowText(v reflect.Value) string {
+	if v.Len() == 0 {
+		return ""
+	}
+	n := encodeNode(v.Interface())
+	n.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text))
 }
 
 func scalarText(v reflect.Value) string {

@@ -19,7 +19,7 @@ func newConfigCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand())
+	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand(), newConfigReferenceCommand())
 	return cmd
 }
 
@@ -71,4 +71,13 @@ func fileArgument(args []string) string {
 		return ""
 	}
 	return args[0]
+}
+
+func newConfigReferenceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reference",
+		Short: "Write every setting there is, as Markdown",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return config.Reference(cmd.OutOrStdout()) },
+	}
 }

@@ -17,17 +17,17 @@ const PathVariable = "RELAY_CONFIG"
 
 // Config is the whole configuration.
 type Config struct {
-	HTTP       HTTP       `key:"http"`
-	Database   Database   `key:"database"`
-	Matrix     Matrix     `key:"matrix"`
-	Admin      Admin      `key:"admin"`
-	Security   Security   `key:"security"`
-	Formatting Formatting `key:"formatting"`
-	Delivery   Delivery   `key:"delivery"`
-	Limits     Limits     `key:"limits"`
-	History    History    `key:"history"`
-	Metrics    Metrics    `key:"metrics"`
-	Logging    Logging    `key:"logging"`
+	HTTP       HTTP       `key:"http" doc:"Where and how the relay listens."`
+	Database   Database   `key:"database" doc:"Where messages, users and applications are kept."`
+	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
+	Admin      Admin      `key:"admin" doc:"The first administrator, made or brought up to date at each start."`
+	Security   Security   `key:"security" doc:"How exactly tokens are taken."`
+	Formatting Formatting `key:"formatting" doc:"How messages look."`
+	Delivery   Delivery   `key:"delivery" doc:"How patient and how parallel the relay sends."`
+	Limits     Limits     `key:"limits" doc:"What is taken in at most."`
+	History    History    `key:"history" doc:"Messages at rest."`
+	Metrics    Metrics    `key:"metrics" doc:"Numbers for Prometheus."`
+	Logging    Logging    `key:"logging" doc:"The log goes to stderr."`
 
 	Debug          config.Dead  `key:"debug" why:"write logging.level: debug"`
 	Crypto         config.Dead  `key:"crypto" why:"passwords are hashed with argon2id and parameters that fit a small machine"`

@@ -1,0 +1,20 @@
+package config
+
+import (
+	_ "embed"
+	"io"
+
+	"slipway/shared/config"
+)
+
+//go:embed reference.md
+var introduction string
+
+// Reference writes docs/configuration/registry.md: every setting there is.
+func Reference(w io.Writer) error {
+	if _, err := io.WriteString(w, introduction); err != nil {
+		return err
+	}
+	defaults := Default()
+	return config.Reference(w, &defaults, Prefix)
+}
