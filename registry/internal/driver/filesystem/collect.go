@@ -26,7 +26,7 @@ func (d *Driver) Touch(_ context.Context, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	now := stampNow()
 	times := []unix.Timespec{now, now}
 	if !at.IsZero() {
 		stamp := unix.NsecToTimespec(at.UnixNano())
@@ -105,9 +105,7 @@ const errGone = unix.ESRCH // no call on files returns it
 
 // moveNew renames a file to a name where nothing is.
 func moveNew(from, to string) error {
-	err := retry(func() error {
-		return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	})
+	err := renameNew(from, to)
 	if err != unix.EINVAL && err != unix.ENOSYS { //nolint:errorlint // bare errnos
 		return err
 	}
@@ -168,7 +166,7 @@ func (d *Driver) flushAll() error {
 	fd, err := open(d.rootDir(), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == nil {
 		defer closeFD(fd)
-		err = retry(func() error { return unix.Syncfs(fd) })
+		err = flushFileSystem(fd)
 	}
 	if err != nil {
 		return d.writeFault("flush", "/", err)

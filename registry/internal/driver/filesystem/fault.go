@@ -74,6 +74,9 @@ func canOnlyRead(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
+// isFull says that there is no room, not even for an empty file.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 func kindOf(err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
@@ -84,8 +87,11 @@ func kindOf(err error) error {
 		return driver.ErrNoSpace
 	case unix.ENAMETOOLONG:
 		return driver.ErrInvalidPath
-	case unix.EIO, unix.ENOTCONN, unix.ESTALE, unix.ELOOP, unix.ENXIO, unix.ENODEV, unix.ENOMEDIUM,
-		unix.EBADMSG, unix.EUCLEAN, unix.EREMOTEIO, unix.EHOSTDOWN, unix.ETIMEDOUT, unix.ESHUTDOWN:
+	case unix.EIO, unix.ENOTCONN, unix.ESTALE, unix.ELOOP, unix.ENXIO, unix.ENODEV,
+		unix.EBADMSG, unix.EHOSTDOWN, unix.ETIMEDOUT, unix.ESHUTDOWN:
+		return driver.ErrUnavailable
+	}
+	if isLost(errno) {
 		return driver.ErrUnavailable
 	}
 	return nil

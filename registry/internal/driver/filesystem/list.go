@@ -107,15 +107,14 @@ func readDir(fd int) ([]rawEntry, error) {
 	}
 }
 
-// nextDirent takes one struct linux_dirent64 off b.
+// nextDirent takes one entry off b.
 func nextDirent(b []byte) (name []byte, kind byte, rest []byte) {
-	const reclen, typ, start = 16, 18, 19
-	size := binary.NativeEndian.Uint16(b[reclen:])
-	name = b[start:size]
+	size := binary.NativeEndian.Uint16(b[direntSize:])
+	name = b[direntName:size]
 	if end := bytes.IndexByte(name, 0); end >= 0 {
 		name = name[:end]
 	}
-	return name, b[typ], b[size:]
+	return name, b[direntType], b[size:]
 }
 
 func split(names string, ends []int, kinds []byte) []rawEntry {

@@ -38,7 +38,7 @@ func (d *Driver) stamp() (time.Time, bool) {
 	}
 	defer closeFD(fd)
 	var st unix.Stat_t
-	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	now := stampNow()
 	name := d.locks + "/clock"
 	if unix.UtimesNanoAt(unix.AT_FDCWD, name, []unix.Timespec{now, now}, 0) != nil || unix.Fstat(fd, &st) != nil {
 		return time.Time{}, false

@@ -40,10 +40,6 @@ func rename(from, to string) error {
 	return retry(func() error { return unix.Rename(from, to) })
 }
 
-func unlink(path string) error {
-	return retry(func() error { return unix.Unlink(path) })
-}
-
 func rmdir(path string) error {
 	return retry(func() error { return unix.Rmdir(path) })
 }
@@ -83,9 +79,6 @@ func writeAll(fd int, p []byte) (n int, err error) {
 	return n, nil
 }
 
-// syncFile flushes a file's bytes and what is needed to read them.
-func syncFile(fd int) error { return retry(func() error { return unix.Fdatasync(fd) }) }
-
 // syncDir flushes the entries of a directory. Some file systems (CIFS, a few of
 // FUSE) have no such call for directories; there is nothing better to be had.
 func syncDir(path string) error {
@@ -94,23 +87,7 @@ func syncDir(path string) error {
 		return err
 	}
 	defer closeFD(fd)
-	err = retry(func() error { return unix.Fsync(fd) })
-	if unsupported(err) {
-		return nil
-	}
-	return err
-}
-
-// startWriteBack asks for a part of a file to be written to the disk soon; with
-// wait, to be there (which is no flush: neither the size nor the disk's own
-// cache is dealt with). An error that it reports is not reported again by the
-// flush, so it must not be forgotten. Systems that lack the call do without.
-func startWriteBack(fd int, offset, size int64, wait bool) error {
-	flags := unix.SYNC_FILE_RANGE_WRITE
-	if wait {
-		flags |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-	}
-	err := retry(func() error { return unix.SyncFileRange(fd, offset, size, flags) })
+	err = flushDir(fd)
 	if unsupported(err) {
 		return nil
 	}
@@ -128,7 +105,7 @@ type fileID struct{ dev, ino uint64 }
 func identify(path string) (fileID, error) {
 	var st unix.Stat_t
 	err := stat(path, &st)
-	return fileID{st.Dev, st.Ino}, err
+	return fileID{device(&st), st.Ino}, err
 }
 
 // newInstance is a name that no other process uses. In containers all have the

@@ -27,7 +27,7 @@ func (d *Driver) Version(_ context.Context, path string) (string, bool) {
 	}
 	now := time.Now()
 	var st unix.Stat_t
-	if stat(name, &st) != nil || !d.localClock || st.Dev != d.identity.dev {
+	if stat(name, &st) != nil || !d.localClock || device(&st) != d.identity.dev {
 		return "", false
 	}
 	tick := fineTick
