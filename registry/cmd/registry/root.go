@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -12,12 +13,25 @@ import (
 // sentence on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(stdin, stdout, stderr)
-	root.SetArgs(args)
+	root.SetArgs(asContainer(args))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "registry: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+// asContainer takes the arguments of distribution's images too, whose entry
+// point serves a file that comes alone, and which may name the program again.
+func asContainer(args []string) []string {
+	switch {
+	case len(args) > 1 && args[0] == "registry":
+		return args[1:]
+	case len(args) == 1 && (strings.HasSuffix(args[0], ".yml") || strings.HasSuffix(args[0], ".yaml")):
+		return append([]string{"serve"}, args...)
+	default:
+		return args
+	}
 }
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
@@ -34,7 +48,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newServeCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
+	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
 	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand())
 	return root
 }

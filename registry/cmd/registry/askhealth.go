@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/config"
+)
+
+// newHealthCommand makes `registry health`, for the health check of a container
+// that has no other client inside.
+func newHealthCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health [file]",
+		Short: "Ask the running registry on this machine whether it is healthy",
+		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without a file it is " +
+			"the one that process 1 serves, where that is a registry, as in a container.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := fileArgument(args)
+			if file == "" {
+				file = servedBy("/proc/1/cmdline")
+			}
+			cfg, _, err := config.Load(file, os.Environ())
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+			defer cancel()
+			if err := askHealth(ctx, cfg); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "healthy")
+			return err
+		},
+	}
+}
+
+// servedBy is the configuration file in the command line of a registry, "" when
+// it has none or is another program.
+func servedBy(cmdline string) string {
+	b, err := os.ReadFile(cmdline)
+	if err != nil {
+		return ""
+	}
+	words := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	for i, word := range words {
+		if word == "serve" && i+1 < len(words) {
+			return words[i+1]
+		}
+	}
+	return ""
+}
+
+// askHealth is nil when the registry of this configuration says it is healthy.
+func askHealth(ctx context.Context, cfg *config.Config) error {
+	scheme, network, addr := healthAddress(cfg)
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // this machine, and nothing secret is sent
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost/debug/health", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("no registry answers at %s: %w", addr, errors.Unwrap(err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("not healthy (%s): %s", resp.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// healthAddress is where the registry of this configuration tells its health on
+// this machine: on the debug address if there is one, since that asks for no
+// certificate.
+func healthAddress(cfg *config.Config) (scheme, network, addr string) {
+	if d := cfg.HTTP.Debug.Addr; d != "" {
+		return "http", "tcp", local(d)
+	}
+	scheme = "http"
+	if cfg.HTTP.TLS != nil {
+		scheme = "https"
+	}
+	if cfg.HTTP.Net == "unix" {
+		return scheme, "unix", cfg.HTTP.Addr
+	}
+	return scheme, "tcp", local(cfg.HTTP.Addr)
+}
+
+// local is the address for a client on the same machine.
+func local(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr
+}
