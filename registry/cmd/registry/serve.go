@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -128,18 +129,32 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 
 // announce tells collectors of garbage in other processes that this one serves
 // the storage, until leave: clients rely on what it tells them. One that takes no
-// pushes tells nothing that anybody relies on.
+// pushes tells nothing that anybody relies on. On a storage that can only be read,
+// or has no room for an empty file, or where a collection does not let it in, it
+// takes none until it can.
 func announce(ctx context.Context, cfg *config.Config, rules *registry.Registry, log *zap.Logger) (leave func(), err error) {
 	if cfg.Storage.Maintenance.ReadOnly.Enabled {
 		return func() {}, nil
 	}
-	leave, err = rules.Serve(ctx)
-	if errors.Is(err, driver.ErrReadOnly) {
-		log.Warn("the storage can only be read, so pushes will fail", zap.Error(err))
-		return func() {}, nil
+	wait, cancel := context.WithTimeout(ctx, announceWait)
+	defer cancel()
+	leave, err = rules.Serve(wait)
+	switch {
+	case err == nil:
+	case errors.Is(err, driver.ErrReadOnly), errors.Is(err, driver.ErrNoSpace):
+		log.Warn("nothing can be written to the storage: pushes are held back until it can, pulls and deletions are not", zap.Error(err))
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		log.Warn("a garbage collection that began before this registry does not let it in: pushes are held back until it does, pulls and deletions are not")
+	default:
+		leave()
+		return nil, err
 	}
-	return leave, err
+	return leave, nil
 }
+
+// announceWait is for how long a collection that believes itself alone is waited
+// for at the start; it takes some milliseconds to let a registry in.
+const announceWait = 5 * time.Second
 
 func gcMetrics(metrics *prometheus.Registry) *collect.Metrics {
 	if metrics == nil {

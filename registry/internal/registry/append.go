@@ -19,6 +19,9 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // Append stores what src gives until it ends, and returns how much that was.
 // What arrived before an error stays. A failure of src comes back wrapped.
 func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
+	if err := u.repo.reg.takes(ctx); err != nil {
+		return 0, err
+	}
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
 	var total int64

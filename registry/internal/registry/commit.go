@@ -21,6 +21,9 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	if u.done {
 		return oci.Descriptor{}, uploadUnknown()
 	}
+	if err := reg.takes(ctx); err != nil {
+		return oci.Descriptor{}, err
+	}
 	if err := reg.uploads.begin(u); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}

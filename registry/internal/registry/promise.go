@@ -24,6 +24,7 @@ func (r *Registry) renew(ctx context.Context, path string, d oci.Digest, info dr
 	if r.promiseAge <= 0 || r.readOnly {
 		return nil
 	}
+	r.tell(ctx)
 	young := r.driver.Now().Sub(info.Changed) < r.promiseAge/4
 	if !r.promises.told(path) && young {
 		return nil
@@ -160,7 +161,7 @@ func (p *promises) any() bool {
 // promiseNew notes the promise that a client is given with the link that is
 // about to be written, if it is new.
 func (r *Registry) promiseNew(ctx context.Context, path string, looks bool) {
-	if r.promiseAge <= 0 || !r.serving.Load() {
+	if r.promiseAge <= 0 || !r.serving.told.Load() {
 		return
 	}
 	if _, err := r.find(ctx, path, toRead); !absent(err) {
@@ -259,23 +260,9 @@ func (r Repository) releasePromises(ctx context.Context, d oci.Digest, depth int
 
 // alone says whether this process is the only one that serves the storage.
 func (r *Registry) alone(ctx context.Context) bool {
-	if !r.serving.Load() {
+	if !r.serving.told.Load() {
 		return false
 	}
 	n, err := r.driver.Servers(ctx)
 	return err == nil && n == 1
-}
-
-// Serve tells collectors of garbage in other processes that this one serves the
-// storage, until leave.
-func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
-	end, err := r.driver.Serve(ctx)
-	if err != nil {
-		return nil, fault(err)
-	}
-	r.serving.Store(true)
-	return func() {
-		r.serving.Store(false)
-		end()
-	}, nil
 }

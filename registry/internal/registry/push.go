@@ -28,6 +28,9 @@ type PutResult struct {
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
 // repository has not.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
+	if err := r.reg.takes(ctx); err != nil {
+		return PutResult{}, err
+	}
 	d, err := r.reg.acceptBody(ref.Digest, body)
 	if err != nil {
 		return PutResult{}, err
@@ -80,9 +83,6 @@ func (r Repository) place(ctx context.Context, d oci.Digest, body []byte, parsed
 // acceptBody checks what can be checked before the body is parsed, and returns
 // its digest: of the algorithm that the reference names, else the canonical.
 func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) {
-	if err := r.writable(); err != nil {
-		return "", err
-	}
 	if int64(len(body)) > r.maxManifestSize {
 		return "", &oci.Error{
 			Code: oci.CodeManifestInvalid, Err: ErrManifestTooLarge,

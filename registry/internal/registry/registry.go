@@ -14,7 +14,6 @@ import (
 	"hash/maphash"
 	"regexp"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,7 +111,7 @@ type Registry struct {
 
 	promiseAge time.Duration
 	promises   promises
-	serving    atomic.Bool
+	serving    serving
 
 	seed  maphash.Seed
 	locks [64]sync.RWMutex
@@ -146,6 +145,7 @@ func New(o Options) *Registry {
 		proving:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, 2),
 		uploads:   newSessions(),
+		serving:   serving{turn: make(chan struct{}, 1)},
 		seed:      maphash.MakeSeed(),
 	}
 }
@@ -156,6 +156,11 @@ func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg:
 
 // Check proves that the storage can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
+	if write && !r.readOnly {
+		if err := r.announce(ctx); err != nil {
+			return fault(err)
+		}
+	}
 	return fault(r.driver.Check(ctx, write))
 }
 

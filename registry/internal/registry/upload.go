@@ -34,7 +34,7 @@ type Upload struct {
 // StartUpload begins an upload. alg is the algorithm of the digest that is to be
 // expected, "" if nobody said.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.reg.writable(); err != nil {
+	if err := r.reg.takes(ctx); err != nil {
 		return nil, err
 	}
 	if alg == "" {

@@ -189,10 +189,8 @@ func (c *change) takeAway(d *Driver) error {
 	err := unlink(c.name)
 	if errors.Is(err, unix.EISDIR) {
 		d.durable.forgetTree(c.name)
-		c.temp = d.tempName()
-		err = rename(c.name, c.temp)
+		c.temp, err = d.stage(c.name)
 		if errors.Is(err, unix.EXDEV) {
-			c.temp = ""
 			return d.discard(c.name)
 		}
 	}
@@ -200,6 +198,22 @@ func (c *change) takeAway(d *Driver) error {
 		return nil
 	}
 	return err
+}
+
+// stage renames a tree into the staging directory. Where there is none and none
+// can be made, or it has no room for another name, the root has.
+func (d *Driver) stage(tree string) (temp string, err error) {
+	temp = d.tempName()
+	err = rename(tree, temp)
+	var st unix.Stat_t
+	if isFull(err) || errors.Is(err, unix.ENOENT) && stat(tree, &st) == nil && !d.vanished() {
+		temp = d.staging + "-" + d.tempBase() + ".tmp"
+		err = rename(tree, temp)
+	}
+	if err != nil {
+		return "", err
+	}
+	return temp, nil
 }
 
 // cleanUp closes what is open and deletes what is left: a file that was not

@@ -7,7 +7,8 @@
 // what is not whole yet: new files before they are renamed into place, removed
 // trees until they are deleted, the probe of Check. Everything in it may be
 // deleted while no registry runs; what a crash leaves there is swept at the next
-// start, with each purge of uploads and each check.
+// start, with each purge of uploads and each check. Where it cannot be made, on a
+// full volume, a tree that is removed becomes <root>/.staging-* meanwhile.
 // It also tells a root that has lost its mount from one that is new: a root
 // that had a .staging and has none is not written to, and not believed when it
 // says that something does not exist.
@@ -74,7 +75,7 @@ type Driver struct {
 var _ driver.Driver = (*Driver)(nil)
 
 // Open returns the driver for the tree below root, which it creates if it is
-// missing. A root that can only be read is no error.
+// missing. A root that can only be read, or that is full, is no error.
 func Open(root string) (*Driver, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -99,7 +100,7 @@ func Open(root string) (*Driver, error) {
 	}
 	d.localClock = stampsLocally(root)
 	d.locked.Store(-1)
-	if err := d.makeStaging(); err != nil && !canOnlyRead(err) {
+	if err := d.makeStaging(); err != nil && !canOnlyRead(err) && !isFull(err) {
 		return nil, fmt.Errorf("storage root: %s: %w", d.staging, err)
 	}
 	d.sweep(time.Now())

@@ -23,6 +23,11 @@ func (d *Driver) tempBase() string {
 // createTemp opens a new file in the staging directory, which it creates if
 // need be, but only in the root that was opened.
 func (d *Driver) createTemp() (name string, fd int, err error) {
+	if d.locked.Load() < 0 && !d.vanished() { // it could not be made at the start
+		if err := d.makeStaging(); err != nil {
+			return "", -1, err
+		}
+	}
 	name = d.tempName()
 	create := func() error {
 		fd, err = open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)

@@ -74,19 +74,27 @@ func (d *Driver) Sweep(ctx context.Context) error {
 // sweep deletes what crashed processes left in the staging directory; now is
 // the file system's time.
 func (d *Driver) sweep(now time.Time) {
-	entries, err := os.ReadDir(d.staging)
+	byInstance := map[string][]string{}
+	d.listForeign(d.staging, d.staging+"/", byInstance)
+	d.listForeign(d.rootDir(), d.staging+"-", byInstance) // see stage
+	for instance, names := range byInstance {
+		d.sweepInstance(instance, names, now)
+	}
+}
+
+// listForeign adds what other instances have in dir and begins with prefix.
+func (d *Driver) listForeign(dir, prefix string, byInstance map[string][]string) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
-	byInstance := map[string][]string{}
 	for _, e := range entries {
-		instance, _, _ := strings.Cut(strings.TrimSuffix(e.Name(), lockSuffix), "-")
-		if instance != d.instance {
-			byInstance[instance] = append(byInstance[instance], d.staging+"/"+e.Name())
+		name := strings.TrimSuffix(dir, "/") + "/" + e.Name()
+		rest, ok := strings.CutPrefix(name, prefix)
+		instance, _, _ := strings.Cut(strings.TrimSuffix(rest, lockSuffix), "-")
+		if ok && instance != d.instance {
+			byInstance[instance] = append(byInstance[instance], name)
 		}
-	}
-	for instance, names := range byInstance {
-		d.sweepInstance(instance, names, now)
 	}
 }
 
