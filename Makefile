@@ -9,7 +9,7 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -41,12 +41,16 @@ soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, a minute of lo
 bench: tools build ## CPU per operation, ours beside the registries that are installed, one table
 	@go run ./registry/cmd/bench -registry bin/registry
 
-lint: tools ## golangci-lint over the four modules, shellcheck over the scripts
+lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
-	@shellcheck tools/install tools/run tools/synapse/install .ci/run
+	@shellcheck tools/install tools/run tools/synapse/install .ci/run tools/release
+	@actionlint
 
 docs: ## docs/configuration, from the settings' own descriptions
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done
+
+release: ## dist/: archives for linux and darwin, checksums, bills of materials
+	@tools/release
 
 fmt: tools ## gofumpt
 	@gofumpt -w shared registry relay deploy
@@ -61,4 +65,4 @@ tools-run:
 	@tools/synapse/install
 
 clean: ## remove what was built and the data of `make run`
-	@rm -rf bin .run
+	@rm -rf bin dist .run

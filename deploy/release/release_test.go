@@ -1,0 +1,183 @@
+// Package release_test holds the archives of a release: what is in them, that
+// they run, and that the same sources give the same bytes anywhere.
+package release_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"debug/macho"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/deploy/internal/harness"
+)
+
+const version = "v9.8.7"
+
+// build runs tools/release of the sources in root and returns the directory of
+// what it made.
+func build(t *testing.T, root string, platforms ...string) string {
+	t.Helper()
+	dist := filepath.Join(t.TempDir(), "dist")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "tools", "release"), platforms...)
+	cmd.Env = append(os.Environ(), "VERSION="+version, "COMMIT=0123456789", "DATE=2026-01-02T03:04:05Z", "DIST="+dist)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("tools/release: %v\n%s", err, out)
+	}
+	return dist
+}
+
+// unpack takes an archive apart and returns the directory that is in it.
+func unpack(t *testing.T, dist, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	harness.Run(t, "tar", "-xzf", filepath.Join(dist, name+".tar.gz"), "-C", dir)
+	return filepath.Join(dir, name)
+}
+
+func TestRelease(t *testing.T) {
+	root := harness.Root(t)
+	dist := build(t, root)
+	check := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	check.Dir = dist
+	if out, err := check.CombinedOutput(); err != nil || strings.Count(string(out), ": OK\n") != 16 {
+		t.Errorf("SHA256SUMS: %v\n%s", err, out)
+	}
+	for _, service := range []string{"registry", "relay"} {
+		for _, system := range []string{"linux", "darwin"} {
+			for _, processor := range []string{"amd64", "arm64"} {
+				name := fmt.Sprintf("%s_%s_%s_%s", service, version, system, processor)
+				dir := unpack(t, dist, name)
+				checkFiles(t, dir, service, system)
+				checkHeader(t, filepath.Join(dir, service), system, processor)
+				checkBill(t, filepath.Join(dist, name+".cdx.json"), service)
+				if system == runtime.GOOS && processor == runtime.GOARCH {
+					checkRuns(t, dir, service)
+				}
+			}
+		}
+	}
+	t.Run("again", func(t *testing.T) { checkAgain(t, root, dist) })
+}
+
+func checkFiles(t *testing.T, dir, service, system string) {
+	t.Helper()
+	want := []string{service, "LICENSE", "README.md", "config.example.yml", "config.production.yml"}
+	if system == "linux" {
+		want = append(want, "systemd/"+service+".service", "systemd/slipway.conf")
+	}
+	for _, name := range want {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Size() == 0 || info.Mode().Perm()&0o022 != 0 || name == service && info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %s: %v, %v", filepath.Base(dir), name, info, err)
+		}
+	}
+}
+
+// checkHeader: the file is a program for the platform, and a static one where
+// that can be.
+func checkHeader(t *testing.T, file, system, processor string) {
+	t.Helper()
+	var machine string
+	if system == "linux" {
+		f, err := elf.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		machine = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]
+		if libraries, _ := f.ImportedLibraries(); len(libraries) > 0 {
+			t.Errorf("%s needs %v", file, libraries)
+		}
+	} else {
+		f, err := macho.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		machine = map[macho.Cpu]string{macho.CpuAmd64: "amd64", macho.CpuArm64: "arm64"}[f.Cpu]
+	}
+	if machine != processor {
+		t.Errorf("%s is for %q", file, machine)
+	}
+}
+
+func checkBill(t *testing.T, file, service string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bill struct {
+		BomFormat string
+		Metadata  struct {
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version, Purl string }
+	}
+	if err := json.Unmarshal(text, &bill); err != nil || bill.BomFormat != "CycloneDX" {
+		t.Fatalf("%s: %q, %v", file, bill.BomFormat, err)
+	}
+	if got := bill.Metadata.Component; got.Name != service || got.Version != version {
+		t.Errorf("%s is of %v", file, got)
+	}
+	for _, want := range []string{"pkg:golang/std@" + strings.TrimPrefix(runtime.Version(), "go"), "pkg:golang/github.com/spf13/cobra@"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s lacks %s", file, want)
+		}
+	}
+	for _, c := range bill.Components {
+		if c.Version == "" || strings.HasPrefix(c.Name, "slipway") || c.Purl != "pkg:golang/"+c.Name+"@"+c.Version {
+			t.Errorf("%s has %+v", file, c)
+		}
+	}
+}
+
+// checkRuns: the program tells its version, and the configurations beside it are
+// ones it takes.
+func checkRuns(t *testing.T, dir, service string) {
+	t.Helper()
+	program := filepath.Join(dir, service)
+	want := fmt.Sprintf("%s slipway/%s %s\ncommit 0123456789 of 2026-01-02T03:04:05Z, ", service, service, version)
+	if got := harness.Run(t, program, "version"); !strings.HasPrefix(got, want) {
+		t.Errorf("version: %q, want %q", got, want)
+	}
+	for _, name := range []string{"config.example.yml", "config.production.yml"} {
+		cmd := exec.Command(program, "config", "check", filepath.Join(dir, name))
+		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=admin"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// checkAgain builds for this platform from a copy of the sources in another
+// place: the bytes are the same.
+func checkAgain(t *testing.T, root, dist string) {
+	copied := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Mkdir(copied, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"deploy", "registry", "relay", "shared", "tools", "LICENSE", "go.work", "go.work.sum"} {
+		harness.Run(t, "cp", "-r", filepath.Join(root, name), copied)
+	}
+	again := build(t, copied, runtime.GOOS+"/"+runtime.GOARCH)
+	files, err := filepath.Glob(filepath.Join(again, "*_*"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		a, _ := os.ReadFile(file)
+		b, err := os.ReadFile(filepath.Join(dist, filepath.Base(file)))
+		if err != nil || !slices.Equal(a, b) {
+			t.Errorf("%s is not the same a second time (%v)", filepath.Base(file), err)
+		}
+	}
+}
