@@ -23,8 +23,10 @@ import (
 // in the same words.
 type remote struct {
 	base           string
-	name, password string
+	name, password string // or
+	token          string // of an application
 	client         *http.Client
+	here           *parts // of a relay in this process, else nil
 	close          func() error
 }
 
@@ -65,7 +67,7 @@ func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("no relay answers at %s, and its database cannot be opened: %w", r.base, err)
 	}
-	r.client.Transport, r.close = inProcess{p.api}, p.close
+	r.client.Transport, r.here, r.close = inProcess{p.api}, p, p.close
 	return nil
 }
 
@@ -88,6 +90,9 @@ func (r *remote) do(ctx context.Context, method, path string, in, out any) (stat
 	}
 	if r.name != "" {
 		req.SetBasicAuth(r.name, r.password)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {

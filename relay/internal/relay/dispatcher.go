@@ -106,7 +106,7 @@ func (d *dispatcher) recover(ctx context.Context) error {
 // run sends until ctx is done and what is in flight then has ended.
 func (d *dispatcher) run(ctx context.Context) {
 	d.running.Store(true)
-	d.wg.Go(func() { d.gate.run(d.stopping, d.resumed) })
+	d.wg.Go(func() { d.gate.run(d.stopping, d.resumed, func() { d.wg.Go(d.makeRooms) }) })
 	for _, q := range d.all() {
 		q.mu.Lock()
 		q.start()
@@ -237,10 +237,10 @@ func (d *dispatcher) resumed() {
 			d.log.Error("cannot note the device in use", zap.Error(err))
 		}
 	}
-	d.wg.Go(d.makeRooms)
 }
 
-// makeRooms makes the rooms that could not be made when their applications were created.
+// makeRooms makes the rooms that could not be made when their applications were created. It begins when sending is
+// possible again: an application that is created from then on gets its room at once.
 func (d *dispatcher) makeRooms() {
 	for _, q := range d.all() {
 		if toMake(q.Room()) && !d.isStopping() {

@@ -123,9 +123,9 @@ func (g *gate) succeeded() {
 	g.mu.Unlock()
 }
 
-// run probes while the gate is closed and opens it when the homeserver answers. opened is called before each
-// opening.
-func (g *gate) run(stopping <-chan struct{}, opened func()) {
+// run probes while the gate is closed and opens it when the homeserver answers: before is called before each opening
+// and after behind it.
+func (g *gate) run(stopping <-chan struct{}, before, after func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -139,7 +139,9 @@ func (g *gate) run(stopping <-chan struct{}, opened func()) {
 		}
 		select {
 		case <-due:
-			g.probe(ctx, opened)
+			if g.probe(ctx, before) {
+				after()
+			}
 		case <-g.kick:
 		case <-stopping:
 			return
@@ -165,14 +167,14 @@ func (g *gate) next() (time.Duration, bool) {
 }
 
 // probe asks for a sign of life and opens the gate if there is one.
-func (g *gate) probe(ctx context.Context, opened func()) {
+func (g *gate) probe(ctx context.Context, before func()) (opened bool) {
 	if err := g.sender.Probe(ctx); err != nil {
 		if ctx.Err() == nil {
 			g.note(err)
 		}
-		return
+		return false
 	}
-	opened()
+	before()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = false
@@ -181,6 +183,7 @@ func (g *gate) probe(ctx context.Context, opened func()) {
 	g.troubled.Store(true)
 	close(g.opened)
 	g.log.Info("sending goes on", zap.Duration("paused", time.Since(g.since)))
+	return true
 }
 
 // note keeps the reason that a probe failed for.

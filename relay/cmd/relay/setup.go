@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/config"
+	"slipway/relay/internal/homeserver"
+	"slipway/relay/internal/setup"
+)
+
+// setupOptions are the flags of `relay setup`.
+type setupOptions struct {
+	config, secrets, registrySecrets, registration, relay, app string
+
+	wait  time.Duration
+	reset bool
+}
+
+// newSetupCommand makes `relay setup`, which runs once before everything else and
+// may run again at any time.
+func newSetupCommand() *cobra.Command {
+	var o setupOptions
+	cmd := &cobra.Command{
+		Use:   "setup",
+		Short: "Make secrets, accounts, a room and an application, as far as they are missing",
+		Long: "Prepares a relay with a Synapse homeserver and a registry beside it: makes the secrets that are missing as files of mode 0600, " +
+			"waits for the homeserver, makes the bot, lifts its limit of messages, makes the administrator's Matrix account, an application with its room, " +
+			"and writes the application's token and the header that the registry sends with its notifications. " +
+			"It says what it did in a line each. Whatever interrupts it, a second run goes on from there; what is there is left alone.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
+	}
+	addConfigFlag(cmd, &o.config)
+	flags := cmd.Flags()
+	flags.StringVar(&o.secrets, "secrets", "", "folder of the secrets; required. matrix.password_file and admin.password_file of the configuration name matrix_password and admin_password in it")
+	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret and registry_headers (default: that of the secrets)")
+	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are made")
+	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case that it runs already (default: what the configuration says)")
+	flags.StringVar(&o.app, "app", "registry", "name of the application")
+	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
+	flags.BoolVar(&o.reset, "reset-passwords", false, "give accounts that exist already the passwords of the files")
+	if err := cmd.MarkFlagRequired("secrets"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return cmd
+}
+
+func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.wait)
+	defer cancel()
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...) }
+	secrets, err := setup.Open(o.secrets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, secrets.Close()) }()
+	registry := secrets
+	if o.registrySecrets != "" && o.registrySecrets != o.secrets {
+		if registry, err = setup.Open(o.registrySecrets); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, registry.Close()) }()
+	}
+	if err := setup.MakeSecrets(secrets, registry, say); err != nil {
+		return err
+	}
+	cfg, err := loadConfig(cmd, o.config)
+	if err != nil {
+		return err
+	}
+	accounts, err := setupAccounts(ctx, cfg, o, secrets, say)
+	if err != nil {
+		return err
+	}
+	r, err := openRelay(ctx, cfg, o.relay)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	a := &applicationSetup{o: o, cfg: cfg, secrets: secrets, registry: registry, remote: r, accounts: accounts, say: say}
+	return a.make(ctx)
+}
+
+// setupAccounts waits for the homeserver and makes the accounts; nil without a
+// registration secret.
+func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secrets *setup.Secrets, say func(string, ...any)) (*setup.Accounts, error) {
+	client := homeserver.New(cfg.Matrix.Homeserver)
+	if err := setup.WaitFor(ctx, client, cfg.Matrix.Homeserver); err != nil {
+		return nil, err
+	}
+	say("homeserver %s: answers", cfg.Matrix.Homeserver)
+	if o.registration == "" {
+		say("accounts: none made without --registration-secret-file")
+		return nil, nil
+	}
+	secret, err := setup.WaitForSecret(ctx, o.registration)
+	if err != nil {
+		return nil, err
+	}
+	a := &setup.Accounts{
+		Homeserver: client, Secrets: secrets, Registration: secret, Bot: cfg.Matrix.Username, BotPassword: cfg.Matrix.Password.Reveal(),
+		Person: cfg.Admin.MatrixID, Reset: o.reset, Say: say,
+	}
+	return a, a.Make(ctx)
+}
+
+// openRelay finds the relay if it runs, or makes one in this process over the
+// configuration's database, which is the usual case: setup comes first.
+func openRelay(ctx context.Context, cfg *config.Config, url string) (*remote, error) {
+	r := &remote{base: strings.TrimRight(url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}, close: func() error { return nil }}
+	if r.base == "" {
+		r.base = localURL(cfg)
+		transport, err := localTransport(cfg)
+		if err != nil {
+			return nil, err
+		}
+		r.client.Transport = transport
+	}
+	look, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
+		return r, nil
+	}
+	return r, r.openHere(ctx, cfg)
+}

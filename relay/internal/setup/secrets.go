@@ -1,0 +1,147 @@
+// Package setup makes what the relay and its neighbours need before they can
+// start: secrets, accounts on the homeserver, the files that carry them. Every
+// step may be repeated, and goes on where one was interrupted.
+package setup
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"slipway/relay/internal/permission"
+)
+
+// The files of a folder of secrets.
+const (
+	BotPassword    = "matrix_password"           // of the bot
+	AdminPassword  = "admin_password"            // of the administrator of the relay's web interface
+	PersonPassword = "person_password"           // of the administrator's own Matrix account
+	ServerPassword = "homeserver_admin_password" // of the homeserver's administrator
+	ServerToken    = "homeserver_admin_token"    // its session
+	RegistrySecret = "registry_http_secret"      // http.secret of the registry
+	Token          = "relay_token"               // of the application
+	Headers        = "registry_headers"          // what the registry sends along with its notifications
+)
+
+const candidate = ".unproven" // behind the name of a secret that nobody has accepted yet
+
+// Secrets is a folder of files with mode 0600, each a secret and a line end.
+// One process at a time has it open.
+type Secrets struct {
+	dir  string
+	lock *os.File
+}
+
+// Open takes the folder, making it if it is not there. Close it when done.
+func Open(dir string) (*Secrets, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, permission.Explain(err, dir)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, permission.Explain(err, dir)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another setup works on %s at this moment; let it finish", dir)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return &Secrets{dir: dir, lock: f}, nil
+}
+
+// Close lets another process open the folder.
+func (s *Secrets) Close() error { return s.lock.Close() }
+
+// Path is where a secret is.
+func (s *Secrets) Path(name string) string { return filepath.Join(s.dir, name) }
+
+// Get returns a secret, "" if there is none.
+func (s *Secrets) Get(name string) (string, error) {
+	text, err := os.ReadFile(s.Path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", permission.Explain(err, s.Path(name))
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// Make makes those of the secrets that are not there, or are empty, and returns
+// their names. One that is there is never touched.
+func (s *Secrets) Make(names ...string) (made []string, err error) {
+	for _, name := range names {
+		there, err := s.Get(name)
+		if err != nil {
+			return made, err
+		}
+		if there != "" {
+			continue
+		}
+		if err := s.Put(name, rand.Text()); err != nil {
+			return made, err
+		}
+		made = append(made, name)
+	}
+	return made, nil
+}
+
+// Put writes a secret durably, the whole of it or nothing. The temporary file has
+// a fixed name, so that an interrupted one is written over.
+func (s *Secrets) Put(name, secret string) error {
+	temp := s.Path("." + name + ".tmp")
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return permission.Explain(err, s.dir)
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", temp, err)
+	}
+	return s.rename("."+name+".tmp", name)
+}
+
+// rename moves a file within the folder, durably.
+func (s *Secrets) rename(from, to string) error {
+	if err := os.Rename(s.Path(from), s.Path(to)); err != nil {
+		return permission.Explain(err, s.dir)
+	}
+	return s.lock.Sync() // the folder itself
+}
+
+func (s *Secrets) remove(name string) error {
+	err := os.Remove(s.Path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// MakeSecrets makes the secrets that are needed before anything can start; the
+// registry's own may be in another folder.
+func MakeSecrets(relay, registry *Secrets, say func(format string, args ...any)) error {
+	made, err := relay.Make(BotPassword, AdminPassword)
+	if err != nil {
+		return err
+	}
+	more, err := registry.Make(RegistrySecret)
+	if err != nil {
+		return err
+	}
+	if made = append(made, more...); len(made) == 0 {
+		say("secrets: there already in %s", relay.dir)
+		return nil
+	}
+	say("secrets: %s made in %s", strings.Join(made, ", "), relay.dir)
+	return nil
+}
