@@ -82,7 +82,7 @@ func (d *Driver) move(ctx context.Context, op, from, to string) (name string, er
 	if isDir(&st) {
 		return "", d.readFault(op, from, unix.EISDIR)
 	}
-	err = d.inDir(name, func() error {
+	err = d.inDirAnyhow(name, func() error {
 		err := moveNew(old, name)
 		if isNotExist(err) && stat(old, &st) != nil {
 			return errGone

@@ -70,6 +70,9 @@ type Driver struct {
 
 	mu      sync.Mutex
 	holders map[string]*upload // who writes which upload, by path
+	sole    locks              // the root, and then a file, locked by a collector that found no room for the file
+
+	reserving sync.Mutex // held by who adds to the reserve or takes of it
 }
 
 var _ driver.Driver = (*Driver)(nil)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"slipway/registry/internal/driver"
 )
 
 // # Sections and barriers
@@ -119,29 +117,4 @@ func (d *Driver) passGate(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// Lock implements driver.Driver.
-func (d *Driver) Lock(context.Context) (unlock func(), err error) {
-	fd, err := d.private("collector")
-	if err == nil {
-		err = lockAlone(fd)
-	}
-	//nolint:errorlint // a bare errno
-	switch err {
-	case nil:
-		return func() { closeFD(fd) }, nil
-	case unix.EWOULDBLOCK:
-		return nil, &fault{"collect", "/", driver.ErrBusy, nil}
-	}
-	return nil, d.writeFault("collect", "/", err)
-}
-
-// lockAlone locks the file, or closes it.
-func lockAlone(fd int) error {
-	err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if err != nil {
-		closeFD(fd)
-	}
-	return err
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"slipway/registry/internal/driver"
 )
 
 // Each server has a file in this directory of locks, and locks it. What is not
@@ -23,12 +21,13 @@ func (d *Driver) Serve(ctx context.Context) (leave func(), err error) {
 	}
 	end, err := d.signIn()
 	if err != nil {
-		closeFD(shared)
+		shared.drop()
 		return nil, d.writeFault("serve", "/", err)
 	}
+	d.layIn()
 	return func() {
 		end()
-		closeFD(shared)
+		shared.drop()
 	}, nil
 }
 
@@ -40,17 +39,14 @@ const (
 )
 
 // waitForTurn waits for who is alone, who makes haste when somebody waits.
-func (d *Driver) waitForTurn(ctx context.Context) (fd int, err error) {
-	if fd, err = d.privateAs(turnName, unix.O_RDONLY); err != nil {
-		return -1, err
-	}
+func (d *Driver) waitForTurn(ctx context.Context) (locks, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		err := retry(func() error { return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) })
+		l, err := d.takeTurn()
 		if err == nil {
 			unlink(d.locks + "/" + wantedName) //nolint:errcheck // mostly not there
-			return fd, nil
+			return l, nil
 		}
 		if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
 			var note int
@@ -64,30 +60,26 @@ func (d *Driver) waitForTurn(ctx context.Context) (fd int, err error) {
 			err = ctx.Err()
 		}
 		if err != nil {
-			closeFD(fd)
-			return -1, err
+			return nil, err
 		}
 	}
 }
 
-// Alone implements driver.Driver.
-func (d *Driver) Alone(context.Context) (wanted func() bool, release func(), err error) {
-	fd, err := d.private(turnName)
-	if err == nil {
-		err = lockAlone(fd)
+// takeTurn is EWOULDBLOCK while somebody is alone.
+func (d *Driver) takeTurn() (locks, error) {
+	fd, err := d.privateAs(turnName, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
-		return nil, nil, &fault{"collect", "/", driver.ErrBusy, nil}
-	case err != nil:
-		return nil, nil, d.writeFault("collect", "/", err)
+	if err := lockFile(fd, unix.LOCK_SH); err != nil {
+		return nil, err
 	}
-	unlink(d.locks + "/" + wantedName) //nolint:errcheck // of one that died; who waits makes it again
-	wanted = func() bool {
-		var st unix.Stat_t
-		return stat(d.locks+"/"+wantedName, &st) == nil
+	root, err := d.lockRoot(unix.LOCK_SH)
+	if err != nil {
+		closeFD(fd)
+		return nil, err
 	}
-	return wanted, func() { closeFD(fd) }, nil
+	return locks{fd, root}, nil
 }
 
 // signIn makes and locks the file of a server.
