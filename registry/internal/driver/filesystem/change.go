@@ -70,8 +70,7 @@ func (c *change) check(d *Driver) (err error) {
 	return nil
 }
 
-// write puts the bytes into a file and starts their way to the disk. A big file
-// is flushed here.
+// write puts the bytes into a file. A big file is flushed here.
 func (c *change) write(d *Driver) error {
 	if c.do != put {
 		return nil
@@ -95,9 +94,6 @@ func (c *change) write(d *Driver) error {
 	if size >= bigFile {
 		return c.flush(d)
 	}
-	if err := startWriteBack(c.fd, 0, 0, false); err != nil {
-		return c.drop(d, err)
-	}
 	return nil
 }
 
@@ -106,7 +102,12 @@ func (c *change) flush(d *Driver) error {
 	if c.fd < 0 {
 		return nil
 	}
-	if err := syncFile(c.fd); err != nil {
+	return c.flushed(d, syncFile(c.fd))
+}
+
+// flushed takes the result of a flush of its file.
+func (c *change) flushed(d *Driver, err error) error {
+	if err != nil {
 		return c.drop(d, err)
 	}
 	c.closeFile()

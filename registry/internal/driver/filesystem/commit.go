@@ -61,3 +61,21 @@ func (c *commit) each(f func(*change) error) error {
 	}
 	return nil
 }
+
+// file is a change whose file has to be flushed.
+type file struct {
+	c  *commit
+	ch *change
+}
+
+// unflushed adds the files that have to be flushed.
+func (c *commit) unflushed(files []file) []file {
+	for _, stage := range c.stages {
+		for i := range stage {
+			if stage[i].fd >= 0 {
+				files = append(files, file{c, &stage[i]})
+			}
+		}
+	}
+	return files
+}

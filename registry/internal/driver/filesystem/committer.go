@@ -74,18 +74,14 @@ func (k *committer) gather(commits []*commit) []*commit {
 
 // round publishes one stage of each commit and returns those that have another.
 func (k *committer) round(commits []*commit) (left []*commit) {
-	for _, c := range commits {
-		if c.next == 0 {
-			c.err = c.each(func(ch *change) error { return ch.flush(k.d) })
-		}
-	}
+	k.flushFiles(commits)
 	r := newRound(k.d)
 	for _, c := range commits {
 		if c.err == nil && c.next < len(c.stages) {
 			c.err = r.publish(c)
 		}
 	}
-	r.flush()
+	r.flush(len(commits) > 1)
 	left = commits[:0]
 	for _, c := range commits {
 		if c.next++; c.err == nil && c.next < len(c.stages) {
@@ -96,6 +92,26 @@ func (k *committer) round(commits []*commit) (left []*commit) {
 	}
 	clear(commits[len(left):])
 	return left
+}
+
+// flushFiles flushes the new files of those that are new in this round.
+func (k *committer) flushFiles(commits []*commit) {
+	var files []file
+	for _, c := range commits {
+		if c.next == 0 {
+			files = c.unflushed(files)
+		}
+	}
+	all := make([]flush, len(files))
+	for i, f := range files {
+		all[i].fd = f.ch.fd
+	}
+	k.d.runFlushes(all, len(commits) > 1)
+	for i, f := range files {
+		if err := f.ch.flushed(k.d, all[i].err); err != nil && f.c.err == nil {
+			f.c.err = err
+		}
+	}
 }
 
 // round is what the stages of one round have to flush.
@@ -131,14 +147,31 @@ func (r *round) publish(c *commit) error {
 }
 
 // flush flushes each directory once, and fails the commits whose directories
-// cannot be.
-func (r *round) flush() {
-	for dir := range r.dirs {
-		r.dirs[dir] = syncDir(dir)
-	}
+// cannot be. several says that there is more than one commit.
+func (r *round) flush(several bool) {
+	r.flushDirs(several)
 	for _, n := range r.needs {
 		if err := r.failure(n); err != nil && n.c.err == nil {
 			n.c.err = r.d.writeFault("flush", n.ch.path, err)
+		}
+	}
+}
+
+func (r *round) flushDirs(several bool) {
+	names, open := make([]string, 0, len(r.dirs)), make([]flush, 0, len(r.dirs))
+	for dir := range r.dirs {
+		fd, err := openDir(dir)
+		if err != nil {
+			r.dirs[dir] = err
+			continue
+		}
+		names, open = append(names, dir), append(open, flush{fd: fd, dir: true})
+	}
+	r.d.runFlushes(open, several)
+	for i, f := range open {
+		closeFD(f.fd)
+		if !unsupported(f.err) {
+			r.dirs[names[i]] = f.err
 		}
 	}
 }

@@ -62,6 +62,7 @@ type Driver struct {
 	durable   *dirSet
 	spares    spares
 	committer *committer
+	aio       *aio // nil where the kernel has none
 
 	gates  [2]gate
 	remote remoteClock
@@ -107,6 +108,7 @@ func Open(root string) (*Driver, error) {
 		return nil, fmt.Errorf("storage root: %s: %w", d.staging, err)
 	}
 	d.sweep(time.Now())
+	d.aio = startAIO()
 	d.committer = startCommitter(d)
 	return d, nil
 }
@@ -137,6 +139,7 @@ func (d *Driver) Name() string { return "filesystem" }
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.committer.stop()
+	d.aio.stop()
 	d.dropSpares()
 	d.leaveStaging()
 	return nil

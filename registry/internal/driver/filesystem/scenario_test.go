@@ -21,7 +21,7 @@ var scenarios = map[string]func(d *Driver) error{
 	"big":              uploadBig,
 	"many":             commitMany,
 	"flush fails":      all(commitFails(driver.ErrUnavailable, true), checkFails(driver.ErrUnavailable)),
-	"write-back fails": commitFails(driver.ErrUnavailable, true),
+	"write-back fails": commitTwoFails,
 	"dirs fail":        commitDirsFail,
 	"disk full":        all(commitFails(driver.ErrNoSpace, false), checkFails(driver.ErrNoSpace)),
 	"read-only":        all(commitFails(driver.ErrReadOnly, false), checkFails(driver.ErrReadOnly)),
@@ -129,6 +129,22 @@ func commitFails(reason error, lost bool) func(d *Driver) error {
 		}
 		return nil
 	}
+}
+
+// commitTwoFails has the write-back of files fail, which is begun where several
+// are flushed.
+func commitTwoFails(d *Driver) error {
+	ctx := context.Background()
+	err := d.Commit(ctx, driver.Stage{{Path: "/a/link", Content: []byte("x")}, {Path: "/b/link", Content: []byte("y")}})
+	if !errors.Is(err, driver.ErrUnavailable) {
+		return fmt.Errorf("Commit: %w, want ErrUnavailable", err)
+	}
+	for _, path := range []string{"/a/link", "/b/link"} {
+		if _, err := d.Stat(ctx, path); !errors.Is(err, driver.ErrNotExist) {
+			return fmt.Errorf("%s is visible: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // checkFails expects that writing fails for the reason, and reading does not.

@@ -79,10 +79,12 @@ func writeAll(fd int, p []byte) (n int, err error) {
 	return n, nil
 }
 
+func openDir(path string) (fd int, err error) { return open(path, unix.O_RDONLY|unix.O_DIRECTORY) }
+
 // syncDir flushes the entries of a directory. Some file systems (CIFS, a few of
 // FUSE) have no such call for directories; there is nothing better to be had.
 func syncDir(path string) error {
-	fd, err := open(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := openDir(path)
 	if err != nil {
 		return err
 	}
