@@ -38,11 +38,11 @@ func document(name, version, date string, info *buildinfo.BuildInfo) *cdx.BOM {
 	self := cdx.Component{Type: cdx.ComponentTypeApplication, BOMRef: "self", Name: name, Version: version}
 	parts := []cdx.Component{module("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
 	for _, m := range info.Deps {
+		if strings.HasPrefix(m.Path, "slipway/") { // of this repository
+			continue
+		}
 		for m.Replace != nil {
 			m = m.Replace
-		}
-		if strings.HasPrefix(m.Path, ".") { // one of this repository's
-			continue
 		}
 		parts = append(parts, module(m.Path, m.Version, m.Sum))
 	}
