@@ -18,7 +18,7 @@ run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver o
 	@tools/run
 
 messages: ## what a person reads in the rooms of the homeserver of `make run`
-	@. .run/secrets && bin/homeserver messages --user you --password-env YOUR_PASSWORD
+	@bin/homeserver messages --user you --password-file .run/secrets/person_password
 
 build: ## bin/registry and bin/relay, static
 	@mkdir -p bin

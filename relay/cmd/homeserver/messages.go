@@ -16,14 +16,18 @@ import (
 )
 
 func newMessagesCommand() *cobra.Command {
-	var base, user, variable string
+	var base, user, file string
 	cmd := &cobra.Command{
 		Use:   "messages",
 		Short: "Read, as a person would, what arrived in the rooms of an account; invitations are accepted",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			password, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
 			r := reader{base: base}
-			if err := r.login(cmd.Context(), user, os.Getenv(variable)); err != nil {
+			if err := r.login(cmd.Context(), user, strings.TrimSpace(string(password))); err != nil {
 				return err
 			}
 			return r.print(cmd.Context(), cmd.OutOrStdout())
@@ -31,7 +35,7 @@ func newMessagesCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&base, "url", "http://127.0.0.1:8008", "the homeserver")
 	cmd.Flags().StringVar(&user, "user", "", "account name")
-	cmd.Flags().StringVar(&variable, "password-env", "", "environment variable with its password")
+	cmd.Flags().StringVar(&file, "password-file", "", "file with its password")
 	return cmd
 }
 
@@ -42,7 +46,7 @@ type reader struct {
 
 func (r *reader) login(ctx context.Context, user, password string) error {
 	if user == "" || password == "" {
-		return errors.New("--user and --password-env are required")
+		return errors.New("--user and --password-file are required")
 	}
 	var session struct {
 		Token string `json:"access_token"`
