@@ -1,0 +1,66 @@
+{{- define "registry.fullname" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "registry.selector" -}}
+app.kubernetes.io/name: registry
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "registry.labels" -}}
+{{ include "registry.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "registry.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "registry.secret" -}}
+{{- default (include "registry.fullname" .) .Values.existingSecret -}}
+{{- end -}}
+
+{{- define "registry.claim" -}}
+{{- default (include "registry.fullname" .) .Values.persistence.existingClaim -}}
+{{- end -}}
+
+{{/* Several pods may have the volume at a time. */}}
+{{- define "registry.shared" -}}
+{{- if or (not .Values.persistence.enabled) (has "ReadWriteMany" .Values.persistence.accessModes) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The configuration: the values, the login where auth.enabled asks for it, and
+no debug server that nobody may see. */}}
+{{- define "registry.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if .Values.auth.enabled -}}
+{{- $login := dict "htpasswd" (dict "realm" .Values.auth.realm "path" "/run/secrets/registry/htpasswd") -}}
+{{- $config = mergeOverwrite $config (dict "auth" $login) -}}
+{{- end -}}
+{{- if not .Values.metrics.enabled -}}
+{{- $config = set $config "http" (omit $config.http "debug") -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "registry.checks" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.persistence.enabled) -}}
+{{- fail "replicas: several processes share their images; set persistence.enabled" -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "registry.shared" .)) -}}
+{{- fail "replicas: more than one needs a volume that several nodes can write; set persistence.accessModes to [ReadWriteMany], or replicas to 1" -}}
+{{- end -}}
+{{- if not (hasSuffix ":5000" (dig "http" "addr" "" .Values.config)) -}}
+{{- fail "config.http.addr: the Service and the probes look for port 5000; leave it at 0.0.0.0:5000, and set service.port for another one" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts: name what clients use, such as registry.example.org, or set ingress.enabled to false" -}}
+{{- end -}}
+{{- if and (not .Values.auth.enabled) .Values.auth.htpasswd -}}
+{{- fail "auth.htpasswd: has no effect while auth.enabled is false; set it to true, or leave htpasswd out" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,48 @@
+{{- define "relay.fullname" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "relay.selector" -}}
+app.kubernetes.io/name: relay
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "relay.labels" -}}
+{{ include "relay.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "relay.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "relay.secret" -}}
+{{- default (include "relay.fullname" .) .Values.secrets.existingSecret -}}
+{{- end -}}
+
+{{/* The configuration: the values, and no port for metrics that nobody may see. */}}
+{{- define "relay.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if not .Values.metrics.enabled -}}
+{{- $config = set $config "metrics" (dict "enabled" false) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "relay.checks" -}}
+{{- $_ := required "config.matrix.homeserver: set it to the homeserver's URL, such as https://matrix.example.org" .Values.config.matrix.homeserver -}}
+{{- $_ := required "config.admin.matrixid: set it to the administrator's Matrix ID, such as @you:example.org" .Values.config.admin.matrixid -}}
+{{- if eq .Values.secrets.login "password" -}}
+{{- $_ := required "config.matrix.username: set it to the bot's Matrix ID, such as @relay:example.org" .Values.config.matrix.username -}}
+{{- end -}}
+{{- if not (hasSuffix ":8080" (dig "http" "listenaddress" "" .Values.config)) -}}
+{{- fail "config.http.listenaddress: the Service and the probes look for port 8080; leave it at 0.0.0.0:8080, and set service.port for another one" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts: name what clients use, such as relay.example.org, or set ingress.enabled to false" -}}
+{{- end -}}
+{{- end -}}

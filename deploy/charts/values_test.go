@@ -1,0 +1,106 @@
+package charts_test
+
+import (
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+)
+
+// What values change.
+func TestValues(t *testing.T) {
+	t.Run("one writer", func(t *testing.T) {
+		if got := render(t, "registry", "{}").Deployments[0].Spec.Strategy.Type; got != apps.RecreateDeploymentStrategyType {
+			t.Errorf("strategy %s on a volume for one node", got)
+		}
+		m := render(t, "registry", `{replicas: 3, persistence: {accessModes: [ReadWriteMany]}}`)
+		if d := m.Deployments[0].Spec; *d.Replicas != 3 || d.Strategy.Type != apps.RollingUpdateDeploymentStrategyType {
+			t.Errorf("%d replicas, strategy %s on a volume for many nodes", *d.Replicas, d.Strategy.Type)
+		}
+		if m.Claims[0].Spec.AccessModes[0] != core.ReadWriteMany {
+			t.Errorf("claim %v", m.Claims[0].Spec.AccessModes)
+		}
+		if s := render(t, "relay", "{}").StatefulSets[0].Spec; *s.Replicas != 1 {
+			t.Errorf("the relay has %d replicas", *s.Replicas)
+		}
+	})
+	t.Run("volumes", func(t *testing.T) {
+		m := render(t, "registry", `{persistence: {storageClass: "-"}}`)
+		if c := m.Claims[0]; c.Spec.StorageClassName == nil || *c.Spec.StorageClassName != "" || c.Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("claim %+v", c)
+		}
+		for _, chart := range charts {
+			m := render(t, chart, `{persistence: {existingClaim: old-images}}`)
+			template, _ := m.pod(t)
+			if len(m.Claims) != 0 || m.StatefulSets != nil && m.StatefulSets[0].Spec.VolumeClaimTemplates != nil {
+				t.Errorf("%s makes a claim", chart)
+			}
+			if !mounts(template.Spec, "old-images") {
+				t.Errorf("%s does not use the claim", chart)
+			}
+		}
+	})
+	t.Run("existing secrets", func(t *testing.T) {
+		for chart, values := range map[string]string{"registry": `{existingSecret: mine}`, "relay": `{secrets: {existingSecret: mine, matrix: null}}`} {
+			m := render(t, chart, values)
+			template, _ := m.pod(t)
+			if len(m.Secrets) != 0 || secretVolume(template.Spec).SecretName != "mine" {
+				t.Errorf("%s: %d secrets, volume of %s", chart, len(m.Secrets), secretVolume(template.Spec).SecretName)
+			}
+		}
+	})
+	t.Run("access token", func(t *testing.T) {
+		m := render(t, "relay", `{secrets: {login: accesstoken, matrix: syt_x}, config: {matrix: {username: null}}}`)
+		template, _ := m.pod(t)
+		if e := template.Spec.Containers[0].Env[0]; e.Name != "RELAY_MATRIX_ACCESSTOKEN_FILE" || string(m.Secrets[0].Data["matrix-accesstoken"]) != "syt_x" {
+			t.Errorf("%s, %v", e.Name, m.Secrets[0].Data)
+		}
+	})
+	t.Run("TLS in the pod", func(t *testing.T) {
+		template, _ := render(t, "registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`).pod(t)
+		if got := template.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme; got != core.URISchemeHTTPS {
+			t.Errorf("the probe asks by %s", got)
+		}
+	})
+	t.Run("old Kubernetes", func(t *testing.T) {
+		out, err := template(t, "registry", "{}", "--kube-version", "1.28.0")
+		if err != nil || strings.Contains(out, "preStop") {
+			t.Errorf("1.28 knows no sleep before the end: %v", err)
+		}
+	})
+}
+
+func mounts(pod core.PodSpec, claim string) bool {
+	for _, v := range pod.Volumes {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// Values that cannot work are refused, with a sentence that says what to do.
+func TestBadValues(t *testing.T) {
+	tests := []struct{ chart, values, want string }{
+		{"registry", `{persistent: {size: 1Gi}}`, "'persistent' not allowed"},
+		{"registry", `{persistence: {size: much}}`, "'much' does not match"},
+		{"registry", `{service: {port: 70000}}`, "/service/port"},
+		{"registry", `{auth: {user: "a:b"}}`, "/auth/user"},
+		{"registry", `{replicas: 2}`, "replicas: more than one needs a volume that several nodes can write"},
+		{"registry", `{replicas: 2, persistence: {enabled: false}}`, "replicas: several processes share their images"},
+		{"registry", `{ingress: {enabled: true}}`, "ingress.hosts: name what clients use"},
+		{"registry", `{auth: {enabled: false, htpasswd: "a:b"}}`, "auth.htpasswd: has no effect"},
+		{"registry", `{config: {http: {addr: "0.0.0.0:80"}}}`, "config.http.addr: the Service and the probes look for port 5000"},
+		{"relay", `{config: {matrix: {homeserver: ""}}}`, "config.matrix.homeserver: set it to the homeserver's URL"},
+		{"relay", `{config: {admin: {matrixid: ""}}}`, "config.admin.matrixid: set it"},
+		{"relay", `{secrets: {matrix: ""}}`, "secrets.matrix: set it to the password of the bot's account"},
+		{"relay", `{secrets: {login: sso}}`, "/secrets/login"},
+		{"relay", `{config: {http: {listenaddress: "0.0.0.0:80"}}}`, "config.http.listenaddress: the Service and the probes look for port 8080"},
+	}
+	for _, tt := range tests {
+		if out, err := template(t, tt.chart, tt.values); err == nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s with %s: %v\n%s\nwant: %s", tt.chart, tt.values, err, out, tt.want)
+		}
+	}
+}
