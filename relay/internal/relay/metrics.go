@@ -34,6 +34,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		batch:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_commit_batch_messages", Help: "Messages accepted in one commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
 		delivery:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_delivery_seconds", Help: "Time from acceptance to the homeserver's yes.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
+	for _, reason := range []string{"refused", "age"} { // from 0 on, so that the first one is an increase
+		m.dead.WithLabelValues(reason)
+	}
 	reg.MustRegister(m.accepted, m.refused, m.sent, m.dead, m.attempts, m.rateLimited, m.commit, m.batch, m.delivery)
 	m.gauge(reg, "relay_queue_depth", "Messages on their way.", func(d *dispatcher) float64 { return float64(d.depth.Load()) })
 	m.gauge(reg, "relay_queue_oldest_seconds", "Age of the oldest message on its way.", func(d *dispatcher) float64 { return d.age().Seconds() })
