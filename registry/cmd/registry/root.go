@@ -49,6 +49,6 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
-	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand())
+	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand(), newEventsCommand())
 	return root
 }

@@ -84,6 +84,12 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	defer leave()
 
+	events, err := openNotifications(cfg, log, metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, events.Close()) }()
+
 	users, err := openAuth(cfg, log)
 	if err != nil {
 		return err
@@ -94,7 +100,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
 
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(metrics), Health: checks})
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(metrics), Notify: events, Health: checks})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -24,6 +25,7 @@ type Options struct {
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
 	Metrics  *Metrics           // nil = none
+	Notify   *notify.Notifier   // is told of pushes, pulls and deletions; nil = nobody is
 	Health   *health.Monitor    // while it is not ready every request is 503; nil = always ready
 
 	Prefix       string      // http.prefix

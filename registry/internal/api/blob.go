@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -28,11 +29,14 @@ func (a *API) headBlob(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	done, err := blobHeaders(w, r, d)
-	if done || err != nil {
+	if err != nil {
 		return err
 	}
-	w.Header()["Content-Length"] = []string{strconv.FormatInt(desc.Size, 10)}
-	w.WriteHeader(http.StatusOK)
+	if !done {
+		w.Header()["Content-Length"] = []string{strconv.FormatInt(desc.Size, 10)}
+		w.WriteHeader(http.StatusOK)
+	}
+	a.tellBlobPull(r, d, desc.Size)
 	return nil
 }
 
@@ -48,9 +52,17 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 	defer b.Close()
 	r.digest = d
 	done, err := blobHeaders(w, r, d)
-	if done || err != nil {
-		return err
+	if err == nil && !done {
+		err = sendBlob(w, r, b)
 	}
+	if err == nil {
+		a.tellBlobPull(r, d, b.Size())
+	}
+	return err
+}
+
+// sendBlob sends the blob, or what of it is asked for.
+func sendBlob(w http.ResponseWriter, r *request, b *registry.Blob) error {
 	kind, part := rangeNone, span{0, b.Size()}
 	if asked := r.Header["Range"]; len(asked) > 0 && rangeApplies(r.Header, w.Header()["Etag"][0]) {
 		kind, part = parseRange(asked[0], b.Size())
@@ -135,7 +147,13 @@ func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.digest = d
+	if err := a.readyToTell(w); err != nil {
+		return err
+	}
 	if err := a.repository(r).DeleteBlob(r.Context(), d); err != nil {
+		return err
+	}
+	if err := a.tell(r, notify.Delete, notify.Target{Digest: d}); err != nil {
 		return err
 	}
 	return acceptedEmpty(w)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -15,9 +16,10 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	m, err := a.repository(r).Manifest(r.Context(), ref)
+	found, err := a.repository(r).Manifest(r.Context(), ref)
+	m := found
 	if err == nil {
-		m, err = a.negotiate(w, r, ref, m)
+		m, err = a.negotiate(w, r, ref, found)
 	}
 	if err != nil {
 		return damagedIsUnknown(r, err)
@@ -34,12 +36,12 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	}
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
 	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
+	if r.Method != http.MethodHead {
+		if _, err := w.Write(m.Bytes); err != nil {
+			return errClientGone
+		}
 	}
-	if _, err := w.Write(m.Bytes); err != nil {
-		return errClientGone
-	}
+	a.tellManifestPull(r, ref.Tag, found, m)
 	return nil
 }
 
@@ -112,16 +114,33 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
+	if err := a.readyToTell(w); err != nil {
+		return err
+	}
+	gone := []notify.Target{{Tag: ref.Tag}}
 	if ref.Tag != "" {
 		err = a.repository(r).DeleteTag(r.Context(), ref.Tag)
 	} else {
-		r.digest = ref.Digest
-		_, err = a.repository(r).DeleteManifest(r.Context(), ref.Digest)
+		gone, err = a.deleteRevision(r, ref.Digest)
+	}
+	if err == nil {
+		err = a.tell(r, notify.Delete, gone...)
 	}
 	if err != nil {
 		return err
 	}
 	return acceptedEmpty(w)
+}
+
+// deleteRevision deletes a manifest and says what went: itself and its tags.
+func (a *API) deleteRevision(r *request, d oci.Digest) (gone []notify.Target, err error) {
+	r.digest = d
+	tags, err := a.repository(r).DeleteManifest(r.Context(), d)
+	gone = append(gone, notify.Target{Digest: d})
+	for _, tag := range tags {
+		gone = append(gone, notify.Target{Tag: tag})
+	}
+	return gone, err
 }
 
 // acceptedEmpty answers a deletion.

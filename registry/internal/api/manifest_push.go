@@ -31,11 +31,17 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.readyToTell(w); err != nil {
+		return err
+	}
 	res, err := a.repository(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
 	if err != nil {
 		return err
 	}
 	r.digest = res.Descriptor.Digest
+	if err := a.tellManifestPush(r, res, body); err != nil {
+		return err
+	}
 	h := w.Header()
 	h.Set("Location", a.urls.manifest(r.Request, r.name, r.digest))
 	h.Set("Docker-Content-Digest", string(r.digest))

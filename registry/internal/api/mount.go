@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 )
 
@@ -13,10 +14,18 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	if !ok {
 		return false, nil
 	}
+	if err := a.readyToTell(w); err != nil {
+		return false, err
+	}
 	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
 	switch code(err) {
 	case "":
 		r.event = "mount"
+		target := a.blobTarget(r, desc.Digest, desc.Size)
+		target.FromRepository = from
+		if err := a.tell(r, notify.Mount, target); err != nil {
+			return true, err
+		}
 		return true, a.answerBlob(w, r, desc.Digest)
 	case oci.CodeBlobUnknown, oci.CodeNameUnknown, oci.CodeDenied:
 		return false, nil

@@ -1,13 +1,23 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+
+	"slipway/registry/internal/notify"
+)
 
 // deleteRepository deletes a whole repository. This is no part of the
 // distribution-spec: its path, /v2/<name>/_slipway/repository, is one of those
 // that the spec leaves to extensions, because no component of a repository's
 // name begins with an underscore.
 func (a *API) deleteRepository(w http.ResponseWriter, r *request) error {
+	if err := a.readyToTell(w); err != nil {
+		return err
+	}
 	if err := a.repository(r).Delete(r.Context()); err != nil {
+		return err
+	}
+	if err := a.tell(r, notify.Delete, notify.Target{}); err != nil {
 		return err
 	}
 	return acceptedEmpty(w)

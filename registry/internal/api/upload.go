@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
@@ -56,7 +57,11 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 func (a *API) takeWhole(w http.ResponseWriter, r *request, up *registry.Upload, d oci.Digest) error {
 	err := receive(w, r, up)
 	if err == nil {
-		_, err = up.Commit(r.Context(), d)
+		err = a.readyToTell(w)
+	}
+	var desc oci.Descriptor
+	if err == nil {
+		desc, err = up.Commit(r.Context(), d)
 	}
 	if err != nil {
 		// The client has no URL to go on with. What cannot be removed now is
@@ -65,7 +70,7 @@ func (a *API) takeWhole(w http.ResponseWriter, r *request, up *registry.Upload, 
 		return err
 	}
 	r.event = "push"
-	return a.answerBlob(w, r, d)
+	return a.answerPush(w, r, d, desc.Size)
 }
 
 // patchUpload appends a chunk, or a stream without a range.
@@ -95,13 +100,17 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
+	if err := a.readyToTell(w); err != nil {
+		return err
+	}
 	if looksBack(r.UserAgent()) {
 		up.WillLook()
 	}
-	if _, err := up.Commit(r.Context(), d); err != nil {
+	desc, err := up.Commit(r.Context(), d)
+	if err != nil {
 		return err
 	}
-	return a.answerBlob(w, r, d)
+	return a.answerPush(w, r, d, desc.Size)
 }
 
 // looksBack says whether a client asks for each blob with HEAD as soon as it
@@ -207,6 +216,16 @@ func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) er
 	h.Set("Range", "0-"+strconv.FormatInt(max(p.size-1, 0), 10))
 	h.Set("Docker-Upload-Uuid", p.id)
 	return nil
+}
+
+// answerPush tells of a blob that was pushed and answers it.
+func (a *API) answerPush(w http.ResponseWriter, r *request, d oci.Digest, size int64) error {
+	if a.opts.Notify.Wants(notify.Push, blobMediaType) {
+		if err := a.tell(r, notify.Push, a.blobTarget(r, d, size)); err != nil {
+			return err
+		}
+	}
+	return a.answerBlob(w, r, d)
 }
 
 // answerBlob answers a blob that is now there.

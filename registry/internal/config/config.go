@@ -13,24 +13,24 @@ const PathVariable = "REGISTRY_CONFIGURATION_PATH"
 
 // Config is the whole configuration.
 type Config struct {
-	Version       string       `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
-	Log           Log          `key:"log" doc:"The log goes to stderr, the access log to stdout."`
-	Loglevel      config.Moved `key:"loglevel" to:"log.level"`
-	Storage       Storage      `key:"storage" scalar:"driver" doc:"Where the images are, and the work on them. Exactly one driver is named: storage: {filesystem: {…}}, or the word alone: storage: inmemory."`
-	Auth          *Auth        `key:"auth" scalar:"kind" doc:"Who may come in. Without this section everybody may do everything."`
-	HTTP          HTTP         `key:"http" doc:"The server for clients, and the one for health and metrics."`
-	Health        Health       `key:"health" doc:"Checks that turn the answers red: at /debug/health of the debug server, and to clients, who get 503."`
-	Catalog       Catalog      `key:"catalog" doc:"GET /v2/_catalog."`
-	Tags          Tags         `key:"tags" doc:"GET /v2/<name>/tags/list."`
-	Validation    Validation   `key:"validation" doc:"What a manifest is checked for when it is pushed."`
-	Policy        Policy       `key:"policy" doc:"What may be pushed."`
-	Slipway       Slipway      `key:"slipway" doc:"What distribution has no key for. It passes over this section, so that a file serves both."`
-	Proxy         config.Later `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
-	Notifications config.Later `key:"notifications" empty:"ok" doc:"Endpoints that are told of pushes, pulls and deletes."`
-	Redis         config.Later `key:"redis" empty:"ok" doc:"Connection to Redis."`
-	Middleware    config.Later `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
-	Reporting     config.Dead  `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
-	Compatibility config.Dead  `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
+	Version       string        `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
+	Log           Log           `key:"log" doc:"The log goes to stderr, the access log to stdout."`
+	Loglevel      config.Moved  `key:"loglevel" to:"log.level"`
+	Storage       Storage       `key:"storage" scalar:"driver" doc:"Where the images are, and the work on them. Exactly one driver is named: storage: {filesystem: {…}}, or the word alone: storage: inmemory."`
+	Auth          *Auth         `key:"auth" scalar:"kind" doc:"Who may come in. Without this section everybody may do everything."`
+	HTTP          HTTP          `key:"http" doc:"The server for clients, and the one for health and metrics."`
+	Health        Health        `key:"health" doc:"Checks that turn the answers red: at /debug/health of the debug server, and to clients, who get 503."`
+	Catalog       Catalog       `key:"catalog" doc:"GET /v2/_catalog."`
+	Tags          Tags          `key:"tags" doc:"GET /v2/<name>/tags/list."`
+	Validation    Validation    `key:"validation" doc:"What a manifest is checked for when it is pushed."`
+	Policy        Policy        `key:"policy" doc:"What may be pushed."`
+	Slipway       Slipway       `key:"slipway" doc:"What distribution has no key for. It passes over this section, so that a file serves both."`
+	Proxy         config.Later  `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
+	Notifications Notifications `key:"notifications"`
+	Redis         config.Later  `key:"redis" empty:"ok" doc:"Connection to Redis."`
+	Middleware    config.Later  `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
+	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
+	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
 }
 
 // Catalog bounds GET /v2/_catalog.

@@ -29,6 +29,7 @@ func Default() Config {
 		Validation: Validation{
 			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
 		},
+		Notifications: defaultNotifications(),
 		Slipway: Slipway{
 			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
 			HTTP: Limits{

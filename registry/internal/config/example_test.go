@@ -36,13 +36,15 @@ func TestExampleIsComplete(t *testing.T) {
 	source = bytes.Replace(source, []byte("  inmemory: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  none: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
+	source = bytes.Replace(source, []byte("    secret: a-long-random-string\n"), nil, 1)
+	source = bytes.Replace(source, []byte("    secret_file: /run/secrets/registry-event-secret\n"), nil, 1)
 	source = bytes.Replace(source, []byte("/run/secrets/registry-http-secret"), []byte(os.DevNull+"x"), 1)
 	cfg, report, err := load(config.Options{File: "example", Source: source})
 	if err == nil || !strings.Contains(err.Error(), "http.secret_file: cannot be read") || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|http.secret(_file)?)$`)
+	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|(http|notifications.endpoints.0.).secret(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -55,7 +57,7 @@ func TestExampleIsComplete(t *testing.T) {
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
 	source := uncommented(t)
-	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n"} {
+	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n"} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
 	got, _, err := load(config.Options{File: "example", Source: source})
@@ -71,6 +73,10 @@ func TestExampleComments(t *testing.T) {
 	want.HTTP.Secret = got.HTTP.Secret
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]config.Secret{}
+	e := &got.Notifications.Endpoints[0]
+	want.Notifications.Endpoints[0].Name, want.Notifications.Endpoints[0].URL, want.Notifications.Endpoints[0].HeadersFile = e.Name, e.URL, e.HeadersFile
+	want.Notifications.Endpoints[0].Secret, want.Notifications.Endpoints[0].Headers = e.Secret, map[string][]config.Secret{}
+	want.Notifications.Endpoints[0].IgnoredMediaTypes, want.Notifications.Endpoints[0].Ignore = []string{}, e.Ignore
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
 	want.Policy.Repository.Classes = []string{}
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable

@@ -40,9 +40,12 @@ type HTTPCheck struct {
 }
 
 // Header is what the request carries.
-func (c *HTTPCheck) Header() http.Header {
-	h := make(http.Header, len(c.Headers))
-	for name, values := range c.Headers {
+func (c *HTTPCheck) Header() http.Header { return reveal(c.Headers) }
+
+// reveal is headers as they are sent.
+func reveal(headers map[string][]config.Secret) http.Header {
+	h := make(http.Header, len(headers))
+	for name, values := range headers {
 		for _, v := range values {
 			h.Add(name, v.Reveal())
 		}

@@ -28,6 +28,7 @@ func (c *Config) Validate() error {
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
 	c.Validation.validate(&p)
+	c.Notifications.validate(&p)
 	c.Slipway.validate(&p)
 	if c.Tags.MaxTags < 0 {
 		p.Addf("tags.maxtags", "must not be negative")

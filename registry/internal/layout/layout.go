@@ -44,7 +44,8 @@ const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
 	Verified   = Own + "/verify/progress" // how far the verification has come
 	Quarantine = Own + "/quarantine"      // what was put aside by it
-	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention, under their own paths
+	Events     = Own + "/events"          // notifications that wait to be sent
+	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention
 )
 
 // Each path below is one concatenation, so that it costs one allocation.
@@ -140,6 +141,10 @@ func UploadHashState(n oci.Name, id string, a oci.Algorithm, offset int64) strin
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a) +
 		"/" + strconv.FormatInt(offset, 10)
 }
+
+// ExpiringTags is the directory of the links that are being removed from a
+// repository, each named by its tag.
+func ExpiringTags(n oci.Name) string { return Expiring + "/" + string(n) + "/_tags" }
 
 // TagHistory is the directory of one algorithm of a tag's history.
 func TagHistory(n oci.Name, t oci.Tag, a oci.Algorithm) string {

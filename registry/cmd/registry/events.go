@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/notify"
+)
+
+// newEventsCommand makes `registry events`, which looks at the queues of
+// notifications beside the server.
+func newEventsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "events [file]",
+		Short: "Tell what waits to be sent to the endpoints of notifications, and why",
+		Long: "Tells for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
+			"It runs beside the registry and changes nothing. Replicas that share a storage have a queue each.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, base, err := eventsConfig(fileArgument(args))
+			if err != nil {
+				return err
+			}
+			reports, err := notify.Read(base)
+			if err != nil {
+				return err
+			}
+			report := newEventsReport(cfg, base, reports)
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), report)
+			}
+			return report.print(cmd.OutOrStdout(), time.Now())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
+	cmd.AddCommand(newEventsRetryCommand(), newEventsDropCommand())
+	return cmd
+}
+
+func newEventsRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry endpoint [file]",
+		Short: "Try an endpoint now instead of at the end of its pause",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, base, err := eventsConfig(fileArgument(args[1:]))
+			if err != nil {
+				return err
+			}
+			n, err := notify.Retry(cmd.Context(), base, args[0])
+			if err == nil && n == 0 {
+				err = fmt.Errorf("no registry that runs has events for %q", args[0])
+			}
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is tried now\n", args[0])
+			}
+			return err
+		},
+	}
+}
+
+func newEventsDropCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop endpoint [file]",
+		Short: "Throw away what waits for an endpoint",
+		Long:  "Throws away the events that wait for an endpoint now. It works beside the registry and without one.",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, base, err := eventsConfig(fileArgument(args[1:]))
+			if err != nil {
+				return err
+			}
+			n, err := notify.Drop(cmd.Context(), base, args[0])
+			if err == nil && n == 0 {
+				err = fmt.Errorf("no events wait for %q", args[0])
+			}
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "what waited for %s is thrown away\n", args[0])
+			}
+			return err
+		},
+	}
+}
+
+// eventsConfig loads the configuration and returns where the queues are.
+func eventsConfig(file string) (*config.Config, string, error) {
+	cfg, _, err := config.Load(file, os.Environ())
+	if err != nil {
+		return nil, "", err
+	}
+	base := eventQueue(cfg)
+	if base == "" {
+		return nil, "", errors.New("the events wait in the memory of the registry, where only its metrics and its log tell of them; notifications.queue.directory puts them on a disk")
+	}
+	return cfg, base, nil
+}
+
+// eventsReport is what `registry events` tells.
+type eventsReport struct {
+	Directory string        `json:"directory"`
+	Endpoints []eventsEntry `json:"endpoints"`
+}
+
+type eventsEntry struct {
+	notify.Report
+	Configured bool `json:"configured"`
+	Disabled   bool `json:"disabled,omitempty"`
+}
+
+// newEventsReport completes what the queues say with the endpoints that have none
+// yet.
+func newEventsReport(cfg *config.Config, base string, reports []notify.Report) *eventsReport {
+	report := &eventsReport{Directory: base, Endpoints: []eventsEntry{}}
+	seen := map[string]bool{}
+	for _, r := range reports {
+		entry := eventsEntry{Report: r}
+		for _, e := range cfg.Notifications.Endpoints {
+			if e.Name == r.Endpoint {
+				entry.Configured, entry.Disabled = true, e.Disabled
+			}
+		}
+		seen[r.Endpoint] = true
+		report.Endpoints = append(report.Endpoints, entry)
+	}
+	for _, e := range cfg.Notifications.Endpoints {
+		if !seen[e.Name] {
+			report.Endpoints = append(report.Endpoints, eventsEntry{Report: notify.Report{Endpoint: e.Name}, Configured: true, Disabled: e.Disabled})
+		}
+	}
+	return report
+}
+
+func (r *eventsReport) print(out io.Writer, now time.Time) error {
+	if len(r.Endpoints) == 0 {
+		_, err := fmt.Fprintln(out, "the configuration has no endpoints of notifications, and nothing waits")
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ENDPOINT\tCHANGES\tPULLS\tBYTES\tOLDEST\tSTATE")
+	for i := range r.Endpoints {
+		e := &r.Endpoints[i]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\n", e.Endpoint, e.Changes, e.Pulls, size(e.Bytes), e.age(now), e.state(now))
+	}
+	return t.Flush()
+}
+
+func (e *eventsEntry) age(now time.Time) string {
+	if e.Oldest.IsZero() {
+		return "-"
+	}
+	return now.Sub(e.Oldest).Round(time.Second).String()
+}
+
+// state is a sentence.
+func (e *eventsEntry) state(now time.Time) string {
+	var s string
+	switch {
+	case e.Disabled:
+		s = "disabled"
+	case !e.Configured:
+		s = "not configured"
+	case e.Failures > 0:
+		s = fmt.Sprintf("%s (%d failures since %s)", e.Error, e.Failures, e.Since.Format(time.RFC3339))
+		if wait := e.Next.Sub(now).Round(time.Second); e.Serving && wait > 0 {
+			s += ", next try in " + wait.String()
+		}
+	default:
+		s = "ok"
+	}
+	if e.Home != "" && !e.Serving {
+		s += "; no registry runs that would send them"
+	}
+	if e.Dropped > 0 {
+		s += fmt.Sprintf("; %d events had no room", e.Dropped)
+	}
+	return s
+}

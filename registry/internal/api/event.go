@@ -1,0 +1,104 @@
+package api
+
+import (
+	"net/http"
+
+	"slipway/registry/internal/notify"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+)
+
+// retryEvents is how long a client is asked to wait while events cannot be queued,
+// in seconds.
+const retryEvents = "10"
+
+// readyToTell refuses a change that could not be told of. It is asked before the
+// change is made: afterwards there is nothing to refuse any more.
+func (a *API) readyToTell(w http.ResponseWriter) error {
+	if err := a.opts.Notify.Ready(); err != nil {
+		w.Header().Set("Retry-After", retryEvents)
+		return &oci.Error{Code: oci.CodeUnavailable, Message: "the events of changes cannot be stored, so none is made", Err: err}
+	}
+	return nil
+}
+
+// tell queues what has changed, durably, before the request is answered.
+func (a *API) tell(r *request, action notify.Action, targets ...notify.Target) error {
+	if a.opts.Notify == nil {
+		return nil
+	}
+	events := make([]notify.Event, len(targets))
+	for i, target := range targets {
+		events[i] = a.newEvent(r, action, target)
+	}
+	if err := a.opts.Notify.Changed(events...); err != nil {
+		return &oci.Error{Code: oci.CodeUnknown, Message: "the change is made, but its event cannot be stored", Err: err}
+	}
+	return nil
+}
+
+// tellPull queues a pull that was answered. Nobody waits for it.
+func (a *API) tellPull(r *request, target notify.Target) {
+	a.opts.Notify.Pulled(a.newEvent(r, notify.Pull, target))
+}
+
+func (a *API) newEvent(r *request, action notify.Action, target notify.Target) notify.Event {
+	target.Repository = r.name
+	actor := r.user
+	if actor == "" {
+		actor, _, _ = r.BasicAuth() // nobody has checked it
+	}
+	return notify.Event{
+		Action: action, Target: target, Actor: actor,
+		Request: notify.Request{ID: r.rec.ID(), Addr: remoteAddr(r.Request), Host: r.Host, Method: r.Method, UserAgent: r.UserAgent()},
+	}
+}
+
+func (a *API) manifestTarget(r *request, d oci.Descriptor, content []byte, tag oci.Tag) notify.Target {
+	return notify.Target{
+		MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, Tag: tag,
+		URL: a.urls.manifest(r.Request, r.name, d.Digest), Manifest: content,
+	}
+}
+
+// blobMediaType is what distribution says of every blob.
+const blobMediaType = "application/octet-stream"
+
+func (a *API) blobTarget(r *request, d oci.Digest, size int64) notify.Target {
+	return notify.Target{MediaType: blobMediaType, Digest: d, Size: size, URL: a.urls.blob(r.Request, r.name, d)}
+}
+
+// tellBlobPull tells of a blob that was answered, also by 304.
+func (a *API) tellBlobPull(r *request, d oci.Digest, size int64) {
+	if a.opts.Notify.Wants(notify.Pull, blobMediaType) {
+		a.tellPull(r, a.blobTarget(r, d, size))
+	}
+}
+
+// tellManifestPull tells of a manifest that was answered, and of the list that it
+// was taken out of for the client's sake.
+func (a *API) tellManifestPull(r *request, tag oci.Tag, found, served *registry.Manifest) {
+	if !a.opts.Notify.Wants(notify.Pull, found.MediaType) && !a.opts.Notify.Wants(notify.Pull, served.MediaType) {
+		return
+	}
+	a.tellPull(r, a.manifestTarget(r, found.Descriptor, found.Bytes, tag))
+	if served != found {
+		a.tellPull(r, a.manifestTarget(r, served.Descriptor, served.Bytes, ""))
+	}
+}
+
+// tellManifestPush tells of a manifest once for each tag that it got, or once if it
+// got none.
+func (a *API) tellManifestPush(r *request, res registry.PutResult, content []byte) error {
+	if !a.opts.Notify.Wants(notify.Push, res.Descriptor.MediaType) {
+		return nil
+	}
+	if len(res.Tags) == 0 {
+		return a.tell(r, notify.Push, a.manifestTarget(r, res.Descriptor, content, ""))
+	}
+	targets := make([]notify.Target, len(res.Tags))
+	for i, tag := range res.Tags {
+		targets[i] = a.manifestTarget(r, res.Descriptor, content, tag)
+	}
+	return a.tell(r, notify.Push, targets...)
+}

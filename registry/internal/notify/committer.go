@@ -1,0 +1,188 @@
+package notify
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// job is one event for one endpoint.
+type job struct {
+	endpoint *endpoint
+	entry    entry
+}
+
+// commitRequest is what one caller waits for.
+type commitRequest struct {
+	jobs []job
+	done chan error
+}
+
+// committer writes changes into the queues. Callers that wait at the same time
+// share a write and a flush. What cannot be written is kept and tried again; until
+// that succeeds the committer is not ready.
+type committer struct {
+	requests chan commitRequest
+	quit     chan struct{} // closed by stop
+	finished chan struct{} // closed when run has ended
+	log      *zap.Logger
+	kept     []job
+	trouble  atomic.Pointer[error]
+}
+
+// Bounds of one commit, and how often what was kept is tried again.
+const (
+	commitBatch = 128
+	retryKept   = time.Second
+)
+
+func newCommitter(log *zap.Logger) *committer {
+	return &committer{requests: make(chan commitRequest, commitBatch), quit: make(chan struct{}), finished: make(chan struct{}), log: log}
+}
+
+func (c *committer) ready() error {
+	if err := c.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// commit returns when the jobs are durable.
+func (c *committer) commit(jobs []job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	r := commitRequest{jobs, make(chan error, 1)}
+	select {
+	case c.requests <- r:
+	case <-c.quit:
+		return errEnded
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-c.finished:
+	}
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return errEnded
+	}
+}
+
+// errEnded is told to whoever comes after the end.
+var errEnded = errors.New("the registry is ending")
+
+// stop ends run once the commits under way are done.
+func (c *committer) stop() { close(c.quit) }
+
+func (c *committer) run() {
+	defer close(c.finished)
+	tick := time.NewTicker(retryKept)
+	defer tick.Stop()
+	for {
+		select {
+		case first := <-c.requests:
+			c.serve(c.collect([]commitRequest{first}))
+		case <-tick.C:
+			if c.ready() != nil {
+				c.serve(nil)
+			}
+		case <-c.quit:
+			c.serve(c.collect(nil))
+			c.end()
+			return
+		}
+	}
+}
+
+func (c *committer) collect(batch []commitRequest) []commitRequest {
+	for len(batch) < commitBatch {
+		select {
+		case r := <-c.requests:
+			batch = append(batch, r)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// serve writes what was kept and what is new, and answers.
+func (c *committer) serve(batch []commitRequest) {
+	jobs := c.kept
+	for _, r := range batch {
+		jobs = append(jobs, r.jobs...)
+	}
+	kept, err := write(jobs)
+	c.kept = kept
+	c.note(err)
+	for _, r := range batch {
+		r.done <- err
+	}
+}
+
+// write adds the jobs to their queues and flushes these beside each other. Jobs
+// that are in no queue are returned.
+func write(jobs []job) (kept []job, err error) {
+	byEndpoint := map[*endpoint][]entry{}
+	for _, j := range jobs {
+		byEndpoint[j.endpoint] = append(byEndpoint[j.endpoint], j.entry)
+	}
+	var errs []error
+	var flushes []func() error
+	for e, entries := range byEndpoint {
+		flush, err := e.queue.addChanges(entries)
+		e.countDropped()
+		if err != nil {
+			errs = append(errs, err)
+			for _, entry := range entries {
+				kept = append(kept, job{e, entry})
+			}
+			continue
+		}
+		e.metrics.queued(e.name, len(entries))
+		flushes = append(flushes, flush)
+	}
+	return kept, errors.Join(append(errs, flushAll(flushes))...)
+}
+
+func flushAll(flushes []func() error) error {
+	if len(flushes) == 1 {
+		return flushes[0]()
+	}
+	errs := make([]error, len(flushes))
+	var group sync.WaitGroup
+	for i, flush := range flushes {
+		group.Go(func() { errs[i] = flush() })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// note remembers whether the queues can be written, and says when that changes.
+func (c *committer) note(err error) {
+	before := c.ready()
+	switch {
+	case err != nil && before == nil:
+		c.log.Error("events cannot be queued; pushes and deletions are refused until they can", zap.Error(err))
+	case err == nil && before != nil:
+		c.log.Info("events can be queued again")
+	}
+	if err == nil {
+		c.trouble.Store(nil)
+	} else {
+		c.trouble.Store(&err)
+	}
+}
+
+// end says what is lost. Who made these changes was told that they failed.
+func (c *committer) end() {
+	if len(c.kept) > 0 {
+		c.log.Error("events that could not be queued are lost", zap.Int("events", len(c.kept)))
+	}
+}

@@ -1,0 +1,183 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// endpoint is somebody who is told. One goroutine sends him one event after the
+// other.
+type endpoint struct {
+	name    string
+	shown   string // its URL without what may be secret
+	ignore  Ignore
+	sender  sender
+	backoff backoff
+	queue   *queue
+	dir     string // "" if the queue is in memory
+	log     *zap.Logger
+	metrics *Metrics
+	again   chan struct{} // tells to try now
+
+	mu    sync.Mutex
+	state State
+
+	logged   string // the reason that the log knows
+	loggedAt time.Time
+
+	droppedAt time.Time // when the log was last told of dropped events
+}
+
+// Ignore says which events an endpoint is not told of.
+type Ignore struct {
+	MediaTypes []string // of the target
+	Actions    []Action
+}
+
+// wants says whether the endpoint is told of such events.
+func (e *endpoint) wants(a Action, mediaType string) bool {
+	return !slices.Contains(e.ignore.Actions, a) && !slices.Contains(e.ignore.MediaTypes, mediaType)
+}
+
+func newEndpoint(o *Endpoint, v Version, userAgent string, log *zap.Logger, metrics *Metrics) (*endpoint, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	log = log.With(zap.String("endpoint", o.Name))
+	return &endpoint{
+		name: o.Name, shown: bareURL(u), ignore: o.Ignore, backoff: backoff{o.Threshold, o.Backoff}, log: log, metrics: metrics,
+		again: make(chan struct{}, 1),
+		sender: sender{
+			url: o.URL, mediaType: v.MediaType(), userAgent: userAgent, header: o.Headers, secret: o.Secret, timeout: o.Timeout,
+			file: &headersFile{path: o.HeadersFile, log: log}, client: newClient(o.Timeout),
+		},
+	}, nil
+}
+
+// run sends what the queue has until ctx ends. A delivery under way then goes on
+// until cut ends.
+func (e *endpoint) run(ctx, cut context.Context) {
+	defer e.sender.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		r, ok := e.queue.next()
+		if ok {
+			e.deliver(ctx, cut, r)
+			continue
+		}
+		select {
+		case <-e.queue.more:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// deliver sends the event until it is taken, or until it has left the queue in
+// another way.
+func (e *endpoint) deliver(ctx, cut context.Context, r record) {
+	for ctx.Err() == nil && e.queue.waits(r.seq) {
+		status, err := e.sender.send(cut, r.body)
+		if err == nil {
+			e.queue.settle(r.seq)
+			e.metrics.tried(e.name, status, true)
+			e.succeeded()
+			return
+		}
+		if cut.Err() != nil {
+			return // the end cut it short
+		}
+		e.metrics.tried(e.name, status, false)
+		e.pause(ctx, e.failed(err))
+	}
+}
+
+// headersPoll is how often a headers file is looked for that is not there.
+const headersPoll = time.Second
+
+// failed notes a failure and says how long to wait.
+func (e *endpoint) failed(err error) time.Duration {
+	f := &failure{reason: reasonNetwork, text: err.Error()}
+	errors.As(err, &f)
+	e.mu.Lock()
+	s := &e.state
+	s.At = time.Now().UTC()
+	if s.Failures == 0 {
+		s.Since = s.At
+	}
+	s.Failures++
+	wait := headersPoll
+	if f.reason != reasonHeaders {
+		wait = e.backoff.wait(s.Failures, f.retryAfter)
+	}
+	s.Status, s.Error, s.Next = f.status, f.text, s.At.Add(wait)
+	e.mu.Unlock()
+	e.save()
+	e.tell(f)
+	return wait
+}
+
+// repeatAfter is how long a failing endpoint is silent about another reason.
+const repeatAfter = time.Minute
+
+// tell logs that the endpoint fails, once for a reason.
+func (e *endpoint) tell(f *failure) {
+	if f.reason == e.logged || e.logged != "" && time.Since(e.loggedAt) < repeatAfter {
+		return
+	}
+	e.logged, e.loggedAt = f.reason, time.Now()
+	b := e.queue.backlog()
+	e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
+		zap.String("url", e.shown), zap.Int("waiting", b.changes+b.pulls), zap.String("err.cause", f.text))
+}
+
+// succeeded notes a success after failures.
+func (e *endpoint) succeeded() {
+	if e.logged == "" {
+		return
+	}
+	e.mu.Lock()
+	before := e.state
+	e.state = State{LastSent: time.Now().UTC()}
+	e.mu.Unlock()
+	e.logged = ""
+	e.save()
+	b := e.queue.backlog()
+	e.log.Info("an endpoint of notifications takes events again",
+		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", b.changes+b.pulls))
+}
+
+// save writes the state for `registry events`, which is worth no error.
+func (e *endpoint) save() {
+	if e.dir == "" {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := writeState(e.dir, e.state); err != nil {
+		e.log.Debug("the state of an endpoint cannot be written", zap.Error(err))
+	}
+}
+
+func (e *endpoint) pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.again:
+	case <-ctx.Done():
+	}
+}
+
+// tryNow ends a pause.
+func (e *endpoint) tryNow() {
+	select {
+	case e.again <- struct{}{}:
+	default:
+	}
+}

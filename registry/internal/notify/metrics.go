@@ -1,0 +1,95 @@
+package notify
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts events, under the names that distribution 3 gives them and some
+// more. Labels are the endpoints of the configuration and closed sets.
+type Metrics struct {
+	events  *prometheus.CounterVec
+	status  *prometheus.CounterVec
+	dropped *prometheus.CounterVec
+	pending *prometheus.Desc
+	bytes   *prometheus.Desc
+	oldest  *prometheus.Desc
+
+	endpoints []*endpoint
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	const ns, sub = "registry", "notifications"
+	name := func(n string) string { return prometheus.BuildFQName(ns, sub, n) }
+	label := []string{"endpoint"}
+	m := &Metrics{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("events_total"), Help: "Events put into queues (Events), deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).",
+		}, []string{"type", "endpoint"}),
+		status: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("status_total"), Help: "Answers of endpoints by status.",
+		}, []string{"code", "endpoint"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("dropped_total"), Help: "Events that a full queue had no room for.",
+		}, []string{"endpoint", "kind"}),
+		pending: prometheus.NewDesc(name("pending_total"), "Events that wait.", label, nil),
+		bytes:   prometheus.NewDesc(name("queue_bytes"), "Bytes of the events that wait.", label, nil),
+		oldest:  prometheus.NewDesc(name("oldest_seconds"), "Age of the oldest event that waits.", label, nil),
+	}
+	registerer.MustRegister(m.events, m.status, m.dropped, m)
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	out <- m.pending
+	out <- m.bytes
+	out <- m.oldest
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, e := range m.endpoints {
+		b := e.queue.backlog()
+		age := 0.0
+		if !b.oldest.IsZero() {
+			age = max(time.Since(b.oldest).Seconds(), 0)
+		}
+		out <- prometheus.MustNewConstMetric(m.pending, prometheus.GaugeValue, float64(b.changes+b.pulls), e.name)
+		out <- prometheus.MustNewConstMetric(m.bytes, prometheus.GaugeValue, float64(b.bytes), e.name)
+		out <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age, e.name)
+	}
+}
+
+func (m *Metrics) queued(endpoint string, n int) {
+	if m != nil {
+		m.events.WithLabelValues("Events", endpoint).Add(float64(n))
+	}
+}
+
+func (m *Metrics) drop(endpoint string, d dropped) {
+	if m != nil {
+		m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
+		m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
+	}
+}
+
+// tried counts a delivery; status is 0 if there was no answer.
+func (m *Metrics) tried(endpoint string, status int, ok bool) {
+	if m == nil {
+		return
+	}
+	kind := "Errors"
+	switch {
+	case ok:
+		kind = "Successes"
+	case status != 0:
+		kind = "Failures"
+	}
+	m.events.WithLabelValues(kind, endpoint).Inc()
+	if status != 0 {
+		m.status.WithLabelValues(statusText(status), endpoint).Inc()
+	}
+}

@@ -1,0 +1,152 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// `registry events` asks the process that has a home to do something by a file in
+// it, which that process removes when it is done. Where the process is dead, the
+// asker locks the home and does it himself.
+const requestName = "request.json"
+
+// request is what is asked for.
+type request struct {
+	Op       string    `json:"op"` // opRetry or opDrop
+	Endpoint string    `json:"endpoint"`
+	Until    time.Time `json:"until"` // opDrop: events that happened later stay
+}
+
+const (
+	opRetry = "retry"
+	opDrop  = "drop"
+)
+
+// obey does what is asked for.
+func (n *Notifier) obey() {
+	path := filepath.Join(n.home.dir, requestName)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var r request
+	if err == nil {
+		err = json.Unmarshal(content, &r)
+	}
+	if err == nil {
+		err = n.do(r)
+	}
+	if err != nil {
+		n.log.Warn("what `registry events` asked for cannot be done", zap.Error(err))
+	}
+	_ = os.Remove(path) // done again otherwise, which does no harm
+}
+
+func (n *Notifier) do(r request) error {
+	e := n.endpoint(r.Endpoint)
+	if r.Op == opDrop {
+		count, err := 0, error(nil)
+		if e != nil {
+			count = e.queue.drop(r.Until)
+		} else {
+			count, err = dropIn(n.home.endpointDir(r.Endpoint), r.Until, n.log)
+		}
+		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", r.Endpoint), zap.Int("events", count))
+		if err != nil {
+			return err
+		}
+	}
+	if e != nil {
+		e.tryNow()
+	}
+	return nil
+}
+
+// dropIn drops from a queue that nobody uses.
+func dropIn(dir string, until time.Time, log *zap.Logger) (int, error) {
+	q, err := openQueue(dir, maxSegment, log)
+	if err != nil {
+		return 0, err
+	}
+	count := q.drop(until)
+	return count, q.close()
+}
+
+// obeyTimeout is how long a process that lives may take.
+const obeyTimeout = 10 * time.Second
+
+// Retry has the endpoint tried now, by every process below base that sends to it.
+// It returns how many there are.
+func Retry(ctx context.Context, base, endpoint string) (int, error) {
+	return ask(ctx, base, request{Op: opRetry, Endpoint: endpoint})
+}
+
+// Drop takes away the events that wait for the endpoint now. It returns how many
+// queues had some.
+func Drop(ctx context.Context, base, endpoint string) (int, error) {
+	return ask(ctx, base, request{Op: opDrop, Endpoint: endpoint, Until: time.Now()})
+}
+
+func ask(ctx context.Context, base string, r request) (asked int, err error) {
+	reports, err := Read(base)
+	if err != nil {
+		return 0, err
+	}
+	for _, report := range reports {
+		if report.Endpoint != r.Endpoint || report.Changes+report.Pulls == 0 {
+			continue
+		}
+		dir := filepath.Join(base, report.Home)
+		lock, err := lockHome(dir)
+		switch {
+		case err == nil && r.Op == opDrop:
+			_, err = dropIn((&home{dir: dir}).endpointDir(r.Endpoint), r.Until, zap.NewNop())
+			lock.Close()
+		case err == nil:
+			lock.Close()
+			continue // nobody is there to try
+		case errors.Is(err, errTaken):
+			err = askLiving(ctx, dir, r)
+		}
+		if err != nil {
+			return asked, err
+		}
+		asked++
+	}
+	return asked, nil
+}
+
+// askLiving waits until the process has done it.
+func askLiving(ctx context.Context, dir string, r request) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, requestName)
+	if err := os.WriteFile(path+".tmp", content, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, obeyTimeout)
+	defer cancel()
+	for {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the registry that has %s did not answer within %s", dir, obeyTimeout)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

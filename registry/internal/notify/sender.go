@@ -1,0 +1,198 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Bounds of what is read of an answer, and of how long one may ask to wait.
+const (
+	maxAnswer     = 64 << 10
+	maxExcerpt    = 200
+	maxRetryAfter = time.Hour
+	maxRedirects  = 3
+)
+
+// signatureHeader has "sha256=" and the HMAC-SHA256 of the body in hex, as
+// GitHub and WebSub sign.
+const signatureHeader = "X-Hub-Signature-256"
+
+// Reasons why a delivery failed; a closed set.
+const (
+	reasonHeaders  = "headersfile"
+	reasonNetwork  = "network"
+	reasonRedirect = "redirect"
+	reasonStatus   = "status"
+)
+
+// failure is why an endpoint has not taken an event.
+type failure struct {
+	reason     string
+	status     int // 0 without an answer
+	text       string
+	retryAfter time.Duration // asked for by the endpoint, 0 if it did not
+}
+
+func (f *failure) Error() string { return f.text }
+
+// sender posts to one endpoint. One goroutine at a time uses it.
+type sender struct {
+	url       string
+	mediaType string
+	userAgent string
+	header    http.Header // of the configuration
+	file      *headersFile
+	secret    []byte // nil = nothing is signed
+	timeout   time.Duration
+	client    *http.Client
+}
+
+func newClient(timeout time.Duration) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 1
+	return &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: checkRedirect}
+}
+
+// checkRedirect follows only what sends the same request to the same host again:
+// the headers may hold a secret, and a POST that became a GET tells nothing.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	from := via[len(via)-1]
+	same := req.URL.Hostname() == from.URL.Hostname() && (req.URL.Scheme == from.URL.Scheme || req.URL.Scheme == "https")
+	if req.Method != http.MethodPost || !same || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// send posts the envelope. status is that of the answer, 0 if there was none; the
+// error is a *failure.
+func (s *sender) send(ctx context.Context, body []byte) (status int, err error) {
+	req, err := s.request(ctx, body)
+	if err != nil {
+		return 0, &failure{reason: reasonHeaders, text: err.Error()}
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, &failure{reason: reasonNetwork, text: s.networkText(err)}
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // read, so that the connection can be used again
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return resp.StatusCode, nil
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return resp.StatusCode, &failure{
+			reason: reasonRedirect, status: resp.StatusCode,
+			text: fmt.Sprintf("answered %s, which is not followed: make %s the endpoint's url", statusText(resp.StatusCode), redirectTarget(resp)),
+		}
+	}
+	return resp.StatusCode, &failure{
+		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header, time.Now()),
+		text: "answered " + statusText(resp.StatusCode) + excerpt(answer),
+	}
+}
+
+func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, error) {
+	fromFile, err := s.file.get()
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	if err := json.Indent(&body, compact, "", "   "); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", s.mediaType)
+	req.Header.Set("User-Agent", s.userAgent)
+	maps.Copy(req.Header, s.header)
+	maps.Copy(req.Header, fromFile)
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	if s.secret != nil {
+		mac := hmac.New(sha256.New, s.secret)
+		mac.Write(body.Bytes())
+		req.Header.Set(signatureHeader, "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	return req, nil
+}
+
+// networkText says what went wrong, without the URL, which may hold a secret.
+func (s *sender) networkText(err error) string {
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		if outer.Timeout() {
+			return "no answer within " + s.timeout.String()
+		}
+		err = outer.Err
+	}
+	return "cannot be reached: " + err.Error()
+}
+
+func redirectTarget(resp *http.Response) string {
+	u, err := resp.Location()
+	if err != nil {
+		return "where it leads"
+	}
+	return bareURL(u)
+}
+
+// bareURL is the URL without what may be secret in it.
+func bareURL(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+func statusText(status int) string {
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+}
+
+// excerpt is the begin of an answer's text, fit for a line of a log.
+func excerpt(answer []byte) string {
+	text := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(answer[:min(len(answer), 4*maxExcerpt)]), ""))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxExcerpt {
+		text = string(runes[:maxExcerpt]) + "…"
+	}
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// retryAfter reads seconds or a date (RFC 9110, 10.2.3).
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return min(max(time.Duration(min(seconds, 1<<20))*time.Second, 0), maxRetryAfter)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}

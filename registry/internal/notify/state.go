@@ -1,0 +1,51 @@
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// State is how an endpoint fares.
+type State struct {
+	Failures int       `json:"failures"`          // in a row
+	Since    time.Time `json:"since,omitzero"`    // of the first of them
+	At       time.Time `json:"at,omitzero"`       // of the last
+	Status   int       `json:"status,omitempty"`  // of the last answer, 0 without one
+	Error    string    `json:"error,omitempty"`   // of the last
+	Next     time.Time `json:"next,omitzero"`     // the next try
+	LastSent time.Time `json:"lastSent,omitzero"` // the last success, as far as it was written down
+	Dropped  int       `json:"dropped,omitempty"` // events that had no room, since the queue was made
+}
+
+const stateName = "state.json"
+
+// writeState writes the state beside the queue, for `registry events`. It may be
+// lost with the power.
+func writeState(dir string, s State) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, stateName)
+	if err := os.WriteFile(path+".tmp", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// readState reads it. Where there is none, all is well.
+func readState(dir string) (State, error) {
+	var s State
+	content, err := os.ReadFile(filepath.Join(dir, stateName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil && json.Unmarshal(content, &s) != nil {
+		return State{}, nil // torn by a crash
+	}
+	return s, err
+}
