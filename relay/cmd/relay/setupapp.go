@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"slipway/relay/internal/config"
@@ -162,11 +163,14 @@ func (a *applicationSetup) diagnosis() error {
 	if _, err := a.remote.do(ctx, http.MethodGet, "/doctor", nil, &answer); err != nil {
 		return err
 	}
-	errs := []error{fmt.Errorf("the room of the application %s is not there after %v; run setup again when this is mended:", a.o.app, a.o.wait)}
+	why := []string{"the doctor finds nothing else wrong"}
+	if !doctor.Well(answer.Findings) {
+		why = nil
+	}
 	for _, f := range answer.Findings {
 		if !f.OK {
-			errs = append(errs, errors.New(f.Text))
+			why = append(why, strings.TrimSuffix(f.Text, "."))
 		}
 	}
-	return errors.Join(errs...)
+	return fmt.Errorf("the room of the application %s is not there after %v; run setup again when this is mended: %s", a.o.app, a.o.wait, strings.Join(why, "; "))
 }

@@ -11,6 +11,7 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	events   *prometheus.CounterVec
 }
 
 // NewMetrics registers the API's metrics at reg.
@@ -19,8 +20,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_http_requests_total", Help: "Requests answered, by route and status."}, []string{"method", "route", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "relay_http_request_seconds", Help: "Time to answer, by route.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"method", "route"}),
 	}
-	reg.MustRegister(m.requests, m.duration)
+	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_hook_events_total", Help: "Events that registries sent, by what became of them: accepted, repeated, ignored, refused."}, []string{"sender", "result"})
+	reg.MustRegister(m.requests, m.duration, m.events)
+	m.hooked(&hookAnswer{})
 	return m
+}
+
+// hooked counts the events of an envelope.
+func (m *Metrics) hooked(a *hookAnswer) {
+	if m == nil {
+		return
+	}
+	for result, n := range map[string]int{"accepted": a.Accepted, "repeated": a.Repeated, "ignored": a.Ignored, "refused": a.Refused} {
+		m.events.WithLabelValues("registry", result).Add(float64(n))
+	}
 }
 
 // rowMetrics are the numbers of one route, looked up once.

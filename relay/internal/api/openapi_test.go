@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	openapi "slipway/relay/api"
+	"slipway/relay/internal/hook"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -113,6 +115,11 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/message/{id}/redeliver", "1", "", "", key, 409},
 		{"DELETE", "/message/{id}", "1", "", "", key, 200},
 		{"POST", "/message/{id}/redeliver", "98", "", "", admin, 404},
+		{"POST", "/hook/registry", "", "", `{"events":[{"id":"1","action":"push","target":{"repository":"r","tag":"t"}},{"action":"pull"}]}`, key, 200},
+		{"POST", "/hook/registry", "", "", `{"events":`, key, 400},
+		{"POST", "/hook/registry", "", "", `{"events":[]}`, "", 401},
+		{"POST", "/hook/registry", "", "", `{"events":[` + strings.Repeat("{},", hook.MaxEvents) + `{}]}`, key, 413},
+		{"POST", "/hook/registry", "", "", `<x>`, key, 415},
 		{"GET", "/application", "", "", "", admin, 200},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 201},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 409},
@@ -138,6 +145,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		var headers []string
 		if tt.auth != "" {
 			headers = append(headers, tt.auth)
+		}
+		if tt.status == http.StatusUnsupportedMediaType {
+			headers = append(headers, "Content-Type: application/xml")
 		}
 		r := w.ask(tt.method, strings.ReplaceAll(tt.path, "{id}", tt.id)+tt.query, tt.body, headers...)
 		w.want(what, r, tt.status)

@@ -50,6 +50,8 @@ func (a *API) routes() []*row {
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.deleteMessage)},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 
+		{method: post, path: "/hook/registry", who: senders, handle: a.postRegistryHook},
+
 		{method: get, path: "/application", who: users, handle: a.forUser(a.listApplications)},
 		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},
 		{method: get, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.getApplication)},

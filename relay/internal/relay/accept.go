@@ -69,6 +69,9 @@ func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, 
 	if err != nil {
 		return Accepted{}, s.notStored(ctx, err)
 	}
+	if receipt.Conflict || receipt.Replay {
+		app.bucket.giveBack() // a sender that starts a long series again shall get to its end
+	}
 	if receipt.Conflict {
 		return Accepted{}, conflict("Idempotency-Key", "This key was used for another message.")
 	}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"slipway/relay/internal/relay"
+)
+
+const eventsType = "Content-Type: application/vnd.docker.distribution.events.v1+json"
+
+func envelopeOf(events ...string) string { return `{"events":[` + strings.Join(events, ",") + `]}` }
+
+func pushed(id, repository, tag string) string {
+	return fmt.Sprintf(`{"id":%q,"action":"push","target":{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:%064d","size":500,`+
+		`"repository":%q,"tag":%q},"request":{"host":"localhost:5000"},"actor":{"name":"alice"}}`, id, 7, repository, tag)
+}
+
+const blob = `{"id":"b","action":"push","target":{"mediaType":"application/octet-stream","digest":"sha256:aa","repository":"hello"}}`
+
+func TestRegistryHook(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("registry")).Token
+	bearer := "Authorization: Bearer " + token
+	body := envelopeOf(blob, pushed("1", "hello", "1"), pushed("2", "hello", "latest"), `{"action":"pull"}`)
+
+	w.want("first", w.ask("POST", "/hook/registry", body, bearer, eventsType), 200, "success", true, "accepted", 2., "repeated", 0., "ignored", 2., "refused", 0.)
+	w.want("again", w.ask("POST", "/hook/registry?token="+token, body), 200, "accepted", 0., "repeated", 2., "ignored", 2.)
+	w.want("the same event in other words", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "other", "1")), bearer), 200, "accepted", 0., "repeated", 1.)
+	if n := testutil.ToFloat64(w.api.o.Metrics.events.WithLabelValues("registry", "accepted")); n != 2 {
+		t.Errorf("%v accepted events are counted, want 2", n)
+	}
+
+	r := w.ask("GET", "/message", "", bearer)
+	var list struct {
+		Messages []struct{ Title, Message, Source string }
+	}
+	if err := json.Unmarshal([]byte(r.body), &list); err != nil || len(list.Messages) != 2 {
+		t.Fatalf("%v in %s", err, r.body)
+	}
+	m := list.Messages[1]
+	if m.Title != "hello:1 pushed" || m.Message != "`sha256:000000000000`, manifest of 500 B, pushed by `alice` to `localhost:5000`" {
+		t.Errorf("message %+v", m)
+	}
+}
+
+func TestRegistryHookRefuses(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("registry")).Token
+	good, bearer := envelopeOf(pushed("1", "hello", "1")), "X-Gotify-Key: "+token
+	for _, tt := range []struct {
+		what, body string
+		headers    []string
+		status     int
+		sentence   string
+	}{
+		{"no token", good, nil, 401, "A token is required."},
+		{"a wrong token", good, []string{"X-Gotify-Key: Awrong"}, 401, "The token is not valid."},
+		{"no token, broken", "{", nil, 401, "A token is required."},
+		{"two tokens", good, []string{bearer, "Authorization: Bearer other"}, 401, "two different"},
+		{"no JSON", "{", []string{bearer}, 400, "not an envelope of a registry's events: unexpected end"},
+		{"no events", "{}", []string{bearer}, 400, "it has no events"},
+		{"a list", "[]", []string{bearer}, 400, "cannot unmarshal array"},
+		{"an event that is none", `{"events":[1]}`, []string{bearer}, 400, "event 0"},
+		{"another type", good, []string{bearer, "Content-Type: text/plain"}, 415, "application/json"},
+		{"too large", good + strings.Repeat(" ", 64<<10), []string{bearer}, 413, "65536 bytes"},
+	} {
+		r := w.ask("POST", "/hook/registry", tt.body, tt.headers...)
+		w.want(tt.what, r, tt.status)
+		if text, _ := r.fields["errorDescription"].(string); !strings.Contains(text, tt.sentence) {
+			t.Errorf("%s: the answer is %q, want %q in it", tt.what, text, tt.sentence)
+		}
+	}
+	w.want("after all that", w.ask("POST", "/hook/registry", good, bearer), 200, "accepted", 1.)
+}
+
+// TestRegistryHookComesBack: what could not be stored whole is sent again, and then
+// nothing is there twice.
+func TestRegistryHookComesBack(t *testing.T) {
+	w := newWorld(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 })
+	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+	var events []string
+	for i := range 8 {
+		events = append(events, pushed(fmt.Sprint(i), "hello", fmt.Sprint(i)))
+	}
+	tries, body := 0, envelopeOf(events...)
+	for ; ; tries++ {
+		r := w.ask("POST", "/hook/registry", body, bearer, eventsType)
+		if r.status == 200 {
+			break
+		}
+		w.want("too fast", r, 429)
+		if r.header.Get("Retry-After") == "" || tries > 50 {
+			t.Fatalf("try %d: %s", tries, r.body)
+		}
+		time.Sleep(60 * time.Millisecond)
+	}
+	r := w.ask("GET", "/message?limit=100", "", bearer)
+	if messages := r.fields["messages"].([]any); len(messages) != 8 || tries == 0 {
+		t.Errorf("%d messages after %d refusals, want 8 after some", len(messages), tries)
+	}
+}
+
+func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
+	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 2 })
+	defer w.hs.Hold()()
+	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+	r := w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "a", "1"), pushed("2", "a", "2"), pushed("3", "a", "3"), pushed("4", "a", "4")), bearer)
+	w.want("full", r, 503)
+	if r.header.Get("Retry-After") == "" {
+		t.Error("nothing says when to come back")
+	}
+}
+
+// TestRegistryHookWithTightLimits: an event that can never be a message does not
+// come back for ever.
+func TestRegistryHookWithTightLimits(t *testing.T) {
+	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 8 })
+	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+	w.want("long title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 0., "refused", 1.)
+}

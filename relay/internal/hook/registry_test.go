@@ -1,0 +1,147 @@
+package hook
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// pushV2 is what distribution 2.8 sends for `docker push localhost:5000/team/app:1`,
+// with references.
+const pushV2 = `{
+   "events": [
+      {
+         "id": "e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11",
+         "timestamp": "2026-11-21T07:22:14.727Z",
+         "action": "push",
+         "target": {
+            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
+            "size": 1570,
+            "digest": "sha256:8e1c7573a3a2b6e2f1a4f0f0e5a7d1c2b3a4958677869504132231405e6f7a8b",
+            "length": 1570,
+            "references": [
+               {"mediaType": "application/vnd.docker.container.image.v1+json", "size": 1457, "digest": "sha256:aa"},
+               {"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": 3208942, "digest": "sha256:bb"}
+            ],
+            "repository": "team/app",
+            "url": "http://localhost:5000/v2/team/app/manifests/sha256:8e1c",
+            "tag": "1"
+         },
+         "request": {"id": "r", "addr": "127.0.0.1:1", "host": "localhost:5000", "method": "PUT", "useragent": "docker/20"},
+         "actor": {"name": "alice"},
+         "source": {"addr": "host:5000", "instanceID": "i"}
+      }
+   ]
+}`
+
+func TestRegistryReadsDistributionsPush(t *testing.T) {
+	notices, ignored, err := Registry([]byte(pushV2))
+	if err != nil || ignored != 0 || len(notices) != 1 {
+		t.Fatal(notices, ignored, err)
+	}
+	want := Notice{
+		Key: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
+		Message: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`",
+	}
+	if notices[0] != want {
+		t.Errorf("%+v\nwant %+v", notices[0], want)
+	}
+}
+
+func TestRegistryMessages(t *testing.T) {
+	const index = `"mediaType":"application/vnd.oci.image.index.v1+json"`
+	for _, tt := range []struct{ event, title, message string }{
+		{`{"action":"delete","target":{"repository":"a","tag":"1"}}`, "a:1 deleted", "deleted"},
+		{`{"action":"delete","target":{"repository":"a","tag":"1","mediaType":"","size":0},"actor":{"name":"bob"},"request":{"host":"h"}}`, "a:1 deleted", "deleted by `bob` from `h`"},
+		{`{"action":"push","target":{"repository":"a","tag":"1","size":999}}`, "a:1 pushed", "manifest of 999 B, pushed"},
+		{`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"size":999}}`, "a:1 pushed", "for several platforms, pushed"},
+		{
+			`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"references":[{"size":1,"platform":{"os":"linux","architecture":"amd64"}},` +
+				`{"platform":{"os":"linux","architecture":"arm","variant":"v7"}},{"platform":{"os":"unknown","architecture":"unknown"}}]}}`,
+			"a:1 pushed", "for `linux/amd64`, `linux/arm/v7`, pushed",
+		},
+		{
+			`{"action":"push","target":{"repository":"a","tag":"1",` + index + `,"references":[` + strings.Repeat(`{"platform":{"os":"o","architecture":"a"}},`, 8) + `{}]}}`,
+			"a:1 pushed", "for " + strings.Repeat("`o/a`, ", 6) + "2 more, pushed",
+		},
+		{`{"action":"push","target":{"repository":"a","tag":"1","references":[{"size":9223372036854775807},{"size":1}]}}`, "a:1 pushed", "pushed"},
+		{`{"action":"push","target":{"repository":"a","tag":"1","references":[{"size":-5}]}}`, "a:1 pushed", "pushed"},
+		{`{"action":"push","target":{"repository":"a\n# b","tag":"*x*","digest":"` + "`_`" + `"}}`, "a # b:*x* pushed", "`` `_` ``, pushed"},
+		{`{"action":"push","target":{"repository":"a","tag":"` + strings.Repeat("é", 100) + `"}}`, "a:" + strings.Repeat("é", 64) + "… pushed", "pushed"},
+		{`{"action":"push","target":{"repository":"a","tag":"\u202e1"},"actor":{"name":"\u0000"}}`, "a:\uFFFD1 pushed", "pushed by `\uFFFD`"},
+	} {
+		notices, _, err := Registry([]byte(`{"events":[` + tt.event + `]}`))
+		if err != nil || len(notices) != 1 {
+			t.Errorf("%s: %v, %d notices", tt.event, err, len(notices))
+			continue
+		}
+		if n := notices[0]; n.Title != tt.title || n.Message != tt.message {
+			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Message, tt.title, tt.message)
+		}
+	}
+}
+
+func TestRegistryIgnores(t *testing.T) {
+	for _, event := range []string{
+		`{"action":"push","target":{"repository":"a","mediaType":"application/octet-stream","digest":"sha256:1"}}`, // a blob
+		`{"action":"push","target":{"repository":"a","digest":"sha256:1"}}`,                                        // a child of an index
+		`{"action":"pull","target":{"repository":"a","tag":"1"}}`,
+		`{"action":"mount","target":{"repository":"a","fromRepository":"b"}}`,
+		`{"action":"delete","target":{"repository":"a","digest":"sha256:1"}}`, // each tag has an event of its own
+		`{"action":"push","target":{"tag":"1"}}`,
+		`{}`, `null`,
+	} {
+		notices, ignored, err := Registry([]byte(`{"events":[` + event + `]}`))
+		if err != nil || len(notices) != 0 || ignored != 1 {
+			t.Errorf("%s: %v, %d notices, %d ignored", event, err, len(notices), ignored)
+		}
+	}
+}
+
+func TestRegistryKeysAndPriorities(t *testing.T) {
+	const target = `"action":"push","target":{"repository":"a","tag":"1"}`
+	read := func(events string) []Notice {
+		t.Helper()
+		notices, _, err := Registry([]byte(`{"events":[` + events + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return notices
+	}
+	n := read(`{` + target + `},{` + target + `,"timestamp":"2026-11-21T00:00:00Z"},{"id":"` + strings.Repeat("x", 101) + `",` + target + `},{"id":"é",` + target + `}`)
+	seen := map[string]bool{}
+	for _, one := range n {
+		if seen[one.Key] || len(one.Key) > 128 || !strings.HasPrefix(one.Key, "registry/sha256:") {
+			t.Errorf("key %q", one.Key)
+		}
+		seen[one.Key] = true
+	}
+	if again := read(`{` + target + `}`); again[0].Key != n[0].Key {
+		t.Error("the same event has another key")
+	}
+	for tag, want := range map[string]int{"1": 0, "sha256-" + strings.Repeat("a", 64) + ".sig": -1, "sha256-" + strings.Repeat("a", 64): -1, "sha256-a.sig": 0} {
+		if got := read(`{"action":"push","target":{"repository":"a","tag":"` + tag + `"}}`)[0].Priority; got != want {
+			t.Errorf("tag %s: priority %d, want %d", tag, got, want)
+		}
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	for _, body := range []string{``, `x`, `{}`, `[]`, `{"events":null}`, `{"events":{}}`, `{"events":["x"]}`, `{"events":[{"target":1}]}`, `{"events":[]} {}`} {
+		if _, _, err := Registry([]byte(body)); err == nil {
+			t.Errorf("%s is taken", body)
+		}
+	}
+	many := `{"events":[` + strings.Repeat(`{},`, MaxEvents) + `{}]}`
+	if _, _, err := Registry([]byte(many)); !errors.Is(err, ErrTooMany) {
+		t.Errorf("%d events: %v", MaxEvents+1, err)
+	}
+}
+
+func TestSizesRead(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9951: "10 kB", 999499: "999 kB", 999999: "1.0 MB", 3210399: "3.2 MB", 9223372036854775807: "9223 PB"} {
+		if got := bytes(n); got != want {
+			t.Errorf("%d reads %s, want %s", n, got, want)
+		}
+	}
+}
