@@ -96,17 +96,6 @@ func (b *body) more() bool {
 // the upload over: the connection it comes from is probably dead. stop ends
 // the watch.
 func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-up.Taken():
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
-		case <-done:
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
+	up.OnTaken(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })
+	return func() { up.OnTaken(nil) }
 }

@@ -105,6 +105,7 @@ func (u *Upload) ready(ctx context.Context) error {
 func (u *Upload) create(ctx context.Context) (err error) {
 	if u.w == nil {
 		u.w, err = u.repo.reg.driver.CreateUpload(ctx, u.dataPath())
+		u.empty = false
 	}
 	return err
 }

@@ -115,6 +115,7 @@ func (p *purge) upload(ctx context.Context, name oci.Name, id string) {
 		return
 	}
 	if !p.opts.DryRun {
+		p.reg.uploads.kept.take(sessionKey(name, id))
 		if err := p.reg.driver.Discard(ctx, layout.Upload(name, id)); err != nil {
 			p.failed(layout.Upload(name, id), err)
 			return

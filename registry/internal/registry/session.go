@@ -25,6 +25,7 @@ type progress struct {
 	alg       oci.Algorithm
 	hash      hash.Hash
 	hashed    int64 // bytes in hash
+	empty     bool  // this process has begun it and no bytes came yet
 }
 
 func newSessions() *sessions {
@@ -39,7 +40,7 @@ func (s *sessions) take(ctx context.Context, u *Upload) error {
 		old, busy := s.tryTake(u)
 		if busy == nil {
 			if old != nil {
-				close(old.taken)
+				old.tell()
 			}
 			return nil
 		}
@@ -48,6 +49,32 @@ func (s *sessions) take(ctx context.Context, u *Upload) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// tell lets the upload know that it was taken over.
+func (u *Upload) tell() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	close(u.taken)
+	if u.onTaken != nil {
+		u.onTaken()
+	}
+}
+
+// OnTaken calls f, which is quick, when another request takes the upload over, or
+// at once if that has happened; not any more after the next call. nil stands for
+// nothing.
+func (u *Upload) OnTaken(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.onTaken = f
+	select {
+	case <-u.taken:
+		if f != nil {
+			f()
+		}
+	default:
 	}
 }
 

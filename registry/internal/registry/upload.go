@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -25,10 +26,12 @@ type Upload struct {
 	size int64
 	progress
 
-	taken chan struct{}
-	busy  chan struct{} // guarded by sessions.mu
-	done  bool          // committed or cancelled
-	looks bool          // the client will look at the blob
+	mu      sync.Mutex // guards onTaken
+	taken   chan struct{}
+	onTaken func()
+	busy    chan struct{} // guarded by sessions.mu
+	done    bool          // committed or cancelled
+	looks   bool          // the client will look at the blob
 }
 
 // StartUpload begins an upload. alg is the algorithm of the digest that is to be
@@ -41,7 +44,7 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 		alg = oci.SHA256
 	}
 	u := r.newUpload(layout.NewUploadID())
-	u.progress = progress{startedAt: r.reg.now().UTC().Truncate(time.Second), alg: alg, hash: alg.New()}
+	u.progress = progress{startedAt: r.reg.now().UTC().Truncate(time.Second), alg: alg, hash: alg.New(), empty: true}
 	err := r.reg.driver.WriteScratch(ctx, layout.UploadStartedAt(r.name, u.id), layout.StartedAt(u.startedAt))
 	if err != nil {
 		return nil, fault(err)
@@ -123,10 +126,6 @@ func (u *Upload) StartedAt() time.Time { return u.startedAt }
 // uploaded it.
 func (u *Upload) WillLook() { u.looks = true }
 
-// Taken is closed when another request takes the upload over: whoever waits for
-// bytes on behalf of this one should stop.
-func (u *Upload) Taken() <-chan struct{} { return u.taken }
-
 // open finds the upload on the storage. The notes of this process save reading
 // when it was begun; that its bytes are there is looked at in any case.
 func (u *Upload) open(ctx context.Context) (err error) {
@@ -137,6 +136,11 @@ func (u *Upload) open(ctx context.Context) (err error) {
 		}
 	}
 	u.progress = kept
+	if u.empty {
+		if u.empty, err = u.stillEmpty(ctx); u.empty || err != nil {
+			return err
+		}
+	}
 	u.w, err = u.repo.reg.driver.OpenUpload(ctx, u.dataPath())
 	if absent(err) {
 		u.w = nil
@@ -152,6 +156,23 @@ func (u *Upload) open(ctx context.Context) (err error) {
 		u.rewind(u.alg)
 	}
 	return nil
+}
+
+// emptyTrusted is how long after its begin an upload without bytes is taken to
+// be there still: a purge by another process does not come that soon.
+const emptyTrusted = 10 * time.Minute
+
+// stillEmpty says whether an upload that was begun here and got no bytes here has
+// none yet. One look tells: it may have got some at another replica.
+func (u *Upload) stillEmpty(ctx context.Context) (bool, error) {
+	if u.repo.reg.now().Sub(u.startedAt) > emptyTrusted {
+		return false, nil
+	}
+	_, err := u.repo.reg.driver.Stat(ctx, u.dataPath())
+	if absent(err) {
+		return true, nil
+	}
+	return false, fault(err)
 }
 
 // rewind forgets the running hash and begins one of the algorithm.

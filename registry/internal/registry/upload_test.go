@@ -190,6 +190,8 @@ func TestTakeover(t *testing.T) {
 		}()
 		<-src.reading
 
+		taken := make(chan struct{})
+		hung.OnTaken(func() { close(taken) })
 		st, err := repo.UploadStatus(ctx, hung.ID())
 		check(t, err)
 		came := first[:st.Size]
@@ -197,14 +199,18 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("%d bytes are told of %d", len(came), len(first))
 		}
 		select {
-		case <-hung.Taken():
+		case <-taken:
 			t.Error("asking for the state takes over")
 		default:
 		}
 
 		u, err := repo.ResumeUpload(ctx, hung.ID())
 		check(t, err)
-		<-hung.Taken()
+		<-taken
+		late := false
+		if hung.OnTaken(func() { late = true }); !late {
+			t.Error("who asks after it was taken over is not told")
+		}
 		if u.Size() != int64(len(came)) {
 			t.Errorf("taken up at %d", u.Size())
 		}

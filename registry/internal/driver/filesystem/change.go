@@ -176,6 +176,9 @@ func (c *change) put(d *Driver) error {
 	if errors.Is(err, unix.EXDEV) && c.upload == nil {
 		return d.inDir(c.name, func() error { return d.writeBeside(c.name, c.content) })
 	}
+	if err == nil && c.upload != nil {
+		d.spares.created(c.temp, -1)
+	}
 	if err == nil {
 		c.temp = ""
 	}

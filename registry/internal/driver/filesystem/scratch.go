@@ -16,23 +16,29 @@ func (d *Driver) WriteScratch(ctx context.Context, path string, content []byte) 
 	if err != nil {
 		return err
 	}
+	if !d.useSpare(name, content) {
+		if err := d.writeScratch(name, content); err != nil {
+			return d.writeFault("write", path, err)
+		}
+	}
+	d.spares.wrote(name, content)
+	return nil
+}
+
+func (d *Driver) writeScratch(name string, content []byte) error {
 	temp, fd, err := d.writeTemp(content)
 	if err != nil {
-		return d.writeFault("write", path, err)
+		return err
 	}
 	closeFD(fd)
-	err = d.inSpareDir(name, func() error { return rename(temp, name) })
+	err = d.inDir(name, func() error { return rename(temp, name) })
 	if err != nil {
 		drop(temp)
 	}
 	if errors.Is(err, unix.EXDEV) {
 		err = d.writeBeside(name, content)
 	}
-	if err != nil {
-		return d.writeFault("write", path, err)
-	}
-	d.spares.wrote(name)
-	return nil
+	return err
 }
 
 // Discard implements driver.Driver.
@@ -49,6 +55,9 @@ func (d *Driver) Discard(ctx context.Context, path string) error {
 	}
 	d.removing.RLock()
 	defer d.removing.RUnlock()
+	if d.keep(name) {
+		return nil
+	}
 	if err := d.discard(name); err != nil {
 		return d.writeFault("remove", path, err)
 	}
@@ -81,16 +90,9 @@ func (d *Driver) discardOnce(name string) error {
 		return err
 	}
 	for _, e := range entries {
-		child := name + "/" + e.name
-		if d.keepFile(child) {
-			continue
-		}
-		if err := d.discard(child); err != nil {
+		if err := d.discard(name + "/" + e.name); err != nil {
 			return err
 		}
-	}
-	if d.keepDir(name) {
-		return nil
 	}
 	return rmdir(name)
 }

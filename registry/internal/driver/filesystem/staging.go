@@ -44,10 +44,8 @@ func (d *Driver) createTemp() (name string, fd int, err error) {
 
 // writeTemp writes a file in the staging directory and leaves it open.
 func (d *Driver) writeTemp(content []byte) (name string, fd int, err error) {
-	if name, fd = d.spareFile(len(content)); fd < 0 {
-		if name, fd, err = d.createTemp(); err != nil {
-			return "", -1, err
-		}
+	if name, fd, err = d.createTemp(); err != nil {
+		return "", -1, err
 	}
 	if _, err := writeAll(fd, content); err != nil {
 		closeFD(fd)

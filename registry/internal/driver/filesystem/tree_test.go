@@ -181,7 +181,7 @@ func TestSpares(t *testing.T) {
 	root := t.TempDir()
 	d := openRoot(t, root)
 	inodes := map[fileID]bool{}
-	for i, note := range []string{"a long note", "short", "a longer note than before"} {
+	for i, note := range []string{"a long note", "short", "short", "a longer note than before"} {
 		up := "/r/_uploads/" + string(rune('1'+i))
 		if err := d.WriteScratch(t.Context(), up+"/startedat", []byte(note)); err != nil {
 			t.Fatal(err)
@@ -201,56 +201,83 @@ func TestSpares(t *testing.T) {
 		if b, err := os.ReadFile(root + up + "/startedat"); err != nil || string(b) != note || len(entries) != 2 {
 			t.Errorf("upload %d has %v and the note %q, %v", i, entries, b, err)
 		}
-		u.Close()
+		if i%2 == 0 {
+			err = d.Commit(t.Context(), driver.Stage{{Path: "/blob", Upload: u}})
+		} else {
+			err = u.Cancel(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := d.Discard(t.Context(), up); err != nil {
 			t.Fatal(err)
 		}
-		wantStaging(t, d, 2) // a directory and a note; the data are deleted
+		wantStaging(t, d, 1) // a directory with a note in it
 	}
 	if len(inodes) != 2 {
-		t.Errorf("three uploads had %d inodes for directory and note, want 2", len(inodes))
+		t.Errorf("four uploads had %d inodes for directory and note, want 2", len(inodes))
 	}
 	d.Close()
 	wantStaging(t, d, 0)
 }
 
-func TestSpareThatIsNotEmptyIsNotUsed(t *testing.T) {
-	root := t.TempDir()
-	d := openRoot(t, root)
-	defer d.Close()
-	if err := d.WriteScratch(t.Context(), "/r/_uploads/1/startedat", nil); err != nil {
-		t.Fatal(err)
+// TestNoSpare has uploads leave what must not be used again.
+func TestNoSpare(t *testing.T) {
+	const first, second = "/r/_uploads/1", "/r/_uploads/2"
+	tests := []struct {
+		name        string
+		left, spare func(t *testing.T, dir string) // what others do before and after the directory is discarded
+		note        string                         // of the second upload
+	}{
+		{"a file comes late", nil, func(t *testing.T, dir string) { write(t, dir+"/data", "late") }, "keep"},
+		{"a directory was there", func(t *testing.T, dir string) { write(t, dir+"/hashstates/sha256/0", "") }, nil, "keep"},
+		{"the note is gone", nil, func(t *testing.T, dir string) { check(t, os.Remove(dir+"/startedat")) }, "keep"},
+		{"the note has another name", func(t *testing.T, dir string) { check(t, os.Link(dir+"/startedat", dir+"/../backup")) }, nil, "new!"},
 	}
-	if err := d.Discard(t.Context(), "/r/_uploads/1"); err != nil {
-		t.Fatal(err)
-	}
-	write(t, d.spares.dirs[0]+"/data", "late")
-	u, err := d.CreateUpload(t.Context(), "/r/_uploads/2/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	if u.Size() != 0 {
-		t.Errorf("a new upload has %d bytes", u.Size())
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			d := openRoot(t, root)
+			defer d.Close()
+			check(t, d.WriteScratch(t.Context(), first+"/startedat", []byte("keep")))
+			if tt.left != nil {
+				tt.left(t, root+first)
+			}
+			check(t, d.Discard(t.Context(), first))
+			if tt.spare != nil {
+				tt.spare(t, d.spares.dirs[0].dir)
+			}
+			check(t, d.WriteScratch(t.Context(), second+"/startedat", []byte(tt.note)))
+			u, err := d.CreateUpload(t.Context(), second+"/data")
+			check(t, err)
+			defer u.Close()
+			entries, _ := os.ReadDir(root + second)
+			if b, err := os.ReadFile(root + second + "/startedat"); err != nil || string(b) != tt.note || len(entries) != 2 || u.Size() != 0 {
+				t.Errorf("the second upload has %v, the note %q (%v) and %d bytes", entries, b, err, u.Size())
+			}
+			if b, err := os.ReadFile(root + "/r/_uploads/backup"); err == nil && string(b) != "keep" {
+				t.Errorf("the other name reads %q", b)
+			}
+		})
 	}
 }
 
-func TestSpareWithAnotherNameIsNotUsed(t *testing.T) {
-	root := t.TempDir()
-	d := openRoot(t, root)
+// What an upload received is deleted with it, not kept with its directory.
+func TestDiscardedBytesAreDeleted(t *testing.T) {
+	d := openRoot(t, t.TempDir())
 	defer d.Close()
-	if err := d.WriteScratch(t.Context(), "/r/_uploads/1/startedat", []byte("keep")); err != nil {
+	check(t, d.WriteScratch(t.Context(), "/r/_uploads/1/startedat", []byte("now")))
+	u, err := d.CreateUpload(t.Context(), "/r/_uploads/1/data")
+	check(t, err)
+	check(t, u.Close())
+	check(t, d.Discard(t.Context(), "/r/_uploads/1"))
+	wantStaging(t, d, 0)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
-	}
-	if err := os.Link(root+"/r/_uploads/1/startedat", root+"/backup"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Discard(t.Context(), "/r/_uploads/1"); err != nil {
-		t.Fatal(err)
-	}
-	commitLink(t, d, driver.Change{Path: "/r/link", Content: []byte("new!")})
-	if b, err := os.ReadFile(root + "/backup"); err != nil || string(b) != "keep" {
-		t.Errorf("the other name reads %q, %v", b, err)
 	}
 }
 

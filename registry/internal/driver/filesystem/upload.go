@@ -44,10 +44,11 @@ func (d *Driver) CreateUpload(ctx context.Context, path string) (driver.Upload, 
 	if err != nil {
 		return nil, err
 	}
-	err = d.inSpareDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
+	err = d.inDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
 	if err != nil {
 		return nil, d.writeFault("create", path, err)
 	}
+	d.spares.created(u.name, 1)
 	if before := d.hold(u); before != nil {
 		before.fence() // what it wrote was discarded
 	}
@@ -245,6 +246,7 @@ func (u *upload) Cancel(context.Context) error {
 	if err != nil && !isNotExist(err) {
 		return u.d.writeFault("remove", u.path, err)
 	}
+	u.d.spares.created(u.name, -1)
 	return nil
 }
 
