@@ -1,5 +1,6 @@
 # What every session of TestRun begins with. $work is a directory of its own.
 ip link set lo up
+export DOCKER_CONFIG=$work/docker-config REGISTRY_AUTH_FILE=$work/auth.json
 
 # cover DIRECTORY ...: writes to it are lost with the session.
 cover() {
@@ -29,7 +30,7 @@ await() {
 
 # engine: docker with one image, busybox.
 engine() {
-	export DOCKER_HOST=unix://$work/docker.sock DOCKER_CONFIG=$work/docker-config
+	export DOCKER_HOST=unix://$work/docker.sock
 	dockerd --host "$DOCKER_HOST" --data-root "$work/docker" --exec-root "$work/docker-exec" --pidfile "$work/docker.pid" \
 		--bridge none --iptables=false --storage-driver vfs >"$work/docker.log" 2>&1 &
 	local i
