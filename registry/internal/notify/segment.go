@@ -61,8 +61,8 @@ func readSegment(path string, from int64, each func(offset int64, r record)) (en
 	}
 	end = int64(len(segmentMagic))
 	for end < length {
-		r, err := parseRecord(content[end:])
-		if err != nil {
+		r, torn := parseRecord(content[end:])
+		if torn != nil {
 			break
 		}
 		if end >= from {

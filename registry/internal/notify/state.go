@@ -44,8 +44,11 @@ func readState(dir string) (State, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
-	if err == nil && json.Unmarshal(content, &s) != nil {
-		return State{}, nil // torn by a crash
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	if torn := json.Unmarshal(content, &s); torn != nil { // by a crash
+		return State{}, nil
+	}
+	return s, nil
 }

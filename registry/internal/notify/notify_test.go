@@ -1,0 +1,529 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"slipway/registry/internal/oci"
+)
+
+// receiver is a real HTTP receiver that notes what it took.
+type receiver struct {
+	*httptest.Server
+	status atomic.Int64 // what it answers
+	stuck  atomic.Bool  // it does not answer
+	tries  atomic.Int64
+
+	mu    sync.Mutex
+	tags  []string
+	ids   []string
+	tried []string // ids, of all tries
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.status.Store(200)
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	var e envelope
+	if err := json.Unmarshal(body, &e); err != nil || len(e.Events) != 1 {
+		w.WriteHeader(400)
+		return
+	}
+	r.tries.Add(1)
+	for r.stuck.Load() {
+		select {
+		case <-req.Context().Done():
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	status := int(r.status.Load())
+	r.mu.Lock()
+	r.tried = append(r.tried, e.Events[0].ID)
+	if status == 200 {
+		r.tags = append(r.tags, string(e.Events[0].Target.Tag))
+		r.ids = append(r.ids, e.Events[0].ID)
+	}
+	r.mu.Unlock()
+	w.WriteHeader(status)
+}
+
+func (r *receiver) got() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.tags, " ")
+}
+
+func (r *receiver) endpoint(name string) Endpoint {
+	return Endpoint{Name: name, URL: r.URL, Timeout: 5 * time.Second, Threshold: 3, Backoff: 40 * time.Millisecond}
+}
+
+type fixture struct {
+	*Notifier
+	logs *observer.ObservedLogs
+}
+
+func open(t *testing.T, dir string, endpoints ...Endpoint) *fixture {
+	t.Helper()
+	return openWith(t, Options{Endpoints: endpoints, Directory: dir})
+}
+
+func openWith(t *testing.T, o Options) *fixture {
+	t.Helper()
+	core, logs := observer.New(zap.InfoLevel)
+	o.MaxSize, o.Version, o.Log = max(o.MaxSize, 1<<20), V1, zap.New(core)
+	n, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{n, logs}
+	t.Cleanup(func() { f.end(t) })
+	return f
+}
+
+// end closes it, once.
+func (f *fixture) end(t *testing.T) {
+	t.Helper()
+	if f.Notifier == nil {
+		return
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	f.Notifier = nil
+}
+
+// kill leaves the queues as a process that dies does: nothing is closed in order,
+// and only the kernel drops the lock.
+func (f *fixture) kill(t *testing.T) {
+	t.Helper()
+	f.leave()
+	f.keeper.Wait()
+	f.stop()
+	f.home.lock.Close()
+	f.Notifier = nil
+}
+
+func (f *fixture) push(t *testing.T, tags ...string) {
+	t.Helper()
+	for _, tag := range tags {
+		if err := f.Changed(Event{Action: Push, Target: Target{Repository: "a", Tag: oci.Tag(tag), MediaType: "m"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 1000 {
+		if f() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("it does not come to be that %s", what)
+}
+
+func waiting(t *testing.T, dir string) (n int) {
+	t.Helper()
+	reports, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range reports {
+		n += r.Changes + r.Pulls
+	}
+	return n
+}
+
+func TestDeliversInOrder(t *testing.T) {
+	r := newReceiver(t)
+	n := open(t, t.TempDir(), r.endpoint("r"))
+	n.push(t, "1", "2", "3")
+	n.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
+	eventually(t, "all arrived", func() bool { return r.got() == "1 2 3 p" })
+}
+
+// An endpoint that does not answer, or says no, delays nobody else and no request.
+func TestOneDoesNotHoldTheOthers(t *testing.T) {
+	good, dead, stuck := newReceiver(t), newReceiver(t), newReceiver(t)
+	dead.status.Store(500)
+	stuck.stuck.Store(true)
+	dir := t.TempDir()
+	n := open(t, dir, dead.endpoint("dead"), good.endpoint("good"), stuck.endpoint("stuck"))
+	began := time.Now()
+	var tags []string
+	for i := range 50 {
+		tags = append(tags, fmt.Sprint(i))
+	}
+	n.push(t, tags...)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("50 pushes took %v", took)
+	}
+	eventually(t, "the good one has all", func() bool { return good.got() == strings.Join(tags, " ") })
+	eventually(t, "those of the others wait", func() bool { return waiting(t, dir) == 100 })
+	dead.status.Store(200)
+	stuck.stuck.Store(false)
+	for _, r := range []*receiver{dead, stuck} {
+		eventually(t, "the others have all, too", func() bool { return r.got() == strings.Join(tags, " ") })
+	}
+	dead.mu.Lock()
+	defer dead.mu.Unlock()
+	if first := dead.tried[0]; dead.tried[1] != first || dead.ids[0] != first {
+		t.Error("the id changed between tries")
+	}
+}
+
+// Failures are logged once, not for each try, and the end of them too.
+func TestSaysWhatChanges(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	r.status.Store(503)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	n.push(t, "1")
+	eventually(t, "it was tried often", func() bool { return r.tries.Load() > 6 })
+	if n.logs.FilterMessageSnippet("takes no events").Len() != 1 {
+		t.Errorf("log: %v", n.logs.All())
+	}
+	reports, err := Read(dir)
+	if err != nil || len(reports) != 1 {
+		t.Fatal(reports, err)
+	}
+	got := reports[0]
+	if got.Endpoint != "r" || !got.Serving || got.Changes != 1 || got.Failures < 5 || got.Status != 503 || got.Error != "answered 503 Service Unavailable" ||
+		got.Next.Before(got.At) || got.First.Tag != "1" || got.First.Repository != "a" || time.Since(got.Oldest) > time.Minute {
+		t.Errorf("%+v", got)
+	}
+	r.status.Store(200)
+	eventually(t, "it recovers", func() bool { return n.logs.FilterMessageSnippet("takes events again").Len() == 1 })
+	if reports, _ = Read(dir); reports[0].Failures != 0 || reports[0].Changes != 0 || reports[0].LastSent.IsZero() {
+		t.Errorf("%+v", reports[0])
+	}
+}
+
+// What Changed has taken is told after the process was killed, under the same id.
+func TestKilled(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	n.push(t, "1", "2", "3")
+	n.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
+	eventually(t, "the pull is written", func() bool { return waiting(t, dir) == 4 })
+	eventually(t, "it was tried", func() bool { return r.tries.Load() > 0 })
+	n.kill(t)
+	r.status.Store(200)
+	n = open(t, dir, r.endpoint("r"))
+	eventually(t, "all arrived", func() bool { return r.got() == "1 2 3 p" })
+	r.mu.Lock()
+	if r.tried[0] != r.ids[0] {
+		t.Error("the id is another one after the restart")
+	}
+	r.mu.Unlock()
+	n.end(t)
+	if homes, _ := homes(dir); len(homes) != 1 {
+		t.Errorf("homes: %v", homes)
+	}
+}
+
+// A process that lives takes over what another has left behind.
+func TestAdopts(t *testing.T) {
+	r, s := newReceiver(t), newReceiver(t)
+	r.status.Store(500)
+	s.status.Store(500)
+	dir := t.TempDir()
+	one := open(t, dir, r.endpoint("r"), s.endpoint("gone"))
+	two := open(t, dir, r.endpoint("r"))
+	one.push(t, "1", "2")
+	one.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
+	eventually(t, "the pulls are written", func() bool { return waiting(t, dir) == 6 })
+	two.adopt()
+	if names, _ := homes(dir); len(names) != 2 {
+		t.Fatalf("the home of one who lives was taken: %v", names)
+	}
+	one.kill(t)
+	two.push(t, "3")
+	two.adopt()
+	if names, _ := homes(dir); len(names) != 1 {
+		t.Errorf("homes: %v", names)
+	}
+	r.status.Store(200)
+	eventually(t, "all arrived", func() bool { return len(strings.Fields(r.got())) == 4 })
+	if got := strings.Fields(r.got()); slices.Index(got, "1") > slices.Index(got, "2") {
+		t.Errorf("order: %v", got)
+	}
+	two.sayStrangers()
+	if two.logs.FilterMessageSnippet("not configured").FilterField(zap.Int("events", 3)).Len() != 1 || waiting(t, dir) != 3 {
+		t.Errorf("what waits for an endpoint that two does not have: %d, %v", waiting(t, dir), two.logs.All())
+	}
+	two.end(t)
+	// Whoever has that endpoint sends it.
+	s.status.Store(200)
+	open(t, dir, s.endpoint("gone"))
+	eventually(t, "all arrived", func() bool { return s.got() == "1 2 p" })
+}
+
+func TestIgnore(t *testing.T) {
+	r := newReceiver(t)
+	e := r.endpoint("r")
+	e.Ignore = Ignore{MediaTypes: []string{"application/octet-stream"}, Actions: []Action{Pull}}
+	n := open(t, t.TempDir(), e)
+	for _, c := range []struct {
+		action    Action
+		mediaType string
+		want      bool
+	}{
+		{Push, "application/octet-stream", false},
+		{Pull, "m", false},
+		{Push, "m", true},
+		{Delete, "", true},
+	} {
+		if got := n.Wants(c.action, c.mediaType); got != c.want {
+			t.Errorf("%s of %s: %v", c.action, c.mediaType, got)
+		}
+		target := Target{MediaType: c.mediaType, Tag: oci.Tag(c.action)}
+		if n.Pulled(Event{Action: Pull, Target: target}); c.action != Pull {
+			if err := n.Changed(Event{Action: c.action, Target: target}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	eventually(t, "the others arrived", func() bool { return r.got() == "push delete" })
+	var none *Notifier
+	if none.Wants(Push, "m") || none.Changed(Event{}) != nil || none.Ready() != nil || none.Close() != nil {
+		t.Error("nil takes something")
+	}
+	none.Pulled(Event{})
+}
+
+// In memory nothing outlives the process, so the end waits a little.
+func TestMemory(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	n := open(t, "", r.endpoint("r"))
+	n.push(t, "1", "2")
+	eventually(t, "it was tried", func() bool { return r.tries.Load() > 0 })
+	time.AfterFunc(100*time.Millisecond, func() { r.status.Store(200) })
+	n.end(t)
+	if r.got() != "1 2" || n.logs.FilterMessageSnippet("lost").Len() != 0 {
+		t.Errorf("%q, %v", r.got(), n.logs.All())
+	}
+}
+
+// A delivery under way at the end may finish; one that hangs is cut off, and is
+// made again at the next start.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	r.stuck.Store(true)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	n.push(t, "1")
+	eventually(t, "it is under way", func() bool { return r.tries.Load() > 0 })
+	began := time.Now()
+	n.end(t)
+	if took := time.Since(began); took > cutDelivery+time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	r.stuck.Store(false)
+	open(t, dir, r.endpoint("r"))
+	eventually(t, "it arrived", func() bool { return strings.HasPrefix(r.got(), "1") }) // the one cut off may have, too
+}
+
+// While the queue cannot be written, the first changes fail and are kept, the next
+// are refused before they are made; all that happened is told in the end.
+func TestQueueCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	n.push(t, "1")
+	eventually(t, "it arrived", func() bool { return r.got() == "1" })
+	changes := n.endpoints[0].queue.changes.(*diskLane)
+	aside := changes.dir + ".aside"
+	if err := os.Rename(changes.dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	n.endpoints[0].queue.mu.Lock()
+	changes.seal() // the next needs a new file
+	n.endpoints[0].queue.mu.Unlock()
+	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "2"}}); err == nil {
+		t.Fatal("it is taken without a place")
+	}
+	if n.Ready() == nil {
+		t.Error("it is ready")
+	}
+	if err := os.Rename(aside, changes.dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is ready again", func() bool { return n.Ready() == nil })
+	n.push(t, "3")
+	eventually(t, "all arrived", func() bool { return r.got() == "1 2 3" })
+	if n.logs.FilterMessageSnippet("cannot be queued").Len() != 1 || n.logs.FilterMessageSnippet("can be queued again").Len() != 1 {
+		t.Errorf("log: %v", n.logs.All())
+	}
+}
+
+// Many at the same time share their flushes, and all are there afterwards.
+func TestGroupCommit(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	var group sync.WaitGroup
+	for i := range 32 {
+		group.Go(func() {
+			for j := range 10 {
+				if err := n.Changed(Event{Action: Push, Target: Target{Tag: oci.Tag(fmt.Sprintf("%d-%d", i, j))}}); err != nil {
+					t.Error(err)
+				}
+				n.Pulled(Event{Action: Pull})
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, "all wait", func() bool { return waiting(t, dir) == 640 })
+	n.kill(t)
+	if got := waiting(t, dir); got != 640 {
+		t.Errorf("%d are left", got)
+	}
+}
+
+func TestAfterTheEnd(t *testing.T) {
+	n := open(t, t.TempDir(), newReceiver(t).endpoint("r"))
+	late := n.Notifier
+	n.end(t)
+	if err := late.Changed(Event{Action: Push}); err == nil {
+		t.Error("it is taken after the end")
+	}
+	late.Pulled(Event{Action: Pull})
+}
+
+func TestRetryAndDrop(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	e := r.endpoint("r/../x")
+	e.Threshold, e.Backoff = 1, time.Hour
+	n := open(t, dir, e)
+	n.push(t, "1", "2")
+	eventually(t, "it was tried", func() bool { return r.tries.Load() == 1 })
+	if asked, err := Retry(t.Context(), dir, e.Name); asked != 1 || err != nil {
+		t.Fatal(asked, err)
+	}
+	eventually(t, "it was tried again", func() bool { return r.tries.Load() == 2 })
+	if asked, err := Drop(t.Context(), dir, e.Name); asked != 1 || err != nil || waiting(t, dir) != 0 {
+		t.Fatal(asked, err, waiting(t, dir))
+	}
+	n.push(t, "3")
+	r.status.Store(200)
+	Retry(t.Context(), dir, e.Name)
+	eventually(t, "the next arrives", func() bool { return r.got() == "3" })
+	if asked, err := Retry(t.Context(), dir, "nobody"); asked != 0 || err != nil {
+		t.Error(asked, err)
+	}
+	r.status.Store(500)
+	n.push(t, "4")
+	n.kill(t)
+	if asked, err := Retry(t.Context(), dir, e.Name); asked != 0 || err != nil {
+		t.Error(asked, err)
+	}
+	if asked, err := Drop(t.Context(), dir, e.Name); asked != 1 || err != nil || waiting(t, dir) != 0 {
+		t.Error(asked, err, waiting(t, dir))
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(418)
+	registry := prometheus.NewRegistry()
+	e := r.endpoint("r")
+	e.Threshold, e.Backoff = 1, time.Hour
+	n := openWith(t, Options{Endpoints: []Endpoint{e}, Directory: t.TempDir(), Metrics: NewMetrics(registry)})
+	n.push(t, "1", "2")
+	eventually(t, "it was tried", func() bool {
+		return testutil.CollectAndCount(n.metrics.status) == 1
+	})
+	want := `
+# HELP registry_notifications_events_total Events put into queues (Events), deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).
+# TYPE registry_notifications_events_total counter
+registry_notifications_events_total{endpoint="r",type="Events"} 2
+registry_notifications_events_total{endpoint="r",type="Failures"} 1
+# HELP registry_notifications_pending_total Events that wait.
+# TYPE registry_notifications_pending_total gauge
+registry_notifications_pending_total{endpoint="r"} 2
+# HELP registry_notifications_status_total Answers of endpoints by status.
+# TYPE registry_notifications_status_total counter
+registry_notifications_status_total{code="418 I'm a teapot",endpoint="r"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "registry_notifications_events_total", "registry_notifications_pending_total", "registry_notifications_status_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory that cannot be one is an error that names it.
+func TestNoDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	os.WriteFile(file, nil, 0o600)
+	_, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://x"}}, Directory: file + "/queue", MaxSize: 1 << 20, Version: V1, Log: zap.NewNop()})
+	if err == nil || !strings.Contains(err.Error(), file) {
+		t.Error(err)
+	}
+}
+
+// BenchmarkPulled is what a pull costs a request: nothing is encoded or written
+// while the client waits.
+func BenchmarkPulled(b *testing.B) {
+	n, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://127.0.0.1:1", Timeout: time.Second, Threshold: 1, Backoff: time.Hour}}, Directory: b.TempDir(), MaxSize: 8 << 20, Version: V1, Log: zap.NewNop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer n.Close()
+	e := someEvent()
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Pulled(e)
+	}
+}
+
+// BenchmarkChanged is what the durable queue costs requests that come together.
+func BenchmarkChanged(b *testing.B) {
+	n, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://127.0.0.1:1", Timeout: time.Second, Threshold: 1, Backoff: time.Hour}}, Directory: b.TempDir(), MaxSize: 8 << 20, Version: V1, Log: zap.NewNop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer n.Close()
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := n.Changed(someEvent()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,331 @@
+package notify
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func records(from, n, size int) []record {
+	all := make([]record, n)
+	for i := range all {
+		all[i] = record{seq: uint64(from + i), at: time.Unix(int64(from+i), 0).UTC(), body: bytes.Repeat([]byte{'x'}, size)}
+	}
+	return all
+}
+
+func openLane(t *testing.T, dir string, limit int64) (*diskLane, *observer.ObservedLogs) {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	l, err := openDiskLane(dir, limit, zap.New(core))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.close() })
+	return l, logs
+}
+
+// drain takes everything out and returns the numbers.
+func drain(l lane) []uint64 {
+	var all []uint64
+	for r, ok := l.head(); ok; r, ok = l.head() {
+		all = append(all, r.seq)
+		l.advance()
+	}
+	return all
+}
+
+// A lane on the disk holds what one in memory holds, also when it is opened anew
+// at any moment, and counts the same.
+func TestDiskLaneIsALane(t *testing.T) {
+	for seed := range uint64(6) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		dir := t.TempDir()
+		disk, logs := openLane(t, dir, 2000)
+		memory := &memoryLane{}
+		next := 1
+		for step := range 400 {
+			switch rnd.IntN(10) {
+			case 0, 1, 2, 3:
+				batch := records(next, 1+rnd.IntN(5), 1+rnd.IntN(700))
+				next += len(batch)
+				if err := disk.append(batch); err != nil {
+					t.Fatal(err)
+				}
+				memory.append(batch)
+			case 4, 5, 6, 7:
+				disk.advance()
+				memory.advance()
+			case 8:
+				for range disk.dropOldest() {
+					memory.dropOldest()
+				}
+			case 9:
+				disk.close()
+				disk, logs = openLane(t, dir, 2000)
+			}
+			a, aok := disk.head()
+			b, bok := memory.head()
+			if aok != bok || a.seq != b.seq || !a.at.Equal(b.at) || !bytes.Equal(a.body, b.body) || disk.size() != memory.size() || disk.count() != memory.count() {
+				t.Fatalf("seed %d, step %d: %d %v, %d of %d bytes; want %d %v, %d of %d", seed, step, a.seq, aok, disk.count(), disk.size(), b.seq, bok, memory.count(), memory.size())
+			}
+			if step%8 > 0 {
+				continue
+			}
+			var seen []uint64
+			if err := readLane(dir, func(r record) error { seen = append(seen, r.seq); return nil }); err != nil || len(seen) != memory.count() {
+				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, len(seen), err, memory.count())
+			}
+		}
+		if logs.Len() > 0 {
+			t.Errorf("it complains: %v", logs.All())
+		}
+		if got, want := drain(disk), drain(memory); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if ids, _ := segmentIDs(dir); len(ids) > 1 {
+			t.Errorf("%d segments are left of an empty lane", len(ids))
+		}
+	}
+}
+
+// Wherever a crash tears the last write, the whole records before it are there,
+// the rest is cut, and said once.
+func TestTornEnd(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLane(t, dir, 1<<20)
+	if err := l.append(records(1, 3, 40)); err != nil {
+		t.Fatal(err)
+	}
+	l.close()
+	path := filepath.Join(dir, segmentName(1))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := recordHead + 40
+	for _, garbage := range [][]byte{nil, {0, 0, 0, 0, 0, 0}, bytes.Repeat([]byte{0xff}, 100), bytes.Repeat([]byte{0}, 4096)} {
+		for cut := range len(whole) + 1 {
+			torn := append(bytes.Clone(whole[:cut]), garbage...)
+			if err := os.WriteFile(path, torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := max(cut-len(segmentMagic), 0) / size
+			l, logs := openLane(t, dir, 1<<20)
+			if l.count() != want {
+				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), l.count(), want)
+			}
+			l.close()
+			said := logs.FilterMessageSnippet("middle of an event").Len()
+			if clean := len(torn) == 0 || garbage == nil && cut == len(segmentMagic)+want*size; (said == 0) != clean {
+				t.Errorf("cut at %d with %d bytes behind: said %d times", cut, len(garbage), said)
+			}
+			if l, logs = openLane(t, dir, 1<<20); logs.Len() > 0 || l.count() != want {
+				t.Errorf("it is said again, or not the same: %d, %v", l.count(), logs.All())
+			}
+			l.close()
+		}
+	}
+}
+
+// Whatever bit flips, no record is made up: what is read is a prefix of what was
+// written.
+func TestFlippedBits(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLane(t, dir, 1<<20)
+	l.append(records(1, 3, 20))
+	l.close()
+	path := filepath.Join(dir, segmentName(1))
+	whole, _ := os.ReadFile(path)
+	for i := 0; i < len(whole)*8; i += 5 {
+		damaged := bytes.Clone(whole)
+		damaged[i/8] ^= 1 << (i % 8)
+		os.WriteFile(path, damaged, 0o600)
+		os.Remove(filepath.Join(dir, cursorName))
+		l, _ := openLane(t, dir, 1<<20)
+		got := drain(l)
+		if want := []uint64{1, 2, 3}; len(got) >= 3 || !slices.Equal(got, want[:len(got)]) {
+			t.Fatalf("bit %d: %v", i, got)
+		}
+		l.close()
+	}
+}
+
+// A file that becomes unreadable while the registry runs loses its events, and no
+// others.
+func TestDamageWhileOpen(t *testing.T) {
+	dir := t.TempDir()
+	l, logs := openLane(t, dir, 300)
+	for i := range 4 {
+		l.append(records(1+2*i, 2, 100))
+	}
+	path := filepath.Join(dir, segmentName(1))
+	content, _ := os.ReadFile(path)
+	content[len(segmentMagic)+recordHead] ^= 1
+	os.WriteFile(path, content, 0o600)
+	if got := drain(l); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) || logs.FilterMessageSnippet("lost").Len() != 1 {
+		t.Errorf("%v, %v", got, logs.All())
+	}
+}
+
+// After a failed flush nothing is written to the same file again.
+func TestSeal(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLane(t, dir, 1<<20)
+	l.append(records(1, 1, 10))
+	l.seal()
+	l.append(records(2, 1, 10))
+	l.append(records(3, 1, 10))
+	if ids, _ := segmentIDs(dir); len(ids) != 2 {
+		t.Errorf("segments %v", ids)
+	}
+	if got := drain(l); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Error(got)
+	}
+}
+
+func entries(names ...string) []entry {
+	all := make([]entry, len(names))
+	for i, n := range names {
+		all[i] = entry{time.Now(), []byte(n)}
+	}
+	return all
+}
+
+func (q *queue) all() string {
+	var s []string
+	for r, ok := q.next(); ok; r, ok = q.next() {
+		s = append(s, string(r.body))
+		q.settle(r.seq)
+	}
+	return strings.Join(s, " ")
+}
+
+func change(t *testing.T, q *queue, names ...string) {
+	t.Helper()
+	flush, err := q.addChanges(entries(names...))
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestQueueKeepsTheOrder(t *testing.T) {
+	dir := t.TempDir()
+	q, err := openQueue(dir, 1<<20, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, q, "c1")
+	q.addPulls(entries("p1", "p2"))
+	change(t, q, "c2", "c3")
+	q.close()
+	if q, err = openQueue(dir, 1<<20, zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	defer q.close()
+	q.addPulls(entries("p3"))
+	change(t, q, "c4")
+	if got := q.all(); got != "c1 p1 p2 c2 c3 p3 c4" {
+		t.Error(got)
+	}
+}
+
+// A full queue loses pulls first, the oldest of them before others; then the
+// oldest changes; and a pull never displaces a change.
+func TestFullQueue(t *testing.T) {
+	for _, kind := range []string{"memory", "disk"} {
+		t.Run(kind, func(t *testing.T) {
+			const size, room = recordHead + 1000, 64
+			q := newMemoryQueue(size * room)
+			if kind == "disk" {
+				var err error
+				if q, err = openQueue(t.TempDir(), size*room, zap.NewNop()); err != nil {
+					t.Fatal(err)
+				}
+				defer q.close()
+			}
+			name := func(s string, i int) string { return fmt.Sprintf("%s%03d", s, i) + strings.Repeat(".", 996) }
+			for i := range 2 * room {
+				q.addPulls(entries(name("p", i)))
+			}
+			b := q.backlog()
+			d := q.takeDropped()
+			if b.pulls+d.pulls != 2*room || b.pulls < room*3/4 || b.bytes > q.max || d.changes != 0 {
+				t.Fatalf("of pulls %+v are left, %+v dropped", b, d)
+			}
+			if r, _ := q.next(); !bytes.HasPrefix(r.body, []byte(name("p", d.pulls))) {
+				t.Errorf("the first is %.4s, so not the oldest were dropped", r.body)
+			}
+			for i := range room {
+				change(t, q, name("c", i))
+			}
+			b = q.backlog()
+			if b.changes != room || b.pulls != 0 {
+				t.Fatalf("changes did not displace pulls: %+v", b)
+			}
+			q.takeDropped()
+			q.addPulls(entries(name("p", 999)))
+			if b, d := q.backlog(), q.takeDropped(); b.changes != room || b.pulls != 0 || d != (dropped{pulls: 1}) {
+				t.Fatalf("a pull displaced something: %+v, %+v", b, d)
+			}
+			change(t, q, name("c", room))
+			b, d = q.backlog(), q.takeDropped()
+			if b.changes+d.changes != room+1 || d.changes == 0 || d.changes > room/4 {
+				t.Fatalf("%+v, %+v", b, d)
+			}
+			if r, _ := q.next(); !bytes.HasPrefix(r.body, []byte(name("c", d.changes))) {
+				t.Errorf("the first is %.4s", r.body)
+			}
+		})
+	}
+}
+
+// What is being sent while it is dropped takes nothing else with it.
+func TestSettleAfterDrop(t *testing.T) {
+	q := newMemoryQueue(1 << 20)
+	change(t, q, "a", "b")
+	sending, _ := q.next()
+	q.changes.dropOldest()
+	q.settle(sending.seq)
+	if q.waits(sending.seq) || q.all() != "b" {
+		t.Error("b is gone with a")
+	}
+}
+
+func TestDrop(t *testing.T) {
+	q := newMemoryQueue(1 << 20)
+	change(t, q, "a")
+	q.addPulls(entries("p"))
+	until := time.Now()
+	change(t, q, "b")
+	if n, rest := q.drop(until), q.all(); n != 2 || rest != "b" {
+		t.Errorf("dropped %d, left %s", n, rest)
+	}
+}
+
+func FuzzParseRecord(f *testing.F) {
+	r := record{seq: 1, at: time.Unix(5, 6), body: []byte("{}")}
+	f.Add(r.appendTo(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := parseRecord(b)
+		if err != nil {
+			return
+		}
+		if again := r.appendTo(nil); !bytes.Equal(again, b[:len(again)]) {
+			t.Errorf("%x became %x", b, again)
+		}
+	})
+}

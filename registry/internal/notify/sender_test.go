@@ -1,0 +1,234 @@
+package notify
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func newSender(url string) *sender {
+	return &sender{
+		url: url, mediaType: V1.MediaType(), userAgent: "test", timeout: time.Second,
+		file: &headersFile{log: zap.NewNop()}, client: newClient(time.Second),
+	}
+}
+
+func TestSend(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+	}))
+	defer s.Close()
+	x := newSender(s.URL + "/hook")
+	x.secret = []byte("key")
+	x.header = http.Header{"Authorization": {"Bearer a"}, "X-Two": {"1", "2"}, "Host": {"other.example"}}
+	if status, err := x.send(t.Context(), []byte(`{"events":[{"id":"1"}]}`)); status != 200 || err != nil {
+		t.Fatal(status, err)
+	}
+	if want := "{\n   \"events\": [\n      {\n         \"id\": \"1\"\n      }\n   ]\n}"; string(body) != want {
+		t.Errorf("body %s", body)
+	}
+	mac := hmac.New(sha256.New, []byte("key"))
+	mac.Write(body)
+	for name, want := range map[string]string{
+		"Content-Type": "application/vnd.docker.distribution.events.v1+json", "Authorization": "Bearer a", "X-Two": "1,2",
+		"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "User-Agent": "test",
+	} {
+		if v := strings.Join(got.Header.Values(name), ","); v != want {
+			t.Errorf("%s: %q, want %q", name, v, want)
+		}
+	}
+	if got.Method != "POST" || got.Host != "other.example" || got.URL.Path != "/hook" {
+		t.Errorf("%s %s %s", got.Method, got.Host, got.URL)
+	}
+}
+
+// What is no success, and what the log reads of it.
+func TestSendFailures(t *testing.T) {
+	reached := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }))
+	defer other.Close()
+	other.URL = strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
+	tests := []struct {
+		name   string
+		handle http.HandlerFunc
+		want   failure
+	}{
+		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x00w\x1b[31m  \n not", 500) }, failure{reasonStatus, 500, "answered 500 Internal Server Error: no w [31m not", 0}},
+		{"long", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			w.Write([]byte(strings.Repeat("ä", 1<<20)))
+		}, failure{reasonStatus, 400, "answered 400 Bad Request: " + strings.Repeat("ä", maxExcerpt) + "…", 0}},
+		{"retry", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(503)
+		}, failure{reasonStatus, 503, "answered 503 Service Unavailable", 2 * time.Minute}},
+		{"found", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login?token=secret", 302) }, failure{reasonRedirect, 302, "answered 302 Found, which is not followed: make URL/login the endpoint's url", 0}},
+		{"other host", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/x", 308) }, failure{reasonRedirect, 308, "answered 308 Permanent Redirect, which is not followed: make " + other.URL + "/x the endpoint's url", 0}},
+		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 307) }, failure{reasonRedirect, 307, "answered 307 Temporary Redirect, which is not followed: make URL/ the endpoint's url", 0}},
+		{"not modified", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, failure{reasonRedirect, 304, "answered 304 Not Modified, which is not followed: make where it leads the endpoint's url", 0}},
+		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure{reasonNetwork, 0, "cannot be reached: EOF", 0}},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, failure{reasonNetwork, 0, "no answer within 200ms", 0}},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			for range 1000 {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}, failure{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := httptest.NewServer(tt.handle)
+			defer s.Close()
+			x := newSender(s.URL + "/?token=secret")
+			x.timeout, x.client = 200*time.Millisecond, newClient(200*time.Millisecond)
+			_, err := x.send(t.Context(), []byte(`{}`))
+			got := &failure{}
+			errors.As(err, &got)
+			tt.want.text = strings.ReplaceAll(tt.want.text, "URL", s.URL)
+			if *got != tt.want || strings.Contains(got.text, "secret") {
+				t.Errorf("got  %+v\nwant %+v", *got, tt.want)
+			}
+		})
+	}
+	if reached > 0 {
+		t.Error("the headers went to another host")
+	}
+}
+
+// The same request to the same host is sent where it is told to.
+func TestSendFollows(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/":
+			http.Redirect(w, r, "/there", 308)
+		case r.Method != "POST" || string(body) != "{}" || r.Header.Get("X-Token") != "t":
+			w.WriteHeader(400)
+		}
+	}))
+	defer s.Close()
+	x := newSender(s.URL)
+	x.header = http.Header{"X-Token": {"t"}}
+	if status, err := x.send(t.Context(), []byte(`{}`)); status != 200 || err != nil {
+		t.Error(status, err)
+	}
+}
+
+func TestSendEnds(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := newSender(s.URL).send(ctx, []byte(`{}`)); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "5": 5 * time.Second, "-5": 0, "soon": 0, "99999999999999": time.Hour, "9223372036854775807": time.Hour,
+		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:00:00 GMT": 0, "Fri, 02 Jan 2037 03:00:00 GMT": time.Hour,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	b := backoff{threshold: 3, base: time.Second}
+	for failures, want := range map[int]time.Duration{
+		1: 100 * time.Millisecond, 2: 100 * time.Millisecond, 3: time.Second, 4: 2 * time.Second, 8: 32 * time.Second, 9: time.Minute, 1 << 30: time.Minute,
+	} {
+		seen := map[time.Duration]bool{}
+		for range 50 {
+			got := b.wait(failures, 0)
+			seen[got] = true
+			if got < want*3/4 || got > want*5/4 {
+				t.Errorf("%d failures: %v, want about %v", failures, got, want)
+			}
+		}
+		if len(seen) < 10 {
+			t.Errorf("%d failures: always the same", failures)
+		}
+	}
+	if got := b.wait(1, time.Hour); got != time.Hour {
+		t.Errorf("asked for an hour: %v", got)
+	}
+	if got := (backoff{threshold: 1, base: time.Hour}).wait(50, 0); got < 45*time.Minute {
+		t.Errorf("a long backoff became %v", got)
+	}
+	if got := (backoff{threshold: 10, base: 1}).wait(1, 0); got < 0 {
+		t.Error(got)
+	}
+}
+
+func TestHeadersFile(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	path := filepath.Join(t.TempDir(), "headers")
+	f := &headersFile{path: path, log: zap.New(core)}
+	if _, err := f.get(); err == nil || err.Error() != "the headers file "+path+" does not exist (yet)" {
+		t.Error(err)
+	}
+	write := func(content string, mode os.FileMode) {
+		t.Helper()
+		os.Remove(path + ".new")
+		if err := os.WriteFile(path+".new", []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# for the relay\n\nAuthorization:  Bearer a:b \r\nX-A: 1\nX-A: 2\n", 0o600)
+	h, err := f.get()
+	if err != nil || h.Get("Authorization") != "Bearer a:b" || strings.Join(h["X-A"], " ") != "1 2" || logs.Len() != 0 {
+		t.Error(h, err, logs.All())
+	}
+	write("Authorization: Bearer c", 0o644)
+	for range 3 {
+		if h, err = f.get(); err != nil || h.Get("Authorization") != "Bearer c" {
+			t.Error(h, err)
+		}
+	}
+	if logs.FilterMessageSnippet("chmod 600").Len() != 1 {
+		t.Errorf("it warns of the mode %d times", logs.Len())
+	}
+	for content, want := range map[string]string{
+		"":                         "holds no header",
+		"# nothing\n":              "holds no header",
+		"A: b\nhunter2\n":          "line 2 is not a header",
+		"A b: c\n":                 "line 1 is not a header",
+		": c\n":                    "line 1 is not a header",
+		"A: \x01\n":                "line 1 is not a header",
+		strings.Repeat("x", 1<<17): "at most 65536 bytes",
+	} {
+		write(content, 0o600)
+		if _, err := f.get(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%.20q: %v, want %s", content, err, want)
+		}
+	}
+	os.Remove(path)
+	os.Mkdir(path, 0o700)
+	if _, err := f.get(); err == nil {
+		t.Error("a directory is no error")
+	}
+}
