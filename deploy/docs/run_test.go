@@ -96,7 +96,7 @@ func exists(file string) bool {
 func runSession(t *testing.T, script string) {
 	root, work := harness.Root(t), t.TempDir()
 	copied := filepath.Join(work, "slipway")
-	harness.Run(t, "bash", "-c", `mkdir "$1" && cd "$0" && git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -s "$0/.tools" "$1/.tools"`, root, copied)
+	harness.Run(t, "bash", "-c", `mkdir "$1" && cd "$0" && git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -sfn "$0/.tools" "$1/.tools"`, root, copied)
 	bin := filepath.Join(work, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 # What every session of TestRun begins with. $work is a directory of its own.
 ip link set lo up
-export DOCKER_CONFIG=$work/docker-config REGISTRY_AUTH_FILE=$work/auth.json
+export DOCKER_CONFIG=$work/docker-config
 
 # cover DIRECTORY ...: writes to it are lost with the session.
 cover() {
@@ -19,7 +19,7 @@ cover /etc /var/lib /srv /usr/local/bin
 # await URL [LOG]: until somebody answers.
 await() {
 	local i
-	for ((i = 0; i < 900; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		curl -fsS -o /dev/null --max-time 2 "$1" 2>/dev/null && return
 		sleep 0.1
 	done
