@@ -2,8 +2,8 @@ package registry
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"path"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -14,7 +14,8 @@ import (
 // ExpireTag removes a tag with its history if it points at d still, since the
 // time given, and is not immutable. A push at the same time, by whatever
 // process, is never undone: the link is set aside, looked at again, and put back
-// if it is not the one that was meant.
+// if it is not the one that was meant. When all tags of the repository are done
+// that are to go, FinishExpiry tidies up.
 func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) (removed bool, err error) {
 	if err := r.reg.writable(); err != nil {
 		return false, err
@@ -27,21 +28,33 @@ func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, si
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	current := layout.TagCurrent(r.name, tag)
+	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTags(r.name)+"/"+string(tag)
 	if !r.reg.isLink(ctx, current, d, since) {
 		return false, nil
 	}
-	set := layout.Expiring + "/" + rand.Text()
-	switch err := r.reg.driver.SetAside(ctx, current, set+current); {
-	case absent(err):
+	switch err := r.reg.driver.SetAside(ctx, current, aside); {
+	case absent(err), errors.Is(err, driver.ErrExist): // somebody else has it in his hands
 		return false, nil
 	case err != nil:
 		return false, fault(err)
-	case !r.reg.isLink(ctx, set+current, d, since):
-		return false, fault(r.reg.putBack(ctx, set, current))
+	case !r.reg.isLink(ctx, aside, d, since):
+		return false, fault(r.reg.putBack(ctx, aside, current))
 	}
 	r.releasePromises(ctx, d, maxDepth)
-	return true, fault(r.forgetTag(ctx, tag, set))
+	return true, fault(r.forgetTag(ctx, tag, d, aside))
+}
+
+// FinishExpiry removes what ExpireTag needed, if nobody else is at it.
+func (r Repository) FinishExpiry(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	dir := layout.ExpiringTags(r.name)
+	for dir != layout.Own {
+		if err := r.reg.driver.Prune(ctx, dir); err != nil {
+			return fault(err)
+		}
+		dir = path.Dir(dir)
+	}
+	return nil
 }
 
 func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since time.Time) bool {
@@ -53,63 +66,89 @@ func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since 
 	return err == nil && got == d
 }
 
-// putBack restores what was set aside below set, unless something is in its
-// place again, or somebody else has restored it.
-func (r *Registry) putBack(ctx context.Context, set, path string) error {
-	err := r.driver.Restore(ctx, set+path, path)
+// putBack restores a link that was set aside, unless something is in its place
+// again, or somebody else has restored it.
+func (r *Registry) putBack(ctx context.Context, aside, path string) error {
+	err := r.driver.Restore(ctx, aside, path)
 	if err == nil || absent(err) || errors.Is(err, driver.ErrExist) {
-		return r.driver.Discard(ctx, set+path)
+		return r.driver.Discard(ctx, aside)
 	}
 	return err
 }
 
-// forgetTag removes what is left of a tag whose link was set aside. If the tag
-// is pushed anew meanwhile, it loses nothing but its history. None of it is
-// flushed: a tag that is back after a power loss goes the next time.
-func (r Repository) forgetTag(ctx context.Context, tag oci.Tag, set string) error {
-	dir := layout.Tag(r.name, tag)
+// forgetTag removes what is left of a tag whose link to d was set aside. If the
+// tag is pushed anew meanwhile, it loses nothing but its history. None of it is
+// flushed: a tag that is back after a power loss goes the next time. Nearly all
+// tags have d alone as their history, and nothing needs to be listed then.
+func (r Repository) forgetTag(ctx context.Context, tag oci.Tag, d oci.Digest, aside string) error {
+	dir, store := layout.Tag(r.name, tag), r.reg.driver
+	only := layout.TagIndex(r.name, tag, d)
+	err := errors.Join(
+		store.Discard(ctx, aside),
+		store.Discard(ctx, only),
+		store.Prune(ctx, path.Dir(only)),
+		store.Prune(ctx, layout.TagHistory(r.name, tag, d.Algorithm())),
+		store.Prune(ctx, dir+"/index"),
+		store.Prune(ctx, dir+"/current"),
+		store.Prune(ctx, dir),
+	)
+	if _, gone := store.Stat(ctx, dir); err != nil || absent(gone) {
+		return err
+	}
 	return errors.Join(
-		r.reg.driver.Discard(ctx, set),
-		r.reg.driver.Discard(ctx, dir+"/index"),
-		r.reg.driver.Prune(ctx, dir+"/current"),
-		r.reg.driver.Prune(ctx, dir),
+		store.Discard(ctx, dir+"/index"),
+		store.Prune(ctx, dir+"/current"),
+		store.Prune(ctx, dir),
 	)
 }
 
 // RecoverTags puts back the links that a process set aside and died before it
 // had looked at them again.
 func (r *Registry) RecoverTags(ctx context.Context) error {
-	for e, err := range r.driver.List(ctx, layout.Expiring, "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return fault(err)
-		}
-		if err := r.recover(ctx, layout.Expiring+"/"+e.Name, ""); err != nil {
-			return fault(err)
-		}
-	}
-	return nil
+	return fault(r.recoverTags(ctx, ""))
 }
 
-// recover puts back all below a directory of what was set aside. What another
-// process adds to it meanwhile stays: only what is empty is removed.
-func (r *Registry) recover(ctx context.Context, set, path string) error {
-	for e, err := range r.driver.List(ctx, set+path, "") {
-		switch below := path + "/" + e.Name; {
+// recoverTags puts back what was taken from a repository, and from those below
+// it. What another process adds meanwhile stays: only what is empty is removed.
+func (r *Registry) recoverTags(ctx context.Context, name oci.Name) error {
+	dir := layout.Expiring
+	if name != "" {
+		dir += "/" + string(name)
+	}
+	for e, err := range r.driver.List(ctx, dir, "") {
+		switch {
 		case absent(err):
 			return nil
 		case err != nil:
 			return err
-		case e.Dir:
-			err = r.recover(ctx, set, below)
+		case name != "" && layout.Private(e.Name):
+			err = r.Repository(name).recoverTags(ctx)
 		default:
-			err = r.putBack(ctx, set, below)
+			child, ok := childName(string(name), e.Name)
+			if !ok {
+				continue
+			}
+			err = r.recoverTags(ctx, oci.Name(child))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return r.driver.Prune(ctx, set+path)
+	return r.driver.Prune(ctx, dir)
+}
+
+func (r Repository) recoverTags(ctx context.Context) error {
+	dir := layout.ExpiringTags(r.name)
+	for e, err := range r.reg.driver.List(ctx, dir, "") {
+		if absent(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.reg.putBack(ctx, dir+"/"+e.Name, layout.TagCurrent(r.name, oci.Tag(e.Name))); err != nil {
+			return err
+		}
+	}
+	return r.reg.driver.Prune(ctx, dir)
 }

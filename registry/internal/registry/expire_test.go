@@ -43,6 +43,7 @@ func TestExpireTag(t *testing.T) {
 			if _, err := r.driver.Stat(ctx, layout.Tag("prod/app", "old")); !absent(err) {
 				t.Errorf("the directory of the tag: %v", err)
 			}
+			check(t, repo.FinishExpiry(ctx))
 			for e, err := range r.driver.List(ctx, layout.Expiring, "") {
 				if !absent(err) {
 					t.Errorf("%s was left behind, %v", e.Name, err)
@@ -60,9 +61,9 @@ func TestRecoverTags(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("app/sub")
 		lost, newer := pushImage(t, repo, "lost", "a"), oci.Digest("")
 		pushImage(t, repo, "pushed", "a")
-		for i, tag := range []oci.Tag{"lost", "pushed"} {
+		for _, tag := range []oci.Tag{"lost", "pushed"} {
 			current := layout.TagCurrent("app/sub", tag)
-			check(t, r.driver.SetAside(ctx, current, layout.Expiring+"/"+string('a'+rune(i))+current))
+			check(t, r.driver.SetAside(ctx, current, layout.ExpiringTags("app/sub")+"/"+string(tag)))
 		}
 		newer = pushImage(t, repo, "pushed", "b")
 		check(t, r.RecoverTags(ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"go.uber.org/zap"
 
@@ -25,18 +26,44 @@ func (p *Plan) Apply(ctx context.Context, o Options, log *zap.Logger) (Result, e
 	if err := errors.Join(o.Registry.RecoverTags(ctx), p.begin(ctx, o.Pulls)); err != nil {
 		return result, err
 	}
-	for _, v := range p.Verdicts {
-		if ctx.Err() != nil {
-			return result, ctx.Err()
-		}
-		if v.Delete {
-			result.delete(ctx, v, o.Registry, log)
+	for verdicts := range p.byRepository() {
+		if err := result.apply(ctx, verdicts, o.Registry, log); err != nil {
+			return result, err
 		}
 	}
 	if result.Failed > 0 {
 		return result, fmt.Errorf("%d tags could not be deleted", result.Failed)
 	}
 	return result, nil
+}
+
+// byRepository yields the verdicts of one repository at a time.
+func (p *Plan) byRepository() iter.Seq[[]*Verdict] {
+	return func(yield func([]*Verdict) bool) {
+		for rest := p.Verdicts; len(rest) > 0; {
+			name, n := rest[0].Repository, 1
+			for n < len(rest) && rest[n].Repository == name {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// apply deletes the tags of one repository that go.
+func (r *Result) apply(ctx context.Context, verdicts []*Verdict, rules *registry.Registry, log *zap.Logger) error {
+	for _, v := range verdicts {
+		if ctx.Err() != nil {
+			break
+		}
+		if v.Delete {
+			r.delete(ctx, v, rules, log)
+		}
+	}
+	return errors.Join(ctx.Err(), rules.Repository(verdicts[0].Repository).FinishExpiry(ctx))
 }
 
 func (r *Result) delete(ctx context.Context, v *Verdict, rules *registry.Registry, log *zap.Logger) {

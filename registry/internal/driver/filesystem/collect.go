@@ -129,7 +129,7 @@ func (d *Driver) Prune(_ context.Context, dir string) error {
 	//nolint:errorlint // a bare errno
 	switch err {
 	case nil:
-		d.durable.forgetTree(name)
+		d.durable.forget(name) // nothing was in it
 		return nil
 	case unix.ENOTEMPTY, unix.EEXIST, unix.ENOENT, unix.ENOTDIR, unix.EBUSY:
 		return nil
