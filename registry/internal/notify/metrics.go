@@ -42,6 +42,18 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
+// watch takes the endpoints whose queues are looked at. Their counters begin at 0,
+// so that the first event that is lost is seen as an increase.
+func (m *Metrics) watch(endpoints []*endpoint) {
+	m.endpoints = endpoints
+	for _, e := range endpoints {
+		for _, kind := range []string{"Events", "Successes", "Failures", "Errors"} {
+			m.events.WithLabelValues(kind, e.name)
+		}
+		m.drop(e.name, dropped{})
+	}
+}
+
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.pending

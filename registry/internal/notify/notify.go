@@ -86,7 +86,7 @@ func New(o Options) (*Notifier, error) {
 		return nil, err
 	}
 	if o.Metrics != nil {
-		o.Metrics.endpoints = n.endpoints
+		o.Metrics.watch(n.endpoints)
 	}
 	n.start()
 	return n, nil
