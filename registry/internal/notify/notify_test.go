@@ -472,8 +472,10 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP registry_notifications_events_total Events put into queues (Events), deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).
 # TYPE registry_notifications_events_total counter
+registry_notifications_events_total{endpoint="r",type="Errors"} 0
 registry_notifications_events_total{endpoint="r",type="Events"} 2
 registry_notifications_events_total{endpoint="r",type="Failures"} 1
+registry_notifications_events_total{endpoint="r",type="Successes"} 0
 # HELP registry_notifications_pending_total Events that wait.
 # TYPE registry_notifications_pending_total gauge
 registry_notifications_pending_total{endpoint="r"} 2
