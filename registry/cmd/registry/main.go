@@ -9,6 +9,9 @@ import (
 )
 
 func main() {
+	if serves(os.Args[1:]) {
+		allowSlack()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // whoever asks twice does not want to wait
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -34,6 +34,12 @@ func asContainer(args []string) []string {
 	}
 }
 
+// serves says whether the arguments start the service.
+func serves(args []string) bool {
+	args = asContainer(args)
+	return len(args) > 0 && args[0] == "serve"
+}
+
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "registry",

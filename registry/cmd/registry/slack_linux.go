@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// timerSlack is how late timers of the service may be.
+const timerSlack = time.Millisecond
+
+// allowSlack lets the kernel be a millisecond late with all timers of the
+// process, in place of 50 µs. The Go runtime has a thread (sysmon) that wakes up
+// every 20 µs to see whether others wait in the kernel, which they do all the time
+// where files are read and written; on a virtual machine that was a fifth of all
+// CPU. What it finds can wait for a millisecond, and so can everything else here.
+//
+// Slack is inherited by threads, and that one is there before main is. So the
+// program is executed once more, in the same process; nothing has been opened
+// yet. Where the kernel does not know slack, or somebody has set more of it
+// (TimerSlackNSec= of systemd), nothing is done. If the program cannot be
+// executed, it goes on as it is.
+func allowSlack() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if has, err := slack(); err != nil || has >= timerSlack {
+		return
+	}
+	if unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) != nil {
+		return
+	}
+	if has, err := slack(); err != nil || has < timerSlack {
+		return // else it would go round for ever
+	}
+	_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ()) // see above
+}
+
+// slack is that of this thread.
+func slack() (time.Duration, error) {
+	n, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	return time.Duration(n), err
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// allowSlack does nothing: it is for Linux.
+func allowSlack() {}
