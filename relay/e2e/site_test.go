@@ -65,6 +65,12 @@ func newSite(t *testing.T) *site {
 func newSiteAt(t *testing.T, upstream string) *site {
 	t.Helper()
 	t.Parallel()
+	return siteAt(t, upstream)
+}
+
+// siteAt is newSiteAt for a test that has several of them, or is parallel already.
+func siteAt(t *testing.T, upstream string) *site {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir(), addr: freeAddress(t)}
@@ -143,10 +149,15 @@ func (s *site) command(args ...string) *exec.Cmd {
 // launch runs the relay without waiting until it answers.
 func (s *site) launch() {
 	s.Helper()
+	s.spawn(s.command("serve", "--config", s.configure()))
+}
+
+func (s *site) spawn(serve *exec.Cmd) {
+	s.Helper()
 	log, err := os.OpenFile(filepath.Join(s.dir, "relay.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	s.must(err)
 	defer log.Close()
-	s.proc = s.command("serve", "--config", s.configure())
+	s.proc = serve
 	s.proc.Stdout, s.proc.Stderr = log, log
 	s.must(s.proc.Start())
 	s.ended = make(chan struct{})
@@ -160,6 +171,11 @@ func (s *site) launch() {
 func (s *site) start() {
 	s.Helper()
 	s.launch()
+	s.answers()
+}
+
+func (s *site) answers() {
+	s.Helper()
 	s.eventually("the relay answers", func() bool {
 		resp, err := s.http.Get(s.url + "/livez")
 		if err != nil {

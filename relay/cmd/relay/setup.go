@@ -13,6 +13,7 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/homeserver"
 	"slipway/relay/internal/setup"
+	"slipway/relay/internal/store"
 )
 
 // setupOptions are the flags of `relay setup`.
@@ -128,5 +129,9 @@ func openRelay(ctx context.Context, cfg *config.Config, url string) (*remote, er
 	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
 		return r, nil
 	}
-	return r, r.openHere(ctx, cfg)
+	err := r.openHere(ctx, cfg)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Connection)
+	}
+	return r, err
 }

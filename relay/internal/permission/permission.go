@@ -20,14 +20,14 @@ func Explain(err error, path string) error {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s is on a read-only file system: mount a volume there that can be written to (%w)", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s (%w)", sentence(path), err)
+		return fmt.Errorf("%s (%w)", sentence(path, os.Getuid(), os.Getgid()), err)
 	}
 	return err
 }
 
-func sentence(path string) string {
+// sentence is about the nearest file that is there, for a process with these ids.
+func sentence(path string, uid, gid int) string {
 	at, info := nearest(path)
-	uid, gid := os.Getuid(), os.Getgid()
 	stat, ok := info.(*syscall.Stat_t)
 	if !ok || uid == 0 {
 		return fmt.Sprintf("%s may not be used by this process, which is uid %d: change its owner or mode", path, uid)

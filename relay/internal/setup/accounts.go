@@ -2,6 +2,8 @@ package setup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -124,7 +126,27 @@ func (a *Accounts) bot(ctx context.Context) error {
 		return fmt.Errorf("matrix.username is %s, but the homeserver's name is %s: write @%s:%s", a.Bot, a.server, name, a.server)
 	}
 	id := "@" + name + ":" + a.server
-	_, err := a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: a.BotPassword})
+	if err := a.botAccount(ctx, name, id); err != nil {
+		return err
+	}
+	if err := a.Homeserver.LiftRateLimit(ctx, a.token, id); err != nil {
+		return fmt.Errorf("lift the limit of messages of %s: %w", id, err)
+	}
+	a.Say("limit of messages of %s: lifted", id)
+	return nil
+}
+
+// botAccount makes the bot's account, or makes sure that it has the password of
+// the configuration. That costs a login, of which homeservers allow few, so it is
+// noted once it is known.
+func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
+	sum := sha256.Sum256([]byte(id + "\x00" + a.BotPassword))
+	proof := hex.EncodeToString(sum[:])
+	known, err := a.Secrets.Get(proven)
+	if err != nil {
+		return err
+	}
+	_, err = a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: a.BotPassword})
 	switch {
 	case err == nil:
 		a.Say("account %s: made, the bot", id)
@@ -135,14 +157,28 @@ func (a *Accounts) bot(ctx context.Context) error {
 			return err
 		}
 		a.Say("account %s: has the password of the configuration now", id)
-	default:
+	case known == proof:
 		a.Say("account %s: there already", id)
+		return nil
+	default:
+		if err := a.tryBot(ctx, name, id); err != nil {
+			return err
+		}
+		a.Say("account %s: there already, its password is right", id)
 	}
-	if err := a.Homeserver.LiftRateLimit(ctx, a.token, id); err != nil {
-		return fmt.Errorf("lift the limit of messages of %s: %w", id, err)
+	return a.Secrets.Put(proven, proof)
+}
+
+// tryBot logs in with the bot's password.
+func (a *Accounts) tryBot(ctx context.Context, name, id string) error {
+	s, err := a.Homeserver.Login(ctx, name, a.BotPassword, device)
+	if forbidden(err) {
+		return Refused(id, a.Secrets.Path(BotPassword))
 	}
-	a.Say("limit of messages of %s: lifted", id)
-	return nil
+	if err != nil {
+		return err
+	}
+	return a.Homeserver.Logout(ctx, s.Token)
 }
 
 // person makes the person's account. Its password's file appears only when the

@@ -28,7 +28,10 @@ const (
 	Headers        = "registry_headers"          // what the registry sends along with its notifications
 )
 
-const candidate = ".unproven" // behind the name of a secret that nobody has accepted yet
+const (
+	candidate = ".unproven"           // behind the name of a secret that nobody has accepted yet
+	proven    = ".bot_password_works" // which password the bot was seen to have, as a hash
+)
 
 // Secrets is a folder of files with mode 0600, each a secret and a line end.
 // One process at a time has it open.

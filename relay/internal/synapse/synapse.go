@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"slipway/relay/internal/homeserver"
 )
 
 // Options of Start.
@@ -41,6 +43,7 @@ type Server struct {
 	secret string
 	proc   *process
 	http   *http.Client
+	api    *homeserver.Client
 }
 
 // Start runs a homeserver and returns when it answers. End it with Stop.
@@ -88,6 +91,7 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Domain: o.Domain,
 		dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute},
 	}
+	s.api = homeserver.New(s.URL)
 	s.proc, err = startProcess(o.Python, dir)
 	if err != nil {
 		return nil, fmt.Errorf("synapse: %w", err)
@@ -151,3 +155,6 @@ func Python() (string, error) {
 		dir = parent
 	}
 }
+
+// SecretFile is where the secret is that registers accounts.
+func (s *Server) SecretFile() string { return filepath.Join(s.dir, "registration.secret") }
