@@ -130,7 +130,7 @@ func (e *Event) encode(v Version, references bool) ([]byte, error) {
 		Request: e.Request, Actor: wireActor{e.Actor}, Source: e.Source,
 	}
 	if references {
-		w.Target.References = readReferences(e.Target.Manifest)
+		w.Target.References = readReferences(v, e.Target.Manifest)
 	}
 	body, err := json.Marshal(envelope{[]wireEvent{w}})
 	if err == nil && len(body) > maxReferences && w.Target.References != nil {
@@ -179,8 +179,8 @@ type platform struct {
 
 // readReferences is what the manifest refers to: config and layers, or the
 // manifests of an index. The manifest was checked when it was pushed; of one that
-// cannot be read nothing is told.
-func readReferences(manifest []byte) []descriptor {
+// cannot be read nothing is told. Distribution 2.8 says less of them.
+func readReferences(v Version, manifest []byte) []descriptor {
 	var doc struct {
 		Config    *descriptor  `json:"config"`
 		Layers    []descriptor `json:"layers"`
@@ -193,7 +193,13 @@ func readReferences(manifest []byte) []descriptor {
 	if doc.Config != nil {
 		all = append(all, *doc.Config)
 	}
-	return append(append(all, doc.Layers...), doc.Manifests...)
+	all = append(append(all, doc.Layers...), doc.Manifests...)
+	if v == V1 {
+		for i := range all {
+			all[i].Platform, all[i].Data, all[i].ArtifactType = nil, nil, ""
+		}
+	}
+	return all
 }
 
 // newID is a random UUID (RFC 9562, version 4).

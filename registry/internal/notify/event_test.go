@@ -37,6 +37,11 @@ func TestEncode(t *testing.T) {
 			`{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"` + someDigest + `","size":7,"length":7,"repository":"a/b","url":"http://h/v2/a/b/manifests/x","tag":"v1",` +
 				`"references":[{"mediaType":"m","digest":"` + someDigest + `","size":3,"platform":{"architecture":"arm","os":"linux","variant":"v7"}}]}`,
 		},
+		{
+			"references of 2.8", V1, true, func(*Event) {},
+			`{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"` + someDigest + `","size":7,"length":7,"repository":"a/b","url":"http://h/v2/a/b/manifests/x","tag":"v1",` +
+				`"references":[{"mediaType":"m","digest":"` + someDigest + `","size":3}]}`,
+		},
 		{"tag delete of 2.8", V1, false, func(e *Event) { e.Target = Target{Repository: "a", Tag: "t"} }, `{"repository":"a","tag":"t"}`},
 		{"tag delete of 3", V2, false, func(e *Event) { e.Target = Target{Repository: "a", Tag: "t"} }, `{"mediaType":"","digest":"","size":0,"repository":"a","tag":"t"}`},
 		{"mount", V1, true, func(e *Event) { e.Target = Target{Repository: "a", FromRepository: "b", Size: 1} }, `{"size":1,"length":1,"repository":"a","fromRepository":"b"}`},

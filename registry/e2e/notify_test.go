@@ -1,0 +1,485 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// watcher is an HTTP server that is told of events.
+type watcher struct {
+	*httptest.Server
+	status atomic.Int64
+	tries  atomic.Int64
+
+	mu     sync.Mutex
+	events []map[string]any
+	heads  []http.Header
+}
+
+func newWatcher(t *testing.T) *watcher {
+	t.Helper()
+	w := &watcher{}
+	w.status.Store(200)
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *watcher) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var envelope struct{ Events []map[string]any }
+	if err != nil || json.Unmarshal(body, &envelope) != nil {
+		rw.WriteHeader(400)
+		return
+	}
+	w.tries.Add(1)
+	status := int(w.status.Load())
+	if status == 200 {
+		w.mu.Lock()
+		w.events = append(w.events, envelope.Events...)
+		w.heads = append(w.heads, r.Header)
+		w.mu.Unlock()
+	}
+	rw.WriteHeader(status)
+}
+
+// take returns what arrived until nothing more does, and forgets it.
+func (w *watcher) take() []map[string]any {
+	for count := -1; ; time.Sleep(300 * time.Millisecond) {
+		w.mu.Lock()
+		if len(w.events) == count {
+			events := w.events
+			w.events = nil
+			w.mu.Unlock()
+			return events
+		}
+		count = len(w.events)
+		w.mu.Unlock()
+	}
+}
+
+// tags are those of the events that arrived.
+func (w *watcher) tags() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, e := range w.events {
+		if tag, ok := e["target"].(map[string]any)["tag"].(string); ok {
+			all = append(all, tag)
+		}
+	}
+	return all
+}
+
+const watchedConfig = `version: 0.1
+log: {level: warn, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: "%ROOT%"}
+  delete: {enabled: true}
+auth: {htpasswd: {realm: r, path: "%HTPASSWD%"}}
+http: {addr: "%ADDR%", secret: s}
+notifications:
+  events: {includereferences: true, version: %VERSION%}
+  endpoints:
+  - name: watcher
+    url: "%URL%"
+    headers: {X-Token: [abc]}
+    timeout: 5s
+`
+
+// startWatched serves with a registry that tells w.
+func startWatched(t *testing.T, command, version string, w *watcher) *process {
+	t.Helper()
+	dir, addr := t.TempDir(), freeAddr(t)
+	htpasswd := filepath.Join(dir, "htpasswd")
+	writeFile(t, htpasswd, []byte("ada:"+bcryptOfSecret+"\n"))
+	config := filepath.Join(dir, "config.yml")
+	writeFile(t, config, []byte(strings.NewReplacer("%ROOT%", dir+"/root", "%HTPASSWD%", htpasswd, "%ADDR%", addr, "%VERSION%", version, "%URL%", w.URL).Replace(watchedConfig)))
+	cmd := exec.Command(command, "serve", config)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OTEL_TRACES_EXPORTER=none"}
+	return start(t, addr, cmd)
+}
+
+// bcryptOfSecret is "secret".
+const bcryptOfSecret = "$2y$05$VIuj37mDWOH4mpPUlFH7YOB.L8TYagQI8ZawVzhTZXE6I5NElamNy"
+
+// TestEventsAreThoseOfDistribution has the same clients do the same with us and
+// with both lines of distribution, and compares all that is told, field by field.
+func TestEventsAreThoseOfDistribution(t *testing.T) {
+	for _, peer := range []struct{ name, tool, version string }{
+		{"distribution 2.8", "docker-registry", "v1"},
+		{"distribution 3.1", "distribution3", "v2"},
+	} {
+		t.Run(peer.name, func(t *testing.T) {
+			ours, theirs := newWatcher(t), newWatcher(t)
+			us, them := startWatched(t, binary, peer.version, ours), startWatched(t, tool(t, peer.tool), peer.version, theirs)
+			for _, step := range eventSteps(t, peer.version) {
+				step.do(t, us.addr)
+				step.do(t, them.addr)
+				got, want := plain(t, ours.take(), us.addr), plain(t, theirs.take(), them.addr)
+				if len(want) == 0 && !step.quiet {
+					t.Fatalf("%s: distribution tells nothing", step.name)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s:\ngot  %s\n\nwant %s", step.name, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+				}
+			}
+			if got, want := ours.heads[0], theirs.heads[0]; got.Get("Content-Type") != want.Get("Content-Type") || got.Get("X-Token") != "abc" {
+				t.Errorf("headers %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+type eventStep struct {
+	name  string
+	do    func(t *testing.T, addr string)
+	quiet bool // nothing is told
+}
+
+// eventSteps is what clients do.
+func eventSteps(t *testing.T, version string) []eventStep {
+	img, other := newImage(t, 31, 2, 20_000), newImage(t, 32, 1, 10_000)
+	idx := newIndex(t, img, other)
+	single, multi := img.layout(t, "v1"), idx.layout(t, "v1")
+	crane := func(args ...string) func(*testing.T, string) {
+		return func(t *testing.T, addr string) {
+			t.Helper()
+			home := t.TempDir()
+			writeFile(t, filepath.Join(home, "config.json"), []byte(`{"auths":{"`+addr+`":{"auth":"YWRhOnNlY3JldA=="}}}`))
+			var with []string
+			for _, a := range args {
+				with = append(with, strings.ReplaceAll(a, "ADDR", addr))
+			}
+			if out, err := tryTool(t, []string{"DOCKER_CONFIG=" + home}, "crane", append([]string{"--insecure"}, with...)...); err != nil {
+				t.Fatalf("crane %v: %v\n%s", with, err, out)
+			}
+		}
+	}
+	raw := func(method, path string, status int, header ...string) func(*testing.T, string) {
+		return func(t *testing.T, addr string) {
+			t.Helper()
+			h := http.Header{"Accept": acceptAll["Accept"], "User-Agent": {"by hand"}, "Authorization": {"Basic YWRhOnNlY3JldA=="}}
+			for i := 0; i < len(header); i += 2 {
+				h.Set(header[i], header[i+1])
+			}
+			if resp, body := fetch(t, method, "http://"+addr+path, h, nil); resp.StatusCode != status {
+				t.Fatalf("%s %s: %s %s", method, path, resp.Status, body)
+			}
+		}
+	}
+	layer := img.blobList(t)[0]
+	steps := []eventStep{
+		{"push an image", crane("push", single, "ADDR/a/image:v1"), false},
+		{"push it again", crane("push", single, "ADDR/a/image:v2"), false},
+		{"push an index", crane("push", multi, "ADDR/a/index:v1"), false},
+		{"pull", crane("pull", "--format=oci", "ADDR/a/image:v1", t.TempDir()), false},
+		{"copy, which mounts", crane("copy", "ADDR/a/image:v1", "ADDR/b/copy:v1"), false},
+		{"head a manifest", raw("HEAD", "/v2/a/image/manifests/v1", 200), false},
+		{"get it by digest", raw("GET", "/v2/a/image/manifests/"+img.manifest, 200), false},
+		{"an unchanged manifest", raw("GET", "/v2/a/image/manifests/v1", 304, "If-None-Match", `"`+img.manifest+`"`), true},
+		{"behind a proxy", raw("GET", "/v2/a/image/manifests/v1", 200, "X-Forwarded-For", "203.0.113.9, 10.0.0.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "images.example.org"), false},
+		{"a list for an old client", raw("GET", "/v2/a/index/manifests/v1", 200, "Accept", "application/vnd.oci.image.index.v1+json"), false},
+		{"get a blob", raw("GET", "/v2/a/image/blobs/"+layer, 200), false},
+		{"head it", raw("HEAD", "/v2/a/image/blobs/"+layer, 200), false},
+		{"a part of it", raw("GET", "/v2/a/image/blobs/"+layer, 206, "Range", "bytes=1-5"), false},
+		{"a blob that is not there", raw("GET", "/v2/b/image/blobs/"+layer, 404), true},
+		{"tags", raw("GET", "/v2/a/image/tags/list", 200), true},
+		{"delete a blob", raw("DELETE", "/v2/b/copy/blobs/"+layer, 202), false},
+		{"delete a manifest with two tags", raw("DELETE", "/v2/a/image/manifests/"+img.manifest, 202), false},
+	}
+	if version == "v2" { // 2.8 cannot
+		steps = append(steps, eventStep{"delete a tag", raw("DELETE", "/v2/a/index/manifests/v1", 202), false})
+	}
+	return steps
+}
+
+// blobList are the digests of the image's layers.
+func (img *image) blobList(t *testing.T) []string {
+	t.Helper()
+	var m struct {
+		Layers []struct{ Digest string }
+	}
+	if err := json.Unmarshal(img.blobs[img.manifest], &m); err != nil || len(m.Layers) == 0 {
+		t.Fatal("no layers", err)
+	}
+	var all []string
+	for _, l := range m.Layers {
+		all = append(all, l.Digest)
+	}
+	return all
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// plain checks what differs from event to event, replaces it, and sorts: clients
+// do several things at once.
+func plain(t *testing.T, events []map[string]any, addr string) []string {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(addr)
+	ids := map[string]bool{}
+	var all []string
+	for _, e := range events {
+		request, source := e["request"].(map[string]any), e["source"].(map[string]any)
+		id := e["id"].(string)
+		at, err := time.Parse(time.RFC3339Nano, e["timestamp"].(string))
+		if !uuid.MatchString(id) || ids[id] || err != nil || time.Since(at).Abs() > time.Minute || !uuid.MatchString(source["instanceID"].(string)) || request["id"] == "" {
+			t.Errorf("odd event: %v", e)
+		}
+		ids[id] = true
+		e["id"], e["timestamp"], source["instanceID"], request["id"] = "", "", "", ""
+		if from, _, err := net.SplitHostPort(request["addr"].(string)); err == nil && from == host {
+			request["addr"] = "client"
+		}
+		b, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.NewReplacer(addr, "ADDR", ":"+port, ":PORT").Replace(string(b)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// notifying are variables that have a registry tell w of all but pulls and blobs.
+func notifying(w *watcher, more string) []string {
+	return []string{`REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: watcher, url: "` + w.URL + `", timeout: 1s, backoff: 100ms, threshold: 3, ` +
+		`ignore: {actions: [pull], mediatypes: [application/octet-stream]}` + more + `}]`}
+}
+
+// What was acknowledged is told at least once, always under one id, however often
+// the registry is killed and however the receiver fares.
+func TestEventsSurviveKill(t *testing.T) {
+	root, addr := t.TempDir(), freeAddr(t)
+	w := newWatcher(t)
+	img := newImage(t, 33, 1, 1000)
+	p := start(t, addr, slipwayCommand(addr, root, notifying(w, "")...))
+	img.push(t, addr, "killed", "first")
+	p.kill()
+
+	manifest := img.blobs[img.manifest]
+	var mu sync.Mutex
+	acked := map[string]bool{"first": true}
+	const kills = 30
+	for round := range kills {
+		w.status.Store([]int64{200, 500, 200, 503}[round%4])
+		p := start(t, addr, slipwayCommand(addr, root, notifying(w, "")...))
+		ctx, cancel := context.WithCancel(t.Context())
+		var writers sync.WaitGroup
+		for writer := range 4 {
+			writers.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					tag := fmt.Sprintf("t%d-%d-%d", round, writer, i)
+					if tryPutManifest(ctx, addr, "killed", tag, manifest, img.mediaType(t)) == http.StatusCreated {
+						mu.Lock()
+						acked[tag] = true
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(20+7*round%60) * time.Millisecond)
+		p.kill()
+		cancel()
+		writers.Wait()
+	}
+	w.status.Store(200)
+	start(t, addr, slipwayCommand(addr, root, notifying(w, "")...))
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		arrived := map[string]bool{}
+		for _, tag := range w.tags() {
+			arrived[tag] = true
+		}
+		missing := 0
+		for tag := range acked {
+			if !arrived[tag] {
+				missing++
+			}
+		}
+		if missing == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	tagOf, events := map[string]string{}, w.take()
+	for _, e := range events {
+		tag := e["target"].(map[string]any)["tag"].(string)
+		if before, known := tagOf[e["id"].(string)]; known && before != tag {
+			t.Errorf("the id %v is that of %s and of %s", e["id"], before, tag)
+		}
+		tagOf[e["id"].(string)] = tag
+	}
+	told := slices.Collect(maps.Values(tagOf))
+	for tag := range acked {
+		if !slices.Contains(told, tag) {
+			t.Errorf("nobody was told of %s, which was acknowledged", tag)
+		}
+	}
+	t.Logf("%d kills, %d acknowledged pushes, %d events, %d of them twice", kills, len(acked), len(events), len(events)-len(tagOf))
+	if len(acked) < kills {
+		t.Errorf("only %d pushes in %d rounds; the test proves little", len(acked), kills)
+	}
+}
+
+// tryPutManifest returns the status, 0 without an answer.
+func tryPutManifest(ctx context.Context, addr, repo, tag string, manifest []byte, mediaType string) int {
+	req, err := http.NewRequestWithContext(ctx, "PUT", "http://"+addr+"/v2/"+repo+"/manifests/"+tag, strings.NewReader(string(manifest)))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Content-Type", mediaType)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// A receiver that is down for a while, the command that tells of it, and the stop
+// in order.
+func TestEventsCommand(t *testing.T) {
+	root := t.TempDir()
+	w := newWatcher(t)
+	w.status.Store(502)
+	env := notifying(w, "")
+	p := startSlipway(t, root, env...)
+	img := newImage(t, 34, 1, 1000)
+	img.push(t, p.addr, "command", "v1")
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 +0 .* answered 502 Bad Gateway \(\d+ failures since .*\)`))
+	if err := p.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 .*no registry runs that would send them`))
+	if strings.Count(p.out.String(), "takes no events") != 1 {
+		t.Errorf("the log says more than once that the endpoint fails: %s", p.out)
+	}
+	w.status.Store(200)
+	startSlipway(t, root, env...)
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
+	if got := w.tags(); !slices.Contains(got, "v1") {
+		t.Errorf("told of %v", got)
+	}
+	var report struct {
+		Endpoints []struct {
+			Endpoint string
+			Changes  int
+			Serving  bool
+		}
+	}
+	if err := json.Unmarshal([]byte(runEvents(t, root, env, "events", "--json")), &report); err != nil || len(report.Endpoints) != 1 || !report.Endpoints[0].Serving {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func runEvents(t *testing.T, root string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append([]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + root}, env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("registry %v: %v %s", args, err, out)
+	}
+	return string(out)
+}
+
+func eventuallyOutput(t *testing.T, root string, env, args []string, want *regexp.Regexp) {
+	t.Helper()
+	out := ""
+	for range 100 {
+		if out = runEvents(t, root, env, args...); want.MatchString(out) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("registry %v says\n%s\nwant %s", args, out, want)
+}
+
+// The registry starts before the file with the headers is there; the events wait
+// for it.
+func TestHeadersFileComesLater(t *testing.T) {
+	root := t.TempDir()
+	w := newWatcher(t)
+	file := filepath.Join(t.TempDir(), "headers")
+	env := notifying(w, `, headersfile: "`+file+`"`)
+	p := startSlipway(t, root, env...)
+	newImage(t, 35, 1, 1000).push(t, p.addr, "later", "v1")
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`the headers file .* does not exist \(yet\)`))
+	writeFile(t, file+".new", []byte("Authorization: Bearer tok\n"))
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
+	if w.tries.Load() != 1 || w.heads[0].Get("Authorization") != "Bearer tok" {
+		t.Errorf("%d tries, %v", w.tries.Load(), w.heads)
+	}
+	if strings.Contains(p.out.String(), "tok") {
+		t.Error("the log has the token")
+	}
+}
+
+// With no room for events a push fails; the next ones are refused before anything
+// changes; pulls go on; and what happened is told once there is room.
+func TestEventsDiskFull(t *testing.T) {
+	root, queue := t.TempDir(), mount(t, "2m")
+	w := newWatcher(t)
+	p := startSlipway(t, root, append(notifying(w, ""), "REGISTRY_NOTIFICATIONS_QUEUE_DIRECTORY="+queue)...)
+	img := newImage(t, 36, 1, 1000)
+	img.push(t, p.addr, "full", "v0")
+	filler := filepath.Join(queue, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	statuses := map[int]int{}
+	put := func(tag string) int {
+		return tryPutManifest(t.Context(), p.addr, "full", tag, img.blobs[img.manifest], img.mediaType(t))
+	}
+	last := ""
+	for i := 0; statuses[503] < 3 && i < 200; i++ { // the last page of the queue's file has room for some
+		last = fmt.Sprintf("v%d", i+1)
+		statuses[put(last)]++
+	}
+	if statuses[500] != 1 || statuses[503] != 3 {
+		t.Fatalf("answers: %v", statuses)
+	}
+	if resp, _ := fetch(t, "GET", "http://"+p.addr+"/v2/full/manifests/"+last, acceptAll, nil); resp.StatusCode != 404 {
+		t.Errorf("a push that was refused with 503 is there: %s", resp.Status)
+	}
+	img.pulls(t, p.addr, "full", "v0")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for put("after") != 201 {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not recover")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	told := w.take()
+	if want := 1 + statuses[201] + statuses[500] + 1; len(told) != want { // v0, and "after"
+		t.Errorf("%d events, want %d", len(told), want)
+	}
+}
