@@ -8,17 +8,18 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/retention"
+	"slipway/registry/internal/schedule"
 	"slipway/registry/internal/verify"
 	"slipway/shared/logging"
 )
@@ -82,42 +83,55 @@ type maintenance struct {
 	metrics *prometheus.Registry // nil = nobody asks
 }
 
-// start starts what the configuration turns on.
+// start starts what the configuration turns on. What deletes takes turns; a
+// verification, which may take days, goes on beside it.
 func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
-	work := m.cfg.Storage.Maintenance
+	work := &m.cfg.Storage.Maintenance
 	if work.ReadOnly.Enabled {
 		return
 	}
 	if err := m.rules.RecoverTags(ctx); err != nil {
 		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
 	}
+	turn := schedule.NewTurn()
+	if p := work.UploadPurging; p.Enabled {
+		group.Go(func() { schedule.Every(ctx, p.Interval, turn, m.purge) })
+	}
 	if work.Retention.Enabled {
-		m.startRetention(ctx, group, work.Retention)
+		metrics := measured(m.metrics, retention.NewMetrics)
+		group.Go(func() { schedule.Every(ctx, work.Retention.Interval, turn, m.retain(metrics)) })
+	}
+	if work.GC.Enabled {
+		metrics := measured(m.metrics, collect.NewMetrics)
+		group.Go(func() { schedule.Every(ctx, work.GC.Interval, turn, m.collect(metrics)) })
 	}
 	if work.Verify.Enabled {
-		m.startVerification(ctx, group, work.Verify.Interval)
+		metrics := measured(m.metrics, verify.NewMetrics)
+		group.Go(func() { schedule.Every(ctx, work.Verify.Interval, nil, m.verify(metrics)) })
 	}
 }
 
-func (m *maintenance) startRetention(ctx context.Context, group *sync.WaitGroup, r config.Retention) {
+func (m *maintenance) purge(ctx context.Context) {
+	p := m.cfg.Storage.Maintenance.UploadPurging
+	m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+}
+
+func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
+	r := m.cfg.Storage.Maintenance.Retention
 	o := retention.Options{Driver: m.store, Registry: m.rules, Rules: retentionRules(r.Rules), Pulls: m.pulls}
-	var metrics *retention.Metrics
-	if m.metrics != nil {
-		metrics = retention.NewMetrics(m.metrics)
-	}
-	group.Go(func() {
-		retention.Run(ctx, o, retention.Schedule{Interval: r.Interval, DryRun: r.DryRun}, m.log, metrics)
-	})
+	return func(ctx context.Context) { retention.Run(ctx, o, r.DryRun, m.log, metrics) }
 }
 
-func (m *maintenance) startVerification(ctx context.Context, group *sync.WaitGroup, interval time.Duration) {
+func (m *maintenance) collect(metrics *collect.Metrics) func(context.Context) {
+	gc := m.cfg.Storage.Maintenance.GC
+	o := collect.Options{Driver: m.store, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun}
+	return func(ctx context.Context) { collect.RunScheduled(ctx, o, metrics) }
+}
+
+func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
 	o := verifyOptions(m.cfg)
 	o.Driver, o.Log = m.store, m.log
-	var metrics *verify.Metrics
-	if m.metrics != nil {
-		metrics = verify.NewMetrics(m.metrics)
-	}
-	group.Go(func() { verify.Schedule(ctx, interval, o, metrics) })
+	return func(ctx context.Context) { verify.RunScheduled(ctx, o, metrics) }
 }
 
 // openPulls begins a book of pulls if a rule asks for them; else it is nil.

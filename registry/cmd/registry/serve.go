@@ -18,7 +18,6 @@ import (
 
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/pulls"
@@ -100,7 +99,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
 
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: apiMetrics(metrics), Notify: events, Health: checks})
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
 	if err != nil {
 		return err
 	}
@@ -111,22 +110,10 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 
 	var background sync.WaitGroup
 	defer background.Wait()
-	purging, stopPurging := context.WithCancel(ctx)
-	defer stopPurging()
-	if p := cfg.Storage.Maintenance.UploadPurging; p.Enabled && !cfg.Storage.Maintenance.ReadOnly.Enabled {
-		background.Go(func() {
-			rules.RunPurge(purging, p.Interval, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
-		})
-	}
+	working, stopWorking := context.WithCancel(ctx)
+	defer stopWorking()
 	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
-	work.start(purging, &background)
-	if gc := cfg.Storage.Maintenance.GC; gc.Enabled && !cfg.Storage.Maintenance.ReadOnly.Enabled {
-		background.Go(func() {
-			collect.Schedule(purging, gc.Interval, collect.Options{
-				Driver: store, Log: log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun,
-			}, gcMetrics(metrics))
-		})
-	}
+	work.start(working, &background)
 	log.Info("the registry serves", zap.String("version", built().Version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("the registry ends")
@@ -162,13 +149,6 @@ func announce(ctx context.Context, cfg *config.Config, rules *registry.Registry,
 // for at the start; it takes some milliseconds to let a registry in.
 const announceWait = 5 * time.Second
 
-func gcMetrics(metrics *prometheus.Registry) *collect.Metrics {
-	if metrics == nil {
-		return nil
-	}
-	return collect.NewMetrics(metrics)
-}
-
 // openAuth is nil where everybody may do everything.
 func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
 	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil {
@@ -192,11 +172,12 @@ func newMetrics(cfg *config.Config) *prometheus.Registry {
 	return metrics
 }
 
-func apiMetrics(metrics *prometheus.Registry) *api.Metrics {
+// measured makes metrics, unless nobody can ask for them.
+func measured[M any](metrics *prometheus.Registry, make func(prometheus.Registerer) *M) *M {
 	if metrics == nil {
 		return nil
 	}
-	return api.NewMetrics(metrics)
+	return make(metrics)
 }
 
 // newAPI completes the options with what the configuration says.

@@ -3,34 +3,21 @@ package collect
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/driver"
 )
 
-// Schedule collects soon after it is called and then in every interval, which is
-// a second at least, until ctx ends. Where another process collects, it leaves
-// that to it. metrics may be nil.
-func Schedule(ctx context.Context, interval time.Duration, o Options, metrics *Metrics) {
-	interval = max(interval, time.Second)
-	wait := rand.N(min(interval, time.Minute)) // replicas started together spread out
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		report, err := Run(ctx, o)
-		if ctx.Err() != nil {
-			return
-		}
-		metrics.observe(&report, err)
-		report.log(o.Log, err)
-		wait = interval
+// RunScheduled collects once, as a schedule does: with a summary in the log.
+// Where another process collects, it leaves that to it. metrics may be nil.
+func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
+	report, err := Run(ctx, o)
+	if ctx.Err() != nil {
+		return
 	}
+	metrics.observe(&report, err)
+	report.log(o.Log, err)
 }
 
 // log writes the summary of a run.

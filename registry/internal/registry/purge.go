@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,22 +42,14 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 	return p.report, fault(r.driver.Sweep(ctx))
 }
 
-// RunPurge purges soon after it is called and then in every interval, which is
-// a second at least, until ctx ends.
-func (r *Registry) RunPurge(ctx context.Context, interval time.Duration, opts PurgeOptions) {
-	interval = max(interval, time.Second)
-	wait := rand.N(min(interval, time.Minute)) // replicas started together spread out
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		report, err := r.PurgeUploads(ctx, opts)
-		r.log.Info("upload purge finished", zap.Int("purged", len(report.Purged)),
-			zap.Int("errors", report.Errors), zap.Bool("dryrun", opts.DryRun), zap.Error(err))
-		wait = interval
+// RunPurge purges once, as a schedule does: with a summary in the log.
+func (r *Registry) RunPurge(ctx context.Context, opts PurgeOptions) {
+	report, err := r.PurgeUploads(ctx, opts)
+	if ctx.Err() != nil {
+		return
 	}
+	r.log.Info("upload purge finished", zap.Int("purged", len(report.Purged)),
+		zap.Int("errors", report.Errors), zap.Bool("dryrun", opts.DryRun), zap.Error(err))
 }
 
 type purge struct {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -466,27 +465,6 @@ func TestUploadThroughTwoProcesses(t *testing.T) {
 	}
 	_, err = repos[0].ResumeUpload(ctx, id)
 	wantCode(t, err, oci.CodeBlobUploadUnknown)
-}
-
-func TestRunPurge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Driver: drivers["memory"](t)})
-		id := start(t, r.Repository("a"))
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			r.RunPurge(ctx, time.Hour, PurgeOptions{Age: 90 * time.Minute})
-			close(ended)
-		}()
-		time.Sleep(89 * time.Minute) // it ran within the first minute, and an hour later
-		_, err := r.Repository("a").UploadStatus(ctx, id)
-		check(t, err)
-		time.Sleep(time.Hour)
-		_, err = r.Repository("a").UploadStatus(ctx, id)
-		wantCode(t, err, oci.CodeBlobUploadUnknown)
-		stop()
-		<-ended
-	})
 }
 
 // slow is a driver whose commits tell that they begin and wait to be released.

@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -233,25 +232,18 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestSchedule(t *testing.T) {
+func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, Rule{Repositories: names(t, "**"), Delete: true, NewerThan: 20 * day})
 		s.image("a", "t", 18, "", "x")
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			Run(ctx, s.Options, Schedule{Interval: day}, zap.NewNop(), nil)
-			close(done)
-		}()
 		for d, want := range []int{1, 1, 0} {
 			time.Sleep(day)
+			Run(t.Context(), s.Options, d == 0, zap.NewNop(), nil)
 			left, _, err := s.Registry.Repository("a").Tags(t.Context(), -1, "")
 			check(t, err)
 			if len(left) != want {
 				t.Errorf("after day %d: %v", d, left)
 			}
 		}
-		cancel()
-		<-done
 	})
 }

@@ -2,11 +2,11 @@ package retention
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Metrics counts what retention does. Nil counts nothing.
@@ -47,29 +47,9 @@ func (m *Metrics) ran(p *Plan, r Result, err error) {
 	m.last.SetToCurrentTime()
 }
 
-// Schedule is how often the rules are applied.
-type Schedule struct {
-	Interval time.Duration
-	DryRun   bool // only log what would be deleted
-}
-
-// Run applies the rules within minutes and then in every interval, until ctx
-// ends.
-func Run(ctx context.Context, o Options, s Schedule, log *zap.Logger, metrics *Metrics) {
-	interval := max(s.Interval, time.Second)
-	wait := rand.N(min(interval, 2*time.Minute)) // replicas started together spread out
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		once(ctx, o, s.DryRun, log, metrics)
-		wait = interval
-	}
-}
-
-func once(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *Metrics) {
+// Run applies the rules once, as a schedule does: what goes is logged, and with
+// dryRun only that.
+func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *Metrics) {
 	start := time.Now()
 	plan, err := Make(ctx, o)
 	var result Result
@@ -82,11 +62,19 @@ func once(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics 
 	default:
 		result, err = plan.Apply(ctx, o, log)
 	}
+	if ctx.Err() != nil {
+		log.Info("retention ends before it is done", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted))
+		return
+	}
 	metrics.ran(plan, result, err)
 	for _, problem := range plan.Problems {
 		log.Warn("retention leaves a repository alone", zap.String("problem", problem))
 	}
-	log.Info("retention finished", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted), zap.Int("kept", plan.Kept),
+	level := zapcore.InfoLevel
+	if err != nil {
+		level = zapcore.ErrorLevel
+	}
+	log.Log(level, "retention finished", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted), zap.Int("kept", plan.Kept),
 		zap.Int("changed", result.Changed), zap.Int("failed", result.Failed), zap.Int64("bytes", plan.Bytes), zap.Int("problems", len(plan.Problems)),
 		zap.Bool("dryrun", dryRun), zap.Duration("duration", time.Since(start)), zap.Error(err))
 }

@@ -2,11 +2,11 @@ package verify
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Metrics tells what verifications find. Nil tells nothing.
@@ -54,26 +54,20 @@ func (m *Metrics) ran(r *Report, err error) {
 	m.last.SetToCurrentTime()
 }
 
-// Schedule verifies within minutes and then an interval after each end, until
-// ctx ends; what it was at then is taken up by the next process.
-func Schedule(ctx context.Context, interval time.Duration, o Options, metrics *Metrics) {
-	interval = max(interval, time.Second)
-	wait := rand.N(min(interval, 5*time.Minute)) // replicas started together spread out
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		start := time.Now()
-		report, err := Run(ctx, o)
-		if ctx.Err() != nil {
-			return
-		}
-		metrics.ran(report, err)
-		o.Log.Info("verification finished", zap.Int("repositories", report.Repositories), zap.Int("manifests", report.Manifests),
-			zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("repaired", report.Repaired),
-			zap.Duration("duration", time.Since(start)), zap.Error(err))
-		wait = interval
+// RunScheduled verifies once, as a schedule does: with a summary in the log. What
+// ctx interrupts is taken up by the next run.
+func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
+	start := time.Now()
+	report, err := Run(ctx, o)
+	if ctx.Err() != nil {
+		return
 	}
+	metrics.ran(report, err)
+	level := zapcore.InfoLevel
+	if err != nil {
+		level = zapcore.ErrorLevel
+	}
+	o.Log.Log(level, "verification finished", zap.Int("repositories", report.Repositories), zap.Int("manifests", report.Manifests),
+		zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("repaired", report.Repaired),
+		zap.Duration("duration", time.Since(start)), zap.Error(err))
 }
