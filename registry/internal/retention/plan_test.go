@@ -236,9 +236,9 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, Rule{Repositories: names(t, "**"), Delete: true, NewerThan: 20 * day})
 		s.image("a", "t", 18, "", "x")
-		for d, want := range []int{1, 1, 0} {
+		for d, want := range []int{1, 1, 0} { // not old enough, then only told, then gone
 			time.Sleep(day)
-			Run(t.Context(), s.Options, d == 0, zap.NewNop(), nil)
+			Run(t.Context(), s.Options, d == 1, zap.NewNop(), nil)
 			left, _, err := s.Registry.Repository("a").Tags(t.Context(), -1, "")
 			check(t, err)
 			if len(left) != want {
