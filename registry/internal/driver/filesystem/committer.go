@@ -17,6 +17,19 @@ type committer struct {
 	d       *Driver
 	in      chan *commit
 	stopped chan struct{}
+	crowd   int // rounds for which more commits at a time are expected
+}
+
+// crowdLasts is for how many rounds after one that was shared others may be.
+const crowdLasts = 16
+
+// notice notes how many commits share a round.
+func (k *committer) notice(commits int) {
+	if commits > 1 {
+		k.crowd = crowdLasts
+	} else if k.crowd > 0 {
+		k.crowd--
+	}
 }
 
 func startCommitter(d *Driver) *committer {
@@ -74,6 +87,7 @@ func (k *committer) gather(commits []*commit) []*commit {
 
 // round publishes one stage of each commit and returns those that have another.
 func (k *committer) round(commits []*commit) (left []*commit) {
+	k.notice(len(commits))
 	k.flushFiles(commits)
 	r := newRound(k.d)
 	for _, c := range commits {
@@ -81,7 +95,7 @@ func (k *committer) round(commits []*commit) (left []*commit) {
 			c.err = r.publish(c)
 		}
 	}
-	r.flush(len(commits) > 1)
+	r.flush(k.crowd > 0)
 	left = commits[:0]
 	for _, c := range commits {
 		if c.next++; c.err == nil && c.next < len(c.stages) {
@@ -106,7 +120,7 @@ func (k *committer) flushFiles(commits []*commit) {
 	for i, f := range files {
 		all[i].fd = f.ch.fd
 	}
-	k.d.runFlushes(all, len(commits) > 1)
+	k.d.runFlushes(all, k.crowd > 0)
 	for i, f := range files {
 		if err := f.ch.flushed(k.d, all[i].err); err != nil && f.c.err == nil {
 			f.c.err = err

@@ -105,8 +105,8 @@ func (d *disk) replay(trace []call) {
 var (
 	fdCall    = regexp.MustCompile(`^(write|fdatasync|fsync)\(\d+<([^>]*)>.*= \d+$`)
 	nameCalls = regexp.MustCompile(`^(renameat2?|linkat|mkdirat)\((.*)\) += 0$`)
-	submitted = regexp.MustCompile(`\{aio_data=(0x[0-9a-f]+), aio_lio_opcode=IOCB_CMD_FD?SYNC, aio_fildes=\d+<([^>]*)>`)
-	ended     = regexp.MustCompile(`\{data=(0x[0-9a-f]+), obj=0x[0-9a-f]+, res=0,`)
+	submitted = regexp.MustCompile(`\{aio_data=(0|0x[0-9a-f]+), aio_lio_opcode=IOCB_CMD_FD?SYNC, aio_fildes=\d+<([^>]*)>`)
+	ended     = regexp.MustCompile(`\{data=(0|0x[0-9a-f]+), obj=0x[0-9a-f]+, res=0,`)
 	names     = regexp.MustCompile(`"([^"]*)"`)
 	mark      = regexp.MustCompile(`"/mark/(begin|end)(/[^"]*)"`)
 )
