@@ -65,14 +65,14 @@ func (l *loader) readFile() error {
 func readLimited(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration file cannot be read: %w", err)
+		return nil, fmt.Errorf("the configuration file cannot be read: %w", Unreadable(path, err))
 	}
 	if info.IsDir() || info.Size() > maxFile {
 		return nil, fmt.Errorf("%s is not a configuration file of at most %d bytes", path, maxFile)
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the configuration file cannot be read: %w", err)
+		return nil, fmt.Errorf("the configuration file cannot be read: %w", Unreadable(path, err))
 	}
 	return source, nil
 }

@@ -100,14 +100,14 @@ func (l *loader) readSecret(f *field, in, n *node) {
 func secretFrom(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
+		return "", fmt.Errorf("cannot be read: %w", Unreadable(path, err))
 	}
 	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || info.Size() > maxSecret {
 		return "", fmt.Errorf("%s is not a file of at most %d bytes", path, maxSecret)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
+		return "", fmt.Errorf("cannot be read: %w", Unreadable(path, err))
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" {

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Unreadable says in a sentence why the file at path, or the directory, cannot be
+// used, and what to do where it belongs to somebody else. err is what the system
+// said.
+func Unreadable(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &unreadable{path + " does not exist", err}
+	case errors.Is(err, fs.ErrPermission):
+		return &unreadable{notAllowed(path), err}
+	}
+	return err
+}
+
+// unreadable keeps the cause within reach of errors.Is.
+type unreadable struct {
+	text string
+	err  error
+}
+
+func (u *unreadable) Error() string { return u.text }
+
+func (u *unreadable) Unwrap() error { return u.err }
+
+// notAllowed names the owner of the file and how to change it or, if already a
+// directory above may not be entered, that one.
+func notAllowed(path string) string {
+	asked := path
+	info, err := os.Lstat(path)
+	for errors.Is(err, fs.ErrPermission) && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		info, err = os.Lstat(path)
+	}
+	if err != nil {
+		return path + " may not be read"
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Sprintf("%s may not be used by uid %d, which this runs as", path, uid)
+	}
+	if path != asked {
+		return fmt.Sprintf("%s is out of reach: %s belongs to uid %d (mode %04o), and this runs as uid %d, which may not enter it", asked, path, owner.Uid, info.Mode().Perm(), uid)
+	}
+	recursive := ""
+	if info.IsDir() {
+		recursive = "-R "
+	}
+	return fmt.Sprintf("%s belongs to uid %d (mode %04o), and this runs as uid %d, which may not use it: chown %s%d:%d %s",
+		path, owner.Uid, info.Mode().Perm(), uid, recursive, uid, gid, path)
+}

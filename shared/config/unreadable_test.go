@@ -1,0 +1,70 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nothing")
+	_, err := os.Open(path)
+	if got := Unreadable(path, err); got.Error() != path+" does not exist" || !errors.Is(got, fs.ErrNotExist) {
+		t.Errorf("got %v", got)
+	}
+	if got := Unreadable(path, syscall.EIO); got != syscall.EIO { //nolint:errorlint // the very same
+		t.Errorf("got %v", got)
+	}
+}
+
+// What belongs to somebody else is named with its owner and the way out. The
+// question is asked by a process that is not root.
+func TestUnreadableOwner(t *testing.T) {
+	if path := os.Getenv("UNREADABLE_PATH"); path != "" {
+		_, err := os.ReadFile(path)
+		os.Stdout.WriteString("<" + Unreadable(path, err).Error() + ">")
+		return
+	}
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("it takes root to make a file of somebody else")
+		}
+		t.Skip("it takes root to make a file of somebody else")
+	}
+	dir, err := os.MkdirTemp("", "unreadable") // which everybody may enter, unlike that of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	file, closed := filepath.Join(dir, "file"), filepath.Join(dir, "closed")
+	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o600), os.Mkdir(closed, 0o700), os.WriteFile(closed+"/file", nil, 0o644)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary := filepath.Join(dir, "test")
+	content, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(binary, content, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		file:             "<" + file + " belongs to uid 0 (mode 0600), and this runs as uid 65532, which may not use it: chown 65532:65532 " + file + ">",
+		closed + "/file": "<" + closed + "/file is out of reach: " + closed + " belongs to uid 0 (mode 0700), and this runs as uid 65532, which may not enter it>",
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestUnreadableOwner$")
+		cmd.Env, cmd.Dir = []string{"UNREADABLE_PATH=" + path}, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, %s, want %s", strconv.Quote(path), err, out, want)
+		}
+	}
+}
