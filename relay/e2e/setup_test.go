@@ -234,6 +234,13 @@ func TestSetupRepairs(t *testing.T) {
 	remove("relay_token", "registry_headers", "registry_http_secret")
 	g.setup(0, []string{"registry_http_secret made", "there already, a new token is in"})
 	g.works("after the token was lost")
+	shown, err := exec.CommandContext(g.ctx, relayBinary, "setup", "show", "--config", g.setupFile(), "--secrets", g.secrets).CombinedOutput()
+	g.must(err)
+	for _, name := range []string{"admin_password", "person_password", "relay_token"} {
+		if !strings.Contains(string(shown), g.secret(name)) {
+			t.Errorf("setup show does not show %s:\n%s", name, shown)
+		}
+	}
 
 	remove("matrix_password")
 	g.setup(1, []string{"@" + g.bot + ":localhost " + another + "/matrix_password, or run setup once with --reset-passwords"})

@@ -38,18 +38,16 @@ func newSetupCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
 	}
+	cmd.AddCommand(newSetupShowCommand())
 	addConfigFlag(cmd, &o.config)
+	addSecretsFlag(cmd, &o.secrets)
 	flags := cmd.Flags()
-	flags.StringVar(&o.secrets, "secrets", "", "folder of the secrets; required. matrix.password_file and admin.password_file of the configuration name matrix_password and admin_password in it")
 	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret and registry_headers (default: that of the secrets)")
 	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are made")
 	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case that it runs already (default: what the configuration says)")
 	flags.StringVar(&o.app, "app", "registry", "name of the application")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
 	flags.BoolVar(&o.reset, "reset-passwords", false, "give accounts that exist already the passwords of the files")
-	if err := cmd.MarkFlagRequired("secrets"); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 
@@ -86,7 +84,11 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	a := &applicationSetup{o: o, cfg: cfg, secrets: secrets, registry: registry, remote: r, accounts: accounts, say: say}
-	return a.make(ctx)
+	if err := a.make(ctx); err != nil {
+		return err
+	}
+	say("names and passwords: relay setup show --secrets %s", o.secrets)
+	return nil
 }
 
 // setupAccounts waits for the homeserver and makes the accounts; nil without a

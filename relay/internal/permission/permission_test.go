@@ -13,7 +13,7 @@ import (
 
 func TestExplain(t *testing.T) {
 	other := errors.New("something else")
-	if err := Explain(other, "/x"); err != other {
+	if err := Explain(other, "/x"); !errors.Is(err, other) || err.Error() != other.Error() {
 		t.Errorf("another error became %v", err)
 	}
 	if Explain(nil, "/x") != nil {

@@ -66,13 +66,16 @@ func (s *Secrets) Close() error { return s.lock.Close() }
 func (s *Secrets) Path(name string) string { return filepath.Join(s.dir, name) }
 
 // Get returns a secret, "" if there is none.
-func (s *Secrets) Get(name string) (string, error) {
-	text, err := os.ReadFile(s.Path(name))
+func (s *Secrets) Get(name string) (string, error) { return Read(s.dir, name) }
+
+// Read is Get for a folder that is not open.
+func Read(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
-		return "", permission.Explain(err, s.Path(name))
+		return "", permission.Explain(err, filepath.Join(dir, name))
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/setup"
+)
+
+// newSetupShowCommand makes `relay setup show`: what the setup keeps out of its
+// lines, which end up in logs.
+func newSetupShowCommand() *cobra.Command {
+	var file, dir string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show who logs in where with which password",
+		Long:  "Shows the names and passwords that `relay setup` made, for the person in front of the screen. It asks nobody and changes nothing.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(cmd, file)
+			if err != nil {
+				return err
+			}
+			token, err := setup.Read(dir, setup.Token)
+			if err != nil {
+				return err
+			}
+			person, err := setup.Read(dir, setup.PersonPassword)
+			if err != nil {
+				return err
+			}
+			if token == "" {
+				return errors.New("the setup has not ended well yet: run `relay setup`")
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			fmt.Fprintf(w, "relay\tlog in as %s\tpassword %s\n", cfg.Admin.Name, cfg.Admin.Password.Reveal())
+			fmt.Fprintf(w, "Matrix\tlog in as %s\tpassword %s\n", cfg.Admin.MatrixID, orElse(person, "(your own)"))
+			fmt.Fprintf(w, "senders\tsend with the token\t%s\n", token)
+			return w.Flush()
+		},
+	}
+	addConfigFlag(cmd, &file)
+	addSecretsFlag(cmd, &dir)
+	return cmd
+}
+
+func addSecretsFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "secrets", "", "folder of the secrets; required. matrix.password_file and admin.password_file of the configuration name matrix_password and admin_password in it")
+	if err := cmd.MarkFlagRequired("secrets"); err != nil {
+		panic(err) // the flag is defined above
+	}
+}
