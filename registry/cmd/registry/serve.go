@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -64,6 +63,9 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 		access = logging.NewAccessLog(accessLines)
 	}
 
+	if err := errors.Join(checkFiles(cfg), checkStorage(cfg)); err != nil {
+		return err
+	}
 	metrics := newMetrics(cfg)
 	store, err := openStorage(cfg, log, metrics)
 	if err != nil {
@@ -208,14 +210,14 @@ func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([
 	}
 	main, err := server.Listen(o)
 	if err != nil {
-		return nil, err
+		return nil, listenProblem("http.addr", cfg.HTTP.Addr, err)
 	}
 	if cfg.HTTP.Debug.Addr == "" {
 		return []*server.Server{main}, nil
 	}
 	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("http.debug: %w", err), main.Close())
+		return nil, errors.Join(listenProblem("http.debug.addr", cfg.HTTP.Debug.Addr, err), main.Close())
 	}
 	return []*server.Server{main, second}, nil
 }

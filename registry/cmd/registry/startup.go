@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/layout"
+	settings "slipway/shared/config"
+)
+
+// What commonly keeps a registry from starting is said in a sentence, with the
+// setting, the path, and what to do.
+
+// checkFiles looks whether the files that the configuration names can be read.
+func checkFiles(cfg *config.Config) error {
+	var errs []error
+	check := func(key, path string) {
+		if err := canRead(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, settings.Unreadable(path, err)))
+		}
+	}
+	if t := cfg.HTTP.TLS; t != nil {
+		check("http.tls.certificate", t.Certificate)
+		check("http.tls.key", t.Key)
+		for i, path := range t.ClientCAs {
+			check(fmt.Sprintf("http.tls.clientcas[%d]", i), path)
+		}
+	}
+	if a := cfg.Auth; a != nil && a.HTPasswd != nil {
+		if err := canRead(a.HTPasswd.Path); !errors.Is(err, fs.ErrNotExist) { // else whoever opens it knows more
+			check("auth.htpasswd.path", a.HTPasswd.Path)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func canRead(path string) error {
+	f, err := os.Open(path)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+// checkStorage refuses to serve a root directory that belongs to somebody else: an
+// older registry that ran as root has made it, most often. A volume that is
+// mounted read-only is served as far as it goes.
+func checkStorage(cfg *config.Config) error {
+	s := cfg.Storage.Filesystem
+	if s == nil {
+		return nil
+	}
+	root, err := filepath.Abs(s.RootDirectory)
+	if err != nil {
+		return err
+	}
+	mode := uint32(unix.R_OK | unix.W_OK | unix.X_OK)
+	if cfg.Storage.Maintenance.ReadOnly.Enabled {
+		mode = unix.R_OK | unix.X_OK
+	}
+	for _, path := range placesIn(root) {
+		err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return storageOfSomebodyElse(root, path, err)
+		}
+	}
+	return missingRoot(root)
+}
+
+// placesIn are directories of a tree of which one would belong to somebody else if
+// any did, the top first.
+func placesIn(root string) []string {
+	places := []string{root, root + "/.staging", root + "/.locks"}
+	for _, path := range []string{"/docker", "/docker/registry", "/docker/registry/v2", layout.Own, layout.Blobs, layout.Blobs + "/sha256", layout.Repositories} {
+		places = append(places, root+path)
+	}
+	for _, parent := range []string{layout.Blobs + "/sha256", layout.Repositories} {
+		places = append(places, firstChildren(root+parent)...)
+	}
+	return places
+}
+
+// maxChildren is how many directories of blobs and of repositories are looked at.
+const maxChildren = 16
+
+func firstChildren(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(maxChildren)
+	var dirs []string
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(dir, e.Name()))
+		}
+	}
+	return dirs
+}
+
+func storageOfSomebodyElse(root, path string, err error) error {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return fmt.Errorf("storage.filesystem.rootdirectory: %w", settings.Unreadable(path, err))
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	return fmt.Errorf("storage.filesystem.rootdirectory: %s belongs to uid %d, and the registry runs as uid %d, which may not write there: chown -R %d:%d %s, or set storage.maintenance.readonly.enabled to serve pulls only",
+		path, st.Uid, uid, uid, gid, root)
+}
+
+// missingRoot says what to do where the root cannot be made.
+func missingRoot(root string) error {
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		return nil //nolint:nilerr // whoever opens it says what is wrong
+	}
+	parent := filepath.Dir(root)
+	for parent != "/" {
+		if _, err := os.Stat(parent); err == nil {
+			break
+		}
+		parent = filepath.Dir(parent)
+	}
+	err := unix.Faccessat(unix.AT_FDCWD, parent, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
+		return nil
+	}
+	return fmt.Errorf("storage.filesystem.rootdirectory: %s does not exist, and uid %d, which the registry runs as, cannot make it in %s (%w): mkdir -p %s && chown %d:%d %[1]s, or mount a volume there",
+		root, os.Geteuid(), parent, err, root, os.Geteuid(), os.Getegid())
+}
+
+// listenProblem says what keeps an address from being listened on.
+func listenProblem(key, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s is in use by another program: stop that one, or choose another address (%w)", key, addr, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", key, addr, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", key, os.Geteuid(), addr, err)
+	}
+	return err
+}
