@@ -3,6 +3,8 @@ package collect
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -16,6 +18,16 @@ import (
 // askEvery is how many objects are removed between two looks for who waits.
 const askEvery = 64
 
+// alone is held for reading by each hand while it removes something, and for
+// writing by the one that lets a server in: then no removal is under way that
+// does not know of it.
+type alone struct {
+	mu      sync.RWMutex
+	wanted  func() bool // says that somebody waits to serve
+	release func()      // nil = not alone
+	asked   atomic.Uint64
+}
+
 // beAlone tries to be alone. What a killed run left aside wants the long way.
 func (r *run) beAlone(ctx context.Context) error {
 	if _, err := r.Driver.Stat(ctx, layout.AsideRoot); !absent(err) {
@@ -25,25 +37,44 @@ func (r *run) beAlone(ctx context.Context) error {
 	if errors.Is(err, driver.ErrBusy) {
 		return nil
 	}
-	r.wanted, r.alone = wanted, release
+	r.alone.wanted, r.alone.release = wanted, release
 	return err
 }
 
-// direct says whether the run is still alone.
-func (r *run) direct() bool {
-	if r.alone == nil {
-		return false
-	}
-	if r.asked++; r.asked%askEvery == 0 && r.wanted() {
+// removeAlone removes an object at once if the run is still alone, and says
+// whether it was.
+func (r *run) removeAlone(ctx context.Context, path string) (was bool, err error) {
+	if r.alone.asked.Add(1)%askEvery == 0 && r.isWanted() {
 		r.endAlone()
-		return false
 	}
-	return true
+	r.alone.mu.RLock()
+	defer r.alone.mu.RUnlock()
+	if r.alone.release == nil {
+		return false, nil
+	}
+	return true, r.Driver.Discard(ctx, path)
 }
 
+func (r *run) isWanted() bool {
+	r.alone.mu.RLock()
+	defer r.alone.mu.RUnlock()
+	return r.alone.release != nil && r.alone.wanted()
+}
+
+// wasAlone says whether the run was alone from its beginning until now.
+func (r *run) wasAlone() bool {
+	r.alone.mu.RLock()
+	defer r.alone.mu.RUnlock()
+	return r.alone.release != nil
+}
+
+// endAlone lets servers in, once no hand removes anything.
 func (r *run) endAlone() {
-	if r.alone != nil {
-		r.alone()
-		r.alone = nil
+	r.alone.mu.Lock()
+	defer r.alone.mu.Unlock()
+	if r.alone.release != nil {
+		r.alone.release()
+		r.alone.release = nil
+		r.pace.begin()
 	}
 }

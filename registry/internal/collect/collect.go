@@ -1,9 +1,12 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,7 +29,7 @@ type Options struct {
 	// DeleteUntagged takes manifests too that no tag leads to.
 	DeleteUntagged bool
 	DryRun         bool        // only tell
-	Tell           func(Event) // nil = nobody; called from one goroutine
+	Tell           func(Event) // nil = nobody; one call at a time, the events of a repository in one piece
 }
 
 // Report tells what a run did, or would do.
@@ -74,20 +77,26 @@ type Problem struct {
 // run is one collection.
 type run struct {
 	Options
-	digests   *digests
-	manifests map[id]references
-	arena     []id // of references
-	report    Report
-	before    time.Time // what was promised since counts
-	anyAge    bool      // no promise was given before
-	serial    uint32    // of the repository at hand
-	flush     []string  // directories that revisions were taken out of
+	digests *digests
+	graph   *graph
+	before  time.Time // what was promised since counts
+	anyAge  bool      // no promise was given before
 
-	// alone is set while nobody can serve the storage; wanted says that somebody
-	// waits to.
-	alone  func()
-	wanted func() bool
-	asked  int
+	hands   chan struct{} // see crew
+	pace    pace
+	alone   alone
+	telling sync.Mutex
+
+	mu     sync.Mutex // guards what follows
+	report Report
+	flush  map[string]struct{} // directories that revisions were taken out of
+}
+
+// book writes into the report.
+func (r *run) book(write func(p *Report)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	write(&r.report)
 }
 
 // barrierTimeout bounds the wait for writers: longer than a commit may take.
@@ -99,10 +108,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &run{Options: o, digests: newDigests(), manifests: map[id]references{}}
+	r := &run{Options: o, digests: newDigests(), graph: newGraph(), flush: map[string]struct{}{}}
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	start := time.Now()
 	err := r.run(ctx)
+	slices.SortStableFunc(r.report.Problems, func(a, b Problem) int { return cmp.Compare(a.Repository, b.Repository) })
 	r.report.Duration = time.Since(start)
 	if err == nil && len(r.report.Problems) > 0 {
 		err = fmt.Errorf("%w: %d", ErrIncomplete, len(r.report.Problems))
@@ -111,6 +121,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 }
 
 func (r *run) run(ctx context.Context) error {
+	if err := r.setLimit(ctx); err != nil {
+		return err
+	}
 	if r.DryRun {
 		return r.sweep(ctx)
 	}
@@ -126,7 +139,7 @@ func (r *run) run(ctx context.Context) error {
 	if err := r.sweep(ctx); err != nil {
 		return err
 	}
-	if r.direct() {
+	if r.wasAlone() {
 		return nil
 	}
 	if err := r.confirm(ctx); err != nil {
@@ -137,9 +150,6 @@ func (r *run) run(ctx context.Context) error {
 
 // sweep is the first look: it sets aside what nobody seems to need.
 func (r *run) sweep(ctx context.Context) error {
-	if err := r.setLimit(ctx); err != nil {
-		return err
-	}
 	if !r.DryRun {
 		if err := r.recover(ctx); err != nil {
 			return err
@@ -149,7 +159,7 @@ func (r *run) sweep(ctx context.Context) error {
 		return err
 	}
 	r.tellMarked()
-	if err := r.Driver.Flush(ctx, r.flush...); err != nil {
+	if err := r.flushRevisions(ctx); err != nil {
 		return err
 	}
 	return r.sweepBlobs(ctx)
@@ -174,8 +184,8 @@ func slack(changed time.Time) time.Duration {
 	return 50 * time.Millisecond
 }
 
-// setLimit decides which promises count. Servers renew those older than a
-// quarter of the age only.
+// setLimit decides which promises count, and how many hands work. Servers renew
+// promises older than a quarter of the age only.
 func (r *run) setLimit(ctx context.Context) error {
 	n, err := r.Driver.Servers(ctx)
 	if err != nil {
@@ -184,6 +194,11 @@ func (r *run) setLimit(ctx context.Context) error {
 	age := r.Age + r.Age/4
 	if n == 0 && !r.KeepAge {
 		age = 0
+	}
+	if n == 0 {
+		r.hands = make(chan struct{}, hands-1)
+	} else {
+		r.pace.begin()
 	}
 	r.anyAge = age == 0
 	r.before = r.Driver.Now().Add(-age)

@@ -11,9 +11,8 @@ import (
 // confirmRepository is the second look at a repository. Whatever manifest is in
 // its place stays, with all that it needs; links to blobs that are in place keep
 // their bytes.
-func (r *run) confirmRepository(ctx context.Context, name oci.Name) error {
-	repo, err := r.read(ctx, name)
-	if err != nil {
+func (r *run) confirmRepository(ctx context.Context, repo *repository) error {
+	if err := r.read(ctx, repo); err != nil {
 		return err
 	}
 	for i := range repo.revisions {
@@ -25,7 +24,10 @@ func (r *run) confirmRepository(ctx context.Context, name oci.Name) error {
 	if err := r.confirmTags(ctx, repo); err != nil {
 		return err
 	}
-	r.spreadNeeds(repo)
+	// Referrers are not reached from here on: those are a matter of what should
+	// be kept, not of what must.
+	repo.referrers = nil
+	r.spread(repo)
 	r.need(repo, confirmed)
 	for _, alg := range algorithms {
 		if err := r.restoreLayers(ctx, repo, alg); err != nil {
@@ -41,24 +43,24 @@ func (r *run) confirmRepository(ctx context.Context, name oci.Name) error {
 // addAside adds the manifests that were set aside. Of a repository that is left
 // alone they all come back.
 func (r *run) addAside(ctx context.Context, repo *repository) error {
+	var aside []revision
 	for _, alg := range algorithms {
-		err := r.eachAside(ctx, layout.Revisions(repo.name, alg), alg, func(_ string, d oci.Digest) error {
-			if _, ok := repo.index[r.digests.add(d)]; ok {
+		err := r.eachDigest(ctx, layout.AsideDir(layout.Revisions(repo.name, alg)), alg, ofLink, func(d oci.Digest) error {
+			i := r.digests.add(d)
+			if _, ok := repo.find(i); ok {
 				return nil // and in place
 			}
-			rev := revision{digest: d, aside: true, live: repo.troubled}
-			rev.id = r.digests.add(d)
-			if _, err := r.manifest(ctx, &rev); err != nil && ctx.Err() != nil {
-				return err
-			} else if err == nil || repo.troubled {
-				r.addRevision(repo, rev)
+			// What cannot be read now, nobody can bring back.
+			if err := r.manifest(ctx, i, d); err == nil || repo.troubled {
+				aside = append(aside, revision{id: i, aside: true, live: repo.troubled})
 			}
-			return nil // what cannot be read now, nobody can bring back
+			return ctx.Err()
 		})
 		if err != nil {
 			return err
 		}
 	}
+	repo.add(aside...)
 	return nil
 }
 
@@ -70,61 +72,35 @@ func (r *run) confirmTags(ctx context.Context, repo *repository) error {
 		return nil
 	}
 	tags, err := r.tags(ctx, repo)
-	for _, d := range tags {
-		if at, ok := repo.index[r.digests.add(d)]; ok {
-			repo.revisions[at].live = true
-		}
-	}
+	repo.reachTagged(tags)
 	return err
-}
-
-// spreadNeeds reaches the manifests that live ones need, but neither subjects
-// nor referrers: those are a matter of what should be kept, not of what must.
-func (r *run) spreadNeeds(repo *repository) {
-	repo.referrers = nil
-	r.spread(repo)
 }
 
 // restoreLayers moves back the links that manifests of the repository need.
 func (r *run) restoreLayers(ctx context.Context, repo *repository, alg oci.Algorithm) error {
-	return r.eachAside(ctx, layout.Layers(repo.name, alg), alg, func(_ string, d oci.Digest) error {
-		if i, ok := r.digests.find(d); !repo.troubled && (!ok || !r.neededHere(i)) {
+	return r.eachDigest(ctx, layout.AsideDir(layout.Layers(repo.name, alg)), alg, ofLink, func(d oci.Digest) error {
+		if i, ok := r.digests.find(d); !repo.troubled && (!ok || !repo.needsBlob(i)) {
 			return nil
 		}
-		if r.report.LayerLinks > 0 {
-			r.report.LayerLinks--
-		}
+		r.book(func(p *Report) { p.LayerLinks = max(0, p.LayerLinks-1) })
 		return r.restore(ctx, layout.LayerLink(repo.name, d))
 	})
 }
 
 // confirmLayers keeps the bytes of the links that are in place.
 func (r *run) confirmLayers(ctx context.Context, repo *repository, alg oci.Algorithm) error {
-	for e, err := range r.Driver.List(ctx, layout.Layers(repo.name, alg), "") {
-		if absent(err) {
+	return r.eachDigest(ctx, layout.Layers(repo.name, alg), alg, ofDir, func(d oci.Digest) error {
+		if alg == oci.SHA256 && r.digests.what(d)&confirmed != 0 {
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		d, err := oci.ParseDigest(string(alg) + ":" + e.Name)
-		if err != nil || !e.Dir {
-			continue
-		}
-		if i, ok := r.digests.find(d); ok && alg == oci.SHA256 && r.digests.note(i).what&confirmed != 0 {
-			continue
 		}
 		path := layout.LayerLink(repo.name, d)
 		if _, err := r.Driver.Stat(ctx, path); absent(err) {
-			continue
+			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := r.keepLayer(ctx, d, path, confirmed); err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.keepLayer(ctx, d, path, confirmed)
+	})
 }
 
 // restoreRevisions moves back the manifests that others need. Their bytes, and
@@ -136,37 +112,15 @@ func (r *run) restoreRevisions(ctx context.Context, repo *repository) error {
 		if !rev.aside || !rev.live {
 			continue
 		}
-		if err := r.restore(ctx, layout.RevisionLink(repo.name, rev.digest)); err != nil {
+		if err := r.restore(ctx, layout.RevisionLink(repo.name, r.digests.digest(rev.id))); err != nil {
 			return err
 		}
-		if r.report.Manifests.Freed > 0 {
-			r.report.Manifests.Freed--
-			r.report.Manifests.Kept++
-		}
-	}
-	return nil
-}
-
-// eachAside calls f for each object that was set aside from below dir.
-func (r *run) eachAside(ctx context.Context, dir string, alg oci.Algorithm, f func(name string, d oci.Digest) error) error {
-	for e, err := range r.Driver.List(ctx, layout.AsideDir(dir), "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		hex, ok := layout.FromAside(e.Name, "link")
-		if !ok {
-			continue
-		}
-		d, err := oci.ParseDigest(string(alg) + ":" + hex)
-		if err != nil {
-			continue
-		}
-		if err := f(e.Name, d); err != nil {
-			return err
-		}
+		r.book(func(p *Report) {
+			if p.Manifests.Freed > 0 {
+				p.Manifests.Freed--
+				p.Manifests.Kept++
+			}
+		})
 	}
 	return nil
 }

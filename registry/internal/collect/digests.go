@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"sync"
 
 	"slipway/registry/internal/oci"
 )
@@ -20,23 +21,18 @@ const (
 )
 
 // digests numbers digests, in some 45 bytes each. A digest of another algorithm
-// than sha256 goes by the sha256 of its text.
+// than sha256 goes by the sha256 of its text. It is safe for many hands.
 type digests struct {
+	mu    sync.Mutex
 	table []uint32 // number + 1, open addressing
 	keys  []*[chunk][sha256.Size]byte
-	notes []*[chunk]note
+	notes []*[chunk]uint8 // what is known of each
 	n     uint32
 	// others are those that their key does not tell.
 	others map[id]oci.Digest
 }
 
 const chunk = 1 << 13
-
-// note is what is known of one digest.
-type note struct {
-	repository uint32 // the last one whose manifests need it
-	what       uint8
-}
 
 func newDigests() *digests {
 	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}}
@@ -54,6 +50,8 @@ func keyOf(d oci.Digest) (key [sha256.Size]byte) {
 // find returns the number of d, if it has one.
 func (s *digests) find(d oci.Digest) (id, bool) {
 	key := keyOf(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	slot := s.slot(&key)
 	if s.table[slot] == 0 {
 		return 0, false
@@ -64,13 +62,15 @@ func (s *digests) find(d oci.Digest) (id, bool) {
 // add returns the number of d, a new one if need be.
 func (s *digests) add(d oci.Digest) id {
 	key := keyOf(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	slot := s.slot(&key)
 	if s.table[slot] != 0 {
 		return s.table[slot] - 1
 	}
 	if s.n%chunk == 0 {
 		s.keys = append(s.keys, new([chunk][sha256.Size]byte))
-		s.notes = append(s.notes, new([chunk]note))
+		s.notes = append(s.notes, new([chunk]uint8))
 	}
 	i := s.n
 	*s.key(i) = key
@@ -87,16 +87,46 @@ func (s *digests) add(d oci.Digest) id {
 
 // digest is the one with the number.
 func (s *digests) digest(i id) oci.Digest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if d, ok := s.others[i]; ok {
 		return d
 	}
 	return oci.SHA256.Digest(s.key(i)[:])
 }
 
+// key, slot and grow need s.mu.
 func (s *digests) key(i id) *[sha256.Size]byte { return &s.keys[i/chunk][i%chunk] }
 
-// note is what is known of a number.
-func (s *digests) note(i id) *note { return &s.notes[i/chunk][i%chunk] }
+// mark notes something of a number.
+func (s *digests) mark(i id, what uint8) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes[i/chunk][i%chunk] |= what
+}
+
+// what is known of a digest.
+func (s *digests) what(d oci.Digest) uint8 {
+	i, ok := s.find(d)
+	if !ok {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes[i/chunk][i%chunk]
+}
+
+// marked is how many digests something is known of.
+func (s *digests) marked() (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.n {
+		if s.notes[i/chunk][i%chunk] != 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // slot is where key is in the table, or would be. Digests are spread evenly
 // already; whoever makes some that are not pays for each with 2³² hashes.

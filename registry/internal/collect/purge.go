@@ -25,22 +25,22 @@ func (r *run) purge(ctx context.Context) error {
 }
 
 func (r *run) purgeBlobs(ctx context.Context) error {
-	return r.eachBlob(ctx, layout.AsideDir(layout.Blobs), func(dir, name string, d oci.Digest) error {
-		if i, ok := r.digests.find(d); ok && r.digests.note(i).what&confirmed != 0 {
+	return r.eachBlob(ctx, layout.AsideDir(layout.Blobs), ofData, func(ctx context.Context, d oci.Digest) error {
+		if r.digests.what(d)&confirmed != 0 {
 			return r.restoreBlob(ctx, d)
 		}
-		info, err := r.Driver.Stat(ctx, dir+"/"+name)
+		path := layout.Aside(layout.BlobData(d))
+		info, err := r.Driver.Stat(ctx, path)
 		if absent(err) {
 			return nil // somebody needs it
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.Driver.Discard(ctx, path)
 		}
-		if err := r.Driver.Discard(ctx, dir+"/"+name); err != nil {
-			return err
+		if err == nil {
+			r.freed(info.Size)
 		}
-		r.freed(info.Size)
-		return nil
+		return err
 	})
 }
 
@@ -59,7 +59,7 @@ func (r *run) restoreBlob(ctx context.Context, d oci.Digest) error {
 func (r *run) purgeLinks(ctx context.Context, dir string) error {
 	for e, err := range r.Driver.List(ctx, dir, "") {
 		if err == nil {
-			err = ctx.Err()
+			err = r.pace.step(ctx)
 		}
 		if err != nil {
 			return err

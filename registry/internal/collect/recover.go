@@ -17,7 +17,7 @@ func (r *run) recover(ctx context.Context) error {
 func (r *run) recoverBelow(ctx context.Context, dir string) error {
 	for e, err := range r.Driver.List(ctx, layout.AsideDir(dir), "") {
 		if err == nil {
-			err = ctx.Err()
+			err = r.pace.step(ctx)
 		}
 		if err == nil && e.Dir {
 			err = r.recoverBelow(ctx, dir+"/"+e.Name)

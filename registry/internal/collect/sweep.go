@@ -12,10 +12,9 @@ import (
 
 // sweepRepository marks what a repository needs and sets aside those of its
 // links that nothing needs.
-func (r *run) sweepRepository(ctx context.Context, name oci.Name) error {
-	r.tell(Event{Kind: Repository, Repository: name})
-	repo, err := r.read(ctx, name)
-	if err != nil {
+func (r *run) sweepRepository(ctx context.Context, repo *repository) error {
+	repo.story.tell(Event{Kind: Repository, Repository: repo.name})
+	if err := r.read(ctx, repo); err != nil {
 		return err
 	}
 	tags, err := r.chooseRoots(ctx, repo)
@@ -33,149 +32,114 @@ func (r *run) sweepRepository(ctx context.Context, name oci.Name) error {
 	if err := r.sweepRevisions(ctx, repo); err != nil {
 		return err
 	}
-	for _, alg := range algorithms {
-		if err := r.sweepLayers(ctx, repo, alg); err != nil {
-			return err
-		}
+	if err := r.sweepLayers(ctx, repo); err != nil {
+		return err
 	}
 	if err := r.tidyTags(ctx, repo, tags); err != nil {
 		return err
 	}
-	return r.tidyRepository(ctx, name)
+	return r.tidyRepository(ctx, repo.name)
 }
 
 // count adds up the manifests. Those that are set aside are taken off later.
 func (r *run) count(repo *repository) {
-	c := &r.report.Manifests
-	r.report.Repositories++
-	c.Found += int64(len(repo.revisions))
+	live := int64(0)
 	for i := range repo.revisions {
 		if repo.revisions[i].live {
-			c.Kept++
-		} else {
-			c.Freed++
+			live++
 		}
 	}
+	r.book(func(p *Report) {
+		p.Repositories++
+		p.Manifests.Found += int64(len(repo.revisions))
+		p.Manifests.Kept += live
+		p.Manifests.Freed += int64(len(repo.revisions)) - live
+	})
 }
 
 // chooseRoots marks the manifests from which the others are reached: all of
 // them, unless untagged ones are to go. It returns what the tags point at.
-func (r *run) chooseRoots(ctx context.Context, repo *repository) (map[oci.Tag]oci.Digest, error) {
-	all := !r.DeleteUntagged || repo.troubled
+func (r *run) chooseRoots(ctx context.Context, repo *repository) (tags []tag, err error) {
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
-		rev.live = all || r.relied(rev.changed)
+		rev.live = !r.DeleteUntagged || repo.troubled || r.relied(rev.changed)
 	}
 	if !r.DeleteUntagged {
 		return nil, nil
 	}
-	tags, err := r.tags(ctx, repo)
-	for _, d := range tags {
-		if i, ok := r.digests.find(d); ok {
-			if at, ok := repo.index[i]; ok {
-				repo.revisions[at].live = true
-			}
-		}
-	}
+	tags, err = r.tags(ctx, repo)
+	repo.reachTagged(tags)
 	return tags, err
-}
-
-// tags reads where the tags point. One that cannot be read makes the repository
-// one that is left alone.
-func (r *run) tags(ctx context.Context, repo *repository) (map[oci.Tag]oci.Digest, error) {
-	tags := map[oci.Tag]oci.Digest{}
-	for e, err := range r.Driver.List(ctx, layout.Tags(repo.name), "") {
-		if absent(err) {
-			return tags, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		tag, err := oci.ParseTag(e.Name)
-		if err != nil || !e.Dir {
-			continue
-		}
-		d, err := r.link(ctx, layout.TagCurrent(repo.name, tag))
-		if absent(err) {
-			continue // never had one, or is being deleted
-		}
-		if err != nil {
-			r.trouble(repo, "", describe("tag "+e.Name, err))
-			for i := range repo.revisions {
-				repo.revisions[i].live = true
-			}
-			continue
-		}
-		tags[tag] = d
-	}
-	return tags, nil
 }
 
 // sweepRevisions sets aside the manifests that nothing leads to.
 func (r *run) sweepRevisions(ctx context.Context, repo *repository) error {
+	crew := r.crew(ctx)
 	for i := range repo.revisions {
-		rev := &repo.revisions[i]
-		if rev.live {
-			continue
-		}
-		r.flushLater(layout.Revisions(repo.name, rev.digest.Algorithm()))
-		r.tell(Event{Kind: OldManifest, Repository: repo.name, Digest: rev.digest})
-		if r.DryRun {
-			continue
-		}
-		moved, err := r.setAside(ctx, layout.RevisionLink(repo.name, rev.digest), rev.changed)
-		if err != nil {
-			return err
-		}
-		if !moved {
-			rev.live = true
-			r.report.Manifests.Kept++
-			r.report.Manifests.Freed--
-			continue
-		}
-		if err := r.tidy(ctx, layout.Revisions(repo.name, rev.digest.Algorithm())+"/"+rev.digest.Hex()); err != nil {
-			return err
+		if rev := &repo.revisions[i]; !rev.live {
+			crew.do(func(ctx context.Context) error { return r.sweepRevision(ctx, repo, rev) })
 		}
 	}
-	return nil
+	return crew.wait()
+}
+
+func (r *run) sweepRevision(ctx context.Context, repo *repository, rev *revision) error {
+	d := r.digests.digest(rev.id)
+	dir := layout.Revisions(repo.name, d.Algorithm())
+	r.flushLater(dir)
+	repo.story.tell(Event{Kind: OldManifest, Repository: repo.name, Digest: d})
+	if r.DryRun {
+		return nil
+	}
+	moved, err := r.setAside(ctx, layout.RevisionLink(repo.name, d), rev.changed)
+	if err != nil {
+		return err
+	}
+	if !moved {
+		rev.live = true
+		r.book(func(p *Report) { p.Manifests.Kept++; p.Manifests.Freed-- })
+		return nil
+	}
+	return r.tidy(ctx, dir+"/"+d.Hex())
 }
 
 // flushLater notes a directory that has to be flushed before any bytes go: no
 // manifest may come back without them after a power loss.
 func (r *run) flushLater(dir string) {
-	if n := len(r.flush); n == 0 || r.flush[n-2] != dir {
-		r.flush = append(r.flush, dir, layout.AsideDir(dir))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flush[dir] = struct{}{}
+}
+
+// flushRevisions flushes the directories that manifests were taken out of.
+func (r *run) flushRevisions(ctx context.Context) error {
+	var dirs []string
+	for dir := range r.flush {
+		dirs = append(dirs, dir, layout.AsideDir(dir))
 	}
+	return r.Driver.Flush(ctx, dirs...)
 }
 
 // sweepLayers sets aside the repository's links to blobs that neither a manifest
 // of it needs nor a client relies on.
-func (r *run) sweepLayers(ctx context.Context, repo *repository, alg oci.Algorithm) error {
-	dir := layout.Layers(repo.name, alg)
-	for e, err := range r.Driver.List(ctx, dir, "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		d, err := oci.ParseDigest(string(alg) + ":" + e.Name)
-		if err != nil || !e.Dir {
-			continue
-		}
-		if err := r.sweepLayer(ctx, repo, d); err != nil {
-			return err
-		}
+func (r *run) sweepLayers(ctx context.Context, repo *repository) error {
+	crew := r.crew(ctx)
+	for _, alg := range algorithms {
+		crew.try(func(ctx context.Context) error {
+			return r.eachDigest(ctx, layout.Layers(repo.name, alg), alg, ofDir, func(d oci.Digest) error {
+				i, known := r.digests.find(d)
+				here := known && repo.needsBlob(i)
+				if !here || alg != oci.SHA256 {
+					crew.do(func(ctx context.Context) error { return r.sweepLayer(ctx, repo, d, here) })
+				}
+				return nil
+			})
+		})
 	}
-	return r.tidy(ctx, dir)
+	return crew.wait()
 }
 
-func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest) error {
-	i, known := r.digests.find(d)
-	here := known && r.neededHere(i)
-	if here && d.Algorithm() == oci.SHA256 {
-		return nil
-	}
+func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest, here bool) error {
 	path := layout.LayerLink(repo.name, d)
 	info, err := r.Driver.Stat(ctx, path)
 	if absent(err) {
@@ -192,7 +156,7 @@ func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest) er
 	case r.relied(info.Changed):
 		return r.keepLayer(ctx, d, path, promised)
 	}
-	r.tell(Event{Kind: OldLayer, Repository: repo.name, Digest: d})
+	repo.story.tell(Event{Kind: OldLayer, Repository: repo.name, Digest: d})
 	if r.DryRun {
 		return nil
 	}
@@ -200,7 +164,7 @@ func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest) er
 	if err != nil || !moved {
 		return err
 	}
-	r.report.LayerLinks++
+	r.book(func(p *Report) { p.LayerLinks++ })
 	return r.tidy(ctx, layout.Layers(repo.name, d.Algorithm())+"/"+d.Hex())
 }
 
@@ -211,19 +175,18 @@ func (r *run) keepLayer(ctx context.Context, d oci.Digest, path string, why uint
 	if d.Algorithm() != oci.SHA256 {
 		target, err := r.link(ctx, path)
 		if err == nil {
-			r.digests.note(r.digests.add(target)).what |= why
+			r.digests.mark(r.digests.add(target), why)
 		} else if !absent(err) && !errors.Is(err, layout.ErrBadLink) && !errors.Is(err, layout.ErrEmptyLink) {
 			return err
 		}
 	}
-	r.digests.note(r.digests.add(d)).what |= why
+	r.digests.mark(r.digests.add(d), why)
 	return nil
 }
 
 // setAside moves a link aside, unless it changes meanwhile.
 func (r *run) setAside(ctx context.Context, path string, changed time.Time) (moved bool, err error) {
-	if r.direct() {
-		err := r.Driver.Discard(ctx, path)
+	if alone, err := r.removeAlone(ctx, path); alone {
 		return err == nil, err
 	}
 	moved, err = r.move(ctx, path)
@@ -259,7 +222,7 @@ func (r *run) move(ctx context.Context, path string) (moved bool, err error) {
 func (r *run) restore(ctx context.Context, path string) error {
 	err := r.Driver.Restore(ctx, layout.Aside(path), path)
 	if err == nil {
-		r.report.Restored++
+		r.book(func(p *Report) { p.Restored++ })
 	}
 	if absent(err) || errors.Is(err, driver.ErrExist) {
 		return nil
@@ -267,55 +230,7 @@ func (r *run) restore(ctx context.Context, path string) error {
 	return err
 }
 
-// tidyTags removes from the histories of the tags what the repository has not
-// any more.
-func (r *run) tidyTags(ctx context.Context, repo *repository, tags map[oci.Tag]oci.Digest) error {
-	if repo.troubled || r.DryRun {
-		return nil
-	}
-	for tag, current := range tags {
-		for _, alg := range algorithms {
-			if err := r.tidyTag(ctx, repo, tag, current, alg); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *run) tidyTag(ctx context.Context, repo *repository, tag oci.Tag, current oci.Digest, alg oci.Algorithm) error {
-	dir := layout.TagHistory(repo.name, tag, alg)
-	for e, err := range r.Driver.List(ctx, dir, "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		d, err := oci.ParseDigest(string(alg) + ":" + e.Name)
-		if err != nil || d == current || repo.has(r, d) {
-			continue
-		}
-		if err := r.Driver.Discard(ctx, dir+"/"+e.Name); err != nil {
-			return err
-		}
-		r.report.TagEntries++
-	}
-	return nil
-}
-
-// has says whether a live manifest of the repository has the digest.
-func (repo *repository) has(r *run, d oci.Digest) bool {
-	i, ok := r.digests.find(d)
-	if !ok {
-		return false
-	}
-	at, ok := repo.index[i]
-	return ok && repo.revisions[at].live
-}
-
-// tidyRepository removes the directories of a repository that are empty, and
-// with the last of them the repository.
+// tidyRepository removes the directories of a repository that are empty.
 func (r *run) tidyRepository(ctx context.Context, name oci.Name) error {
 	for _, alg := range algorithms {
 		if err := r.tidy(ctx, layout.Revisions(name, alg), layout.Layers(name, alg)); err != nil {
