@@ -59,7 +59,10 @@ func launch(t testing.TB, addr string, cmd *exec.Cmd) *process {
 	p := &process{cmd: cmd, addr: addr, out: new(lockedBuffer), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
 	// A group of its own, so that a server under strace goes with its tracer.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

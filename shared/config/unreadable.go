@@ -15,7 +15,7 @@ import (
 func Unreadable(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &unreadable{path + " does not exist", err}
+		return &unreadable{path + " does not exist: make or mount it, or name another", err}
 	case errors.Is(err, fs.ErrPermission):
 		return &unreadable{notAllowed(path), err}
 	}

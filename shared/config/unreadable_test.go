@@ -15,7 +15,7 @@ import (
 func TestUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nothing")
 	_, err := os.Open(path)
-	if got := Unreadable(path, err); got.Error() != path+" does not exist" || !errors.Is(got, fs.ErrNotExist) {
+	if got := Unreadable(path, err); got.Error() != path+" does not exist: make or mount it, or name another" || !errors.Is(got, fs.ErrNotExist) {
 		t.Errorf("got %v", got)
 	}
 	if got := Unreadable(path, syscall.EIO); got != syscall.EIO { //nolint:errorlint // the very same

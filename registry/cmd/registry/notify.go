@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,6 +39,10 @@ func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.
 		log.Warn("the storage cannot be written, so events for notifications wait in memory and are lost when the registry stops; notifications.queue.directory keeps them", zap.Error(err))
 		o.Directory = ""
 		n, err = notify.New(o)
+	}
+	if onlyReadable(err) {
+		uid, gid := os.Geteuid(), os.Getegid()
+		err = fmt.Errorf("notifications.queue.directory: uid %d, which the registry runs as, may not write there (%w): mkdir -p %s && chown -R %d:%d %[3]s", uid, err, o.Directory, uid, gid)
 	}
 	return n, err
 }
