@@ -93,6 +93,9 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if err := m.rules.RecoverTags(ctx); err != nil {
 		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
 	}
+	if err := verify.Recover(ctx, m.store); err != nil {
+		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
+	}
 	turn := schedule.NewTurn()
 	if p := work.UploadPurging; p.Enabled {
 		group.Go(func() { schedule.Every(ctx, p.Interval, turn, m.purge) })

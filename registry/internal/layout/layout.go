@@ -43,6 +43,7 @@ const (
 const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
 	Verified   = Own + "/verify/progress" // how far the verification has come
+	Checking   = Own + "/verify/checking" // what is being put aside by it and is looked at once more
 	Quarantine = Own + "/quarantine"      // what was put aside by it
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention

@@ -32,6 +32,9 @@ type progress struct {
 func (v *verification) blobs(ctx context.Context) error {
 	p := v.takeUp(ctx)
 	buffer := make([]byte, bufferSize)
+	if v.Repair {
+		v.repairFound(ctx, p, buffer)
+	}
 	saved := time.Now()
 	for d, err := range tree.Blobs(ctx, v.Driver, p.After) {
 		if err != nil {
@@ -80,6 +83,23 @@ func (v *verification) takeUp(ctx context.Context) *progress {
 		v.note(f)
 	}
 	return &p
+}
+
+// repairFound looks again at the blobs that the interrupted run found damaged
+// and was not asked to put aside.
+func (v *verification) repairFound(ctx context.Context, p *progress, buffer []byte) {
+	found := p.Findings
+	p.Findings = nil
+	for _, f := range found {
+		if f.Kind != DamagedBlob || f.Aside != "" {
+			p.Findings = append(p.Findings, f)
+			continue
+		}
+		v.forget(f)
+		if _, again := v.blob(ctx, f.Digest, buffer); again != nil {
+			p.Findings = append(p.Findings, *again)
+		}
+	}
 }
 
 // save is best effort: what cannot be saved is verified again.

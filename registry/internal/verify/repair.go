@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"path"
 
 	"go.uber.org/zap"
 
@@ -27,31 +28,86 @@ func (v *verification) repair(ctx context.Context, f *Finding, state *driver.Inf
 	f.Aside = aside
 }
 
-// quarantine returns where the object went, or "" if it has changed or gone.
-func (v *verification) quarantine(ctx context.Context, path string, state *driver.Info) (string, error) {
-	aside := layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + path
-	err := v.Driver.SetAside(ctx, path, aside)
-	if absent(err) || errors.Is(err, driver.ErrExist) {
+// quarantine returns where the object went, or "" if it has changed or gone. It
+// goes by way of a place where it is looked at once more: who is killed in
+// between leaves it there for the next one to put back.
+func (v *verification) quarantine(ctx context.Context, object string, state *driver.Info) (string, error) {
+	checking, aside := layout.Checking+object, v.aside(object)
+	err := v.Driver.SetAside(ctx, object, checking)
+	if absent(err) || errors.Is(err, driver.ErrExist) { // another verification has it
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	now, err := v.Driver.Stat(ctx, aside)
+	now, err := v.Driver.Stat(ctx, checking)
 	if err == nil && state != nil && (now.Size != state.Size || !now.Changed.Equal(state.Changed)) {
-		return "", v.putBack(ctx, aside, path)
+		return "", v.putBack(ctx, object)
 	}
-	v.moved = true
-	return aside, err
+	if err == nil {
+		err = v.Driver.SetAside(ctx, checking, aside)
+	}
+	if absent(err) {
+		return "", nil // another verification has put it back
+	}
+	if err != nil {
+		return "", errors.Join(err, v.putBack(ctx, object))
+	}
+	return aside, errors.Join(v.tidy(ctx, path.Dir(checking)), v.Driver.Flush(ctx, path.Dir(object), path.Dir(aside)))
 }
 
-// putBack leaves it in the quarantine if something newer is in its place.
-func (v *verification) putBack(ctx context.Context, aside, path string) error {
-	err := v.Driver.Restore(ctx, aside, path)
+// aside is where the object at a path goes.
+func (v *verification) aside(object string) string {
+	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + object
+}
+
+// putBack moves an object back into its place. If something newer is there, it
+// goes into the quarantine.
+func (v *verification) putBack(ctx context.Context, object string) error {
+	err := v.Driver.Restore(ctx, layout.Checking+object, object)
 	if errors.Is(err, driver.ErrExist) {
-		return nil
+		err = v.Driver.SetAside(ctx, layout.Checking+object, v.aside(object))
 	}
-	return err
+	if err != nil && !absent(err) {
+		return err
+	}
+	return v.tidy(ctx, path.Dir(layout.Checking+object))
+}
+
+// tidy removes the directories that a look once more needed.
+func (v *verification) tidy(ctx context.Context, dir string) error {
+	for ; dir != path.Dir(layout.Checking); dir = path.Dir(dir) {
+		if err := v.Driver.Prune(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recover puts back what a verification had in its hands that was killed.
+func Recover(ctx context.Context, d driver.Driver) error {
+	v := &verification{Options: Options{Driver: d}}
+	v.report.Started = d.Now().UTC()
+	return v.recover(ctx, "")
+}
+
+func (v *verification) recover(ctx context.Context, dir string) error {
+	for e, err := range v.Driver.List(ctx, layout.Checking+dir, "") {
+		switch child := dir + "/" + e.Name; {
+		case absent(err):
+			return nil
+		case err != nil:
+			return err
+		case e.Dir:
+			err = v.recover(ctx, child)
+		default:
+			err = v.putBack(ctx, child)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tidyTag moves the history of a tag after its link, so that the tag is not

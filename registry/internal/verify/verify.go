@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -89,7 +90,6 @@ type verification struct {
 	Options
 	report Report
 	pace   pace
-	moved  bool // something was put aside
 }
 
 // Run verifies the links and then the blobs, of which it takes up a run that was
@@ -98,6 +98,11 @@ type verification struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	v := &verification{Options: o, pace: pace{rate: o.Rate}}
 	v.report = Report{Started: o.Driver.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
+	if o.Repair {
+		if err := v.recover(ctx, ""); err != nil {
+			return &v.report, err
+		}
+	}
 	for name, err := range tree.Repositories(ctx, o.Driver) {
 		if ctx.Err() != nil {
 			return &v.report, ctx.Err()
@@ -109,11 +114,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			v.unreadable(ctx, Finding{Repository: name}, err)
 		}
 	}
-	err := v.blobs(ctx)
-	if v.moved {
-		err = errors.Join(err, o.Driver.Flush(context.WithoutCancel(ctx)))
-	}
-	return &v.report, err
+	return &v.report, v.blobs(ctx)
 }
 
 // found takes a finding into the report, and puts its object aside if that is
@@ -135,6 +136,14 @@ func (v *verification) note(f Finding) {
 	}
 	if len(v.report.Findings) < maxFindings {
 		v.report.Findings = append(v.report.Findings, f)
+	}
+}
+
+// forget takes a finding out of the report.
+func (v *verification) forget(f Finding) {
+	v.report.Found[f.Kind]--
+	if i := slices.Index(v.report.Findings, f); i >= 0 {
+		v.report.Findings = slices.Delete(v.report.Findings, i, i+1)
 	}
 }
 
