@@ -61,6 +61,9 @@ func checkStorage(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(root); err == nil && !info.IsDir() {
+		return nil // whoever opens it says so
+	}
 	mode := uint32(unix.R_OK | unix.W_OK | unix.X_OK)
 	if cfg.Storage.Maintenance.ReadOnly.Enabled {
 		mode = unix.R_OK | unix.X_OK
