@@ -1,0 +1,177 @@
+// Package proxy_test runs the examples of reverse proxies, with real proxies, in
+// front of the built services.
+package proxy_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/deploy/internal/harness"
+)
+
+const (
+	registryName  = "registry.example.org"
+	relayName     = "relay.example.org"
+	adminPassword = "correct horse"
+)
+
+// front is a proxy with both services behind it.
+type front struct {
+	addr     string // where it takes TLS
+	port     string
+	registry string // addresses of the services themselves
+	relay    string
+	images   string // the registry's root directory
+	dir      string // for the proxy, with its logs
+	cert     string
+	key      string
+	roots    *x509.CertPool
+}
+
+// newFront starts the services; the caller starts the proxy.
+func newFront(t *testing.T) *front {
+	t.Helper()
+	f := &front{addr: harness.FreeAddr(t), registry: harness.FreeAddr(t), relay: harness.FreeAddr(t), images: t.TempDir(), dir: t.TempDir()}
+	_, f.port, _ = net.SplitHostPort(f.addr)
+	f.certify(t)
+
+	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
+	cmd.Env = []string{"REGISTRY_HTTP_ADDR=" + f.registry, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + f.images, "REGISTRY_LOG_LEVEL=warn", "REGISTRY_LOG_ACCESSLOG_DISABLED=true"}
+	harness.Start(t, cmd, "http://"+f.registry+"/v2/")
+
+	cmd = exec.Command(harness.Binary(t, "relay"), "serve")
+	cmd.Env = []string{
+		"RELAY_HTTP_LISTENADDRESS=" + f.relay, "RELAY_HTTP_TRUSTEDPROXIES=[127.0.0.1]", "RELAY_DATABASE_CONNECTION=" + filepath.Join(t.TempDir(), "relay.db"),
+		"RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1", "RELAY_MATRIX_USERNAME=@relay:example.org", "RELAY_ADMIN_MATRIXID=@you:example.org",
+		"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=" + adminPassword, "RELAY_LOGGING_LEVEL=error",
+	}
+	harness.Start(t, cmd, "http://"+f.relay+"/readyz")
+	return f
+}
+
+// certify makes a certificate for both names.
+func (f *front) certify(t *testing.T) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{registryName, relayName}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	f.cert, f.key, f.roots = filepath.Join(f.dir, "cert.pem"), filepath.Join(f.dir, "key.pem"), x509.NewCertPool()
+	f.write(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	f.write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	f.roots.AppendCertsFromPEM([]byte(read(t, f.cert)))
+}
+
+// client comes from a loopback address of its own and finds both names at the
+// proxy.
+func (f *front) client(from string, http2 bool) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", f.addr)
+		},
+		TLSClientConfig: &tls.Config{RootCAs: f.roots}, ForceAttemptHTTP2: http2,
+	}}
+}
+
+func (f *front) url(name, path string) string { return "https://" + name + ":" + f.port + path }
+
+// write writes a file into the proxy's directory and returns its path.
+func (f *front) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(f.dir, name)
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// example is a file of this directory with places of a real machine replaced;
+// each has to be in it.
+func example(t *testing.T, file string, replacements ...string) string {
+	t.Helper()
+	text := read(t, file)
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(text, replacements[i]) {
+			t.Fatalf("%s has no %q", file, replacements[i])
+		}
+		text = strings.ReplaceAll(text, replacements[i], replacements[i+1])
+	}
+	return text
+}
+
+// ask does a request and returns the answer, its body read.
+func ask(t *testing.T, client *http.Client, method, url string, body io.Reader, prepare func(*http.Request)) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	must(t, err)
+	if prepare != nil {
+		prepare(req)
+	}
+	resp, err := client.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp, string(text)
+}
+
+// header sets one header of a request.
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func want(t *testing.T, resp *http.Response, status int, body string) {
+	t.Helper()
+	if resp.StatusCode != status {
+		t.Fatalf("%s %s: %s, want %d\n%.500s", resp.Request.Method, resp.Request.URL, resp.Status, status, body)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
+}
+
+// waitFor waits until the proxy answers over TLS.
+func (f *front) waitFor(t *testing.T, p *harness.Process) {
+	t.Helper()
+	client := f.client("127.0.0.1", false)
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		resp, err := client.Get(f.url(registryName, "/v2/"))
+		if err == nil {
+			resp.Body.Close()
+			return
+		}
+	}
+	t.Fatalf("the proxy never answered\n%s", p.Output())
+}
