@@ -26,6 +26,13 @@ func (d *brokenDriver) Stat(ctx context.Context, path string) (driver.Info, erro
 	return d.Driver.Stat(ctx, path)
 }
 
+func (d *brokenDriver) Find(ctx context.Context, first, second string) (driver.Info, string, error) {
+	if err := d.fail(); err != nil {
+		return driver.Info{}, "", err
+	}
+	return d.Driver.Find(ctx, first, second)
+}
+
 func (d *brokenDriver) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	if err := d.fail(); err != nil {
 		return nil, err

@@ -44,6 +44,11 @@ type Driver interface {
 	// it is a directory. ErrNotExist if there is neither.
 	Stat(ctx context.Context, path string) (Info, error)
 
+	// Find is Stat of an object that others move between two paths, and says at
+	// which of them it is. It looks at the first once more if it is at neither.
+	// ErrNotExist.
+	Find(ctx context.Context, first, second string) (info Info, at string, err error)
+
 	// ReadFile returns the object at path, at most max bytes of it;
 	// ErrTooLarge if it has more.
 	ReadFile(ctx context.Context, path string, max int64) ([]byte, error)

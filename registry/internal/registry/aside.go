@@ -29,20 +29,12 @@ const turns = 4
 // find describes the object at path, wherever it is. ErrNotExist.
 func (r *Registry) find(ctx context.Context, path string, why purpose) (driver.Info, error) {
 	for range turns {
-		info, err := r.driver.Stat(ctx, path)
-		if !absent(err) {
+		info, at, err := r.driver.Find(ctx, path, layout.Aside(path))
+		if err != nil || at == path || why == toRead || r.readOnly {
 			return info, err
 		}
-		if why != toRead && !r.readOnly {
-			err = r.bringBack(ctx, path)
-		} else if info, err = r.driver.Stat(ctx, layout.Aside(path)); err == nil {
-			return info, nil
-		}
-		if err != nil && !absent(err) {
+		if err := r.bringBack(ctx, path); err != nil && !absent(err) {
 			return info, err
-		}
-		if err != nil {
-			return r.driver.Stat(ctx, path) // it was brought back in between, or there is none
 		}
 	}
 	return driver.Info{}, restless(path)

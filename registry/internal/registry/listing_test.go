@@ -250,7 +250,7 @@ func TestTagListIsKept(t *testing.T) {
 	}
 }
 
-// counter counts the calls of Stat.
+// counter counts the calls of Stat and Find.
 type counter struct {
 	driver.Driver
 	stats atomic.Int64
@@ -259,6 +259,11 @@ type counter struct {
 func (c *counter) Stat(ctx context.Context, path string) (driver.Info, error) {
 	c.stats.Add(1)
 	return c.Driver.Stat(ctx, path)
+}
+
+func (c *counter) Find(ctx context.Context, first, second string) (driver.Info, string, error) {
+	c.stats.Add(1)
+	return c.Driver.Find(ctx, first, second)
 }
 
 // Whoever moves a tag, and however, the next reader sees it.

@@ -168,6 +168,14 @@ func (r *Registry) promiseNew(ctx context.Context, path string, looks bool) {
 		r.promises.told(path)
 		return
 	}
+	r.promiseOnce(ctx, path, looks)
+}
+
+// promiseOnce is promiseNew where nothing is at path.
+func (r *Registry) promiseOnce(ctx context.Context, path string, looks bool) {
+	if r.promiseAge <= 0 || !r.serving.told.Load() {
+		return
+	}
 	s := single{crew: r.driver.Crew(ctx), given: time.Now()}
 	if looks {
 		s.looks = s.given.Add(ownLook)
@@ -185,7 +193,7 @@ func (r Repository) promiseManifest(ctx context.Context, d oci.Digest, tags []oc
 	}
 	r.reg.promises.again(path)
 	if _, err := r.reg.find(ctx, path, toRead); absent(err) {
-		r.reg.promiseNew(ctx, path, false)
+		r.reg.promiseOnce(ctx, path, false)
 		r.reg.promises.use(path)
 	}
 }

@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"Check", testCheck},
 		{"InvalidPaths", testInvalidPaths},
 		{"Stat", testStat},
+		{"Find", testFind},
 		{"ReadFile", testReadFile},
 		{"Open", testOpen},
 		{"OpenFileOutlivesItsPath", testOpenFileOutlivesItsPath},

@@ -51,6 +51,8 @@ func testInvalidPaths(t *testing.T, d driver.Driver) {
 func useAll(t *testing.T, d driver.Driver, path string) map[string]error {
 	ctx, errs := t.Context(), map[string]error{}
 	_, errs["Stat"] = d.Stat(ctx, path)
+	_, _, errs["Find"] = d.Find(ctx, path, "/x")
+	_, _, errs["Find second"] = d.Find(ctx, "/x", path)
 	_, errs["ReadFile"] = d.ReadFile(ctx, path, 10)
 	_, errs["Open"] = d.Open(ctx, path)
 	errs["List"] = nil
@@ -90,6 +92,26 @@ func testStat(t *testing.T, d driver.Driver) {
 		_, err := d.Stat(t.Context(), path)
 		wantError(t, "Stat("+path+")", err, driver.ErrNotExist)
 	}
+}
+
+func testFind(t *testing.T, d driver.Driver) {
+	put(t, d, "/a/b", "first")
+	put(t, d, "/aside/c", "the second")
+	for _, tt := range []struct {
+		first, second, at string
+		size              int64
+	}{
+		{"/a/b", "/aside/b", "/a/b", 5},
+		{"/a/b", "/aside/c", "/a/b", 5},
+		{"/a/c", "/aside/c", "/aside/c", 10},
+	} {
+		info, at, err := d.Find(t.Context(), tt.first, tt.second)
+		if err != nil || at != tt.at || info.Size != tt.size {
+			t.Errorf("Find(%s, %s) = %+v at %s, %v; want %d bytes at %s", tt.first, tt.second, info, at, err, tt.size, tt.at)
+		}
+	}
+	_, _, err := d.Find(t.Context(), "/a/x", "/aside/x")
+	wantError(t, "Find of nothing", err, driver.ErrNotExist)
 }
 
 func testReadFile(t *testing.T, d driver.Driver) {

@@ -23,6 +23,24 @@ func (d *Driver) Stat(_ context.Context, path string) (driver.Info, error) {
 	return info(&st), nil
 }
 
+// Find implements driver.Driver.
+func (d *Driver) Find(_ context.Context, first, second string) (driver.Info, string, error) {
+	for _, path := range [...]string{first, second, first} {
+		name, err := d.abs("stat", path)
+		if err != nil {
+			return driver.Info{}, "", err
+		}
+		var st unix.Stat_t
+		if err = stat(name, &st); err == nil {
+			return info(&st), path, nil
+		}
+		if !isNotExist(err) {
+			return driver.Info{}, "", d.readFault("stat", path, err)
+		}
+	}
+	return driver.Info{}, "", d.readFault("stat", first, unix.ENOENT)
+}
+
 func info(st *unix.Stat_t) driver.Info {
 	i := driver.Info{Dir: isDir(st), Changed: time.Unix(st.Mtim.Unix())}
 	if !i.Dir {

@@ -6,6 +6,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -61,6 +62,16 @@ func (d *Driver) Stat(_ context.Context, path string) (driver.Info, error) {
 		return driver.Info{}, err
 	}
 	return driver.Info{Size: int64(len(n.content)), Dir: n.dir(), Changed: n.changed}, nil
+}
+
+// Find implements driver.Driver.
+func (d *Driver) Find(ctx context.Context, first, second string) (info driver.Info, at string, err error) {
+	for _, path := range []string{first, second, first} {
+		if info, err = d.Stat(ctx, path); !errors.Is(err, driver.ErrNotExist) {
+			return info, path, err
+		}
+	}
+	return driver.Info{}, "", err
 }
 
 // ReadFile implements driver.Driver.

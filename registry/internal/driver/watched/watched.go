@@ -106,6 +106,14 @@ func (d *Driver) Stat(ctx context.Context, path string) (driver.Info, error) {
 	return info, err
 }
 
+// Find implements driver.Driver.
+func (d *Driver) Find(ctx context.Context, first, second string) (driver.Info, string, error) {
+	start := time.Now()
+	info, at, err := d.Driver.Find(ctx, first, second)
+	d.done(stat, first, start, err)
+	return info, at, err
+}
+
 // ReadFile implements driver.Driver.
 func (d *Driver) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	start := time.Now()
