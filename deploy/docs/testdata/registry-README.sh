@@ -1,0 +1,2 @@
+engine
+docker tag busybox localhost:5000/hello:1
