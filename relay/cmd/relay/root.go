@@ -37,7 +37,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newServeCommand(), newSetupCommand(), newConfigCommand(), newAppCommand(), newSendCommand(), newDoctorCommand(), newHealthCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newConfigCommand(), newAppCommand(), newSendCommand(), newDoctorCommand(), newHealthCommand(), newVersionCommand())
 	return root
 }
 

@@ -84,26 +84,63 @@ func encodeHash(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, enc(salt), enc(key))
 }
 
+// argonHash is a stored hash, taken apart.
+type argonHash struct {
+	time, memory, threads int
+	salt, key             []byte
+}
+
+// The bounds of a hash that is verified: what is imported may ask for more than a
+// machine has.
+const (
+	maxArgonMemory = 256 << 10 // KiB
+	maxArgonTime   = 32
+)
+
+// readHash reads $argon2id$v=19$m=…,t=…,p=…$salt$key.
+func readHash(hash string) (h argonHash, err error) {
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
+		return h, errors.New("a stored password hash is not argon2id")
+	}
+	var version int
+	_, err = fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &h.memory, &h.time, &h.threads)
+	if err == nil {
+		h.salt, err = base64.RawStdEncoding.DecodeString(parts[4])
+	}
+	if err == nil {
+		h.key, err = base64.RawStdEncoding.DecodeString(parts[5])
+	}
+	if err != nil {
+		return h, fmt.Errorf("a stored password hash cannot be read: %w", err)
+	}
+	if version != argon2.Version || h.memory < 8 || h.memory > maxArgonMemory || h.time < 1 || h.time > maxArgonTime ||
+		h.threads < 1 || h.threads > 255 || len(h.salt) < 8 || len(h.salt) > 64 || len(h.key) < 16 || len(h.key) > 64 {
+		return h, errors.New("a stored password hash has parameters out of bounds")
+	}
+	return h, nil
+}
+
+// usableHash tells whether a hash can be verified.
+func usableHash(hash string) bool {
+	_, err := readHash(hash)
+	return err == nil
+}
+
+// foreign tells whether a hash was made with other parameters than ours.
+func foreign(hash string) bool {
+	h, err := readHash(hash)
+	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)
+}
+
 // verify tells whether a password has this hash.
 func (p *passwords) verify(ctx context.Context, password, hash string) (bool, error) {
-	var version, memory, time, threads int
-	parts := strings.Split(hash, "$")
-	if len(parts) != 6 || parts[1] != "argon2id" {
-		return false, errors.New("a stored password hash is not argon2id")
-	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &time, &threads); err != nil {
-		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
-	}
-	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
+	h, err := readHash(hash)
 	if err != nil {
-		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
+		return false, err
 	}
-	want, err := base64.RawStdEncoding.DecodeString(parts[5])
-	if err != nil {
-		return false, fmt.Errorf("a stored password hash cannot be read: %w", err)
-	}
-	got, err := p.derive(ctx, password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(want)))
-	return err == nil && subtle.ConstantTimeCompare(got, want) == 1, err
+	got, err := p.derive(ctx, password, h.salt, uint32(h.time), uint32(h.memory), uint8(h.threads), uint32(len(h.key)))
+	return err == nil && subtle.ConstantTimeCompare(got, h.key) == 1, err
 }
 
 // derive runs argon2id when its turn comes.

@@ -39,8 +39,36 @@ func (s *Service) Authenticate(ctx context.Context, name, password, address stri
 		return Viewer{}, &Error{Kind: KindUnauthorized, Message: "The name or the password is wrong."}
 	}
 	s.passwords.forgive(name, address)
+	if foreign(u.PasswordHash) {
+		u.PasswordHash = s.rehash(ctx, u, password)
+	}
 	s.passwords.remember(mark, u.ID, u.PasswordHash)
 	return viewerOf(u), nil
+}
+
+// rehash stores a password that was imported with our own parameters, as soon as it
+// is known: those of others may cost a multiple at each login. It returns the hash
+// in force.
+func (s *Service) rehash(ctx context.Context, u store.User, password string) string {
+	hash, err := s.passwords.hash(ctx, password)
+	if err != nil {
+		return u.PasswordHash
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	now, there := s.dir.user(u.ID)
+	if !there || now.PasswordHash != u.PasswordHash {
+		return u.PasswordHash // changed meanwhile
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.Model(&store.User{}).Where("id = ?", u.ID).Update("password_hash", hash).Error
+	})
+	if err != nil {
+		return u.PasswordHash
+	}
+	now.PasswordHash = hash
+	s.dir.putUser(now)
+	return hash
 }
 
 func viewerOf(u store.User) Viewer { return Viewer{UserID: u.ID, Name: u.Name, Admin: u.IsAdmin} }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/pushbits"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/store"
+)
+
+// newImportCommand makes `relay import`, which takes over from other servers.
+func newImportCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Take over users and applications of another server",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImportPushBitsCommand())
+	return cmd
+}
+
+func newImportPushBitsCommand() *cobra.Command {
+	var file string
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "pushbits database",
+		Short: "Take over users, applications, tokens, rooms and passwords from PushBits' SQLite file",
+		Long: "Reads PushBits' database, which stays as it is, and makes its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
+			"All of it is taken or nothing; what is there already, or was imported earlier, is left alone. The relay must not run meanwhile. " +
+			"The bot has to be in the rooms: let matrix.username be the account that PushBits used, and ask `relay doctor` afterwards.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			old, err := pushbits.Read(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			told, err := importPushBits(cmd, file, old, !dry)
+			if err != nil {
+				return err
+			}
+			return tellImported(cmd.OutOrStdout(), told, dry)
+		},
+	}
+	addConfigFlag(cmd, &file)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "tell what would be taken and take nothing")
+	return cmd
+}
+
+func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (told []relay.Imported, err error) {
+	cfg, err := loadConfig(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, fmt.Errorf("a relay runs on the database %s: end it, import, and start it again", cfg.Database.Connection)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	admin, err := p.service.Authenticate(cmd.Context(), cfg.Admin.Name, cfg.Admin.Password.Reveal(), "import")
+	if err != nil {
+		return nil, err
+	}
+	users, apps := fromPushBits(old)
+	return p.service.Import(context.WithoutCancel(cmd.Context()), admin, users, apps, commit)
+}
+
+func fromPushBits(old *pushbits.Database) (users []relay.ImportUser, apps []relay.ImportApplication) {
+	for _, u := range old.Users {
+		users = append(users, relay.ImportUser{ID: u.ID, Name: u.Name, PasswordHash: u.PasswordHash, MatrixID: u.MatrixID, Admin: u.Admin})
+	}
+	for _, a := range old.Applications {
+		apps = append(apps, relay.ImportApplication{Owner: a.UserID, Name: a.Name, Token: a.Token, Room: a.RoomID})
+	}
+	return users, apps
+}
+
+func tellImported(out io.Writer, told []relay.Imported, dry bool) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	taken := 0
+	for _, t := range told {
+		mark := "left"
+		if t.Taken {
+			mark = "taken"
+			taken++
+		}
+		fmt.Fprintf(w, "%s\t%s\t%q\t%s\n", mark, t.Noun, t.Name, t.Note)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	done := "are taken"
+	if dry {
+		done = "would be taken; nothing was changed"
+	}
+	_, err := fmt.Fprintf(out, "%d of %d %s\n", taken, len(told), done)
+	return err
+}

@@ -1,0 +1,252 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/store"
+)
+
+// ImportUser is a user of another server, to be taken over.
+type ImportUser struct {
+	ID           int64 // there
+	Name         string
+	PasswordHash string // argon2id in its usual form; any other is replaced by one that no password has
+	MatrixID     string
+	Admin        bool
+}
+
+// ImportApplication is an application of another server.
+type ImportApplication struct {
+	Owner int64 // an ImportUser's ID
+	Name  string
+	Token string // stays valid
+	Room  string // id; without one the bot makes a room
+}
+
+// Imported says what became of a user or an application.
+type Imported struct {
+	Noun  string // "user" or "application"
+	Name  string
+	Taken bool
+	Note  string // a clause; what is worth knowing, or why it was not taken
+}
+
+// importedKey begins the settings that note what was imported, so that what has
+// changed here since is not brought back.
+const importedKey = "imported."
+
+// errDry undoes an import that is only tried.
+var errDry = errors.New("only tried")
+
+// Import takes over users and applications in one transaction: all of it or
+// nothing. What is there, or was imported earlier, is left alone; without commit
+// everything is, and only told. What nobody else can own goes to v, who is an
+// administrator.
+func (s *Service) Import(ctx context.Context, v Viewer, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
+	if err := v.mustAdmin(); err != nil {
+		return nil, err
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	im := &importer{s: s, admin: v, owners: map[int64]int64{}}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		im.tx = tx
+		if err := im.run(users, apps); err != nil {
+			return err
+		}
+		if !commit {
+			return errDry
+		}
+		return nil
+	})
+	if errors.Is(err, errDry) {
+		return im.told, nil
+	}
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	return im.told, s.dir.load(ctx, s.store)
+}
+
+// importer is one import under way.
+type importer struct {
+	s      *Service
+	tx     *store.Tx
+	admin  Viewer          // who owns what nobody else can
+	owners map[int64]int64 // users there → users here
+	told   []Imported
+}
+
+func (im *importer) run(users []ImportUser, apps []ImportApplication) error {
+	for _, u := range users {
+		if err := im.user(u); err != nil {
+			return fmt.Errorf("user %q: %w", u.Name, err)
+		}
+	}
+	for _, a := range apps {
+		if err := im.application(a); err != nil {
+			return fmt.Errorf("application %q: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+func (im *importer) tell(noun, name string, taken bool, format string, args ...any) {
+	im.told = append(im.told, Imported{Noun: noun, Name: name, Taken: taken, Note: fmt.Sprintf(format, args...)})
+}
+
+func (im *importer) user(u ImportUser) error {
+	row := store.User{IsAdmin: u.Admin, CreatedAt: time.Now().UnixMilli()}
+	if err := im.s.setUser(context.Background(), &row, UserInput{Name: &u.Name}); err != nil {
+		im.tell("user", u.Name, false, "the name is not possible here (%s); the applications go to %s", messageOf(err), im.admin.Name)
+		return nil
+	}
+	note := importedKey + "user." + row.Name
+	var there []store.User
+	if err := im.tx.Where("name = ?", row.Name).Find(&there).Error; err != nil {
+		return err
+	}
+	earlier, err := im.seen(note)
+	switch {
+	case err != nil:
+		return err
+	case len(there) > 0 && there[0].Name == row.Name:
+		im.owners[u.ID] = there[0].ID
+		im.tell("user", u.Name, false, "there already and left alone, with the password it has here")
+		return nil
+	case len(there) > 0:
+		im.tell("user", u.Name, false, "upper and lower case are the same here, and there is %s; the applications go to %s", there[0].Name, im.admin.Name)
+		return nil
+	case earlier:
+		im.tell("user", u.Name, false, "was imported earlier and deleted since; the applications go to %s", im.admin.Name)
+		return nil
+	}
+	remark := im.complete(&row, u)
+	if err := im.tx.Create(&row).Error; err != nil {
+		return err
+	}
+	im.owners[u.ID] = row.ID
+	im.tell("user", u.Name, true, "%s", remark)
+	return im.remember(note, row.ID)
+}
+
+// complete sets what a user keeps, and says what it does not.
+func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
+	row.PasswordHash, remark = u.PasswordHash, "with the password"
+	if !usableHash(u.PasswordHash) {
+		salt, key := make([]byte, argonSalt), make([]byte, argonKey)
+		_, _ = rand.Read(salt) // never fails
+		_, _ = rand.Read(key)
+		row.PasswordHash, remark = encodeHash(salt, key), "without a password: its hash cannot be used, set a new one"
+	}
+	if err := im.s.setUser(context.Background(), row, UserInput{MatrixID: &u.MatrixID}); err != nil {
+		remark += fmt.Sprintf(", and without the Matrix id %q, which is none", u.MatrixID)
+	}
+	return remark
+}
+
+func (im *importer) application(a ImportApplication) error {
+	if a.Token == "" || len(a.Token) > maxToken || !printable(a.Token) {
+		im.tell("application", a.Name, false, "its token is none")
+		return nil
+	}
+	sum := sha256.Sum256([]byte(a.Token))
+	note := importedKey + "token." + hex.EncodeToString(sum[:])
+	var there int64
+	if err := im.tx.Model(&store.Application{}).Where("token_hash = ? OR old_token_hash = ?", sum[:], sum[:]).Count(&there).Error; err != nil {
+		return err
+	}
+	earlier, err := im.seen(note)
+	switch {
+	case err != nil:
+		return err
+	case there > 0:
+		im.tell("application", a.Name, false, "there already")
+		return nil
+	case earlier:
+		im.tell("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
+		return nil
+	}
+	now := time.Now().UnixMilli()
+	row := store.Application{PriorityScale: string(ScaleAuto), StrictCompatibility: len(a.Token) == strictLength, TokenHash: sum[:], CreatedAt: now, TokenCreatedAt: now}
+	remark, err := im.place(&row, a)
+	if err != nil {
+		return err
+	}
+	if err := im.tx.Create(&row).Error; err != nil {
+		return err
+	}
+	im.tell("application", a.Name, true, "%s", remark)
+	return im.remember(note, row.ID)
+}
+
+// place gives an application its owner, a name of its own and its room, and says
+// where those differ from what they were.
+func (im *importer) place(row *store.Application, a ImportApplication) (remark string, err error) {
+	remark = "with its token"
+	owner, ok := im.owners[a.Owner]
+	if !ok {
+		owner = im.admin.UserID
+		remark += ", to " + im.admin.Name
+	}
+	row.OwnerID = owner
+	name, err := checkName(a.Name)
+	if err != nil {
+		name = "imported"
+	}
+	if row.Name, err = im.free(owner, name); err != nil {
+		return "", err
+	}
+	if row.Name != a.Name {
+		remark += ", as " + row.Name
+	}
+	address := a.Room
+	if address == "" || address[0] != '!' || checkRoom(address) != nil {
+		address = roomToMake + rand.Text()
+		remark += ", with a new room"
+	}
+	room, err := store.RoomAt(im.tx.DB, address)
+	row.RoomID = room.ID
+	return remark, err
+}
+
+// free is the name, or the name with a number: two applications of a user have
+// different ones here.
+func (im *importer) free(owner int64, name string) (string, error) {
+	for n, try := 2, name; ; n++ {
+		var taken int64
+		if err := im.tx.Model(&store.Application{}).Where("owner_id = ? AND name = ? AND deleted_at = 0", owner, try).Count(&taken).Error; err != nil {
+			return "", err
+		}
+		if taken == 0 {
+			return try, nil
+		}
+		try = clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
+	}
+}
+
+func (im *importer) seen(key string) (bool, error) {
+	var n int64
+	err := im.tx.Model(&store.Setting{}).Where("key = ?", key).Count(&n).Error
+	return n > 0, err
+}
+
+func (im *importer) remember(key string, id int64) error {
+	return im.tx.Save(&store.Setting{Key: key, Value: strconv.FormatInt(id, 10)}).Error
+}
+
+func messageOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return strings.TrimSuffix(e.Message, ".")
+	}
+	return err.Error()
+}
