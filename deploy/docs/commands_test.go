@@ -47,6 +47,13 @@ func (p *program) children(t *testing.T, command string) []string {
 	return names
 }
 
+// takesArguments tells whether a command with others below it does something by
+// itself.
+func (p *program) takesArguments(t *testing.T, command string) bool {
+	usage := regexp.MustCompile(`(?m)^  \w+` + regexp.QuoteMeta(strings.TrimRight(" "+command, " ")) + ` (\S.*) \[flags\]$`)
+	return usage.MatchString(p.helpOf(t, command))
+}
+
 // check tells what is wrong with the words of a command line, or nothing.
 func (p *program) check(t *testing.T, words []string) string {
 	command := ""
@@ -54,7 +61,7 @@ func (p *program) check(t *testing.T, words []string) string {
 		command = strings.TrimSpace(command + " " + words[0])
 		words = words[1:]
 	}
-	if kids := p.children(t, command); len(kids) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+	if kids := p.children(t, command); len(kids) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") && !p.takesArguments(t, command) {
 		return "there is no command " + strings.TrimSpace(command+" "+words[0])
 	}
 	for _, word := range words {
