@@ -323,6 +323,23 @@ func TestExportAndImport(t *testing.T) {
 		runTool(t, "crane", "--insecure", "push", out, addr+"/from-crane:v1")
 		img.pulls(t, addr, "from-crane", "v1")
 	})
+	t.Run("skopeo finds what has Docker's media types", func(t *testing.T) {
+		layer := filepath.Join(t.TempDir(), "layer.tar.gz")
+		writeFile(t, layer, gzipped(t, tarOf(t, "file", []byte("content"))))
+		ref := addr + "/docker:v2"
+		runTool(t, "crane", "--insecure", "append", "-f", layer, "-t", ref)
+		runTool(t, "crane", "--insecure", "tag", ref, "v3")
+		out := filepath.Join(t.TempDir(), "out.tar")
+		if text, code := runRegistryArgs(t, "export", path, "docker", out); code != 0 {
+			t.Fatalf("export: %d\n%s", code, text)
+		}
+		runTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "oci-archive:"+out+":v3", "docker://"+addr+"/docker-back:v3")
+		for _, back := range []string{addr + "/docker-back:v3", ref} {
+			if d := runTool(t, "crane", "--insecure", "digest", back); d != runTool(t, "crane", "--insecure", "digest", ref) {
+				t.Errorf("%s is %s", back, d)
+			}
+		}
+	})
 	t.Run("from other tools", func(t *testing.T) {
 		dir, archive := t.TempDir(), filepath.Join(t.TempDir(), "a.tar")
 		runTool(t, "crane", "--insecure", "pull", "--format=oci", addr+"/app:multi", dir)

@@ -71,6 +71,7 @@ type export struct {
 	target  target
 	several bool // repositories
 	index   index
+	wrapped []*wrapper
 	report  Report
 
 	written map[oci.Digest]bool
@@ -91,6 +92,9 @@ func (e *export) run(items []Item) error {
 		if err := e.item(item); err != nil {
 			return err
 		}
+	}
+	if err := e.wrappers(); err != nil {
+		return err
 	}
 	e.index.SchemaVersion, e.index.MediaType = 2, oci.MediaTypeIndex
 	content, err := json.Marshal(e.index)
@@ -136,7 +140,14 @@ func (e *export) root(repo registry.Repository, ref oci.Reference) error {
 		}
 	}
 	e.index.Manifests = append(e.index.Manifests, entry)
-	return nil
+	if ref.Tag == "" {
+		return nil
+	}
+	w, err := wrap(entry, m)
+	if w != nil {
+		e.wrapped = append(e.wrapped, w)
+	}
+	return err
 }
 
 // manifest writes a manifest, what it refers to, and what refers to it.

@@ -56,6 +56,7 @@ func readIndex(s source) (*index, error) {
 	if err := json.Unmarshal(content, &x); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNotLayout, indexFile, err)
 	}
+	x.Manifests = slices.DeleteFunc(x.Manifests, func(d oci.Descriptor) bool { return d.Annotations[wraps] != "" })
 	return &x, nil
 }
 
