@@ -10,8 +10,8 @@ import (
 	"slipway/registry/internal/driver"
 )
 
-// bigFile is the size from which on a file is flushed by the goroutine that
-// commits it, before it joins a round: the others shall not wait for it.
+// bigFile is the size from which on a file is flushed before it joins a round:
+// the others shall not wait for it.
 const bigFile = 1 << 20
 
 type action int
@@ -92,7 +92,7 @@ func (c *change) write(d *Driver) error {
 		return d.writeFault("write", c.path, err)
 	}
 	if size >= bigFile {
-		return c.flush(d)
+		return c.flushed(d, d.big.flush(c.fd))
 	}
 	return nil
 }

@@ -17,23 +17,11 @@ type committer struct {
 	d       *Driver
 	in      chan *commit
 	stopped chan struct{}
-	crowd   int // rounds for which more commits at a time are expected
-}
-
-// crowdLasts is for how many rounds after one that was shared others may be.
-const crowdLasts = 16
-
-// notice notes how many commits share a round.
-func (k *committer) notice(commits int) {
-	if commits > 1 {
-		k.crowd = crowdLasts
-	} else if k.crowd > 0 {
-		k.crowd--
-	}
+	flusher *flusher
 }
 
 func startCommitter(d *Driver) *committer {
-	k := &committer{d: d, in: make(chan *commit, maxRound), stopped: make(chan struct{})}
+	k := &committer{d: d, in: make(chan *commit, maxRound), stopped: make(chan struct{}), flusher: newFlusher()}
 	go k.loop()
 	return k
 }
@@ -42,6 +30,7 @@ func startCommitter(d *Driver) *committer {
 func (k *committer) stop() {
 	close(k.in)
 	<-k.stopped
+	k.flusher.stop()
 }
 
 // submit returns when c is done.
@@ -87,15 +76,15 @@ func (k *committer) gather(commits []*commit) []*commit {
 
 // round publishes one stage of each commit and returns those that have another.
 func (k *committer) round(commits []*commit) (left []*commit) {
-	k.notice(len(commits))
+	k.flusher.expect(len(commits))
 	k.flushFiles(commits)
-	r := newRound(k.d)
+	r := newRound(k)
 	for _, c := range commits {
 		if c.err == nil && c.next < len(c.stages) {
 			c.err = r.publish(c)
 		}
 	}
-	r.flush(k.crowd > 0)
+	r.flush()
 	left = commits[:0]
 	for _, c := range commits {
 		if c.next++; c.err == nil && c.next < len(c.stages) {
@@ -120,7 +109,7 @@ func (k *committer) flushFiles(commits []*commit) {
 	for i, f := range files {
 		all[i].fd = f.ch.fd
 	}
-	k.d.runFlushes(all, k.crowd > 0)
+	k.flusher.run(all)
 	for i, f := range files {
 		if err := f.ch.flushed(k.d, all[i].err); err != nil && f.c.err == nil {
 			f.c.err = err
@@ -130,9 +119,10 @@ func (k *committer) flushFiles(commits []*commit) {
 
 // round is what the stages of one round have to flush.
 type round struct {
-	d     *Driver
-	dirs  map[string]error // nil: flushed, or to be flushed
-	needs []need
+	d       *Driver
+	flusher *flusher
+	dirs    map[string]error // nil: flushed, or to be flushed
+	needs   []need
 }
 
 // need is a change that holds only when all dirs are flushed.
@@ -142,7 +132,9 @@ type need struct {
 	dirs []string
 }
 
-func newRound(d *Driver) *round { return &round{d: d, dirs: map[string]error{}} }
+func newRound(k *committer) *round {
+	return &round{d: k.d, flusher: k.flusher, dirs: map[string]error{}}
+}
 
 // publish makes the next stage of c visible.
 func (r *round) publish(c *commit) error {
@@ -161,9 +153,9 @@ func (r *round) publish(c *commit) error {
 }
 
 // flush flushes each directory once, and fails the commits whose directories
-// cannot be. several says that there is more than one commit.
-func (r *round) flush(several bool) {
-	r.flushDirs(several)
+// cannot be.
+func (r *round) flush() {
+	r.flushDirs()
 	for _, n := range r.needs {
 		if err := r.failure(n); err != nil && n.c.err == nil {
 			n.c.err = r.d.writeFault("flush", n.ch.path, err)
@@ -171,7 +163,7 @@ func (r *round) flush(several bool) {
 	}
 }
 
-func (r *round) flushDirs(several bool) {
+func (r *round) flushDirs() {
 	names, open := make([]string, 0, len(r.dirs)), make([]flush, 0, len(r.dirs))
 	for dir := range r.dirs {
 		fd, err := openDir(dir)
@@ -181,7 +173,7 @@ func (r *round) flushDirs(several bool) {
 		}
 		names, open = append(names, dir), append(open, flush{fd: fd, dir: true})
 	}
-	r.d.runFlushes(open, several)
+	r.flusher.run(open)
 	for i, f := range open {
 		closeFD(f.fd)
 		if !unsupported(f.err) {

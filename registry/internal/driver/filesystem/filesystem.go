@@ -62,7 +62,7 @@ type Driver struct {
 	durable   *dirSet
 	spares    spares
 	committer *committer
-	aio       *aio // nil where the kernel has none
+	big       *lane
 
 	gates  [2]gate
 	remote remoteClock
@@ -108,8 +108,7 @@ func Open(root string) (*Driver, error) {
 		return nil, fmt.Errorf("storage root: %s: %w", d.staging, err)
 	}
 	d.sweep(time.Now())
-	d.aio = startAIO()
-	d.committer = startCommitter(d)
+	d.committer, d.big = startCommitter(d), startLane()
 	return d, nil
 }
 
@@ -139,7 +138,7 @@ func (d *Driver) Name() string { return "filesystem" }
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.committer.stop()
-	d.aio.stop()
+	d.big.stop()
 	d.dropSpares()
 	d.leaveStaging()
 	return nil
