@@ -128,7 +128,7 @@ func (l *loader) validate(target any, r *Report) {
 	}
 	known := slices.Clone(l.problems.list)
 	for _, p := range problemsIn(v.Validate()) {
-		if slices.ContainsFunc(known, func(k *Problem) bool { return follows(p.Key, k.Key) }) {
+		if slices.ContainsFunc(known, func(k *Problem) bool { return follows(p.Key, strings.TrimSuffix(k.Key, "_file")) }) {
 			continue
 		}
 		if p.Origin == (Origin{}) {

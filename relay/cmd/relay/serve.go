@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,7 +115,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	}
 	main, err := server.Listen(o)
 	if err != nil {
-		return nil, err
+		return nil, listenProblem("http.listenaddress", o.Addr, err)
 	}
 	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
 		return []*server.Server{main}, nil
@@ -123,7 +124,20 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	metrics.Handle("GET /metrics", p.metrics)
 	second, err := server.Listen(server.Options{Name: "metrics", Addr: cfg.Metrics.ListenAddress, Handler: metrics, Log: log})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("metrics.listenaddress: %w", err), main.Close())
+		return nil, errors.Join(listenProblem("metrics.listenaddress", cfg.Metrics.ListenAddress, err), main.Close())
 	}
 	return []*server.Server{main, second}, nil
+}
+
+// listenProblem says what keeps an address from being listened on.
+func listenProblem(key, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s is in use by another program: end that one, or choose another address (%w)", key, addr, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", key, addr, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", key, os.Geteuid(), addr, err)
+	}
+	return fmt.Errorf("%s: %w", key, err)
 }

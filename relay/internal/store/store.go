@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"gorm.io/gorm/logger"
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
+
+	"slipway/relay/internal/permission"
 )
 
 // Store is the open database.
@@ -37,7 +40,7 @@ func Open(ctx context.Context, path string, onCommit func(Commit)) (*Store, erro
 		return nil, errors.New("the database needs a file")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the database's folder: %w", err)
+		return nil, fmt.Errorf("make the database's folder: %w", permission.Explain(err, filepath.Dir(path)))
 	}
 	held, err := lock(path + ".lock")
 	if err != nil {
@@ -85,7 +88,25 @@ func (s *Store) open(ctx context.Context, path string, onCommit func(Commit)) (e
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the database: %w", err)
+		return fmt.Errorf("open the database: %w", permission.Explain(err, path))
+	}
+	for _, beside := range []string{path + "-wal", path + "-shm"} { // what SQLite would only call a database that cannot be opened
+		if err := writable(beside); err != nil {
+			_ = f.Close()
+			return fmt.Errorf("open the database: %w", permission.Explain(err, beside))
+		}
+	}
+	return f.Close()
+}
+
+// writable opens a file for writing if it is there.
+func writable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return f.Close()
 }
