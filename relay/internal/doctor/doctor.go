@@ -89,16 +89,17 @@ func homeserver(ctx context.Context, p Patient) (findings []Finding, answers boo
 		return []Finding{bad("homeserver", "The homeserver cannot be asked: %s.", reason)}, false
 	}
 	switch failed.Class {
-	case relay.ClassLocked, relay.ClassRelogin:
+	case relay.ClassLocked:
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. Mend matrix.username and matrix.password, or the account, and start the relay again.", reason)}, false
+	case relay.ClassRelogin:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
 	case relay.ClassWait:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits our requests: %s.", reason)}, false
-	case relay.ClassAway:
-		if failed.Err != nil {
-			reason = strings.TrimSuffix(failed.Err.Error(), ".")
-		}
 	}
-	return []Finding{bad("homeserver", "The homeserver does not answer as it should: %s.", reason)}, false
+	if failed.Err != nil && failed.Reason != "" {
+		reason = fmt.Sprintf("%s (%s)", failed.Reason, strings.TrimSuffix(failed.Err.Error(), "."))
+	}
+	return []Finding{bad("homeserver", "The homeserver does not answer as it should: %s. Start it, or mend matrix.homeserver; what is accepted waits.", reason)}, false
 }
 
 func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding {
@@ -112,14 +113,14 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 	}
 	info, err := s.CheckRoom(ctx, address)
 	if err != nil {
-		return bad("room", "The room %s (%s) cannot be looked at: %v.", who, address, strings.TrimSuffix(err.Error(), "."))
+		return bad("room", "The room %s (%s) cannot be looked at: %v. If its address is wrong, give the application another room.", who, address, sentenceOf(err))
 	}
 	name := fmt.Sprintf("%s (%s)", address, strings.TrimPrefix(who, "of "))
 	switch {
 	case info.Invited && !info.Joined:
 		return bad("room", "The bot is invited to the room %s but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers.", name)
 	case !info.Joined:
-		return bad("room", "The bot is not in the room %s: invite it.", name)
+		return bad("room", "The bot is not in the room %s: invite it, or give the application another room.", name)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
 	case info.Encrypted:
@@ -137,6 +138,10 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
 	st := s.Status(ctx)
 	switch {
+	case st.Paused != "" && !answers && st.Waiting == 0:
+		return good("outbox", "No message waits. Deliveries pause: %s.", strings.TrimSuffix(st.Paused, "."))
+	case st.Paused != "" && !answers && st.Waiting == 1:
+		return bad("outbox", "Deliveries pause while 1 message waits: %s.", strings.TrimSuffix(st.Paused, "."))
 	case st.Paused != "" && !answers:
 		return bad("outbox", "Deliveries pause while %s wait: %s.", messages(st.Waiting), strings.TrimSuffix(st.Paused, "."))
 	case st.Ambiguous > 0:
@@ -150,4 +155,13 @@ func messages(n int64) string {
 		return "1 message"
 	}
 	return fmt.Sprintf("%d messages", n)
+}
+
+// sentenceOf is what may be shown of an error, without its full stop.
+func sentenceOf(err error) string {
+	var e *relay.Error
+	if errors.As(err, &e) {
+		return strings.TrimSuffix(e.Message, ".")
+	}
+	return strings.TrimSuffix(err.Error(), ".")
 }

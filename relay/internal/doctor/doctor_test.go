@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// TestHomeserver: what is wrong with it, and what to do, in a sentence or two.
+func TestHomeserver(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		err    error
+		check  string
+		ok     bool
+		prefix string
+		within string
+	}{
+		{"well", nil, "login", true, "The login is good: the bot is @bot:hs.", ""},
+		{"away", &relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
+			"The homeserver does not answer as it should: the homeserver cannot be reached (connection refused). Start it, or mend matrix.homeserver", ""},
+		{"something else", &relay.SendError{Class: relay.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
+			"The homeserver does not answer as it should: ", "mend matrix.homeserver"},
+		{"wrong password", &relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
+			"The login fails: the homeserver refuses the bot's user name or password", "Mend matrix.username and matrix.password"},
+		{"session over", &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
+		{"limited", &relay.SendError{Class: relay.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits our requests: ", ""},
+		{"no class", errors.New("odd"), "homeserver", false, "The homeserver cannot be asked: odd.", ""},
+	} {
+		findings, answers := homeserver(t.Context(), Patient{Probe: func(context.Context) error { return tt.err }, Identity: func() string { return "@bot:hs" }})
+		last := findings[len(findings)-1]
+		if answers != (tt.err == nil) || last.Check != tt.check || last.OK != tt.ok || !strings.HasPrefix(last.Text, tt.prefix) || !strings.Contains(last.Text, tt.within) {
+			t.Errorf("%s: %v %+v", tt.what, answers, last)
+		}
+	}
+}
+
+// TestRoom: one that the bot is not in.
+func TestRoom(t *testing.T) {
+	s, hs := relaytest.New(t, nil)
+	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity}
+	hs.Has(relay.RoomInfo{RoomID: "!outside:hs"})
+	name, room := "app", "!outside:hs"
+	if _, err := s.CreateApplication(t.Context(), admin, relay.ApplicationInput{Name: &name, Room: &room}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, Examine(t.Context(), p, admin), "room", false, "The bot is not in the room !outside:hs (app): invite it, or give the application another room.")
+}
+
+// TestOutboxThatPauses: with nothing in it, one message, more.
+func TestOutboxThatPauses(t *testing.T) {
+	s, _ := relaytest.New(t, func(o *relay.Options) {
+		o.Sender.(*relaytest.Homeserver).Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached"})
+	})
+	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, room := "app", "!a:hs"
+	app, err := s.CreateApplication(t.Context(), admin, relay.ApplicationInput{Name: &name, Room: &room})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"No message waits. Deliveries pause: ", "Deliveries pause while 1 message waits: ", "Deliveries pause while 2 messages wait: "} {
+		if f := outbox(t.Context(), s, false); !strings.HasPrefix(f.Text, want) || f.OK != (n == 0) {
+			t.Errorf("%d messages: %+v", n, f)
+		}
+		if _, err := s.Accept(t.Context(), relay.AcceptRequest{Token: app.Token, Message: "hello"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func expect(t *testing.T, findings []Finding, check string, ok bool, text string) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Check == check && f.OK == ok && f.Text == text {
+			return
+		}
+	}
+	t.Errorf("no finding %s %v %q in %+v", check, ok, text, findings)
+}
