@@ -12,7 +12,7 @@ grep -v '^  host:' deploy/config/registry.yml >/etc/docker/registry/config.yml
 sed '/timeout: 1m/a \  password: bot' deploy/config/relay.yml | sed '/name: admin/a \  password: administrator' >/etc/relay/config.yml
 echo "administrator" | registry htpasswd --password-stdin /etc/docker/registry/auth/htpasswd alice
 chown -R registry /etc/docker/registry
-cd /srv
+cd /srv || exit
 
 systemctl() {
 	local service=$2 file
