@@ -55,7 +55,8 @@ func upgrade(t *testing.T, kubeconfig, chart, values string) map[string][]byte {
 	return decode(t, out).Secrets[0].Data
 }
 
-// startCluster is an API server that has one secret. It returns a kubeconfig.
+// startCluster is an API server that has one secret, or none if it is nil. It
+// returns a kubeconfig.
 func startCluster(t *testing.T, secret any) string {
 	t.Helper()
 	answers := map[string]any{
@@ -68,7 +69,7 @@ func startCluster(t *testing.T, secret any) string {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
-		if !ok && filepath.Dir(r.URL.Path) == "/api/v1/namespaces/images/secrets" {
+		if !ok && secret != nil && filepath.Dir(r.URL.Path) == "/api/v1/namespaces/images/secrets" {
 			answer, ok = secret, true
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -57,6 +57,17 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s, %v", e.Name, m.Secrets[0].Data)
 		}
 	})
+	t.Run("login", func(t *testing.T) {
+		text := render(t, "registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`).ConfigMaps[0].Data["config.yml"]
+		for _, line := range []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"} {
+			if !strings.Contains(text, line) {
+				t.Errorf("no %q in\n%s", line, text)
+			}
+		}
+		if text := render(t, "registry", `{auth: {enabled: false}}`).ConfigMaps[0].Data["config.yml"]; strings.Contains(text, "htpasswd") {
+			t.Errorf("a login that nobody asked for:\n%s", text)
+		}
+	})
 	t.Run("TLS in the pod", func(t *testing.T) {
 		template, _ := render(t, "registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`).pod(t)
 		if got := template.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme; got != core.URISchemeHTTPS {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,15 @@ func TestFilterLetsServicesWork(t *testing.T) {
 		tr, addr := newTraced(t, "registry"), harness.FreeAddr(t)
 		tr.env = []string{"REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + filepath.Join(tr.dir, "images"), "REGISTRY_STORAGE_DELETE_ENABLED=true"}
 		p := harness.Start(t, tr.command(t, "serve"), "http://"+addr+"/v2/")
-		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("layer")))
-		want(t, http.StatusCreated, http.MethodPost, "http://"+addr+"/v2/app/blobs/uploads/?digest="+digest, "layer")
+		var pushing sync.WaitGroup // several at a time share their flushes
+		for i := range 16 {
+			pushing.Go(func() {
+				layer := fmt.Sprint("layer ", i)
+				want(t, http.StatusCreated, http.MethodPost, "http://"+addr+"/v2/app/blobs/uploads/?digest="+digestOf(layer), layer)
+			})
+		}
+		pushing.Wait()
+		digest := digestOf("layer 0")
 		want(t, http.StatusOK, http.MethodGet, "http://"+addr+"/v2/app/blobs/"+digest, "")
 		want(t, http.StatusAccepted, http.MethodDelete, "http://"+addr+"/v2/app/blobs/"+digest, "")
 		end(t, p)
@@ -92,21 +100,27 @@ func end(t *testing.T, p *harness.Process) {
 	}
 }
 
+func digestOf(content string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(content)))
+}
+
 func want(t *testing.T, status int, method, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.SetBasicAuth("admin", "correct horse")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	resp.Body.Close()
 	if resp.StatusCode != status {
-		t.Fatalf("%s %s: %s, want %d", method, url, resp.Status, status)
+		t.Errorf("%s %s: %s, want %d", method, url, resp.Status, status)
 	}
 }
 

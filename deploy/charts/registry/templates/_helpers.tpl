@@ -39,7 +39,7 @@ no debug server that nobody may see. */}}
 {{- $config := deepCopy .Values.config -}}
 {{- if .Values.auth.enabled -}}
 {{- $login := dict "htpasswd" (dict "realm" .Values.auth.realm "path" "/run/secrets/registry/htpasswd") -}}
-{{- $config = mergeOverwrite $config (dict "auth" $login) -}}
+{{- $config = merge $config (dict "auth" $login) -}}
 {{- end -}}
 {{- if not .Values.metrics.enabled -}}
 {{- $config = set $config "http" (omit $config.http "debug") -}}
