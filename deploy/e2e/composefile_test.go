@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"slipway/deploy/internal/harness"
+)
+
+// load reads the files as Docker Compose v2 does.
+func load(t *testing.T, env []string, files ...string) (*types.Project, error) {
+	t.Helper()
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = filepath.Join(harness.Root(t), f)
+	}
+	options, err := cli.NewProjectOptions(paths, cli.WithName(project), cli.WithEnv(env))
+	if err != nil {
+		return nil, err
+	}
+	return options.LoadProject(t.Context())
+}
+
+// TestComposeV2 holds the files against the reader of Docker Compose v2;
+// docker-compose 1.29 starts them in TestStack.
+func TestComposeV2(t *testing.T) {
+	p, err := load(t, nil, "docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range p.Services {
+		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
+			t.Errorf("%s is less confined than the others: %+v", name, s)
+		}
+		for _, port := range s.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s listens on %s for the world", name, port.HostIP)
+			}
+		}
+	}
+	if condition := p.Services["registry"].DependsOn["setup"].Condition; condition != types.ServiceConditionCompletedSuccessfully {
+		t.Errorf("the registry waits until setup is %q", condition)
+	}
+	builds := map[string]int{}
+	for _, s := range p.Services {
+		if s.Build != nil {
+			builds[s.Image]++
+		}
+	}
+	for image, n := range builds {
+		if n != 1 { // Compose v2 builds them at the same time, and one fails
+			t.Errorf("%d services build %s", n, image)
+		}
+	}
+}
+
+// The override adds to the networks and settings, and replaces none.
+func TestComposeV2WithTLS(t *testing.T) {
+	if _, err := load(t, nil, "docker-compose.yml", "docker-compose.tls.yml"); err == nil {
+		t.Error("the override takes no names as names")
+	}
+	p, err := load(t, []string{"REGISTRY_DOMAIN=a.example", "RELAY_DOMAIN=b.example", "MATRIX_DOMAIN=c.example"}, "docker-compose.yml", "docker-compose.tls.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Services["registry"]
+	if len(r.Networks) != 2 || len(r.Volumes) != 4 || r.Environment["GOMEMLIMIT"] == nil || r.Environment["REGISTRY_AUTH_HTPASSWD_PATH"] == nil {
+		t.Errorf("the registry: networks %v, volumes %v, environment %v", r.Networks, r.Volumes, r.Environment)
+	}
+	if url := p.Services["relay"].Environment["RELAY_HTTP_PUBLICURL"]; url == nil || *url != "https://b.example" {
+		t.Errorf("the relay's address is %v", url)
+	}
+}
