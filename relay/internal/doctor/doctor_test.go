@@ -21,12 +21,18 @@ func TestHomeserver(t *testing.T) {
 		within string
 	}{
 		{"well", nil, "login", true, "The login is good: the bot is @bot:hs.", ""},
-		{"away", &relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
-			"The homeserver does not answer as it should: the homeserver cannot be reached (connection refused). Start it, or mend matrix.homeserver", ""},
-		{"something else", &relay.SendError{Class: relay.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
-			"The homeserver does not answer as it should: ", "mend matrix.homeserver"},
-		{"wrong password", &relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
-			"The login fails: the homeserver refuses the bot's user name or password", "Mend matrix.username and matrix.password"},
+		{
+			"away", &relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
+			"The homeserver does not answer as it should: the homeserver cannot be reached (connection refused). Start it, or mend matrix.homeserver", "",
+		},
+		{
+			"something else", &relay.SendError{Class: relay.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
+			"The homeserver does not answer as it should: ", "mend matrix.homeserver",
+		},
+		{
+			"wrong password", &relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
+			"The login fails: the homeserver refuses the bot's user name or password", "Mend matrix.username and matrix.password",
+		},
 		{"session over", &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
 		{"limited", &relay.SendError{Class: relay.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits our requests: ", ""},
 		{"no class", errors.New("odd"), "homeserver", false, "The homeserver cannot be asked: odd.", ""},
