@@ -8,78 +8,88 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// What values change.
-func TestValues(t *testing.T) {
-	t.Run("one writer", func(t *testing.T) {
-		if got := render(t, "registry", "{}").Deployments[0].Spec.Strategy.Type; got != apps.RecreateDeploymentStrategyType {
-			t.Errorf("strategy %s on a volume for one node", got)
-		}
-		m := render(t, "registry", `{replicas: 3, persistence: {accessModes: [ReadWriteMany]}}`)
-		if d := m.Deployments[0].Spec; *d.Replicas != 3 || d.Strategy.Type != apps.RollingUpdateDeploymentStrategyType {
-			t.Errorf("%d replicas, strategy %s on a volume for many nodes", *d.Replicas, d.Strategy.Type)
-		}
-		if m.Claims[0].Spec.AccessModes[0] != core.ReadWriteMany {
-			t.Errorf("claim %v", m.Claims[0].Spec.AccessModes)
-		}
-		if s := render(t, "relay", "{}").StatefulSets[0].Spec; *s.Replicas != 1 {
-			t.Errorf("the relay has %d replicas", *s.Replicas)
-		}
-	})
-	t.Run("volumes", func(t *testing.T) {
-		m := render(t, "registry", `{persistence: {storageClass: "-"}}`)
-		if c := m.Claims[0]; c.Spec.StorageClassName == nil || *c.Spec.StorageClassName != "" || c.Annotations["helm.sh/resource-policy"] != "keep" {
-			t.Errorf("claim %+v", c)
-		}
-		for _, chart := range charts {
-			m := render(t, chart, `{persistence: {existingClaim: old-images}}`)
-			template, _ := m.pod(t)
-			if len(m.Claims) != 0 || m.StatefulSets != nil && m.StatefulSets[0].Spec.VolumeClaimTemplates != nil {
-				t.Errorf("%s makes a claim", chart)
-			}
-			if !mounts(template.Spec, "old-images") {
-				t.Errorf("%s does not use the claim", chart)
-			}
-		}
-	})
-	t.Run("existing secrets", func(t *testing.T) {
-		for chart, values := range map[string]string{"registry": `{existingSecret: mine}`, "relay": `{secrets: {existingSecret: mine, matrix: null}}`} {
-			m := render(t, chart, values)
-			template, _ := m.pod(t)
-			if len(m.Secrets) != 0 || secretVolume(template.Spec).SecretName != "mine" {
-				t.Errorf("%s: %d secrets, volume of %s", chart, len(m.Secrets), secretVolume(template.Spec).SecretName)
-			}
-		}
-	})
-	t.Run("access token", func(t *testing.T) {
-		m := render(t, "relay", `{secrets: {login: accesstoken, matrix: syt_x}, config: {matrix: {username: null}}}`)
+// A volume for one node has one pod at a time; the relay has one in any case.
+func TestOneWriter(t *testing.T) {
+	if got := render(t, "registry", "{}").Deployments[0].Spec.Strategy.Type; got != apps.RecreateDeploymentStrategyType {
+		t.Errorf("strategy %s on a volume for one node", got)
+	}
+	m := render(t, "registry", `{replicas: 3, persistence: {accessModes: [ReadWriteMany]}}`)
+	if d := m.Deployments[0].Spec; *d.Replicas != 3 || d.Strategy.Type != apps.RollingUpdateDeploymentStrategyType {
+		t.Errorf("%d replicas, strategy %s on a volume for many nodes", *d.Replicas, d.Strategy.Type)
+	}
+	if m.Claims[0].Spec.AccessModes[0] != core.ReadWriteMany {
+		t.Errorf("claim %v", m.Claims[0].Spec.AccessModes)
+	}
+	if s := render(t, "relay", "{}").StatefulSets[0].Spec; *s.Replicas != 1 {
+		t.Errorf("the relay has %d replicas", *s.Replicas)
+	}
+}
+
+// Claims have the class that was asked for, and one that exists is used.
+func TestVolumes(t *testing.T) {
+	m := render(t, "registry", `{persistence: {storageClass: "-"}}`)
+	if c := m.Claims[0]; c.Spec.StorageClassName == nil || *c.Spec.StorageClassName != "" || c.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("claim %+v", c)
+	}
+	for _, chart := range charts {
+		m := render(t, chart, `{persistence: {existingClaim: old-images}}`)
 		template, _ := m.pod(t)
-		if e := template.Spec.Containers[0].Env[0]; e.Name != "RELAY_MATRIX_ACCESSTOKEN_FILE" || string(m.Secrets[0].Data["matrix-accesstoken"]) != "syt_x" {
-			t.Errorf("%s, %v", e.Name, m.Secrets[0].Data)
+		if len(m.Claims) != 0 || m.StatefulSets != nil && m.StatefulSets[0].Spec.VolumeClaimTemplates != nil {
+			t.Errorf("%s makes a claim", chart)
 		}
-	})
-	t.Run("login", func(t *testing.T) {
-		text := render(t, "registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`).ConfigMaps[0].Data["config.yml"]
-		for _, line := range []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"} {
-			if !strings.Contains(text, line) {
-				t.Errorf("no %q in\n%s", line, text)
-			}
+		if !mounts(template.Spec, "old-images") {
+			t.Errorf("%s does not use the claim", chart)
 		}
-		if text := render(t, "registry", `{auth: {enabled: false}}`).ConfigMaps[0].Data["config.yml"]; strings.Contains(text, "htpasswd") {
-			t.Errorf("a login that nobody asked for:\n%s", text)
+	}
+}
+
+// A secret that exists takes the place of the one that a chart makes.
+func TestExistingSecrets(t *testing.T) {
+	for chart, values := range map[string]string{"registry": `{existingSecret: mine}`, "relay": `{secrets: {existingSecret: mine, matrix: null}}`} {
+		m := render(t, chart, values)
+		template, _ := m.pod(t)
+		if len(m.Secrets) != 0 || secretVolume(template.Spec).SecretName != "mine" {
+			t.Errorf("%s: %d secrets, volume of %s", chart, len(m.Secrets), secretVolume(template.Spec).SecretName)
 		}
-	})
-	t.Run("TLS in the pod", func(t *testing.T) {
-		template, _ := render(t, "registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`).pod(t)
-		if got := template.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme; got != core.URISchemeHTTPS {
-			t.Errorf("the probe asks by %s", got)
+	}
+}
+
+// The bot can log in with a token.
+func TestAccessToken(t *testing.T) {
+	m := render(t, "relay", `{secrets: {login: accesstoken, matrix: syt_x}, config: {matrix: {username: null}}}`)
+	template, _ := m.pod(t)
+	if e := template.Spec.Containers[0].Env[0]; e.Name != "RELAY_MATRIX_ACCESSTOKEN_FILE" || string(m.Secrets[0].Data["matrix-accesstoken"]) != "syt_x" {
+		t.Errorf("%s, %v", e.Name, m.Secrets[0].Data)
+	}
+}
+
+// The login of the values goes under the one of the configuration.
+func TestLogin(t *testing.T) {
+	text := render(t, "registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`).ConfigMaps[0].Data["config.yml"]
+	for _, line := range []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
 		}
-	})
-	t.Run("old Kubernetes", func(t *testing.T) {
-		out, err := template(t, "registry", "{}", "--kube-version", "1.28.0")
-		if err != nil || strings.Contains(out, "preStop") {
-			t.Errorf("1.28 knows no sleep before the end: %v", err)
-		}
-	})
+	}
+	if text := render(t, "registry", `{auth: {enabled: false}}`).ConfigMaps[0].Data["config.yml"]; strings.Contains(text, "htpasswd") {
+		t.Errorf("a login that nobody asked for:\n%s", text)
+	}
+}
+
+// Where the pod speaks TLS its probes do.
+func TestProbesSpeakTLS(t *testing.T) {
+	template, _ := render(t, "registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`).pod(t)
+	if got := template.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme; got != core.URISchemeHTTPS {
+		t.Errorf("the probe asks by %s", got)
+	}
+}
+
+// What an old Kubernetes does not know is left out.
+func TestOldKubernetes(t *testing.T) {
+	out, err := template(t, "registry", "{}", "--kube-version", "1.28.0")
+	if err != nil || strings.Contains(out, "preStop") {
+		t.Errorf("1.28 knows no sleep before the end: %v", err)
+	}
 }
 
 func mounts(pod core.PodSpec, claim string) bool {
