@@ -9,7 +9,7 @@ DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs release clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs image release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -48,6 +48,10 @@ lint: tools ## golangci-lint over the four modules, shellcheck over the scripts,
 
 docs: ## docs/configuration, from the settings' own descriptions
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done
+
+image: ## the images slipway/registry and slipway/relay
+	@for s in registry relay; do docker build -f $$s/Dockerfile -t slipway/$$s -t slipway/$$s:$(VERSION) \
+	  --build-arg GOPROXY --build-arg GOSUMDB --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) .; done
 
 release: ## dist/: archives for linux and darwin, checksums, bills of materials
 	@tools/release
