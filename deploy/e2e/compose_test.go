@@ -173,6 +173,8 @@ func checkTLS(t *testing.T, s *stack, you *person) {
 	}
 	for url, want := range map[string]int{
 		"https://" + names[1] + "/health":                  http.StatusOK,
+		"https://" + names[1] + "/metrics":                 http.StatusNotFound,
+		"https://" + names[0] + "/debug/health":            http.StatusNotFound,
 		"https://" + names[2] + "/_matrix/client/versions": http.StatusOK,
 		"https://" + names[2] + "/_synapse/admin/v1/rooms": http.StatusNotFound,
 		"https://" + names[0] + "/v2/":                     http.StatusUnauthorized,
@@ -207,6 +209,7 @@ func startUpload(t *testing.T, client *http.Client) (status int, location string
 		t.Fatal(err)
 	}
 	req.SetBasicAuth("alice", password)
+	req.Header.Set("Forwarded", "host=elsewhere.example;proto=http")
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
