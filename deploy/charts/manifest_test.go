@@ -1,7 +1,10 @@
 package charts_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
@@ -224,4 +227,25 @@ func within(selector, labels map[string]string) bool {
 		}
 	}
 	return len(selector) > 0
+}
+
+// The pods are what the images are made for: their user, their command, their
+// volume.
+func TestPodsFitImages(t *testing.T) {
+	for chart, volume := range map[string]string{"registry": "/var/lib/registry", "relay": "/data"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", chart, "Dockerfile"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{`ENTRYPOINT ["` + chart + `"]`, "USER 65532:65532", `VOLUME ["` + volume + `"]`} {
+			if !strings.Contains(string(text), "\n"+line+"\n") {
+				t.Errorf("%s/Dockerfile has no line %s", chart, line)
+			}
+		}
+		template, _ := render(t, chart, "{}").pod(t)
+		c := template.Spec.Containers[0]
+		if c.Args[0] != "serve" || c.Command != nil || !slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.MountPath == volume }) {
+			t.Errorf("%s: %v %v with %v", chart, c.Command, c.Args, c.VolumeMounts)
+		}
+	}
 }
