@@ -35,7 +35,7 @@ func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.
 		log.Warn("events for notifications wait in memory and are lost when the registry stops; notifications.queue.directory keeps them")
 	}
 	n, err := notify.New(o)
-	if cfg.Notifications.Queue.Directory == "" && onlyReadable(err) {
+	if cfg.Notifications.Queue.Directory == "" && noRoom(err) {
 		log.Warn("the storage cannot be written, so events for notifications wait in memory and are lost when the registry stops; notifications.queue.directory keeps them", zap.Error(err))
 		o.Directory = ""
 		n, err = notify.New(o)
@@ -45,6 +45,11 @@ func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.
 		err = fmt.Errorf("notifications.queue.directory: uid %d, which the registry runs as, may not write there (%w): mkdir -p %s && chown -R %d:%d %[3]s", uid, err, o.Directory, uid, gid)
 	}
 	return n, err
+}
+
+// noRoom says whether nothing can be written, for whatever reason.
+func noRoom(err error) bool {
+	return onlyReadable(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func onlyReadable(err error) bool {

@@ -30,6 +30,8 @@ type committer struct {
 	finished chan struct{} // closed when run has ended
 	log      *zap.Logger
 	kept     []job
+	suspects []*endpoint // whose queues could not be written the last time
+	reserve  *reserve    // nil = none
 	trouble  atomic.Pointer[error]
 }
 
@@ -91,6 +93,8 @@ func (c *committer) run() {
 		case <-tick.C:
 			if c.ready() != nil {
 				c.serve(nil)
+			} else {
+				c.reserve.renew()
 			}
 		case <-c.quit:
 			c.serve(c.collect(nil))
@@ -118,8 +122,7 @@ func (c *committer) serve(batch []commitRequest) {
 	for _, r := range batch {
 		jobs = append(jobs, r.jobs...)
 	}
-	kept, err := write(jobs)
-	c.kept = kept
+	err := c.write(jobs)
 	c.note(err)
 	for _, r := range batch {
 		r.done <- err
@@ -127,41 +130,70 @@ func (c *committer) serve(batch []commitRequest) {
 }
 
 // write adds the jobs to their queues and flushes these beside each other. Jobs
-// that are in no queue are returned.
-func write(jobs []job) (kept []job, err error) {
+// that are in no queue are kept. A queue that failed the last time has to prove
+// itself, with or without a job.
+func (c *committer) write(jobs []job) error {
 	byEndpoint := map[*endpoint][]entry{}
+	for _, e := range c.suspects {
+		byEndpoint[e] = nil
+	}
 	for _, j := range jobs {
 		byEndpoint[j.endpoint] = append(byEndpoint[j.endpoint], j.entry)
 	}
+	c.kept, c.suspects = nil, nil
 	var errs []error
-	var flushes []func() error
+	var flushes []flushing
 	for e, entries := range byEndpoint {
-		flush, err := e.queue.addChanges(entries)
-		e.countDropped()
+		flush, err := c.add(e, entries)
 		if err != nil {
 			errs = append(errs, err)
+			c.suspects = append(c.suspects, e)
 			for _, entry := range entries {
-				kept = append(kept, job{e, entry})
+				c.kept = append(c.kept, job{e, entry})
 			}
 			continue
 		}
 		e.metrics.queued(e.name, len(entries))
-		flushes = append(flushes, flush)
+		flushes = append(flushes, flushing{e, flush, nil})
 	}
-	return kept, errors.Join(append(errs, flushAll(flushes))...)
+	flushAll(flushes)
+	for _, f := range flushes {
+		if f.err != nil {
+			errs = append(errs, f.err)
+			c.suspects = append(c.suspects, f.endpoint)
+		}
+	}
+	return errors.Join(errs...)
 }
 
-func flushAll(flushes []func() error) error {
-	if len(flushes) == 1 {
-		return flushes[0]()
+// add puts the entries into the endpoint's queue, on a full disk in the place of
+// the reserve.
+func (c *committer) add(e *endpoint, entries []entry) (flush func() error, err error) {
+	flush, err = e.queue.addChanges(entries)
+	if noSpace(err) && c.reserve.spend() {
+		flush, err = e.queue.addChanges(entries)
 	}
-	errs := make([]error, len(flushes))
+	e.countDropped()
+	return flush, err
+}
+
+// flushing is a flush and what became of it.
+type flushing struct {
+	endpoint *endpoint
+	flush    func() error
+	err      error
+}
+
+func flushAll(all []flushing) {
 	var group sync.WaitGroup
-	for i, flush := range flushes {
-		group.Go(func() { errs[i] = flush() })
+	for i := range all {
+		if i == len(all)-1 {
+			all[i].err = all[i].flush() // one alone needs no goroutine
+			break
+		}
+		group.Go(func() { all[i].err = all[i].flush() })
 	}
 	group.Wait()
-	return errors.Join(errs...)
 }
 
 // note remembers whether the queues can be written, and says when that changes.

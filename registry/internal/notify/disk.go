@@ -44,7 +44,7 @@ func openDiskLane(dir string, segmentSize int64, log *zap.Logger) (*diskLane, er
 	if err := makeDirs(dir); err != nil {
 		return nil, err
 	}
-	l := &diskLane{dir: dir, limit: segmentSize, log: log, sealed: true, nextID: 1}
+	l := &diskLane{dir: dir, limit: segmentSize, log: log, sealed: true}
 	var err error
 	if l.cursor, err = os.OpenFile(filepath.Join(dir, cursorName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
@@ -64,8 +64,9 @@ func (l *diskLane) load(at uint64, offset int64) error {
 	if err != nil {
 		return err
 	}
+	l.nextID = at + 1 // the cursor must not stand behind what is new
 	for i, id := range ids {
-		l.nextID = id + 1
+		l.nextID = max(l.nextID, id+1)
 		if id < at {
 			_ = os.Remove(l.path(id)) // again at the next start, if need be
 			continue
@@ -158,6 +159,9 @@ func (l *diskLane) append(records []record) error {
 			return err
 		}
 	}
+	if len(records) == 0 {
+		return nil
+	}
 	b := make([]byte, 0, size)
 	for i := range records {
 		b = records[i].appendTo(b)
@@ -249,6 +253,24 @@ func (l *diskLane) readFront() (record, error) {
 		l.front, l.frontID = f, l.segs[0].id
 	}
 	return readRecordAt(l.front, l.offset)
+}
+
+func (l *diskLane) second() (record, bool) {
+	first, ok := l.head()
+	if !ok || l.waiting < 2 {
+		return record{}, false
+	}
+	if l.segs[0].left > 1 {
+		r, err := readRecordAt(l.front, l.offset+first.size())
+		return r, err == nil
+	}
+	f, err := os.Open(l.path(l.segs[1].id))
+	if err != nil {
+		return record{}, false // whoever comes to it says so
+	}
+	defer f.Close()
+	r, err := readRecordAt(f, int64(len(segmentMagic)))
+	return r, err == nil
 }
 
 func (l *diskLane) closeFront() {

@@ -81,20 +81,34 @@ func (e *endpoint) run(ctx, cut context.Context) {
 // deliver sends the event until it is taken, or until it has left the queue in
 // another way.
 func (e *endpoint) deliver(ctx, cut context.Context, r record) {
+	refused := 0 // times in a row
 	for ctx.Err() == nil && e.queue.waits(r.seq) {
-		status, err := e.sender.send(cut, r.body)
+		status, err := e.try(cut, r)
 		if err == nil {
 			e.queue.settle(r.seq)
-			e.metrics.tried(e.name, status, true)
 			e.succeeded()
 			return
 		}
 		if cut.Err() != nil {
 			return // the end cut it short
 		}
-		e.metrics.tried(e.name, status, false)
+		refused++
+		if !refuses(status) {
+			refused = 0
+		}
+		if refused >= e.backoff.threshold && e.passOver(cut, r, err) {
+			return
+		}
 		e.pause(ctx, e.failed(err))
 	}
+}
+
+func (e *endpoint) try(ctx context.Context, r record) (status int, err error) {
+	status, err = e.sender.send(ctx, r.body)
+	if err == nil || ctx.Err() == nil {
+		e.metrics.tried(e.name, status, err == nil)
+	}
+	return status, err
 }
 
 // headersPoll is how often a headers file is looked for that is not there.
@@ -143,7 +157,7 @@ func (e *endpoint) succeeded() {
 	}
 	e.mu.Lock()
 	before := e.state
-	e.state = State{LastSent: time.Now().UTC()}
+	e.state = State{LastSent: time.Now().UTC(), Dropped: before.Dropped}
 	e.mu.Unlock()
 	e.logged = ""
 	e.save()

@@ -150,7 +150,7 @@ func present[T comparable](v Version, value T) *T {
 
 // bound cuts what a client may have made long.
 func (e *Event) bound() {
-	for _, s := range []*string{&e.Request.ID, &e.Request.Addr, &e.Request.Host, &e.Request.UserAgent, &e.Actor} {
+	for _, s := range []*string{&e.Request.ID, &e.Request.Addr, &e.Request.Host, &e.Request.UserAgent, &e.Actor, &e.Target.URL} {
 		if len(*s) > maxText {
 			*s = strings.ToValidUTF8((*s)[:maxText], "")
 		}

@@ -174,6 +174,10 @@ func (n *Notifier) keepHouse(ctx context.Context) {
 
 // adopt takes over the homes whose processes are dead.
 func (n *Notifier) adopt() {
+	if n.Ready() != nil {
+		return // there is no room even for what is our own
+	}
+	n.home.sweepGone()
 	names, err := homes(n.home.base)
 	if err != nil {
 		n.log.Warn("the queues of other processes cannot be looked at", zap.Error(err))
@@ -215,7 +219,30 @@ func (n *Notifier) moveIn(dir string) (moved int, err error) {
 		}
 		moved += count
 	}
-	return moved, os.RemoveAll(dir)
+	return moved, removeHome(dir)
+}
+
+// gonePrefix marks a home that is being removed.
+const gonePrefix = "gone-"
+
+// removeHome takes the name away first, so that whoever starts meanwhile makes a
+// new home instead of moving into this one.
+func removeHome(dir string) error {
+	gone := filepath.Join(filepath.Dir(dir), gonePrefix+filepath.Base(dir))
+	if err := os.Rename(dir, gone); err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+// sweepGone removes what a crash has left of removed homes.
+func (h *home) sweepGone() {
+	entries, _ := os.ReadDir(h.base)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), gonePrefix) {
+			_ = os.RemoveAll(filepath.Join(h.base, e.Name())) // again the next time
+		}
+	}
 }
 
 // moveBatch is how many events are moved in one commit.

@@ -5,7 +5,8 @@ import "time"
 // lane is a row of events, the oldest in front. A queue has two. One goroutine at
 // a time uses a lane, except that sync runs beside the others.
 type lane interface {
-	// append puts records at the end. After an error none of them is there.
+	// append puts records at the end. After an error none of them is there. Without
+	// any it proves that some could be put there.
 	append(records []record) error
 	// sync makes durable what was appended before it was prepared. It is called
 	// by one goroutine at a time.
@@ -14,6 +15,8 @@ type lane interface {
 	seal()
 	// head is the record in front; ok is false if there is none.
 	head() (r record, ok bool)
+	// second reads the record behind that in front; ok is false if there is none.
+	second() (r record, ok bool)
 	// advance takes the record in front away.
 	advance()
 	// dropOldest takes away records from the front, one or more, to make room. It
@@ -55,6 +58,13 @@ func (l *memoryLane) head() (record, bool) {
 		return record{}, false
 	}
 	return l.records[0], true
+}
+
+func (l *memoryLane) second() (record, bool) {
+	if len(l.records) < 2 {
+		return record{}, false
+	}
+	return l.records[1], true
 }
 
 func (l *memoryLane) advance() {

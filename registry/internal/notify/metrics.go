@@ -32,7 +32,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: name("status_total"), Help: "Answers of endpoints by status.",
 		}, []string{"code", "endpoint"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("dropped_total"), Help: "Events that a full queue had no room for.",
+			Name: name("dropped_total"), Help: "Events that were never taken: a full queue had no room for a change or a pull, or the endpoint refused the event itself.",
 		}, []string{"endpoint", "kind"}),
 		pending: prometheus.NewDesc(name("pending_total"), "Events that wait.", label, nil),
 		bytes:   prometheus.NewDesc(name("queue_bytes"), "Bytes of the events that wait.", label, nil),
@@ -51,6 +51,7 @@ func (m *Metrics) watch(endpoints []*endpoint) {
 			m.events.WithLabelValues(kind, e.name)
 		}
 		m.drop(e.name, dropped{})
+		m.refuse(e.name, 0)
 	}
 }
 
@@ -85,6 +86,13 @@ func (m *Metrics) drop(endpoint string, d dropped) {
 	if m != nil {
 		m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
 		m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
+	}
+}
+
+// refuse counts events that an endpoint would not have.
+func (m *Metrics) refuse(endpoint string, n int) {
+	if m != nil {
+		m.dropped.WithLabelValues(endpoint, "refused").Add(float64(n))
 	}
 }
 

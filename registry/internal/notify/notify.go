@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -56,6 +58,7 @@ type Notifier struct {
 	home       *home // nil = in memory
 	committer  *committer
 	pulls      chan Event
+	pinned     atomic.Int64 // bytes of the manifests in pulls
 
 	quit    chan struct{}  // closed when no more events are taken
 	takers  sync.WaitGroup // those who take events
@@ -111,7 +114,7 @@ func (n *Notifier) openQueues(directory string, maxSize int64) (err error) {
 			return errors.Join(err, n.closeQueues())
 		}
 		if e.state.Failures > 0 {
-			e.state = State{LastSent: e.state.LastSent}
+			e.state = State{LastSent: e.state.LastSent, Dropped: e.state.Dropped}
 			e.save()
 		}
 	}
@@ -129,6 +132,10 @@ func (n *Notifier) start() {
 		cutOff()
 	}
 	n.committer = newCommitter(n.log)
+	if n.home != nil {
+		n.committer.reserve = &reserve{path: filepath.Join(n.home.dir, reserveName)}
+		n.committer.reserve.renew()
+	}
 	n.takers.Go(n.committer.run)
 	n.takers.Go(n.writePulls)
 	for _, e := range n.endpoints {
@@ -196,14 +203,30 @@ func (n *Notifier) Pulled(event Event) {
 		return
 	}
 	event.Time = time.Now().UTC()
+	n.pin(&event)
 	select {
 	case n.pulls <- event:
 	default:
+		n.pinned.Add(-int64(len(event.Target.Manifest)))
 		for _, e := range n.endpoints {
 			if e.wants(Pull, event.Target.MediaType) {
 				n.metrics.drop(e.name, dropped{pulls: 1})
 			}
 		}
+	}
+}
+
+// maxPinned bounds the manifests that are held until their references are read.
+const maxPinned = 16 << 20
+
+// pin leaves out the manifest where nobody needs it, or too many are held already.
+func (n *Notifier) pin(event *Event) {
+	size := int64(len(event.Target.Manifest))
+	if !n.references {
+		event.Target.Manifest = nil
+	} else if n.pinned.Add(size) > maxPinned {
+		n.pinned.Add(-size)
+		event.Target.Manifest = nil
 	}
 }
 
@@ -246,6 +269,7 @@ func (n *Notifier) writeBatch(batch []Event) {
 		if entries[i], err = n.entry(&batch[i]); err != nil {
 			n.log.Error("an event cannot be encoded", zap.Error(err))
 		}
+		n.pinned.Add(-int64(len(batch[i].Target.Manifest)))
 	}
 	for _, e := range n.endpoints {
 		var wanted []entry

@@ -29,6 +29,7 @@ type receiver struct {
 	status atomic.Int64 // what it answers
 	stuck  atomic.Bool  // it does not answer
 	tries  atomic.Int64
+	bad    atomic.Value // the tag of an event that it cannot digest
 
 	mu    sync.Mutex
 	tags  []string
@@ -61,6 +62,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	status := int(r.status.Load())
+	if bad, ok := r.bad.Load().(string); ok && string(e.Events[0].Target.Tag) == bad {
+		status = 422
+	}
 	r.mu.Lock()
 	r.tried = append(r.tried, e.Events[0].ID)
 	if status == 200 {
@@ -455,6 +459,36 @@ func TestRetryAndDrop(t *testing.T) {
 	}
 	if asked, err := Drop(t.Context(), dir, e.Name); asked != 1 || err != nil || waiting(t, dir) != 0 {
 		t.Error(asked, err, waiting(t, dir))
+	}
+}
+
+// One event that the endpoint cannot digest is given up once another was taken;
+// an endpoint that refuses everything loses nothing.
+func TestRefusal(t *testing.T) {
+	r := newReceiver(t)
+	r.bad.Store("bad")
+	registry := prometheus.NewRegistry()
+	n := openWith(t, Options{Endpoints: []Endpoint{r.endpoint("r")}, Directory: t.TempDir(), Metrics: NewMetrics(registry)})
+	n.push(t, "1", "bad")
+	eventually(t, "it was tried often", func() bool { return r.tries.Load() > 6 })
+	if n.waiting() != 1 {
+		t.Error("it is given up without proof")
+	}
+	n.push(t, "2", "3")
+	eventually(t, "the others arrived", func() bool { return r.got() == "1 2 3" })
+	eventually(t, "nothing waits", func() bool { return n.waiting() == 0 })
+	lost := n.logs.FilterMessageSnippet("is given up").All()
+	if len(lost) != 1 || lost[0].ContextMap()["tag"] != "bad" || testutil.ToFloat64(n.metrics.dropped.WithLabelValues("r", "refused")) != 1 {
+		t.Errorf("log: %v", lost)
+	}
+	r.status.Store(400)
+	n.push(t, "4", "5")
+	before := r.tries.Load()
+	eventually(t, "it was tried often", func() bool { return r.tries.Load() > before+8 })
+	r.status.Store(200)
+	eventually(t, "all arrived", func() bool { return strings.HasPrefix(r.got(), "1 2 3 4 5") || strings.HasPrefix(r.got(), "1 2 3 5 4") })
+	if len(n.logs.FilterMessageSnippet("is given up").All()) != 1 {
+		t.Error("events were given up because of the endpoint")
 	}
 }
 

@@ -158,6 +158,25 @@ func (q *queue) front() (lane, record, bool) {
 	return q.pulls, pull, isPull
 }
 
+// afterNext is the event that is to be sent behind the next.
+func (q *queue) afterNext() (r record, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	front, _, ok := q.front()
+	if !ok {
+		return record{}, false
+	}
+	other := q.changes
+	if front == q.changes {
+		other = q.pulls
+	}
+	r, ok = front.second()
+	if o, also := other.head(); also && (!ok || o.seq < r.seq) {
+		return o, true
+	}
+	return r, ok
+}
+
 // settle takes the event with the number out, if it is still there.
 func (q *queue) settle(seq uint64) {
 	q.mu.Lock()

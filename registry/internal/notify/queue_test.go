@@ -54,7 +54,7 @@ func TestDiskLaneIsALane(t *testing.T) {
 		memory := &memoryLane{}
 		next := 1
 		for step := range 400 {
-			switch rnd.IntN(10) {
+			switch rnd.IntN(12) {
 			case 0, 1, 2, 3:
 				batch := records(next, 1+rnd.IntN(5), 1+rnd.IntN(700))
 				next += len(batch)
@@ -70,6 +70,9 @@ func TestDiskLaneIsALane(t *testing.T) {
 					memory.dropOldest()
 				}
 			case 9:
+				drain(disk)
+				drain(memory)
+			case 10, 11:
 				disk.close()
 				disk, logs = openLane(t, dir, 2000)
 			}
@@ -80,6 +83,11 @@ func TestDiskLaneIsALane(t *testing.T) {
 			}
 			if step%8 > 0 {
 				continue
+			}
+			c, cok := disk.second()
+			d, dok := memory.second()
+			if cok != dok || c.seq != d.seq || !bytes.Equal(c.body, d.body) {
+				t.Fatalf("seed %d, step %d: the second is %d %v, want %d %v", seed, step, c.seq, cok, d.seq, dok)
 			}
 			var seen []uint64
 			if err := readLane(dir, func(r record) error { seen = append(seen, r.seq); return nil }); err != nil || len(seen) != memory.count() {
@@ -292,6 +300,27 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
+func TestAfterNext(t *testing.T) {
+	q := newMemoryQueue(1 << 20)
+	if _, ok := q.afterNext(); ok {
+		t.Error("an empty queue has a second")
+	}
+	change(t, q, "c1")
+	if _, ok := q.afterNext(); ok {
+		t.Error("one is two")
+	}
+	q.addPulls(entries("p1", "p2"))
+	change(t, q, "c2")
+	for _, want := range []string{"p1", "p2", "c2"} {
+		r, ok := q.afterNext()
+		if !ok || string(r.body) != want {
+			t.Errorf("got %s, want %s", r.body, want)
+		}
+		first, _ := q.next()
+		q.settle(first.seq)
+	}
+}
+
 // What is being sent while it is dropped takes nothing else with it.
 func TestSettleAfterDrop(t *testing.T) {
 	q := newMemoryQueue(1 << 20)
@@ -320,8 +349,8 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add(r.appendTo(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := parseRecord(b)
-		if err != nil {
+		r, ok := parseRecord(b)
+		if !ok {
 			return
 		}
 		if again := r.appendTo(nil); !bytes.Equal(again, b[:len(again)]) {

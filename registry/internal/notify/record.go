@@ -50,18 +50,18 @@ func bodyLength(head []byte) (n int, ok bool) {
 }
 
 // parseRecord reads the record that b begins with. Its body shares b's memory.
-func parseRecord(b []byte) (record, error) {
+func parseRecord(b []byte) (r record, ok bool) {
 	n, ok := bodyLength(b)
 	if !ok || len(b) < recordHead+n {
-		return record{}, errNotRecord
+		return record{}, false
 	}
 	b = b[:recordHead+n]
 	if binary.BigEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
-		return record{}, errNotRecord
+		return record{}, false
 	}
 	return record{
 		seq:  binary.BigEndian.Uint64(b[8:]),
 		at:   time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(),
 		body: b[recordHead:],
-	}, nil
+	}, true
 }

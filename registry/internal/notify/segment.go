@@ -61,8 +61,8 @@ func readSegment(path string, from int64, each func(offset int64, r record)) (en
 	}
 	end = int64(len(segmentMagic))
 	for end < length {
-		r, torn := parseRecord(content[end:])
-		if torn != nil {
+		r, ok := parseRecord(content[end:])
+		if !ok {
 			break
 		}
 		if end >= from {
@@ -88,7 +88,11 @@ func readRecordAt(f *os.File, offset int64) (record, error) {
 	if _, err := f.ReadAt(whole[recordHead:], offset+recordHead); err != nil && !errors.Is(err, io.EOF) {
 		return record{}, err
 	}
-	return parseRecord(whole)
+	r, ok := parseRecord(whole)
+	if !ok {
+		return record{}, errNotRecord
+	}
+	return r, nil
 }
 
 // syncDir flushes the entries of a directory. File systems that cannot do that

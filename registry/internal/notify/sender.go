@@ -63,7 +63,7 @@ type sender struct {
 
 func newClient(timeout time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 1
+	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 1, maxAnswer
 	return &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: checkRedirect}
 }
 

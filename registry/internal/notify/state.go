@@ -18,7 +18,7 @@ type State struct {
 	Error    string    `json:"error,omitempty"`   // of the last
 	Next     time.Time `json:"next,omitzero"`     // the next try
 	LastSent time.Time `json:"lastSent,omitzero"` // the last success, as far as it was written down
-	Dropped  int       `json:"dropped,omitempty"` // events that had no room, since the queue was made
+	Dropped  int       `json:"dropped,omitempty"` // events that were never taken, since the queue was made
 }
 
 const stateName = "state.json"
@@ -47,8 +47,8 @@ func readState(dir string) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	if torn := json.Unmarshal(content, &s); torn != nil { // by a crash
-		return State{}, nil
+	if json.Unmarshal(content, &s) != nil {
+		s = State{} // torn by a crash
 	}
 	return s, nil
 }
