@@ -93,6 +93,7 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if err := m.rules.RecoverTags(ctx); err != nil {
 		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
 	}
+	m.finishDeletions(ctx)
 	if err := verify.Recover(ctx, m.store); err != nil {
 		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
 	}
@@ -114,8 +115,17 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
+// finishDeletions finishes what a process had begun that died, or what the
+// storage did not let it finish.
+func (m *maintenance) finishDeletions(ctx context.Context) {
+	if err := m.rules.FinishDeletions(ctx); err != nil {
+		m.log.Warn("deletions of manifests that were begun cannot be finished", zap.Error(err))
+	}
+}
+
 func (m *maintenance) purge(ctx context.Context) {
 	p := m.cfg.Storage.Maintenance.UploadPurging
+	m.finishDeletions(ctx)
 	m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 }
 

@@ -46,6 +46,7 @@ const (
 	Checking   = Own + "/verify/checking" // what is being put aside by it and is looked at once more
 	Quarantine = Own + "/quarantine"      // what was put aside by it
 	Events     = Own + "/events"          // notifications that wait to be sent
+	Deleting   = Own + "/deleting"        // notes of manifests that are being deleted
 	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention
 )
 

@@ -40,6 +40,7 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err := r.reg.driver.Discard(ctx, layout.AsideDir(layout.Manifests(r.name))); err != nil {
 		return fault(err)
 	}
+	r.reg.targets.take(r.name)
 	for _, d := range manifests {
 		r.releasePromises(ctx, d, 1)
 	}

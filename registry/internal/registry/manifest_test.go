@@ -86,9 +86,9 @@ func (r *recorder) Commit(ctx context.Context, stages ...driver.Stage) error {
 	return r.Driver.Commit(ctx, stages...)
 }
 
-// Nothing points at a manifest before all of it is durable, and nothing does any
-// more when it goes.
-func TestPointersComeLastAndGoFirst(t *testing.T) {
+// Nothing points at a manifest before all of it is durable. When it goes, what
+// is to go with it is noted before.
+func TestPointersComeLast(t *testing.T) {
 	rec := &recorder{Driver: drivers["memory"](t)}
 	repo := New(Options{Driver: rec, DeleteEnabled: true}).Repository("a")
 	d := pushImage(t, repo, "t", "x")
@@ -107,7 +107,7 @@ func TestPointersComeLastAndGoFirst(t *testing.T) {
 	}
 	_, err := repo.DeleteManifest(context.Background(), d)
 	check(t, err)
-	if len(rec.stages) != 2 || !slices.Equal(paths(rec.stages[0]), []string{layout.Tag("a", "t")}) || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d)}) {
+	if len(rec.stages) != 3 || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d)}) || !slices.Equal(paths(rec.stages[2]), []string{layout.Tag("a", "t")}) {
 		t.Errorf("deleted by %v", rec.stages)
 	}
 }

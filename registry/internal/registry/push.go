@@ -70,6 +70,7 @@ func (r Repository) place(ctx context.Context, d oci.Digest, body []byte, parsed
 	}
 	before := r.moved(ctx, d, tags)
 	r.promiseManifest(ctx, d, tags)
+	r.noteTarget(d, tags)
 	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
 		return fault(err)
 	}

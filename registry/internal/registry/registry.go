@@ -105,6 +105,7 @@ type Registry struct {
 	sizes     *cache[oci.Digest, sizeNote]
 	origins   *cache[oci.Digest, origins]
 	pointers  *cache[string, pointer]
+	targets   *cache[oci.Name, *targets]
 	proving   chan struct{} // holds a token while a blob is re-read to prove it
 	reading   chan struct{} // holds a token for each large manifest that is being read
 	uploads   *sessions
@@ -142,6 +143,7 @@ func New(o Options) *Registry {
 		sizes:     newCache[oci.Digest, sizeNote](sizeCache),
 		origins:   newCache[oci.Digest, origins](originCache),
 		pointers:  newCache[string, pointer](pointerCache),
+		targets:   newCache[oci.Name, *targets](targetCache),
 		proving:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, 2),
 		uploads:   newSessions(),

@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// dying is a storage whose process dies after so many stages of the next commit.
+type dying struct {
+	driver.Driver
+	stages int
+	armed  bool
+}
+
+var errDied = errors.New("died")
+
+func (d *dying) Commit(ctx context.Context, stages ...driver.Stage) error {
+	if d.armed && d.stages < len(stages) {
+		if err := d.Driver.Commit(ctx, stages[:d.stages]...); err != nil {
+			return err
+		}
+		return errDied
+	}
+	return d.Driver.Commit(ctx, stages...)
+}
+
+func (d *dying) Discard(ctx context.Context, path string) error {
+	if d.armed {
+		return errDied
+	}
+	return d.Driver.Discard(ctx, path)
+}
+
+// A deletion that dies at any step has happened or has not, for whoever asks,
+// and the next process finishes what is begun.
+func TestDeletionIsWhole(t *testing.T) {
+	for name, open := range drivers {
+		for stages := range 4 {
+			t.Run(fmt.Sprint(name, " dies after ", stages), func(t *testing.T) {
+				store := &dying{Driver: open(t), stages: stages}
+				ctx, repo := context.Background(), New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+				d := pushImage(t, repo, "one", "x")
+				pushImage(t, repo, "two", "x")
+				kept := pushImage(t, repo, "kept", "y")
+				store.armed = true
+				repo.DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
+				store.armed = false
+				next := New(Options{Driver: store.Driver, DeleteEnabled: true})
+				wantSame(t, next.Repository("a"), d, stages >= 2)
+				check(t, next.FinishDeletions(ctx))
+				wantSame(t, next.Repository("a"), d, stages >= 1)
+				if stages >= 1 {
+					tags, _, err := next.Repository("a").Tags(ctx, -1, "")
+					check(t, err)
+					if !slices.Equal(tags, []string{"kept"}) {
+						t.Errorf("tags = %q", tags)
+					}
+				}
+				m, err := next.Repository("a").Manifest(ctx, tagged("kept"))
+				check(t, err)
+				if m.Digest != kept {
+					t.Errorf("kept is %s", m.Digest)
+				}
+				for e, err := range store.List(ctx, layout.Deleting, "") {
+					if err == nil {
+						t.Errorf("%s is left", e.Name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// wantSame checks that the manifest is gone, or there, by digest and by tag alike.
+func wantSame(t *testing.T, repo Repository, d oci.Digest, gone bool) {
+	t.Helper()
+	for _, ref := range []oci.Reference{{Digest: d}, tagged("one"), tagged("two")} {
+		_, err := repo.Manifest(context.Background(), ref)
+		if gone != isCode(err, oci.CodeManifestUnknown) {
+			t.Errorf("%s: %v, want gone = %v", ref, err, gone)
+		}
+	}
+}
+
+// What was pushed after a deletion had died is not taken away by who finishes it.
+func TestFinishedDeletionSparesWhatIsNew(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &dying{Driver: open(t), stages: 2, armed: true}
+			ctx, r := context.Background(), New(Options{Driver: store.Driver, DeleteEnabled: true})
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			pushImage(t, repo, "two", "x")
+			New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
+			other := pushImage(t, repo, "one", "y")
+			check(t, r.FinishDeletions(ctx))
+			m, err := repo.Manifest(ctx, tagged("one"))
+			check(t, err)
+			if m.Digest != other {
+				t.Errorf("one is %s", m.Digest)
+			}
+			_, err = repo.Manifest(ctx, tagged("two"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+		})
+	}
+}
+
+// tagLooks counts the looks at tags.
+type tagLooks struct {
+	driver.Driver
+	looks int
+}
+
+func (c *tagLooks) Version(ctx context.Context, path string) (string, bool) {
+	c.looks++
+	return c.Driver.Version(ctx, path)
+}
+
+// A deletion looks at the tags of the manifest, not at all there are.
+func TestDeletionCostsWhatItTouches(t *testing.T) {
+	store := &tagLooks{Driver: drivers["filesystem"](t)}
+	ctx, r := context.Background(), New(Options{Driver: store, DeleteEnabled: true})
+	leave, err := r.Serve(ctx)
+	check(t, err)
+	defer leave()
+	repo := r.Repository("a")
+	for i := range 200 {
+		pushImage(t, repo, fmt.Sprint("t", i), "x")
+	}
+	_, err = repo.DeleteManifest(ctx, pushImage(t, repo, "first", "first"))
+	check(t, err)
+	m := pushImage(t, repo, "moved", "y")
+	pushImage(t, repo, "new", "y")
+	pushImage(t, repo, "t7", "y")
+	pushImage(t, repo, "moved", "x")
+	store.looks = 0
+	removed, err := repo.DeleteManifest(ctx, m)
+	check(t, err)
+	slices.Sort(removed)
+	if !slices.Equal(removed, []oci.Tag{"new", "t7"}) {
+		t.Errorf("removed %q", removed)
+	}
+	if store.looks > 10 {
+		t.Errorf("%d looks", store.looks)
+	}
+}

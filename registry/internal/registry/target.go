@@ -1,0 +1,100 @@
+package registry
+
+import (
+	"context"
+	"sync"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// targets knows which tags of a repository may point at which manifest, so that
+// a deletion need not look at all tags. It holds whatever was seen when it was
+// made and each tag that this process has set since, or tried to: too many
+// rather than too few, so who uses it looks at the tags it names. It is true for
+// as long as this process alone serves the storage.
+type targets struct {
+	crew string // who served when it was made
+
+	mu   sync.Mutex
+	tags map[oci.Digest][]oci.Tag
+	room int // for how many more it may hold
+}
+
+// targetCache bounds the memory of all of them: some 50 bytes a unit.
+const targetCache = 1 << 20
+
+// noteTarget notes that tags may point at d from now on.
+func (r Repository) noteTarget(d oci.Digest, tags []oci.Tag) {
+	t, ok := r.reg.targets.get(r.name)
+	if !ok || len(tags) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.room -= len(tags); t.room < 0 {
+		r.reg.targets.take(r.name) // mostly tags that have moved on: made anew when it is needed
+		return
+	}
+	t.tags[d] = append(t.tags[d], tags...)
+}
+
+// tagsOf finds the tags that point at d. Links that cannot be read are passed
+// over. It is called with the repository's lock held alone.
+func (r Repository) tagsOf(ctx context.Context, d oci.Digest) ([]oci.Tag, error) {
+	crew, sole := r.soleCrew(ctx)
+	t, ok := r.reg.targets.get(r.name)
+	if !ok || !sole || t.crew != crew {
+		var err error
+		if t, err = r.readTargets(ctx); err != nil {
+			return nil, err
+		}
+		if t.crew = crew; sole {
+			r.reg.targets.put(r.name, t, int64(2*t.room))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []oci.Tag
+	seen := map[oci.Tag]bool{}
+	for _, tag := range t.tags[d] {
+		if !seen[tag] && r.pointsAt(ctx, tag) == d {
+			found = append(found, tag)
+		}
+		seen[tag] = true
+	}
+	return found, fault(ctx.Err())
+}
+
+// soleCrew says whether this process alone serves the storage, and names the
+// time since when.
+func (r Repository) soleCrew(ctx context.Context) (crew string, sole bool) {
+	crew = r.reg.driver.Crew(ctx)
+	return crew, crew != "" && r.reg.alone(ctx)
+}
+
+// readTargets looks at all tags.
+func (r Repository) readTargets(ctx context.Context) (*targets, error) {
+	t := &targets{tags: map[oci.Digest][]oci.Tag{}, room: 1000}
+	all, err := r.reg.listDirs(ctx, layout.Tags(r.name))
+	if absent(err) {
+		return t, nil
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	for _, name := range all.names {
+		tag, err := oci.ParseTag(name)
+		if err != nil {
+			continue
+		}
+		if d := r.pointsAt(ctx, tag); d != "" {
+			t.tags[d] = append(t.tags[d], tag)
+			t.room++
+		}
+		if ctx.Err() != nil {
+			return nil, fault(ctx.Err())
+		}
+	}
+	return t, nil
+}
