@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,7 +88,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 		err = errors.New("another garbage collection is under way on this storage")
 	}
 	for _, p := range report.Problems {
-		fmt.Fprintf(stderr, "%s: left alone: %s%s\n", p.Repository, prefixed(string(p.Manifest), " "), p.Error)
+		fmt.Fprintf(stderr, "%s: left alone: %s%s\n", cmp.Or(p.Repository, "storage"), prefixed(string(p.Manifest), " "), p.Error)
 	}
 	return errors.Join(err, out.Flush(), store.Close())
 }

@@ -37,8 +37,13 @@ func (r *run) sweepBlob(ctx context.Context, d oci.Digest) error {
 	case alone:
 		r.freed(info.Size)
 	default:
-		if _, err := r.move(ctx, path); err != nil {
+		moved, err := r.move(ctx, path)
+		if err != nil {
 			return err
+		}
+		if !moved {
+			r.digests.mark(r.digests.add(d), withheld)
+			r.keepBlob(d, info.Size)
 		}
 	}
 	return r.tidy(ctx, layout.BlobDir(d))

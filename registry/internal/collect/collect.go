@@ -44,6 +44,7 @@ type Report struct {
 	LayerLinks   int64         `json:"layerLinksRemoved"`
 	TagEntries   int64         `json:"tagHistoryRemoved"`
 	Restored     int64         `json:"restored"` // set aside and needed after all
+	NoRoom       int64         `json:"noRoom"`   // stayed because a full storage has no room to set them aside
 	Problems     []Problem     `json:"problems"`
 }
 
@@ -108,16 +109,47 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	start := time.Now()
+	report, err := round(ctx, o)
+	for err == nil && report.NoRoom > 0 && report.progress() {
+		before := report
+		report, err = round(ctx, o)
+		report.add(&before)
+	}
+	if err == nil && report.NoRoom > 0 {
+		report.Problems = append(report.Problems, Problem{Error: fmt.Sprintf("there is no room to set %d objects aside", report.NoRoom)})
+	}
+	slices.SortStableFunc(report.Problems, func(a, b Problem) int { return cmp.Compare(a.Repository, b.Repository) })
+	report.Duration = time.Since(start)
+	if err == nil && len(report.Problems) > 0 {
+		err = fmt.Errorf("%w: %d", ErrIncomplete, len(report.Problems))
+	}
+	return report, err
+}
+
+// round collects as much as there is room to set aside: all, but on a storage
+// that is full.
+func round(ctx context.Context, o Options) (Report, error) {
 	r := &run{Options: o, digests: newDigests(), graph: newGraph(), flush: map[string]struct{}{}}
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
-	start := time.Now()
 	err := r.run(ctx)
-	slices.SortStableFunc(r.report.Problems, func(a, b Problem) int { return cmp.Compare(a.Repository, b.Repository) })
-	r.report.Duration = time.Since(start)
-	if err == nil && len(r.report.Problems) > 0 {
-		err = fmt.Errorf("%w: %d", ErrIncomplete, len(r.report.Problems))
-	}
 	return r.report, err
+}
+
+// progress says whether another round may find room.
+func (p *Report) progress() bool {
+	return p.Blobs.Freed > 0 || p.Manifests.Freed > 0 || p.LayerLinks > 0
+}
+
+// add adds what the round before has freed.
+func (p *Report) add(before *Report) {
+	for sum, n := range map[*Count]int64{&p.Manifests: before.Manifests.Freed, &p.Blobs: before.Blobs.Freed, &p.Bytes: before.Bytes.Freed} {
+		sum.Found += n
+		sum.Freed += n
+	}
+	p.LayerLinks += before.LayerLinks
+	p.TagEntries += before.TagEntries
+	p.Restored += before.Restored
 }
 
 func (r *run) run(ctx context.Context) error {

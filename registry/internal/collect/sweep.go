@@ -161,8 +161,11 @@ func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest, he
 		return nil
 	}
 	moved, err := r.setAside(ctx, path, info.Changed)
-	if err != nil || !moved {
+	if err != nil {
 		return err
+	}
+	if !moved {
+		return r.keepLayer(ctx, d, path, withheld)
 	}
 	r.book(func(p *Report) { p.LayerLinks++ })
 	return r.tidy(ctx, layout.Layers(repo.name, d.Algorithm())+"/"+d.Hex())
@@ -203,7 +206,8 @@ func (r *run) setAside(ctx context.Context, path string, changed time.Time) (mov
 	return false, r.restore(ctx, path)
 }
 
-// move moves an object aside, over what a killed run may have left there.
+// move moves an object aside, over what a killed run may have left there. One
+// for which there is no room stays until the next round.
 func (r *run) move(ctx context.Context, path string) (moved bool, err error) {
 	aside := layout.Aside(path)
 	err = r.Driver.SetAside(ctx, path, aside)
@@ -213,6 +217,10 @@ func (r *run) move(ctx context.Context, path string) (moved bool, err error) {
 		}
 	}
 	if absent(err) {
+		return false, nil
+	}
+	if errors.Is(err, driver.ErrNoSpace) {
+		r.book(func(p *Report) { p.NoRoom++ })
 		return false, nil
 	}
 	return err == nil, err
