@@ -35,7 +35,9 @@ func allowSlack() {
 	if has, err := slack(); err != nil || has < timerSlack {
 		return // else it would go round for ever
 	}
-	_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ()) // see above
+	if self, err := os.Executable(); err == nil { // its path, after which the process is named
+		_ = syscall.Exec(self, os.Args, os.Environ()) // see above
+	}
 }
 
 // slack is that of this thread.
