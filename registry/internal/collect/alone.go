@@ -15,7 +15,8 @@ import (
 // anything aside: the first look is right, and what nothing needs is removed at
 // once. As soon as a server waits, the run lets it in and goes on with care.
 
-// askEvery is how many objects are removed between two looks for who waits.
+// askEvery is how many objects are read or removed between two looks for who
+// waits.
 const askEvery = 64
 
 // alone is held for reading by each hand while it removes something, and for
@@ -44,15 +45,20 @@ func (r *run) beAlone(ctx context.Context) error {
 // removeAlone removes an object at once if the run is still alone, and says
 // whether it was.
 func (r *run) removeAlone(ctx context.Context, path string) (was bool, err error) {
-	if r.alone.asked.Add(1)%askEvery == 0 && r.isWanted() {
-		r.endAlone()
-	}
+	r.letIn()
 	r.alone.mu.RLock()
 	defer r.alone.mu.RUnlock()
 	if r.alone.release == nil {
 		return false, nil
 	}
 	return true, r.Driver.Discard(ctx, path)
+}
+
+// letIn is called for each object, and lets in who waits to serve.
+func (r *run) letIn() {
+	if r.alone.asked.Add(1)%askEvery == 0 && r.isWanted() {
+		r.endAlone()
+	}
 }
 
 func (r *run) isWanted() bool {

@@ -27,6 +27,7 @@ func (r *run) eachDigest(ctx context.Context, dir string, alg oci.Algorithm, of 
 			return nil
 		}
 		if err == nil {
+			r.letIn()
 			err = r.pace.step(ctx)
 		}
 		if err != nil {

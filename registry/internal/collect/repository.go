@@ -82,6 +82,7 @@ func (r *run) walk(ctx context.Context, crew *crew, name string, f func(context.
 		if _, err := oci.ParseName(child); err != nil {
 			continue // no request can name it
 		}
+		r.letIn()
 		crew.do(func(ctx context.Context) error { return r.walk(ctx, crew, child, f) })
 	}
 	if private && name != "" {
@@ -143,6 +144,7 @@ func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
 	if err != nil {
 		r.trouble(repo, d, err)
 	}
+	r.letIn()
 	return r.pace.step(ctx)
 }
 
