@@ -147,6 +147,8 @@ func TestEventsAreThoseOfDistribution(t *testing.T) {
 	}
 }
 
+const dockerList = "application/vnd.docker.distribution.manifest.list.v2+json"
+
 type eventStep struct {
 	name  string
 	do    func(t *testing.T, addr string)
@@ -196,6 +198,22 @@ func eventSteps(t *testing.T, version string) []eventStep {
 		{"an unchanged manifest", raw("GET", "/v2/a/image/manifests/v1", 304, "If-None-Match", `"`+img.manifest+`"`), true},
 		{"behind a proxy", raw("GET", "/v2/a/image/manifests/v1", 200, "X-Forwarded-For", "203.0.113.9, 10.0.0.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "images.example.org"), false},
 		{"a list for an old client", raw("GET", "/v2/a/index/manifests/v1", 200, "Accept", "application/vnd.oci.image.index.v1+json"), false},
+		{"push a list by hand", func(t *testing.T, addr string) {
+			t.Helper()
+			h := http.Header{"Content-Type": {dockerList}, "User-Agent": {"by hand"}, "Authorization": {"Basic YWRhOnNlY3JldA=="}}
+			list := `{"schemaVersion":2,"mediaType":"` + dockerList + `","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"` + img.manifest +
+				fmt.Sprintf(`","size":%d,"platform":{"architecture":"amd64","os":"linux","variant":"v2"}}]}`, len(img.blobs[img.manifest]))
+			if resp, body := fetch(t, "PUT", "http://"+addr+"/v2/a/image/manifests/list", h, strings.NewReader(list)); resp.StatusCode != 201 {
+				t.Fatalf("PUT: %s %s", resp.Status, body)
+			}
+		}, false},
+		{"an image out of it for an old client", raw("GET", "/v2/a/image/manifests/list", 200, "Accept", "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"), false},
+		{"skopeo", func(t *testing.T, addr string) {
+			t.Helper()
+			ref := "docker://" + addr + "/a/skopeo:v1"
+			runTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds=ada:secret", "oci:"+single+":v1", ref)
+			runTool(t, "skopeo", "--insecure-policy", "inspect", "--tls-verify=false", "--creds=ada:secret", ref)
+		}, false},
 		{"get a blob", raw("GET", "/v2/a/image/blobs/"+layer, 200), false},
 		{"head it", raw("HEAD", "/v2/a/image/blobs/"+layer, 200), false},
 		{"a part of it", raw("GET", "/v2/a/image/blobs/"+layer, 206, "Range", "bytes=1-5"), false},

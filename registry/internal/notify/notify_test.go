@@ -2,6 +2,7 @@ package notify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -389,6 +391,48 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	eventually(t, "all arrived", func() bool { return r.got() == "1 2 3" })
 	if n.logs.FilterMessageSnippet("cannot be queued").Len() != 1 || n.logs.FilterMessageSnippet("can be queued again").Len() != 1 {
 		t.Errorf("log: %v", n.logs.All())
+	}
+}
+
+// brokenLane fails to flush.
+type brokenLane struct {
+	lane
+	broken atomic.Bool
+}
+
+func (l *brokenLane) sync() func() error {
+	return func() error {
+		if l.broken.Load() {
+			return syscall.EIO
+		}
+		return nil
+	}
+}
+
+// After a failed flush nothing is taken until one has succeeded.
+func TestFlushFails(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	n := open(t, t.TempDir(), r.endpoint("r"))
+	q := n.endpoints[0].queue
+	q.mu.Lock()
+	l := &brokenLane{lane: q.changes}
+	l.broken.Store(true)
+	q.changes = l
+	q.mu.Unlock()
+	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "1"}}); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * retryKept)
+	if n.Ready() == nil {
+		t.Error("it is ready without proof")
+	}
+	l.broken.Store(false)
+	eventually(t, "it is ready", func() bool { return n.Ready() == nil })
+	n.push(t, "2")
+	eventually(t, "both arrived", func() bool { return r.got() == "1 2" })
+	if got := n.logs.FilterMessageSnippet("cannot be queued").Len(); got != 1 {
+		t.Errorf("it is said %d times", got)
 	}
 }
 

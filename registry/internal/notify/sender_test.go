@@ -78,8 +78,12 @@ func TestSendFailures(t *testing.T) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(503)
 		}, failure{reasonStatus, 503, "answered 503 Service Unavailable", 2 * time.Minute}},
-		{"found", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login?token=secret", http.StatusFound) }, failure{reasonRedirect, 302, "answered 302 Found, which is not followed: make URL/login the endpoint's url", 0}},
-		{"other host", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/x", http.StatusPermanentRedirect) }, failure{reasonRedirect, 308, "answered 308 Permanent Redirect, which is not followed: make " + other.URL + "/x the endpoint's url", 0}},
+		{"found", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/login?token=secret", http.StatusFound)
+		}, failure{reasonRedirect, 302, "answered 302 Found, which is not followed: make URL/login the endpoint's url", 0}},
+		{"other host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/x", http.StatusPermanentRedirect)
+		}, failure{reasonRedirect, 308, "answered 308 Permanent Redirect, which is not followed: make " + other.URL + "/x the endpoint's url", 0}},
 		{"loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusTemporaryRedirect) }, failure{reasonRedirect, 307, "answered 307 Temporary Redirect, which is not followed: make URL/ the endpoint's url", 0}},
 		{"not modified", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, failure{reasonRedirect, 304, "answered 304 Not Modified, which is not followed: make where it leads the endpoint's url", 0}},
 		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failure{reasonNetwork, 0, "cannot be reached: EOF", 0}},

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/notify"
+	"slipway/registry/internal/oci"
+)
+
+// listener is an endpoint that notes what it is told, in short.
+type listener struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (l *listener) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var e struct {
+		Events []struct {
+			Action string
+			Target struct{ MediaType, Digest, Repository, FromRepository, Tag, URL string }
+			Actor  struct{ Name string }
+		}
+	}
+	json.Unmarshal(body, &e)
+	t := e.Events[0].Target
+	line := strings.Join([]string{e.Events[0].Action, t.Repository, t.FromRepository, t.Tag, t.MediaType, t.Digest}, "|")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = append(l.told, line)
+}
+
+// hears waits for the lines and forgets them.
+func (l *listener) hears(t *testing.T, what string, want ...string) {
+	t.Helper()
+	var got string
+	for range 400 {
+		l.mu.Lock()
+		got = strings.Join(l.told, "\n")
+		l.mu.Unlock()
+		if got == strings.Join(want, "\n") {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if got != strings.Join(want, "\n") {
+		t.Errorf("%s:\ngot  %s\nwant %s", what, got, strings.Join(want, "\n"))
+	}
+	l.mu.Lock()
+	l.told = nil
+	l.mu.Unlock()
+}
+
+func newListened(t *testing.T) (*server, *listener) {
+	t.Helper()
+	l := &listener{}
+	receiver := httptest.NewServer(l)
+	t.Cleanup(receiver.Close)
+	n, err := notify.New(notify.Options{
+		Endpoints: []notify.Endpoint{{Name: "l", URL: receiver.URL, Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second}},
+		Directory: t.TempDir(), MaxSize: 1 << 20, Version: notify.V1, Log: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return newServer(t, func(s *setup) { s.options.Notify = n }), l
+}
+
+// What distribution has no request for, and what it has no event for.
+func TestEventsOfOurOwn(t *testing.T) {
+	s, l := newListened(t)
+	const octets = "application/octet-stream"
+	blob := string(digestOf([]byte("{}")))
+	s.do("POST", "/v2/a/blobs/uploads/?digest="+blob, []byte("{}")).want(t, 201)
+	l.hears(t, "a single POST", "push|a|||"+octets+"|"+blob)
+
+	manifest := []byte(`{"schemaVersion":2,"config":` + describe("x", oci.Digest(blob), 2) + `,"layers":[]}`)
+	d := string(digestOf(manifest))
+	s.do("PUT", "/v2/a/manifests/"+d+"?tag=one&tag=two", manifest, "Content-Type", oci.MediaTypeManifest).want(t, 201)
+	l.hears(t, "several tags", "push|a||one|"+oci.MediaTypeManifest+"|"+d, "push|a||two|"+oci.MediaTypeManifest+"|"+d)
+
+	s.do("POST", "/v2/b/blobs/uploads/?mount="+blob, nil).want(t, 201)
+	l.hears(t, "a mount from anywhere", "mount|b|||"+octets+"|"+blob)
+	s.do("POST", "/v2/c/blobs/uploads/?mount="+blob+"&from=a", nil).want(t, 201)
+	l.hears(t, "a mount", "mount|c|a||"+octets+"|"+blob)
+
+	s.do("DELETE", "/v2/a/manifests/one", nil).want(t, 202)
+	l.hears(t, "a tag", "delete|a||one||")
+	s.do("DELETE", "/v2/a/_slipway/repository", nil).want(t, 202)
+	l.hears(t, "a repository", "delete|a||||")
+
+	s.do("PUT", "/v2/c/manifests/v1", manifest, "Content-Type", oci.MediaTypeManifest).want(t, 201)
+	l.hears(t, "a tag again", "push|c||v1|"+oci.MediaTypeManifest+"|"+d)
+}
+
+// What fails, or only looks, is not told.
+func TestNoEvents(t *testing.T) {
+	s, l := newListened(t)
+	blob := string(digestOf([]byte("{}")))
+	s.do("POST", "/v2/a/blobs/uploads/?digest="+blob, []byte("[]")).want(t, 400)
+	s.do("PUT", "/v2/a/manifests/v1", []byte("{}"), "Content-Type", oci.MediaTypeManifest).want(t, 400)
+	s.do("DELETE", "/v2/a/manifests/v1", nil).want(t, 404)
+	s.do("DELETE", "/v2/a/manifests/"+blob, nil).want(t, 404)
+	s.do("DELETE", "/v2/a/blobs/"+blob, nil).want(t, 404)
+	s.do("DELETE", "/v2/a/_slipway/repository", nil).want(t, 404)
+	s.do("GET", "/v2/a/manifests/v1", nil).want(t, 404)
+	s.do("HEAD", "/v2/a/blobs/"+blob, nil).want(t, 404)
+	s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202)
+	s.do("GET", "/v2/_catalog", nil).want(t, 200)
+	s.do("POST", "/v2/a/blobs/uploads/?digest="+blob, []byte("{}")).want(t, 201)
+	l.hears(t, "the one thing that happened", "push|a|||application/octet-stream|"+blob)
+	s.do("GET", "/v2/a/blobs/"+blob, nil, "Range", "bytes=9-").want(t, 416)
+	s.do("GET", "/v2/a/blobs/"+blob, nil, "If-Match", `"x"`).want(t, 412)
+	s.do("GET", "/v2/a/blobs/"+blob, nil).want(t, 200)
+	l.hears(t, "one pull", "pull|a|||application/octet-stream|"+blob)
+}
