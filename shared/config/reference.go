@@ -7,30 +7,28 @@ import (
 	"strings"
 )
 
-// Reference writes every setting of target, a pointer to a struct that holds
-// the defaults, as Markdown: a table for the keys without a section and one for
+// Reference writes introduction, and then every setting of target, a pointer to
+// a struct that holds the defaults, as Markdown: a table for the keys without a section and one for
 // each section, a row a key with its variable under prefix, its kind, its
 // default and its meaning.
-func Reference(w io.Writer, target any, prefix string) error {
+func Reference(w io.Writer, introduction string, target any, prefix string) error {
 	v := reflect.ValueOf(target).Elem()
-	var alone walker
 	var out strings.Builder
-	alone.prefix = prefix
+	out.WriteString(introduction)
+	var alone []Leaf
 	for _, f := range schemaOf(v.Type()).children {
+		part := walker{prefix: prefix}
+		part.visit(f, fieldOf(v, f))
 		if f.kind != section {
-			alone.visit(f, fieldOf(v, f))
+			alone = append(alone, part.leaves...)
 			continue
 		}
-		part := &walker{prefix: prefix}
-		part.visit(f, fieldOf(v, f))
-		writeSection(&out, f.name, f.tag.Get("doc"), part.leaves)
+		writeTable(&out, f.name, f.tag.Get("doc"), part.leaves)
 		if chosen := f.choices(); len(chosen) > 0 {
 			fmt.Fprintf(&out, "\nOff unless given, if only by name: %s.\n", code(chosen...))
 		}
 	}
-	if len(alone.leaves) > 0 {
-		writeSection(&out, "Other keys", "", alone.leaves)
-	}
+	writeTable(&out, "Other keys", "", alone)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -47,7 +45,7 @@ func (f *field) choices() []string {
 	return paths
 }
 
-func writeSection(out *strings.Builder, title, doc string, leaves []Leaf) {
+func writeTable(out *strings.Builder, title, doc string, leaves []Leaf) {
 	fmt.Fprintf(out, "\n## %s\n\n", title)
 	if doc != "" {
 		fmt.Fprintf(out, "%s\n\n", markdown(doc))

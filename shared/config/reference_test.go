@@ -8,11 +8,11 @@ import (
 func TestReference(t *testing.T) {
 	s := defaults()
 	var out strings.Builder
-	if err := Reference(&out, &s, "REGISTRY"); err != nil {
+	if err := Reference(&out, "# Settings\n", &s, "REGISTRY"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\n## log\n\n| key, variable | kind | default | meaning |\n|---|---|---|---|\n",
+		"# Settings\n\n## log\n\n| key, variable | kind | default | meaning |\n|---|---|---|---|\n",
 		"| `log.level`<br>`REGISTRY_LOG_LEVEL` | string | `info` | How much to say. One of `debug`, `info`. |\n",
 		"| `storage.s3`<br>`REGISTRY_STORAGE_S3` |  |  | **Not available yet**",
 		"| `storage.swift` |  |  | **Refused**: it was removed. |\n",

@@ -12,9 +12,6 @@ var introduction string
 
 // Reference writes docs/configuration/registry.md: every setting there is.
 func Reference(w io.Writer) error {
-	if _, err := io.WriteString(w, introduction); err != nil {
-		return err
-	}
 	defaults := Default()
-	return config.Reference(w, &defaults, Prefix)
+	return config.Reference(w, introduction, &defaults, Prefix)
 }
