@@ -87,9 +87,13 @@ func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, 
 
 // present adds what has become of a message that was accepted earlier.
 func (s *Service) present(ctx context.Context, a *Accepted) {
-	if rec, err := s.store.Record(ctx, a.ID); err == nil {
+	rec, err := s.store.Record(ctx, a.ID)
+	switch {
+	case err == nil:
 		m := s.show(rec)
 		a.State, a.EventID = m.State, m.EventID
+	case store.IsMissing(err):
+		a.State = StateForgotten
 	}
 }
 

@@ -157,6 +157,33 @@ func (k *killed) check(hs *homeserver, kills int) {
 		}
 	}
 	k.t.Logf("%d kills", kills)
+	k.checkCounts()
+}
+
+// checkCounts kills the relay for good and looks whether the applications' totals
+// have lost anything.
+func (k *killed) checkCounts() {
+	time.Sleep(time.Second) // for the last results to be stored
+	k.kill()
+	path, _, _ := strings.Cut(k.where, " ")
+	hs := newHomeserver()
+	s, err := New(context.Background(), Options{
+		Path: path, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true,
+		Admin: Admin{Name: "admin", Password: "administrator"},
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer s.Close()
+	apps, err := s.Applications(context.Background(), Viewer{UserID: 1, Admin: true})
+	accepted, sent := int64(0), int64(0)
+	for _, a := range apps {
+		accepted += a.Accepted
+		sent += a.Sent
+	}
+	if err != nil || accepted != senders*each || sent != senders*each {
+		k.t.Errorf("%d messages are counted as accepted and %d as sent, want %d (%v)", accepted, sent, senders*each, err)
+	}
 }
 
 // killed is a relay in a process of its own.

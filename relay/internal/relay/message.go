@@ -18,9 +18,13 @@ const (
 	StateDead      State = "dead"      // given up; Message.Error says why
 	StateCancelled State = "cancelled"
 	StateRedacted  State = "redacted" // was sent, then removed from the room
+
+	// StateForgotten is only ever an answer to a repeated request: the message is at rest and was removed with the
+	// history, so what became of it is not known any more.
+	StateForgotten State = "forgotten"
 )
 
-// States lists all states in the order above.
+// States lists the states that a message can have, in the order above.
 var States = []State{
 	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
 }

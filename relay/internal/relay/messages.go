@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"slipway/relay/internal/store"
 )
 
@@ -199,7 +201,9 @@ func (s *Service) Redeliver(ctx context.Context, v Viewer, id int64) (Message, e
 	return s.Message(ctx, v, id)
 }
 
-// Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room.
+// Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer
+// to an attempt was lost, the room is asked whether the event is there; when it does not tell, the message is cancelled
+// and its error says so.
 func (s *Service) Cancel(ctx context.Context, v Viewer, id int64) (Message, error) {
 	r, err := s.record(ctx, v, id)
 	if err != nil {
@@ -212,6 +216,7 @@ func (s *Service) Cancel(ctx context.Context, v Viewer, id int64) (Message, erro
 			return Message{}, unwritable(err)
 		}
 		if done {
+			s.settle(ctx, q, id)
 			return s.Message(ctx, v, id)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
@@ -221,10 +226,46 @@ func (s *Service) Cancel(ctx context.Context, v Viewer, id int64) (Message, erro
 	}
 }
 
+const (
+	inDoubt  = "It was withdrawn after an attempt whose answer was lost: it may be in the room."
+	settleIn = 5 * time.Second
+)
+
+// settle finds out what became of a message that was cancelled in doubt, and removes its event from the room.
+func (s *Service) settle(ctx context.Context, q *queue, id int64) {
+	r, err := s.store.Record(ctx, id)
+	reason, _ := s.d.gate.state()
+	if err != nil || r.State != store.Cancelled || r.Error != inDoubt || reason != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn)
+	defer cancel()
+	found, err := s.d.sender.Find(ctx, q.Room().RoomID, r.Txn, at(r.AcceptedAt).Add(-findMargin))
+	if err != nil || found.EventID == "" && !found.Complete {
+		return
+	}
+	_, err = q.change(id, func() (longer int64, err error) {
+		err = s.store.Update(ctx, func(tx *store.Tx) error {
+			if err := tx.Settle(id, time.Now().UnixMilli(), found.EventID); err != nil || found.EventID == "" {
+				return err
+			}
+			_, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn(), inDoubt)
+			if redacts {
+				longer++
+			}
+			return err
+		})
+		return longer, err
+	})
+	if err != nil {
+		s.log.Error("cannot note what became of a withdrawn message", zap.Int64("message", id), zap.Error(err))
+	}
+}
+
 // withdraw returns by how many entries the line is longer then.
 func (s *Service) withdraw(ctx context.Context, id int64) (longer int64, err error) {
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		was, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn())
+		was, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn(), inDoubt)
 		switch {
 		case err != nil:
 			return err

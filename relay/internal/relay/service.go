@@ -86,6 +86,13 @@ func (s *Service) begin(ctx context.Context) error {
 	if m := s.store.Migrated; m.From != m.To {
 		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
+	if clean, err := s.store.Setting(ctx, cleanKey); err != nil {
+		return err
+	} else if clean != "1" {
+		if err := s.store.Recount(ctx); err != nil {
+			return fmt.Errorf("count the messages: %w", err)
+		}
+	}
 	if err := s.dir.load(ctx, s.store); err != nil {
 		return err
 	}

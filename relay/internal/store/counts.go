@@ -5,8 +5,21 @@ import (
 	"time"
 )
 
+// wasSent tells of a row o of the outbox whether its message came into the room: it is sent, or was and is removed
+// since, or its event is there and the file is still to follow.
+const wasSent = `(o.state IN (10, 14) OR o.step = 1)`
+
+// Recount counts the applications' messages and those that were sent, as is needed after a crash.
+func (s *Store) Recount(ctx context.Context) error {
+	return s.Update(ctx, func(tx *Tx) error {
+		return tx.Exec(`UPDATE applications SET
+			accepted = purged_accepted + (SELECT count(*) FROM messages m WHERE m.application_id = applications.id),
+			sent = purged_sent + (SELECT count(*) FROM messages m JOIN outbox o ON o.id = m.id WHERE m.application_id = applications.id AND ` + wasSent + `)`).Error
+	})
+}
+
 // counts are what happened to messages since it was last written down. After a crash up to a second of them is
-// missing; the messages themselves are not.
+// missing: the applications' totals are then to be counted anew, see [Store.Recount]; those of the hours are not.
 type counts map[Stat]*tally
 
 type tally struct{ accepted, sent, dead, lastUsed int64 }

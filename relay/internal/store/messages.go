@@ -175,9 +175,9 @@ func (tx *Tx) Requeue(id, now int64, txn string, from ...State) (bool, error) {
 	return r.RowsAffected == 1, r.Error
 }
 
-// Withdraw cancels a message whose event is not sent; it answers what the message's state was. When the event is
-// sent, a row that redacts it is added to the outbox instead, unless there is one already.
-func (tx *Tx) Withdraw(id, now int64, txn string) (was State, redacts bool, err error) {
+// Withdraw cancels a message whose event is not sent; it answers what the message's state was. One that was attempted
+// without an answer keeps doubt as its error: nobody knows whether it arrived. When the event is sent, a row that redacts it is added to the outbox instead, unless there is one already.
+func (tx *Tx) Withdraw(id, now int64, txn, doubt string) (was State, redacts bool, err error) {
 	var row struct {
 		State   State
 		Step    int
@@ -193,7 +193,8 @@ func (tx *Tx) Withdraw(id, now int64, txn string) (was State, redacts bool, err 
 	case row.State < Sent && row.Step == 1: // its file is not wanted any more
 		err = tx.Exec(`UPDATE outbox SET state = 10, rested_at = ? WHERE id = ?`, now, id).Error
 	case row.State != Sent:
-		return row.State, false, tx.Exec(`UPDATE outbox SET state = 13, rested_at = ?, wire = NULL, error = '' WHERE id = ?`, now, id).Error
+		return row.State, false, tx.Exec(`UPDATE outbox SET state = 13, rested_at = ?, wire = NULL, code = '',
+			error = CASE WHEN first_attempt_at = 0 THEN '' ELSE ? END WHERE id = ?`, now, doubt, id).Error
 	}
 	if err != nil {
 		return 0, false, err
@@ -202,6 +203,14 @@ func (tx *Tx) Withdraw(id, now int64, txn string) (was State, redacts bool, err 
 		SELECT ?, ?, 1, ?, 0, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE message_id = ? AND op > 0 AND state < 10)`,
 		tx.NextID(), id, row.Room, txn, now, row.EventID, id)
 	return row.State, r.RowsAffected == 1, r.Error
+}
+
+// Settle notes of a message that was cancelled in doubt what was found in its room: its event, or nothing ("").
+func (tx *Tx) Settle(id, now int64, eventID string) error {
+	if eventID == "" {
+		return tx.Exec(`UPDATE outbox SET error = '' WHERE id = ? AND state = 13`, id).Error
+	}
+	return tx.Exec(`UPDATE outbox SET state = 10, event_id = ?, error = '', rested_at = ? WHERE id = ? AND state = 13`, eventID, now, id).Error
 }
 
 func list(states []State) string {

@@ -65,6 +65,10 @@ func (s *Store) remove(ctx context.Context, ids []int64) error {
 func (tx *Tx) remove(ids []int64) error {
 	return errors.Join(
 		tx.Exec(`INSERT INTO settings (key, value) VALUES ('last_id', ?) ON CONFLICT DO UPDATE SET value = excluded.value`, tx.w.lastID).Error,
+		tx.Exec(`UPDATE applications SET purged_accepted = purged_accepted + n.accepted, purged_sent = purged_sent + n.sent
+			FROM (SELECT m.application_id AS id, count(*) AS accepted, sum(`+wasSent+`) AS sent
+				FROM messages m JOIN outbox o ON o.id = m.id WHERE m.id IN ? GROUP BY m.application_id) AS n
+			WHERE applications.id = n.id`, ids).Error,
 		tx.Exec(`DELETE FROM outbox WHERE op > 0 AND message_id IN ?`, ids).Error,
 		tx.Exec(`DELETE FROM outbox WHERE id IN ?`, ids).Error,
 		tx.Exec(`DELETE FROM messages WHERE id IN ?`, ids).Error,

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+)
+
+// TestMigrateCounts: a database of the first schema knows what its retention has
+// removed by what its totals have beyond its messages.
+func TestMigrateCounts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "relay.db")
+	first, err := migrations.ReadFile("migrations/0001_first.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, text := range []string{
+		string(first), `INSERT INTO schema_version VALUES (1, 0)`,
+		`INSERT INTO users (id, name, password_hash, created_at) VALUES (1, 'u', '', 0)`,
+		`INSERT INTO rooms (id, address) VALUES (1, '!a')`,
+		`INSERT INTO applications (id, owner_id, name, room_id, created_at, accepted, sent) VALUES (1, 1, 'a', 1, 0, 10, 8), (2, 1, 'b', 1, 0, 0, 0)`,
+		`INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) VALUES (1, 1, 0, 0, '', '', '', ''), (2, 1, 0, 0, '', '', '', ''), (3, 2, 0, 0, '', '', '', '')`,
+		`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) VALUES (1, 1, 0, 1, 10, 'a', 0), (2, 2, 0, 1, 0, 'b', 0), (3, 3, 0, 1, 14, 'c', 0)`,
+	} {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, func(Commit) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Migrated.From != 1 || s.Migrated.To < 2 {
+		t.Errorf("migrated %+v", s.Migrated)
+	}
+	if err := s.Recount(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows []Application
+	if err := s.Read(t.Context()).Order("id").Find(&rows).Error; err != nil {
+		t.Fatal(err)
+	}
+	if a, b := rows[0], rows[1]; a.Accepted != 10 || a.Sent != 8 || b.Accepted != 1 || b.Sent != 1 {
+		t.Errorf("counted %d/%d and %d/%d, want 10/8 and 1/1", a.Accepted, a.Sent, b.Accepted, b.Sent)
+	}
+}
