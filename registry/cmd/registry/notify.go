@@ -35,25 +35,26 @@ func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.
 		log.Warn("events for notifications wait in memory and are lost when the registry stops; notifications.queue.directory keeps them")
 	}
 	n, err := notify.New(o)
-	if cfg.Notifications.Queue.Directory == "" && noRoom(err) {
+	if cfg.Notifications.Queue.Directory == "" && (noRoom(err) || cfg.Storage.Maintenance.ReadOnly.Enabled && notAllowed(err)) {
 		log.Warn("the storage cannot be written, so events for notifications wait in memory and are lost when the registry stops; notifications.queue.directory keeps them", zap.Error(err))
 		o.Directory = ""
 		n, err = notify.New(o)
 	}
-	if onlyReadable(err) {
+	if notAllowed(err) {
 		uid, gid := os.Geteuid(), os.Getegid()
 		err = fmt.Errorf("notifications.queue.directory: uid %d, which the registry runs as, may not write there (%w): mkdir -p %s && chown -R %d:%d %[3]s", uid, err, o.Directory, uid, gid)
 	}
 	return n, err
 }
 
-// noRoom says whether nothing can be written, for whatever reason.
+// noRoom says whether nobody could write there.
 func noRoom(err error) bool {
-	return onlyReadable(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-func onlyReadable(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
+// notAllowed says whether somebody else could.
+func notAllowed(err error) bool {
+	return errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
 }
 
 // eventQueue is the directory of the queues, "" for memory.

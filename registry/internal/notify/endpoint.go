@@ -25,13 +25,12 @@ type endpoint struct {
 	metrics *Metrics
 	again   chan struct{} // tells to try now
 
-	mu    sync.Mutex
-	state State
-
-	logged   string // the reason that the log knows
-	loggedAt time.Time
-
+	mu        sync.Mutex
+	state     State
 	droppedAt time.Time // when the log was last told of dropped events
+
+	logged   string // the reason that the log knows; of run alone
+	loggedAt time.Time
 }
 
 // Ignore says which events an endpoint is not told of.

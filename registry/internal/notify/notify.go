@@ -298,9 +298,12 @@ func (e *endpoint) countDropped() {
 	e.metrics.drop(e.name, d)
 	e.mu.Lock()
 	e.state.Dropped += d.changes + d.pulls
-	e.mu.Unlock()
-	if d.changes > 0 && time.Since(e.droppedAt) > repeatAfter {
+	say := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
+	if say {
 		e.droppedAt = time.Now()
+	}
+	e.mu.Unlock()
+	if say {
 		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost",
 			zap.String("url", e.shown), zap.Int("events", d.changes))
 	}
@@ -332,6 +335,9 @@ func (n *Notifier) Close() error {
 func (n *Notifier) drain() {
 	if n.home != nil {
 		return
+	}
+	for _, e := range n.endpoints {
+		e.tryNow()
 	}
 	deadline := time.Now().Add(drainMemory)
 	for n.waiting() > 0 && time.Now().Before(deadline) {
