@@ -49,6 +49,7 @@ type ioEvent struct {
 // aio flushes in the kernel. One goroutine uses it.
 type aio struct {
 	ctx     uintptr
+	broken  bool // results do not come
 	event   *os.File
 	eventFD uint32
 	calls   [aioDepth]iocb
@@ -83,10 +84,13 @@ func (a *aio) stop() {
 
 // flush returns when all are flushed, or cannot be.
 func (a *aio) flush(all []flush) {
-	for len(all) > 0 {
+	for len(all) > 0 && !a.broken {
 		n := min(len(all), aioDepth)
 		a.turn(all[:n])
 		all = all[n:]
+	}
+	for i := range all {
+		all[i].err = all[i].now()
 	}
 }
 
@@ -110,9 +114,23 @@ func (a *aio) turn(all []flush) {
 		var count [8]byte
 		_, _ = a.event.Read(count[:]) // if it fails, the thread waits instead
 	}
-	for done := 0; done < taken; {
-		for _, e := range a.wait(taken - done) {
-			if done++; e.res < 0 {
+	a.collect(all[:taken])
+}
+
+// collect waits for the results. A flush whose result does not come has failed.
+func (a *aio) collect(all []flush) {
+	for i := range all {
+		all[i].err = unix.EIO
+	}
+	for left := len(all); left > 0; {
+		events, err := a.wait(left)
+		if err != nil {
+			a.broken = true
+			return
+		}
+		left -= len(events)
+		for _, e := range events {
+			if all[e.data].err = nil; e.res < 0 {
 				all[e.data].err = unix.Errno(-e.res)
 			}
 		}
@@ -135,11 +153,15 @@ func (a *aio) submit(list []*iocb) (taken int) {
 	return taken
 }
 
-// wait returns n results, or fewer after a signal.
-func (a *aio) wait(n int) []ioEvent {
-	got, _, errno := unix.Syscall6(unix.SYS_IO_GETEVENTS, a.ctx, uintptr(n), uintptr(n), uintptr(unsafe.Pointer(&a.events[0])), 0, 0)
-	if errno != 0 {
-		return nil
+// wait returns up to n results, and waits for one at least.
+func (a *aio) wait(n int) ([]ioEvent, error) {
+	for {
+		got, _, errno := unix.Syscall6(unix.SYS_IO_GETEVENTS, a.ctx, uintptr(n), uintptr(n), uintptr(unsafe.Pointer(&a.events[0])), 0, 0)
+		if errno == 0 {
+			return a.events[:got], nil
+		}
+		if errno != unix.EINTR {
+			return nil, errno
+		}
 	}
-	return a.events[:got]
 }

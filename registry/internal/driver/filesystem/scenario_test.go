@@ -22,6 +22,7 @@ var scenarios = map[string]func(d *Driver) error{
 	"many":             commitMany,
 	"flush fails":      all(commitFails(driver.ErrUnavailable, true), checkFails(driver.ErrUnavailable)),
 	"write-back fails": commitTwoFails,
+	"results fail":     manyFail,
 	"dirs fail":        commitDirsFail,
 	"disk full":        all(commitFails(driver.ErrNoSpace, false), checkFails(driver.ErrNoSpace)),
 	"read-only":        all(commitFails(driver.ErrReadOnly, false), checkFails(driver.ErrReadOnly)),
@@ -96,6 +97,15 @@ func commitMany(d *Driver) error {
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// manyFail is commits at once that are told of a failure, and others later that
+// succeed.
+func manyFail(d *Driver) error {
+	if err := commitMany(d); !errors.Is(err, driver.ErrUnavailable) {
+		return fmt.Errorf("commits: %w, want ErrUnavailable", err)
+	}
+	return commitMarked(d, "later")
 }
 
 // commitFails expects each write to fail for the reason, and nothing visible.
@@ -207,6 +217,7 @@ func TestFaultsOfTheKernel(t *testing.T) {
 		{"flush fails", "fdatasync", "EIO"},
 		{"write-back fails", "sync_file_range", "EIO"},
 		{"dirs fail", "fsync", "EIO"},
+		{"results fail", "io_getevents", "EPERM"},
 		{"disk full", "write", "ENOSPC"},
 		{"disk full", "write", "EDQUOT"},
 		{"disk full", "fdatasync", "ENOSPC"},

@@ -63,7 +63,7 @@ func calls(lines []string) []call {
 	return calls
 }
 
-const traced = "trace=write,fdatasync,fsync,io_submit,io_getevents,renameat,renameat2,linkat,mkdirat,newfstatat"
+const traced = "trace=write,fdatasync,fsync,io_setup,io_submit,io_getevents,renameat,renameat2,linkat,mkdirat,newfstatat"
 
 // disk is what is known to be on it: a model of the weakest file system, on
 // which a name is durable only when its directory was flushed, and bytes only
@@ -193,14 +193,27 @@ func (d *disk) durable(name, when string) {
 }
 
 func TestOrderOfSystemCalls(t *testing.T) {
-	for _, scenario := range []string{"one", "many"} {
-		t.Run(scenario, func(t *testing.T) {
+	for _, tt := range []struct{ scenario, refused string }{
+		{"one", ""},
+		{"many", ""},
+		{"many", "io_setup:error=EAGAIN"}, // somebody else uses up what there is
+		{"many", "io_submit:error=ENOSYS:when=2+2"},
+	} {
+		t.Run(tt.scenario+tt.refused, func(t *testing.T) {
 			root := t.TempDir()
 			d := newDisk(t, root)
-			trace := strace(t, scenario, root, "-e", traced)
+			args := []string{"-e", traced}
+			if tt.refused != "" {
+				args = append(args, "-e", "inject="+tt.refused)
+			}
+			trace := strace(t, tt.scenario, root, args...)
 			d.replay(trace)
 			if len(d.finished) == 0 || len(d.visible) != len(d.finished) {
 				t.Errorf("%d lines of trace show %d commits and %d new names", len(trace), len(d.finished), len(d.visible))
+			}
+			injected := slices.ContainsFunc(trace, func(c call) bool { return strings.Contains(c.text, "INJECTED") })
+			if injected != (tt.refused != "") {
+				t.Errorf("injected: %v", injected)
 			}
 		})
 	}
