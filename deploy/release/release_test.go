@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 
 func checkFiles(t *testing.T, dir, service, system string) {
 	t.Helper()
-	want := []string{service, "LICENSE", "README.md", "config.example.yml", "config.production.yml"}
+	want := []string{service, "LICENSE", "README.md", "INSTALL.md", "config.example.yml", "config.production.yml"}
 	if system == "linux" {
 		want = append(want, "systemd/"+service+".service", "systemd/slipway.conf")
 	}
@@ -165,7 +165,7 @@ func checkAgain(t *testing.T, root, dist string) {
 	if err := os.Mkdir(copied, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"deploy", "registry", "relay", "shared", "tools", "LICENSE", "go.work", "go.work.sum"} {
+	for _, name := range []string{"deploy", "docs", "registry", "relay", "shared", "tools", "LICENSE", "go.work", "go.work.sum"} {
 		harness.Run(t, "cp", "-r", filepath.Join(root, name), copied)
 	}
 	again := build(t, copied, runtime.GOOS+"/"+runtime.GOARCH)

@@ -28,7 +28,9 @@ func Reference(w io.Writer, introduction string, target any, prefix string) erro
 			fmt.Fprintf(&out, "\nOff unless given, if only by name: %s.\n", code(chosen...))
 		}
 	}
-	writeTable(&out, "Other keys", "", alone)
+	if len(alone) > 0 {
+		writeTable(&out, "Other keys", "", alone)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
