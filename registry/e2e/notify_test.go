@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -499,5 +500,50 @@ func TestEventsDiskFull(t *testing.T) {
 	told := w.take()
 	if want := 1 + statuses[201] + statuses[500] + 1; len(told) != want { // v0, and "after"
 		t.Errorf("%d events, want %d", len(told), want)
+	}
+}
+
+// On a volume that can only be read, pulls are told out of memory. On a full one,
+// deletions are told out of the queue that is there.
+func TestEventsOnSickVolumes(t *testing.T) {
+	dir := mount(t, "20m")
+	root, w := filepath.Join(dir, "root"), newWatcher(t)
+	env := []string{`REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: watcher, url: "` + w.URL + `"}]`}
+	p := startSlipway(t, root, env...)
+	img := newImage(t, 37, 1, 1000)
+	img.push(t, p.addr, "sick", "v1")
+	img.push(t, p.addr, "sick", "v2")
+	w.take()
+	if err := p.stop(t); err != nil {
+		t.Fatal(err)
+	}
+	remountReadOnly(t, dir)
+	p = startSlipway(t, root, env...)
+	img.pulls(t, p.addr, "sick", "v1")
+	if told := w.take(); len(told) == 0 || told[0]["action"] != "pull" || !strings.Contains(p.out.String(), "wait in memory") {
+		t.Errorf("told of %v; %s", told, p.out)
+	}
+	if err := p.stop(t); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	p = startSlipway(t, root, env...)
+	if resp, body := fetch(t, "DELETE", "http://"+p.addr+"/v2/sick/manifests/v2", nil, nil); resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("DELETE on a full volume: %s %s", resp.Status, body)
+	}
+	told := w.take()
+	if len(told) != 1 || told[0]["action"] != "delete" {
+		t.Errorf("told of %v", told)
+	}
+	if strings.Contains(p.out.String(), "wait in memory") {
+		t.Errorf("the queue is in memory: %s", p.out)
 	}
 }
