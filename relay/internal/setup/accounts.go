@@ -117,8 +117,8 @@ func (a *Accounts) resetAdministrator(ctx context.Context, password string) erro
 }
 
 func (a *Accounts) bot(ctx context.Context) error {
-	if a.BotPassword == "" {
-		a.Say("account of the bot: has an access token in the configuration, nothing to make")
+	if a.Bot == "" {
+		a.Say("account of the bot: has an access token in the configuration and no name, nothing to make")
 		return nil
 	}
 	name, server := split(a.Bot)
@@ -126,8 +126,10 @@ func (a *Accounts) bot(ctx context.Context) error {
 		return fmt.Errorf("matrix.username is %s, but the homeserver's name is %s: write @%s:%s", a.Bot, a.server, name, a.server)
 	}
 	id := "@" + name + ":" + a.server
-	if err := a.botAccount(ctx, name, id); err != nil {
-		return err
+	if a.BotPassword != "" { // else it has an access token
+		if err := a.botAccount(ctx, name, id); err != nil {
+			return err
+		}
 	}
 	if err := a.Homeserver.LiftRateLimit(ctx, a.token, id); err != nil {
 		return fmt.Errorf("lift the limit of messages of %s: %w", id, err)

@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEventsOfDistribution: what CNCF distribution, both of its lines, posts by
+// itself when crane pushes to it, is read in the room.
+func TestEventsOfDistribution(t *testing.T) {
+	for _, tt := range []struct{ name, binary string }{{"2.8", "docker-registry"}, {"3", "distribution3"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			s.start()
+			a := s.application("registry", "")
+			addr := s.registry(tool(t, tt.binary), a.token)
+			layer := filepath.Join(s.dir, "layer.tar")
+			s.must(os.WriteFile(layer, layerOf(t, 3_000_000), 0o600))
+			s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
+			s.crane("index", "append", "-m", addr+"/team/hello:1", "-t", addr+"/team/hello:all")
+			s.crane("copy", addr+"/team/hello:1", addr+"/other:latest")
+			s.crane("pull", addr+"/team/hello:1", filepath.Join(s.dir, "pulled.tar"))
+			pushed := `sha256:[0-9a-f]{12}, %s, pushed to ` + regexp.QuoteMeta(addr)
+			want := []string{
+				`^team/hello:1 pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
+				`^team/hello:all pushed\n\n` + fmt.Sprintf(pushed, `for .*`) + "$",
+				`^other:latest pushed\n\n` + fmt.Sprintf(pushed, `3\.0 MB`) + "$",
+			}
+			if tt.name == "3" { // 2.8 deletes no tags
+				req, err := http.NewRequestWithContext(s.ctx, http.MethodDelete, "http://"+addr+"/v2/other/manifests/latest", nil)
+				s.must(err)
+				resp, err := s.http.Do(req)
+				s.must(err)
+				resp.Body.Close()
+				want = append(want, `^other:latest deleted\n\ndeleted from `)
+			}
+			s.eventually("all events are read", func() bool { return len(s.bodies(a.room)) >= len(want) })
+			got := s.bodies(a.room)
+			for i, form := range want {
+				if i >= len(got) || !regexp.MustCompile(form).MatchString(got[i]) {
+					t.Errorf("message %d is not %s: %q", i, form, got)
+				}
+			}
+			if len(got) > len(want) {
+				t.Errorf("more messages than expected: %q", got)
+			}
+		})
+	}
+}
+
+// registry runs a registry that notifies the site's relay, and returns its address.
+func (s *site) registry(binary, token string) string {
+	s.Helper()
+	addr, file := freeAddress(s.T), filepath.Join(s.dir, "registry.yml")
+	s.must(os.WriteFile(file, fmt.Appendf(nil, `version: 0.1
+storage: {filesystem: {rootdirectory: %s}, delete: {enabled: true}}
+http: {addr: %q, secret: some}
+notifications:
+  events: {includereferences: true}
+  endpoints:
+    - {name: relay, url: "%s/hook/registry", headers: {Authorization: [Bearer %s]}, timeout: 5s, threshold: 3, backoff: 1s}
+`, filepath.Join(s.dir, "registry"), addr, s.url, token), 0o600))
+	cmd := exec.CommandContext(s.ctx, binary, "serve", file)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	s.must(cmd.Start())
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if s.Failed() {
+			s.Logf("the registry's log:\n%s", log.String())
+		}
+	})
+	s.eventually("the registry answers", func() bool {
+		resp, err := s.http.Get("http://" + addr + "/v2/")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
+	return addr
+}
+
+func (s *site) crane(args ...string) {
+	s.Helper()
+	if out, err := exec.CommandContext(s.ctx, tool(s.T, "crane"), args...).CombinedOutput(); err != nil {
+		s.Fatalf("crane %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// layerOf is a layer with one file of so many bytes that do not compress.
+func layerOf(t *testing.T, n int) []byte {
+	t.Helper()
+	content := make([]byte, n)
+	for i, x := 0, uint32(1); i < n; i++ {
+		x = x*1664525 + 1013904223
+		content[i] = byte(x >> 24)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: "file", Mode: 0o644, Size: int64(n)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
