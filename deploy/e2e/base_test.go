@@ -26,10 +26,12 @@ const (
 	testDate    = "2026-01-02T03:04:05Z"
 )
 
-// makeBases gives the engine look-alikes of golang, matrixdotorg/synapse and caddy.
+// makeBases gives the engine look-alikes of golang, matrixdotorg/synapse and
+// caddy, under the names that the files ask for.
 func (e *engine) makeBases(t *testing.T) {
 	t.Helper()
 	root := harness.Root(t)
+	services := withTLS(t).Services
 	debian, cache := debian(t), filepath.Join(root, ".tools", "images", "go-build")
 	for _, b := range targets {
 		build(t, root, cache, b, filepath.Join(t.TempDir(), "discarded"))
@@ -44,12 +46,12 @@ func (e *engine) makeBases(t *testing.T) {
 		t.Fatalf("no Synapse in .tools/synapse (%v); `make tools` installs it", err)
 	}
 	start := filepath.Join(root, "deploy", "e2e", "testdata")
-	e.importImage(t, "matrixdotorg/synapse:v1.163.2", []string{"-C", debian, ".", "-C", filepath.Dir(packages[0]), "site-packages", "-C", start, "start.py"},
+	e.importImage(t, services["synapse"].Image, []string{"-C", debian, ".", "-C", filepath.Dir(packages[0]), "site-packages", "-C", start, "start.py"},
 		[]string{"--transform=s,^site-packages,opt/synapse,", "--exclude=__pycache__"},
 		`ENTRYPOINT ["/start.py"]`, "ENV PYTHONPATH=/opt/synapse", "EXPOSE 8008")
 
 	caddy := harness.Tool(t, "caddy")
-	e.importImage(t, "caddy:2.10", []string{"-C", debian, ".", "-C", filepath.Dir(caddy), "caddy"},
+	e.importImage(t, services["proxy"].Image, []string{"-C", debian, ".", "-C", filepath.Dir(caddy), "caddy"},
 		[]string{"--transform=s,^caddy$,usr/local/bin/caddy,"},
 		`CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]`, "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data", "EXPOSE 80 443")
 }

@@ -20,7 +20,7 @@ func TestStack(t *testing.T) {
 	e := startEngine(t)
 	e.makeBases(t)
 	s := &stack{engine: e, files: []string{"docker-compose.yml"}, env: []string{
-		"GOPROXY=" + e.serveModules(t), "VERSION=" + testVersion, "COMMIT=" + testCommit, "DATE=" + testDate,
+		"GOPROXY=" + e.serveModules(t), "GOSUMDB=", "GOFLAGS=", "VERSION=" + testVersion, "COMMIT=" + testCommit, "DATE=" + testDate,
 	}}
 	s.compose(t, "config", "-q")
 	s.compose(t, "up", "-d")

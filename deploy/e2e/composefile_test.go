@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
@@ -22,6 +24,28 @@ func load(t *testing.T, env []string, files ...string) (*types.Project, error) {
 		return nil, err
 	}
 	return options.LoadProject(t.Context())
+}
+
+// withTLS is the whole stack with its override.
+func withTLS(t *testing.T) *types.Project {
+	t.Helper()
+	p, err := load(t, []string{"REGISTRY_DOMAIN=a.example", "RELAY_DOMAIN=b.example", "MATRIX_DOMAIN=c.example"}, "docker-compose.yml", "docker-compose.tls.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// The homeserver is the one that all other tests run.
+func TestSynapseVersion(t *testing.T) {
+	lock, err := os.ReadFile(filepath.Join(harness.Root(t), "tools", "synapse", "requirements.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(withTLS(t).Services["synapse"].Image, ":v")
+	if !strings.Contains(string(lock), "\nmatrix-synapse=="+version+"\n") {
+		t.Errorf("docker-compose.yml starts Synapse %q, tools/synapse/requirements.txt has another", version)
+	}
 }
 
 // TestComposeV2 holds the files against the reader of Docker Compose v2;
@@ -62,10 +86,7 @@ func TestComposeV2WithTLS(t *testing.T) {
 	if _, err := load(t, nil, "docker-compose.yml", "docker-compose.tls.yml"); err == nil {
 		t.Error("the override takes no names as names")
 	}
-	p, err := load(t, []string{"REGISTRY_DOMAIN=a.example", "RELAY_DOMAIN=b.example", "MATRIX_DOMAIN=c.example"}, "docker-compose.yml", "docker-compose.tls.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := withTLS(t)
 	r := p.Services["registry"]
 	if len(r.Networks) != 2 || len(r.Volumes) != 4 || r.Environment["GOMEMLIMIT"] == nil || r.Environment["REGISTRY_AUTH_HTPASSWD_PATH"] == nil {
 		t.Errorf("the registry: networks %v, volumes %v, environment %v", r.Networks, r.Volumes, r.Environment)

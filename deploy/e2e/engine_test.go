@@ -44,7 +44,7 @@ func startEngine(t *testing.T) *engine {
 	if os.Geteuid() != 0 {
 		t.Fatal("a docker engine of the test's own needs root")
 	}
-	dir, err := os.MkdirTemp("", "slipway") // a socket's path has a short limit
+	dir, err := os.MkdirTemp("", "slipway-engine") // a socket's path has a short limit
 	if err != nil {
 		t.Fatal(err)
 	}

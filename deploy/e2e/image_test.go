@@ -164,6 +164,7 @@ func checkRegistryImage(t *testing.T, e *engine) {
 		"file as the argument":    {[]string{"-v", file + ":/marked.yml:ro"}, []string{"/marked.yml"}, "service=marked"},
 		"program as the argument": {nil, []string{"registry", "serve", "/etc/docker/registry/config.yml"}, "service=registry"},
 		"variables":               {[]string{"-e", "REGISTRY_LOG_FIELDS_SERVICE=marked", "-e", "REGISTRY_STORAGE_DELETE_ENABLED=true"}, nil, "service=marked"},
+		"another storage":         {[]string{"-e", "REGISTRY_STORAGE=inmemory"}, nil, "storage=inmemory"},
 		"root's old volume":       {[]string{"-v", rootsVolume(t) + ":/var/lib/registry"}, nil, "65532"},
 	} {
 		t.Run(name, func(t *testing.T) {
