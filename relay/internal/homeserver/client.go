@@ -40,7 +40,7 @@ type Error struct {
 
 // Error returns the homeserver's own words.
 func (e *Error) Error() string {
-	text := strings.TrimSpace(fmt.Sprintf("the homeserver answers %d %s: %s", e.Status, e.Code, e.Text))
+	text := strings.TrimSuffix(fmt.Sprintf("the homeserver answers %s: %s", strings.TrimSpace(fmt.Sprint(e.Status, " ", e.Code)), e.Text), ": ")
 	if e.RetryAfter > 0 {
 		text += fmt.Sprintf("; try again in %v", e.RetryAfter.Round(time.Second))
 	}
