@@ -142,11 +142,13 @@ func (l *diskLane) writeCursor() {
 	if len(l.segs) > 0 {
 		id, offset = l.segs[0].id, l.offset
 	}
-	var b [cursorSize]byte
-	binary.BigEndian.PutUint64(b[:], id)
-	binary.BigEndian.PutUint64(b[8:], uint64(offset))
-	binary.BigEndian.PutUint32(b[16:], crc32.Checksum(b[:16], castagnoli))
-	_, _ = l.cursor.WriteAt(b[:], 0)
+	_, _ = l.cursor.WriteAt(encodeCursor(id, offset), 0)
+}
+
+func encodeCursor(id uint64, offset int64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorSize), id)
+	b = binary.BigEndian.AppendUint64(b, uint64(offset))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 func (l *diskLane) append(records []record) error {

@@ -206,7 +206,7 @@ func (n *Notifier) adopt() {
 }
 
 // moveIn puts the events of another home into our queues and removes it. Cut
-// short, it begins anew the next time, and some events are sent twice.
+// short, it goes on the next time, and some events are sent twice.
 func (n *Notifier) moveIn(dir string) (moved int, err error) {
 	names, err := endpointsIn(dir)
 	if err != nil {
@@ -214,10 +214,10 @@ func (n *Notifier) moveIn(dir string) (moved int, err error) {
 	}
 	for _, name := range names {
 		count, err := n.moveQueue(filepath.Join(dir, endpointPrefix+url.PathEscape(name)), name)
+		moved += count
 		if err != nil {
 			return moved, err
 		}
-		moved += count
 	}
 	return moved, removeHome(dir)
 }
@@ -248,35 +248,47 @@ func (h *home) sweepGone() {
 // moveBatch is how many events are moved in one commit.
 const moveBatch = 256
 
-// moveQueue copies what another home has for an endpoint into our queue for it.
+// moveQueue moves what another home has for an endpoint into our queue for it.
 func (n *Notifier) moveQueue(dir, name string) (moved int, err error) {
 	add, done, err := n.mover(name)
 	if err != nil {
 		return 0, err
 	}
 	for _, kind := range []string{changesDir, pullsDir} {
-		var batch []entry
-		flush := func() error {
-			if len(batch) == 0 {
-				return nil
-			}
-			err := add(kind, batch)
-			moved += len(batch)
-			batch = nil
-			return err
-		}
-		err := readLane(filepath.Join(dir, kind), func(r record) error {
-			batch = append(batch, entry{r.at, r.body})
-			if len(batch) < moveBatch {
-				return nil
-			}
-			return flush()
-		})
-		if err = errors.Join(err, flush()); err != nil {
-			return 0, errors.Join(err, done())
+		count, err := moveLane(filepath.Join(dir, kind), func(entries []entry) error { return add(kind, entries) })
+		moved += count
+		if err != nil {
+			return moved, errors.Join(err, done())
 		}
 	}
 	return moved, done()
+}
+
+// moveLane moves what waits in a lane, and leaves behind what has been added: what
+// fails later does not repeat it at each attempt.
+func moveLane(dir string, add func([]entry) error) (moved int, err error) {
+	var batch []entry
+	var end place
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		entries := batch
+		batch = nil
+		if err := add(entries); err != nil {
+			return err
+		}
+		moved += len(entries)
+		return leaveBehind(dir, end)
+	}
+	err = readLane(dir, func(r record, at place) error {
+		batch, end = append(batch, entry{r.at, r.body}), at
+		if len(batch) < moveBatch {
+			return nil
+		}
+		return flush()
+	})
+	return moved, errors.Join(err, flush())
 }
 
 // mover returns what puts events into our queue for an endpoint. Changes go

@@ -298,12 +298,12 @@ func (e *endpoint) countDropped() {
 	e.metrics.drop(e.name, d)
 	e.mu.Lock()
 	e.state.Dropped += d.changes + d.pulls
-	say := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
-	if say {
+	tell := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
+	if tell {
 		e.droppedAt = time.Now()
 	}
 	e.mu.Unlock()
-	if say {
+	if tell {
 		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost",
 			zap.String("url", e.shown), zap.Int("events", d.changes))
 	}

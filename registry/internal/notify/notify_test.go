@@ -506,6 +506,51 @@ func TestRetryAndDrop(t *testing.T) {
 	}
 }
 
+// Who asks is told when the process could not do it, and what could not be done is
+// not tried for ever. Root may ask one that is not root.
+func TestRequestThatFails(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	dir := t.TempDir()
+	n := open(t, dir, r.endpoint("r"))
+	if err := askLiving(t.Context(), n.home.dir, request{Op: opDrop, Endpoint: strings.Repeat("x", 300)}); err == nil || !strings.Contains(err.Error(), "its log says why") {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(n.home.dir, requestPrefix+"*")); len(left) != 0 {
+		t.Error(left)
+	}
+	path := filepath.Join(t.TempDir(), "request")
+	if err := writeRequest(path, request{}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Error(info.Mode(), err)
+	}
+}
+
+// Several may ask at the same time; each is obeyed.
+func TestRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	a, b := r.endpoint("a"), r.endpoint("b")
+	n := open(t, dir, a, b)
+	n.push(t, "1")
+	var group sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		group.Go(func() {
+			if asked, err := Drop(t.Context(), dir, name); asked != 1 || err != nil {
+				t.Error(name, asked, err)
+			}
+		})
+	}
+	group.Wait()
+	if left := waiting(t, dir); left != 0 {
+		t.Error(left, "are left")
+	}
+}
+
 // One event that the endpoint cannot digest is given up once another was taken;
 // an endpoint that refuses everything loses nothing.
 func TestRefusal(t *testing.T) {

@@ -2,12 +2,14 @@ package notify
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,7 +92,7 @@ func TestDiskLaneIsALane(t *testing.T) {
 				t.Fatalf("seed %d, step %d: the second is %d %v, want %d %v", seed, step, c.seq, cok, d.seq, dok)
 			}
 			var seen []uint64
-			if err := readLane(dir, func(r record) error { seen = append(seen, r.seq); return nil }); err != nil || len(seen) != memory.count() {
+			if err := readLane(dir, func(r record, _ place) error { seen = append(seen, r.seq); return nil }); err != nil || len(seen) != memory.count() {
 				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, len(seen), err, memory.count())
 			}
 		}
@@ -357,4 +359,47 @@ func FuzzParseRecord(f *testing.F) {
 			t.Errorf("%x became %x", b, again)
 		}
 	})
+}
+
+// What was moved out of a lane is not moved again, whatever fails behind it.
+func TestMoveLane(t *testing.T) {
+	dir := t.TempDir()
+	l, err := openDiskLane(dir, 1, zap.NewNop()) // a segment for each append
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint64(3) {
+		if err := l.append([]record{{seq: seq + 1, body: []byte{'0' + byte(seq)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	var moved string
+	add := func(entries []entry) error {
+		for _, e := range entries {
+			moved += string(e.body)
+		}
+		return nil
+	}
+	hidden := l.path(l.segs[1].id)
+	if err := errors.Join(os.Rename(hidden, hidden+"x"), os.Mkdir(hidden, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := moveLane(dir, add); err == nil || moved != "0" {
+			t.Fatal(err, moved)
+		}
+	}
+	if err := errors.Join(os.Remove(hidden), os.Rename(hidden+"x", hidden)); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	if _, err := moveLane(dir, func([]entry) error { tries++; return syscall.ENOSPC }); err == nil || tries != 1 {
+		t.Error(err, tries)
+	}
+	if n, err := moveLane(dir, add); n != 2 || err != nil || moved != "012" {
+		t.Error(n, err, moved)
+	}
 }

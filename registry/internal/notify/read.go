@@ -92,8 +92,8 @@ func (r *Report) read(dir string) (err error) {
 		return err
 	}
 	var first record
-	note := func(count *int) func(record) error {
-		return func(x record) error {
+	note := func(count *int) func(record, place) error {
+		return func(x record, _ place) error {
 			*count++
 			r.Bytes += x.size()
 			if first.seq == 0 || x.seq < first.seq {
@@ -129,9 +129,15 @@ func summary(body []byte) *Summary {
 	return &Summary{one.ID, one.Action, one.Target.Repository, one.Target.Tag, one.Target.Digest}
 }
 
+// place is where a record ends in a lane on the disk.
+type place struct {
+	segment uint64
+	offset  int64
+}
+
 // readLane calls each with the records that wait in a lane on the disk, and
 // changes nothing. A segment that is removed meanwhile had nothing left.
-func readLane(dir string, each func(record) error) error {
+func readLane(dir string, each func(r record, end place) error) error {
 	ids, err := segmentIDs(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -152,9 +158,9 @@ func readLane(dir string, each func(record) error) error {
 			continue
 		}
 		var failed error
-		_, _, err := readSegment(filepath.Join(dir, segmentName(id)), from, func(_ int64, r record) {
+		_, _, err := readSegment(filepath.Join(dir, segmentName(id)), from, func(offset int64, r record) {
 			if failed == nil {
-				failed = each(r)
+				failed = each(r, place{id, offset + r.size()})
 			}
 		})
 		if err = errors.Join(ignoreAbsent(err), failed); err != nil {
@@ -172,6 +178,16 @@ func readCursorFile(path string) (id uint64, offset int64, err error) {
 	defer f.Close()
 	id, offset = parseCursor(f)
 	return id, offset, nil
+}
+
+// leaveBehind moves the cursor of a lane that nobody uses to the place.
+func leaveBehind(dir string, p place) error {
+	f, err := os.OpenFile(filepath.Join(dir, cursorName), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(encodeCursor(p.segment, p.offset), 0)
+	return errors.Join(err, f.Close())
 }
 
 func ignoreAbsent(err error) error {

@@ -8,15 +8,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 )
 
 // `registry events` asks the process that has a home to do something by a file in
-// it, which that process removes when it is done. Where the process is dead, the
-// asker locks the home and does it himself.
-const requestName = "request.json"
+// it, which that process removes when it is done, or gives another ending when it
+// cannot. Where the process is dead, the asker locks the home and does it himself.
+const (
+	requestPrefix = "request-"
+	requestSuffix = ".json"
+	failedSuffix  = ".failed"
+)
 
 // request is what is asked for.
 type request struct {
@@ -32,22 +37,33 @@ const (
 
 // obey does what is asked for.
 func (n *Notifier) obey() {
-	path := filepath.Join(n.home.dir, requestName)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	entries, err := os.ReadDir(n.home.dir)
+	if err != nil {
+		return // again in a moment
 	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), requestPrefix) && strings.HasSuffix(e.Name(), requestSuffix) {
+			n.answer(filepath.Join(n.home.dir, e.Name()))
+		}
+	}
+}
+
+// answer does what the request in the file asks for.
+func (n *Notifier) answer(path string) {
 	var r request
+	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
 	if err == nil {
 		err = n.do(r)
 	}
-	if err != nil {
-		n.log.Warn("what `registry events` asked for cannot be done", zap.Error(err))
+	if err == nil {
+		_ = os.Remove(path) // done again otherwise, which does no harm
+		return
 	}
-	_ = os.Remove(path) // done again otherwise, which does no harm
+	n.log.Warn("what `registry events` asked for cannot be done", zap.Error(err))
+	_ = os.Rename(path, path+failedSuffix)
 }
 
 func (n *Notifier) do(r request) error {
@@ -124,29 +140,52 @@ func ask(ctx context.Context, base string, r request) (asked int, err error) {
 	return asked, nil
 }
 
-// askLiving waits until the process has done it.
+// askLiving waits until the process has done it. What is asked for may be read by
+// everybody who may enter the home: the asker may be root, the process is not.
 func askLiving(ctx context.Context, dir string, r request) error {
-	content, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, requestName)
-	if err := os.WriteFile(path+".tmp", content, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	path := filepath.Join(dir, requestPrefix+newHomeName()+requestSuffix)
+	if err := writeRequest(path, r); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, obeyTimeout)
 	defer cancel()
 	for {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil
+			return failedRequest(path, dir)
 		}
 		select {
 		case <-ctx.Done():
+			_ = os.Remove(path) // nobody expects it to be done later
 			return fmt.Errorf("the registry that has %s did not answer within %s", dir, obeyTimeout)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// writeRequest makes the file of a request, whole.
+func writeRequest(path string, r request) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	temp := path + ".tmp"
+	err = os.WriteFile(temp, content, 0o600)
+	if err == nil {
+		err = os.Chmod(temp, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
+// failedRequest says whether a request that is gone was done.
+func failedRequest(path, dir string) error {
+	if os.Remove(path+failedSuffix) == nil {
+		return fmt.Errorf("the registry that has %s could not do it; its log says why", dir)
+	}
+	return nil
 }
