@@ -32,17 +32,29 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	connections := flags.Int("connections", 16, "how many clients work at once")
 	duration := flags.Duration("time", 2*time.Second, "how long each kind of work is done")
 	directory := flags.String("dir", "", "where data is written; on the `disk` that is to be measured")
+	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	results, err := bench.Run(ctx, bench.Options{
+	o := bench.Options{
 		Peers:    append([]bench.Peer{bench.Ours(*binary)}, bench.Installed()...),
 		Rounds:   *rounds,
 		Workload: bench.Workload{Duration: *duration}, Connections: *connections,
 		Directory: *directory, Log: stderr,
-	})
+	}
+	if !*collection {
+		results, err := bench.Run(ctx, o)
+		if err == nil {
+			err = bench.Report(stdout, results)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	beside, err := o.CollectBeside(ctx, o.Peers[0])
 	if err != nil {
 		return err
 	}
-	return bench.Report(stdout, results)
+	_, err = fmt.Fprintln(stdout, beside)
+	return err
 }

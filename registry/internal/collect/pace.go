@@ -8,44 +8,49 @@ import (
 )
 
 // Beside a server a run takes its time, so that pulls hardly notice it: no more
-// than a tenth of what the processors of the machine can do.
+// than a tenth of what the processors of the machine can do. Waiting for the disk
+// is no work.
 
 const (
 	spell      = 5 * time.Millisecond // of work between two rests
+	maxStep    = time.Millisecond     // what takes longer than that has waited
 	processors = 10                   // of which a run takes one
 )
 
 // pace lets a run rest. It is shared by all hands: who comes while one rests
 // rests too.
 type pace struct {
-	mu    sync.Mutex
-	since time.Time // of the last rest; zero = there is no need to
+	mu     sync.Mutex
+	last   time.Time // step; zero = there is no need to rest
+	worked time.Duration
 }
 
 // begin makes the run take its time from now on.
 func (p *pace) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.since = time.Now()
+	p.last = time.Now()
 }
 
 // step is called for each object. It rests if that is due.
 func (p *pace) step(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since.IsZero() {
+	if p.last.IsZero() {
 		return ctx.Err()
 	}
-	worked := time.Since(p.since)
-	if worked < spell {
+	now := time.Now()
+	p.worked += min(now.Sub(p.last), maxStep)
+	p.last = now
+	if p.worked < spell {
 		return ctx.Err()
 	}
 	select {
-	case <-time.After(restAfter(worked, runtime.GOMAXPROCS(0))):
+	case <-time.After(restAfter(p.worked, runtime.GOMAXPROCS(0))):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	p.since = time.Now()
+	p.last, p.worked = time.Now(), 0
 	return nil
 }
 
