@@ -41,8 +41,8 @@ func (d *Driver) lockAlone(name string) (fd int, err error) {
 // Lock implements driver.Driver.
 func (d *Driver) Lock(context.Context) (unlock func(), err error) {
 	held, err := d.lockCollector()
-	switch {
-	case err == nil:
+	switch err { //nolint:errorlint // a bare errno
+	case nil:
 		return func() {
 			d.layIn()
 			d.mu.Lock()
@@ -51,7 +51,7 @@ func (d *Driver) Lock(context.Context) (unlock func(), err error) {
 			d.sole = nil
 			held.drop()
 		}, nil
-	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
+	case unix.EWOULDBLOCK:
 		return nil, &fault{"collect", "/", driver.ErrBusy, nil}
 	}
 	return nil, d.writeFault("collect", "/", err)

@@ -78,8 +78,11 @@ func (d *Driver) makeFromReserve(dir string) error {
 	defer d.reserving.Unlock()
 	from := d.locks + "/" + reserveDir
 	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
-		if err = rename(from+"/"+e.Name(), dir); !isNotExist(err) { // another process may have taken it
+		if err := rename(from+"/"+e.Name(), dir); !isNotExist(err) { // another process may have taken it
 			d.durable.forget(dir)
 			return err
 		}
