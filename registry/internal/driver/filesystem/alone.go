@@ -41,7 +41,8 @@ func (d *Driver) lockAlone(name string) (fd int, err error) {
 // Lock implements driver.Driver.
 func (d *Driver) Lock(context.Context) (unlock func(), err error) {
 	held, err := d.lockCollector()
-	switch err { //nolint:errorlint // a bare errno
+	//nolint:errorlint // a bare errno
+	switch err {
 	case nil:
 		return func() {
 			d.layIn()
