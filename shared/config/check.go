@@ -100,7 +100,7 @@ func (l *loader) rename(n *node, from, to string) {
 func (l *loader) checkList(f *field, n *node) {
 	switch n.shape {
 	case scalar:
-		l.wrong(n, "is a list; [%s]?", n.text)
+		l.wrong(n, "is a list; [%s]?", shownText(f.elem, n.text))
 	case mapping:
 		l.wrong(n, "is a list, not a section")
 	}

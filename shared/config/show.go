@@ -2,14 +2,16 @@ package config
 
 import (
 	"io"
+	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Show writes the loaded target as YAML that could be loaded again, with the
-// origin of each value behind it and secrets hidden.
+// origin of each value behind it and secrets hidden, those in URLs too.
 func (r *Report) Show(w io.Writer, target any) error {
 	v := reflect.ValueOf(target).Elem()
 	enc := yaml.NewEncoder(w)
@@ -78,7 +80,7 @@ func leafNode(f *field, v reflect.Value) *yaml.Node {
 	switch f.typeName() {
 	case "boolean", "number", "integer", "any value":
 	default:
-		value = scalarText(v)
+		value = withoutCredentials(scalarText(v))
 	}
 	n := encodeNode(value)
 	n.Style |= yaml.FlowStyle
@@ -86,6 +88,39 @@ func leafNode(f *field, v reflect.Value) *yaml.Node {
 		n.Tag, n.Style = "", 0 // a size may look like a number
 	}
 	return n
+}
+
+// withoutCredentials hides the password of a URL and the values of its query,
+// where tokens are often given; other text stays as it is.
+func withoutCredentials(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return text
+	}
+	_, password := u.User.Password()
+	if !password && u.RawQuery == "" {
+		return text
+	}
+	parameters := strings.Split(u.RawQuery, "&")
+	for i, p := range parameters {
+		name, _, named := strings.Cut(p, "=")
+		switch {
+		case named:
+			parameters[i] = name + "=" + mask
+		case p != "":
+			parameters[i] = mask
+		}
+	}
+	u.RawQuery = strings.Join(parameters, "&")
+	return u.Redacted()
+}
+
+// shownText is a value as a message may repeat it.
+func shownText(f *field, text string) string {
+	if f.typ == secretType {
+		return mask
+	}
+	return withoutCredentials(text)
 }
 
 func textNode(text string) *yaml.Node { return encodeNode(text) }

@@ -55,6 +55,33 @@ checks:
 	}
 }
 
+func TestWithoutCredentials(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://ada:pw@h:1/a?token=t&b=": "http://ada:xxxxx@h:1/a?token=***&b=***",
+		"http://h/?t0ken":                "http://h/?***",
+		"http://ada@h/a":                 "http://ada@h/a",
+		"host=db password=p":             "host=db password=p", // no URL: whoever has such a setting makes it a Secret
+		":5000":                          ":5000",
+		"https://h/%zz":                  "https://h/%zz",
+	} {
+		if got := withoutCredentials(in); got != want {
+			t.Errorf("%s is shown as %s, not %s", in, got, want)
+		}
+	}
+}
+
+func TestSecretIsNotRepeated(t *testing.T) {
+	type listed struct {
+		Keys []Secret `key:"keys"`
+		URLs []string `key:"urls"`
+	}
+	l := listed{}
+	_, err := Load(&l, Options{Prefix: "X", File: "c.yml", Source: []byte("keys: hunter2\nurls: 'http://h/?t=hunter2'\n")})
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "keys: is a list; [***]?") {
+		t.Error(err)
+	}
+}
+
 func TestWalk(t *testing.T) {
 	s := defaults()
 	got := map[string]Leaf{}
