@@ -127,6 +127,9 @@ func newEventsReport(cfg *config.Config, base string, reports []notify.Report) *
 				entry.Configured, entry.Disabled = true, e.Disabled
 			}
 		}
+		if !entry.Configured && r.Changes+r.Pulls == 0 {
+			continue // it was once, and nothing is left
+		}
 		seen[r.Endpoint] = true
 		report.Endpoints = append(report.Endpoints, entry)
 	}

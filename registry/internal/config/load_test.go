@@ -284,6 +284,8 @@ func TestRefused(t *testing.T) {
 		{minimal + "validation: {manifests: {indexes: {platforms: some}}}", nil, "validation.manifests.indexes.platforms:"},
 		{minimal + "slipway: {manifests: {maxsize: 0}}", nil, "slipway.manifests.maxsize: must be above 0"},
 		{minimal + "notifications: {endpoints: [{url: 'http://a/b'}]}", nil, "notifications.endpoints[0].name: is required"},
+		{minimal + "notifications: {endpoints: [{name: " + strings.Repeat("日", 27) + ", url: 'http://a/b'}]}", nil, "notifications.endpoints[0].name: is longer than 80 bytes"},
+		{minimal + "notifications: {endpoints: [{name: \"a\\tb\", url: 'http://a/b'}]}", nil, `notifications.endpoints[0].name: "a\tb" holds what cannot be printed`},
 		{minimal + "notifications: {endpoints: [{name: n, url: u}]}", nil, "notifications.endpoints[0].url: is not a URL such as https://example.org/events"},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a'}, {name: n, url: 'http://a'}]}", nil, `notifications.endpoints[1].name: "n" is the name of another endpoint`},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', headers: {'a b': [c]}}]}", nil, `notifications.endpoints[0].headers.a b: "a b" cannot be the name of a header`},

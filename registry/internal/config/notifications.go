@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"slipway/shared/config"
 )
@@ -64,7 +65,7 @@ func defaultNotifications() Notifications {
 // Bounds of what the file may say.
 const (
 	minEventQueue   = 1 << 20
-	maxEndpointName = 100
+	maxEndpointName = 80 // it names a directory, where a byte may take three
 	maxEndpoints    = 64
 )
 
@@ -93,6 +94,9 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 	required(p, at+".name", e.Name)
 	if len(e.Name) > maxEndpointName {
 		p.Addf(at+".name", "is longer than %d bytes", maxEndpointName)
+	}
+	if strings.ContainsFunc(e.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		p.Addf(at+".name", "%q holds what cannot be printed", e.Name)
 	}
 	if u, err := url.Parse(e.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		p.Addf(at+".url", "is not a URL such as https://example.org/events")
