@@ -281,7 +281,9 @@ func (n *Notifier) writeBatch(batch []Event) {
 		if len(wanted) == 0 {
 			continue
 		}
-		if err := e.queue.addPulls(wanted); err != nil {
+		if n.committer.reserve.isSpent() {
+			e.queue.losePulls(len(wanted))
+		} else if err := e.queue.addPulls(wanted); err != nil {
 			e.log.Debug("pulls cannot be queued", zap.Error(err))
 		}
 		n.metrics.queued(e.name, len(wanted))

@@ -134,6 +134,13 @@ func (q *queue) addPulls(entries []entry) error {
 	return nil
 }
 
+// losePulls counts pulls that were not to be put here.
+func (q *queue) losePulls(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropped.pulls += n
+}
+
 func (q *queue) signal() {
 	select {
 	case q.more <- struct{}{}:
