@@ -46,7 +46,8 @@ func TestCollectUnderLoad(t *testing.T) {
 			}
 			t.Logf("%d pushes, %d deletions, %d pulls, %d asked again, %d collections, %d kills; %d blobs freed",
 				l.pushes.Load(), l.deletions.Load(), l.pulls.Load(), l.again.Load(), l.collections.Load(), l.kills.Load(), l.freed.Load())
-			if l.pushes.Load() < 50 || l.collections.Load() < 5 || l.freed.Load() < 10 {
+			// Those of the schedules, which rest beside the load as these do, are not counted.
+			if l.pushes.Load() < 50 || l.collections.Load() < 2 || l.freed.Load() < 10 {
 				t.Error("too little happened to prove anything")
 			}
 		})
