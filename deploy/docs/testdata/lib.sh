@@ -10,11 +10,17 @@ cover() {
 		mount -t overlay overlay -o "lowerdir=$dir,upperdir=$work/cover$dir/upper,workdir=$work/cover$dir/work" "$dir"
 	done
 }
+# What a page may write to for good: caches, and this directory.
+for dir in /tmp /root /run /var "$work" "$(go env GOCACHE)" "$(go env GOMODCACHE)"; do
+	mount --bind "$dir" "$dir"
+done
 mount -t tmpfs none /mnt
 mkdir /mnt/cover
 mkdir -p "$work/cover"
 mount --bind /mnt/cover "$work/cover" # an overlay cannot lie on another one
 cover /etc /var/lib /srv /usr/local/bin
+mount -o remount,bind,ro /
+cd "$work/slipway" || exit # the directory as it is mounted now
 
 # await URL [LOG]: until somebody answers.
 await() {
