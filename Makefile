@@ -51,7 +51,7 @@ docs: ## docs/configuration, from the settings' own descriptions
 
 image: ## the images slipway/registry and slipway/relay
 	@for s in registry relay; do docker build -f $$s/Dockerfile -t slipway/$$s -t slipway/$$s:$(VERSION) \
-	  --build-arg GOPROXY --build-arg GOSUMDB --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) .; done
+	  --build-arg GOPROXY --build-arg GOSUMDB --build-arg GOFLAGS --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --build-arg DATE=$(DATE) .; done
 
 release: ## dist/: archives for linux and darwin, checksums, bills of materials
 	@tools/release

@@ -23,6 +23,9 @@ func checkPage(t *testing.T, s *stack) {
 	if len(blocks) < 3 {
 		t.Fatalf("only %d blocks to run", len(blocks))
 	}
+	if out, err := s.engine.run(t, command{name: "make", args: append([]string{"image"}, s.env...), env: s.env}); err != nil {
+		t.Fatalf("make image: %v\n%s", err, tail(out))
+	}
 	for _, b := range blocks {
 		script := strings.ReplaceAll(b[1], "docker build ", "docker build --build-arg "+strings.Join(s.env, " --build-arg ")+" ")
 		if out, err := s.engine.run(t, command{name: "sh", args: []string{"-euc", script}}); err != nil {
