@@ -51,6 +51,11 @@ func (g *ground) beside(t *testing.T) *ground {
 func newSynapse(t *testing.T, limits bool) *synapse.Server {
 	t.Helper()
 	t.Parallel()
+	return startSynapse(t, limits)
+}
+
+func startSynapse(t *testing.T, limits bool) *synapse.Server {
+	t.Helper()
 	hs, err := synapse.Start(t.Context(), synapse.Options{Dir: t.TempDir(), DefaultRateLimits: limits})
 	if err != nil {
 		t.Fatal(err)
@@ -261,6 +266,24 @@ func TestSetupRepairs(t *testing.T) {
 	g.setup(1, []string{"@slipway-admin " + another + "/homeserver_admin_password"})
 	g.setup(0, nil, "--reset-passwords")
 	g.setup(0, []string{"secrets: there already"})
+}
+
+// TestSetupAfterTheHomeserverWasLost: accounts are made anew with the passwords
+// that people know; a new room is made for who says so.
+func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
+	g := newGround(t, newSynapse(t, false))
+	g.setup(0, nil)
+	password := g.secret("person_password")
+	g.hs = startSynapse(t, false) // whose name is the same
+	made := []string{"account @" + g.bot + ":localhost: made", "account @" + g.person + ":localhost: made", "run setup once with --new-room"}
+	g.setup(1, made)
+	g.setup(1, []string{"run setup once with --new-room"})
+	g.setup(0, []string{"application registry: its room is gone", "application registry: made", "has joined"}, "--new-room")
+	if g.secret("person_password") != password {
+		t.Error("the person has another password")
+	}
+	g.works("after the homeserver was lost")
+	g.setup(0, []string{"application registry: there already", "membership of @" + g.person + ":localhost: join"}, "--new-room")
 }
 
 // TestSetupSaysWhatIsWrong: a sentence that says what to do, and nothing half done

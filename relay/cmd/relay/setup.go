@@ -20,8 +20,9 @@ import (
 type setupOptions struct {
 	config, secrets, registrySecrets, registration, relay, app string
 
-	wait  time.Duration
-	reset bool
+	wait    time.Duration
+	reset   bool
+	newRoom bool
 }
 
 // newSetupCommand makes `relay setup`, which runs once before everything else and
@@ -48,6 +49,7 @@ func newSetupCommand() *cobra.Command {
 	flags.StringVar(&o.app, "app", "registry", "name of the application")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
 	flags.BoolVar(&o.reset, "reset-passwords", false, "give accounts that exist already the passwords of the files")
+	flags.BoolVar(&o.newRoom, "new-room", false, "if the homeserver has lost the application's room, make another application of its name; the old one is renamed and keeps its messages")
 	return cmd
 }
 

@@ -38,6 +38,22 @@ func (a *applicationSetup) make(ctx context.Context) error {
 		}
 		defer here.start(ctx)() // only a relay that runs makes the rooms that it owes
 	}
+	err := a.enter(ctx)
+	if !errors.Is(err, setup.ErrNoRoom) {
+		return err
+	}
+	if !a.o.newRoom {
+		return fmt.Errorf("the homeserver does not know the room of the application %s: if its data is lost, run setup once with --new-room, which makes another application of this name and renames the old one", a.o.app)
+	}
+	if err := a.setAside(ctx); err != nil {
+		return err
+	}
+	return a.enter(ctx)
+}
+
+// enter makes what is missing of the application and its room and lets the person
+// in.
+func (a *applicationSetup) enter(ctx context.Context) error {
 	app, err := a.application(ctx)
 	if err != nil {
 		return err
@@ -50,6 +66,21 @@ func (a *applicationSetup) make(ctx context.Context) error {
 		return nil
 	}
 	return a.accounts.Enter(ctx, app.RoomID)
+}
+
+// setAside renames the application, whose room is gone, so that another can have
+// its name.
+func (a *applicationSetup) setAside(ctx context.Context) error {
+	app, err := a.find(ctx)
+	if err != nil {
+		return err
+	}
+	name := a.o.app + ", until " + time.Now().UTC().Format("2006-01-02 15:04:05")
+	if _, err := a.remote.do(ctx, http.MethodPut, "/application/"+strconv.FormatInt(app.ID, 10), map[string]any{"name": name}, nil); err != nil {
+		return err
+	}
+	a.say("application %s: its room is gone; it is %q now", a.o.app, name)
+	return nil
 }
 
 // application finds the application or makes it, and writes a token that the

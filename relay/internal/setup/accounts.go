@@ -191,9 +191,12 @@ func (a *Accounts) person(ctx context.Context) error {
 		a.Say("account %s: of another homeserver, to be invited", a.Person)
 		return nil
 	}
-	if known, err := a.Secrets.Get(PersonPassword); known != "" && !a.Reset || err != nil {
-		a.Say("account %s: there already", a.Person)
+	known, err := a.Secrets.Get(PersonPassword)
+	if err != nil {
 		return err
+	}
+	if known != "" && !a.Reset {
+		return a.knownPerson(ctx, name, known)
 	}
 	if _, err := a.Secrets.Make(PersonPassword + candidate); err != nil {
 		return err
@@ -211,6 +214,20 @@ func (a *Accounts) person(ctx context.Context) error {
 	}
 	a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
 	return a.Secrets.rename(PersonPassword+candidate, PersonPassword)
+}
+
+// knownPerson makes the account anew on a homeserver that has lost it.
+func (a *Accounts) knownPerson(ctx context.Context, name, password string) error {
+	_, err := a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: password})
+	switch {
+	case err == nil:
+		a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
+	case errors.Is(err, homeserver.ErrTaken):
+		a.Say("account %s: there already", a.Person)
+	default:
+		return registrationRefused(err)
+	}
+	return nil
 }
 
 // takenPerson tells an account that an interrupted setup made from one that was
@@ -233,8 +250,12 @@ func (a *Accounts) takenPerson(ctx context.Context, name, password string) error
 	return errors.Join(a.Homeserver.Logout(ctx, s.Token), a.Secrets.rename(PersonPassword+candidate, PersonPassword))
 }
 
+// ErrNoRoom is returned for a room that the homeserver does not know.
+var ErrNoRoom = errors.New("the homeserver does not know the room")
+
 // Enter lets the person into the room that the bot has invited to. Who has left
-// it stays outside.
+// it stays outside. [ErrNoRoom] if there is none, because the homeserver has lost
+// its data.
 func (a *Accounts) Enter(ctx context.Context, room string) error {
 	name, server := split(a.Person)
 	if server != a.server {
@@ -242,6 +263,10 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 		return nil
 	}
 	membership, err := a.Homeserver.Membership(ctx, a.token, room, a.Person)
+	var refused *homeserver.Error
+	if errors.As(err, &refused) && refused.Code == "M_NOT_FOUND" {
+		return ErrNoRoom
+	}
 	if err != nil {
 		return fmt.Errorf("look who is in the room %s: %w", room, err)
 	}
