@@ -57,7 +57,8 @@ func TestComposeV2(t *testing.T) {
 	}
 	for name, s := range p.Services {
 		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
-			t.Errorf("%s is less confined than the others: %+v", name, s)
+			t.Errorf("%s is less confined than the others: read-only %t, capabilities dropped %q, security %q, memory %d, processes %d, restart %q",
+				name, s.ReadOnly, s.CapDrop, s.SecurityOpt, s.MemLimit, s.PidsLimit, s.Restart)
 		}
 		for _, port := range s.Ports {
 			if port.HostIP != "127.0.0.1" {
