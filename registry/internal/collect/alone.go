@@ -81,6 +81,6 @@ func (r *run) endAlone() {
 	if r.alone.release != nil {
 		r.alone.release()
 		r.alone.release = nil
-		r.pace.begin()
+		r.pace.begin(r.Driver.Busy)
 	}
 }

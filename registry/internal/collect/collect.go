@@ -230,7 +230,7 @@ func (r *run) setLimit(ctx context.Context) error {
 	if n == 0 {
 		r.hands = make(chan struct{}, hands-1)
 	} else {
-		r.pace.begin()
+		r.pace.begin(r.Driver.Busy)
 	}
 	r.anyAge = age == 0
 	r.before = r.Driver.Now().Add(-age)

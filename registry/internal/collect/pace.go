@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Beside a server a run takes its time, so that pulls hardly notice it: no more
-// than a tenth of what the processors of the machine can do. Waiting for the disk
-// is no work.
+// Beside a server that answers requests a run takes its time, so that pulls
+// hardly notice it: no more than a tenth of what the processors of the machine can
+// do. Waiting for the disk is no work. While no server has anything to do, the run
+// does not rest.
 
 const (
 	spell      = 5 * time.Millisecond // of work between two rests
@@ -21,22 +22,23 @@ const (
 // rests too.
 type pace struct {
 	mu     sync.Mutex
-	last   time.Time // step; zero = there is no need to rest
+	busy   func(context.Context) bool // says whether requests are under way; nil = there is no need to rest
+	last   time.Time                  // step
 	worked time.Duration
 }
 
-// begin makes the run take its time from now on.
-func (p *pace) begin() {
+// begin makes the run take its time from now on, while busy says so.
+func (p *pace) begin(busy func(context.Context) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last = time.Now()
+	p.busy, p.last = busy, time.Now()
 }
 
 // step is called for each object. It rests if that is due.
 func (p *pace) step(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.last.IsZero() {
+	if p.busy == nil {
 		return ctx.Err()
 	}
 	now := time.Now()
@@ -45,13 +47,24 @@ func (p *pace) step(ctx context.Context) error {
 	if p.worked < spell {
 		return ctx.Err()
 	}
-	select {
-	case <-time.After(restAfter(p.worked, runtime.GOMAXPROCS(0))):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.rest(ctx); err != nil {
+		return err
 	}
 	p.last, p.worked = time.Now(), 0
 	return nil
+}
+
+// rest rests if requests are under way.
+func (p *pace) rest(ctx context.Context) error {
+	if !p.busy(ctx) {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(restAfter(p.worked, runtime.GOMAXPROCS(0))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // restAfter is how long to rest after so much work on a machine with so many

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,8 @@ func TestRestAfter(t *testing.T) {
 	}
 }
 
-// A run rests only beside a server, and not for what it waits.
+// A run rests only beside a server that has something to do, and not for what it
+// waits.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace
@@ -31,7 +33,12 @@ func TestPace(t *testing.T) {
 		if rest := took(100, time.Millisecond); rest != 0 {
 			t.Errorf("alone it rests %s", rest)
 		}
-		p.begin()
+		busy := false
+		p.begin(func(context.Context) bool { return busy })
+		if rest := took(100, time.Millisecond); rest != 0 {
+			t.Errorf("beside an idle server it rests %s", rest)
+		}
+		busy = true
 		work := took(100, 500*time.Microsecond)
 		waiting := took(5, time.Second)
 		if work < restAfter(50*time.Millisecond, 64) || waiting > restAfter(spell, 1) {

@@ -65,6 +65,14 @@ type Collectable interface {
 	// Servers is the number of those that Serve.
 	Servers(ctx context.Context) (int, error)
 
+	// Requested notes that somebody who serves the storage has requests to answer
+	// at this moment. It is called some times a second while that is so.
+	Requested(ctx context.Context)
+
+	// Busy says whether Requested was called within the last second, in any
+	// process. It is a hint: who works beside servers rests while they are busy.
+	Busy(ctx context.Context) bool
+
 	// Crew is a token that changes whenever somebody who serves comes or goes.
 	Crew(ctx context.Context) string
 }

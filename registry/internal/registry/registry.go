@@ -113,6 +113,7 @@ type Registry struct {
 	promiseAge time.Duration
 	promises   promises
 	serving    serving
+	requests   requests
 
 	seed  maphash.Seed
 	locks [64]sync.RWMutex

@@ -28,10 +28,14 @@ var errNotServing = errors.New("the registry does not serve any more")
 // Serve tells collectors of garbage in other processes that this one serves the
 // storage, until leave, which is never nil. An error says why that cannot be
 // now. Pushes are then answered with UNAVAILABLE until it can: each of them tries
-// again, and each Check of writing.
+// again, and each Check of writing. Others are told of requests, too (BeginRequest).
 func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
 	r.serving.wanted.Store(true)
-	return r.stopServing, r.announce(ctx)
+	stop := r.requests.tellOthers(r.driver)
+	return func() {
+		stop()
+		r.stopServing()
+	}, r.announce(ctx)
 }
 
 func (r *Registry) stopServing() {

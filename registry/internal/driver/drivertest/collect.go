@@ -338,3 +338,19 @@ func testServers(t *testing.T, d driver.Driver) {
 	second()
 	look(0)
 }
+
+func testBusy(t *testing.T, d driver.Driver) {
+	if d.Busy(t.Context()) {
+		t.Error("busy though nobody has requests")
+	}
+	for range 2 {
+		d.Requested(t.Context())
+		if !d.Busy(t.Context()) {
+			t.Error("not busy just after a request")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if d.Busy(t.Context()) {
+			t.Error("busy still, a second after the last request")
+		}
+	}
+}

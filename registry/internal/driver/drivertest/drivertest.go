@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"Lock", testLock},
 		{"Servers", testServers},
 		{"Alone", testAlone},
+		{"Busy", testBusy},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

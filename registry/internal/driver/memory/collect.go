@@ -153,6 +153,14 @@ func (d *Driver) Servers(context.Context) (int, error) {
 	return d.servers, nil
 }
 
+// Requested implements driver.Driver.
+func (d *Driver) Requested(context.Context) { d.requested.Store(time.Now().UnixNano()) }
+
+// Busy implements driver.Driver.
+func (d *Driver) Busy(context.Context) bool {
+	return time.Since(time.Unix(0, d.requested.Load())) < time.Second
+}
+
 // Crew implements driver.Driver.
 func (d *Driver) Crew(context.Context) string {
 	d.mu.RLock()

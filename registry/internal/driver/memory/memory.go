@@ -30,6 +30,7 @@ type Driver struct {
 	collecting    sync.Mutex
 	turn          sync.RWMutex // held by servers together, or by who is alone
 	waiting       atomic.Int32
+	requested     atomic.Int64 // nanoseconds
 	servers       int
 	serverChanges int
 }
