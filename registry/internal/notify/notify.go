@@ -240,8 +240,12 @@ func (n *Notifier) entry(event *Event) (entry, error) {
 	return entry{event.Time, body}, err
 }
 
-// pullBatch is how many pulls are written at once.
-const pullBatch = 256
+// pullBatch is how many pulls are written at once, gatherPulls how long the first
+// of them waits for others: to write each alone costs several times as much.
+const (
+	pullBatch   = 256
+	gatherPulls = 10 * time.Millisecond
+)
 
 // writePulls takes the pulls from those who answer requests.
 func (n *Notifier) writePulls() {
@@ -255,10 +259,22 @@ func (n *Notifier) writePulls() {
 				return
 			}
 		}
+		n.gather()
 		for len(batch) < pullBatch && len(n.pulls) > 0 {
 			batch = append(batch, <-n.pulls)
 		}
 		n.writeBatch(batch)
+	}
+}
+
+// gather waits for more pulls, unless there are many already, or the end has come.
+func (n *Notifier) gather() {
+	if len(n.pulls) >= pullBatch {
+		return
+	}
+	select {
+	case <-time.After(gatherPulls):
+	case <-n.quit:
 	}
 }
 
