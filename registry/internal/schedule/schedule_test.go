@@ -20,7 +20,8 @@ func TestEvery(t *testing.T) {
 			every := max(interval, time.Second)
 			time.Sleep(Soon + 3*(every+time.Minute))
 			cancel()
-			time.Sleep(time.Minute) // what runs ends
+			time.Sleep(time.Minute)
+			synctest.Wait() // what runs has ended
 			if len(runs) < 3 || runs[0] >= min(every, Soon) || runs[1]-runs[0] != every+time.Minute {
 				t.Errorf("%v: it ran after %v", interval, runs)
 			}
@@ -54,6 +55,7 @@ func TestTurn(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		cancel()
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		for i := range 3 {
 			if runs[i] < 10 {
 				t.Errorf("job %d ran %d times", i, runs[i])
