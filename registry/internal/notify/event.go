@@ -78,10 +78,11 @@ type Source struct {
 	InstanceID string `json:"instanceID,omitempty"`
 }
 
-// Bounds of what comes from clients, in bytes.
+// Bounds of what comes from clients, in bytes; the second is of an event with
+// references, which indentation may make seven times as large on the wire.
 const (
 	maxText       = 1 << 10
-	maxReferences = 1 << 20
+	maxReferences = 256 << 10
 )
 
 // wireEvent is an event in an envelope.

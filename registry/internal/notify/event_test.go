@@ -85,3 +85,22 @@ func TestNewID(t *testing.T) {
 		t.Errorf("%s, %s", a, b)
 	}
 }
+
+// Whatever a manifest refers to, receivers that take 2 MiB take its event.
+func TestReferencesAreBounded(t *testing.T) {
+	for _, size := range []int{1 << 10, 60 << 10, 600 << 10} {
+		manifest := `{"layers":[{"mediaType":"x","digest":"d","size":1,"urls":["` + strings.Repeat(`u","`, size/4) + `"]}]}`
+		e := Event{Action: Push, Target: Target{Manifest: []byte(manifest)}}
+		body, err := e.encode(V2, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wire bytes.Buffer
+		if err := json.Indent(&wire, body, "", "   "); err != nil || wire.Len() > 2<<20 {
+			t.Errorf("%d bytes of a manifest of %d, %v", wire.Len(), len(manifest), err)
+		}
+		if has := strings.Contains(string(body), "references"); has != (size < maxReferences) {
+			t.Errorf("references of a manifest of %d bytes: %v", len(manifest), has)
+		}
+	}
+}
