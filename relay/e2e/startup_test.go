@@ -49,7 +49,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 			prepare: func(p *place) { p.write("secret", "\n", 0o600, nobody) }, says: []string{"admin.password_file: ", "/secret is empty"},
 		},
 		{name: "volume of root", prepare: func(p *place) { p.own("data", 0o755, 0) }, says: []string{"/data belongs to uid 0 (mode 0755), and this runs as uid 65532, which may not use it: chown -R 65532:65532 "}},
-		{name: "volume that is not there", prepare: func(p *place) { p.must(os.Remove(filepath.Join(p.dir, "data"))) }, says: []string{" belongs to uid 0 (mode 0755)", "chown -R 65532:65532 "}},
+		{name: "volume that is not there", prepare: func(p *place) { p.must(os.Remove(filepath.Join(p.dir, "data"))) }, says: []string{"/data does not exist, and uid 65532, which this runs as, cannot make it in ", "mkdir -p ", " && chown 65532:65532 ", "/data, or mount a volume there"}},
 		{name: "database of root", prepare: func(p *place) { p.write("data/relay.db", "", 0o600, 0) }, says: []string{"/data/relay.db belongs to uid 0 (mode 0600)", "chown 65532:65532 "}},
 		{name: "log of root", prepare: func(p *place) {
 			p.write("data/relay.db", "", 0o600, nobody)
@@ -58,7 +58,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{name: "lock of root", prepare: func(p *place) { p.write("data/relay.db.lock", "", 0o600, 0) }, says: []string{"/data/relay.db.lock belongs to uid 0 (mode 0600)"}},
 		{name: "no database", prepare: func(p *place) { p.write("data/relay.db", strings.Repeat("text ", 1000), 0o600, nobody) }, says: []string{"/data/relay.db", "not a database"}},
 		{name: "configuration of root", prepare: func(p *place) { p.own("relay.yml", 0o600, 0) }, says: []string{"relay.yml belongs to uid 0 (mode 0600)"}},
-		{name: "secrets in a folder of root", prepare: func(p *place) { p.own(".", 0o755, 0) }, args: []string{"setup", "--secrets", "%s/secrets"}, says: []string{" belongs to uid 0 (mode 0755)", "chown -R 65532:65532 "}},
+		{name: "secrets in a folder of root", prepare: func(p *place) { p.own(".", 0o755, 0) }, args: []string{"setup", "--secrets", "%s/secrets"}, says: []string{"/secrets does not exist, and uid 65532", "mkdir -p "}},
 		{name: "doctor on a volume of root", prepare: func(p *place) { p.own("data", 0o755, 0) }, args: []string{"doctor"}, says: []string{"/data belongs to uid 0 (mode 0755)"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

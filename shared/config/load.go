@@ -67,8 +67,11 @@ func readLimited(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the configuration file cannot be read: %w", Unreadable(path, err))
 	}
-	if info.IsDir() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%s is not a configuration file of at most %d bytes", path, maxFile)
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: name the configuration file in it", path)
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s is too large for a configuration file: at most %d MiB", path, maxFile>>20)
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {

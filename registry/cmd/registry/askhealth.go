@@ -21,7 +21,7 @@ import (
 // that has no other client inside.
 func newHealthCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "health [file]",
+		Use:   "health [FILE]",
 		Short: "Ask the running registry on this machine whether it is healthy",
 		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without a file it is " +
 			"the one that process 1 serves, where that is a registry, as in a container.",

@@ -25,7 +25,7 @@ func newConfigCommand() *cobra.Command {
 
 func newConfigCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "check [file]",
+		Use:   "check [FILE]",
 		Short: "Tell what is wrong with the file and the REGISTRY_ variables",
 		Long: "Reads the configuration as `registry serve` would, from the file, or the one that " + config.PathVariable +
 			" names, and the REGISTRY_ variables, and tells everything that is wrong with it.",
@@ -42,7 +42,7 @@ func newConfigCheckCommand() *cobra.Command {
 
 func newConfigShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [file]",
+		Use:   "show [FILE]",
 		Short: "Show every setting in force and where it comes from",
 		Long: "Shows the configuration that `registry serve` would run with as YAML, the origin of each value behind it: " +
 			"the line of the file, the variable, or the default. Secrets are hidden.",

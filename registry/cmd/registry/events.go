@@ -19,7 +19,7 @@ import (
 func newEventsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "events [file]",
+		Use:   "events [FILE]",
 		Short: "Tell what waits to be sent to the endpoints of notifications, and why",
 		Long: "Tells for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
 			"It runs beside the registry and changes nothing. Replicas that share a storage have a queue each.",
@@ -47,7 +47,7 @@ func newEventsCommand() *cobra.Command {
 
 func newEventsRetryCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "retry endpoint [file]",
+		Use:   "retry ENDPOINT [FILE]",
 		Short: "Try an endpoint now instead of at the end of its pause",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func newEventsRetryCommand() *cobra.Command {
 
 func newEventsDropCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "drop endpoint [file]",
+		Use:   "drop ENDPOINT [FILE]",
 		Short: "Throw away what waits for an endpoint",
 		Long:  "Throws away the events that wait for an endpoint now. It works beside the registry and without one.",
 		Args:  cobra.RangeArgs(1, 2),

@@ -14,7 +14,7 @@ import (
 func newExportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "export file REPOSITORY[:TAG|@DIGEST]... TARGET",
+		Use:   "export FILE REPOSITORY[:TAG|@DIGEST]... TARGET",
 		Short: "Write repositories as an OCI layout",
 		Long: "Writes all tags of the repositories, or those given, with the images of indexes and with signatures and all else that refers to them, " +
 			"as an OCI layout: into a file if TARGET ends in .tar, else into a directory. The entries are named by their tags, with several repositories REPOSITORY:TAG. " +

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -28,11 +29,11 @@ type gcFlags struct {
 func newGarbageCollectCommand() *cobra.Command {
 	var flags gcFlags
 	cmd := &cobra.Command{
-		Use:   "garbage-collect [file]",
+		Use:   "garbage-collect [FILE]",
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
-			" names. Registries may serve it and clients may push meanwhile; they may not with CNCF distribution's.\n\n" +
-			"Beside a registry that serves, blobs and manifests stay for storage.maintenance.gc.age that a client was told of, unless " +
+			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
+			"Beside a registry that serves, blobs and manifests that a client was told of stay for storage.maintenance.gc.age, unless " +
 			"what needed them was deleted since.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,13 +52,13 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "take manifests too that no tag leads to")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "keep for so long what a client was told of (default: as the configuration says; 0 where nobody serves)")
+	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client was told of (default: as the configuration says; 0 where nobody serves)")
 	return cmd
 }
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
-	if fs := cfg.Storage.Filesystem; fs != nil {
-		if _, err := os.Stat(fs.RootDirectory); err != nil {
+	if s := cfg.Storage.Filesystem; s != nil {
+		if _, err := os.Stat(s.RootDirectory); err != nil {
 			return fmt.Errorf("storage: %w", err)
 		}
 	}
@@ -84,8 +85,11 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if err == nil || errors.Is(err, collect.ErrIncomplete) {
 		err = errors.Join(err, told.report(out, &report, flags))
 	}
-	if errors.Is(err, driver.ErrBusy) {
+	switch {
+	case errors.Is(err, driver.ErrBusy):
 		err = errors.New("another garbage collection is under way on this storage")
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w: run this as the user whom the storage belongs to", err)
 	}
 	for _, p := range report.Problems {
 		fmt.Fprintf(stderr, "%s: left alone: %s%s\n", cmp.Or(p.Repository, "storage"), prefixed(string(p.Manifest), " "), p.Error)

@@ -13,7 +13,7 @@ import (
 func newImportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "import file SOURCE REPOSITORY",
+		Use:   "import FILE SOURCE REPOSITORY",
 		Short: "Take an OCI layout into a repository",
 		Long: "Takes all that is in the OCI layout, a directory or a tar file, into the repository, as pushes would: what pushes may not do, " +
 			"such as moving an immutable tag, it does not either. Blobs that are there are not copied. It may run beside a server.",

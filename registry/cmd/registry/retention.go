@@ -29,7 +29,7 @@ func newRetentionCommand() *cobra.Command {
 func newRetentionPlanCommand() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
-		Use:   "plan [file]",
+		Use:   "plan [FILE]",
 		Short: "Show what the rules would delete, why, and the bytes that nothing would need then",
 		Long: "Shows each tag that storage.maintenance.retention would delete now, the rule and the reason. It changes nothing. " +
 			"The bytes are those of manifests and blobs that nothing else needs, each counted once; garbage collection with deleteuntagged frees them.",
@@ -56,7 +56,7 @@ func newRetentionPlanCommand() *cobra.Command {
 func newRetentionApplyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "apply [file]",
+		Use:   "apply [FILE]",
 		Short: "Delete the tags that the rules say go",
 		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled, also beside a server. A tag that is pushed meanwhile stays.",
 		Args:  cobra.MaximumNArgs(1),

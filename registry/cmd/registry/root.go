@@ -56,5 +56,6 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
 	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand(), newEventsCommand())
+	tellUsage(root)
 	return root
 }

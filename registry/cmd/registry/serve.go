@@ -28,7 +28,7 @@ import (
 
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "serve [file]",
+		Use:   "serve [FILE]",
 		Short: "Serve the registry",
 		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
 			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered.",

@@ -226,7 +226,7 @@ func TestFailures(t *testing.T) {
 	}{
 		"unknown command":   {nil, []string{"sevre"}, `unknown command "sevre"`},
 		"unknown flag":      {nil, []string{"serve", "--nothing"}, "unknown flag"},
-		"two files":         {nil, []string{"serve", "a", "b"}, "arg"},
+		"two files":         {nil, []string{"serve", "a", "b"}, "usage: registry serve [FILE]"},
 		"no configuration":  {nil, []string{"serve"}, "no configuration"},
 		"no such file":      {nil, []string{"serve", "/nowhere/config.yml"}, "/nowhere/config.yml"},
 		"not YAML":          {nil, []string{"serve", file}, file},

@@ -17,7 +17,7 @@ import (
 func newUsageCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "usage [file]",
+		Use:   "usage [FILE]",
 		Short: "Tell how many bytes each repository takes",
 		Long: "Tells for each repository the bytes of all its blobs and manifests, and the bytes that no other repository has too. " +
 			"In the sum, what several repositories have is counted once.",

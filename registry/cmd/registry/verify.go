@@ -20,7 +20,7 @@ func newVerifyCommand() *cobra.Command {
 	var repair, asJSON, restart bool
 	var rate string
 	cmd := &cobra.Command{
-		Use:   "verify [file]",
+		Use:   "verify [FILE]",
 		Short: "Read all bytes again and find links that lead nowhere",
 		Long: "Holds the bytes of each blob against its digest, and finds links and tags that lead nowhere and manifests that lack something. " +
 			"It may run beside a server. Interrupted, it goes on where it was the next time. Ends with 1 if it found something that it did not put aside.",

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,17 +66,32 @@ type syncAnswer struct {
 	Rooms struct {
 		Invite map[string]json.RawMessage `json:"invite"`
 		Join   map[string]struct {
-			Timeline struct {
-				Events []struct {
-					Type    string `json:"type"`
-					Sender  string `json:"sender"`
-					Content struct {
-						Body string `json:"body"`
-					} `json:"content"`
-				} `json:"events"`
-			} `json:"timeline"`
+			State    events `json:"state"`
+			Timeline events `json:"timeline"`
 		} `json:"join"`
 	} `json:"rooms"`
+}
+
+type events struct {
+	Events []struct {
+		Type    string `json:"type"`
+		Sender  string `json:"sender"`
+		Content struct {
+			Body string `json:"body"`
+			Name string `json:"name"`
+		} `json:"content"`
+	} `json:"events"`
+}
+
+// roomName is the latest name among the events; "" if there is none.
+func (e events) roomName() string {
+	name := ""
+	for _, event := range e.Events {
+		if event.Type == "m.room.name" {
+			name = event.Content.Name
+		}
+	}
+	return name
 }
 
 // print shows the last messages of each room.
@@ -92,8 +110,9 @@ func (r *reader) print(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	for room, joined := range state.Rooms.Join {
-		fmt.Fprintln(out, room)
+	for _, room := range slices.Sorted(maps.Keys(state.Rooms.Join)) {
+		joined := state.Rooms.Join[room]
+		fmt.Fprintln(out, cmp.Or(joined.Timeline.roomName(), joined.State.roomName(), room))
 		for _, e := range joined.Timeline.Events {
 			if e.Type == "m.room.message" {
 				fmt.Fprintf(out, "  %s: %s\n", e.Sender, strings.ReplaceAll(e.Content.Body, "\n", "\n    "))
@@ -119,7 +138,7 @@ func (r *reader) call(ctx context.Context, method, path string, in, out any) err
 	req.Header.Set("Authorization", "Bearer "+r.token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return fmt.Errorf("no homeserver answers at %s; `make run` starts one (%w)", r.base, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)

@@ -41,7 +41,7 @@ func newAppCreateCommand() *cobra.Command {
 	var priority int
 	var strict, quiet bool
 	cmd := &cobra.Command{
-		Use:   "create name",
+		Use:   "create NAME",
 		Short: "Create an application and show its token, once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -110,7 +110,7 @@ func newAppTokenCommand() *cobra.Command {
 	var grace time.Duration
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:   "token id|name",
+		Use:   "token ID|NAME",
 		Short: "Make a new token for an application and show it, once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -25,7 +25,7 @@ func newConfigCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "check [file]",
+		Use:   "check [FILE]",
 		Short: "Tell what is wrong with the file and the RELAY_ variables",
 		Long:  "Reads the configuration as `relay serve` would and tells everything that is wrong with it.",
 		Args:  cobra.MaximumNArgs(1),
@@ -44,7 +44,7 @@ func newConfigCheckCommand() *cobra.Command {
 func newConfigShowCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "show [file]",
+		Use:   "show [FILE]",
 		Short: "Show every setting in force and where it comes from",
 		Long: "Shows the configuration that `relay serve` would run with as YAML, the origin of each value behind it: " +
 			"the line of the file, the variable, or the default. Secrets are hidden.",

@@ -31,7 +31,7 @@ func newImportPushBitsCommand() *cobra.Command {
 	var file string
 	var dry bool
 	cmd := &cobra.Command{
-		Use:   "pushbits database",
+		Use:   "pushbits DATABASE",
 		Short: "Take over users, applications, tokens, rooms and passwords from PushBits' SQLite file",
 		Long: "Reads PushBits' database, which stays as it is, and makes its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
 			"All of it is taken or nothing; what is there already, or was imported earlier, is left alone. The relay must not run meanwhile. " +

@@ -130,7 +130,7 @@ func TestOtherCommands(t *testing.T) {
 	d.does(0, "--version", "relay slipway/relay dev")
 	d.does(0, "--help", "serve", "doctor")
 	d.does(1, "sevre", "unknown command")
-	d.does(1, "serve extra", "unknown command")
+	d.does(1, "serve extra", "unknown command", "usage: relay serve")
 	d.does(1, "send hello", "a token is needed")
 	d.does(1, "send --token A --url http://127.0.0.1:1 hello", "refused")
 	d.does(1, "health --config %", "refused")

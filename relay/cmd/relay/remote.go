@@ -96,7 +96,7 @@ func (r *remote) do(ctx context.Context, method, path string, in, out any) (stat
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("no relay answers at %s; is it running, and is this its address? (%w)", r.base, err)
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode, decodeAnswer(resp, out)

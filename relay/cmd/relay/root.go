@@ -38,6 +38,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newConfigCommand(), newAppCommand(), newSendCommand(), newDoctorCommand(), newHealthCommand(), newVersionCommand())
+	tellUsage(root)
 	return root
 }
 

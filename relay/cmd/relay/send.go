@@ -21,7 +21,7 @@ func newSendCommand() *cobra.Command {
 	var priority int
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "send [message]",
+		Use:   "send [MESSAGE]",
 		Short: "Send a message; without one it is read from stdin",
 		Long:  "Sends a message to a relay as an application does. The address and the token can be given by $RELAY_URL and $RELAY_TOKEN.",
 		Args:  cobra.MaximumNArgs(1),
@@ -45,7 +45,7 @@ func newSendCommand() *cobra.Command {
 	cmd.Flags().StringVar(&token, "token", "", "the application's token (default $RELAY_TOKEN, which does not show in the list of processes)")
 	cmd.Flags().StringVarP(&title, "title", "t", "", "title")
 	cmd.Flags().IntVarP(&priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait so long for the delivery; a message not delivered by then is a failure")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is a failure")
 	return cmd
 }
 

@@ -45,7 +45,7 @@ func newSetupCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret and registry_headers (default: that of the secrets)")
 	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are made")
-	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case that it runs already (default: what the configuration says)")
+	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case it runs already (default: what the configuration says)")
 	flags.StringVar(&o.app, "app", "registry", "name of the application")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the homeserver")
 	flags.BoolVar(&o.reset, "reset-passwords", false, "give accounts that exist already the passwords of the files")
@@ -89,7 +89,11 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err := a.make(ctx); err != nil {
 		return err
 	}
-	say("names and passwords: relay setup show --secrets %s", o.secrets)
+	command := "relay setup show --secrets " + o.secrets
+	if o.config != "" {
+		command += " --config " + o.config
+	}
+	say("names and passwords: %s", command)
 	return nil
 }
 

@@ -25,11 +25,13 @@ func TestExplain(t *testing.T) {
 	}
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "not", "there")
-	denied := Explain(&os.PathError{Op: "mkdir", Path: missing, Err: syscall.EACCES}, missing)
-	if !errors.Is(denied, fs.ErrPermission) {
-		t.Errorf("denied: %v", denied)
-	}
-	if want := fmt.Sprintf("chown -R %d:%d %s", os.Getuid(), os.Getgid(), dir); !strings.Contains(denied.Error(), want) {
-		t.Errorf("denied: %v, want %q in it", denied, want)
+	for path, want := range map[string]string{
+		filepath.Join(dir, "file"): fmt.Sprintf("chown -R %d:%d %s", os.Getuid(), os.Getgid(), dir),
+		missing:                    fmt.Sprintf("mkdir -p %s && chown %d:%d %[1]s, or mount", filepath.Dir(missing), os.Getuid(), os.Getgid()),
+	} {
+		denied := Explain(&os.PathError{Op: "open", Path: path, Err: syscall.EACCES}, path)
+		if !errors.Is(denied, fs.ErrPermission) || !strings.Contains(denied.Error(), want) {
+			t.Errorf("denied: %v, want %q in it", denied, want)
+		}
 	}
 }

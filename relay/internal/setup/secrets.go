@@ -43,7 +43,7 @@ type Secrets struct {
 // Open takes the folder, making it if it is not there. Close it when done.
 func Open(dir string) (*Secrets, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, permission.Explain(err, dir)
+		return nil, permission.Explain(err, dir+string(filepath.Separator)) // the way to something in it is missing
 	}
 	f, err := os.Open(dir)
 	if err != nil {

@@ -40,7 +40,7 @@ func Open(ctx context.Context, path string, onCommit func(Commit)) (*Store, erro
 		return nil, errors.New("the database needs a file")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the database's folder: %w", permission.Explain(err, filepath.Dir(path)))
+		return nil, fmt.Errorf("make the database's folder: %w", permission.Explain(err, path))
 	}
 	held, err := lock(path + ".lock")
 	if err != nil {
