@@ -65,6 +65,7 @@ tools: ## install what the tests use (tools/versions.txt)
 
 .PHONY: tools-run
 tools-run:
+	@echo "installing what is missing, building and starting; the first time takes some minutes"
 	@tools/install curl python3-venv
 	@tools/synapse/install
 

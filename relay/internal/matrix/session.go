@@ -91,7 +91,7 @@ func (c *Client) current() (*session, error) {
 	if c.login.failure != nil {
 		return nil, c.login.failure
 	}
-	return nil, &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot is not logged in yet"}
+	return nil, &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot is not logged in yet", Err: relay.ErrNoLogin}
 }
 
 // expire gives up a session that the homeserver no longer knows.

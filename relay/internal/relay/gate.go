@@ -199,8 +199,8 @@ func (g *gate) note(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failures++
-	if g.reason != reason {
-		g.log.Warn("the homeserver cannot be used", zap.String("reason", reason), zap.Error(err))
+	if g.reason != reason && !errors.Is(err, ErrNoLogin) {
+		g.log.Warn("the homeserver cannot be used; messages wait, and `relay doctor` says what to do", zap.String("reason", reason), zap.Error(err))
 	}
 	g.class, g.reason = class, reason
 }

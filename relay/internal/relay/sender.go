@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -97,6 +98,9 @@ const (
 	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)
 	ClassSettle    Class = "settle"    // the device changed: find out whether an earlier attempt arrived first
 )
+
+// ErrNoLogin is the cause of a failure before the first login has succeeded or failed.
+var ErrNoLogin = errors.New("the first login is under way")
 
 // SendError is a classified failure of an attempt.
 type SendError struct {
