@@ -48,7 +48,8 @@ type Collectable interface {
 
 	// Barrier waits until each section has ended, in any process, that was
 	// entered before Barrier was called. It holds up nobody who enters
-	// meanwhile, and those who come later do not keep it waiting for ever.
+	// meanwhile, and those who come later do not keep it waiting for ever. Several
+	// may wait at the same time.
 	Barrier(ctx context.Context) error
 
 	// Lock makes the caller the only collector. ErrBusy if there is another.

@@ -44,44 +44,109 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.revision(ctx, d, toRead); err != nil {
 		return nil, err
 	}
-	removed, err = r.tagsOf(ctx, d)
+	crew, sole := r.soleCrew(ctx)
+	removed, err = r.tagsOf(ctx, d, crew, sole)
 	if err == nil {
 		err = r.refuseRemoval(removed...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := r.erase(ctx, d, removed); err != nil {
+	if err := r.erase(ctx, d, removed, crew, sole); err != nil {
 		return nil, fault(err)
 	}
 	return removed, nil
 }
 
 // erase removes a manifest and then its tags.
-func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag) error {
-	link := driver.Stage{{Path: layout.RevisionLink(r.name, d), Remove: true}}
-	stages, note := []driver.Stage{link}, ""
+func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag, crew string, sole bool) error {
+	e, err := r.noteErasure(ctx, d, tags)
+	if err != nil {
+		return err
+	}
+	stages, note := []driver.Stage{{{Path: layout.RevisionLink(r.name, d), Remove: true}}}, ""
 	if len(tags) > 0 {
-		content, err := r.noteErasure(ctx, d, tags)
+		content, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
 		note = layout.Deleting + "/" + rand.Text()
-		stages = []driver.Stage{{{Path: note, Content: content}}, link, r.tagRemovals(tags)}
+		stages = []driver.Stage{{{Path: note, Content: content}}, stages[0]}
 	}
 	failed := r.reg.commit(ctx, stages...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	if failed == nil {
+		failed = r.eraseTags(ctx, e, tags, crew, sole)
+	}
 	if failed != nil {
 		return r.settle(ctx, d, note, failed)
 	}
-	if err := r.forgetRevision(ctx, d); err != nil {
+	if err := r.forgetRevision(ctx, e); err != nil {
 		return err
 	}
 	if note == "" {
 		return nil
 	}
 	return r.reg.driver.Discard(ctx, note)
+}
+
+// eraseTags removes the tags of a manifest that is gone. While this process alone
+// serves the storage, those are all there are, and nobody moves them: the lock of
+// the repository is held.
+func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, crew string, sole bool) error {
+	if now, still := r.soleCrew(ctx); !sole || !still || now != crew {
+		return r.eraseBeside(ctx, e)
+	}
+	if len(tags) == 0 {
+		return nil
+	}
+	return r.reg.commit(ctx, r.tagRemovals(tags))
+}
+
+// eraseBeside is eraseTags where others push as well. A tag that was set anew
+// since it was noted stays; and one that was set by somebody who wrote the
+// manifest's link before it was removed, and the tag after, goes with the
+// manifest. Once those are waited for, all tags are there to be seen; who came
+// later wrote a link that is still in its place.
+func (r Repository) eraseBeside(ctx context.Context, e *erasure) error {
+	if err := r.takeTags(ctx, e); err != nil {
+		return err
+	}
+	if err := r.reg.driver.Barrier(ctx); err != nil {
+		return err
+	}
+	t, err := r.readTargets(ctx)
+	if err != nil {
+		return err
+	}
+	late := erasure{Digest: e.Digest, Tags: map[oci.Tag]int64{}}
+	if err := r.noteTags(ctx, &late, t.tags[e.Digest]); err != nil {
+		return err
+	}
+	if len(late.Tags) == 0 {
+		return nil
+	}
+	if _, err := r.reg.find(ctx, layout.RevisionLink(r.name, e.Digest), toRead); !absent(err) {
+		return err
+	}
+	return r.takeTags(ctx, &late)
+}
+
+// takeTags removes the tags whose links are those that were noted.
+func (r Repository) takeTags(ctx context.Context, e *erasure) error {
+	if len(e.Tags) == 0 {
+		return nil
+	}
+	for tag, changed := range e.Tags {
+		if _, err := r.takeTag(ctx, tag, e.Digest, time.Unix(0, changed)); err != nil {
+			return err
+		}
+	}
+	if err := r.FinishExpiry(ctx); err != nil {
+		return err
+	}
+	return r.reg.driver.Flush(ctx, layout.Tags(r.name))
 }
 
 // settle says how a deletion ended that failed: it did not happen as long as the
@@ -101,18 +166,27 @@ func (r Repository) settle(ctx context.Context, d oci.Digest, note string, faile
 }
 
 // noteErasure is the note of a deletion.
-func (r Repository) noteErasure(ctx context.Context, d oci.Digest, tags []oci.Tag) ([]byte, error) {
+func (r Repository) noteErasure(ctx context.Context, d oci.Digest, tags []oci.Tag) (*erasure, error) {
 	info, err := r.reg.find(ctx, layout.RevisionLink(r.name, d), toRead)
 	if err != nil {
 		return nil, err
 	}
-	e := erasure{Repository: r.name, Digest: d, Changed: info.Changed, Tags: map[oci.Tag]int64{}}
+	e := &erasure{Repository: r.name, Digest: d, Changed: info.Changed, Tags: map[oci.Tag]int64{}}
+	return e, r.noteTags(ctx, e, tags)
+}
+
+// noteTags notes those of the tags that point at the manifest.
+func (r Repository) noteTags(ctx context.Context, e *erasure, tags []oci.Tag) error {
 	for _, tag := range tags {
-		if info, err := r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag)); err == nil {
+		path := layout.TagCurrent(r.name, tag)
+		info, err := r.reg.driver.Stat(ctx, path)
+		if err == nil && r.reg.isLink(ctx, path, e.Digest, info.Changed) {
 			e.Tags[tag] = info.Changed.UnixNano()
+		} else if err != nil && !absent(err) {
+			return err
 		}
 	}
-	return json.Marshal(e)
+	return nil
 }
 
 func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
@@ -123,14 +197,33 @@ func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
 	return stage
 }
 
-// forgetRevision removes a manifest that a collector of garbage had set aside or
-// put back just now, and gives up what only that manifest needed.
-func (r Repository) forgetRevision(ctx context.Context, d oci.Digest) error {
-	if err := r.reg.removeAnywhere(ctx, layout.RevisionLink(r.name, d)); err != nil && !absent(err) {
+// forgetRevision removes the link of a manifest that a collector of garbage had
+// set aside or put back just now, and gives up what only that manifest needed. A
+// link that was written since stays.
+func (r Repository) forgetRevision(ctx context.Context, e *erasure) error {
+	if err := r.forgetLink(ctx, e); err != nil {
 		return err
 	}
-	r.releasePromises(ctx, d, maxDepth)
+	r.releasePromises(ctx, e.Digest, maxDepth)
 	return nil
+}
+
+func (r Repository) forgetLink(ctx context.Context, e *erasure) error {
+	path := layout.RevisionLink(r.name, e.Digest)
+	aside := layout.Aside(path)
+	for range turns {
+		taken, err := r.reg.takeLink(ctx, path, aside, e.Digest, e.Changed)
+		if err == nil && taken {
+			err = r.reg.driver.Flush(ctx, layout.Revisions(r.name, e.Digest.Algorithm()))
+		}
+		if err != nil || !taken && !r.reg.isLink(ctx, aside, e.Digest, e.Changed) {
+			return err
+		}
+		if err := r.reg.driver.Remove(ctx, aside); err != nil && !absent(err) {
+			return err
+		}
+	}
+	return restless(path)
 }
 
 // FinishDeletions finishes the deletions of manifests that a process had begun
@@ -193,19 +286,10 @@ func (r Repository) finish(ctx context.Context, e *erasure) error {
 	case err == nil && !info.Changed.Equal(e.Changed):
 		return nil
 	case err == nil:
-		err = r.forgetRevision(ctx, e.Digest)
+		err = r.forgetRevision(ctx, e)
 	}
 	if err != nil && !absent(err) {
 		return err
 	}
-	var tags []oci.Tag
-	for tag, changed := range e.Tags {
-		if r.reg.isLink(ctx, layout.TagCurrent(r.name, tag), e.Digest, time.Unix(0, changed)) {
-			tags = append(tags, tag)
-		}
-	}
-	if len(tags) == 0 {
-		return nil
-	}
-	return r.reg.commit(ctx, r.tagRemovals(tags))
+	return r.takeTags(ctx, e)
 }

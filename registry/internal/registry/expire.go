@@ -28,20 +28,36 @@ func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, si
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTags(r.name)+"/"+string(tag)
-	if !r.reg.isLink(ctx, current, d, since) {
+	if removed, err = r.takeTag(ctx, tag, d, since); removed {
+		r.releasePromises(ctx, d, maxDepth)
+	}
+	return removed, fault(err)
+}
+
+// takeTag removes a tag with its history if its link to d is the one of that
+// time, and undoes no push. The error is that of the driver.
+func (r Repository) takeTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) (taken bool, err error) {
+	aside := layout.ExpiringTags(r.name) + "/" + string(tag)
+	if taken, err = r.reg.takeLink(ctx, layout.TagCurrent(r.name, tag), aside, d, since); taken {
+		err = r.forgetTag(ctx, tag, d, aside)
+	}
+	return taken, err
+}
+
+// takeLink moves a link to aside if it is the one of that time.
+func (r *Registry) takeLink(ctx context.Context, path, aside string, d oci.Digest, since time.Time) (taken bool, err error) {
+	if !r.isLink(ctx, path, d, since) {
 		return false, nil
 	}
-	switch err := r.reg.driver.SetAside(ctx, current, aside); {
+	switch err := r.driver.SetAside(ctx, path, aside); {
 	case absent(err), errors.Is(err, driver.ErrExist): // somebody else has it in his hands
 		return false, nil
 	case err != nil:
-		return false, fault(err)
-	case !r.reg.isLink(ctx, aside, d, since):
-		return false, fault(r.reg.putBack(ctx, aside, current))
+		return false, err
+	case !r.isLink(ctx, aside, d, since):
+		return false, r.putBack(ctx, aside, path)
 	}
-	r.releasePromises(ctx, d, maxDepth)
-	return true, fault(r.forgetTag(ctx, tag, d, aside))
+	return true, nil
 }
 
 // FinishExpiry removes what ExpireTag needed, if nobody else is at it.

@@ -41,8 +41,7 @@ func (r Repository) noteTarget(d oci.Digest, tags []oci.Tag) {
 
 // tagsOf finds the tags that point at d. Links that cannot be read are passed
 // over. It is called with the repository's lock held alone.
-func (r Repository) tagsOf(ctx context.Context, d oci.Digest) ([]oci.Tag, error) {
-	crew, sole := r.soleCrew(ctx)
+func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole bool) ([]oci.Tag, error) {
 	t, ok := r.reg.targets.get(r.name)
 	if !ok || !sole || t.crew != crew {
 		var err error

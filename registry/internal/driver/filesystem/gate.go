@@ -80,23 +80,29 @@ func (d *Driver) epoch() int64 {
 	return st.Size
 }
 
-// Barrier implements driver.Driver.
+// Barrier implements driver.Driver. Of several at the same time one waits for the
+// other: each has to see both gates free.
 func (d *Driver) Barrier(ctx context.Context) error {
+	fd, err := d.private(epochName)
+	if err != nil {
+		return d.writeFault("wait for writers", "/", err)
+	}
+	defer closeFD(fd)
+	err = lockSoon(ctx, fd)
 	for range gateNames {
-		if err := d.passGate(ctx); err != nil {
-			return d.writeFault("wait for writers", "/", err)
+		if err == nil {
+			err = d.passGate(ctx, fd)
 		}
+	}
+	if err != nil {
+		return d.writeFault("wait for writers", "/", err)
 	}
 	return nil
 }
 
-// passGate sends new sections to the other gate and waits for the old ones.
-func (d *Driver) passGate(ctx context.Context) error {
-	fd, err := d.private(epochName)
-	if err != nil {
-		return err
-	}
-	defer closeFD(fd)
+// passGate sends new sections to the other gate and waits for the old ones. fd is
+// the file of the epoch, which nobody else moves on meanwhile.
+func (d *Driver) passGate(ctx context.Context, fd int) error {
 	epoch := d.epoch()
 	if err := retry(func() error { return unix.Ftruncate(fd, epoch+1) }); err != nil {
 		return err
@@ -106,8 +112,13 @@ func (d *Driver) passGate(ctx context.Context) error {
 		return err
 	}
 	defer closeFD(gate)
+	return lockSoon(ctx, gate)
+}
+
+// lockSoon locks the file alone as soon as nobody else has it.
+func lockSoon(ctx context.Context, fd int) error {
 	for {
-		err := retry(func() error { return unix.Flock(gate, unix.LOCK_EX|unix.LOCK_NB) })
+		err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
 			return err
 		}
