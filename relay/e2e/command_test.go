@@ -50,7 +50,7 @@ func TestCommands(t *testing.T) {
 
 	room, err := s.owner.CreateRoom(s.ctx, "without the bot", nil, nil)
 	s.must(err)
-	s.says(0, nil, "app", "create", "outside", "--room", room, "--config", file)
+	s.says(0, []string{"warning: The bot is not in the room " + room + " (outside): invite it"}, "app", "create", "outside", "--room", room, "--config", file)
 	s.says(1, []string{"BAD  The bot is not in the room " + room + " (outside): invite it, or give", "1 of"}, "doctor", "--config", file)
 	s.must(s.owner.Invite(s.ctx, room, s.botID))
 	s.eventually("the bot joins and the doctor is content", func() bool {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"slipway/relay/internal/doctor"
 )
 
 // application is what the commands read of one.
@@ -55,6 +59,9 @@ func newAppCreateCommand() *cobra.Command {
 			if _, err := r.do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
 				return err
 			}
+			if room != "" {
+				warnOfRoom(cmd, r, room)
+			}
 			return showToken(cmd, r.base, app, quiet)
 		},
 	}
@@ -64,6 +71,22 @@ func newAppCreateCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "make a short token, for clients that check Gotify's form (Watchtower)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
+}
+
+// warnOfRoom says at once why messages would wait for a room that was named, as far
+// as the homeserver can be asked now.
+func warnOfRoom(cmd *cobra.Command, r *remote, room string) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+	defer cancel()
+	var answer struct{ Findings []doctor.Finding }
+	if _, err := r.do(ctx, http.MethodGet, "/doctor", nil, &answer); err != nil {
+		return // the application is made; `relay doctor` tells the rest
+	}
+	for _, f := range answer.Findings {
+		if f.Check == "room" && !f.OK && strings.Contains(f.Text, room) {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", f.Text)
+		}
+	}
 }
 
 func showToken(cmd *cobra.Command, base string, app application, quiet bool) error {
