@@ -1,4 +1,4 @@
-# Slipway. `make run` starts everything, `make test` proves everything.
+# Slipway. `make run` starts everything, `make test` tests everything.
 SHELL     := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MODULES   := ./shared/... ./registry/... ./relay/...

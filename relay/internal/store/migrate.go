@@ -43,7 +43,7 @@ func schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) {
 		return 0, err
 	}
 	if ours == 0 {
-		return 0, errors.New("the file is a database of something else: it has tables, but none named schema_version")
+		return 0, errors.New("the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits")
 	}
 	var v int
 	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&v)
