@@ -18,6 +18,7 @@ run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver o
 	@tools/run
 
 messages: ## what a person reads in the rooms of the homeserver of `make run`
+	@[ -x bin/homeserver ] || { echo "make messages: nothing runs yet; start it with: make run" >&2; exit 1; }
 	@bin/homeserver messages --user you --password-file .run/secrets/person_password
 
 build: ## bin/registry and bin/relay, static
@@ -65,6 +66,7 @@ tools: ## install what the tests use (tools/versions.txt)
 
 .PHONY: tools-run
 tools-run:
+	@command -v go >/dev/null || { echo "make run: Go is missing; install 1.26 or newer from https://go.dev/dl" >&2; exit 1; }
 	@echo "installing what is missing, building and starting; the first time takes some minutes"
 	@tools/install curl python3-venv
 	@tools/synapse/install
