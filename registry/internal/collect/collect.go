@@ -219,6 +219,7 @@ func slack(changed time.Time) time.Duration {
 // setLimit decides which promises count, and how many hands work. Servers renew
 // promises older than a quarter of the age only.
 func (r *run) setLimit(ctx context.Context) error {
+	now := r.Driver.Now() // before the look: who comes after it promises later
 	n, err := r.Driver.Servers(ctx)
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (r *run) setLimit(ctx context.Context) error {
 		r.pace.begin(r.Driver.Busy)
 	}
 	r.anyAge = age == 0
-	r.before = r.Driver.Now().Add(-age)
+	r.before = now.Add(-age)
 	return nil
 }
 

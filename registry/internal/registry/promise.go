@@ -16,7 +16,8 @@ import (
 // of it is the time of the link's last change. Telling costs a look at the link
 // anyway, and so a promise costs nothing more while the time is new. When a
 // quarter of the age has passed, the link is touched; the collector waits for
-// five quarters.
+// five quarters. A link of before this process served is touched in any case: a
+// collection that began while nobody did counts no promise of then.
 
 // renew makes the promise that the link at path, which is to d, stays for the
 // age. ErrNotExist if the link is gone.
@@ -25,7 +26,7 @@ func (r *Registry) renew(ctx context.Context, path string, d oci.Digest, info dr
 		return nil
 	}
 	r.tell(ctx)
-	young := r.driver.Now().Sub(info.Changed) < r.promiseAge/4
+	young := r.driver.Now().Sub(info.Changed) < r.promiseAge/4 && !r.serving.began(info.Changed)
 	if !r.promises.told(path) && young {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (r *Registry) renew(ctx context.Context, path string, d oci.Digest, info dr
 		if errors.Is(err, driver.ErrReadOnly) {
 			// Somebody else's file, in a directory that may be ours. If it is
 			// not, nobody but its owner can collect it.
-			if r.driver.WriteScratch(ctx, path, layout.Link(d)) != nil {
+			if r.commit(ctx, driver.Stage{{Path: path, Content: layout.Link(d)}}) != nil {
 				return nil //nolint:nilerr // nothing to keep the promise against
 			}
 			err = nil

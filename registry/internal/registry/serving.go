@@ -18,6 +18,7 @@ import (
 type serving struct {
 	wanted atomic.Bool   // by Serve; a process that only maintains need not tell
 	told   atomic.Bool   // they know
+	since  time.Time     // of the storage, when they were told; set before told is
 	turn   chan struct{} // holds a token while somebody tells them; guards leave and ended
 	leave  func()
 	ended  bool
@@ -72,16 +73,24 @@ func (r *Registry) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.leave = leave
+	s.leave, s.since = leave, r.driver.Now()
 	s.told.Store(true)
 	return nil
 }
+
+// began says whether this process began to serve after the time.
+func (s *serving) began(after time.Time) bool { return s.told.Load() && s.since.After(after) }
+
+// maxHeldBack is for how long a push waits to be let in: less than clients do.
+const maxHeldBack = 10 * time.Second
 
 // takes is nil if the registry takes pushes now. UNSUPPORTED, UNAVAILABLE.
 func (r *Registry) takes(ctx context.Context) error {
 	if err := r.writable(); err != nil || r.serving.told.Load() {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxHeldBack)
+	defer cancel()
 	err := r.announce(ctx)
 	if err == nil {
 		return nil
