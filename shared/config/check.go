@@ -66,7 +66,7 @@ func (l *loader) unfold(f *field, n *node) bool {
 	}
 	child := f.child(n.text)
 	if child == nil || !child.selectable() {
-		l.wrong(n, "there is no %q; the nearest is %s", n.text, closest(n.text, f.selectableNames()))
+		l.wrong(n, "there is no %q; there are %s", n.text, strings.Join(f.selectableNames(), ", "))
 		return false
 	}
 	kid := &node{origin: n.origin}
@@ -126,7 +126,7 @@ func (l *loader) checkDict(f *field, n *node) {
 func (f *field) selectableNames() []string {
 	var names []string
 	for _, c := range f.children {
-		if c.selectable() {
+		if c.optional {
 			names = append(names, c.name)
 		}
 	}

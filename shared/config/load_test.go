@@ -229,7 +229,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"list as value", "http: {suites: a}", nil, []string{"http.suites: is a list; [a]?"}},
 		{"list in a map as value", "http: {headers: {X: a}}", nil, []string{"http.headers.X: is a list; [a]?"}},
 		{"null item", "http: {suites: [~]}", nil, []string{"http.suites[0]: is empty"}},
-		{"unknown word", "storage: inmemry", nil, []string{`storage: there is no "inmemry"; the nearest is inmemory (c.yml:1)`}},
+		{"unknown word", "storage: inmemry", nil, []string{`storage: there is no "inmemry"; there are filesystem, inmemory (c.yml:1)`}},
 		{"index past the end", "", []string{"REGISTRY_CHECKS_1_URI=a"}, []string{"checks[1]: comes after the end of the list, which has 0 (REGISTRY_CHECKS_1_URI)"}},
 		{"variable is not YAML", "", []string{"REGISTRY_HTTP_SUITES=[a"}, []string{"http.suites: not YAML:", "(REGISTRY_HTTP_SUITES)"}},
 		{"part to come", "storage: {s3: }", nil, []string{"not available yet: storage.s3 (c.yml:1)"}},

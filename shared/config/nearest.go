@@ -91,13 +91,6 @@ func cost(differs bool) int {
 	return 0
 }
 
-// closest returns the word most like name among words.
-func closest(name string, words []string) string {
-	return slices.MinFunc(words, func(a, b string) int {
-		return editDistance(strings.ToLower(name), a) - editDistance(strings.ToLower(name), b)
-	})
-}
-
 // nearestKnown is nearest, or the key itself where nothing can be inside it.
 func (f *field) nearestKnown(name string) string {
 	if near := f.nearest(name); f.kind == section && near != "" {
