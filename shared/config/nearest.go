@@ -1,9 +1,6 @@
 package config
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // nearest returns the path of the known key most like name, preferring those of
 // the same section, then a key of that very name elsewhere.
