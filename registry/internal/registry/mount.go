@@ -61,8 +61,10 @@ func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, 
 }
 
 func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource, error) {
+	link := layout.LayerLink(r.name, d)
+	r.reg.promises.told(link) // so that the look that follows is not taken for the uploader's own
 	desc, target, err := r.healthyBlob(ctx, d, toTell)
-	return mountSource{desc, target, layout.LayerLink(r.name, d)}, err
+	return mountSource{desc, target, link}, err
 }
 
 func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {

@@ -111,3 +111,33 @@ func TestPushesDoNotQueueForACollection(t *testing.T) {
 		}
 	})
 }
+
+// Whoever mounts a blob is another client than who uploaded it, however soon it
+// comes: what the uploader gives up stays.
+func TestMountSharesAPromise(t *testing.T) {
+	store := drivers["filesystem"](t) // where both links are one file
+	r := New(Options{Driver: store, DeleteEnabled: true, PromiseAge: time.Hour})
+	leave, err := r.Serve(t.Context())
+	check(t, err)
+	defer leave()
+	a := r.Repository("a")
+	u, err := a.StartUpload(t.Context(), "")
+	check(t, err)
+	u.WillLook()
+	_, err = u.Append(t.Context(), strings.NewReader("layer"))
+	check(t, err)
+	layer, err := u.Commit(t.Context(), sum("layer"))
+	check(t, err)
+	check(t, u.Close())
+	put, err := a.PutManifest(t.Context(), oci.Reference{Tag: "v1"}, "", image{Config: &layer}.bytes(), nil)
+	check(t, err)
+	_, err = r.Repository("b").MountBlob(t.Context(), layer.Digest, "a", nil)
+	check(t, err)
+	_, err = a.DeleteManifest(t.Context(), put.Descriptor.Digest)
+	check(t, err)
+	info, err := store.Stat(t.Context(), layout.LayerLink("b", layer.Digest))
+	check(t, err)
+	if age := time.Since(info.Changed); age > time.Minute {
+		t.Errorf("the link that was mounted is %v old", age)
+	}
+}
