@@ -38,7 +38,10 @@ func (r *run) beAlone(ctx context.Context) error {
 	if errors.Is(err, driver.ErrBusy) {
 		return nil
 	}
-	r.alone.wanted, r.alone.release = wanted, release
+	if err == nil {
+		r.alone.wanted, r.alone.release = wanted, release
+		r.pace.begin(nil)
+	}
 	return err
 }
 

@@ -230,9 +230,8 @@ func (r *run) setLimit(ctx context.Context) error {
 	}
 	if n == 0 {
 		r.hands = make(chan struct{}, hands-1)
-	} else {
-		r.pace.begin(r.Driver.Busy)
 	}
+	r.pace.begin(r.Driver.Busy)
 	r.anyAge = age == 0
 	r.before = now.Add(-age)
 	return nil

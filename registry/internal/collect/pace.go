@@ -27,7 +27,8 @@ type pace struct {
 	worked time.Duration
 }
 
-// begin makes the run take its time from now on, while busy says so.
+// begin makes the run take its time from now on, while busy says so; with nil, it
+// does not.
 func (p *pace) begin(busy func(context.Context) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

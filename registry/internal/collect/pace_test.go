@@ -5,6 +5,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/memory"
+	"slipway/registry/internal/layout"
 )
 
 func TestRestAfter(t *testing.T) {
@@ -45,4 +49,45 @@ func TestPace(t *testing.T) {
 			t.Errorf("it rests %s after work and %s after waiting", work, waiting)
 		}
 	})
+}
+
+// A run rests beside a server that comes after it began, too, unless it keeps
+// servers waiting.
+func TestOnlyWhoIsAloneNeverRests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(t *testing.T, d driver.Driver)
+		rests  bool
+	}{
+		"alone": {func(*testing.T, driver.Driver) {}, false},
+		"a server has come meanwhile": {func(t *testing.T, d driver.Driver) {
+			leave, err := d.Serve(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(leave)
+		}, true},
+		"a run was killed before": {func(t *testing.T, d driver.Driver) {
+			if err := d.WriteScratch(t.Context(), layout.AsideRoot+"/x", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{Options: Options{Driver: memory.New()}}
+			if err := r.setLimit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			tt.before(t, r.Driver)
+			if err := r.beAlone(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if rests := r.pace.busy != nil; rests != tt.rests {
+				t.Errorf("it rests: %v", rests)
+			}
+			r.endAlone()
+			if r.pace.busy == nil {
+				t.Error("it does not rest when others were let in")
+			}
+		})
+	}
 }

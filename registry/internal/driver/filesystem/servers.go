@@ -87,14 +87,15 @@ func (d *Driver) signIn() (leave func(), err error) {
 	file := serversDir + "/" + d.tempBase()
 	for range attempts {
 		fd, err := d.privateAs(file, unix.O_RDONLY)
-		if err == nil {
-			err = retry(func() error { return unix.Flock(fd, unix.LOCK_SH) })
+		if err != nil {
+			return nil, err
 		}
 		var st unix.Stat_t
-		if err == nil {
+		if err = retry(func() error { return unix.Flock(fd, unix.LOCK_SH) }); err == nil {
 			err = unix.Fstat(fd, &st)
 		}
 		if err != nil {
+			closeFD(fd)
 			return nil, err
 		}
 		if st.Nlink > 0 { // else somebody looked before it was locked
