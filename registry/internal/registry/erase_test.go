@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -149,5 +150,29 @@ func TestDeletionCostsWhatItTouches(t *testing.T) {
 	}
 	if store.looks > 10 {
 		t.Errorf("%d looks", store.looks)
+	}
+}
+
+// Tags that somebody set who does not say that he serves go with their manifest,
+// too: new ones and such as pointed elsewhere.
+func TestDeletionSeesTagsOfOthers(t *testing.T) {
+	store := &tagLooks{Driver: drivers["filesystem"](t)}
+	ctx, r := context.Background(), New(Options{Driver: store, DeleteEnabled: true})
+	leave, err := r.Serve(ctx)
+	check(t, err)
+	defer leave()
+	repo, other := r.Repository("a"), New(Options{Driver: store.Driver}).Repository("a")
+	d := pushImage(t, repo, "one", "x")
+	pushImage(t, repo, "moved", "y")
+	_, err = repo.DeleteManifest(ctx, pushImage(t, repo, "first", "first"))
+	check(t, err)
+	time.Sleep(2 * clockTick)
+	pushImage(t, other, "new", "x")
+	pushImage(t, other, "moved", "x")
+	removed, err := repo.DeleteManifest(ctx, d)
+	check(t, err)
+	slices.Sort(removed)
+	if !slices.Equal(removed, []oci.Tag{"moved", "new", "one"}) {
+		t.Errorf("removed %q", removed)
 	}
 }

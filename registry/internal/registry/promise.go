@@ -42,7 +42,9 @@ func (r *Registry) renew(ctx context.Context, path string, d oci.Digest, info dr
 		}
 		if err == nil {
 			// Touched after it was set aside, it may not have been seen.
-			_, err = r.driver.Stat(ctx, path)
+			if info, err = r.driver.Stat(ctx, path); err == nil {
+				r.ownTimes.put(path, info.Changed, 1)
+			}
 		}
 		if err == nil || !absent(err) {
 			return err

@@ -74,6 +74,7 @@ func (r Repository) place(ctx context.Context, d oci.Digest, body []byte, parsed
 	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
 		return fault(err)
 	}
+	r.noteOwn(ctx, d)
 	r.usePromises(parsed)
 	for _, d := range before {
 		r.releasePromises(context.WithoutCancel(ctx), d, maxDepth)

@@ -37,6 +37,7 @@ const (
 	originCache          = 8 << 10
 	progressCache        = 4 << 10
 	pointerCache         = 8 << 10
+	timeCache            = 16 << 10
 )
 
 // commitTimeout bounds a commit that goes on after its client has hung up.
@@ -106,8 +107,9 @@ type Registry struct {
 	origins   *cache[oci.Digest, origins]
 	pointers  *cache[string, pointer]
 	targets   *cache[oci.Name, *targets]
-	proving   chan struct{} // holds a token while a blob is re-read to prove it
-	reading   chan struct{} // holds a token for each large manifest that is being read
+	ownTimes  *cache[string, time.Time] // of manifests' links, see target.go
+	proving   chan struct{}             // holds a token while a blob is re-read to prove it
+	reading   chan struct{}             // holds a token for each large manifest that is being read
 	uploads   *sessions
 
 	promiseAge time.Duration
@@ -145,6 +147,7 @@ func New(o Options) *Registry {
 		origins:   newCache[oci.Digest, origins](originCache),
 		pointers:  newCache[string, pointer](pointerCache),
 		targets:   newCache[oci.Name, *targets](targetCache),
+		ownTimes:  newCache[string, time.Time](timeCache),
 		proving:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, 2),
 		uploads:   newSessions(),

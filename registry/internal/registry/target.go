@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"sync"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -12,9 +13,12 @@ import (
 // a deletion need not look at all tags. It holds whatever was seen when it was
 // made and each tag that this process has set since, or tried to: too many
 // rather than too few, so who uses it looks at the tags it names. It is true for
-// as long as this process alone serves the storage.
+// as long as this process alone serves the storage. A push of somebody who does
+// not say that he serves (distribution) shows in the manifest's link, which each
+// push of a tag writes: it has another time then than this process gave it.
 type targets struct {
-	crew string // who served when it was made
+	crew string    // who served when it was made
+	made time.Time // by the storage's clock
 
 	mu   sync.Mutex
 	tags map[oci.Digest][]oci.Tag
@@ -39,11 +43,36 @@ func (r Repository) noteTarget(d oci.Digest, tags []oci.Tag) {
 	t.tags[d] = append(t.tags[d], tags...)
 }
 
+// noteOwn notes the time that this process gave the link of a manifest.
+func (r Repository) noteOwn(ctx context.Context, d oci.Digest) {
+	if _, ok := r.reg.targets.get(r.name); !ok {
+		return
+	}
+	path := layout.RevisionLink(r.name, d)
+	if info, err := r.reg.driver.Stat(ctx, path); err == nil {
+		r.reg.ownTimes.put(path, info.Changed, 1)
+	}
+}
+
+// clockTick is how far the time of a file may lie behind that of the clock.
+const clockTick = 50 * time.Millisecond
+
+// hasOf says whether t knows of all pushes of d.
+func (r Repository) hasOf(ctx context.Context, t *targets, d oci.Digest) bool {
+	path := layout.RevisionLink(r.name, d)
+	info, err := r.reg.find(ctx, path, toRead)
+	if err != nil {
+		return false
+	}
+	own, ok := r.reg.ownTimes.get(path)
+	return ok && own.Equal(info.Changed) || info.Changed.Before(t.made.Add(-clockTick))
+}
+
 // tagsOf finds the tags that point at d. Links that cannot be read are passed
 // over. It is called with the repository's lock held alone.
 func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole bool) ([]oci.Tag, error) {
 	t, ok := r.reg.targets.get(r.name)
-	if !ok || !sole || t.crew != crew {
+	if !ok || !sole || t.crew != crew || !r.hasOf(ctx, t, d) {
 		var err error
 		if t, err = r.readTargets(ctx); err != nil {
 			return nil, err
@@ -74,7 +103,7 @@ func (r Repository) soleCrew(ctx context.Context) (crew string, sole bool) {
 
 // readTargets looks at all tags.
 func (r Repository) readTargets(ctx context.Context) (*targets, error) {
-	t := &targets{tags: map[oci.Digest][]oci.Tag{}, room: 1000}
+	t := &targets{made: r.reg.driver.Now(), tags: map[oci.Digest][]oci.Tag{}, room: 1000}
 	all, err := r.reg.listDirs(ctx, layout.Tags(r.name))
 	if absent(err) {
 		return t, nil
