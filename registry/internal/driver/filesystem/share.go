@@ -13,7 +13,7 @@ import (
 // A link file is 71 bytes, and a registry has as many with the same bytes as
 // repositories that share a layer. A hard link to one of them needs no inode
 // and no flush of its bytes, which is more than half of the cost of a mount.
-// Nothing here ever writes a file in place, and neither does distribution 3.
+// Nothing here ever writes a link in place, and neither does distribution 3.
 // Distribution 2.8 does, the same bytes: beside it, a crash in that moment
 // would leave all that share them empty instead of one.
 

@@ -44,6 +44,7 @@ type noted struct {
 }
 
 const (
+	maxNote  = 256              // bytes; what is longer is none of an upload's
 	maxNoted = 4096             // bounds the memory of those that nobody discards
 	soon     = 10 * time.Minute // a directory discarded later may hold anything
 )
@@ -52,10 +53,14 @@ const (
 func (s *spares) wrote(name string, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	dir, note := path.Split(name)
+	if len(content) > maxNote {
+		delete(s.noted, path.Clean(dir))
+		return
+	}
 	if s.noted == nil || len(s.noted) >= maxNoted {
 		s.noted = map[string]*noted{}
 	}
-	dir, note := path.Split(name)
 	s.noted[path.Clean(dir)] = &noted{note: note, content: bytes.Clone(content), at: time.Now()}
 }
 

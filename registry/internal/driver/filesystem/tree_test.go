@@ -274,6 +274,18 @@ func TestDiscardedBytesAreDeleted(t *testing.T) {
 	wantStaging(t, d, 0)
 }
 
+// A long note is remembered no more than an old one of its directory is.
+func TestLongNotesAreNotRemembered(t *testing.T) {
+	d := openRoot(t, t.TempDir())
+	defer d.Close()
+	for _, content := range []string{"short", strings.Repeat("long ", 1000)} {
+		check(t, d.WriteScratch(t.Context(), "/own/pulls", []byte(content)))
+	}
+	if n := len(d.spares.noted); n != 0 {
+		t.Errorf("%d notes are remembered", n)
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
