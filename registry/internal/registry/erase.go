@@ -96,7 +96,10 @@ func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag, cre
 // the repository is held.
 func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, crew string, sole bool) error {
 	if now, still := r.soleCrew(ctx); !sole || !still || now != crew {
-		return r.eraseBeside(ctx, e)
+		if err := r.eraseBeside(ctx, e); !errors.Is(err, driver.ErrNoSpace) {
+			return err
+		}
+		// A full storage takes no pushes that one would have to beware of.
 	}
 	if len(tags) == 0 {
 		return nil

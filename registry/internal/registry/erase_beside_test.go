@@ -129,3 +129,24 @@ func TestDeletionWaitsForPushes(t *testing.T) {
 		})
 	}
 }
+
+// roomless is a storage on which nothing can be set aside, nor waited for.
+type roomless struct{ driver.Driver }
+
+func (roomless) SetAside(context.Context, string, string) error { return driver.ErrNoSpace }
+func (roomless) Barrier(context.Context) error                  { return driver.ErrNoSpace }
+
+// A registry that nobody could be told of, for want of room, deletes manifests
+// with their tags.
+func TestDeletionWithoutRoom(t *testing.T) {
+	for kind, open := range drivers {
+		t.Run(kind, func(t *testing.T) {
+			repo := New(Options{Driver: roomless{open(t)}, DeleteEnabled: true}).Repository("a")
+			pushImage(t, repo, "kept", "z")
+			d := pushImage(t, repo, "one", "x")
+			_, err := repo.DeleteManifest(t.Context(), d)
+			check(t, err)
+			wantWholeTags(t, repo, []string{"kept"})
+		})
+	}
+}
