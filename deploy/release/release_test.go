@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,6 +57,7 @@ func TestRelease(t *testing.T) {
 				name := fmt.Sprintf("%s_%s_%s_%s", service, version, system, processor)
 				dir := unpack(t, dist, name)
 				checkFiles(t, dir, service, system)
+				checkLinks(t, dir)
 				checkHeader(t, filepath.Join(dir, service), system, processor)
 				checkBill(t, filepath.Join(dist, name+".cdx.json"), service)
 				if system == runtime.GOOS && processor == runtime.GOARCH {
@@ -77,6 +79,26 @@ func checkFiles(t *testing.T, dir, service, system string) {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Size() == 0 || info.Mode().Perm()&0o022 != 0 || name == service && info.Mode().Perm() != 0o755 {
 			t.Errorf("%s: %s: %v, %v", filepath.Base(dir), name, info, err)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`)
+
+// checkLinks: what the page of an archive refers to is in the archive.
+func checkLinks(t *testing.T, dir string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := link.FindAllSubmatch(page, -1)
+	if len(links) == 0 {
+		t.Errorf("%s: README.md refers to nothing", filepath.Base(dir))
+	}
+	for _, m := range links {
+		if _, err := os.Stat(filepath.Join(dir, string(m[1]))); err != nil {
+			t.Errorf("README.md: %v", err)
 		}
 	}
 }
