@@ -15,7 +15,8 @@ var (
 // Collectable is what the collection of garbage needs of a driver, and what
 // writers need beside it. Nothing here is held by a process that has died.
 type Collectable interface {
-	// Now is the time by the storage's own clock, by which Info.Changed goes.
+	// Now is the time by the storage's own clock, by which Info.Changed and Info.Moved
+	// go.
 	Now() time.Time
 
 	// Touch sets when the object at path was last changed, the zero time

@@ -127,6 +127,9 @@ type Info struct {
 	Size    int64
 	Dir     bool
 	Changed time.Time // last change of the content, zero where the storage has none
+	// Moved is when the object came to its path, or later: other things that
+	// happen to it may count. Zero where the storage has no such time.
+	Moved time.Time
 }
 
 // Entry is one child in a listing.

@@ -58,6 +58,9 @@ func testSetAside(t *testing.T, d driver.Driver) {
 	if got := changed(t, d, aside); !got.Equal(was) {
 		t.Errorf("set aside, it was changed at %v instead of %v", got, was)
 	}
+	if info, err := d.Stat(t.Context(), aside); err != nil || !info.Moved.IsZero() && d.Now().Sub(info.Moved).Abs() > time.Minute {
+		t.Errorf("set aside, it was moved at %v, want now or nothing, %v", info.Moved, err)
+	}
 	wantError(t, "SetAside", d.SetAside(t.Context(), place, aside), driver.ErrNotExist)
 	if err := d.Restore(t.Context(), aside, place); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func (d *Driver) Find(_ context.Context, first, second string) (driver.Info, str
 }
 
 func info(st *unix.Stat_t) driver.Info {
-	i := driver.Info{Dir: isDir(st), Changed: time.Unix(st.Mtim.Unix())}
+	i := driver.Info{Dir: isDir(st), Changed: time.Unix(st.Mtim.Unix()), Moved: time.Unix(st.Ctim.Unix())}
 	if !i.Dir {
 		i.Size = st.Size
 	}

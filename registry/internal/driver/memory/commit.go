@@ -98,7 +98,8 @@ func (d *Driver) put(path string, content []byte) error {
 	if old := dir.children[name]; old != nil && old.dir() {
 		return fmt.Errorf("%s: %w", path, errIsDirectory)
 	}
-	d.setChild(dir, name, &node{content: content, changed: time.Now()})
+	now := time.Now()
+	d.setChild(dir, name, &node{content: content, changed: now, moved: now})
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (d *Driver) Stat(_ context.Context, path string) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, err
 	}
-	return driver.Info{Size: int64(len(n.content)), Dir: n.dir(), Changed: n.changed}, nil
+	return driver.Info{Size: int64(len(n.content)), Dir: n.dir(), Changed: n.changed, Moved: n.moved}, nil
 }
 
 // Find implements driver.Driver.
@@ -200,7 +200,8 @@ type node struct {
 	children map[string]*node
 	content  []byte
 	changed  time.Time
-	version  uint64 // d.changes when it came, or a child of it last came or went
+	moved    time.Time // to where it is
+	version  uint64    // d.changes when it came, or a child of it last came or went
 }
 
 func (n *node) dir() bool { return n.children != nil }
