@@ -90,10 +90,7 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if work.ReadOnly.Enabled {
 		return
 	}
-	if err := m.rules.RecoverTags(ctx); err != nil {
-		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
-	}
-	m.finishDeletions(ctx)
+	m.recover(ctx)
 	if err := verify.Recover(ctx, m.store); err != nil {
 		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
 	}
@@ -115,9 +112,12 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// finishDeletions finishes what a process had begun that died, or what the
-// storage did not let it finish.
-func (m *maintenance) finishDeletions(ctx context.Context) {
+// recover finishes what a process had begun that died, or what the storage did
+// not let it finish. Tags come first: those that are back go with their manifest.
+func (m *maintenance) recover(ctx context.Context) {
+	if err := m.rules.RecoverTags(ctx); err != nil {
+		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
+	}
 	if err := m.rules.FinishDeletions(ctx); err != nil {
 		m.log.Warn("deletions of manifests that were begun cannot be finished", zap.Error(err))
 	}
@@ -125,7 +125,7 @@ func (m *maintenance) finishDeletions(ctx context.Context) {
 
 func (m *maintenance) purge(ctx context.Context) {
 	p := m.cfg.Storage.Maintenance.UploadPurging
-	m.finishDeletions(ctx)
+	m.recover(ctx)
 	m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"slipway/registry/internal/driver"
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
 
@@ -39,6 +38,11 @@ func (d *dying) Discard(ctx context.Context, path string) error {
 	return d.Driver.Discard(ctx, path)
 }
 
+// aged is a storage a while later: nobody has in his hands what it holds.
+type aged struct{ driver.Driver }
+
+func (a aged) Now() time.Time { return a.Driver.Now().Add(commitTimeout + time.Minute) }
+
 // A deletion that dies at any step has happened or has not, for whoever asks,
 // and the next process finishes what is begun.
 func TestDeletionIsWhole(t *testing.T) {
@@ -56,23 +60,23 @@ func TestDeletionIsWhole(t *testing.T) {
 				next := New(Options{Driver: store.Driver, DeleteEnabled: true})
 				wantSame(t, next.Repository("a"), d, stages >= 2)
 				check(t, next.FinishDeletions(ctx))
-				wantSame(t, next.Repository("a"), d, stages >= 1)
-				if stages >= 1 {
-					tags, _, err := next.Repository("a").Tags(ctx, -1, "")
-					check(t, err)
-					if !slices.Equal(tags, []string{"kept"}) {
-						t.Errorf("tags = %q", tags)
-					}
+				wantSame(t, next.Repository("a"), d, stages >= 2)
+				later := New(Options{Driver: aged{store.Driver}, DeleteEnabled: true})
+				check(t, later.FinishDeletions(ctx))
+				check(t, later.RecoverTags(ctx))
+				wantSame(t, next.Repository("a"), d, stages >= 2)
+				want := []string{"kept"}
+				if stages < 2 {
+					want = append(want, "one", "two")
 				}
+				wantWholeTags(t, next.Repository("a"), want)
 				m, err := next.Repository("a").Manifest(ctx, tagged("kept"))
 				check(t, err)
 				if m.Digest != kept {
 					t.Errorf("kept is %s", m.Digest)
 				}
-				for e, err := range store.List(ctx, layout.Deleting, "") {
-					if err == nil {
-						t.Errorf("%s is left", e.Name)
-					}
+				if n := countNotes(t, store.Driver); n != 0 {
+					t.Errorf("%d notes are left", n)
 				}
 			})
 		}
@@ -87,29 +91,6 @@ func wantSame(t *testing.T, repo Repository, d oci.Digest, gone bool) {
 		if gone != isCode(err, oci.CodeManifestUnknown) {
 			t.Errorf("%s: %v, want gone = %v", ref, err, gone)
 		}
-	}
-}
-
-// What was pushed after a deletion had died is not taken away by who finishes it.
-func TestFinishedDeletionSparesWhatIsNew(t *testing.T) {
-	for name, open := range drivers {
-		t.Run(name, func(t *testing.T) {
-			store := &dying{Driver: open(t), stages: 2, armed: true}
-			ctx, r := context.Background(), New(Options{Driver: store.Driver, DeleteEnabled: true})
-			repo := r.Repository("a")
-			d := pushImage(t, repo, "one", "x")
-			pushImage(t, repo, "two", "x")
-			New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
-			other := pushImage(t, repo, "one", "y")
-			check(t, r.FinishDeletions(ctx))
-			m, err := repo.Manifest(ctx, tagged("one"))
-			check(t, err)
-			if m.Digest != other {
-				t.Errorf("one is %s", m.Digest)
-			}
-			_, err = repo.Manifest(ctx, tagged("two"))
-			wantCode(t, err, oci.CodeManifestUnknown)
-		})
 	}
 }
 
@@ -174,5 +155,44 @@ func TestDeletionSeesTagsOfOthers(t *testing.T) {
 	slices.Sort(removed)
 	if !slices.Equal(removed, []oci.Tag{"moved", "new", "one"}) {
 		t.Errorf("removed %q", removed)
+	}
+}
+
+// unflushed is a storage on which removals are seen, but not durable.
+type unflushed struct {
+	driver.Driver
+	flush error
+}
+
+func (u unflushed) Commit(ctx context.Context, stages ...driver.Stage) error {
+	if err := u.Driver.Commit(ctx, stages...); err != nil {
+		return err
+	}
+	return errDied
+}
+
+func (u unflushed) Flush(context.Context, ...string) error { return u.flush }
+
+// A deletion is acknowledged when the manifest cannot come back, and its note
+// stays until its tags are gone.
+func TestDeletionIsDurable(t *testing.T) {
+	for name, open := range drivers {
+		for _, flush := range []error{nil, errDied} {
+			t.Run(fmt.Sprint(name, " flush ", flush), func(t *testing.T) {
+				store := open(t)
+				repo := New(Options{Driver: store}).Repository("a")
+				pushImage(t, repo, "kept", "y")
+				d := pushImage(t, repo, "one", "x")
+				_, err := New(Options{Driver: unflushed{store, flush}, DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d)
+				if (err == nil) != (flush == nil) {
+					t.Errorf("deleted: %v", err)
+				}
+				if n := countNotes(t, store); n != 1 {
+					t.Errorf("%d notes", n)
+				}
+				check(t, New(Options{Driver: store}).FinishDeletions(t.Context()))
+				wantWholeTags(t, repo, []string{"kept"})
+			})
+		}
 	}
 }

@@ -119,7 +119,8 @@ func (r Repository) forgetTag(ctx context.Context, tag oci.Tag, d oci.Digest, as
 }
 
 // RecoverTags puts back the links that a process set aside and died before it
-// had looked at them again.
+// had looked at them again. It passes over those that were set aside just now,
+// which somebody who lives may have in his hands.
 func (r *Registry) RecoverTags(ctx context.Context) error {
 	return fault(r.recoverTags(ctx, ""))
 }
@@ -162,9 +163,17 @@ func (r Repository) recoverTags(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.reg.putBack(ctx, dir+"/"+e.Name, layout.TagCurrent(r.name, oci.Tag(e.Name))); err != nil {
+		if err := r.recoverTag(ctx, oci.Tag(e.Name), dir+"/"+e.Name); err != nil {
 			return err
 		}
 	}
 	return r.reg.driver.Prune(ctx, dir)
+}
+
+func (r Repository) recoverTag(ctx context.Context, tag oci.Tag, aside string) error {
+	old, err := r.reg.abandoned(ctx, aside)
+	if err != nil || !old {
+		return err
+	}
+	return r.reg.putBack(ctx, aside, layout.TagCurrent(r.name, tag))
 }

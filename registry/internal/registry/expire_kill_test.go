@@ -68,7 +68,7 @@ func TestKilledExpiry(t *testing.T) {
 			t.Fatal("the tag was not removed")
 		}
 
-		check(t, now.RecoverTags(t.Context()))
+		check(t, New(Options{Driver: aged{d}}).RecoverTags(t.Context()))
 		if got, err := repo.Manifest(t.Context(), tagged("old")); err == nil && got.Digest != old {
 			t.Errorf("killed after %d changes, the tag is %s", step, got.Digest)
 		}

@@ -66,6 +66,10 @@ func TestRecoverTags(t *testing.T) {
 			check(t, r.driver.SetAside(ctx, current, layout.ExpiringTags("app/sub")+"/"+string(tag)))
 		}
 		newer = pushImage(t, repo, "pushed", "b")
+		check(t, r.RecoverTags(ctx)) // the process may live
+		_, err := repo.Manifest(ctx, tagged("lost"))
+		wantCode(t, err, oci.CodeManifestUnknown)
+		r = New(Options{Driver: aged{r.driver}})
 		check(t, r.RecoverTags(ctx))
 		for tag, want := range map[string]oci.Digest{"lost": lost, "pushed": newer} {
 			if m, err := repo.Manifest(ctx, tagged(tag)); err != nil || m.Digest != want {

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// eraseTags removes the tags of a manifest that is gone. While this process alone
+// serves the storage, those are all there are, and nobody moves them: the lock of
+// the repository is held.
+func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, crew string, sole bool) error {
+	if now, still := r.soleCrew(ctx); !sole || !still || now != crew {
+		if err := r.eraseBeside(ctx, e); !errors.Is(err, driver.ErrNoSpace) {
+			return err
+		}
+		// A full storage takes no pushes that one would have to beware of.
+	}
+	if len(tags) == 0 {
+		return nil
+	}
+	return r.reg.commit(ctx, r.tagRemovals(tags))
+}
+
+// eraseBeside is eraseTags where others push as well. A tag that was set anew
+// since it was noted stays; and one that was set by somebody who wrote the
+// manifest's link before it was removed, and the tag after, goes with the
+// manifest. Once those are waited for, all tags are there to be seen; who came
+// later wrote a link that is still in its place.
+func (r Repository) eraseBeside(ctx context.Context, e *erasure) error {
+	if err := r.takeTags(ctx, e); err != nil {
+		return err
+	}
+	if err := r.reg.driver.Barrier(ctx); err != nil {
+		return err
+	}
+	t, err := r.readTargets(ctx)
+	if err != nil {
+		return err
+	}
+	late := erasure{Digest: e.Digest, Tags: map[oci.Tag]int64{}}
+	if err := r.noteTags(ctx, &late, t.tags[e.Digest]); err != nil {
+		return err
+	}
+	if len(late.Tags) == 0 {
+		return nil
+	}
+	if _, err := r.reg.find(ctx, layout.RevisionLink(r.name, e.Digest), toRead); !absent(err) {
+		return err
+	}
+	return r.takeTags(ctx, &late)
+}
+
+// takeTags removes the tags whose links are those that were noted.
+func (r Repository) takeTags(ctx context.Context, e *erasure) error {
+	if len(e.Tags) == 0 {
+		return nil
+	}
+	for tag, changed := range e.Tags {
+		if err := r.dropTag(ctx, tag, e.Digest, time.Unix(0, changed)); err != nil {
+			return err
+		}
+	}
+	if err := r.FinishExpiry(ctx); err != nil {
+		return err
+	}
+	return r.reg.driver.Flush(ctx, layout.Tags(r.name))
+}
+
+// dropTag is takeTag of a tag that points at nothing: its link goes also where
+// somebody who died had it in his hands, so that it is not put back later.
+func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) error {
+	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTags(r.name)+"/"+string(tag)
+	for range turns {
+		_, err := r.takeTag(ctx, tag, d, since)
+		if err == nil && r.reg.isLink(ctx, aside, d, since) {
+			err = r.forgetTag(ctx, tag, d, aside)
+		}
+		if err != nil || !r.reg.isLink(ctx, current, d, since) {
+			return err
+		}
+	}
+	return restless(current)
+}
+
+func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
+	stage := make(driver.Stage, len(tags))
+	for i, tag := range tags {
+		stage[i] = driver.Change{Path: layout.Tag(r.name, tag), Remove: true}
+	}
+	return stage
+}

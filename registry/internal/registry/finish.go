@@ -1,0 +1,95 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+
+	"slipway/registry/internal/layout"
+)
+
+// FinishDeletions finishes the deletions of manifests that a process had begun
+// when it died, or that the storage kept from being finished.
+func (r *Registry) FinishDeletions(ctx context.Context) error {
+	if r.readOnly {
+		return nil
+	}
+	for e, err := range r.driver.List(ctx, layout.Deleting, "") {
+		if absent(err) {
+			return nil
+		}
+		if err != nil {
+			return fault(err)
+		}
+		if err := r.finishDeletion(ctx, layout.Deleting+"/"+e.Name); err != nil {
+			return fault(err)
+		}
+	}
+	return nil
+}
+
+func (r *Registry) finishDeletion(ctx context.Context, note string) error {
+	old, err := r.abandoned(ctx, note)
+	if err != nil {
+		return err
+	}
+	content, err := r.driver.ReadFile(ctx, note, maxErasure)
+	if absent(err) {
+		return nil // somebody else has finished it
+	}
+	if err != nil {
+		return err
+	}
+	var e erasure
+	if json.Unmarshal(content, &e) == nil && validErasure(&e) {
+		gone, err := r.Repository(e.Repository).finish(ctx, &e)
+		if err != nil || !gone && !old {
+			return err
+		}
+	}
+	return r.driver.Discard(ctx, note)
+}
+
+// abandoned says whether nobody has in his hands any more what lies at path: it
+// came there longer ago than anybody works on with what he has begun. False if
+// nothing is there.
+func (r *Registry) abandoned(ctx context.Context, path string) (bool, error) {
+	info, err := r.driver.Stat(ctx, path)
+	if absent(err) {
+		return false, nil
+	}
+	return err == nil && r.driver.Now().Sub(info.Moved) > commitTimeout, err
+}
+
+// finish finishes a deletion whose manifest is gone. One that is in its place
+// was not deleted: that is what the client was told, unless he waits for the
+// answer still, and others may rely on the manifest by now. Nor was one that was
+// pushed or promised anew.
+func (r Repository) finish(ctx context.Context, e *erasure) (gone bool, err error) {
+	mu := r.lock()
+	mu.Lock()
+	defer mu.Unlock()
+	path := layout.RevisionLink(r.name, e.Digest)
+	for range turns {
+		info, at, err := r.reg.driver.Find(ctx, path, layout.Aside(path))
+		switch {
+		case absent(err):
+			if err := r.flushRemoval(ctx, e.Digest); err != nil {
+				return false, err
+			}
+			return true, r.takeTags(ctx, e)
+		case err != nil:
+			return false, err
+		case at == path || !info.Changed.Equal(e.Changed):
+			return false, nil
+		}
+		// A collector had it when it was deleted. Who brings it back meanwhile
+		// is seen in the next turn.
+		switch err := r.reg.driver.Remove(ctx, at); {
+		case err == nil:
+			r.releasePromises(ctx, e.Digest, maxDepth)
+		case !absent(err):
+			return false, err
+		}
+	}
+	return false, restless(path)
+}

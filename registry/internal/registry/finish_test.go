@@ -1,0 +1,122 @@
+package registry
+
+import (
+	"context"
+	"testing"
+
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+)
+
+// A deletion that failed does not happen later, when others rely on the manifest.
+func TestFailedDeletionNeverHappens(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &dying{Driver: open(t), stages: 1, armed: true}
+			ctx, r := context.Background(), New(Options{Driver: store.Driver})
+			repo := r.Repository("a")
+			child := put(t, repo, tagged("one"), simpleImage(t, repo, "x")).Descriptor
+			_, err := New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(ctx, child.Digest)
+			if err == nil {
+				t.Fatal("the deletion did not fail")
+			}
+			put(t, repo, tagged("multi"), image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{child}})
+			for _, left := range []struct {
+				store driver.Driver
+				notes int
+			}{{store.Driver, 1}, {aged{store.Driver}, 0}} {
+				check(t, New(Options{Driver: left.store}).FinishDeletions(ctx))
+				_, err = repo.Manifest(ctx, oci.Reference{Digest: child.Digest})
+				check(t, err)
+				wantWholeTags(t, repo, []string{"multi", "one"})
+				if n := countNotes(t, store.Driver); n != left.notes {
+					t.Errorf("%d notes, want %d", n, left.notes)
+				}
+			}
+		})
+	}
+}
+
+func countNotes(t *testing.T, d driver.Driver) (n int) {
+	t.Helper()
+	for _, err := range d.List(t.Context(), layout.Deleting, "") {
+		if absent(err) {
+			return n
+		}
+		check(t, err)
+		n++
+	}
+	return n
+}
+
+// A deletion that has not yet removed the manifest is not disturbed by who
+// finishes those that died.
+func TestFinishLeavesDeletionsUnderWay(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &meddled{Driver: open(t)}
+			r := New(Options{Driver: store, DeleteEnabled: true})
+			other, repo := New(Options{Driver: store.Driver, DeleteEnabled: true}), r.Repository("a")
+			pushImage(t, repo, "kept", "y")
+			d := pushImage(t, repo, "one", "x")
+			store.between = func() {
+				check(t, other.FinishDeletions(t.Context()))
+				if _, err := other.Repository("a").Manifest(t.Context(), oci.Reference{Digest: d}); err != nil {
+					t.Error(err)
+				}
+				if n := countNotes(t, store.Driver); n != 1 {
+					t.Errorf("%d notes", n)
+				}
+			}
+			_, err := repo.DeleteManifest(t.Context(), d)
+			check(t, err)
+			wantWholeTags(t, repo, []string{"kept"})
+		})
+	}
+}
+
+// A manifest that lies aside is gone when its deletion is finished.
+func TestFinishedDeletionTakesWhatIsAside(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &dying{Driver: open(t), stages: 1, armed: true}
+			r := New(Options{Driver: store.Driver})
+			repo := r.Repository("a")
+			pushImage(t, repo, "kept", "y")
+			d := pushImage(t, repo, "one", "x")
+			New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d) //nolint:errcheck // nobody hears of it
+			putAside(t, r.driver, layout.RevisionLink("a", d))
+			check(t, r.FinishDeletions(t.Context()))
+			_, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+			wantCode(t, err, oci.CodeManifestUnknown)
+			wantWholeTags(t, repo, []string{"kept"})
+			if n := countNotes(t, r.driver); n != 0 {
+				t.Errorf("%d notes are left", n)
+			}
+		})
+	}
+}
+
+// What was pushed after a deletion had died is not taken away by who finishes it.
+func TestFinishedDeletionSparesWhatIsNew(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &dying{Driver: open(t), stages: 2, armed: true}
+			ctx, r := context.Background(), New(Options{Driver: store.Driver, DeleteEnabled: true})
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			pushImage(t, repo, "two", "x")
+			New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
+			other := pushImage(t, repo, "one", "y")
+			check(t, r.FinishDeletions(ctx))
+			m, err := repo.Manifest(ctx, tagged("one"))
+			check(t, err)
+			if m.Digest != other {
+				t.Errorf("one is %s", m.Digest)
+			}
+			_, err = repo.Manifest(ctx, tagged("two"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+		})
+	}
+}
