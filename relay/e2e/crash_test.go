@@ -172,7 +172,10 @@ func TestIdempotencyKey(t *testing.T) {
 // A database that cannot be written to answers 503, and nothing that was
 // answered with 200 is lost.
 func TestDiskFull(t *testing.T) {
-	if os.Getuid() != 0 {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("mounting a small file system needs root")
+		}
 		t.Skip("mounting a small file system needs root")
 	}
 	s := newSite(t)
