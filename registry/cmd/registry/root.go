@@ -2,23 +2,25 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"slipway/shared/build"
+	"slipway/shared/command"
 )
+
+// Set by the linker; empty in a plain build.
+var version, commit, date string
+
+// built is what this binary was built from.
+func built() build.Info { return build.Of("registry", version, commit, date) }
 
 // run is the whole program: it returns the exit code. Every failure is a
 // sentence on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot(stdin, stdout, stderr)
-	root.SetArgs(asContainer(args))
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "registry: %v\n", err)
-		return 1
-	}
-	return 0
+	return command.Run(ctx, newRoot(stdin, stdout, stderr), asContainer(args))
 }
 
 // asContainer takes the arguments of distribution's images too, whose entry
@@ -41,21 +43,8 @@ func serves(args []string) bool {
 }
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "registry",
-		Short:         "Store and serve container images",
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       built().Version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.SetVersionTemplate(built().Line() + "\n")
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), newVersionCommand())
+	root := command.New(built(), "Store and serve container images", stdin, stdout, stderr)
+	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), command.Version(built()))
 	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newExportCommand(), newImportCommand(), newEventsCommand())
-	tellUsage(root)
 	return root
 }

@@ -1,64 +1,40 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/config"
+	"slipway/shared/command"
+	settings "slipway/shared/config"
 )
 
 // newConfigCommand makes `relay config`, which looks at a configuration without
 // starting anything.
 func newConfigCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Check or show the configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand(), newConfigReferenceCommand())
-	return cmd
+	var file string
+	return command.Config(command.Configuration{
+		Service: "relay",
+		Sources: "the file, or the one that " + config.PathVariable + " names, or " + config.DefaultPath + " if it is there, and the RELAY_ variables",
+		Flags:   func(cmd *cobra.Command) { addConfigFlag(cmd, &file) },
+		Load: func(args []string) (any, *settings.Report, error) {
+			return config.Load(fileArgument(file, args), os.Environ())
+		},
+		Reference: config.Reference,
+	})
 }
 
-func newConfigCheckCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "check [FILE]",
-		Short: "Tell what is wrong with the file and the RELAY_ variables",
-		Long:  "Reads the configuration as `relay serve` would and tells everything that is wrong with it.",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := loadConfig(cmd, fileArgument(file, args)); err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
-			return nil
-		},
-	}
-	addConfigFlag(cmd, &file)
-	return cmd
+// addConfigFlag lets a command read the configuration as serve does.
+func addConfigFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "config", "c", "", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
 }
 
-func newConfigShowCommand() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "show [FILE]",
-		Short: "Show every setting in force and where it comes from",
-		Long: "Shows the configuration that `relay serve` would run with as YAML, the origin of each value behind it: " +
-			"the line of the file, the variable, or the default. Secrets are hidden.",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, report, err := config.Load(fileArgument(file, args), os.Environ())
-			if err != nil {
-				return err
-			}
-			return report.Show(cmd.OutOrStdout(), cfg)
-		},
-	}
-	addConfigFlag(cmd, &file)
-	return cmd
+// loadConfig reads the configuration and tells its warnings.
+func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
+	cfg, report, err := config.Load(file, os.Environ())
+	command.Warn(cmd, report)
+	return cfg, err
 }
 
 func fileArgument(flag string, args []string) string {
@@ -66,13 +42,4 @@ func fileArgument(flag string, args []string) string {
 		return flag
 	}
 	return args[0]
-}
-
-func newConfigReferenceCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "reference",
-		Short: "Write every setting there is, as Markdown",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return config.Reference(cmd.OutOrStdout()) },
-	}
 }

@@ -2,56 +2,28 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"slipway/relay/internal/config"
+	"slipway/shared/build"
+	"slipway/shared/command"
 )
+
+// Set by the linker; empty in a plain build.
+var version, commit, date string
+
+// built is what this binary was built from.
+func built() build.Info { return build.Of("relay", version, commit, date) }
 
 // run is the whole program: it returns the exit code. Every failure is a
 // sentence on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot(stdin, stdout, stderr)
-	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "relay: %v\n", err)
-		return 1
-	}
-	return 0
+	return command.Run(ctx, newRoot(stdin, stdout, stderr), args)
 }
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "relay",
-		Short:         "Accept messages over HTTP and deliver them to Matrix rooms",
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       built().Version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.SetVersionTemplate(built().Line() + "\n")
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newConfigCommand(), newAppCommand(), newSendCommand(), newDoctorCommand(), newHealthCommand(), newVersionCommand())
-	tellUsage(root)
+	root := command.New(built(), "Accept messages over HTTP and deliver them to Matrix rooms", stdin, stdout, stderr)
+	root.AddCommand(newServeCommand(), newSetupCommand(), newImportCommand(), newConfigCommand(), newAppCommand(), newSendCommand(), newDoctorCommand(), newHealthCommand(), command.Version(built()))
 	return root
-}
-
-// addConfigFlag lets a command read the configuration as serve does.
-func addConfigFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "config", "c", "", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
-}
-
-// loadConfig reads the configuration and tells its warnings.
-func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
-	cfg, report, err := config.Load(file, os.Environ())
-	for _, warning := range report.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
-	}
-	return cfg, err
 }

@@ -1,0 +1,87 @@
+package command_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"slipway/shared/build"
+	"slipway/shared/command"
+	"slipway/shared/config"
+)
+
+type settings struct {
+	Port int `key:"port" doc:"Where it listens."`
+}
+
+// program is one with a command that fails and a configuration.
+func program(out, errout io.Writer) *cobra.Command {
+	root := command.New(build.Of("boat", "v1.2.3", "abc", "today"), "Carry things", strings.NewReader(""), out, errout)
+	carry := &cobra.Command{Use: "carry THING", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return errors.New("too heavy") }}
+	carry.Flags().Bool("far", false, "to the other side")
+	var file string
+	look := command.Config(command.Configuration{
+		Service: "boat",
+		Sources: "the file and the BOAT_ variables",
+		Flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&file, "config", "", "file") },
+		Load: func(args []string) (any, *config.Report, error) {
+			cfg := settings{Port: 80}
+			report, err := config.Load(&cfg, config.Options{File: strings.Join(append(args, file), ""), Prefix: "BOAT"})
+			return &cfg, report, err
+		},
+		Reference: func(w io.Writer) error {
+			_, err := io.WriteString(w, "# All of it\n")
+			return err
+		},
+	})
+	root.AddCommand(carry, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")))
+	return root
+}
+
+func TestRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "boat.yml")
+	if err := os.WriteFile(file, []byte("port: 81\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.yml")
+	if err := os.WriteFile(bad, []byte("prt: 81\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args        string
+		code        int
+		out, errout string
+	}{
+		{"", 0, "Carry things", ""},
+		{"--version", 0, "boat slipway/boat v1.2.3\n", ""},
+		{"version", 0, "boat slipway/boat v1.2.3\ncommit abc of today", ""},
+		{"version --json", 0, `"version": "v1.2.3"`, ""},
+		{"carry stone", 1, "", "boat: too heavy\n"},
+		{"carry", 1, "", "boat: accepts 1 arg(s), received 0; usage: boat carry THING [flags]\n"},
+		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},
+		{"crary", 1, "", `boat: unknown command "crary" for "boat"`},
+		{"config what", 1, "", `the commands are in: boat config --help`},
+		{"config", 0, "Check or show the configuration", ""},
+		{"config check " + file, 0, "the configuration is valid\n", ""},
+		{"config check --config " + file, 0, "the configuration is valid\n", ""},
+		{"config check " + bad, 1, "", "prt"},
+		{"config check a b", 1, "", "usage: boat config check [FILE]"},
+		{"config show " + file, 0, "port: 81", ""},
+		{"config show", 0, "port: 80", ""},
+		{"config show " + bad, 1, "", "prt"},
+		{"config check --help", 0, "as `boat serve` would, from the file and the BOAT_ variables", ""},
+		{"config reference", 0, "# All of it\n", ""},
+	} {
+		var out, errout bytes.Buffer
+		code := command.Run(t.Context(), program(&out, &errout), strings.Fields(tt.args))
+		if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(errout.String(), tt.errout) || (code == 0) != (errout.Len() == 0) {
+			t.Errorf("boat %s: %d %q %q, want %d %q %q", tt.args, code, out.String(), errout.String(), tt.code, tt.out, tt.errout)
+		}
+	}
+}

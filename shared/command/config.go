@@ -1,0 +1,95 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"slipway/shared/config"
+)
+
+// Configuration is what the command `config` has to know of a service.
+type Configuration struct {
+	// Service is the program's name.
+	Service string
+	// Sources names where a configuration comes from: "the file and the X_ variables".
+	Sources string
+	// Flags adds the flags that Load looks at, if there are any.
+	Flags func(*cobra.Command)
+	// Load reads the configuration as the service would, from the file that the
+	// arguments name. cfg points to it; the report is never nil.
+	Load func(args []string) (cfg any, report *config.Report, err error)
+	// Reference writes every setting as Markdown.
+	Reference func(io.Writer) error
+}
+
+// Config is the command that looks at a configuration without starting anything.
+func Config(c Configuration) *cobra.Command {
+	cmd := group("config", "Check or show the configuration")
+	cmd.AddCommand(c.check(), c.show(), c.reference())
+	return cmd
+}
+
+func (c Configuration) check() *cobra.Command {
+	return c.reading(&cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Tell what is wrong with the configuration",
+		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and tells everything that is wrong with it.", c.Service, c.Sources),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, _, err := c.load(cmd, args); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+			return err
+		},
+	})
+}
+
+func (c Configuration) show() *cobra.Command {
+	return c.reading(&cobra.Command{
+		Use:   "show [FILE]",
+		Short: "Show every setting in force and where it comes from",
+		Long: fmt.Sprintf("Shows the configuration that `%s serve` would run with as YAML, the origin of each value behind it: "+
+			"the line of the file, the variable, or the default. Secrets are hidden.", c.Service),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, report, err := c.load(cmd, args)
+			if err != nil {
+				return err
+			}
+			return report.Show(cmd.OutOrStdout(), cfg)
+		},
+	})
+}
+
+// reading completes a command that reads a configuration.
+func (c Configuration) reading(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.MaximumNArgs(1)
+	if c.Flags != nil {
+		c.Flags(cmd)
+	}
+	return cmd
+}
+
+// load reads the configuration and writes its warnings to stderr.
+func (c Configuration) load(cmd *cobra.Command, args []string) (any, *config.Report, error) {
+	cfg, report, err := c.Load(args)
+	Warn(cmd, report)
+	return cfg, report, err
+}
+
+// Warn writes the warnings of a report to the command's stderr.
+func Warn(cmd *cobra.Command, report *config.Report) {
+	for _, warning := range report.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+	}
+}
+
+func (c Configuration) reference() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reference",
+		Short: "Write every setting there is, as Markdown",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return c.Reference(cmd.OutOrStdout()) },
+	}
+}
