@@ -210,14 +210,14 @@ func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([
 	}
 	main, err := server.Listen(o)
 	if err != nil {
-		return nil, listenProblem("http.addr", cfg.HTTP.Addr, err)
+		return nil, server.ExplainListen(err, "http.addr", cfg.HTTP.Addr)
 	}
 	if cfg.HTTP.Debug.Addr == "" {
 		return []*server.Server{main}, nil
 	}
 	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log})
 	if err != nil {
-		return nil, errors.Join(listenProblem("http.debug.addr", cfg.HTTP.Debug.Addr, err), main.Close())
+		return nil, errors.Join(server.ExplainListen(err, "http.debug.addr", cfg.HTTP.Debug.Addr), main.Close())
 	}
 	return []*server.Server{main, second}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -140,17 +139,4 @@ func missingRoot(root string) error {
 	}
 	return fmt.Errorf("storage.filesystem.rootdirectory: %s does not exist, and uid %d, which the registry runs as, cannot make it in %s (%w): mkdir -p %s && chown %d:%d %[1]s, or mount a volume there",
 		root, os.Geteuid(), parent, err, root, os.Geteuid(), os.Getegid())
-}
-
-// listenProblem says what keeps an address from being listened on.
-func listenProblem(key, addr string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %s is in use by another program: stop that one, or choose another address (%w)", key, addr, err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", key, addr, err)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", key, os.Geteuid(), addr, err)
-	}
-	return err
 }

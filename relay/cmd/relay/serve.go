@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +113,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	}
 	main, err := server.Listen(o)
 	if err != nil {
-		return nil, listenProblem("http.listenaddress", o.Addr, err)
+		return nil, server.ExplainListen(err, "http.listenaddress", o.Addr)
 	}
 	if !cfg.Metrics.Enabled || cfg.Metrics.ListenAddress == "" {
 		return []*server.Server{main}, nil
@@ -124,20 +122,7 @@ func listen(cfg *config.Config, log *zap.Logger, p *parts) ([]*server.Server, er
 	metrics.Handle("GET /metrics", p.metrics)
 	second, err := server.Listen(server.Options{Name: "metrics", Addr: cfg.Metrics.ListenAddress, Handler: metrics, Log: log})
 	if err != nil {
-		return nil, errors.Join(listenProblem("metrics.listenaddress", cfg.Metrics.ListenAddress, err), main.Close())
+		return nil, errors.Join(server.ExplainListen(err, "metrics.listenaddress", cfg.Metrics.ListenAddress), main.Close())
 	}
 	return []*server.Server{main, second}, nil
-}
-
-// listenProblem says what keeps an address from being listened on.
-func listenProblem(key, addr string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %s is in use by another program: end that one, or choose another address (%w)", key, addr, err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", key, addr, err)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", key, os.Geteuid(), addr, err)
-	}
-	return fmt.Errorf("%s: %w", key, err)
 }

@@ -1,0 +1,23 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// ExplainListen makes a sentence of an error of [Listen] that comes from the
+// address: the setting that holds it, what is wrong with it, and what to do. Any
+// other error, and nil, it returns as it is. The error stays in the chain.
+func ExplainListen(err error, setting, addr string) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s is in use by another program: stop that one, or choose another address (%w)", setting, addr, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %s is no address of this machine: 0.0.0.0 stands for all of them (%w)", setting, addr, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: uid %d may not listen on %s: choose a port above 1023 (%w)", setting, os.Geteuid(), addr, err)
+	}
+	return err
+}
