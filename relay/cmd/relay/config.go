@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func newConfigCommand() *cobra.Command {
 		Sources: "the file, or the one that " + config.PathVariable + " names, or " + config.DefaultPath + " if it is there, and the RELAY_ variables",
 		Flags:   func(cmd *cobra.Command) { addConfigFlag(cmd, &file) },
 		Load: func(args []string) (any, *settings.Report, error) {
-			return config.Load(fileArgument(file, args), os.Environ())
+			return loadNamed(file, args)
 		},
 		Reference: config.Reference,
 	})
@@ -30,6 +31,16 @@ func addConfigFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVarP(file, "config", "c", "", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
 }
 
+// loadNamed reads the configuration that the flag or the argument names, or the one
+// that is in force without either. The report is never nil.
+func loadNamed(flag string, args []string) (*config.Config, *settings.Report, error) {
+	file, err := fileNamed(flag, args)
+	if err != nil {
+		return nil, &settings.Report{}, err
+	}
+	return config.Load(file, os.Environ())
+}
+
 // loadConfig reads the configuration and tells its warnings.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	cfg, report, err := config.Load(file, os.Environ())
@@ -37,9 +48,14 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	return cfg, err
 }
 
-func fileArgument(flag string, args []string) string {
-	if len(args) == 0 {
-		return flag
+// fileNamed is the file that a command was given: by its flag, as its argument, or
+// "" for neither. Two that differ are refused.
+func fileNamed(flag string, args []string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return flag, nil
+	case flag == "" || flag == args[0]:
+		return args[0], nil
 	}
-	return args[0]
+	return "", fmt.Errorf("two configurations are named, %s and --config %s: leave one of them out", args[0], flag)
 }

@@ -84,13 +84,17 @@ func (d *desk) does(code int, line string, texts ...string) {
 	}
 }
 
-// serve runs the relay and returns how to end it, with its exit code.
-func (d *desk) serve() (stop func() int) {
+// serve runs the relay, with the configuration unless args say more, and returns
+// how to end it, with its exit code.
+func (d *desk) serve(args ...string) (stop func() int) {
 	d.Helper()
+	if args == nil {
+		args = []string{"--config", d.file}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var out, errout bytes.Buffer // read when the relay has ended
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"serve", "--config", d.file}, nil, &out, &errout) }()
+	go func() { code <- run(ctx, append([]string{"serve"}, args...), nil, &out, &errout) }()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", d.addr); err == nil {
 			c.Close()
@@ -116,12 +120,21 @@ func TestConfigCommands(t *testing.T) {
 	if strings.Contains(d.out, "secret") {
 		t.Errorf("a secret is shown:\n%s", d.out)
 	}
+	d.does(0, "config check --config % %", "the configuration is valid")
 	d.configure("bad.yml", "securty: {checktoken: true}\nlogging: {level: loud}\n")
 	d.does(1, "config check %", "securty", "logging.level")
 	d.does(1, "serve --config %", "securty")
+	d.does(1, "serve %", "securty")
+	d.does(1, "serve --config % %", "securty")
 	d.does(1, "serve --config /nowhere/relay.yml", "/nowhere/relay.yml")
+	d.does(1, "serve /nowhere/relay.yml", "/nowhere/relay.yml")
+	for _, command := range []string{"serve", "config check", "config show"} {
+		d.does(1, command+" a.yml -c b.yml", "two configurations are named, a.yml and --config b.yml: leave one of them out")
+	}
 	t.Setenv("RELAY_CONFIG", d.file)
 	d.does(1, "config check", "securty")
+	d.does(1, "serve", "securty")
+	d.does(1, "serve /nowhere/relay.yml", "/nowhere/relay.yml")
 }
 
 func TestOtherCommands(t *testing.T) {
@@ -130,7 +143,7 @@ func TestOtherCommands(t *testing.T) {
 	d.does(0, "--version", "relay slipway/relay dev")
 	d.does(0, "--help", "serve", "doctor")
 	d.does(1, "sevre", "unknown command")
-	d.does(1, "serve extra", "unknown command", "usage: relay serve")
+	d.does(1, "serve one two", "at most 1", "usage: relay serve")
 	d.does(1, "send hello", "a token is needed")
 	d.does(1, "send --token A --url http://127.0.0.1:1 hello", "refused")
 	d.does(1, "health --config %", "refused")
@@ -157,6 +170,13 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 
 // TestBesideRelay: the same commands ask the relay that runs, which needs no
 // homeserver; a second one on its database is refused.
+func TestServeTakesTheFileAlone(t *testing.T) {
+	d := newDesk(t)
+	if code := d.serve(d.file)(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, d.errout)
+	}
+}
+
 func TestBesideRelay(t *testing.T) {
 	d := newDesk(t)
 	stop := d.serve()

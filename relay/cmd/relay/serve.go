@@ -21,13 +21,13 @@ import (
 func newServeCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [FILE]",
 		Short: "Serve the relay",
-		Long: "Serves the relay as the configuration says. The homeserver need not be there: what is accepted waits for it. " +
+		Long: "Serves the relay as the configuration says: that of FILE or --config FILE, which are the same, and the RELAY_ variables, which stand above it. The homeserver need not be there: what is accepted waits for it. " +
 			"Ends after SIGTERM or SIGINT, when what is in flight is finished; the rest is delivered after the next start.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, report, err := config.Load(file, os.Environ())
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, report, err := loadNamed(file, args)
 			if err != nil {
 				return err
 			}
