@@ -132,7 +132,7 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest, why purpose) (oc
 	if err == nil && why == toTell {
 		err = r.reg.renew(ctx, path, target, info)
 	}
-	if absent(err) || errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) || info.Dir {
+	if absent(err) || isBadLink(err) || info.Dir {
 		return "", blobUnknown(d, err)
 	}
 	return target, fault(err)

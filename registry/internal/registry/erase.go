@@ -2,8 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"path"
 
@@ -18,6 +16,9 @@ import (
 // more, by digest or tag. Its tags follow. So that they do, whatever comes in
 // between, a note of them is written before; who finds one that was left
 // finishes the work (FinishDeletions).
+//
+// A collector of garbage may have the link aside. Then it goes from there, in
+// the same moment.
 
 // DeleteManifest removes a manifest and the tags that point at it: all, or
 // nothing if there is an error before the manifest is gone. DENIED with
@@ -46,42 +47,61 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	return removed, nil
 }
 
-// erase removes a manifest and then its tags.
+// erase removes a manifest and then its tags. What fails before the manifest is
+// gone has deleted nothing; what fails after it is finished by others.
 func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag, crew string, sole bool) error {
-	e, err := r.noteErasure(ctx, d, tags)
+	e, err := r.describeErasure(ctx, d, tags)
 	if err != nil {
 		return err
 	}
-	stages, note := []driver.Stage{{{Path: layout.RevisionLink(r.name, d), Remove: true}}}, ""
-	if len(tags) > 0 {
-		content, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		note = layout.Deleting + "/" + rand.Text()
-		stages = []driver.Stage{{{Path: note, Content: content}}, stages[0]}
+	note, noting, err := e.note()
+	if err != nil {
+		return err
 	}
-	failed := r.reg.commit(ctx, stages...)
+	failed := r.reg.commit(ctx, append(noting, r.removal(d))...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
+	if failed == nil {
+		failed = r.forgetLink(ctx, e)
+	}
 	if failed == nil {
 		failed = r.eraseTags(ctx, e, tags, crew, sole)
 	}
 	if failed != nil {
 		return r.settle(ctx, d, note, failed)
 	}
-	if err := r.forgetRevision(ctx, e); err != nil {
-		return err
-	}
+	r.releasePromises(ctx, d, maxDepth)
+	r.dropNote(ctx, note)
+	return nil
+}
+
+// removal takes away a manifest's link, wherever a collector of garbage has it.
+// Only when it is at neither place is the manifest deleted: so who finds the
+// link later, moved there by whomever, knows that it was not.
+func (r Repository) removal(d oci.Digest) driver.Stage {
+	link := layout.RevisionLink(r.name, d)
+	return driver.Stage{{Path: link, Remove: true}, {Path: layout.Aside(link), Remove: true}}
+}
+
+// dropNote removes the note of a deletion that is done. One that stays is
+// dropped by who finishes deletions.
+func (r Repository) dropNote(ctx context.Context, note string) {
 	if note == "" {
-		return nil
+		return
 	}
-	return r.reg.driver.Discard(ctx, note)
+	if err := r.reg.driver.Discard(ctx, note); err != nil {
+		r.reg.log.Warn("the note of a deletion that is done cannot be removed yet", zap.String("path", note), zap.Error(err))
+	}
 }
 
 // settle says how a deletion ended that failed: it did not happen as long as the
 // manifest is there, or may come back after a power loss. Who finishes deletions
-// then goes by what is there.
+// then goes by what is there, and so does everybody who asks.
+//
+// One failure is not undone: the link is gone, and that cannot be made durable.
+// The client is told of the failure, though nobody sees the manifest from that
+// moment on. Writing the link anew would need the same disk to take it, and would
+// undo what the client has asked for.
 func (r Repository) settle(ctx context.Context, d oci.Digest, note string, failed error) error {
 	_, err := r.reg.find(ctx, layout.RevisionLink(r.name, d), toRead)
 	switch {
@@ -101,20 +121,13 @@ func (r Repository) settle(ctx context.Context, d oci.Digest, note string, faile
 
 // flushRemoval makes durable that the link of a manifest is gone.
 func (r Repository) flushRemoval(ctx context.Context, d oci.Digest) error {
-	return r.reg.driver.Flush(ctx, layout.Revisions(r.name, d.Algorithm()), path.Dir(layout.RevisionLink(r.name, d)))
+	link := layout.RevisionLink(r.name, d)
+	return r.reg.driver.Flush(ctx, layout.Revisions(r.name, d.Algorithm()), path.Dir(link), path.Dir(layout.Aside(link)))
 }
 
-// forgetRevision removes the link of a manifest that a collector of garbage had
-// set aside or put back just now, and gives up what only that manifest needed. A
-// link that was written since stays.
-func (r Repository) forgetRevision(ctx context.Context, e *erasure) error {
-	if err := r.forgetLink(ctx, e); err != nil {
-		return err
-	}
-	r.releasePromises(ctx, e.Digest, maxDepth)
-	return nil
-}
-
+// forgetLink removes the link of a manifest that a collector of garbage moved
+// while it was removed, so that it was missed at both places. A link that was
+// written since stays.
 func (r Repository) forgetLink(ctx context.Context, e *erasure) error {
 	path := layout.RevisionLink(r.name, e.Digest)
 	aside := layout.Aside(path)
@@ -123,7 +136,11 @@ func (r Repository) forgetLink(ctx context.Context, e *erasure) error {
 		if err == nil && taken {
 			err = r.flushRemoval(ctx, e.Digest)
 		}
-		if err != nil || !taken && !r.reg.isLink(ctx, aside, e.Digest, e.Changed) {
+		if err != nil {
+			return err
+		}
+		left, err := r.reg.isLink(ctx, aside, e.Digest, e.Changed)
+		if err != nil || !taken && !left {
 			return err
 		}
 		if err := r.reg.driver.Remove(ctx, aside); err != nil && !absent(err) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
 
@@ -44,42 +45,52 @@ type aged struct{ driver.Driver }
 func (a aged) Now() time.Time { return a.Driver.Now().Add(commitTimeout + time.Minute) }
 
 // A deletion that dies at any step has happened or has not, for whoever asks,
-// and the next process finishes what is begun.
+// and the next process finishes what is begun. Where a collector of garbage has
+// the manifest's link meanwhile makes no difference.
 func TestDeletionIsWhole(t *testing.T) {
 	for name, open := range drivers {
 		for stages := range 4 {
-			t.Run(fmt.Sprint(name, " dies after ", stages), func(t *testing.T) {
-				store := &dying{Driver: open(t), stages: stages}
-				ctx, repo := context.Background(), New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
-				d := pushImage(t, repo, "one", "x")
-				pushImage(t, repo, "two", "x")
-				kept := pushImage(t, repo, "kept", "y")
-				store.armed = true
-				repo.DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
-				store.armed = false
-				next := New(Options{Driver: store.Driver, DeleteEnabled: true})
-				wantSame(t, next.Repository("a"), d, stages >= 2)
-				check(t, next.FinishDeletions(ctx))
-				wantSame(t, next.Repository("a"), d, stages >= 2)
-				later := New(Options{Driver: aged{store.Driver}, DeleteEnabled: true})
-				check(t, later.FinishDeletions(ctx))
-				check(t, later.RecoverTags(ctx))
-				wantSame(t, next.Repository("a"), d, stages >= 2)
-				want := []string{"kept"}
-				if stages < 2 {
-					want = append(want, "one", "two")
-				}
-				wantWholeTags(t, next.Repository("a"), want)
-				m, err := next.Repository("a").Manifest(ctx, tagged("kept"))
-				check(t, err)
-				if m.Digest != kept {
-					t.Errorf("kept is %s", m.Digest)
-				}
-				if n := countNotes(t, store.Driver); n != 0 {
-					t.Errorf("%d notes are left", n)
-				}
-			})
+			for _, aside := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " dies after ", stages, ", aside ", aside), func(t *testing.T) {
+					testDyingDeletion(t, open(t), stages, aside)
+				})
+			}
 		}
+	}
+}
+
+func testDyingDeletion(t *testing.T, d driver.Driver, stages int, aside bool) {
+	store := &dying{Driver: d, stages: stages}
+	ctx, repo := context.Background(), New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+	x := pushImage(t, repo, "one", "x")
+	pushImage(t, repo, "two", "x")
+	kept := pushImage(t, repo, "kept", "y")
+	if aside {
+		putAside(t, d, layout.RevisionLink("a", x))
+	}
+	store.armed = true
+	repo.DeleteManifest(ctx, x) //nolint:errcheck // nobody hears of it
+	store.armed = false
+	next := New(Options{Driver: d, DeleteEnabled: true})
+	wantSame(t, next.Repository("a"), x, stages >= 2)
+	check(t, next.FinishDeletions(ctx))
+	wantSame(t, next.Repository("a"), x, stages >= 2)
+	later := New(Options{Driver: aged{d}, DeleteEnabled: true})
+	check(t, later.FinishDeletions(ctx))
+	check(t, later.RecoverTags(ctx))
+	wantSame(t, next.Repository("a"), x, stages >= 2)
+	want := []string{"kept"}
+	if stages < 2 {
+		want = append(want, "one", "two")
+	}
+	wantWholeTags(t, next.Repository("a"), want)
+	m, err := next.Repository("a").Manifest(ctx, tagged("kept"))
+	check(t, err)
+	if m.Digest != kept {
+		t.Errorf("kept is %s", m.Digest)
+	}
+	if n := countNotes(t, d); n != 0 {
+		t.Errorf("%d notes are left", n)
 	}
 }
 

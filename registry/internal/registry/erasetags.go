@@ -76,11 +76,17 @@ func (r Repository) takeTags(ctx context.Context, e *erasure) error {
 func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) error {
 	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTags(r.name)+"/"+string(tag)
 	for range turns {
-		_, err := r.takeTag(ctx, tag, d, since)
-		if err == nil && r.reg.isLink(ctx, aside, d, since) {
-			err = r.forgetTag(ctx, tag, d, aside)
+		if _, err := r.takeTag(ctx, tag, d, since); err != nil {
+			return err
 		}
-		if err != nil || !r.reg.isLink(ctx, current, d, since) {
+		if left, err := r.reg.isLink(ctx, aside, d, since); err != nil {
+			return err
+		} else if left {
+			if err := r.forgetTag(ctx, tag, d, aside); err != nil {
+				return err
+			}
+		}
+		if again, err := r.reg.isLink(ctx, current, d, since); err != nil || !again {
 			return err
 		}
 	}

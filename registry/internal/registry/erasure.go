@@ -2,8 +2,11 @@ package registry
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"time"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -20,8 +23,8 @@ type erasure struct {
 // maxErasure bounds a note: some hundred thousand tags.
 const maxErasure = 32 << 20
 
-// noteErasure is the note of a deletion.
-func (r Repository) noteErasure(ctx context.Context, d oci.Digest, tags []oci.Tag) (*erasure, error) {
+// describeErasure is the deletion of a manifest as it is now.
+func (r Repository) describeErasure(ctx context.Context, d oci.Digest, tags []oci.Tag) (*erasure, error) {
 	info, err := r.reg.find(ctx, layout.RevisionLink(r.name, d), toRead)
 	if err != nil {
 		return nil, err
@@ -30,15 +33,34 @@ func (r Repository) noteErasure(ctx context.Context, d oci.Digest, tags []oci.Ta
 	return e, r.noteTags(ctx, e, tags)
 }
 
+// note is the path of a new note, and what writes it. Without tags none is
+// needed: "".
+func (e *erasure) note() (path string, write []driver.Stage, err error) {
+	if len(e.Tags) == 0 {
+		return "", nil, nil
+	}
+	content, err := json.Marshal(e)
+	path = layout.Deleting + "/" + rand.Text()
+	return path, []driver.Stage{{{Path: path, Content: content}}}, err
+}
+
 // noteTags notes those of the tags that point at the manifest.
 func (r Repository) noteTags(ctx context.Context, e *erasure, tags []oci.Tag) error {
 	for _, tag := range tags {
 		path := layout.TagCurrent(r.name, tag)
 		info, err := r.reg.driver.Stat(ctx, path)
-		if err == nil && r.reg.isLink(ctx, path, e.Digest, info.Changed) {
-			e.Tags[tag] = info.Changed.UnixNano()
-		} else if err != nil && !absent(err) {
+		if absent(err) {
+			continue
+		}
+		points := false
+		if err == nil {
+			points, err = r.reg.isLink(ctx, path, e.Digest, info.Changed)
+		}
+		if err != nil {
 			return err
+		}
+		if points {
+			e.Tags[tag] = info.Changed.UnixNano()
 		}
 	}
 	return nil

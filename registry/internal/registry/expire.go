@@ -46,16 +46,18 @@ func (r Repository) takeTag(ctx context.Context, tag oci.Tag, d oci.Digest, sinc
 
 // takeLink moves a link to aside if it is the one of that time.
 func (r *Registry) takeLink(ctx context.Context, path, aside string, d oci.Digest, since time.Time) (taken bool, err error) {
-	if !r.isLink(ctx, path, d, since) {
-		return false, nil
+	if same, err := r.isLink(ctx, path, d, since); err != nil || !same {
+		return false, err
 	}
 	switch err := r.driver.SetAside(ctx, path, aside); {
 	case absent(err), errors.Is(err, driver.ErrExist): // somebody else has it in his hands
 		return false, nil
 	case err != nil:
 		return false, err
-	case !r.isLink(ctx, aside, d, since):
-		return false, r.putBack(ctx, aside, path)
+	}
+	same, err := r.isLink(ctx, aside, d, since)
+	if err != nil || !same {
+		return false, errors.Join(err, r.putBack(ctx, aside, path))
 	}
 	return true, nil
 }
@@ -73,13 +75,18 @@ func (r Repository) FinishExpiry(ctx context.Context) error {
 	return nil
 }
 
-func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since time.Time) bool {
+// isLink says whether the link to d of that time is at path. An error of the
+// storage is none of what it says.
+func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since time.Time) (bool, error) {
 	info, err := r.driver.Stat(ctx, path)
 	if err != nil || !info.Changed.Equal(since) {
-		return false
+		return false, unlessAbsent(err)
 	}
 	got, err := r.readLink(ctx, path)
-	return err == nil && got == d
+	if isBadLink(err) {
+		return false, nil
+	}
+	return err == nil && got == d, unlessAbsent(err)
 }
 
 // putBack restores a link that was set aside, unless something is in its place

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
 
@@ -53,6 +54,19 @@ var (
 )
 
 func absent(err error) bool { return errors.Is(err, driver.ErrNotExist) }
+
+// unlessAbsent is err, or nil if it only says that there is nothing.
+func unlessAbsent(err error) error {
+	if absent(err) {
+		return nil
+	}
+	return err
+}
+
+// isBadLink says that a link was read and holds no digest.
+func isBadLink(err error) bool {
+	return errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink)
+}
 
 func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }
 

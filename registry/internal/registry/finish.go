@@ -60,36 +60,18 @@ func (r *Registry) abandoned(ctx context.Context, path string) (bool, error) {
 	return err == nil && r.driver.Now().Sub(info.Moved) > commitTimeout, err
 }
 
-// finish finishes a deletion whose manifest is gone. One that is in its place
+// finish finishes a deletion whose manifest is gone. One whose link is anywhere
 // was not deleted: that is what the client was told, unless he waits for the
-// answer still, and others may rely on the manifest by now. Nor was one that was
-// pushed or promised anew.
+// answer still, and others may rely on the manifest by now. Or it was pushed anew.
 func (r Repository) finish(ctx context.Context, e *erasure) (gone bool, err error) {
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	path := layout.RevisionLink(r.name, e.Digest)
-	for range turns {
-		info, at, err := r.reg.driver.Find(ctx, path, layout.Aside(path))
-		switch {
-		case absent(err):
-			if err := r.flushRemoval(ctx, e.Digest); err != nil {
-				return false, err
-			}
-			return true, r.takeTags(ctx, e)
-		case err != nil:
-			return false, err
-		case at == path || !info.Changed.Equal(e.Changed):
-			return false, nil
-		}
-		// A collector had it when it was deleted. Who brings it back meanwhile
-		// is seen in the next turn.
-		switch err := r.reg.driver.Remove(ctx, at); {
-		case err == nil:
-			r.releasePromises(ctx, e.Digest, maxDepth)
-		case !absent(err):
-			return false, err
-		}
+	if _, err := r.reg.find(ctx, layout.RevisionLink(r.name, e.Digest), toRead); !absent(err) {
+		return false, err
 	}
-	return false, restless(path)
+	if err := r.flushRemoval(ctx, e.Digest); err != nil {
+		return false, err
+	}
+	return true, r.takeTags(ctx, e)
 }

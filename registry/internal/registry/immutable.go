@@ -53,7 +53,7 @@ func (r Repository) refuseMove(ctx context.Context, d oci.Digest, tags []oci.Tag
 			continue
 		}
 		now, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag))
-		if absent(err) || errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+		if absent(err) || isBadLink(err) {
 			continue
 		}
 		if err != nil {

@@ -107,7 +107,7 @@ func TestPointersComeLast(t *testing.T) {
 	}
 	_, err := repo.DeleteManifest(context.Background(), d)
 	check(t, err)
-	if len(rec.stages) != 2 || !strings.HasPrefix(rec.stages[0][0].Path, layout.Deleting+"/") || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d)}) {
+	if len(rec.stages) != 2 || !strings.HasPrefix(rec.stages[0][0].Path, layout.Deleting+"/") || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d), layout.Aside(layout.RevisionLink("a", d))}) {
 		t.Errorf("deleted by %v", rec.stages)
 	}
 }

@@ -209,7 +209,7 @@ func (r Repository) moved(ctx context.Context, d oci.Digest, tags []oci.Tag) []o
 		return nil
 	}
 	for _, tag := range tags {
-		if old := r.pointsAt(ctx, tag); old != "" && old != d {
+		if old, err := r.pointsAt(ctx, tag); err == nil && old != "" && old != d {
 			before = append(before, old)
 		}
 	}

@@ -102,7 +102,7 @@ func descriptorBytes(d *oci.Descriptor) int {
 // cannot. Nothing that is wrong with it matters.
 func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, fallbackTag(subject)))
-	if absent(err) || errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+	if absent(err) || isBadLink(err) {
 		return nil, nil
 	}
 	if err != nil {

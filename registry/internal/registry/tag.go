@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"go.uber.org/zap"
@@ -112,7 +111,7 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	if err == nil {
 		return d, nil
 	}
-	if errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink) {
+	if isBadLink(err) {
 		r.reg.log.Warn("a tag's link cannot be read", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
 		return "", r.tagUnknown(tag)
 	}
@@ -122,13 +121,14 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	return "", fault(err)
 }
 
-// pointsAt is what the tag points at, "" if that cannot be told.
-func (r Repository) pointsAt(ctx context.Context, tag oci.Tag) oci.Digest {
+// pointsAt is what the tag points at, "" if it is not there or holds no digest.
+// The error is that of the driver.
+func (r Repository) pointsAt(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
 	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
-	if err != nil {
-		return ""
+	if absent(err) || isBadLink(err) {
+		return "", nil
 	}
-	return d
+	return d, err
 }
 
 // pointer is what a link held when its file was in the state that version names.
@@ -166,15 +166,18 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if absent(err) {
 		return r.unknown(ctx, r.tagUnknown(tag))
 	}
+	if err != nil {
+		return fault(err)
+	}
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
-	before := r.pointsAt(ctx, tag)
-	if err == nil {
-		err = r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}})
+	before, unread := r.pointsAt(ctx, tag)
+	if err := r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}}); err != nil {
+		return fault(err)
 	}
-	if err == nil && before != "" {
+	if unread == nil && before != "" {
 		r.releasePromises(context.WithoutCancel(ctx), before, maxDepth)
 	}
-	return fault(err)
+	return nil
 }

@@ -68,8 +68,8 @@ func (r Repository) hasOf(ctx context.Context, t *targets, d oci.Digest) bool {
 	return ok && own.Equal(info.Changed) || info.Changed.Before(t.made.Add(-clockTick))
 }
 
-// tagsOf finds the tags that point at d. Links that cannot be read are passed
-// over. It is called with the repository's lock held alone.
+// tagsOf finds the tags that point at d. Links that hold no digest are passed
+// over; one that the storage cannot read may be such a tag. It is called with the repository's lock held alone.
 func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole bool) ([]oci.Tag, error) {
 	t, ok := r.reg.targets.get(r.name)
 	if !ok || !sole || t.crew != crew || !r.hasOf(ctx, t, d) {
@@ -86,10 +86,17 @@ func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole 
 	var found []oci.Tag
 	seen := map[oci.Tag]bool{}
 	for _, tag := range t.tags[d] {
-		if !seen[tag] && r.pointsAt(ctx, tag) == d {
-			found = append(found, tag)
+		if seen[tag] {
+			continue
 		}
 		seen[tag] = true
+		at, err := r.pointsAt(ctx, tag)
+		if err != nil {
+			return nil, fault(err)
+		}
+		if at == d {
+			found = append(found, tag)
+		}
 	}
 	return found, fault(ctx.Err())
 }
@@ -116,7 +123,11 @@ func (r Repository) readTargets(ctx context.Context) (*targets, error) {
 		if err != nil {
 			continue
 		}
-		if d := r.pointsAt(ctx, tag); d != "" {
+		d, err := r.pointsAt(ctx, tag)
+		if err != nil {
+			return nil, fault(err)
+		}
+		if d != "" {
 			t.tags[d] = append(t.tags[d], tag)
 			t.room++
 		}
