@@ -44,7 +44,7 @@ bench: tools build ## CPU per operation, ours beside the registries that are ins
 
 lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
-	@shellcheck tools/install tools/run tools/synapse/install .ci/run tools/release
+	@shellcheck tools/install tools/ports tools/run tools/synapse/install .ci/run tools/release
 	@actionlint
 
 docs: ## docs/configuration, from the settings' own descriptions
@@ -67,6 +67,7 @@ tools: ## install what the tests use (tools/versions.txt)
 .PHONY: tools-run
 tools-run:
 	@command -v go >/dev/null || { echo "make run: Go is missing; install 1.26 or newer from https://go.dev/dl" >&2; exit 1; }
+	@tools/run --check
 	@echo "installing what is missing, building and starting; the first time takes some minutes"
 	@tools/install curl python3-venv
 	@tools/synapse/install

@@ -1,0 +1,45 @@
+// Package local_test tries what `make run` is made of, short of running it: the
+// quick start of the documentation does that.
+package local_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway/deploy/internal/harness"
+)
+
+// A port that is taken is named, and so is who has it.
+func TestPorts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports := filepath.Join(harness.Root(t), "tools", "ports")
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_, free, _ := net.SplitHostPort(harness.FreeAddr(t))
+
+	out, err := exec.Command(ports, free, port).CombinedOutput()
+	want := fmt.Sprintf("port %s is in use by %s, process %d: end what listens there", port, filepath.Base(os.Args[0]), os.Getpid())
+	if err == nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v, %q, want %q", err, out, want)
+	}
+	l.Close()
+	if out, err := exec.Command(ports, free, port).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("free ports: %v, %q", err, out)
+	}
+}
+
+// Whoever has a port in use need not wait for installing and building to hear it.
+func TestPortsComeFirst(t *testing.T) {
+	steps := harness.Run(t, "make", "-C", harness.Root(t), "-n", "run")
+	check, install, build := strings.Index(steps, "tools/run --check"), strings.Index(steps, "tools/install"), strings.Index(steps, "go build")
+	if check < 0 || check > install || check > build {
+		t.Errorf("the ports are looked at neither before installing nor before building:\n%s", steps)
+	}
+}
