@@ -35,6 +35,8 @@ type Options struct {
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere
 
+	RegistrySecret []byte // what registries sign their notifications with; empty takes unsigned ones
+
 	MaxBody        int64          // bytes of a request's body; 0 means 2 MiB
 	MaxWait        time.Duration  // longest ?wait=; 0 means 30 s
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed

@@ -34,20 +34,9 @@ func (a *API) postRegistryHook(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.service.TokenViewer(r.Context(), token); err != nil {
 		return err
 	}
-	if !isEnvelope(r.Header.Get("Content-Type")) {
-		return errEnvelope
-	}
-	body, err := a.readBody(r)
+	notices, ignored, err := a.readEnvelope(r)
 	if err != nil {
 		return err
-	}
-	notices, ignored, err := hook.Registry(body.bytes)
-	body.release()
-	switch {
-	case errors.Is(err, hook.ErrTooMany):
-		return &relay.Error{Kind: relay.KindTooLarge, Message: "An envelope may have 1000 events."}
-	case err != nil:
-		return &relay.Error{Kind: relay.KindInvalid, Message: "The body is not an envelope of a registry's events: " + err.Error() + "."}
 	}
 	answer := hookAnswer{Success: true, Ignored: ignored}
 	defer func() { a.o.Metrics.hooked(&answer) }()
@@ -57,6 +46,45 @@ func (a *API) postRegistryHook(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	writeJSON(w, http.StatusOK, &answer)
+	return nil
+}
+
+// readEnvelope reads the events of a registry.
+func (a *API) readEnvelope(r *http.Request) (notices []hook.Notice, ignored int, err error) {
+	if !isEnvelope(r.Header.Get("Content-Type")) {
+		return nil, 0, errEnvelope
+	}
+	body, err := a.readBody(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer body.release()
+	if err := a.checkSignature(r, body.bytes); err != nil {
+		return nil, 0, err
+	}
+	notices, ignored, err = hook.Registry(body.bytes)
+	switch {
+	case errors.Is(err, hook.ErrTooMany):
+		return nil, 0, &relay.Error{Kind: relay.KindTooLarge, Message: "An envelope may have 1000 events."}
+	case err != nil:
+		return nil, 0, &relay.Error{Kind: relay.KindInvalid, Message: "The body is not an envelope of a registry's events: " + err.Error() + "."}
+	}
+	return notices, ignored, nil
+}
+
+// checkSignature refuses a body that the registry did not sign, where a secret says
+// that it does.
+func (a *API) checkSignature(r *http.Request, body []byte) error {
+	if len(a.o.RegistrySecret) == 0 {
+		return nil
+	}
+	signature := r.Header.Get(hook.SignatureHeader)
+	switch {
+	case signature == "":
+		return &relay.Error{Kind: relay.KindUnauthorized, Message: "The body is to be signed in the header " + hook.SignatureHeader + ": give the registry's endpoint the secret of this relay's hook.registry.secret."}
+	case !hook.Signed(signature, a.o.RegistrySecret, body):
+		return &relay.Error{Kind: relay.KindUnauthorized, Message: "The signature in the header " + hook.SignatureHeader + " is not that of this body: the secret of the registry's endpoint and this relay's hook.registry.secret differ, or the body was changed on its way."}
+	}
 	return nil
 }
 

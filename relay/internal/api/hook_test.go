@@ -1,6 +1,9 @@
 package api
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"slipway/relay/internal/hook"
 	"slipway/relay/internal/relay"
 )
 
@@ -77,6 +81,41 @@ func TestRegistryHookRefuses(t *testing.T) {
 		}
 	}
 	w.want("after all that", w.ask("POST", "/hook/registry", good, bearer), 200, "accepted", 1.)
+}
+
+// TestRegistryHookSigned: with a secret, a token alone is not enough.
+func TestRegistryHookSigned(t *testing.T) {
+	w := newWorld(t, nil)
+	w.api.o.RegistrySecret = []byte("a shared secret")
+	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+	body := envelopeOf(pushed("1", "hello", "1"))
+	signature := func(secret, body string) string {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(body))
+		return hook.SignatureHeader + ": sha256=" + hex.EncodeToString(mac.Sum(nil))
+	}
+	good := signature("a shared secret", body)
+	for _, tt := range []struct {
+		what, body string
+		headers    []string
+		status     int
+		sentence   string
+	}{
+		{"no signature", body, []string{bearer}, 401, "signed in the header X-Hub-Signature-256"},
+		{"an empty one", body, []string{bearer, hook.SignatureHeader + ": "}, 401, "signed in the header"},
+		{"of another secret", body, []string{bearer, signature("another", body)}, 401, "not that of this body"},
+		{"of another body", body + " ", []string{bearer, good}, 401, "not that of this body"},
+		{"of what is no envelope", "{", []string{bearer, good}, 401, "not that of this body"},
+		{"no token", body, []string{good}, 401, "A token is required."},
+		{"too large", body + strings.Repeat(" ", 64<<10), []string{bearer, good}, 413, "65536 bytes"},
+	} {
+		r := w.ask("POST", "/hook/registry", tt.body, tt.headers...)
+		w.want(tt.what, r, tt.status)
+		if text, _ := r.fields["errorDescription"].(string); !strings.Contains(text, tt.sentence) {
+			t.Errorf("%s: the answer is %q, want %q in it", tt.what, text, tt.sentence)
+		}
+	}
+	w.want("signed", w.ask("POST", "/hook/registry", body, bearer, good), 200, "accepted", 1.)
 }
 
 // TestRegistryHookComesBack: what could not be stored whole is sent again, and then

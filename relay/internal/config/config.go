@@ -22,6 +22,7 @@ type Config struct {
 	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
 	Admin      Admin      `key:"admin" doc:"The first administrator, made or brought up to date at each start."`
 	Security   Security   `key:"security" doc:"How exactly tokens are taken."`
+	Hook       Hook       `key:"hook" doc:"What other programs post by themselves."`
 	Formatting Formatting `key:"formatting" doc:"How messages look."`
 	Delivery   Delivery   `key:"delivery" doc:"How patient and how parallel the relay sends."`
 	Limits     Limits     `key:"limits" doc:"What is taken in at most."`
@@ -80,6 +81,16 @@ type Admin struct {
 type Security struct {
 	CheckToken bool         `key:"checktoken" doc:"Take application tokens exactly: no white space, none that is malformed, no doubled ones, the old one not longer than its grace. false relaxes the form and keeps a regenerated token's predecessor for a day; the check itself is never left out."`
 	CheckHIBP  config.Later `key:"checkhibp" empty:"ok" doc:"Check of new passwords against Have I Been Pwned."`
+}
+
+// Hook is about what other programs post by themselves.
+type Hook struct {
+	Registry RegistryHook `key:"registry"`
+}
+
+// RegistryHook is about the notifications of registries.
+type RegistryHook struct {
+	Secret config.Secret `key:"secret" doc:"What the registry signs its notifications with (notifications.endpoints[].secret): /hook/registry then refuses what is not signed. Empty takes what has a token."`
 }
 
 // Formatting is about how messages look.
