@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -90,10 +91,8 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if work.ReadOnly.Enabled {
 		return
 	}
-	m.recover(ctx)
-	if err := verify.Recover(ctx, m.store); err != nil {
-		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
-	}
+	m.recoverAtStart(ctx)
+	group.Go(func() { schedule.Every(ctx, recoverEvery, nil, m.rules.Recover) })
 	turn := schedule.NewTurn()
 	if p := work.UploadPurging; p.Enabled {
 		group.Go(func() { schedule.Every(ctx, p.Interval, turn, m.purge) })
@@ -112,20 +111,28 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// recover finishes what a process had begun that died, or what the storage did
-// not let it finish. Tags come first: those that are back go with their manifest.
-func (m *maintenance) recover(ctx context.Context) {
-	if err := m.rules.RecoverTags(ctx); err != nil {
-		m.log.Warn("tags that a dead process had in its hands cannot be looked at", zap.Error(err))
-	}
-	if err := m.rules.FinishDeletions(ctx); err != nil {
-		m.log.Warn("deletions of manifests that were begun cannot be finished", zap.Error(err))
+// recoverEvery is the time between two looks for what a process has left in the
+// middle that died: another server, or a command. They cost two missing
+// directories.
+const recoverEvery = time.Minute
+
+// recoverWait bounds for how long a start waits for other processes, to tell
+// what they are at from what dead ones have left. The next look waits longer.
+const recoverWait = 5 * time.Second
+
+// recoverAtStart mends what a process has left in the middle that died, before the
+// first request is answered.
+func (m *maintenance) recoverAtStart(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoverWait)
+	defer cancel()
+	m.rules.Recover(ctx)
+	if err := verify.Recover(ctx, m.store); err != nil {
+		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
 	}
 }
 
 func (m *maintenance) purge(ctx context.Context) {
 	p := m.cfg.Storage.Maintenance.UploadPurging
-	m.recover(ctx)
 	m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
 }
 
@@ -138,7 +145,10 @@ func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
 func (m *maintenance) collect(metrics *collect.Metrics) func(context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
 	o := collect.Options{Driver: m.store, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun}
-	return func(ctx context.Context) { collect.RunScheduled(ctx, o, metrics) }
+	return func(ctx context.Context) {
+		m.rules.Recover(ctx) // a tag that nobody sees holds no manifest
+		collect.RunScheduled(ctx, o, metrics)
+	}
 }
 
 func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {

@@ -1,30 +1,29 @@
 package main
 
 import (
+	"context"
+	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 )
 
-// tomorrow is a storage a day later.
-type tomorrow struct{ driver.Driver }
-
-func (d tomorrow) Now() time.Time { return d.Driver.Now().Add(24 * time.Hour) }
-
-// A tag that a dead process had in its hands is back after a start, and after a
-// purge, too, which may be long before the next start.
+// A tag that a dead process had in its hands is back after a start, at once, and
+// before garbage is collected, which would else take its manifest for untagged.
 func TestTagsAreRecovered(t *testing.T) {
-	for name, recoverTags := range map[string]func(*maintenance){
-		"start": func(m *maintenance) { m.recover(t.Context()) },
-		"purge": func(m *maintenance) { m.purge(t.Context()) },
+	for name, work := range map[string]func(*maintenance){
+		"start": func(m *maintenance) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m.start(ctx, &sync.WaitGroup{})
+		},
+		"collection": func(m *maintenance) { m.collect(nil)(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memory.New()
@@ -32,9 +31,8 @@ func TestTagsAreRecovered(t *testing.T) {
 			if err := store.WriteScratch(t.Context(), layout.ExpiringTags("a")+"/v1", layout.Link(oci.SHA256.FromBytes(nil))); err != nil {
 				t.Fatal(err)
 			}
-			cfg := config.Default()
-			later, log := tomorrow{store}, zap.NewNop()
-			recoverTags(&maintenance{cfg: &cfg, store: later, rules: registry.New(registryOptions(&cfg, later, log)), log: log})
+			cfg, log := config.Default(), zap.NewNop()
+			work(&maintenance{cfg: &cfg, store: store, rules: registry.New(registryOptions(&cfg, store, log)), log: log})
 			if _, err := store.Stat(t.Context(), link); err != nil {
 				t.Error(err)
 			}

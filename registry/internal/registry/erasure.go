@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -65,6 +67,25 @@ func (r Repository) noteTags(ctx context.Context, e *erasure, tags []oci.Tag) er
 	}
 	return nil
 }
+
+// readNote reads the note of a deletion. Errors are those of the driver, or
+// errBadNote.
+func (r *Registry) readNote(ctx context.Context, path string) (*erasure, error) {
+	content, err := r.driver.ReadFile(ctx, path, maxErasure)
+	if err != nil {
+		return nil, err
+	}
+	var e erasure
+	if err := json.Unmarshal(content, &e); err != nil {
+		return nil, fmt.Errorf("%w: %s", errBadNote, err.Error())
+	}
+	if !validErasure(&e) {
+		return nil, errBadNote
+	}
+	return &e, nil
+}
+
+var errBadNote = errors.New("this is no note of a deletion, remove it")
 
 func validErasure(e *erasure) bool {
 	if _, err := oci.ParseName(string(e.Repository)); err != nil {

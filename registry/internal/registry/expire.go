@@ -35,9 +35,15 @@ func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, si
 }
 
 // takeTag removes a tag with its history if its link to d is the one of that
-// time, and undoes no push. The error is that of the driver.
+// time, and undoes no push. While it has the link in its hands it is in a section:
+// see RecoverTags. The error is that of the driver.
 func (r Repository) takeTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) (taken bool, err error) {
 	aside := layout.ExpiringTags(r.name) + "/" + string(tag)
+	leave, err := r.reg.driver.Enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	if taken, err = r.reg.takeLink(ctx, layout.TagCurrent(r.name, tag), aside, d, since); taken {
 		err = r.forgetTag(ctx, tag, d, aside)
 	}
@@ -123,64 +129,4 @@ func (r Repository) forgetTag(ctx context.Context, tag oci.Tag, d oci.Digest, as
 		store.Prune(ctx, dir+"/current"),
 		store.Prune(ctx, dir),
 	)
-}
-
-// RecoverTags puts back the links that a process set aside and died before it
-// had looked at them again. It passes over those that were set aside just now,
-// which somebody who lives may have in his hands.
-func (r *Registry) RecoverTags(ctx context.Context) error {
-	return fault(r.recoverTags(ctx, ""))
-}
-
-// recoverTags puts back what was taken from a repository, and from those below
-// it. What another process adds meanwhile stays: only what is empty is removed.
-func (r *Registry) recoverTags(ctx context.Context, name oci.Name) error {
-	dir := layout.Expiring
-	if name != "" {
-		dir += "/" + string(name)
-	}
-	for e, err := range r.driver.List(ctx, dir, "") {
-		switch {
-		case absent(err):
-			return nil
-		case err != nil:
-			return err
-		case name != "" && layout.Private(e.Name):
-			err = r.Repository(name).recoverTags(ctx)
-		default:
-			child, ok := childName(string(name), e.Name)
-			if !ok {
-				continue
-			}
-			err = r.recoverTags(ctx, oci.Name(child))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.driver.Prune(ctx, dir)
-}
-
-func (r Repository) recoverTags(ctx context.Context) error {
-	dir := layout.ExpiringTags(r.name)
-	for e, err := range r.reg.driver.List(ctx, dir, "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.recoverTag(ctx, oci.Tag(e.Name), dir+"/"+e.Name); err != nil {
-			return err
-		}
-	}
-	return r.reg.driver.Prune(ctx, dir)
-}
-
-func (r Repository) recoverTag(ctx context.Context, tag oci.Tag, aside string) error {
-	old, err := r.reg.abandoned(ctx, aside)
-	if err != nil || !old {
-		return err
-	}
-	return r.reg.putBack(ctx, aside, layout.TagCurrent(r.name, tag))
 }

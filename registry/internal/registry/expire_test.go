@@ -2,10 +2,13 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -55,7 +58,7 @@ func TestExpireTag(t *testing.T) {
 }
 
 // A process that dies with a link in its hands leaves it to the next one, which
-// overwrites nothing that was pushed since.
+// puts it back at once, and overwrites nothing that was pushed since.
 func TestRecoverTags(t *testing.T) {
 	onDrivers(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("app/sub")
@@ -66,10 +69,6 @@ func TestRecoverTags(t *testing.T) {
 			check(t, r.driver.SetAside(ctx, current, layout.ExpiringTags("app/sub")+"/"+string(tag)))
 		}
 		newer = pushImage(t, repo, "pushed", "b")
-		check(t, r.RecoverTags(ctx)) // the process may live
-		_, err := repo.Manifest(ctx, tagged("lost"))
-		wantCode(t, err, oci.CodeManifestUnknown)
-		r = New(Options{Driver: aged{r.driver}})
 		check(t, r.RecoverTags(ctx))
 		for tag, want := range map[string]oci.Digest{"lost": lost, "pushed": newer} {
 			if m, err := repo.Manifest(ctx, tagged(tag)); err != nil || m.Digest != want {
@@ -83,6 +82,102 @@ func TestRecoverTags(t *testing.T) {
 			}
 		}
 	})
+}
+
+// handed is a storage where something happens while somebody has the link of a
+// tag in his hands.
+type handed struct {
+	driver.Driver
+	meanwhile func()
+}
+
+func (h *handed) SetAside(ctx context.Context, path, aside string) error {
+	err := h.Driver.SetAside(ctx, path, aside)
+	if err == nil && strings.HasPrefix(aside, layout.Expiring) {
+		h.meanwhile()
+	}
+	return err
+}
+
+// What somebody who lives has in his hands is left to him.
+func TestRecoveryLeavesWhatIsInHands(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &handed{Driver: open(t)}
+			repo, other := New(Options{Driver: store}).Repository("a"), New(Options{Driver: store.Driver})
+			d := pushImage(t, repo, "one", "x")
+			store.meanwhile = func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+				defer cancel()
+				if err := other.RecoverTags(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("it did not wait: %v", err)
+				}
+				wantPlace(t, store, layout.TagCurrent("a", "one"), false)
+			}
+			removed, err := repo.ExpireTag(t.Context(), "one", d, linkTime(t, repo, "one"))
+			if !removed || err != nil {
+				t.Errorf("removed %v, %v", removed, err)
+			}
+			check(t, other.RecoverTags(t.Context()))
+			wantPlace(t, store, layout.TagCurrent("a", "one"), false)
+		})
+	}
+}
+
+// A link that cannot be put back holds up no other, and is named.
+func TestRecoverTagsGoesOn(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			repo := New(Options{Driver: store}).Repository("a")
+			for _, tag := range []string{"1", "2", "3"} {
+				pushImage(t, repo, tag, "x")
+				check(t, store.SetAside(t.Context(), layout.TagCurrent("a", oci.Tag(tag)), layout.ExpiringTags("a")+"/"+tag))
+			}
+			broken := &stuck{Driver: store, path: layout.TagCurrent("a", "2")}
+			err := New(Options{Driver: broken}).RecoverTags(t.Context())
+			if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), layout.ExpiringTags("a")+"/2") {
+				t.Errorf("got %v", err)
+			}
+			wantWholeTags(t, repo, []string{"1", "3"})
+			check(t, New(Options{Driver: store}).RecoverTags(t.Context()))
+			wantWholeTags(t, repo, []string{"1", "2", "3"})
+		})
+	}
+}
+
+// stuck is a storage that cannot restore anything to a path.
+type stuck struct {
+	driver.Driver
+	path string
+}
+
+func (s *stuck) Restore(ctx context.Context, aside, path string) error {
+	if path == s.path {
+		return errDisk
+	}
+	return s.Driver.Restore(ctx, aside, path)
+}
+
+// Where the sections of others cannot be waited for, age says who lives.
+func TestRecoverTagsByAge(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			repo := New(Options{Driver: store}).Repository("a")
+			pushImage(t, repo, "one", "x")
+			check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTags("a")+"/one"))
+			for _, tt := range []struct {
+				store driver.Driver
+				back  bool
+			}{{roomless{store}, false}, {aged{roomless{store}}, true}} {
+				if err := New(Options{Driver: tt.store}).RecoverTags(t.Context()); !errors.Is(err, driver.ErrNoSpace) {
+					t.Errorf("got %v", err)
+				}
+				wantPlace(t, store, layout.TagCurrent("a", "one"), tt.back)
+			}
+		})
+	}
 }
 
 // A push that another process takes while a tag is taken away is never undone.

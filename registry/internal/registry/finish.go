@@ -2,29 +2,37 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 
 	"slipway/registry/internal/layout"
 )
 
 // FinishDeletions finishes the deletions of manifests that a process had begun
-// when it died, or that the storage kept from being finished.
+// when it died, or that the storage kept from being finished. The error names
+// the notes of those that cannot be; the others are.
 func (r *Registry) FinishDeletions(ctx context.Context) error {
 	if r.readOnly {
 		return nil
 	}
+	return fault(errors.Join(r.finishDeletions(ctx)...))
+}
+
+func (r *Registry) finishDeletions(ctx context.Context) (left failures) {
 	for e, err := range r.driver.List(ctx, layout.Deleting, "") {
 		if absent(err) {
-			return nil
+			return left
+		}
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil {
-			return fault(err)
+			left.add(layout.Deleting, err)
+			return left
 		}
-		if err := r.finishDeletion(ctx, layout.Deleting+"/"+e.Name); err != nil {
-			return fault(err)
-		}
+		note := layout.Deleting + "/" + e.Name
+		left.add(note, r.finishDeletion(ctx, note))
 	}
-	return nil
+	return left
 }
 
 func (r *Registry) finishDeletion(ctx context.Context, note string) error {
@@ -32,19 +40,16 @@ func (r *Registry) finishDeletion(ctx context.Context, note string) error {
 	if err != nil {
 		return err
 	}
-	content, err := r.driver.ReadFile(ctx, note, maxErasure)
+	e, err := r.readNote(ctx, note)
 	if absent(err) {
 		return nil // somebody else has finished it
 	}
 	if err != nil {
 		return err
 	}
-	var e erasure
-	if json.Unmarshal(content, &e) == nil && validErasure(&e) {
-		gone, err := r.Repository(e.Repository).finish(ctx, &e)
-		if err != nil || !gone && !old {
-			return err
-		}
+	gone, err := r.Repository(e.Repository).finish(ctx, e)
+	if err != nil || !gone && !old {
+		return err
 	}
 	return r.driver.Discard(ctx, note)
 }

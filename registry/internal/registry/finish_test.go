@@ -2,7 +2,12 @@ package registry
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -125,6 +130,49 @@ func TestFinishedDeletionSparesWhatIsNew(t *testing.T) {
 			}
 			_, err = repo.Manifest(ctx, tagged("two"))
 			wantCode(t, err, oci.CodeManifestUnknown)
+		})
+	}
+}
+
+// A note that cannot be used holds up no other. It is told of once, by its name,
+// and used when it can be.
+func TestBadNoteHoldsUpNoOther(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &unreadable{Driver: open(t)}
+			core, logged := observer.New(zap.WarnLevel)
+			r := New(Options{Driver: store, Log: zap.New(core)})
+			repo := r.Repository("a")
+			pushImage(t, repo, "kept", "k")
+			for _, tag := range []string{"one", "two", "three"} {
+				dying := &dying{Driver: store.Driver, stages: 2, armed: true}
+				d := pushImage(t, repo, tag, tag)
+				New(Options{Driver: dying, DeleteEnabled: true}).Repository("a").DeleteManifest(t.Context(), d) //nolint:errcheck // nobody hears of it
+			}
+			bad := layout.Deleting + "/AAA"
+			check(t, store.WriteScratch(t.Context(), bad, []byte("{")))
+			for e, err := range store.List(t.Context(), layout.Deleting, "AAA") {
+				check(t, err)
+				store.path, store.times = layout.Deleting+"/"+e.Name, 2
+				break
+			}
+			for range 2 {
+				r.Recover(t.Context())
+				if n := countNotes(t, store); n != 2 {
+					t.Errorf("%d notes, want the bad one and the unreadable one", n)
+				}
+			}
+			if n := len(logged.All()); n != 2 || !strings.Contains(fmt.Sprint(logged.All()), bad) || !strings.Contains(fmt.Sprint(logged.All()), store.path) {
+				t.Errorf("logged %d times: %v", n, logged.All())
+			}
+			r.Recover(t.Context())
+			wantWholeTags(t, repo, []string{"kept"})
+			if n := countNotes(t, store); n != 1 {
+				t.Errorf("%d notes, want the bad one", n)
+			}
+			if n := len(logged.All()); n != 2 {
+				t.Errorf("logged %d times", n)
+			}
 		})
 	}
 }

@@ -116,6 +116,7 @@ type Registry struct {
 	promises   promises
 	serving    serving
 	requests   requests
+	recovering recovering
 
 	seed  maphash.Seed
 	locks [64]sync.RWMutex
