@@ -63,6 +63,11 @@ func appendMarker(b []byte, marker string) []byte {
 	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')
 }
 
+// Marked is a content that has nothing but a marker.
+func Marked(marker string) map[string]any {
+	return map[string]any{markerKey: map[string]string{"m": marker}}
+}
+
 // MarkerOf reads the marker from an event's content; "" if it carries none.
 func MarkerOf(content []byte) string {
 	if !bytes.Contains(content, []byte(markerKey)) {

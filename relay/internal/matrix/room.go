@@ -15,6 +15,7 @@ import (
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/relay"
 )
 
@@ -208,6 +209,9 @@ func serverOf(id string) string {
 // what the bot may.
 func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 	in := mautrix.ReqCreateRoom{Name: n.Name, Topic: n.Topic, Preset: "trusted_private_chat", Visibility: "private"}
+	if n.Key != "" {
+		in.CreationContent = format.Marked(n.Key)
+	}
 	for _, user := range n.Invite {
 		in.Invite = append(in.Invite, id.UserID(user))
 	}
@@ -223,6 +227,13 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
 	return out.RoomID.String(), err
+}
+
+// KeyOf returns the key that a room was created with, "" for one without.
+func (c *Client) KeyOf(ctx context.Context, roomID string) (string, error) {
+	var content json.RawMessage
+	_, err := c.state(ctx, roomID, "m.room.create", &content)
+	return format.MarkerOf(content), err
 }
 
 // Joined lists the ids of the rooms that the bot is in.

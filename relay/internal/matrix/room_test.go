@@ -25,6 +25,22 @@ func TestCreateMakesARoomForTheOwner(t *testing.T) {
 	w.wantClass(err, relay.ClassPark)
 }
 
+func TestKeyOf(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	keyed, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x", Key: "k1"})
+	w.must(err)
+	for room, want := range map[string]string{keyed: "k1", w.room(): ""} {
+		got, err := w.bot.KeyOf(w.ctx, room)
+		w.must(err)
+		if got != want {
+			t.Errorf("the key of %s is %q, want %q", room, got, want)
+		}
+	}
+	_, err = w.bot.KeyOf(w.ctx, w.ownersRoom(nil))
+	w.wantClass(err, relay.ClassPark)
+}
+
 func TestResolve(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

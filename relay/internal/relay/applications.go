@@ -94,7 +94,7 @@ func (s *Service) CreateApplication(ctx context.Context, v Viewer, in Applicatio
 // insertApplication stores an application with its room and returns the room's row.
 func (s *Service) insertApplication(ctx context.Context, row *store.Application, address string) (int64, error) {
 	if address == "" {
-		address = roomToMake + rand.Text()
+		address = newRoomAddress()
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()

@@ -174,7 +174,7 @@ func (d *dispatcher) prepare(ctx context.Context, q *queue) error {
 	}
 	var err error
 	if toMake(r) {
-		r.RoomID, err = d.makeRoom(ctx, r)
+		r.RoomID, err = d.makeRoom(ctx, q)
 		r.Address = r.RoomID
 	} else {
 		r.RoomID, err = d.rooms.Resolve(ctx, r.Address)
@@ -185,18 +185,6 @@ func (d *dispatcher) prepare(ctx context.Context, q *queue) error {
 	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
 	d.saveRoom(q)
 	return nil
-}
-
-func (d *dispatcher) makeRoom(ctx context.Context, r store.Room) (string, error) {
-	app, ok := d.dir.inRoom(r.ID)
-	if !ok {
-		return "", &SendError{Class: ClassPark, Reason: "No application needs the room any more."}
-	}
-	n := NewRoom{Name: app.Name, Topic: "Messages of the application " + app.Name}
-	if app.OwnerMatrixID != "" {
-		n.Invite = []string{app.OwnerMatrixID}
-	}
-	return d.rooms.Create(ctx, n)
 }
 
 // logAttempt writes the one line that each attempt gets.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -30,6 +31,8 @@ type homeserver struct {
 	probeErr error
 	findable bool
 	made     int
+	keys     map[string]string // of the rooms made
+	lost     bool              // the answer about the next room
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -49,7 +52,7 @@ type attemptAt struct {
 }
 
 func newHomeserver() *homeserver {
-	return &homeserver{device: "DEV", events: map[string][]event{}, txns: map[string]string{}, inRoom: map[string]int{}, findable: true}
+	return &homeserver{device: "DEV", events: map[string][]event{}, txns: map[string]string{}, inRoom: map[string]int{}, keys: map[string]string{}, findable: true}
 }
 
 func (h *homeserver) Send(ctx context.Context, out Outgoing) (string, error) {
@@ -154,11 +157,26 @@ func (h *homeserver) Join(_ context.Context, room string) error {
 	return nil
 }
 
-func (h *homeserver) Create(context.Context, NewRoom) (string, error) {
+func (h *homeserver) Create(_ context.Context, n NewRoom) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made++
-	return fmt.Sprintf("!made%d:hs", h.made), nil
+	id := fmt.Sprintf("!made%d:hs", h.made)
+	h.keys[id] = n.Key
+	if h.lost {
+		h.lost = false
+		return "", &SendError{Class: ClassRetry, Reason: "no answer"}
+	}
+	return id, nil
+}
+
+func (h *homeserver) KeyOf(_ context.Context, room string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if room == "!a:hs" {
+		return "", &SendError{Class: ClassPark, Reason: "not in the room"}
+	}
+	return h.keys[room], nil
 }
 
 func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
@@ -166,7 +184,9 @@ func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
 }
 
 func (h *homeserver) Joined(context.Context) ([]string, error) {
-	return []string{"!a:hs", "!b:hs"}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string{"!a:hs", "!b:hs"}, slices.Sorted(maps.Keys(h.keys))...), nil
 }
 
 // bodies returns the bodies of a room's events.

@@ -210,7 +210,7 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 	}
 	address := a.Room
 	if address == "" || address[0] != '!' || checkRoom(address) != nil {
-		address = roomToMake + rand.Text()
+		address = newRoomAddress()
 		remark += ", with a new room"
 	}
 	room, err := store.RoomAt(im.tx.DB, address)

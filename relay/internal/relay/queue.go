@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ const (
 	headBytes   = 256 << 10 // …and about how many bytes
 	parkedFor   = 15 * time.Minute
 	lingerFor   = time.Second // a goroutine without work waits for more: its stack has grown by then
-	roomToMake  = "new:"      // begins the address of a room that the bot is still to make
 )
 
 // queue is one room's line: the first entries in memory, the rest in the database.
@@ -344,6 +342,3 @@ func (q *queue) lengthen(by int64) {
 	q.waiting += by
 	q.d.depth.Add(by)
 }
-
-// toMake tells whether the room is still to be made by the bot.
-func toMake(r store.Room) bool { return r.RoomID == "" && strings.HasPrefix(r.Address, roomToMake) }

@@ -35,6 +35,8 @@ type Rooms interface {
 	Join(ctx context.Context, roomID string) error
 	// Create makes an unencrypted private room of the bot's own and invites the users named.
 	Create(ctx context.Context, room NewRoom) (roomID string, err error)
+	// KeyOf returns the key that a room was created with, "" for one without.
+	KeyOf(ctx context.Context, roomID string) (key string, err error)
 	// Info tells what the bot knows about a room it may be in.
 	Info(ctx context.Context, roomID string) (RoomInfo, error)
 	// Joined lists the ids of the rooms that the bot is in.
@@ -64,6 +66,7 @@ type Found struct {
 
 // NewRoom says what room to create for an application.
 type NewRoom struct {
+	Key    string // names the room, for [Rooms.KeyOf]; not shown to anybody
 	Name   string
 	Topic  string
 	Invite []string // Matrix ids

@@ -37,7 +37,7 @@ type Application struct {
 // Room is a row of rooms: a target of messages, named by the address that applications give.
 type Room struct {
 	ID        int64
-	Address   string // room id or alias; "new:<application>" for a room that the bot is still to make
+	Address   string // room id or alias; "new:…" for a room that the bot is still to make
 	RoomID    string // resolved
 	Name      string
 	Encrypted bool

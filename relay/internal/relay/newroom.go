@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"slipway/relay/internal/store"
+)
+
+// The address of a room that the bot is still to make is roomToMake and a random
+// key, and behind it roomBegun once the homeserver may have been asked for it.
+const (
+	roomToMake = "new:"
+	roomBegun  = "?"
+)
+
+// maxLooks is in how many rooms one is looked for that may have been made.
+const maxLooks = 1000
+
+func newRoomAddress() string { return roomToMake + rand.Text() }
+
+// toMake tells whether the room is still to be made by the bot.
+func toMake(r store.Room) bool { return r.RoomID == "" && strings.HasPrefix(r.Address, roomToMake) }
+
+// makeRoom makes the room of an application, once: that it begins is stored before,
+// and the room carries a key. If the answer was lost, to a broken connection or the
+// relay's own end, the next attempt looks for the room of the first. Only one that
+// the homeserver is still making then is missed, and another is made.
+func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
+	r := q.Room()
+	app, ok := d.dir.inRoom(r.ID)
+	if !ok {
+		return "", &SendError{Class: ClassPark, Reason: "No application needs the room any more."}
+	}
+	key, begun := strings.CutSuffix(strings.TrimPrefix(r.Address, roomToMake), roomBegun)
+	if begun {
+		if id, err := d.findMade(ctx, key); id != "" || err != nil {
+			return id, err
+		}
+	} else if err := d.noteBegun(q); err != nil {
+		return "", err
+	}
+	n := NewRoom{Key: key, Name: app.Name, Topic: "Messages of the application " + app.Name}
+	if app.OwnerMatrixID != "" {
+		n.Invite = []string{app.OwnerMatrixID}
+	}
+	return d.rooms.Create(ctx, n)
+}
+
+// noteBegun stores that the room may be there from now on.
+func (d *dispatcher) noteBegun(q *queue) error {
+	r := q.Room()
+	r.Address += roomBegun
+	if err := d.store.SaveRoom(context.WithoutCancel(d.ctx), r); err != nil {
+		return err
+	}
+	q.setRoom(func(room *store.Room) { room.Address = r.Address })
+	return nil
+}
+
+// findMade looks for the room with the key among those that the bot is in and no
+// application has; "" if it is none of them.
+func (d *dispatcher) findMade(ctx context.Context, key string) (string, error) {
+	joined, err := d.rooms.Joined(ctx)
+	if err != nil {
+		return "", err
+	}
+	used := map[string]bool{}
+	for _, q := range d.all() {
+		used[q.Room().RoomID] = true
+	}
+	looks := 0
+	for _, id := range joined {
+		if used[id] {
+			continue
+		}
+		if looks++; looks > maxLooks {
+			break
+		}
+		found, err := d.rooms.KeyOf(ctx, id)
+		switch {
+		case err != nil && classOf(err).Class != ClassPark: // one that the bot has left meanwhile is not it
+			return "", err
+		case found == key:
+			return id, nil
+		}
+	}
+	return "", nil
+}
