@@ -88,8 +88,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Patient: patient, Pages: pages, Health: p.checks,
-		RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()),
-		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies,
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()),
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
 		o.Prometheus = p.metrics
