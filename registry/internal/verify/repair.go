@@ -17,10 +17,11 @@ import (
 // kept away: what was moved is looked at again and moved back if need be.
 func (v *verification) repair(ctx context.Context, f *Finding, state *driver.Info) {
 	ctx = context.WithoutCancel(ctx)
-	aside, err := v.quarantine(ctx, f.Path, state)
-	if err == nil && aside != "" && f.Tag != "" {
-		err = v.tidyTag(ctx, f.Repository, f.Tag)
+	tidy := func() error { return nil }
+	if f.Tag != "" {
+		tidy = func() error { return v.tidyTag(ctx, f.Repository, f.Tag) }
 	}
+	aside, err := v.quarantine(ctx, f.Path, state, tidy)
 	if err != nil {
 		v.Log.Error("what verification found cannot be put aside", zap.String("path", f.Path), zap.Error(err))
 		return
@@ -29,9 +30,10 @@ func (v *verification) repair(ctx context.Context, f *Finding, state *driver.Inf
 }
 
 // quarantine returns where the object went, or "" if it has changed or gone. It
-// goes by way of a place where it is looked at once more: who is killed in
-// between leaves it there for the next one to put back.
-func (v *verification) quarantine(ctx context.Context, object string, state *driver.Info) (string, error) {
+// goes by way of a place where it is looked at once more, and what goes with it
+// is tidied up: who is killed in between leaves it there for the next one to put
+// back, and find again.
+func (v *verification) quarantine(ctx context.Context, object string, state *driver.Info, tidy func() error) (string, error) {
 	checking, aside := layout.Checking+object, v.aside(object)
 	err := v.Driver.SetAside(ctx, object, checking)
 	if absent(err) || errors.Is(err, driver.ErrExist) { // another verification has it
@@ -43,6 +45,9 @@ func (v *verification) quarantine(ctx context.Context, object string, state *dri
 	now, err := v.Driver.Stat(ctx, checking)
 	if err == nil && state != nil && (now.Size != state.Size || !now.Changed.Equal(state.Changed)) {
 		return "", v.putBack(ctx, object)
+	}
+	if err == nil {
+		err = tidy()
 	}
 	if err == nil {
 		err = v.Driver.SetAside(ctx, checking, aside)
@@ -110,15 +115,15 @@ func (v *verification) recover(ctx context.Context, dir string) error {
 	return nil
 }
 
-// tidyTag moves the history of a tag after its link, so that the tag is not
-// listed any more.
+// tidyTag moves the history of a tag whose link is being put aside, so that the
+// tag is not listed any more, by distribution either.
 func (v *verification) tidyTag(ctx context.Context, name oci.Name, tag oci.Tag) error {
 	dir := layout.Tag(name, tag)
 	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
 		list := dir + "/index/" + string(alg)
 		for e, err := range v.Driver.List(ctx, list, "") {
 			if err == nil {
-				_, err = v.quarantine(ctx, list+"/"+e.Name+"/link", nil)
+				_, err = v.quarantine(ctx, list+"/"+e.Name+"/link", nil, func() error { return nil })
 			}
 			if err != nil && !absent(err) {
 				return err
