@@ -80,7 +80,10 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if told.lines != nil || told.progress {
 		o.Tell = told.tell
 	}
-	report, err := collect.Run(ctx, o)
+	var report collect.Report
+	if err = putBackTags(ctx, o); err == nil {
+		report, err = collect.Run(ctx, o)
+	}
 	told.end()
 	if err == nil || errors.Is(err, collect.ErrIncomplete) {
 		err = errors.Join(err, told.report(out, &report, flags))

@@ -146,9 +146,21 @@ func (m *maintenance) collect(metrics *collect.Metrics) func(context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
 	o := collect.Options{Driver: m.store, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun}
 	return func(ctx context.Context) {
-		m.rules.Recover(ctx) // a tag that nobody sees holds no manifest
+		if err := putBackTags(ctx, o); err != nil {
+			m.log.Error("garbage is not collected: tags that dead processes had in their hands cannot be put back", zap.Error(err))
+			return
+		}
 		collect.RunScheduled(ctx, o, metrics)
 	}
+}
+
+// putBackTags puts back the tags that processes had in their hands that died: a
+// collection that sees no tag takes the manifest for untagged.
+func putBackTags(ctx context.Context, o collect.Options) error {
+	if o.DryRun || !o.DeleteUntagged {
+		return nil
+	}
+	return errors.Join(registry.New(registry.Options{Driver: o.Driver}).RecoverTags(ctx), verify.Recover(ctx, o.Driver))
 }
 
 func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {

@@ -39,9 +39,8 @@ func (r *Registry) recoverTags(ctx context.Context) (left failures) {
 		return left
 	}
 	waited := r.driver.Barrier(ctx)
-	left.add(layout.Expiring, waited)
 	for _, h := range held {
-		left.add(h.path, h.putBack(ctx, waited == nil))
+		left.add(h.path, h.putBack(ctx, waited))
 	}
 	return left
 }
@@ -102,12 +101,16 @@ func (r Repository) heldTags(ctx context.Context, held *[]heldTag) error {
 }
 
 // putBack puts the link back if it is the one that was found, and nobody who
-// lives has it: waited says that all have ended who might. Else its age says so.
-func (h heldTag) putBack(ctx context.Context, waited bool) error {
+// lives has it. waited is why those could not be waited for who might: then its
+// age has to say so.
+func (h heldTag) putBack(ctx context.Context, waited error) error {
 	store := h.repo.reg.driver
 	info, err := store.Stat(ctx, h.path)
-	if err != nil || !info.Moved.Equal(h.since) || !waited && store.Now().Sub(h.since) <= commitTimeout {
+	if err != nil || !info.Moved.Equal(h.since) {
 		return unlessAbsent(err)
+	}
+	if waited != nil && store.Now().Sub(h.since) <= commitTimeout {
+		return waited
 	}
 	if err := h.repo.reg.putBack(ctx, h.path, layout.TagCurrent(h.repo.name, h.tag)); err != nil {
 		return err
