@@ -2,6 +2,8 @@ module slipway/deploy
 
 go 1.26.8
 
+replace slipway/shared => ../shared
+
 require (
 	github.com/compose-spec/compose-go/v2 v2.13.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.80.0
@@ -11,6 +13,7 @@ require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	sigs.k8s.io/yaml v1.6.0
+	slipway/shared v0.0.0
 )
 
 require (

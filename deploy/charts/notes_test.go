@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // What helm prints behind an installation tells where the service is and how to
@@ -49,7 +49,7 @@ func TestNotes(t *testing.T) {
 // install runs helm install without installing, and returns its notes.
 func install(t *testing.T, kubeconfig, chart, values string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), harness.Tool(t, "helm"), "install", chart, chart, "--namespace", "images", "--dry-run=server", "--kubeconfig", kubeconfig, "--values", "-")
+	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "helm"), "install", chart, chart, "--namespace", "images", "--dry-run=server", "--kubeconfig", kubeconfig, "--values", "-")
 	cmd.Stdin = strings.NewReader(merge(t, requiredValues[chart], values))
 	// Releases are remembered nowhere.
 	cmd.Env = append(os.Environ(), "HELM_DRIVER=memory", "HELM_MEMORY_DRIVER_DATA="+os.DevNull)

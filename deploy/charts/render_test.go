@@ -15,7 +15,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // manifests is what a chart made, by kind.
@@ -88,7 +88,7 @@ func render(t *testing.T, chart, values string) *manifests {
 func template(t *testing.T, chart, values string, flags ...string) (string, error) {
 	t.Helper()
 	args := append([]string{"template", chart, chart, "--namespace", "images", "--kube-version", "1.34.0", "--values", "-"}, flags...)
-	cmd := exec.CommandContext(t.Context(), harness.Tool(t, "helm"), args...)
+	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "helm"), args...)
 	cmd.Stdin = strings.NewReader(merge(t, requiredValues[chart], values))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

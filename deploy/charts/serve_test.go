@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // The configurations that the charts make are valid and warn of nothing.
@@ -76,12 +77,12 @@ func duration(t *testing.T, config core.ConfigMap, key string) time.Duration {
 // without enableServiceLinks: false would.
 func TestServe(t *testing.T) {
 	t.Run("registry", func(t *testing.T) {
-		m, addr := render(t, "registry", "{}"), harness.FreeAddr(t)
+		m, addr := render(t, "registry", "{}"), programtest.FreeAddr(t)
 		secrets := unpackSecret(t, m)
 		cmd := exec.Command(harness.Binary(t, "registry"), "serve", unpack(t, m))
 		cmd.Env = append(serviceVariables(m), "REGISTRY_HTTP_SECRET_FILE="+filepath.Join(secrets, "http-secret"), "REGISTRY_AUTH_HTPASSWD_PATH="+filepath.Join(secrets, "htpasswd"),
-			"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+t.TempDir(), "REGISTRY_HTTP_ADDR="+addr, "REGISTRY_HTTP_DEBUG_ADDR="+harness.FreeAddr(t))
-		p := harness.Start(t, cmd, "http://"+addr+"/")
+			"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+t.TempDir(), "REGISTRY_HTTP_ADDR="+addr, "REGISTRY_HTTP_DEBUG_ADDR="+programtest.FreeAddr(t))
+		p := programtest.Start(t, cmd, "http://"+addr+"/")
 		for password, want := range map[string]string{string(m.Secrets[0].Data["password"]): "200", "wrong": "401"} {
 			if got := harness.Run(t, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-u", "admin:"+password, "http://"+addr+"/v2/"); got != want {
 				t.Errorf("GET /v2/ with the password %q: %s, want %s", password, got, want)
@@ -90,13 +91,13 @@ func TestServe(t *testing.T) {
 		clean(t, p)
 	})
 	t.Run("relay", func(t *testing.T) {
-		m, addr := render(t, "relay", "{}"), harness.FreeAddr(t)
+		m, addr := render(t, "relay", "{}"), programtest.FreeAddr(t)
 		secrets := unpackSecret(t, m)
 		cmd := exec.Command(harness.Binary(t, "relay"), "serve", "--config", unpack(t, m))
 		cmd.Env = append(serviceVariables(m), "MATRIX_PASSWORD_FILE="+filepath.Join(secrets, "matrix-password"), "ADMIN_PASSWORD_FILE="+filepath.Join(secrets, "admin-password"),
-			"RELAY_HTTP_LISTENADDRESS="+addr, "RELAY_METRICS_LISTENADDRESS="+harness.FreeAddr(t), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
+			"RELAY_HTTP_LISTENADDRESS="+addr, "RELAY_METRICS_LISTENADDRESS="+programtest.FreeAddr(t), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
 			"RELAY_DATABASE_CONNECTION="+filepath.Join(t.TempDir(), "relay.db"))
-		p := harness.Start(t, cmd, "http://"+addr+"/readyz")
+		p := programtest.Start(t, cmd, "http://"+addr+"/readyz")
 		if got := harness.Run(t, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-u", "admin:"+string(m.Secrets[0].Data["admin-password"]), "http://"+addr+"/application"); got != "200" {
 			t.Errorf("GET /application as the administrator: %s", got)
 		}
@@ -105,7 +106,7 @@ func TestServe(t *testing.T) {
 }
 
 // clean ends a service and wants no word about variables that it does not know.
-func clean(t *testing.T, p *harness.Process) {
+func clean(t *testing.T, p *programtest.Process) {
 	t.Helper()
 	if err := p.Stop(t, 10*time.Second); err != nil {
 		t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // Both files are valid as they are and warn of nothing.
@@ -32,7 +33,7 @@ func TestCheck(t *testing.T) {
 // The registry serves with its file: it asks for a login, sends clients to the
 // configured address and shows its metrics.
 func TestRegistryServes(t *testing.T) {
-	dir, addr, debug := t.TempDir(), harness.FreeAddr(t), harness.FreeAddr(t)
+	dir, addr, debug := t.TempDir(), programtest.FreeAddr(t), programtest.FreeAddr(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func TestRegistryServes(t *testing.T) {
 		"REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_HTTP_DEBUG_ADDR=" + debug, "REGISTRY_HTTP_SECRET_FILE=" + secret,
 		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + filepath.Join(dir, "images"), "REGISTRY_AUTH_HTPASSWD_PATH=" + users,
 	}
-	p := harness.Start(t, cmd, "http://"+addr+"/")
+	p := programtest.Start(t, cmd, "http://"+addr+"/")
 
 	if resp, _ := get(t, http.MethodGet, "http://"+addr+"/v2/", ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("GET /v2/ without a login: %s", resp.Status)
@@ -68,7 +69,7 @@ func TestRegistryServes(t *testing.T) {
 // The relay serves with its file, homeserver or not, and keeps its metrics off
 // the address that the proxy publishes.
 func TestRelayServes(t *testing.T) {
-	dir, addr, metrics := t.TempDir(), harness.FreeAddr(t), harness.FreeAddr(t)
+	dir, addr, metrics := t.TempDir(), programtest.FreeAddr(t), programtest.FreeAddr(t)
 	secret := filepath.Join(dir, "password")
 	write(t, secret, "correct horse battery\n")
 	cmd := exec.Command(harness.Binary(t, "relay"), "serve", "--config", "relay.yml")
@@ -76,7 +77,7 @@ func TestRelayServes(t *testing.T) {
 		"RELAY_HTTP_LISTENADDRESS=" + addr, "RELAY_METRICS_LISTENADDRESS=" + metrics, "MATRIX_PASSWORD_FILE=" + secret, "ADMIN_PASSWORD_FILE=" + secret,
 		"RELAY_DATABASE_CONNECTION=" + filepath.Join(dir, "relay.db"), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
 	}
-	p := harness.Start(t, cmd, "http://"+addr+"/livez")
+	p := programtest.Start(t, cmd, "http://"+addr+"/livez")
 
 	if resp, body := get(t, http.MethodGet, "http://"+addr+"/readyz", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /readyz: %s %s", resp.Status, body)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // program is one of ours with the help of each of its commands.
@@ -152,7 +153,7 @@ func TestCheck(t *testing.T) {
 
 // TestTargets: what `make` is told to make is in the Makefile.
 func TestTargets(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(harness.Root(t), "Makefile"))
+	text, err := os.ReadFile(filepath.Join(programtest.Root(t), "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}

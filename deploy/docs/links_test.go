@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 var (
@@ -20,7 +20,7 @@ var (
 // TestLinks: each link inside the repository leads to a file, and to a heading
 // that is in it.
 func TestLinks(t *testing.T) {
-	root := harness.Root(t)
+	root := programtest.Root(t)
 	anchors := map[string][]string{}
 	all := pages(t)
 	for _, p := range all {

@@ -24,7 +24,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // page is one file of the documentation, apart into what is checked.
@@ -49,7 +49,7 @@ var comment = regexp.MustCompile(`^<!-- (.*) -->$`)
 func pages(t *testing.T) []page {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "find", ".", "-name", "*.md", "-not", "-path", "*/.*/*", "-not", "-path", "*/testdata/*")
-	cmd.Dir = harness.Root(t)
+	cmd.Dir = programtest.Root(t)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // TestReference: the pages with all settings are what the programs say, and say
@@ -15,7 +16,7 @@ func TestReference(t *testing.T) {
 	for _, service := range []string{"registry", "relay"} {
 		want := harness.Run(t, harness.Binary(t, service), "config", "reference")
 		name := filepath.Join("docs", "configuration", service+".md")
-		if got, err := os.ReadFile(filepath.Join(harness.Root(t), name)); err != nil || string(got) != want {
+		if got, err := os.ReadFile(filepath.Join(programtest.Root(t), name)); err != nil || string(got) != want {
 			t.Errorf("%s is not what `%s config reference` says (%v): run make docs", name, service, err)
 		}
 		rows := 0

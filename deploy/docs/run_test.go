@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 var (
@@ -52,7 +53,7 @@ func TestRun(t *testing.T) {
 func session(t *testing.T, p page) (script string, steps int) {
 	t.Helper()
 	var out strings.Builder
-	here := filepath.Join(harness.Root(t), "deploy", "docs", "testdata")
+	here := filepath.Join(programtest.Root(t), "deploy", "docs", "testdata")
 	fmt.Fprintf(&out, ". %s/lib.sh\n", here)
 	slug := strings.ReplaceAll(strings.TrimSuffix(p.path, ".md"), "/", "-")
 	if fixture := filepath.Join(here, slug+".sh"); exists(fixture) {
@@ -94,7 +95,7 @@ func exists(file string) bool {
 }
 
 func runSession(t *testing.T, script string) {
-	root, work := harness.Root(t), t.TempDir()
+	root, work := programtest.Root(t), t.TempDir()
 	copied := filepath.Join(work, "slipway")
 	harness.Run(t, "bash", "-c", `mkdir "$1" && cd "$0" && git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -sfn "$0/.tools" "$1/.tools"`, root, copied)
 	bin := filepath.Join(work, "bin")

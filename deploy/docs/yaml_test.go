@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // what a part of a configuration is laid over
@@ -50,7 +51,7 @@ func TestYAML(t *testing.T) {
 
 func lintWorkflow(t *testing.T, b block) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), harness.Tool(t, "actionlint"), "-shellcheck=", "-")
+	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "actionlint"), "-shellcheck=", "-")
 	cmd.Stdin = strings.NewReader(b.text)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)

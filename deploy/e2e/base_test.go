@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // The images that the Dockerfiles and docker-compose.yml name are made here out
@@ -30,7 +31,7 @@ const (
 // caddy, under the names that the files ask for.
 func (e *engine) makeBases(t *testing.T) {
 	t.Helper()
-	root := harness.Root(t)
+	root := programtest.Root(t)
 	services := withTLS(t).Services
 	debian, cache := debian(t), filepath.Join(root, ".tools", "images", "go-build")
 	for _, b := range targets {
@@ -50,7 +51,7 @@ func (e *engine) makeBases(t *testing.T) {
 		[]string{"--transform=s,^site-packages,opt/synapse,", "--exclude=__pycache__"},
 		`ENTRYPOINT ["/start.py"]`, "ENV PYTHONPATH=/opt/synapse", "EXPOSE 8008")
 
-	caddy := harness.Tool(t, "caddy")
+	caddy := programtest.Tool(t, "caddy")
 	e.importImage(t, services["proxy"].Image, []string{"-C", debian, ".", "-C", filepath.Dir(caddy), "caddy"},
 		[]string{"--transform=s,^caddy$,usr/local/bin/caddy,"},
 		`CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]`, "ENV XDG_CONFIG_HOME=/config XDG_DATA_HOME=/data", "EXPOSE 80 443")
@@ -85,7 +86,7 @@ func (e *engine) importImage(t *testing.T, name string, files, options []string,
 // debian is the root directory of a small Debian with this machine's certificates.
 func debian(t *testing.T) string {
 	t.Helper()
-	images := filepath.Join(harness.Root(t), ".tools", "images")
+	images := filepath.Join(programtest.Root(t), ".tools", "images")
 	dir := filepath.Join(images, "bookworm")
 	if _, err := os.Stat(dir); err == nil {
 		return dir
@@ -141,7 +142,7 @@ func (e *engine) serveModules(t *testing.T) string {
 	t.Helper()
 	for _, b := range targets[:2] {
 		cmd := exec.CommandContext(t.Context(), goTool(t), "mod", "download")
-		cmd.Dir = filepath.Join(harness.Root(t), b.service)
+		cmd.Dir = filepath.Join(programtest.Root(t), b.service)
 		cmd.Env = append(os.Environ(), "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go mod download: %v\n%s", err, out)

@@ -9,7 +9,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // load reads the files as Docker Compose v2 does.
@@ -17,7 +17,7 @@ func load(t *testing.T, env []string, files ...string) (*types.Project, error) {
 	t.Helper()
 	paths := make([]string, len(files))
 	for i, f := range files {
-		paths[i] = filepath.Join(harness.Root(t), f)
+		paths[i] = filepath.Join(programtest.Root(t), f)
 	}
 	options, err := cli.NewProjectOptions(paths, cli.WithName(project), cli.WithEnv(env))
 	if err != nil {
@@ -38,7 +38,7 @@ func withTLS(t *testing.T) *types.Project {
 
 // The homeserver is the one that all other tests run.
 func TestSynapseVersion(t *testing.T) {
-	lock, err := os.ReadFile(filepath.Join(harness.Root(t), "tools", "synapse", "requirements.txt"))
+	lock, err := os.ReadFile(filepath.Join(programtest.Root(t), "tools", "synapse", "requirements.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // engine is a docker daemon in namespaces of its own for processes, mounts and
@@ -56,9 +57,9 @@ func startEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	defer input.Close()
-	cmd := exec.Command(harness.Tool(t, "unshare"), "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-c", firstProcess, "sh", dir)
+	cmd := exec.Command(programtest.Tool(t, "unshare"), "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-c", firstProcess, "sh", dir)
 	cmd.Env, cmd.Stdin = []string{"PATH=" + debianPath}, input
-	p := harness.Start(t, cmd, "")
+	p := programtest.Start(t, cmd, "")
 	t.Cleanup(func() {
 		held.Close()
 		_ = p.Stop(t, time.Minute) // how a daemon that was told to end ends does not matter
@@ -136,7 +137,7 @@ func (e *engine) run(t *testing.T, c command) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join("/usr/bin", c.name), c.args...)
-	cmd.Dir, cmd.Stdin = harness.Root(t), strings.NewReader(c.input)
+	cmd.Dir, cmd.Stdin = programtest.Root(t), strings.NewReader(c.input)
 	cmd.Env = append([]string{
 		"PATH=" + debianPath, "HOME=" + e.dir, "LANG=C.UTF-8",
 		"DOCKER_HOST=unix://" + filepath.Join(e.dir, "docker.sock"),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // inspected is what docker tells of an image.
@@ -102,7 +103,7 @@ func elsewhere(t *testing.T, b target) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, module := range []string{"shared", b.service} {
-		if err := os.CopyFS(filepath.Join(dir, module), os.DirFS(filepath.Join(harness.Root(t), module))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, module), os.DirFS(filepath.Join(programtest.Root(t), module))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 var blockHere = regexp.MustCompile("(?s)<!-- not run: deploy/e2e does -->\n```sh\n(.*?)```")
@@ -15,7 +15,7 @@ var blockHere = regexp.MustCompile("(?s)<!-- not run: deploy/e2e does -->\n```sh
 // The commands of docs/docker.md that need no other machine are run as they stand.
 func checkPage(t *testing.T, s *stack) {
 	s.compose(t, "down")
-	page, err := os.ReadFile(filepath.Join(harness.Root(t), "docs", "docker.md"))
+	page, err := os.ReadFile(filepath.Join(programtest.Root(t), "docs", "docker.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // The relay takes what the registry has signed with the secret that both have, and
@@ -51,7 +52,7 @@ type signedRelay struct{ url, token string }
 
 func newSignedRelay(t *testing.T, secret string) signedRelay {
 	t.Helper()
-	dir, addr := t.TempDir(), harness.FreeAddr(t)
+	dir, addr := t.TempDir(), programtest.FreeAddr(t)
 	env := append(os.Environ(),
 		"RELAY_HTTP_LISTENADDRESS="+addr, "RELAY_DATABASE_CONNECTION="+filepath.Join(dir, "relay.db"), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
 		"RELAY_MATRIX_USERNAME=@relay:localhost", "MATRIX_PASSWORD=unused", "ADMIN_PASSWORD=correct horse", "RELAY_ADMIN_MATRIXID=@you:localhost",
@@ -64,7 +65,7 @@ func newSignedRelay(t *testing.T, secret string) signedRelay {
 	}
 	serve := exec.Command(harness.Binary(t, "relay"), "serve")
 	serve.Env = env
-	harness.Start(t, serve, "http://"+addr+"/livez")
+	programtest.Start(t, serve, "http://"+addr+"/livez")
 	return signedRelay{url: "http://" + addr, token: strings.TrimSpace(string(token))}
 }
 
@@ -89,7 +90,7 @@ func (r signedRelay) messages(t *testing.T) string {
 }
 
 type eventRegistry struct {
-	*harness.Process
+	*programtest.Process
 	addr string
 }
 
@@ -97,9 +98,9 @@ type eventRegistry struct {
 // if it has one.
 func (r signedRelay) startRegistry(t *testing.T, secret string) eventRegistry {
 	t.Helper()
-	addr := harness.FreeAddr(t)
+	addr := programtest.FreeAddr(t)
 	endpoint := "{name: relay, url: \"" + r.url + "/hook/registry\", headers: {Authorization: [Bearer " + r.token + "]}, secret: \"" + secret + "\"}"
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
 	cmd.Env = append(os.Environ(), "REGISTRY_HTTP_ADDR="+addr, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+t.TempDir(), "REGISTRY_NOTIFICATIONS_ENDPOINTS=["+endpoint+"]")
-	return eventRegistry{harness.Start(t, cmd, "http://"+addr+"/v2/"), addr}
+	return eventRegistry{programtest.Start(t, cmd, "http://"+addr+"/v2/"), addr}
 }

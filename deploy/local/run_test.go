@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // A port that is taken is named, and so is who has it.
@@ -20,9 +21,9 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := filepath.Join(harness.Root(t), "tools", "ports")
+	ports := filepath.Join(programtest.Root(t), "tools", "ports")
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_, free, _ := net.SplitHostPort(harness.FreeAddr(t))
+	_, free, _ := net.SplitHostPort(programtest.FreeAddr(t))
 
 	out, err := exec.Command(ports, free, port).CombinedOutput()
 	want := fmt.Sprintf("port %s is in use by %s, process %d: end what listens there", port, filepath.Base(os.Args[0]), os.Getpid())
@@ -37,7 +38,7 @@ func TestPorts(t *testing.T) {
 
 // Whoever has a port in use need not wait for installing and building to hear it.
 func TestPortsComeFirst(t *testing.T) {
-	steps := harness.Run(t, "make", "-C", harness.Root(t), "-n", "run")
+	steps := harness.Run(t, "make", "-C", programtest.Root(t), "-n", "run")
 	check, install, build := strings.Index(steps, "tools/run --check"), strings.Index(steps, "tools/install"), strings.Index(steps, "go build")
 	if check < 0 || check > install || check > build {
 		t.Errorf("the ports are looked at neither before installing nor before building:\n%s", steps)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 const (
@@ -47,13 +48,13 @@ type front struct {
 // newFront starts the services; the caller starts the proxy.
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{addr: harness.FreeAddr(t), registry: harness.FreeAddr(t), relay: harness.FreeAddr(t), images: t.TempDir(), dir: t.TempDir()}
+	f := &front{addr: programtest.FreeAddr(t), registry: programtest.FreeAddr(t), relay: programtest.FreeAddr(t), images: t.TempDir(), dir: t.TempDir()}
 	_, f.port, _ = net.SplitHostPort(f.addr)
 	f.certify(t)
 
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
 	cmd.Env = []string{"REGISTRY_HTTP_ADDR=" + f.registry, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + f.images, "REGISTRY_LOG_LEVEL=warn", "REGISTRY_LOG_ACCESSLOG_DISABLED=true"}
-	harness.Start(t, cmd, "http://"+f.registry+"/v2/")
+	programtest.Start(t, cmd, "http://"+f.registry+"/v2/")
 
 	cmd = exec.Command(harness.Binary(t, "relay"), "serve")
 	cmd.Env = []string{
@@ -61,7 +62,7 @@ func newFront(t *testing.T) *front {
 		"RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1", "RELAY_MATRIX_USERNAME=@relay:example.org", "RELAY_ADMIN_MATRIXID=@you:example.org",
 		"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=" + adminPassword, "RELAY_LOGGING_LEVEL=error",
 	}
-	harness.Start(t, cmd, "http://"+f.relay+"/readyz")
+	programtest.Start(t, cmd, "http://"+f.relay+"/readyz")
 	return f
 }
 
@@ -163,7 +164,7 @@ func read(t *testing.T, path string) string {
 }
 
 // waitFor waits until the proxy answers over TLS.
-func (f *front) waitFor(t *testing.T, p *harness.Process) {
+func (f *front) waitFor(t *testing.T, p *programtest.Process) {
 	t.Helper()
 	client := f.client("127.0.0.1", false)
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

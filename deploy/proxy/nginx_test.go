@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // nginxMain is what Debian's nginx.conf does around conf.d, for a directory of
@@ -21,7 +21,7 @@ http {
 
 func TestNginx(t *testing.T) {
 	f := newFront(t)
-	plain := harness.FreeAddr(t)
+	plain := programtest.FreeAddr(t)
 	f.write(t, "slipway.conf", example(
 		t, "nginx.conf",
 		"listen 443 ", "listen "+f.addr+" ", "listen 80;", "listen "+plain+";", "\tlisten [::]:443 ssl http2;\n", "", "\tlisten [::]:80;\n", "",
@@ -30,7 +30,7 @@ func TestNginx(t *testing.T) {
 		"/etc/letsencrypt/live/"+relayName+"/fullchain.pem", f.cert, "/etc/letsencrypt/live/"+relayName+"/privkey.pem", f.key,
 	))
 	main := f.write(t, "nginx.conf", nginxMain)
-	f.waitFor(t, harness.Start(t, exec.Command(harness.Tool(t, "nginx"), "-p", f.dir, "-e", "stderr", "-c", main), ""))
+	f.waitFor(t, programtest.Start(t, exec.Command(programtest.Tool(t, "nginx"), "-p", f.dir, "-e", "stderr", "-c", main), ""))
 
 	t.Run("registry", func(t *testing.T) { checkRegistry(t, f) })
 	t.Run("relay", func(t *testing.T) { checkRelay(t, f) })

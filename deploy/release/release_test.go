@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 const version = "v9.8.7"
@@ -44,7 +45,7 @@ func unpack(t *testing.T, dist, name string) string {
 }
 
 func TestRelease(t *testing.T) {
-	root := harness.Root(t)
+	root := programtest.Root(t)
 	dist := build(t, root)
 	check := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
 	check.Dir = dist

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // No system call that a service makes at its work is one that its unit forbids.
 func TestFilterLetsServicesWork(t *testing.T) {
 	t.Run("registry", func(t *testing.T) {
-		tr, addr := newTraced(t, "registry"), harness.FreeAddr(t)
+		tr, addr := newTraced(t, "registry"), programtest.FreeAddr(t)
 		tr.env = []string{"REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + filepath.Join(tr.dir, "images"), "REGISTRY_STORAGE_DELETE_ENABLED=true"}
-		p := harness.Start(t, tr.command(t, "serve"), "http://"+addr+"/v2/")
+		p := programtest.Start(t, tr.command(t, "serve"), "http://"+addr+"/v2/")
 		var pushing sync.WaitGroup // several at a time share their flushes
 		for i := range 16 {
 			pushing.Go(func() {
@@ -43,12 +44,12 @@ func TestFilterLetsServicesWork(t *testing.T) {
 		tr.allowed(t)
 	})
 	t.Run("relay", func(t *testing.T) {
-		tr, addr := newTraced(t, "relay"), harness.FreeAddr(t)
+		tr, addr := newTraced(t, "relay"), programtest.FreeAddr(t)
 		tr.env = []string{
 			"RELAY_HTTP_LISTENADDRESS=" + addr, "RELAY_DATABASE_CONNECTION=" + filepath.Join(tr.dir, "relay.db"), "RELAY_MATRIX_HOMESERVER=http://127.0.0.1:1",
 			"RELAY_MATRIX_USERNAME=@relay:example.org", "RELAY_ADMIN_MATRIXID=@you:example.org", "MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=correct horse",
 		}
-		p := harness.Start(t, tr.command(t, "serve"), "http://"+addr+"/livez")
+		p := programtest.Start(t, tr.command(t, "serve"), "http://"+addr+"/livez")
 		want(t, http.StatusCreated, http.MethodPost, "http://"+addr+"/application", `{"name": "backup"}`)
 		end(t, p)
 		tr.allowed(t)
@@ -87,13 +88,13 @@ func (tr *traced) command(t *testing.T, args ...string) *exec.Cmd {
 	if os.Getuid() == 0 {
 		all = append(all, "-u", "nobody")
 	}
-	cmd := exec.Command(harness.Tool(t, "strace"), append(append(all, filepath.Join(tr.dir, tr.service)), args...)...)
+	cmd := exec.Command(programtest.Tool(t, "strace"), append(append(all, filepath.Join(tr.dir, tr.service)), args...)...)
 	cmd.Env = tr.env
 	return cmd
 }
 
 // end stops a service that strace runs: strace passes on no signal.
-func end(t *testing.T, p *harness.Process) {
+func end(t *testing.T, p *programtest.Process) {
 	t.Helper()
 	if err := p.StopGroup(t, 20*time.Second); err != nil {
 		t.Error(err)

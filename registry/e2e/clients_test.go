@@ -104,7 +104,7 @@ func TestClientsLogIn(t *testing.T) {
 			t.Errorf("skopeo inspect as %s: error %v, want success %v", creds, err, want)
 		}
 	}
-	if out := p.out.String(); strings.Contains(out, "correct horse") {
+	if out := p.Output(); strings.Contains(out, "correct horse") {
 		t.Error("the password is in the log")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "root", "docker")); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // ownKeys is what the example leaves off of the settings that distribution
@@ -44,7 +46,7 @@ func TestExampleServesEverywhere(t *testing.T) {
 	}
 	programs := map[string]string{"slipway": binary}
 	for _, peer := range peers {
-		programs[peer.name] = tool(t, peer.tool)
+		programs[peer.name] = programtest.Tool(t, peer.tool)
 	}
 	for name, file := range files {
 		path := filepath.Join(t.TempDir(), "config.yml")
@@ -66,7 +68,7 @@ func TestExampleServesEverywhere(t *testing.T) {
 // startConfigured runs a registry with a file and variables over it.
 func startConfigured(t *testing.T, command, path string) *process {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := programtest.FreeAddr(t)
 	cmd := exec.Command(command, "serve", path)
 	cmd.Env = []string{
 		"OTEL_TRACES_EXPORTER=none",
@@ -82,7 +84,7 @@ func startConfigured(t *testing.T, command, path string) *process {
 
 // TestEnvironmentAlone: no file is needed when a variable names a storage.
 func TestEnvironmentAlone(t *testing.T) {
-	addr := freeAddr(t)
+	addr := programtest.FreeAddr(t)
 	cmd := exec.Command(binary, "serve")
 	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}
 	p := start(t, addr, cmd)

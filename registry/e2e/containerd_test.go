@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // containerd alone, without the docker engine above it, as Kubernetes has it.
@@ -49,8 +51,8 @@ func startContainerd(t *testing.T) func(args ...string) string {
 	config := filepath.Join(dir, "config.toml")
 	writeFile(t, config, []byte("version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"))
 	socket := filepath.Join(dir, "c.sock")
-	cmd := exec.Command(tool(t, "containerd"), "--config", config, "--root", filepath.Join(dir, "root"), "--state", filepath.Join(dir, "state"), "--address", socket, "--log-level", "warn")
-	p := launch(t, "", cmd)
+	cmd := exec.Command(programtest.Tool(t, "containerd"), "--config", config, "--root", filepath.Join(dir, "root"), "--state", filepath.Join(dir, "state"), "--address", socket, "--log-level", "warn")
+	p := programtest.Launch(t, cmd)
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		out, err := tryTool(t, nil, "ctr", "--address", socket, "version")
@@ -58,13 +60,13 @@ func startContainerd(t *testing.T) func(args ...string) string {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("containerd does not answer: %s\n%s", out, p.out)
+			t.Fatalf("containerd does not answer: %s\n%s", out, p.Output())
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	return func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(tool(t, "ctr"), append([]string{"--address", socket}, args...)...).Output()
+		out, err := exec.Command(programtest.Tool(t, "ctr"), append([]string{"--address", socket}, args...)...).Output()
 		if err != nil {
 			t.Fatalf("ctr %s: %v\n%s", strings.Join(args, " "), err, errorOutput(err))
 		}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // What was acknowledged is there after kill -9, and what was not is either
@@ -27,12 +29,12 @@ func TestKill(t *testing.T) {
 		kills = n
 	}
 	root := t.TempDir()
-	addr := freeAddr(t)
+	addr := programtest.FreeAddr(t)
 	ledgers := make([]*ledger, 4)
 	for i := range ledgers {
 		ledgers[i] = newLedger(fmt.Sprintf("crash/writer-%d", i), fmt.Sprintf("crash/writer-%d", (i+1)%len(ledgers)), uint64(i))
 	}
-	start(t, addr, slipwayCommand(addr, root)).kill() // makes the tree
+	start(t, addr, slipwayCommand(addr, root)).Kill() // makes the tree
 	for round := range kills {
 		p := start(t, addr, slipwayCommand(addr, root))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -41,7 +43,7 @@ func TestKill(t *testing.T) {
 			writers.Go(func() { l.write(ctx, addr) })
 		}
 		time.Sleep(time.Duration(10+rand.IntN(90)) * time.Millisecond)
-		p.kill()
+		p.Kill()
 		cancel()
 		writers.Wait()
 		if round%20 == 19 || round == kills-1 {
@@ -49,7 +51,7 @@ func TestKill(t *testing.T) {
 			for _, l := range ledgers {
 				l.verify(t, addr)
 			}
-			p.kill()
+			p.Kill()
 		}
 		if t.Failed() {
 			t.Fatalf("after kill %d", round+1)
@@ -76,7 +78,7 @@ func TestKill(t *testing.T) {
 	for _, l := range ledgers {
 		l.verify(t, addr)
 	}
-	p.kill()
+	p.Kill()
 }
 
 // debris lists what only an interrupted request can have left: files of

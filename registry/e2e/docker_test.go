@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // engine is a docker daemon of the test's own.
@@ -32,10 +34,10 @@ func startEngine(t testing.TB) *engine {
 	if err := os.MkdirAll(e.config, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(tool(t, "dockerd"), "--host", e.socket, "--data-root", filepath.Join(dir, "data"),
+	cmd := exec.Command(programtest.Tool(t, "dockerd"), "--host", e.socket, "--data-root", filepath.Join(dir, "data"),
 		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--log-level", "warn")
-	out := new(lockedBuffer)
+	out := new(programtest.Output)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -57,7 +59,7 @@ func startEngine(t testing.TB) *engine {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Fatalf("dockerd does not answer:\n%s", tail(out.String(), 3000))
+	t.Fatalf("dockerd does not answer:\n%s", programtest.Tail(out.String()))
 	return nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // mount makes a file system of the given size for the test; it needs root.
@@ -123,12 +125,12 @@ func TestFlushFails(t *testing.T) {
 	for _, call := range []string{"fsync", "fdatasync"} {
 		t.Run(call, func(t *testing.T) {
 			root := t.TempDir()
-			addr := freeAddr(t)
+			addr := programtest.FreeAddr(t)
 			// Initialise the tree first: the injection counts calls from the start.
-			start(t, addr, slipwayCommand(addr, root)).kill()
+			start(t, addr, slipwayCommand(addr, root)).Kill()
 			plain := slipwayCommand(addr, root)
 			trace := filepath.Join(t.TempDir(), "trace")
-			cmd := exec.Command(tool(t, "strace"), append([]string{
+			cmd := exec.Command(programtest.Tool(t, "strace"), append([]string{
 				"-f", "-o", trace, "-e", "trace=" + call, "-e", "inject=" + call + ":error=EIO:when=1..3",
 			}, plain.Args...)...)
 			cmd.Env = plain.Env
@@ -151,7 +153,7 @@ func TestFlushFails(t *testing.T) {
 			} else if !injected && call == "fsync" {
 				t.Errorf("the registry answered 201 without one %s", call)
 			}
-			p.kill()
+			p.Kill()
 			img.pulls(t, start(t, addr, slipwayCommand(addr, root)).addr, "faulty", "v1")
 		})
 	}

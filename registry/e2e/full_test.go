@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 // small makes a file system that is soon full. It needs root.
@@ -173,7 +175,7 @@ func TestVolumeBecomesWritable(t *testing.T) {
 	}
 	newImage(t, 311, 1, 10_000).push(t, p.addr, "app", "v2")
 	if out := collectGarbage(t, root, "-m"); !strings.Contains(out, "0 blobs and 0 manifests eligible") {
-		t.Errorf("what was just pushed is garbage: %s", tail(out, 300))
+		t.Errorf("what was just pushed is garbage: %s", programtest.Tail(out))
 	}
 	if servers, err := os.ReadDir(filepath.Join(root, ".locks", "servers")); err != nil || len(servers) != 1 {
 		t.Errorf("collectors know of %d servers, %v", len(servers), err)

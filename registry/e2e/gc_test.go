@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 // gcCommand collects garbage on root. The environment comes on top of what
@@ -108,7 +110,7 @@ func TestSpaceComesBack(t *testing.T) {
 					}
 					wantOnDisk(t, root, img, false)
 					if !strings.Contains(out, "eligible for deletion\n") || !strings.HasSuffix(out, " manifests eligible for deletion\n") {
-						t.Errorf("output does not end with the summary: %s", tail(out, 300))
+						t.Errorf("output does not end with the summary: %s", programtest.Tail(out))
 					}
 					if !serving {
 						p = startSlipway(t, root)
@@ -243,7 +245,7 @@ func TestCollectVolumeOfDistribution(t *testing.T) {
 			gone := newImage(t, 245, 2, 30_000)
 			gone.push(t, theirs.addr, "vol/gone", "v1")
 			deleteReference(t, theirs.addr, "vol/gone", gone.manifest)
-			theirs.kill()
+			theirs.Kill()
 
 			out := collectGarbage(t, root, "-m")
 			wantOnDisk(t, root, old, false)

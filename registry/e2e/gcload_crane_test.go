@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // gcCrane is a real client beside the writers: crane, alone in its repository.
@@ -29,7 +31,7 @@ const craneRepo = "load/crane"
 
 func newGCCrane(l *gcLoad) *gcCrane {
 	c := &gcCrane{
-		l: l, rnd: rand.New(rand.NewPCG(99, 5)), path: tool(l.t, "crane"),
+		l: l, rnd: rand.New(rand.NewPCG(99, 5)), path: programtest.Tool(l.t, "crane"),
 		tags: map[string]string{}, unsure: map[string]bool{},
 	}
 	for _, b := range l.pool[:4] {
@@ -86,7 +88,7 @@ func (c *gcCrane) run(args ...string) (string, error) {
 	if err == nil {
 		return strings.TrimSpace(out.String()), nil
 	}
-	err = fmt.Errorf("%s: %w: %s", args[0], err, tail(complaint.String(), 1000))
+	err = fmt.Errorf("%s: %w: %s", args[0], err, programtest.Tail(complaint.String()))
 	if noAnswer.MatchString(complaint.String()) {
 		err = fmt.Errorf("%w: %w", errLost, err)
 	}

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // Pushes, mounts, retags, deletions and pulls, by a generator and by crane, while
@@ -89,7 +91,7 @@ func newGCLoad(t *testing.T, age time.Duration, servers int, kill bool) *gcLoad 
 		l.pool = append(l.pool, b)
 	}
 	for range servers {
-		l.addrs = append(l.addrs, freeAddr(t))
+		l.addrs = append(l.addrs, programtest.FreeAddr(t))
 	}
 	for i := range 6 {
 		l.writers = append(l.writers, &gcWriter{
@@ -138,8 +140,8 @@ func (l *gcLoad) serve(ctx context.Context, addr string, kill bool, up func()) {
 	once := sync.OnceFunc(up)
 	defer once()
 	for ctx.Err() == nil {
-		p := launch(l.t, addr, slipwayCommand(addr, l.root, l.env...))
-		if err := p.waitReady(20 * time.Second); err != nil {
+		p := programtest.Launch(l.t, slipwayCommand(addr, l.root, l.env...))
+		if err := p.WaitFor("http://"+addr+"/v2/", 20*time.Second); err != nil {
 			l.t.Error(err)
 			return
 		}
@@ -153,7 +155,7 @@ func (l *gcLoad) serve(ctx context.Context, addr string, kill bool, up func()) {
 			l.kills.Add(1)
 		case <-ctx.Done():
 		}
-		p.kill()
+		p.Kill()
 	}
 }
 
@@ -185,7 +187,7 @@ func (l *gcLoad) settle() {
 	start(l.t, l.addrs[0], slipwayCommand(l.addrs[0], l.root))
 	out, err := gcCommand(l.root, []string{"-m", "--json", "--age", "0s"}).CombinedOutput()
 	if err != nil {
-		l.t.Errorf("the last collection: %v: %s", err, tail(string(out), 2000))
+		l.t.Errorf("the last collection: %v: %s", err, programtest.Tail(string(out)))
 	}
 }
 
@@ -491,7 +493,7 @@ func (w *gcWriter) check(tag string, img *gcImage) error {
 		return err
 	}
 	if resp.StatusCode != 200 || !bytes.Equal(got, img.manifest) {
-		return fmt.Errorf("acknowledged %s (%s): %s %s", tag, digestOf(img.manifest), resp.Status, tail(string(got), 200))
+		return fmt.Errorf("acknowledged %s (%s): %s %s", tag, digestOf(img.manifest), resp.Status, programtest.Tail(string(got)))
 	}
 	for d := range img.manifests {
 		resp, got, err := w.do("GET", "/v2/"+w.repo+"/manifests/"+d, "", nil)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 // A layer of a gibibyte goes there and back.
@@ -111,7 +113,7 @@ func TestParallelPushesOfSharedLayers(t *testing.T) {
 				wg.Go(func() {
 					repo, tag := target(i)
 					if out, err := f.craneCommand(t, "push", layouts[i], f.addr+"/"+repo+":"+tag).CombinedOutput(); err != nil {
-						t.Errorf("push %d: %v\n%s", i, err, tail(string(out), 1000))
+						t.Errorf("push %d: %v\n%s", i, err, programtest.Tail(string(out)))
 					}
 				})
 			}

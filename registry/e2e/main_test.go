@@ -31,24 +31,3 @@ func run(m *testing.M) int {
 	}
 	return m.Run()
 }
-
-// tool finds a program of tools/versions.txt.
-func tool(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join("..", "..", ".tools", "bin", name)
-	if abs, err := filepath.Abs(path); err == nil {
-		if _, err := os.Stat(abs); err == nil {
-			return abs
-		}
-	}
-	for _, dir := range []string{"/usr/sbin", "/usr/bin"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return filepath.Join(dir, name)
-		}
-	}
-	if found, err := exec.LookPath(name); err == nil {
-		return found
-	}
-	t.Fatalf("%s is missing; `make tools` installs it", name)
-	return ""
-}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // keepers is a configuration with rules about what stays.
@@ -39,7 +41,7 @@ http: {addr: "%ADDR%", secret: x}
 // keeper writes that configuration for a root.
 func keeper(t *testing.T, root string) (path, addr string) {
 	t.Helper()
-	addr = freeAddr(t)
+	addr = programtest.FreeAddr(t)
 	path = filepath.Join(t.TempDir(), "keep.yml")
 	text := strings.NewReplacer("%ROOT%", root, "%ADDR%", addr).Replace(keepers)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -138,9 +140,9 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, peer := range peers {
-		p := startWith(t, tool(t, peer.tool), path, addr)
+		p := startWith(t, programtest.Tool(t, peer.tool), path, addr)
 		images["b1"].pulls(t, addr, "ci/app", "b1")
-		p.kill()
+		p.Kill()
 	}
 }
 
@@ -180,7 +182,7 @@ func TestPlannedBytesAreFreed(t *testing.T) {
 
 // With everything on, a tag goes, its bytes go, and the metrics tell.
 func TestSchedules(t *testing.T) {
-	root, debug := t.TempDir(), freeAddr(t)
+	root, debug := t.TempDir(), programtest.FreeAddr(t)
 	p := startSlipway(t, root, "REGISTRY_HTTP_DEBUG_ADDR="+debug, "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED=true",
 		"REGISTRY_STORAGE_MAINTENANCE_RETENTION={enabled: true, interval: 1s, rules: [{repositories: ['**'], tags: ['tmp.*'], action: delete, newerthan: 2s}]}",
 		"REGISTRY_STORAGE_MAINTENANCE_GC={enabled: true, interval: 1s, age: 1s, deleteuntagged: true}",
@@ -203,7 +205,7 @@ func TestSchedules(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d blobs are left, of which %d are kept\n%s", len(left), len(kept.blobs), tail(text, 3000))
+			t.Fatalf("%d blobs are left, of which %d are kept\n%s", len(left), len(kept.blobs), programtest.Tail(text))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -211,7 +213,7 @@ func TestSchedules(t *testing.T) {
 	if got := listTags(t, addr, "app"); got != "v1" {
 		t.Errorf("tags are %q", got)
 	}
-	if strings.Contains(p.out.String(), "panic") {
+	if strings.Contains(p.Output(), "panic") {
 		t.Error("the server panicked")
 	}
 }

@@ -22,7 +22,7 @@ const maxResident = 64 << 20
 // peak is the most memory that the process ever held (VmHWM), in bytes.
 func (p *process) peak(t testing.TB) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}

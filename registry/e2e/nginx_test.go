@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 // front is a way to a registry: straight, or over TLS behind nginx.
@@ -52,13 +54,13 @@ http {
 func startNginx(t *testing.T, backend string) front {
 	t.Helper()
 	cert, key := writeCertificate(t)
-	f := front{backend: backend, addr: freeAddr(t), ca: cert}
+	f := front{backend: backend, addr: programtest.FreeAddr(t), ca: cert}
 	dir := t.TempDir()
 	text := strings.NewReplacer("%ADDR%", f.addr, "%CERT%", cert, "%KEY%", key, "%BACKEND%", backend).Replace(nginxConfig)
 	config := filepath.Join(dir, "nginx.conf")
 	writeFile(t, config, []byte(text))
 	// nginx answers a plain request on a port with TLS, too: it is up.
-	start(t, f.addr, exec.Command(tool(t, "nginx"), "-p", dir, "-e", "stderr", "-c", config))
+	start(t, f.addr, exec.Command(programtest.Tool(t, "nginx"), "-p", dir, "-e", "stderr", "-c", config))
 	return f
 }
 
@@ -66,9 +68,9 @@ func startNginx(t *testing.T, backend string) front {
 func (f front) craneCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	if f.ca == "" {
-		return exec.CommandContext(t.Context(), tool(t, "crane"), append([]string{"--insecure"}, args...)...)
+		return exec.CommandContext(t.Context(), programtest.Tool(t, "crane"), append([]string{"--insecure"}, args...)...)
 	}
-	cmd := exec.CommandContext(t.Context(), tool(t, "crane"), args...)
+	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "crane"), args...)
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+f.ca, "SSL_CERT_DIR="+filepath.Dir(f.ca))
 	return cmd
 }
@@ -76,7 +78,7 @@ func (f front) craneCommand(t testing.TB, args ...string) *exec.Cmd {
 func (f front) crane(t testing.TB, args ...string) {
 	t.Helper()
 	if out, err := f.craneCommand(t, args...).CombinedOutput(); err != nil {
-		t.Fatalf("crane %s: %v\n%s", strings.Join(args, " "), err, tail(string(out), 3000))
+		t.Fatalf("crane %s: %v\n%s", strings.Join(args, " "), err, programtest.Tail(string(out)))
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // watcher is an HTTP server that is told of events.
@@ -107,7 +109,7 @@ notifications:
 // startWatched serves with a registry that tells w.
 func startWatched(t *testing.T, command, version string, w *watcher) *process {
 	t.Helper()
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir, addr := t.TempDir(), programtest.FreeAddr(t)
 	htpasswd := filepath.Join(dir, "htpasswd")
 	writeFile(t, htpasswd, []byte("ada:"+bcryptOfSecret+"\n"))
 	config := filepath.Join(dir, "config.yml")
@@ -129,7 +131,7 @@ func TestEventsAreThoseOfDistribution(t *testing.T) {
 	} {
 		t.Run(peer.name, func(t *testing.T) {
 			ours, theirs := newWatcher(t), newWatcher(t)
-			us, them := startWatched(t, binary, peer.version, ours), startWatched(t, tool(t, peer.tool), peer.version, theirs)
+			us, them := startWatched(t, binary, peer.version, ours), startWatched(t, programtest.Tool(t, peer.tool), peer.version, theirs)
 			for _, step := range eventSteps(t, peer.version) {
 				step.do(t, us.addr)
 				step.do(t, them.addr)
@@ -285,12 +287,12 @@ func notifying(w *watcher, more string) []string {
 // What was acknowledged is told at least once, always under one id, however often
 // the registry is killed and however the receiver fares.
 func TestEventsSurviveKill(t *testing.T) {
-	root, addr := t.TempDir(), freeAddr(t)
+	root, addr := t.TempDir(), programtest.FreeAddr(t)
 	w := newWatcher(t)
 	img := newImage(t, 33, 1, 1000)
 	p := start(t, addr, slipwayCommand(addr, root, notifying(w, "")...))
 	img.push(t, addr, "killed", "first")
-	p.kill()
+	p.Kill()
 
 	manifest := img.blobs[img.manifest]
 	var mu sync.Mutex
@@ -314,7 +316,7 @@ func TestEventsSurviveKill(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(20+7*round%60) * time.Millisecond)
-		p.kill()
+		p.Kill()
 		cancel()
 		writers.Wait()
 	}
@@ -387,8 +389,8 @@ func TestEventsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +1 .*no registry runs that would send them`))
-	if strings.Count(p.out.String(), "takes no events") != 1 {
-		t.Errorf("the log says more than once that the endpoint fails: %s", p.out)
+	if strings.Count(p.Output(), "takes no events") != 1 {
+		t.Errorf("the log says more than once that the endpoint fails: %s", p.Output())
 	}
 	w.status.Store(200)
 	startSlipway(t, root, env...)
@@ -449,7 +451,7 @@ func TestHeadersFileComesLater(t *testing.T) {
 	if w.tries.Load() != 1 || w.heads[0].Get("Authorization") != "Bearer tok" {
 		t.Errorf("%d tries, %v", w.tries.Load(), w.heads)
 	}
-	if strings.Contains(p.out.String(), "tok") {
+	if strings.Contains(p.Output(), "tok") {
 		t.Error("the log has the token")
 	}
 }
@@ -520,8 +522,8 @@ func TestEventsOnSickVolumes(t *testing.T) {
 	remountReadOnly(t, dir)
 	p = startSlipway(t, root, env...)
 	img.pulls(t, p.addr, "sick", "v1")
-	if told := w.take(); len(told) == 0 || told[0]["action"] != "pull" || !strings.Contains(p.out.String(), "wait in memory") {
-		t.Errorf("told of %v; %s", told, p.out)
+	if told := w.take(); len(told) == 0 || told[0]["action"] != "pull" || !strings.Contains(p.Output(), "wait in memory") {
+		t.Errorf("told of %v; %s", told, p.Output())
 	}
 	if err := p.stop(t); err != nil {
 		t.Fatal(err)
@@ -543,7 +545,7 @@ func TestEventsOnSickVolumes(t *testing.T) {
 	if len(told) != 1 || told[0]["action"] != "delete" {
 		t.Errorf("told of %v", told)
 	}
-	if strings.Contains(p.out.String(), "wait in memory") {
-		t.Errorf("the queue is in memory: %s", p.out)
+	if strings.Contains(p.Output(), "wait in memory") {
+		t.Errorf("the queue is in memory: %s", p.Output())
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"slipway/shared/programtest"
 )
 
 // described is the file that operators are told to write.
@@ -60,7 +62,7 @@ func TestDescribedFile(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	htpasswd := filepath.Join(dir, "htpasswd")
 	writeUser(t, htpasswd, "user", "hunter2")
-	addr, debug := freeAddr(t), freeAddr(t)
+	addr, debug := programtest.FreeAddr(t), programtest.FreeAddr(t)
 	path := filepath.Join(dir, "config.yml")
 	text := strings.NewReplacer("%ROOT%", root, "%ADDR%", addr, "%DEBUG%", debug, "%HTPASSWD%", htpasswd).Replace(described)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -94,20 +96,20 @@ func TestDescribedFile(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/debug/health": "{", "/metrics": "registry_"} {
 		if resp, body := fetch(t, http.MethodGet, "http://"+debug+path, nil, nil); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, tail(string(body), 200))
+			t.Errorf("%s: %d %s", path, resp.StatusCode, programtest.Tail(string(body)))
 		}
 	}
 	if err := p.stop(t); err != nil {
 		t.Error(err)
 	}
-	if out := p.out.String(); !strings.Contains(out, " service=registry ") || strings.Contains(out, "level=debug") || strings.Contains(out, "hunter2") {
+	if out := p.Output(); !strings.Contains(out, " service=registry ") || strings.Contains(out, "level=debug") || strings.Contains(out, "hunter2") {
 		t.Errorf("log:\n%s", out)
 	}
 }
 
 // TestDeletionIsOffByDefault: the row that most depends on its absence.
 func TestDeletionIsOffByDefault(t *testing.T) {
-	addr := freeAddr(t)
+	addr := programtest.FreeAddr(t)
 	cmd := exec.Command(binary, "serve")
 	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr}
 	start(t, addr, cmd)
@@ -120,7 +122,7 @@ func TestDeletionIsOffByDefault(t *testing.T) {
 func TestTLS(t *testing.T) {
 	cert, key := writeCertificate(t)
 	for _, disabled := range []string{"false", "true"} {
-		addr := freeAddr(t)
+		addr := programtest.FreeAddr(t)
 		cmd := exec.Command(binary, "serve")
 		cmd.Env = []string{
 			"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
@@ -144,7 +146,7 @@ func TestUnixSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "registry.sock")
 	cmd := exec.Command(binary, "serve")
 	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_NET=unix", "REGISTRY_HTTP_ADDR=" + socket, "REGISTRY_HTTP_PREFIX=/reg/"}
-	launch(t, "", cmd)
+	programtest.Launch(t, cmd)
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}

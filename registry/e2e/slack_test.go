@@ -12,7 +12,7 @@ import (
 // before main included. See cmd/registry/slack_linux.go.
 func TestTimerSlack(t *testing.T) {
 	p := startSlipway(t, t.TempDir())
-	threads, err := filepath.Glob("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/task/*")
+	threads, err := filepath.Glob("/proc/" + strconv.Itoa(p.ID()) + "/task/*")
 	if err != nil || len(threads) < 3 {
 		t.Fatalf("threads %q, %v", threads, err)
 	}

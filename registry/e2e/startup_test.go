@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
 
 // nobody is the user that the image runs as.
@@ -140,7 +142,7 @@ func runAs(t *testing.T, program string, env []string, args ...string) (out stri
 // servesAs says that the registry serves the image that is in root.
 func servesAs(t *testing.T, program, root string, env ...string) {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := programtest.FreeAddr(t)
 	cmd := asNobody(exec.Command(program, "serve"))
 	cmd.Env = append(slipwayCommand(addr, root).Env, env...)
 	newImage(t, 41, 1, 1000).pulls(t, start(t, addr, cmd).addr, "app", "v1")

@@ -3,27 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// tool finds a program that tools/install has put into .tools/bin, or the system's.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", ".tools", "bin", name))
-	if err == nil {
-		if _, err = os.Stat(path); err == nil {
-			return path
-		}
-	}
-	if path, err = exec.LookPath(name); err != nil {
-		t.Fatalf("%s is missing; `make tools` installs it", name)
-	}
-	return path
-}
+	"slipway/shared/programtest"
+)
 
 // strictToken makes the application's token one of the short form, and returns it.
 func (s *site) strictToken(a app) string {
@@ -66,7 +51,7 @@ func TestClientsOfGotify(t *testing.T) {
 		if tt.token == "" {
 			tt.token = s.strictToken(a)
 		}
-		if out, err := exec.CommandContext(s.ctx, tool(t, tt.name), tt.args(tt.token)...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(s.ctx, programtest.Tool(t, tt.name), tt.args(tt.token)...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", tt.name, err, strings.ReplaceAll(string(out), tt.token, "TOKEN"))
 		}
 		want = append(want, tt.body)
@@ -87,7 +72,7 @@ func TestClientOfGotifyLearnsOfARefusal(t *testing.T) {
 		"apprise":  {"-b", "nothing", wrong},
 		"shoutrrr": {"send", "--url", wrong + "?disabletls=yes", "--message", "nothing"},
 	} {
-		if out, err := exec.CommandContext(s.ctx, tool(t, name), args...).CombinedOutput(); err == nil {
+		if out, err := exec.CommandContext(s.ctx, programtest.Tool(t, name), args...).CombinedOutput(); err == nil {
 			t.Errorf("%s is content:\n%s", name, out)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
 // TestEventsOfDistribution: what CNCF distribution, both of its lines, posts by
@@ -21,7 +23,7 @@ func TestEventsOfDistribution(t *testing.T) {
 			s := newSite(t)
 			s.start()
 			a := s.application("registry", "")
-			addr := s.registry(tool(t, tt.binary), a.token)
+			addr := s.registry(programtest.Tool(t, tt.binary), a.token)
 			layer := filepath.Join(s.dir, "layer.tar")
 			s.must(os.WriteFile(layer, layerOf(t, 3_000_000), 0o600))
 			s.crane("append", "-f", layer, "-t", addr+"/team/hello:1")
@@ -59,7 +61,7 @@ func TestEventsOfDistribution(t *testing.T) {
 // registry runs a registry that notifies the site's relay, and returns its address.
 func (s *site) registry(binary, token string) string {
 	s.Helper()
-	addr, file := freeAddress(s.T), filepath.Join(s.dir, "registry.yml")
+	addr, file := programtest.FreeAddr(s.T), filepath.Join(s.dir, "registry.yml")
 	s.must(os.WriteFile(file, fmt.Appendf(nil, `version: 0.1
 storage: {filesystem: {rootdirectory: %s}, delete: {enabled: true}}
 http: {addr: %q, secret: some}
@@ -91,7 +93,7 @@ notifications:
 
 func (s *site) crane(args ...string) {
 	s.Helper()
-	if out, err := exec.CommandContext(s.ctx, tool(s.T, "crane"), args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(s.ctx, programtest.Tool(s.T, "crane"), args...).CombinedOutput(); err != nil {
 		s.Fatalf("crane %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }

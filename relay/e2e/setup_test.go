@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/synapse"
+	"slipway/shared/programtest"
 )
 
 // ground is where `relay setup` starts from: a homeserver with nobody on it, and a
@@ -312,6 +313,6 @@ func TestSetupWhileAnotherRelayServes(t *testing.T) {
 	g := newGround(t, hs)
 	g.setup(0, nil)
 	g.serve()
-	g.addr = freeAddress(t) // the configuration of the setup names another address
+	g.addr = programtest.FreeAddr(t) // the configuration of the setup names another address
 	g.setup(1, []string{"database", "in use", "--relay"})
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,6 +21,7 @@ import (
 
 	"slipway/relay/internal/faultproxy"
 	"slipway/relay/internal/synapse"
+	"slipway/shared/programtest"
 )
 
 const (
@@ -73,7 +73,7 @@ func siteAt(t *testing.T, upstream string) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir(), addr: freeAddress(t)}
+	s := &site{T: t, ctx: ctx, name: fmt.Sprintf("s%d-", sites.Add(1)), dir: t.TempDir(), addr: programtest.FreeAddr(t)}
 	s.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	var err error
@@ -90,16 +90,6 @@ func siteAt(t *testing.T, upstream string) *site {
 		}
 	})
 	return s
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (s *site) must(err error) {

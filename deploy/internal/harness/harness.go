@@ -1,57 +1,25 @@
-// Package harness builds and starts the two services for the tests of what
+// Package harness builds and runs the two services for the tests of what
 // belongs to neither: configurations, units, charts, proxies, the whole stack.
 package harness
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"slipway/shared/programtest"
 )
-
-// Root is the repository's root directory.
-func Root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
-			return dir
-		}
-	}
-	t.Fatal("no go.work above the working directory: these tests belong into the repository")
-	return ""
-}
-
-// Tool is the path of a program that tools/versions.txt names; the test fails
-// without it.
-func Tool(t testing.TB, name string) string {
-	t.Helper()
-	for _, dir := range []string{filepath.Join(Root(t), ".tools", "bin"), "/usr/sbin", "/usr/bin"} {
-		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	found, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is missing; `make tools` installs it", name)
-	}
-	return found
-}
 
 // Binary is the path of a service, "registry" or "relay", as the sources are
 // now. It is built below bin/, where an unchanged one is left alone, so that
 // each package of tests asks for it without paying for it.
 func Binary(t testing.TB, service string) string {
 	t.Helper()
-	root := Root(t)
+	root := programtest.Root(t)
 	dir := filepath.Join(root, "bin", "test")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -81,36 +49,16 @@ func lock(t testing.TB, path string) (unlock func()) {
 	return func() { f.Close() }
 }
 
-// FreeAddr is a loopback address, host:port, that nobody listens on.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // Run runs a program of tools/versions.txt, or one by its path, to its end and
 // returns what it wrote; the test fails if it fails.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	if !strings.Contains(name, "/") {
-		name = Tool(t, name)
+		name = programtest.Tool(t, name)
 	}
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(string(out)))
+		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, programtest.Tail(string(out)))
 	}
 	return string(out)
-}
-
-// tail is the end of an output, as much as a person reads.
-func tail(s string) string {
-	const most = 4000
-	if len(s) > most {
-		return "…" + s[len(s)-most:]
-	}
-	return s
 }

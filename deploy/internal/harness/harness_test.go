@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // A server that was started answers, and ends when it is told to.
 func TestStart(t *testing.T) {
-	addr := harness.FreeAddr(t)
+	addr := programtest.FreeAddr(t)
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
 	cmd.Env = append(os.Environ(), "REGISTRY_HTTP_ADDR="+addr, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+t.TempDir())
-	p := harness.Start(t, cmd, "http://"+addr+"/v2/")
+	p := programtest.Start(t, cmd, "http://"+addr+"/v2/")
 	resp, err := http.Get("http://" + addr + "/v2/")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/deploy/internal/harness"
+	"slipway/shared/programtest"
 )
 
 // password opens the relay to its administrator.
@@ -50,7 +51,7 @@ notifications:
 // an image. The function that it returns reads the metrics.
 func startRegistry(t testing.TB) func() string {
 	t.Helper()
-	addr, debug := harness.FreeAddr(t), harness.FreeAddr(t)
+	addr, debug := programtest.FreeAddr(t), programtest.FreeAddr(t)
 	listener := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(listener.Close)
 	file := filepath.Join(t.TempDir(), "registry.yml")
@@ -59,7 +60,7 @@ func startRegistry(t testing.TB) func() string {
 	}
 	cmd := exec.CommandContext(t.Context(), harness.Binary(t, "registry"), "serve", file)
 	cmd.Env = []string{}
-	harness.Start(t, cmd, "http://"+addr+"/v2/")
+	programtest.Start(t, cmd, "http://"+addr+"/v2/")
 
 	const config = "{}"
 	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(config)))
@@ -79,7 +80,7 @@ func startRegistry(t testing.TB) func() string {
 // another. The function that it returns reads the metrics.
 func startRelay(t testing.TB) func() string {
 	t.Helper()
-	addr := harness.FreeAddr(t)
+	addr := programtest.FreeAddr(t)
 	server := httptest.NewServer(http.HandlerFunc(homeserver))
 	t.Cleanup(server.CloseClientConnections)
 	t.Cleanup(server.Close)
@@ -88,7 +89,7 @@ func startRelay(t testing.TB) func() string {
 		"RELAY_HTTP_LISTENADDRESS=" + addr, "RELAY_DATABASE_CONNECTION=" + filepath.Join(t.TempDir(), "relay.db"), "RELAY_MATRIX_HOMESERVER=" + server.URL,
 		"RELAY_MATRIX_USERNAME=@relay:example.org", "RELAY_ADMIN_MATRIXID=@you:example.org", "MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=" + password,
 	}
-	harness.Start(t, cmd, "http://"+addr+"/readyz")
+	programtest.Start(t, cmd, "http://"+addr+"/readyz")
 
 	var app struct{ Token string }
 	answer := request(t, http.MethodPost, "http://admin:"+password+"@"+addr+"/application", `{"name": "backup"}`, "application/json")

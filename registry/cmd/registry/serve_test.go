@@ -12,33 +12,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"slipway/shared/programtest"
 )
-
-// output is what a command wrote, while it runs.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 // running is `registry serve` in this process.
 type running struct {
 	t              *testing.T
-	stdout, stderr output
+	stdout, stderr programtest.Output
 	stop           context.CancelFunc
 	code           chan int
 }
@@ -242,7 +225,7 @@ func TestFailures(t *testing.T) {
 			for k, v := range c.variables {
 				t.Setenv(k, v)
 			}
-			var stdout, stderr output
+			var stdout, stderr programtest.Output
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			code := run(ctx, c.args, strings.NewReader(""), &stdout, &stderr)
@@ -264,7 +247,7 @@ func TestVersionAndHelp(t *testing.T) {
 		"serve -h":  "REGISTRY_CONFIGURATION_PATH",
 		"config":    "Check or show the configuration",
 	} {
-		var stdout, stderr output
+		var stdout, stderr programtest.Output
 		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), want) || stderr.String() != "" {
 			t.Errorf("registry %s: code %d, %q %q, want %q", args, code, &stdout, &stderr, want)
 		}

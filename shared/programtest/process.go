@@ -1,13 +1,11 @@
-package harness
+package programtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,30 +14,21 @@ import (
 // Process is a server that a test started. It ends with the test, at the latest.
 type Process struct {
 	cmd  *exec.Cmd
-	out  output
+	out  Output
 	done chan struct{}
 	err  error // of Wait, after done
 }
 
-// output is what a process writes, readable while it does.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-// Start runs a server in a process group of its own and waits until url is
-// answered, with whatever status; without a url it waits for nothing.
-func Start(t testing.TB, cmd *exec.Cmd, url string) *Process {
+// Launch runs a server in a process group of its own, so that one below a tracer
+// ends with that, and waits for nothing.
+func Launch(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,21 +38,26 @@ func Start(t testing.TB, cmd *exec.Cmd, url string) *Process {
 	}()
 	t.Cleanup(func() {
 		p.Kill()
-		if t.Failed() {
-			t.Logf("output of %s:\n%s", filepath.Base(cmd.Path), tail(p.Output()))
+		if out := p.Output(); t.Failed() && out != "" {
+			t.Logf("output of %s:\n%s", filepath.Base(cmd.Path), Tail(out))
 		}
 	})
-	if err := p.waitFor(url); err != nil {
-		t.Fatalf("%s: %v\n%s", filepath.Base(cmd.Path), err, tail(p.Output()))
+	return p
+}
+
+// Start is [Launch], and waits until url is answered, with whatever status.
+func Start(t testing.TB, cmd *exec.Cmd, url string) *Process {
+	t.Helper()
+	p := Launch(t, cmd)
+	if err := p.WaitFor(url, 20*time.Second); err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(cmd.Path), err, Tail(p.Output()))
 	}
 	return p
 }
 
-func (p *Process) waitFor(url string) error {
-	if url == "" {
-		return nil
-	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+// WaitFor waits until url is answered, with whatever status, or the process ends.
+func (p *Process) WaitFor(url string, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-p.done:
 			return errors.New("it ended before it answered")
@@ -91,15 +85,14 @@ func ask(url string) error {
 }
 
 // Output is what the process has written so far, to both streams.
-func (p *Process) Output() string {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	return p.out.b.String()
-}
+func (p *Process) Output() string { return p.out.String() }
 
-// Kill ends the process and its group at once.
+// ID is the id of the process.
+func (p *Process) ID() int { return p.cmd.Process.Pid }
+
+// Kill ends the process and its group at once, as kill -9 does.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	_ = syscall.Kill(-p.ID(), syscall.SIGKILL) // it may have ended
 	<-p.done
 }
 
@@ -107,14 +100,14 @@ func (p *Process) Kill() {
 // error. The test fails if that takes longer than limit.
 func (p *Process) Stop(t testing.TB, limit time.Duration) error {
 	t.Helper()
-	return p.stop(t, p.cmd.Process.Pid, limit)
+	return p.stop(t, p.ID(), limit)
 }
 
 // StopGroup is [Process.Stop] for a server below a program that passes on no
 // signal, such as strace: the whole group is told.
 func (p *Process) StopGroup(t testing.TB, limit time.Duration) error {
 	t.Helper()
-	return p.stop(t, -p.cmd.Process.Pid, limit)
+	return p.stop(t, -p.ID(), limit)
 }
 
 func (p *Process) stop(t testing.TB, pid int, limit time.Duration) error {

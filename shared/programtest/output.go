@@ -1,0 +1,27 @@
+package programtest
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Output is what a program has written so far. It may be read while the program
+// runs; its zero value is empty.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write adds to it.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String is all of it.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}

@@ -1,0 +1,64 @@
+// Package programtest finds, starts and ends the programs that tests run: the
+// services as they are built, their peers and clients.
+package programtest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Root is the repository's root directory.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.work above the working directory: these tests belong into the repository")
+	return ""
+}
+
+// Tool is the path of a program that tools/versions.txt names; the test fails
+// without it.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	for _, dir := range []string{filepath.Join(Root(t), ".tools", "bin"), "/usr/sbin", "/usr/bin"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing; `make tools` installs it", name)
+	}
+	return found
+}
+
+// FreeAddr is a loopback address, host:port, that nobody listens on.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Tail is the end of an output, as much as a person reads.
+func Tail(s string) string {
+	const most = 4000
+	if len(s) > most {
+		return "…" + s[len(s)-most:]
+	}
+	return s
+}
