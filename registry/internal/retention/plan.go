@@ -105,7 +105,10 @@ func (p *planner) repository(ctx context.Context, name oci.Name) error {
 		}
 		tags = append(tags, t)
 	}
-	verdicts := p.judge(name, tags)
+	verdicts, err := p.judge(ctx, name, tags)
+	if err != nil {
+		return err
+	}
 	for _, v := range verdicts {
 		if v.Delete {
 			if err := p.follow(ctx, name, verdicts); err != nil {

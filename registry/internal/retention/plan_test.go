@@ -64,6 +64,33 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A tag whose manifest is missing takes no place among the newest, and stays: it
+// tells what is missing.
+func TestDanglingTagsAreLeftAlone(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "**"), Delete: true, Newest: 1})
+	for i := range 3 {
+		s.image("a", fmt.Sprint("t", i), i+1, "", fmt.Sprint("layer", i))
+	}
+	for _, days := range []int{0, 9} {
+		d := s.image("a", fmt.Sprint("gone", days), days, "", fmt.Sprint("gone", days))
+		check(t, s.Driver.Remove(t.Context(), layout.RevisionLink("a", d)))
+	}
+	aside := s.image("a", "aside", 0, "", "aside") // of a collector, which may bring it back
+	check(t, s.Driver.SetAside(t.Context(), layout.RevisionLink("a", aside), layout.Aside(layout.RevisionLink("a", aside))))
+	p := s.plan()
+	if got := goes(p); got != "a:t0 a:t1 a:t2" {
+		t.Errorf("goes %q", got)
+	}
+	check(t, s.Driver.Remove(t.Context(), layout.Aside(layout.RevisionLink("a", aside))))
+	p = s.plan()
+	if got := goes(p); got != "a:t1 a:t2" || len(p.Problems) > 0 {
+		t.Errorf("goes %q, problems %q", got, p.Problems)
+	}
+	if v := p.of(t, "gone9"); v.Why != "its manifest is missing: registry verify tells of it" {
+		t.Errorf("it stays because %s", v.Why)
+	}
+}
+
 func TestOverlapsAreExplained(t *testing.T) {
 	s := newStore(t,
 		Rule{Repositories: names(t, "a"), Tags: tags(t, "v.*")},

@@ -6,10 +6,14 @@ package retention
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/tree"
@@ -50,24 +54,42 @@ type Verdict struct {
 }
 
 // judge decides about the tags of one repository, but for those that belong to
-// a manifest: they go where it goes.
-func (p *planner) judge(name oci.Name, tags []tree.Tag) []*Verdict {
+// a manifest: they go where it goes. The error is that of the storage.
+func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]*Verdict, error) {
 	verdicts := make([]*Verdict, 0, len(tags))
 	byRule := make([][]*Verdict, len(p.rules))
 	for i := range tags {
 		v := p.verdict(name, &tags[i])
 		verdicts = append(verdicts, v)
-		if v.Rule > 0 && v.Why == "" {
-			byRule[v.Rule-1] = append(byRule[v.Rule-1], v)
+		if v.Why != "" {
+			continue
 		}
+		if there, err := p.hasManifest(ctx, v); err != nil {
+			return nil, err
+		} else if !there {
+			v.Why = "its manifest is missing: registry verify tells of it"
+			continue
+		}
+		byRule[v.Rule-1] = append(byRule[v.Rule-1], v)
 	}
 	for i, asked := range byRule {
 		p.rules[i].decide(asked, p.now)
 	}
-	return verdicts
+	return verdicts, nil
 }
 
-// verdict finds the rule for a tag and looks at what holds under any rule.
+// hasManifest says whether a tag points at anything. One that does not takes no
+// place among the newest, which would cost an image its own.
+func (p *planner) hasManifest(ctx context.Context, v *Verdict) (bool, error) {
+	_, err := tree.Stat(ctx, p.driver, layout.RevisionLink(v.Repository, v.Digest))
+	if errors.Is(err, driver.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// verdict finds the rule for a tag and looks at what holds under any rule. It
+// says why unless a rule has to decide.
 func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
 	v := &Verdict{Repository: name, Tag: t.Name, Digest: t.Target, Pushed: t.Changed, subject: subjectOf(t.Name)}
 	for i := range p.rules {
