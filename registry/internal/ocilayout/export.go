@@ -114,7 +114,12 @@ func (e *export) item(item Item) error {
 		return fmt.Errorf("%s: %w", item.Name, err)
 	}
 	for _, tag := range tags {
-		if err := e.root(repo, oci.Reference{Tag: oci.Tag(tag)}); err != nil {
+		ref := oci.Reference{Tag: oci.Tag(tag)}
+		if _, err := repo.Manifest(e.ctx, ref); isCode(err, oci.CodeManifestUnknown) {
+			e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s:%s leads to a manifest that is not there", repo.Name(), tag))
+			continue
+		}
+		if err := e.root(repo, ref); err != nil {
 			return err
 		}
 	}

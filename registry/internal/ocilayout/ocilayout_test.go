@@ -135,6 +135,25 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
+// A tag of a manifest that is missing keeps no other from being exported, unless
+// it was asked for by its name.
+func TestDanglingTagIsLeftOut(t *testing.T) {
+	d := memory.New()
+	rules := registry.New(registry.Options{Driver: d})
+	image(t, rules.Repository("a"), "x", nil, "v1")
+	gone := image(t, rules.Repository("a"), "y", nil, "gone")
+	image(t, rules.Repository("a"), "z", nil, "v2")
+	check(t, d.Remove(t.Context(), layout.RevisionLink("a", gone.Digest)))
+	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
+	check(t, err)
+	if out.Tags != 2 || !slices.Equal(out.Notes, []string{"a:gone leads to a manifest that is not there"}) {
+		t.Errorf("exported %+v", out)
+	}
+	if _, err := Export(t.Context(), rules, []Item{{Name: "a", Ref: oci.Reference{Tag: "gone"}}}, t.TempDir()); err == nil {
+		t.Error("a tag that was asked for is left out")
+	}
+}
+
 // With several repositories the names of the entries hold them.
 func TestSeveralRepositories(t *testing.T) {
 	rules := registry.New(registry.Options{Driver: memory.New()})
