@@ -50,13 +50,12 @@ func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 
 // noteBegun stores that the room may be there from now on.
 func (d *dispatcher) noteBegun(q *queue) error {
-	r := q.Room()
-	r.Address += roomBegun
-	if err := d.store.SaveRoom(context.WithoutCancel(d.ctx), r); err != nil {
-		return err
+	q.setRoom(func(r *store.Room) { r.Address += roomBegun })
+	err := d.storeRoom(q)
+	if err != nil {
+		q.setRoom(func(r *store.Room) { r.Address = strings.TrimSuffix(r.Address, roomBegun) })
 	}
-	q.setRoom(func(room *store.Room) { room.Address = r.Address })
-	return nil
+	return err
 }
 
 // findMade looks for the room with the key among those that the bot is in and no

@@ -177,10 +177,17 @@ func (d *dispatcher) encrypted(q *queue) {
 	d.saveRoom(q)
 }
 
+// saveRoom stores what is remembered of a room. If that fails the log says so, and it is stored with the next change.
 func (d *dispatcher) saveRoom(q *queue) {
-	if err := d.store.SaveRoom(context.WithoutCancel(d.ctx), q.Room()); err != nil {
+	if err := d.storeRoom(q); err != nil {
 		d.log.Error("cannot store a room's state", zap.Int64("room", q.id), zap.Error(err))
 	}
+}
+
+func (d *dispatcher) storeRoom(q *queue) error {
+	q.saving.Lock()
+	defer q.saving.Unlock()
+	return d.store.SaveRoom(context.WithoutCancel(d.ctx), q.Room())
 }
 
 // shrink makes an event smaller that the homeserver found too large; the second time it is dead.

@@ -28,6 +28,7 @@ type queue struct {
 	edit sync.Mutex
 
 	making sync.Mutex // held while the room's id is found out
+	saving sync.Mutex // held while the room is stored: what is stored last is the newest
 
 	mu          sync.Mutex
 	room        store.Room
