@@ -14,7 +14,8 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// maxChores bounds how many invitations of strangers are remembered.
+// maxChores bounds how many rooms to enter are remembered. Strangers can fill that
+// with their invitations; others take the places of theirs.
 const maxChores = 500
 
 // chore is a room to enter: by invitation, or because it replaces another.
@@ -25,6 +26,7 @@ type chore struct {
 
 	next     time.Time
 	failures int
+	stranger bool // the inviter was found to be nobody's
 }
 
 // chores are done beside sync: entering a room can take a minute. They are kept
@@ -38,20 +40,35 @@ type chores struct {
 
 func newChores() chores { return chores{open: map[string]*chore{}, wake: make(chan struct{}, 1)} }
 
+// makePlace tells whether there is place for one more. c.mu is held.
+func (c *chores) makePlace() bool {
+	if len(c.open) < maxChores {
+		return true
+	}
+	for roomID, known := range c.open {
+		if known.stranger && known.Replaces == "" {
+			delete(c.open, roomID)
+			return true
+		}
+	}
+	return false
+}
+
 // addChore joins what is known already: an invitation to a room that replaces another.
 func (c *Client) addChore(roomID string, n chore) {
 	c.chores.mu.Lock()
 	defer c.chores.mu.Unlock()
 	known := c.chores.open[roomID]
 	if known == nil {
-		if len(c.chores.open) >= maxChores {
+		if !c.chores.makePlace() {
+			c.log.Warn("too many rooms are to be entered; one is forgotten", zap.String("room", roomID), zap.String("inviter", n.Inviter))
 			return
 		}
 		known = &chore{}
 		c.chores.open[roomID] = known
 	}
 	if n.Inviter != "" {
-		known.Inviter = n.Inviter
+		known.Inviter, known.stranger = n.Inviter, false
 	}
 	if n.Replaces != "" {
 		known.Replaces = n.Replaces
@@ -136,11 +153,16 @@ func (c *Client) dueChores() map[string]chore {
 func (c *Client) doChore(ctx context.Context, roomID string, due chore) {
 	if due.Replaces == "" {
 		welcome, err := c.welcome(ctx, due.Inviter)
-		if err != nil || !welcome {
+		if err != nil {
+			c.log.Error("it cannot be told who may invite the bot", zap.String("room", roomID), zap.Error(err))
+			c.postpone(roomID, time.Minute, false)
+			return
+		}
+		if !welcome {
 			if due.failures == 0 {
-				c.log.Info("an invitation by a stranger waits", zap.String("room", roomID), zap.String("inviter", due.Inviter), zap.Error(err))
+				c.log.Info("an invitation by a stranger waits", zap.String("room", roomID), zap.String("inviter", due.Inviter))
 			}
-			c.postpone(roomID, time.Minute)
+			c.postpone(roomID, time.Minute, true)
 			return
 		}
 	}
@@ -157,15 +179,16 @@ func (c *Client) doChore(ctx context.Context, roomID string, due chore) {
 	if due.failures == 0 {
 		c.log.Warn("a room cannot be entered for now", zap.String("room", roomID), zap.Error(err))
 	}
-	c.postpone(roomID, wait+rand.N(wait/4+1))
+	c.postpone(roomID, wait+rand.N(wait/4+1), false)
 }
 
-func (c *Client) postpone(roomID string, wait time.Duration) {
+func (c *Client) postpone(roomID string, wait time.Duration, stranger bool) {
 	c.chores.mu.Lock()
 	defer c.chores.mu.Unlock()
 	if known := c.chores.open[roomID]; known != nil {
 		known.next = time.Now().Add(wait)
 		known.failures++
+		known.stranger = stranger
 	}
 }
 

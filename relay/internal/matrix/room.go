@@ -287,7 +287,7 @@ func (c *Client) describe(ctx context.Context, info relay.RoomInfo, me string) (
 			return info, err
 		}
 	}
-	info.Name, info.Alias = name.Name, alias.Alias.String()
+	info.Name, info.Alias = line(name.Name), alias.Alias.String()
 	info.Writable = power.of(me) >= power.needed("m.room.message")
 	if !info.Writable {
 		info.Writable, err = c.isCreator(ctx, info.RoomID, me)

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -260,7 +262,7 @@ func (c *Client) takeState(roomID string, e roomEvent) {
 			Name string `json:"name"`
 		}
 		if json.Unmarshal(e.Content, &content) == nil {
-			c.rules.RoomNamed(roomID, content.Name)
+			c.rules.RoomNamed(roomID, line(content.Name))
 		}
 	case e.Type == "m.room.tombstone":
 		var content struct {
@@ -321,5 +323,24 @@ func leftBecause(me string, e roomEvent) string {
 	if content.Reason != "" {
 		how += ": " + content.Reason
 	}
-	return how
+	return line(how)
+}
+
+// maxLine is how much is kept of what others write, in characters.
+const maxLine = 300
+
+// line is one readable line of what others write: names and reasons end up in logs,
+// pages and the database.
+func line(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxLine {
+		return string(runes[:maxLine]) + "…"
+	}
+	return text
 }

@@ -219,3 +219,18 @@ func TestRealRateLimit(t *testing.T) {
 		t.Errorf("wait %v", failed.RetryAfter)
 	}
 }
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                       "",
+		"Küche  \n 2":            "Küche 2",
+		"a\x1b[31m\u202eb":       "a [31m b",
+		"a\xffb":                 "a\uFFFDb",
+		strings.Repeat("ö", 300): strings.Repeat("ö", 300),
+		strings.Repeat("ö", 301): strings.Repeat("ö", 300) + "…",
+	} {
+		if got := line(text); got != want {
+			t.Errorf("line(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
