@@ -194,9 +194,11 @@ func (x *referrerIndex) refresh(ctx context.Context, r Repository) (changed bool
 	return changed, nil
 }
 
-// add reads the manifests. Lists that were handed out are not touched.
-func (x *referrerIndex) add(ctx context.Context, r Repository, ds []oci.Digest) (err error) {
+// add reads the manifests. What it has read when it fails counts, and the rest is
+// read the next time.
+func (x *referrerIndex) add(ctx context.Context, r Repository, ds []oci.Digest) error {
 	found := map[oci.Digest][]oci.Digest{}
+	defer x.take(found)
 	for i, d := range ds {
 		subject, err := r.reg.subjectOf(ctx, d)
 		switch {
@@ -210,13 +212,18 @@ func (x *referrerIndex) add(ctx context.Context, r Repository, ds []oci.Digest) 
 			found[subject] = append(found[subject], d)
 		}
 	}
+	return nil
+}
+
+// take adds manifests by their subjects. Lists that were handed out are not
+// touched.
+func (x *referrerIndex) take(found map[oci.Digest][]oci.Digest) {
 	for subject, more := range found {
 		all := append(slices.Clip(x.bySubject[subject]), more...)
 		slices.Sort(all)
 		x.bySubject[subject] = slices.Compact(all)
 		x.entries += len(more)
 	}
-	return nil
 }
 
 // forget drops manifests whose directory has vanished.
