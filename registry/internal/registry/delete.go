@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -32,12 +33,9 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err != nil {
 		return fault(err)
 	}
-	if err := r.reg.commit(ctx, driver.Stage{{Path: layout.Manifests(r.name), Remove: true}}); err != nil {
-		return fault(err)
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
-	if err := r.reg.driver.Discard(ctx, layout.AsideDir(layout.Manifests(r.name))); err != nil {
+	if err := r.eraseAll(ctx); err != nil {
 		return fault(err)
 	}
 	r.reg.targets.take(r.name)
@@ -45,6 +43,18 @@ func (r Repository) Delete(ctx context.Context) error {
 		r.releasePromises(ctx, d, 1)
 	}
 	return nil
+}
+
+// eraseAll removes manifests and tags, and what of them collectors of garbage and
+// removers of tags have aside, so that nobody puts it back.
+func (r Repository) eraseAll(ctx context.Context) error {
+	if err := r.reg.commit(ctx, driver.Stage{{Path: layout.Manifests(r.name), Remove: true}}); err != nil {
+		return err
+	}
+	return errors.Join(
+		r.reg.driver.Discard(ctx, layout.AsideDir(layout.Manifests(r.name))),
+		r.reg.driver.Discard(ctx, layout.ExpiringTags(r.name)),
+	)
 }
 
 func (r Repository) refuseRemovalOfAll(ctx context.Context) error {
