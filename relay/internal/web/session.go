@@ -2,6 +2,8 @@ package web
 
 import (
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,8 +50,8 @@ func (web *Web) closed(h page) http.Handler {
 			return err
 		}
 		if r.Method == http.MethodPost {
-			if err := r.ParseForm(); err != nil {
-				return &relay.Error{Kind: relay.KindInvalid, Message: "The form cannot be read.", Err: err}
+			if err := parseForm(r); err != nil {
+				return err
 			}
 			if subtle.ConstantTimeCompare([]byte(v.session.CSRF), []byte(r.PostForm.Get("csrf"))) != 1 || v.session.CSRF == "" {
 				return &relay.Error{Kind: relay.KindForbidden, Message: "This form is out of date. Go back, load the page again and send it once more."}
@@ -57,6 +59,19 @@ func (web *Web) closed(h page) http.Handler {
 		}
 		return h(w, v)
 	})
+}
+
+// parseForm reads a form, which maxForm bounds.
+func parseForm(r *http.Request) error {
+	err := r.ParseForm()
+	var tooLong *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &tooLong):
+		return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", tooLong.Limit), Err: err}
+	}
+	return &relay.Error{Kind: relay.KindInvalid, Message: "The form cannot be read.", Err: err}
 }
 
 func (web *Web) visit(r *http.Request) (*visit, error) {
@@ -105,10 +120,13 @@ func (web *Web) getLogin(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
-	name, password := r.PostFormValue("name"), r.PostFormValue("password")
+	if err := parseForm(r); err != nil {
+		return err
+	}
+	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
 	session, err := web.service.Login(r.Context(), name, password, client.Address(r, web.o.TrustedProxies))
 	if err != nil {
-		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostFormValue("next")}
+		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostForm.Get("next")}
 		status, fault := p.fail(err)
 		if fault != nil {
 			return fault
@@ -117,7 +135,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.endSession(r)
 	web.setCookie(w, r, session)
-	http.Redirect(w, r, ownPage(r.PostFormValue("next")), http.StatusSeeOther)
+	http.Redirect(w, r, ownPage(r.PostForm.Get("next")), http.StatusSeeOther)
 	return nil
 }
 

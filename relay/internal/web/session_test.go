@@ -68,6 +68,16 @@ func TestLoginLimit(t *testing.T) {
 	t.Error("30 wrong passwords in a row are let through")
 }
 
+func TestLongForms(t *testing.T) {
+	b := newBrowser(t)
+	long := strings.Repeat("x", maxForm)
+	b.post("/ui/login", "name", long, "password", "wrong")
+	b.want(413, "A form may have 2097152 bytes.")
+	b.admin()
+	b.post("/ui/applications/new", "name", long, "target", "new")
+	b.want(413, "A form may have 2097152 bytes.")
+}
+
 func TestForgedForms(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
