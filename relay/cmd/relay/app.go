@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -48,21 +47,18 @@ func newAppCreateCommand() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create an application and show its token, once",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			r, err := t.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, r.close()) }()
-			in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
-			var app application
-			if _, err := r.do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
-				return err
-			}
-			if room != "" {
-				warnOfRoom(cmd, r, room)
-			}
-			return showToken(cmd, r.base, app, quiet)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.use(cmd, func(r *remote) error {
+				in := map[string]any{"name": args[0], "room_id": room, "default_priority": priority, "strict_compatibility": strict}
+				var app application
+				if _, err := r.do(cmd.Context(), http.MethodPost, "/application", in, &app); err != nil {
+					return err
+				}
+				if room != "" {
+					warnOfRoom(cmd, r, room)
+				}
+				return showToken(cmd, r.base, app, quiet)
+			})
 		},
 	}
 	t.addFlags(cmd)
@@ -106,22 +102,19 @@ func newAppListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the applications",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			r, err := t.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, r.close()) }()
-			var apps []application
-			if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
-			for _, a := range apps {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
-			}
-			return w.Flush()
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.use(cmd, func(r *remote) error {
+				var apps []application
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tNAME\tOWNER\tSENT\tROOM")
+				for _, a := range apps {
+					fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", a.ID, a.Name, a.Owner, a.Sent, a.RoomID)
+				}
+				return w.Flush()
+			})
 		},
 	}
 	t.addFlags(cmd)
@@ -136,22 +129,19 @@ func newAppTokenCommand() *cobra.Command {
 		Use:   "token ID|NAME",
 		Short: "Make a new token for an application and show it, once",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			r, err := t.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, r.close()) }()
-			id, err := r.findApplication(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			var app application
-			path := "/application/" + strconv.FormatInt(id, 10) + "/token"
-			if _, err := r.do(cmd.Context(), http.MethodPost, path, map[string]any{"grace": grace.String()}, &app); err != nil {
-				return err
-			}
-			return showToken(cmd, r.base, app, quiet)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.use(cmd, func(r *remote) error {
+				id, err := r.findApplication(cmd, args[0])
+				if err != nil {
+					return err
+				}
+				var app application
+				path := "/application/" + strconv.FormatInt(id, 10) + "/token"
+				if _, err := r.do(cmd.Context(), http.MethodPost, path, map[string]any{"grace": grace.String()}, &app); err != nil {
+					return err
+				}
+				return showToken(cmd, r.base, app, quiet)
+			})
 		},
 	}
 	t.addFlags(cmd)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -20,17 +19,14 @@ func newDoctorCommand() *cobra.Command {
 		Long: "Looks at the database, the homeserver, the bot's login and each application's room and says a sentence about each. " +
 			"It asks the running relay, or looks itself when none runs. Ends with an error if anything is not well.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			r, err := t.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, r.close()) }()
-			var answer struct{ Findings []doctor.Finding }
-			if _, err := r.do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
-				return err
-			}
-			return tell(cmd, answer.Findings)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.use(cmd, func(r *remote) error {
+				var answer struct{ Findings []doctor.Finding }
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
+					return err
+				}
+				return tell(cmd, answer.Findings)
+			})
 		},
 	}
 	t.addFlags(cmd)

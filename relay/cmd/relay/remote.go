@@ -40,6 +40,16 @@ func (t *target) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: what the configuration says)")
 }
 
+// use finds the relay, as open does, and does something with it.
+func (t *target) use(cmd *cobra.Command, do func(*remote) error) (err error) {
+	r, err := t.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	return do(r)
+}
+
 // open finds the relay. It logs in as the administrator of the configuration.
 func (t *target) open(cmd *cobra.Command) (*remote, error) {
 	cfg, err := loadConfig(cmd, t.config)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func newSendCommand() *cobra.Command {
 		Long:  "Sends a message to a relay as an application does. The address and the token can be given by $RELAY_URL and $RELAY_TOKEN.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if token = orElse(token, os.Getenv("RELAY_TOKEN")); token == "" {
+			if token = cmp.Or(token, os.Getenv("RELAY_TOKEN")); token == "" {
 				return errors.New("a token is needed: --token or RELAY_TOKEN")
 			}
 			text, err := textOf(cmd, args)
@@ -37,7 +38,7 @@ func newSendCommand() *cobra.Command {
 			if cmd.Flags().Changed("priority") {
 				in["priority"] = priority
 			}
-			r := &remote{base: strings.TrimRight(orElse(url, orElse(os.Getenv("RELAY_URL"), "http://127.0.0.1:8080")), "/"), client: &http.Client{Timeout: wait + time.Minute}}
+			r := &remote{base: strings.TrimRight(cmp.Or(url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"), "/"), client: &http.Client{Timeout: wait + time.Minute}}
 			return r.send(cmd, in, wait)
 		},
 	}
@@ -47,13 +48,6 @@ func newSendCommand() *cobra.Command {
 	cmd.Flags().IntVarP(&priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is a failure")
 	return cmd
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func textOf(cmd *cobra.Command, args []string) (string, error) {
@@ -82,7 +76,7 @@ func (r *remote) send(cmd *cobra.Command, in map[string]any, wait time.Duration)
 		return err
 	}
 	if wait > 0 && out.Status != "sent" {
-		return fmt.Errorf("message %d is accepted but %s: %s", out.ID, out.Status, orElse(out.LastError, "not delivered yet"))
+		return fmt.Errorf("message %d is accepted but %s: %s", out.ID, out.Status, cmp.Or(out.LastError, "not delivered yet"))
 	}
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(fmt.Sprintf("message %d %s %s", out.ID, out.Status, out.EventID)))
 	return err

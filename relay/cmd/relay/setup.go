@@ -57,18 +57,11 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.wait)
 	defer cancel()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...) }
-	secrets, err := setup.Open(o.secrets)
+	secrets, registry, done, err := openSecrets(o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, secrets.Close()) }()
-	registry := secrets
-	if o.registrySecrets != "" && o.registrySecrets != o.secrets {
-		if registry, err = setup.Open(o.registrySecrets); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, registry.Close()) }()
-	}
+	defer func() { err = errors.Join(err, done()) }()
 	if err := setup.MakeSecrets(secrets, registry, say); err != nil {
 		return err
 	}
@@ -95,6 +88,21 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	}
 	say("names and passwords: %s", command)
 	return nil
+}
+
+// openSecrets opens the folders of the secrets, those of the relay and what the
+// registry reads, which may be one. done closes them.
+func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() error, err error) {
+	if secrets, err = setup.Open(o.secrets); err != nil {
+		return nil, nil, nil, err
+	}
+	if o.registrySecrets == "" || o.registrySecrets == o.secrets {
+		return secrets, secrets, secrets.Close, nil
+	}
+	if registry, err = setup.Open(o.registrySecrets); err != nil {
+		return nil, nil, nil, errors.Join(err, secrets.Close())
+	}
+	return secrets, registry, func() error { return errors.Join(registry.Close(), secrets.Close()) }, nil
 }
 
 // setupAccounts waits for the homeserver and makes the accounts; nil without a

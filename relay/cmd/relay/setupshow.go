@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -37,7 +38,7 @@ func newSetupShowCommand() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			fmt.Fprintf(w, "relay\tlog in as %s\tpassword %s\n", cfg.Admin.Name, cfg.Admin.Password.Reveal())
-			fmt.Fprintf(w, "Matrix\tlog in as %s\tpassword %s\n", cfg.Admin.MatrixID, orElse(person, "(your own)"))
+			fmt.Fprintf(w, "Matrix\tlog in as %s\tpassword %s\n", cfg.Admin.MatrixID, cmp.Or(person, "(your own)"))
 			fmt.Fprintf(w, "senders\tsend with the token\t%s\n", token)
 			return w.Flush()
 		},
