@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"slipway/registry/internal/config"
@@ -25,18 +26,10 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
 	}
 	for _, c := range cfg.Health.HTTP {
-		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
+		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
 	}
 	for _, c := range cfg.Health.TCP {
-		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: orElse(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
 	}
 	return checks
-}
-
-func orElse[T comparable](value, fallback T) T {
-	var none T
-	if value == none {
-		return fallback
-	}
-	return value
 }
