@@ -65,6 +65,7 @@ func (r *Registry) renew(ctx context.Context, path string, d oci.Digest, info dr
 type promises struct {
 	mu     sync.Mutex
 	single map[string]*single // by path of the link
+	scan   time.Time          // when some are looked for again that have run out
 }
 
 type single struct {
@@ -90,8 +91,8 @@ func (p *promises) give(path string, s single, age time.Duration) {
 	if p.single == nil {
 		p.single = map[string]*single{}
 	}
-	if len(p.single) >= maxSingle {
-		p.forget(s.given.Add(-age))
+	if len(p.single) >= maxSingle && !s.given.Before(p.scan) {
+		p.forget(s.given, age)
 	}
 	if known := p.single[path]; known != nil {
 		known.shared = true
@@ -100,12 +101,24 @@ func (p *promises) give(path string, s single, age time.Duration) {
 	}
 }
 
-// forget needs p.mu.
-func (p *promises) forget(before time.Time) {
+// promiseScans is how often in an age those are looked for that have run out.
+// A look goes through all, so it is not for each new one.
+const promiseScans = 64
+
+// forget needs p.mu. It forgets those that have run out by now.
+func (p *promises) forget(now time.Time, age time.Duration) {
+	oldest := now
 	for path, s := range p.single {
-		if s.given.Before(before) {
+		switch {
+		case !s.given.After(now.Add(-age)):
 			delete(p.single, path)
+		case s.given.Before(oldest):
+			oldest = s.given
 		}
+	}
+	p.scan = oldest.Add(age)
+	if soon := now.Add(age / promiseScans); p.scan.Before(soon) {
+		p.scan = soon
 	}
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,5 +140,30 @@ func TestMountSharesAPromise(t *testing.T) {
 	check(t, err)
 	if age := time.Since(info.Changed); age > time.Minute {
 		t.Errorf("the link that was mounted is %v old", age)
+	}
+}
+
+// When there is no room for promises, none is looked through for each new one:
+// only when some may have run out.
+func TestFullPromisesCostNothing(t *testing.T) {
+	var p promises
+	const age = time.Hour
+	start := time.Now()
+	for i := range maxSingle {
+		p.give(fmt.Sprint(i), single{given: start}, age)
+	}
+	for i := range 20_000 { // some minute, if each looks through all
+		p.give(fmt.Sprint("more", i), single{given: start}, age)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if len(p.single) != maxSingle {
+		t.Errorf("%d are kept", len(p.single))
+	}
+	later := start.Add(age + age/promiseScans + time.Second)
+	p.give("later", single{given: later}, age)
+	if len(p.single) != 1 {
+		t.Errorf("%d are kept that have run out", len(p.single)-1)
 	}
 }
