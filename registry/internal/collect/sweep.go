@@ -141,6 +141,14 @@ func (r *run) sweepLayers(ctx context.Context, repo *repository) error {
 
 func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest, here bool) error {
 	path := layout.LayerLink(repo.name, d)
+	if !here && !repo.troubled && r.anyAge {
+		if alone, err := r.removeAlone(ctx, path); err != nil {
+			return err
+		} else if alone { // nobody relies on it, whenever it came: there is nothing to look for
+			repo.story.tell(Event{Kind: OldLayer, Repository: repo.name, Digest: d})
+			return r.layerGone(ctx, repo, d)
+		}
+	}
 	info, err := r.Driver.Stat(ctx, path)
 	if absent(err) {
 		return r.tidy(ctx, layout.Layers(repo.name, d.Algorithm())+"/"+d.Hex())
@@ -167,6 +175,11 @@ func (r *run) sweepLayer(ctx context.Context, repo *repository, d oci.Digest, he
 	if !moved {
 		return r.keepLayer(ctx, d, path, withheld)
 	}
+	return r.layerGone(ctx, repo, d)
+}
+
+// layerGone counts a link that is not in its place any more.
+func (r *run) layerGone(ctx context.Context, repo *repository, d oci.Digest) error {
 	r.book(func(p *Report) { p.LayerLinks++ })
 	return r.tidy(ctx, layout.Layers(repo.name, d.Algorithm())+"/"+d.Hex())
 }

@@ -1,8 +1,10 @@
 package filesystem
 
 import (
+	"cmp"
 	"context"
 	"path"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -139,8 +141,9 @@ func (d *Driver) Prune(_ context.Context, dir string) error {
 }
 
 // maxFlush is how many directories are flushed one by one; for more the whole
-// file system is.
-const maxFlush = 256
+// file system is. flushHands is how many of them wait for the disk at the same
+// time, so that it can flush once for several.
+const maxFlush, flushHands = 256, 16
 
 // Flush implements driver.Driver.
 func (d *Driver) Flush(ctx context.Context, dirs ...string) error {
@@ -150,14 +153,26 @@ func (d *Driver) Flush(ctx context.Context, dirs ...string) error {
 	if len(dirs) > maxFlush {
 		return d.flushAll()
 	}
-	for _, dir := range dirs {
-		name, err := d.abs("flush", dir)
-		if err != nil {
-			return err
-		}
-		if err := ignoreNotExist(syncDir(name)); err != nil {
-			return d.writeFault("flush", dir, err)
-		}
+	var wg sync.WaitGroup
+	errs, hands := make([]error, len(dirs)), make(chan struct{}, flushHands)
+	for i, dir := range dirs {
+		hands <- struct{}{}
+		wg.Go(func() {
+			errs[i] = d.flushOne(dir)
+			<-hands
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
+}
+
+func (d *Driver) flushOne(dir string) error {
+	name, err := d.abs("flush", dir)
+	if err != nil {
+		return err
+	}
+	if err := ignoreNotExist(syncDir(name)); err != nil {
+		return d.writeFault("flush", dir, err)
 	}
 	return nil
 }

@@ -17,11 +17,12 @@ func (f *flush) now() error {
 
 // flusher flushes many at a time. One goroutine uses it.
 type flusher struct {
+	asked bool // the kernel, for aio: not before there is a crowd, because giving it back takes tens of milliseconds
 	aio   *aio // nil where the kernel has none
 	crowd int  // turns for which more than one caller at a time is expected
 }
 
-func newFlusher() *flusher { return &flusher{aio: startAIO()} }
+func newFlusher() *flusher { return &flusher{} }
 
 func (f *flusher) stop() { f.aio.stop() }
 
@@ -32,6 +33,9 @@ const crowdLasts = 16
 func (f *flusher) expect(callers int) {
 	if callers > 1 {
 		f.crowd = crowdLasts
+		if !f.asked {
+			f.asked, f.aio = true, startAIO()
+		}
 	} else if f.crowd > 0 {
 		f.crowd--
 	}
