@@ -207,3 +207,39 @@ func TestDeletionIsDurable(t *testing.T) {
 		}
 	}
 }
+
+// widest notes the largest stage of all commits.
+type widest struct {
+	driver.Driver
+	changes int
+}
+
+func (w *widest) Commit(ctx context.Context, stages ...driver.Stage) error {
+	for _, stage := range stages {
+		w.changes = max(w.changes, len(stage))
+	}
+	return w.Driver.Commit(ctx, stages...)
+}
+
+// A manifest with very many tags does not keep others from committing while they
+// are removed.
+func TestManyTagsGoInTurns(t *testing.T) {
+	store := &widest{Driver: drivers["memory"](t)}
+	r := New(Options{Driver: store, DeleteEnabled: true})
+	leave, err := r.Serve(t.Context())
+	check(t, err)
+	defer leave()
+	repo := r.Repository("a")
+	pushImage(t, repo, "kept", "k")
+	d := pushImage(t, repo, "one", "x")
+	for i := range 3 * tagsAtOnce {
+		path := layout.TagCurrent("a", oci.Tag(fmt.Sprint("t", i)))
+		check(t, store.WriteScratch(t.Context(), path, layout.Link(d)))
+	}
+	removed, err := repo.DeleteManifest(t.Context(), d)
+	check(t, err)
+	if len(removed) != 1+3*tagsAtOnce || store.changes > tagsAtOnce {
+		t.Errorf("removed %d tags, %d at once", len(removed), store.changes)
+	}
+	wantWholeTags(t, repo, []string{"kept"})
+}

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -20,11 +21,16 @@ func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, c
 		}
 		// A full storage takes no pushes that one would have to beware of.
 	}
-	if len(tags) == 0 {
-		return nil
+	for some := range slices.Chunk(tags, tagsAtOnce) {
+		if err := r.reg.commit(ctx, r.tagRemovals(some)); err != nil {
+			return err
+		}
 	}
-	return r.reg.commit(ctx, r.tagRemovals(tags))
+	return nil
 }
+
+// tagsAtOnce is how many tags go in one commit: others wait for it.
+const tagsAtOnce = 256
 
 // eraseBeside is eraseTags where others push as well. A tag that was set anew
 // since it was noted stays; and one that was set by somebody who wrote the
