@@ -82,6 +82,8 @@ type maintenance struct {
 	pulls   *pulls.File
 	log     *zap.Logger
 	metrics *prometheus.Registry // nil = nobody asks
+
+	trouble string // that was logged last, see recover
 }
 
 // start starts what the configuration turns on. What deletes takes turns; a
@@ -92,7 +94,7 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 		return
 	}
 	m.recoverAtStart(ctx)
-	group.Go(func() { schedule.Every(ctx, recoverEvery, nil, m.rules.Recover) })
+	group.Go(func() { schedule.Every(ctx, recoverEvery, nil, m.recover) })
 	turn := schedule.NewTurn()
 	if p := work.UploadPurging; p.Enabled {
 		group.Go(func() { schedule.Every(ctx, p.Interval, turn, m.purge) })
@@ -125,10 +127,20 @@ const recoverWait = 5 * time.Second
 func (m *maintenance) recoverAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverWait)
 	defer cancel()
+	m.recover(ctx)
+}
+
+// recover says once what cannot be mended.
+func (m *maintenance) recover(ctx context.Context) {
 	m.rules.Recover(ctx)
-	if err := verify.Recover(ctx, m.store); err != nil {
-		m.log.Warn("what a dead verification had in its hands cannot be looked at", zap.Error(err))
+	trouble := ""
+	if err := verify.Recover(ctx, m.store); err != nil && ctx.Err() == nil {
+		trouble = err.Error()
 	}
+	if trouble != "" && trouble != m.trouble {
+		m.log.Warn("what a dead verification had in its hands is not put back yet", zap.String("error", trouble))
+	}
+	m.trouble = trouble
 }
 
 func (m *maintenance) purge(ctx context.Context) {

@@ -172,6 +172,30 @@ func TestKilledOverAPush(t *testing.T) {
 	}
 }
 
+// What a repair that lives has in its hands is left to it.
+func TestRecoverLeavesWhatIsInHands(t *testing.T) {
+	d := memory.New()
+	repo := registry.New(registry.Options{Driver: d}).Repository("a")
+	layer := push(t, repo, "v1", "x")[2]
+	write(t, d, layout.BlobData(layer), "other")
+	m := &mortal{Driver: d, left: 1000}
+	m.before = func(op, path string) {
+		if op != "set aside" || path != layout.Checking+layout.BlobData(layer) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		if err := Recover(ctx, d); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it did not wait: %v", err)
+		}
+	}
+	r, err := Run(t.Context(), Options{Driver: m, Log: zap.NewNop(), Repair: true})
+	check(t, err)
+	if r.Repaired != 1 {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // A repair that takes up a verification mends what that one only found.
 func TestRepairAfterInterruption(t *testing.T) {
 	d := memory.New()

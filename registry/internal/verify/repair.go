@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -31,11 +32,16 @@ func (v *verification) repair(ctx context.Context, f *Finding, state *driver.Inf
 
 // quarantine returns where the object went, or "" if it has changed or gone. It
 // goes by way of a place where it is looked at once more, and what goes with it
-// is tidied up: who is killed in between leaves it there for the next one to put
-// back, and find again.
+// is tidied up, in a section: who is killed in between leaves it there for the
+// next one to put back, and find again.
 func (v *verification) quarantine(ctx context.Context, object string, state *driver.Info, tidy func() error) (string, error) {
+	leave, err := v.Driver.Enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	checking, aside := layout.Checking+object, v.aside(object)
-	err := v.Driver.SetAside(ctx, object, checking)
+	err = v.Driver.SetAside(ctx, object, checking)
 	if absent(err) || errors.Is(err, driver.ErrExist) { // another verification has it
 		return "", nil
 	}
@@ -89,26 +95,57 @@ func (v *verification) tidy(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Recover puts back what a verification had in its hands that was killed.
+// Recover puts back what a verification had in its hands that was killed. One
+// that lives has something there in a section only.
 func Recover(ctx context.Context, d driver.Driver) error {
 	v := &verification{Options: Options{Driver: d}}
 	v.report.Started = d.Now().UTC()
-	return v.recover(ctx, "")
+	return v.recover(ctx)
 }
 
-func (v *verification) recover(ctx context.Context, dir string) error {
+// maxHeld bounds how much is put back in one go.
+const maxHeld = 10_000
+
+func (v *verification) recover(ctx context.Context) error {
+	held := map[string]time.Time{} // when each object came there
+	if err := v.held(ctx, "", held); err != nil || len(held) == 0 {
+		return err
+	}
+	if err := v.Driver.Barrier(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for object, since := range held {
+		info, err := v.Driver.Stat(ctx, layout.Checking+object)
+		if err == nil && info.Moved.Equal(since) {
+			err = v.putBack(ctx, object)
+		}
+		if err != nil && !absent(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// held finds what verifications have in their hands, below dir.
+func (v *verification) held(ctx context.Context, dir string, held map[string]time.Time) error {
 	for e, err := range v.Driver.List(ctx, layout.Checking+dir, "") {
-		switch child := dir + "/" + e.Name; {
-		case absent(err):
+		child := dir + "/" + e.Name
+		switch {
+		case absent(err) || len(held) == maxHeld:
 			return nil
 		case err != nil:
 			return err
 		case e.Dir:
-			err = v.recover(ctx, child)
-		default:
-			err = v.putBack(ctx, child)
+			if err := v.held(ctx, child, held); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
+		info, err := v.Driver.Stat(ctx, layout.Checking+child)
+		if err == nil {
+			held[child] = info.Moved
+		} else if !absent(err) {
 			return err
 		}
 	}

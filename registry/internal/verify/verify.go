@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	v := &verification{Options: o, pace: pace{rate: o.Rate}}
 	v.report = Report{Started: o.Driver.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
 	if o.Repair {
-		if err := v.recover(ctx, ""); err != nil {
+		if err := v.recover(ctx); err != nil {
 			return &v.report, err
 		}
 	}
