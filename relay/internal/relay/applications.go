@@ -190,12 +190,12 @@ func (s *Service) UpdateApplication(ctx context.Context, v Viewer, id int64, in 
 	if v.UserID == 0 {
 		return Application{}, notFound("application")
 	}
-	a, err := s.appFor(v, id)
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	a, err := s.appFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return Application{}, err
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
 	row, room := store.Application{}, (*store.Room)(nil)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		row = *a.row.Load()
@@ -228,7 +228,9 @@ func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace
 	if v.UserID == 0 {
 		return IssuedToken{}, notFound("application")
 	}
-	a, err := s.appFor(v, id)
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	a, err := s.appFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return IssuedToken{}, err
 	}
@@ -238,8 +240,6 @@ func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace
 	if !s.o.CheckToken {
 		grace = max(grace, lenientGrace)
 	}
-	s.edit.Lock()
-	defer s.edit.Unlock()
 	var token string
 	var row store.Application
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
@@ -266,6 +266,8 @@ func (s *Service) DeleteApplication(ctx context.Context, v Viewer, id int64) err
 	if v.UserID == 0 {
 		return notFound("application")
 	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
 	if _, err := s.appFor(v, id); err != nil {
 		return err
 	}
@@ -273,10 +275,8 @@ func (s *Service) DeleteApplication(ctx context.Context, v Viewer, id int64) err
 }
 
 // deleteApplications marks applications as deleted, together with another change. Their messages are removed bit by bit
-// by the housekeeping; from now on they are not to be seen and not sent.
+// by the housekeeping; from now on they are not to be seen and not sent. s.edit is held.
 func (s *Service) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
-	s.edit.Lock()
-	defer s.edit.Unlock()
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		err := tx.Model(&store.Application{}).Where("id IN ?", ids).
 			Updates(map[string]any{"deleted_at": time.Now().UnixMilli(), "token_hash": nil, "old_token_hash": nil}).Error

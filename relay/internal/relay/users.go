@@ -141,6 +141,8 @@ func overlay(row *store.User, in UserInput, changed store.User) {
 
 // DeleteUser removes a user with the user's applications, for administrators. The last administrator stays.
 func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
 	row, err := s.userFor(v, id)
 	if err != nil {
 		return err

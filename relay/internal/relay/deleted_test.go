@@ -1,0 +1,58 @@
+package relay
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/store"
+)
+
+// What is deleted while somebody else changes it stays deleted: its token and its
+// password are good for nothing.
+func TestDeletedWhileChanged(t *testing.T) {
+	r := newRig(t)
+	for round := range 100 {
+		app := r.app(fmt.Sprint("a", round), "!a:hs")
+		user := store.User{Name: fmt.Sprint("u", round), CreatedAt: 1}
+		if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&user).Error }); err != nil {
+			t.Fatal(err)
+		}
+		r.dir.putUser(user)
+		var all sync.WaitGroup
+		for range 2 { // whether they come in time is chance
+			all.Go(func() {
+				_, _ = r.UpdateApplication(ctx, r.admin, app.Application.ID, ApplicationInput{Name: p(fmt.Sprint("b", round))})
+			})
+			all.Go(func() { _, _ = r.RegenerateToken(ctx, r.admin, app.Application.ID, time.Hour) })
+			all.Go(func() { _, _ = r.UpdateUser(ctx, r.admin, user.ID, UserInput{MatrixID: p("@u:hs")}) })
+			all.Go(func() {
+				_, _ = r.CreateApplication(ctx, viewerOf(user), ApplicationInput{Name: p("u's"), Room: p("!a:hs")})
+			})
+		}
+		for _, remove := range []func() error{
+			func() error { return r.DeleteApplication(ctx, r.admin, app.Application.ID) },
+			func() error { return r.DeleteUser(ctx, r.admin, user.ID) },
+		} {
+			all.Go(func() {
+				if err := remove(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := r.Application(ctx, r.admin, app.Application.ID); err == nil {
+			t.Fatalf("round %d: the application is back", round)
+		}
+		if _, err := r.TokenViewer(ctx, app.Token); err == nil {
+			t.Fatalf("round %d: the token is good", round)
+		}
+		if u, there := r.dir.user(user.ID); there {
+			t.Fatalf("round %d: the user is back: %+v", round, u)
+		}
+		for _, a := range r.dir.all(func(a *store.Application) bool { return a.OwnerID == user.ID }) {
+			t.Fatalf("round %d: an application of nobody's: %+v", round, a.row.Load())
+		}
+	}
+}
