@@ -14,7 +14,7 @@ func TestRoomIsStoredAsItStands(t *testing.T) {
 	r := newRig(t)
 	app := r.app("a", "!a:hs")
 	q := r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID)
-	for round := range 1000 {
+	for round := range 300 {
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
