@@ -114,8 +114,8 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 }
 
 // recoverEvery is the time between two looks for what a process has left in the
-// middle that died: another server, or a command. They cost two missing
-// directories.
+// middle that died: another server, or a command. They cost a look for three
+// directories that are mostly missing.
 const recoverEvery = time.Minute
 
 // recoverWait bounds for how long a start waits for other processes, to tell

@@ -54,7 +54,7 @@ func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag, cre
 	if err != nil {
 		return err
 	}
-	note, noting, err := e.note()
+	notes, noting, err := e.notes()
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,10 @@ func (r Repository) erase(ctx context.Context, d oci.Digest, tags []oci.Tag, cre
 		failed = r.eraseTags(ctx, e, tags, crew, sole)
 	}
 	if failed != nil {
-		return r.settle(ctx, d, note, failed)
+		return r.settle(ctx, d, notes, failed)
 	}
 	r.releasePromises(ctx, d, maxDepth)
-	r.dropNote(ctx, note)
+	r.dropNotes(ctx, notes)
 	return nil
 }
 
@@ -83,14 +83,13 @@ func (r Repository) removal(d oci.Digest) driver.Stage {
 	return driver.Stage{{Path: link, Remove: true}, {Path: layout.Aside(link), Remove: true}}
 }
 
-// dropNote removes the note of a deletion that is done. One that stays is
+// dropNotes removes the notes of a deletion that is done, or did not happen. One that stays is
 // dropped by who finishes deletions.
-func (r Repository) dropNote(ctx context.Context, note string) {
-	if note == "" {
-		return
-	}
-	if err := r.reg.driver.Discard(ctx, note); err != nil {
-		r.reg.log.Warn("the note of a deletion that is done cannot be removed yet", zap.String("path", note), zap.Error(err))
+func (r Repository) dropNotes(ctx context.Context, notes []string) {
+	for _, note := range notes {
+		if err := r.reg.driver.Discard(ctx, note); err != nil {
+			r.reg.log.Warn("the note of a deletion that has ended cannot be removed yet", zap.String("path", note), zap.Error(err))
+		}
 	}
 }
 
@@ -102,11 +101,12 @@ func (r Repository) dropNote(ctx context.Context, note string) {
 // The client is told of the failure, though nobody sees the manifest from that
 // moment on. Writing the link anew would need the same disk to take it, and would
 // undo what the client has asked for.
-func (r Repository) settle(ctx context.Context, d oci.Digest, note string, failed error) error {
+func (r Repository) settle(ctx context.Context, d oci.Digest, notes []string, failed error) error {
 	_, err := r.reg.find(ctx, layout.RevisionLink(r.name, d), toRead)
 	switch {
-	case err == nil && note != "":
-		return errors.Join(failed, r.reg.driver.Discard(ctx, note))
+	case err == nil:
+		r.dropNotes(ctx, notes)
+		return failed
 	case !absent(err):
 		return failed
 	}

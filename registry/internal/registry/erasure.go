@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/driver"
@@ -22,8 +24,11 @@ type erasure struct {
 	Tags       map[oci.Tag]int64 `json:"tags"`    // nanoseconds of their links
 }
 
-// maxErasure bounds a note: some hundred thousand tags.
-const maxErasure = 32 << 20
+// maxErasure bounds a note in bytes, maxNoted in tags, which are fewer.
+const (
+	maxErasure = 32 << 20
+	maxNoted   = 100_000
+)
 
 // describeErasure is the deletion of a manifest as it is now.
 func (r Repository) describeErasure(ctx context.Context, d oci.Digest, tags []oci.Tag) (*erasure, error) {
@@ -35,15 +40,27 @@ func (r Repository) describeErasure(ctx context.Context, d oci.Digest, tags []oc
 	return e, r.noteTags(ctx, e, tags)
 }
 
-// note is the path of a new note, and what writes it. Without tags none is
-// needed: "".
-func (e *erasure) note() (path string, write []driver.Stage, err error) {
-	if len(e.Tags) == 0 {
-		return "", nil, nil
+// notes is the paths of new notes, and what writes them: one, or some where there
+// are very many tags. Without tags none is needed.
+func (e *erasure) notes() (paths []string, write []driver.Stage, err error) {
+	var stage driver.Stage
+	for tags := range slices.Chunk(slices.Collect(maps.Keys(e.Tags)), maxNoted) {
+		part := *e
+		part.Tags = make(map[oci.Tag]int64, len(tags))
+		for _, tag := range tags {
+			part.Tags[tag] = e.Tags[tag]
+		}
+		content, err := json.Marshal(&part)
+		if err != nil {
+			return nil, nil, err
+		}
+		path := layout.Deleting + "/" + rand.Text()
+		paths, stage = append(paths, path), append(stage, driver.Change{Path: path, Content: content})
 	}
-	content, err := json.Marshal(e)
-	path = layout.Deleting + "/" + rand.Text()
-	return path, []driver.Stage{{{Path: path, Content: content}}}, err
+	if stage == nil {
+		return nil, nil, nil
+	}
+	return paths, []driver.Stage{stage}, nil
 }
 
 // noteTags notes those of the tags that point at the manifest.

@@ -176,3 +176,30 @@ func TestBadNoteHoldsUpNoOther(t *testing.T) {
 		})
 	}
 }
+
+// The notes of a manifest with very many tags can be read again, and hold all of
+// them.
+func TestNotesOfManyTags(t *testing.T) {
+	e := erasure{Repository: "a", Digest: sum("x"), Tags: map[oci.Tag]int64{}}
+	long := strings.Repeat("t", oci.MaxTagLength-10)
+	for i := range 2*maxNoted + 1 {
+		e.Tags[oci.Tag(fmt.Sprint(long, i))] = int64(i)
+	}
+	paths, stages, err := e.notes()
+	check(t, err)
+	r := New(Options{Driver: drivers["memory"](t)})
+	check(t, r.driver.Commit(t.Context(), stages...))
+	for _, path := range paths {
+		part, err := r.readNote(t.Context(), path)
+		check(t, err)
+		for tag, since := range part.Tags {
+			if e.Tags[tag] != since {
+				t.Fatalf("%s is noted with %d", tag, since)
+			}
+			delete(e.Tags, tag)
+		}
+	}
+	if len(paths) != 3 || len(e.Tags) != 0 {
+		t.Errorf("%d notes, %d tags are missing", len(paths), len(e.Tags))
+	}
+}
