@@ -47,7 +47,7 @@ const (
 	Quarantine = Own + "/quarantine"      // what was put aside by it
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Deleting   = Own + "/deleting"        // notes of manifests that are being deleted
-	Expiring   = Own + "/expiring"        // tags' links that are being removed by retention
+	Expiring   = Own + "/expiring"        // tags' links that are being removed, by retention or with their manifests
 )
 
 // Each path below is one concatenation, so that it costs one allocation.

@@ -11,7 +11,7 @@ import (
 )
 
 // The collector of garbage sets objects aside before it makes sure that nobody
-// needs them (see collect.go). Until it purges them they are still there, for
+// needs them (see package collect). Until it purges them they are still there, for
 // all that is asked of this package.
 
 // purpose is what something is looked for.
