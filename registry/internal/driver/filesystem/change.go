@@ -49,8 +49,11 @@ func newChange(c *driver.Change) change {
 func pair(stage []change) {
 	for i := range stage {
 		c := &stage[i]
+		if c.like == "" {
+			continue
+		}
 		for j := range i {
-			if before := &stage[j]; c.like != "" && before.path == c.like && before.do == put && before.twin == nil && before.upload == nil && bytes.Equal(before.content, c.content) {
+			if before := &stage[j]; before.path == c.like && before.do == put && before.twin == nil && before.upload == nil && bytes.Equal(before.content, c.content) {
 				c.twin = before
 			}
 		}
