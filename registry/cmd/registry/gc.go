@@ -102,20 +102,16 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	return errors.Join(err, out.Flush(), store.Close())
 }
 
-// garbageAtLeast is how many bytes may pile up before Go collects its own garbage.
-const garbageAtLeast = 16 << 20
-
 // hurry fits the runtime to a command that mostly waits for the file system: a
 // thread that waits in the kernel keeps its place among those that may run until
-// the runtime takes it away, so there are twice as many places as processors. And
-// it bounds from below the heap that is collected, by so many bytes that are never
-// touched. The end undoes it.
+// the runtime takes it away, so there are twice as many places as processors. The
+// end undoes it.
 func hurry() (end func()) {
 	n := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * n)
-	untouched := make([]byte, garbageAtLeast)
+	drop := ballast(16 << 20)
 	return func() {
-		runtime.KeepAlive(untouched)
+		drop()
 		runtime.GOMAXPROCS(n)
 	}
 }
