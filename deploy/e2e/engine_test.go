@@ -59,7 +59,7 @@ func startEngine(t *testing.T) *engine {
 	defer input.Close()
 	cmd := exec.Command(programtest.Tool(t, "unshare"), "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-c", firstProcess, "sh", dir)
 	cmd.Env, cmd.Stdin = []string{"PATH=" + debianPath}, input
-	p := programtest.Start(t, cmd, "")
+	p := programtest.Launch(t, cmd)
 	t.Cleanup(func() {
 		held.Close()
 		_ = p.Stop(t, time.Minute) // how a daemon that was told to end ends does not matter

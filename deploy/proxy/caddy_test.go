@@ -20,7 +20,7 @@ func TestCaddy(t *testing.T) {
 	))
 	cmd := exec.Command(programtest.Tool(t, "caddy"), "run", "--adapter", "caddyfile", "--config", file)
 	cmd.Env = append(os.Environ(), "HOME="+f.dir, "XDG_DATA_HOME="+f.dir, "XDG_CONFIG_HOME="+f.dir)
-	f.waitFor(t, programtest.Start(t, cmd, ""))
+	f.waitFor(t, programtest.Launch(t, cmd))
 
 	t.Run("registry", func(t *testing.T) { checkRegistry(t, f) })
 	t.Run("relay", func(t *testing.T) { checkRelay(t, f) })

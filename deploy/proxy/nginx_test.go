@@ -30,7 +30,7 @@ func TestNginx(t *testing.T) {
 		"/etc/letsencrypt/live/"+relayName+"/fullchain.pem", f.cert, "/etc/letsencrypt/live/"+relayName+"/privkey.pem", f.key,
 	))
 	main := f.write(t, "nginx.conf", nginxMain)
-	f.waitFor(t, programtest.Start(t, exec.Command(programtest.Tool(t, "nginx"), "-p", f.dir, "-e", "stderr", "-c", main), ""))
+	f.waitFor(t, programtest.Launch(t, exec.Command(programtest.Tool(t, "nginx"), "-p", f.dir, "-e", "stderr", "-c", main)))
 
 	t.Run("registry", func(t *testing.T) { checkRegistry(t, f) })
 	t.Run("relay", func(t *testing.T) { checkRelay(t, f) })
