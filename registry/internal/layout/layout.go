@@ -25,6 +25,7 @@ package layout
 
 import (
 	"strconv"
+	"strings"
 
 	"slipway/registry/internal/oci"
 )
@@ -145,8 +146,26 @@ func UploadHashState(n oci.Name, id string, a oci.Algorithm, offset int64) strin
 }
 
 // ExpiringTags is the directory of the links that are being removed from a
-// repository, each named by its tag.
+// repository.
 func ExpiringTags(n oci.Name) string { return Expiring + "/" + string(n) + "/_tags" }
+
+// ExpiringTag is where the link of a tag is while it is being removed: named by
+// the tag. A name that a listing would take for a file that is not finished
+// ("v1.tmp") has hyphens around it, with which no tag begins.
+func ExpiringTag(n oci.Name, t oci.Tag) string {
+	if strings.HasSuffix(string(t), ".tmp") {
+		return ExpiringTags(n) + "/-" + string(t) + "-"
+	}
+	return ExpiringTags(n) + "/" + string(t)
+}
+
+// FromExpiring is the tag whose link is under name in ExpiringTags.
+func FromExpiring(name string) (oci.Tag, error) {
+	if inner, ok := strings.CutPrefix(name, "-"); ok {
+		name = strings.TrimSuffix(inner, "-")
+	}
+	return oci.ParseTag(name)
+}
 
 // TagHistory is the directory of one algorithm of a tag's history.
 func TagHistory(n oci.Name, t oci.Tag, a oci.Algorithm) string {

@@ -80,7 +80,7 @@ func (r Repository) takeTags(ctx context.Context, e *erasure) error {
 // dropTag is takeTag of a tag that points at nothing: its link goes also where
 // somebody who died had it in his hands, so that it is not put back later.
 func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) error {
-	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTags(r.name)+"/"+string(tag)
+	current, aside := layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag)
 	for range turns {
 		if _, err := r.takeTag(ctx, tag, d, since); err != nil {
 			return err

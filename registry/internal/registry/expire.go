@@ -38,7 +38,7 @@ func (r Repository) ExpireTag(ctx context.Context, tag oci.Tag, d oci.Digest, si
 // time, and undoes no push. While it has the link in its hands it is in a section:
 // see RecoverTags. The error is that of the driver.
 func (r Repository) takeTag(ctx context.Context, tag oci.Tag, d oci.Digest, since time.Time) (taken bool, err error) {
-	aside := layout.ExpiringTags(r.name) + "/" + string(tag)
+	aside := layout.ExpiringTag(r.name, tag)
 	leave, err := r.reg.driver.Enter(ctx)
 	if err != nil {
 		return false, err

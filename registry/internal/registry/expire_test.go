@@ -64,13 +64,13 @@ func TestRecoverTags(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("app/sub")
 		lost, newer := pushImage(t, repo, "lost", "a"), oci.Digest("")
 		pushImage(t, repo, "pushed", "a")
-		for _, tag := range []oci.Tag{"lost", "pushed"} {
-			current := layout.TagCurrent("app/sub", tag)
-			check(t, r.driver.SetAside(ctx, current, layout.ExpiringTags("app/sub")+"/"+string(tag)))
+		pushImage(t, repo, "v1.tmp", "a") // listings leave out files of such names
+		for _, tag := range []oci.Tag{"lost", "pushed", "v1.tmp"} {
+			check(t, r.driver.SetAside(ctx, layout.TagCurrent("app/sub", tag), layout.ExpiringTag("app/sub", tag)))
 		}
 		newer = pushImage(t, repo, "pushed", "b")
 		check(t, r.RecoverTags(ctx))
-		for tag, want := range map[string]oci.Digest{"lost": lost, "pushed": newer} {
+		for tag, want := range map[string]oci.Digest{"lost": lost, "pushed": newer, "v1.tmp": lost} {
 			if m, err := repo.Manifest(ctx, tagged(tag)); err != nil || m.Digest != want {
 				t.Errorf("%s: %v, %v", tag, m, err)
 			}

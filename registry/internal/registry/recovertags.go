@@ -85,7 +85,7 @@ func (r Repository) heldTags(ctx context.Context, held *[]heldTag) error {
 		if err != nil {
 			return err
 		}
-		tag, err := oci.ParseTag(e.Name)
+		tag, err := layout.FromExpiring(e.Name)
 		if err != nil || len(*held) == maxHeldTags {
 			continue
 		}
