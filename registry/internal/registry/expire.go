@@ -99,10 +99,10 @@ func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since 
 // again, or somebody else has restored it.
 func (r *Registry) putBack(ctx context.Context, aside, path string) error {
 	err := r.driver.Restore(ctx, aside, path)
-	if err == nil || absent(err) || errors.Is(err, driver.ErrExist) {
+	if errors.Is(err, driver.ErrExist) {
 		return r.driver.Discard(ctx, aside)
 	}
-	return err
+	return unlessAbsent(err)
 }
 
 // forgetTag removes what is left of a tag whose link to d was set aside. If the

@@ -159,6 +159,41 @@ func (s *stuck) Restore(ctx context.Context, aside, path string) error {
 	return s.Driver.Restore(ctx, aside, path)
 }
 
+// retaken is a storage where something happens just after a link is back.
+type retaken struct {
+	driver.Driver
+	after func()
+}
+
+func (s *retaken) Restore(ctx context.Context, aside, path string) error {
+	err := s.Driver.Restore(ctx, aside, path)
+	if err == nil {
+		s.after()
+	}
+	return err
+}
+
+// A link that somebody takes just after it was put back is left to him: he may
+// have to put it back himself.
+func TestPutBackLeavesWhatIsTakenAgain(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := &retaken{Driver: open(t)}
+			repo := New(Options{Driver: store.Driver}).Repository("a")
+			pushImage(t, repo, "one", "x")
+			take := func() {
+				check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
+			}
+			store.after = take
+			take()
+			check(t, New(Options{Driver: store}).RecoverTags(t.Context()))
+			wantPlace(t, store, layout.ExpiringTag("a", "one"), true)
+			check(t, New(Options{Driver: store.Driver}).RecoverTags(t.Context()))
+			wantWholeTags(t, repo, []string{"one"})
+		})
+	}
+}
+
 // Where the sections of others cannot be waited for, age says who lives.
 func TestRecoverTagsByAge(t *testing.T) {
 	for name, open := range drivers {
