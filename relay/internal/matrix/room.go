@@ -229,6 +229,25 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 	return out.RoomID.String(), err
 }
 
+// Invite invites a user who is neither in the room nor invited.
+func (c *Client) Invite(ctx context.Context, roomID, user string) error {
+	var member event.MemberEventContent
+	if _, err := c.stateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+		return err
+	}
+	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {
+		return nil
+	}
+	err := c.call(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
+	var failed *relay.SendError
+	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+		refused := *failed
+		refused.Class, refused.Reason = relay.ClassPark, "the homeserver does not let the bot invite the owner into the room: is the owner's Matrix ID right?"
+		return &refused
+	}
+	return err
+}
+
 // KeyOf returns the key that a room was created with, "" for one without.
 func (c *Client) KeyOf(ctx context.Context, roomID string) (string, error) {
 	var content json.RawMessage

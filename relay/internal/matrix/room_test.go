@@ -41,6 +41,20 @@ func TestKeyOf(t *testing.T) {
 	w.wantClass(err, relay.ClassPark)
 }
 
+func TestInvite(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x"})
+	w.must(err)
+	for range 2 { // the second time there is nothing to do
+		w.must(w.bot.Invite(w.ctx, room, w.owner.ID))
+	}
+	w.must(w.owner.Join(w.ctx, room))
+	w.must(w.bot.Invite(w.ctx, room, w.owner.ID)) // nor is there now
+	w.wantClass(w.bot.Invite(w.ctx, room, "nobody"), relay.ClassPark)
+	w.wantClass(w.bot.Invite(w.ctx, w.ownersRoom(nil), w.owner.ID), relay.ClassPark)
+}
+
 func TestResolve(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

@@ -31,8 +31,10 @@ type homeserver struct {
 	probeErr error
 	findable bool
 	made     int
-	keys     map[string]string // of the rooms made
-	lost     bool              // the answer about the next room
+	keys     map[string]string   // of the rooms made
+	lost     bool                // the answer about the next room, and its invitations
+	guests   map[string][]string // invited to the rooms made
+	uninvite error               // what inviting is answered with
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -52,7 +54,7 @@ type attemptAt struct {
 }
 
 func newHomeserver() *homeserver {
-	return &homeserver{device: "DEV", events: map[string][]event{}, txns: map[string]string{}, inRoom: map[string]int{}, keys: map[string]string{}, findable: true}
+	return &homeserver{device: "DEV", events: map[string][]event{}, txns: map[string]string{}, inRoom: map[string]int{}, keys: map[string]string{}, guests: map[string][]string{}, findable: true}
 }
 
 func (h *homeserver) Send(ctx context.Context, out Outgoing) (string, error) {
@@ -167,14 +169,28 @@ func (h *homeserver) Create(_ context.Context, n NewRoom) (string, error) {
 		h.lost = false
 		return "", &SendError{Class: ClassRetry, Reason: "no answer"}
 	}
+	h.guests[id] = n.Invite
 	return id, nil
+}
+
+func (h *homeserver) Invite(_ context.Context, room, user string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.uninvite != nil {
+		return h.uninvite
+	}
+	h.guests[room] = append(h.guests[room], user)
+	return nil
 }
 
 func (h *homeserver) KeyOf(_ context.Context, room string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if room == "!a:hs" {
+	switch room {
+	case "!a:hs":
 		return "", &SendError{Class: ClassPark, Reason: "not in the room"}
+	case "!b:hs":
+		return "", &SendError{Class: ClassDead, Reason: "it is broken"}
 	}
 	return h.keys[room], nil
 }

@@ -34,18 +34,32 @@ func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 		return "", &SendError{Class: ClassPark, Reason: "No application needs the room any more."}
 	}
 	key, begun := strings.CutSuffix(strings.TrimPrefix(r.Address, roomToMake), roomBegun)
-	if begun {
-		if id, err := d.findMade(ctx, key); id != "" || err != nil {
-			return id, err
-		}
-	} else if err := d.noteBegun(q); err != nil {
-		return "", err
-	}
 	n := NewRoom{Key: key, Name: app.Name, Topic: "Messages of the application " + app.Name}
 	if app.OwnerMatrixID != "" {
 		n.Invite = []string{app.OwnerMatrixID}
 	}
+	if begun {
+		switch id, err := d.findMade(ctx, key); {
+		case err != nil:
+			return "", err
+		case id != "":
+			return id, d.invite(ctx, id, n.Invite)
+		}
+	} else if err := d.noteBegun(q); err != nil {
+		return "", err
+	}
 	return d.rooms.Create(ctx, n)
+}
+
+// invite does for a room that was found what may have failed when it was made: a
+// homeserver invites when the room is there already.
+func (d *dispatcher) invite(ctx context.Context, roomID string, users []string) error {
+	for _, user := range users {
+		if err := d.rooms.Invite(ctx, roomID, user); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noteBegun stores that the room may be there from now on.
@@ -79,11 +93,18 @@ func (d *dispatcher) findMade(ctx context.Context, key string) (string, error) {
 		}
 		found, err := d.rooms.KeyOf(ctx, id)
 		switch {
-		case err != nil && classOf(err).Class != ClassPark: // one that the bot has left meanwhile is not it
+		case err != nil && !saysNo(err):
 			return "", err
 		case found == key:
 			return id, nil
 		}
 	}
 	return "", nil
+}
+
+// saysNo tells whether the homeserver says no for good: one that the bot has left
+// meanwhile, or that is broken, is not the room that is looked for.
+func saysNo(err error) bool {
+	class := classOf(err).Class
+	return class == ClassPark || class == ClassDead
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,9 @@ func TestRoomIsMadeOnce(t *testing.T) {
 				if m.State != StateSent || m.RoomID != "!made2:hs" {
 					t.Errorf("%+v, want it in !made2:hs", m)
 				}
+				if !slices.Equal(r.hs.guests["!made2:hs"], []string{"@admin:hs"}) {
+					t.Errorf("invited are %q, want the owner", r.hs.guests["!made2:hs"])
+				}
 			})
 		})
 	}
@@ -50,6 +54,32 @@ func TestRoomThatWasNotMade(t *testing.T) {
 		m, _ := r.Wait(ctx, r.admin, r.send(app.Token, "x"), time.Minute)
 		if m.State != StateSent || m.RoomID != "!made2:hs" || r.hs.made != 2 {
 			t.Errorf("%+v, %d rooms, want it in the second", m, r.hs.made)
+		}
+	})
+}
+
+// An owner who cannot be invited is not left out of the room: it is there already
+// when the homeserver refuses.
+func TestRoomWithoutItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		synctest.Wait()
+		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassPark, Reason: "there is no such user"}
+		app := r.app("a", "")
+		id := r.send(app.Token, "x")
+		m, _ := r.Wait(ctx, r.admin, id, time.Minute)
+		if m.State == StateSent {
+			t.Fatalf("it went to a room that nobody is in: %+v", m)
+		}
+		if rooms, _ := r.Rooms(ctx, r.admin); len(rooms) != 1 || rooms[0].Parked != "there is no such user" {
+			t.Errorf("the rooms are %+v", rooms)
+		}
+		r.hs.mu.Lock()
+		r.hs.uninvite = nil
+		r.hs.mu.Unlock()
+		if m, _ = r.Wait(ctx, r.admin, id, time.Hour); m.State != StateSent || r.hs.made != 1 {
+			t.Errorf("%+v, %d rooms, want it in the first", m, r.hs.made)
 		}
 	})
 }

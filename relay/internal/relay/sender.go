@@ -35,6 +35,8 @@ type Rooms interface {
 	Join(ctx context.Context, roomID string) error
 	// Create makes an unencrypted private room of the bot's own and invites the users named.
 	Create(ctx context.Context, room NewRoom) (roomID string, err error)
+	// Invite invites a user who is neither in the room nor invited.
+	Invite(ctx context.Context, roomID, user string) error
 	// KeyOf returns the key that a room was created with, "" for one without.
 	KeyOf(ctx context.Context, roomID string) (key string, err error)
 	// Info tells what the bot knows about a room it may be in.
