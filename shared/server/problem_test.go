@@ -2,9 +2,12 @@ package server
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
@@ -25,9 +28,18 @@ func TestExplainListen(t *testing.T) {
 			t.Errorf("%s: %v, want %q and the error in it", tt.addr, explained, tt.want)
 		}
 	}
-	other := errors.New("the certificate is broken")
-	if err := ExplainListen(other, "http.addr", "x"); !errors.Is(err, other) || err.Error() != other.Error() {
-		t.Errorf("an error that is none of the address: %v", err)
+	for _, other := range []error{
+		errors.New("the certificate is broken"),
+		&fs.PathError{Op: "open", Path: "key.pem", Err: syscall.EACCES},
+		&net.OpError{Op: "listen", Net: "unix", Err: os.NewSyscallError("bind", syscall.EACCES)}, // it has no port
+	} {
+		if err := ExplainListen(other, "http.addr", "x"); !errors.Is(err, other) || err.Error() != other.Error() {
+			t.Errorf("an error that is none of the address: %v", err)
+		}
+	}
+	low := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	if err := ExplainListen(low, "http.addr", ":80"); !errors.Is(err, low) || !strings.Contains(err.Error(), "may not listen on :80: choose a port above 1023") {
+		t.Errorf("a port below 1024: %v", err)
 	}
 	if err := ExplainListen(nil, "http.addr", "x"); err != nil {
 		t.Errorf("no error: %v", err)
