@@ -168,8 +168,6 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 	d.does(1, "doctor --config %", "ok   The database can be written to.", "BAD  The homeserver", "not well")
 }
 
-// TestBesideRelay: the same commands ask the relay that runs, which needs no
-// homeserver; a second one on its database is refused.
 func TestServeTakesTheFileAlone(t *testing.T) {
 	d := newDesk(t)
 	if code := d.serve(d.file)(); code != 0 {
@@ -177,6 +175,8 @@ func TestServeTakesTheFileAlone(t *testing.T) {
 	}
 }
 
+// TestBesideRelay: the same commands ask the relay that runs, which needs no
+// homeserver; a second one on its database is refused.
 func TestBesideRelay(t *testing.T) {
 	d := newDesk(t)
 	stop := d.serve()
