@@ -30,7 +30,7 @@ func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, c
 }
 
 // tagsAtOnce is how many tags go in one commit: others wait for it.
-const tagsAtOnce = 256
+const tagsAtOnce = 128
 
 // eraseBeside is eraseTags where others push as well. A tag that was set anew
 // since it was noted stays; and one that was set by somebody who wrote the
@@ -99,10 +99,14 @@ func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, sinc
 	return restless(current)
 }
 
+// tagRemovals takes away tags with their histories, and older links of them that
+// somebody who died had in his hands, which would be put back later.
 func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
-	stage := make(driver.Stage, len(tags))
-	for i, tag := range tags {
-		stage[i] = driver.Change{Path: layout.Tag(r.name, tag), Remove: true}
+	stage := make(driver.Stage, 0, 2*len(tags))
+	for _, tag := range tags {
+		stage = append(stage,
+			driver.Change{Path: layout.Tag(r.name, tag), Remove: true},
+			driver.Change{Path: layout.ExpiringTag(r.name, tag), Remove: true})
 	}
 	return stage
 }

@@ -84,6 +84,36 @@ func TestRecoverTags(t *testing.T) {
 	})
 }
 
+// A tag that was pushed anew and deleted does not come back as it was when a
+// process died that had its link in its hands.
+func TestDeletedTagDoesNotComeBack(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		pushImage(t, repo, "kept", "k")
+		deleteManifest := func(r *Registry, d oci.Digest) error {
+			_, err := r.Repository("a").DeleteManifest(t.Context(), d)
+			return err
+		}
+		for name, remove := range map[oci.Tag]func(oci.Digest) error{
+			"one": func(oci.Digest) error { return repo.DeleteTag(t.Context(), "one") },
+			"two": func(d oci.Digest) error { return deleteManifest(r, d) },
+			"three": func(d oci.Digest) error {
+				alone := New(Options{Driver: r.driver, DeleteEnabled: true})
+				leave, err := alone.Serve(t.Context())
+				check(t, err)
+				defer leave()
+				return deleteManifest(alone, d)
+			},
+		} {
+			pushImage(t, repo, string(name), "x")
+			check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("a", name), layout.ExpiringTag("a", name)))
+			check(t, remove(pushImage(t, repo, string(name), string(name))))
+			r.Recover(t.Context())
+			wantWholeTags(t, repo, []string{"kept"})
+		}
+	})
+}
+
 // handed is a storage where something happens while somebody has the link of a
 // tag in his hands.
 type handed struct {

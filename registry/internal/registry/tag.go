@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -173,7 +172,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 		return err
 	}
 	before, unread := r.pointsAt(ctx, tag)
-	if err := r.reg.commit(ctx, driver.Stage{{Path: layout.Tag(r.name, tag), Remove: true}}); err != nil {
+	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})); err != nil {
 		return fault(err)
 	}
 	if unread == nil && before != "" {
