@@ -98,6 +98,9 @@ func (s *Service) insertApplication(ctx context.Context, row *store.Application,
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
+	if _, ok := s.dir.user(row.OwnerID); !ok {
+		return 0, invalid("owner_id", "There is no such user.") // deleted meanwhile
+	}
 	var room store.Room
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if room, err = store.RoomAt(tx.DB, address); err != nil {

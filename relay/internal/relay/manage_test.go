@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/relay/internal/store"
 )
 
 // user makes a user and returns the viewer.
@@ -215,7 +217,7 @@ func TestApplicationsBelongToTheirOwners(t *testing.T) {
 			}
 		}
 	}
-	if _, err := r.UpdateApplication(ctx, token, id, ApplicationInput{Name: p("b")}); KindOf(err) != KindNotFound {
+	if _, err := r.UpdateApplication(ctx, token, id, ApplicationInput{Name: p("b")}); KindOf(err) != KindInvalid {
 		t.Errorf("an application changes itself: %v", err)
 	}
 	if _, err := r.CreateApplication(ctx, token, ApplicationInput{Name: p("b")}); KindOf(err) != KindForbidden {
@@ -303,6 +305,30 @@ func TestUsers(t *testing.T) {
 	}
 	if _, err := r.Authenticate(ctx, "anna", "another password", "::1"); KindOf(err) != KindUnauthorized {
 		t.Errorf("a deleted user logs in: %v", err)
+	}
+}
+
+// An administrator who goes leaves nothing behind that keeps the account, as long as
+// there is another one; who is gone makes no application.
+func TestAdministratorDeletesItself(t *testing.T) {
+	r := newRig(t)
+	other := store.User{Name: "other", IsAdmin: true, CreatedAt: 1}
+	if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&other).Error }); err != nil {
+		t.Fatal(err)
+	}
+	r.dir.putUser(other)
+	r.app("a", "!a:hs")
+	if err := r.DeleteUser(ctx, r.admin, r.admin.UserID); err != nil {
+		t.Fatal(err)
+	}
+	if users, _ := r.Users(ctx, viewerOf(other)); len(users) != 1 || users[0].ID != other.ID {
+		t.Errorf("the users are %+v", users)
+	}
+	if apps, _ := r.Applications(ctx, viewerOf(other)); len(apps) != 0 {
+		t.Errorf("applications of the one who is gone: %+v", apps)
+	}
+	if _, err := r.CreateApplication(ctx, r.admin, ApplicationInput{Name: p("b")}); KindOf(err) != KindInvalid {
+		t.Errorf("an application of nobody's: %v", err)
 	}
 }
 
