@@ -38,7 +38,9 @@ func (r *Registry) recoverTags(ctx context.Context) (left failures) {
 	if len(held) == 0 {
 		return left
 	}
-	waited := r.driver.Barrier(ctx)
+	wait, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	waited := r.driver.Barrier(wait)
 	for _, h := range held {
 		left.add(h.path, h.putBack(ctx, waited))
 	}

@@ -196,6 +196,27 @@ func TestRecoverLeavesWhatIsInHands(t *testing.T) {
 	}
 }
 
+// frozen is a storage beside a process that is stopped in a section.
+type frozen struct {
+	driver.Driver
+	t *testing.T
+}
+
+func (f frozen) Barrier(ctx context.Context) error {
+	if _, ends := ctx.Deadline(); !ends {
+		f.t.Error("it waits for ever")
+	}
+	return context.DeadlineExceeded
+}
+
+func TestRecoverDoesNotWaitForEver(t *testing.T) {
+	d := memory.New()
+	write(t, d, layout.Checking+layout.TagCurrent("a", "v1"), "x")
+	if err := Recover(context.Background(), frozen{d, t}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A repair that takes up a verification mends what that one only found.
 func TestRepairAfterInterruption(t *testing.T) {
 	d := memory.New()

@@ -103,15 +103,21 @@ func Recover(ctx context.Context, d driver.Driver) error {
 	return v.recover(ctx)
 }
 
-// maxHeld bounds how much is put back in one go.
-const maxHeld = 10_000
+// maxHeld bounds how much is put back in one go, maxWait the wait for those who
+// may have it in their hands: one of them may be stopped.
+const (
+	maxHeld = 10_000
+	maxWait = 10 * time.Minute
+)
 
 func (v *verification) recover(ctx context.Context) error {
 	held := map[string]time.Time{} // when each object came there
 	if err := v.held(ctx, "", held); err != nil || len(held) == 0 {
 		return err
 	}
-	if err := v.Driver.Barrier(ctx); err != nil {
+	wait, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if err := v.Driver.Barrier(wait); err != nil {
 		return err
 	}
 	var errs []error
