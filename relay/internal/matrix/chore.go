@@ -155,14 +155,14 @@ func (c *Client) doChore(ctx context.Context, roomID string, due chore) {
 		welcome, err := c.welcome(ctx, due.Inviter)
 		if err != nil {
 			c.log.Error("it cannot be told who may invite the bot", zap.String("room", roomID), zap.Error(err))
-			c.postpone(roomID, time.Minute, false)
+			c.postpone(roomID, due, time.Minute, false)
 			return
 		}
 		if !welcome {
 			if due.failures == 0 {
 				c.log.Info("an invitation by a stranger waits", zap.String("room", roomID), zap.String("inviter", due.Inviter))
 			}
-			c.postpone(roomID, time.Minute, true)
+			c.postpone(roomID, due, time.Minute, true)
 			return
 		}
 	}
@@ -179,13 +179,14 @@ func (c *Client) doChore(ctx context.Context, roomID string, due chore) {
 	if due.failures == 0 {
 		c.log.Warn("a room cannot be entered for now", zap.String("room", roomID), zap.Error(err))
 	}
-	c.postpone(roomID, wait+rand.N(wait/4+1), false)
+	c.postpone(roomID, due, wait+rand.N(wait/4+1), false)
 }
 
-func (c *Client) postpone(roomID string, wait time.Duration, stranger bool) {
+// postpone puts off what was tried, unless there is something new to try by now.
+func (c *Client) postpone(roomID string, tried chore, wait time.Duration, stranger bool) {
 	c.chores.mu.Lock()
 	defer c.chores.mu.Unlock()
-	if known := c.chores.open[roomID]; known != nil {
+	if known := c.chores.open[roomID]; known != nil && known.Inviter == tried.Inviter && known.Replaces == tried.Replaces {
 		known.next = time.Now().Add(wait)
 		known.failures++
 		known.stranger = stranger
