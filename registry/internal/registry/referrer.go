@@ -235,6 +235,7 @@ func (x *referrerIndex) forget(ds []oci.Digest) {
 	for _, d := range ds {
 		gone[d] = true
 	}
+	x.unread = slices.DeleteFunc(x.unread, func(d oci.Digest) bool { return gone[d] })
 	for subject, list := range x.bySubject {
 		left := slices.DeleteFunc(slices.Clone(list), func(d oci.Digest) bool { return gone[d] })
 		x.bySubject[subject] = left

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
 
@@ -48,6 +49,30 @@ func TestReferrersAfterFailure(t *testing.T) {
 			check(t, err)
 			if len(list) != 8 {
 				t.Errorf("%d referrers, want 8", len(list))
+			}
+		})
+	}
+}
+
+// What could not be read, and is gone by the next time, is not looked for again.
+func TestReferrersForgetWhatIsGone(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			repo := New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			failing := &interrupted{Driver: store}
+			r := New(Options{Driver: failing})
+			if _, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0); err == nil {
+				t.Fatal("it did not fail")
+			}
+			check(t, repo.Delete(t.Context()))
+			check(t, store.Remove(t.Context(), layout.BlobData(d)))
+			failing.left = 1000
+			_, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0)
+			check(t, err)
+			if index, _ := r.referrers.get("a"); len(index.unread) > 0 {
+				t.Errorf("%q are looked for again", index.unread)
 			}
 		})
 	}
