@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -214,6 +215,29 @@ func TestRecoverDoesNotWaitForEver(t *testing.T) {
 	write(t, d, layout.Checking+layout.TagCurrent("a", "v1"), "x")
 	if err := Recover(context.Background(), frozen{d, t}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// stuck is a storage that cannot restore anything.
+type stuck struct{ driver.Driver }
+
+func (stuck) Restore(_ context.Context, aside, _ string) error {
+	return fmt.Errorf("%s: %w", aside, driver.ErrUnavailable)
+}
+
+// What cannot be put back is told in the same words each time, and not at any
+// length: who asks again and again tells of it once.
+func TestRecoverFailsTheSameWay(t *testing.T) {
+	d := memory.New()
+	for i := range 2 * maxTold {
+		write(t, d, layout.Checking+layout.TagCurrent("a", oci.Tag(fmt.Sprint("t", i))), "x")
+	}
+	first := Recover(t.Context(), stuck{d})
+	if !errors.Is(first, driver.ErrUnavailable) || strings.Count(first.Error(), "\n") != maxTold-1 {
+		t.Errorf("got %v", first)
+	}
+	if again := Recover(t.Context(), stuck{d}); again.Error() != first.Error() {
+		t.Errorf("got %v, then %v", first, again)
 	}
 }
 

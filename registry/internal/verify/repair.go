@@ -3,7 +3,9 @@ package verify
 import (
 	"context"
 	"errors"
+	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -108,6 +110,7 @@ func Recover(ctx context.Context, d driver.Driver) error {
 const (
 	maxHeld = 10_000
 	maxWait = 10 * time.Minute
+	maxTold = 100 // errors
 )
 
 func (v *verification) recover(ctx context.Context) error {
@@ -121,12 +124,12 @@ func (v *verification) recover(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for object, since := range held {
+	for _, object := range slices.Sorted(maps.Keys(held)) {
 		info, err := v.Driver.Stat(ctx, layout.Checking+object)
-		if err == nil && info.Moved.Equal(since) {
+		if err == nil && info.Moved.Equal(held[object]) {
 			err = v.putBack(ctx, object)
 		}
-		if err != nil && !absent(err) {
+		if err != nil && !absent(err) && len(errs) < maxTold {
 			errs = append(errs, err)
 		}
 	}
