@@ -217,7 +217,7 @@ func TestApplicationsBelongToTheirOwners(t *testing.T) {
 			}
 		}
 	}
-	if _, err := r.UpdateApplication(ctx, token, id, ApplicationInput{Name: p("b")}); KindOf(err) != KindInvalid {
+	if _, err := r.UpdateApplication(ctx, token, id, ApplicationInput{Name: p("b")}); KindOf(err) != KindNotFound {
 		t.Errorf("an application changes itself: %v", err)
 	}
 	if _, err := r.CreateApplication(ctx, token, ApplicationInput{Name: p("b")}); KindOf(err) != KindForbidden {
