@@ -63,7 +63,9 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 			return fmt.Errorf("storage: %w", err)
 		}
 	}
-	defer hurry()()
+	processors, end := hurry()
+	defer end()
+	o.Processors = processors
 	store, err := openDriver(cfg)
 	if err != nil {
 		return err
@@ -106,13 +108,13 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 // thread that waits in the kernel keeps its place among those that may run until
 // the runtime takes it away, so there are twice as many places as processors. The
 // end undoes it.
-func hurry() (end func()) {
-	n := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(2 * n)
+func hurry() (processors int, end func()) {
+	processors = runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(2 * processors)
 	drop := ballast(16 << 20)
-	return func() {
+	return processors, func() {
 		drop()
-		runtime.GOMAXPROCS(n)
+		runtime.GOMAXPROCS(processors)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type Options struct {
 	DeleteUntagged bool
 	DryRun         bool        // only tell
 	Tell           func(Event) // nil = nobody; one call at a time, the events of a repository in one piece
+	// Processors is how many the machine has; 0 is as many as may run Go.
+	Processors int
 }
 
 // Report tells what a run did, or would do.
@@ -130,10 +133,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 // round collects as much as there is room to set aside: all, but on a storage
 // that is full.
 func round(ctx context.Context, o Options) (Report, error) {
-	r := &run{Options: o, digests: newDigests(), graph: newGraph(), flush: map[string]struct{}{}}
-	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
+	r := newRun(o)
 	err := r.run(ctx)
 	return r.report, err
+}
+
+func newRun(o Options) *run {
+	r := &run{Options: o, digests: newDigests(), graph: newGraph(), flush: map[string]struct{}{}}
+	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
+	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
+	return r
 }
 
 // progress says whether another round may find room.

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -21,6 +20,8 @@ const (
 // pace lets a run rest. It is shared by all hands: who comes while one rests
 // rests too.
 type pace struct {
+	machine int // its processors
+
 	mu     sync.Mutex
 	busy   func(context.Context) bool // says whether requests are under way; nil = there is no need to rest
 	last   time.Time                  // step
@@ -61,7 +62,7 @@ func (p *pace) rest(ctx context.Context) error {
 		return ctx.Err()
 	}
 	select {
-	case <-time.After(restAfter(p.worked, runtime.GOMAXPROCS(0))):
+	case <-time.After(restAfter(p.worked, p.machine)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -23,7 +23,7 @@ func TestRestAfter(t *testing.T) {
 // waits.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace
+		p := pace{machine: 2}
 		took := func(steps int, each time.Duration) time.Duration {
 			start := time.Now()
 			for range steps {
@@ -45,8 +45,29 @@ func TestPace(t *testing.T) {
 		busy = true
 		work := took(100, 500*time.Microsecond)
 		waiting := took(5, time.Second)
-		if work < restAfter(50*time.Millisecond, 64) || waiting > restAfter(spell, 1) {
+		if work < restAfter(50*time.Millisecond, 2) || waiting > restAfter(spell, 1) {
 			t.Errorf("it rests %s after work and %s after waiting", work, waiting)
+		}
+	})
+}
+
+// A command that lets more threads run than there are processors takes no more of
+// the machine for it.
+func TestRestIsThatOfTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for n, want := range map[int]time.Duration{1: 450 * time.Millisecond, 5: 50 * time.Millisecond} {
+			r := newRun(Options{Processors: n})
+			r.pace.begin(func(context.Context) bool { return true })
+			start := time.Now()
+			for range 100 {
+				time.Sleep(500 * time.Microsecond)
+				if err := r.pace.step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rest := time.Since(start) - 50*time.Millisecond; rest != want {
+				t.Errorf("with %d processors it rests %s, want %s", n, rest, want)
+			}
 		}
 	})
 }
