@@ -15,7 +15,7 @@ import (
 // A manifest is deleted at once, when its link goes: nothing answers for it any
 // more, by digest or tag. Its tags follow. So that they do, whatever comes in
 // between, a note of them is written before; who finds one that was left
-// finishes the work (FinishDeletions).
+// finishes the work (Recover).
 //
 // A collector of garbage may have the link aside. Then it goes from there, in
 // the same moment.

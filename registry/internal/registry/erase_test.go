@@ -73,10 +73,10 @@ func testDyingDeletion(t *testing.T, d driver.Driver, stages int, aside bool) {
 	store.armed = false
 	next := New(Options{Driver: d, DeleteEnabled: true})
 	wantSame(t, next.Repository("a"), x, stages >= 2)
-	check(t, next.FinishDeletions(ctx))
+	check(t, errors.Join(next.finishDeletions(ctx)...))
 	wantSame(t, next.Repository("a"), x, stages >= 2)
 	later := New(Options{Driver: aged{d}, DeleteEnabled: true})
-	check(t, later.FinishDeletions(ctx))
+	check(t, errors.Join(later.finishDeletions(ctx)...))
 	check(t, later.RecoverTags(ctx))
 	wantSame(t, next.Repository("a"), x, stages >= 2)
 	want := []string{"kept"}
@@ -201,7 +201,7 @@ func TestDeletionIsDurable(t *testing.T) {
 				if n := countNotes(t, store); n != 1 {
 					t.Errorf("%d notes", n)
 				}
-				check(t, New(Options{Driver: store}).FinishDeletions(t.Context()))
+				check(t, errors.Join(New(Options{Driver: store}).finishDeletions(t.Context())...))
 				wantWholeTags(t, repo, []string{"kept"})
 			})
 		}

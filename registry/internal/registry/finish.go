@@ -2,21 +2,13 @@ package registry
 
 import (
 	"context"
-	"errors"
 
 	"slipway/registry/internal/layout"
 )
 
-// FinishDeletions finishes the deletions of manifests that a process had begun
-// when it died, or that the storage kept from being finished. The error names
+// finishDeletions finishes the deletions of manifests that a process had begun
+// when it died, or that the storage kept from being finished. The failures name
 // the notes of those that cannot be; the others are.
-func (r *Registry) FinishDeletions(ctx context.Context) error {
-	if r.readOnly {
-		return nil
-	}
-	return fault(errors.Join(r.finishDeletions(ctx)...))
-}
-
 func (r *Registry) finishDeletions(ctx context.Context) (left failures) {
 	for e, err := range r.driver.List(ctx, layout.Deleting, "") {
 		if absent(err) {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestFailedDeletionNeverHappens(t *testing.T) {
 				store driver.Driver
 				notes int
 			}{{store.Driver, 1}, {aged{store.Driver}, 0}} {
-				check(t, New(Options{Driver: left.store}).FinishDeletions(ctx))
+				check(t, errors.Join(New(Options{Driver: left.store}).finishDeletions(ctx)...))
 				_, err = repo.Manifest(ctx, oci.Reference{Digest: child.Digest})
 				check(t, err)
 				wantWholeTags(t, repo, []string{"multi", "one"})
@@ -66,7 +67,7 @@ func TestFinishLeavesDeletionsUnderWay(t *testing.T) {
 			pushImage(t, repo, "kept", "y")
 			d := pushImage(t, repo, "one", "x")
 			store.between = func() {
-				check(t, other.FinishDeletions(t.Context()))
+				check(t, errors.Join(other.finishDeletions(t.Context())...))
 				if _, err := other.Repository("a").Manifest(t.Context(), oci.Reference{Digest: d}); err != nil {
 					t.Error(err)
 				}
@@ -99,7 +100,7 @@ func TestFailedDeletionNeverTakesWhatIsAside(t *testing.T) {
 				notes int
 			}{{store.Driver, 1}, {aged{store.Driver}, 0}} {
 				putAside(t, r.driver, layout.RevisionLink("a", d))
-				check(t, New(Options{Driver: left.store}).FinishDeletions(t.Context()))
+				check(t, errors.Join(New(Options{Driver: left.store}).finishDeletions(t.Context())...))
 				wantWholeTags(t, repo, []string{"kept", "one"})
 				_, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
 				check(t, err)
@@ -122,7 +123,7 @@ func TestFinishedDeletionSparesWhatIsNew(t *testing.T) {
 			pushImage(t, repo, "two", "x")
 			New(Options{Driver: store, DeleteEnabled: true}).Repository("a").DeleteManifest(ctx, d) //nolint:errcheck // nobody hears of it
 			other := pushImage(t, repo, "one", "y")
-			check(t, r.FinishDeletions(ctx))
+			check(t, errors.Join(r.finishDeletions(ctx)...))
 			m, err := repo.Manifest(ctx, tagged("one"))
 			check(t, err)
 			if m.Digest != other {
