@@ -83,23 +83,23 @@ func (s *Service) CreateApplication(ctx context.Context, v Viewer, in Applicatio
 	}
 	token, hash := newToken(row.StrictCompatibility)
 	row.TokenHash = hash
-	room, err := s.insertApplication(ctx, &row, value(in.Room))
+	app, err := s.insertApplication(ctx, &row, value(in.Room))
 	if err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
-	s.makeRoom(ctx, s.d.queue(room))
-	return IssuedToken{Application: s.application(s.dir.app(row.ID)), Token: token}, nil
+	s.makeRoom(ctx, s.d.queue(row.RoomID))
+	return IssuedToken{Application: s.application(app), Token: token}, nil
 }
 
-// insertApplication stores an application with its room and returns the room's row.
-func (s *Service) insertApplication(ctx context.Context, row *store.Application, address string) (int64, error) {
+// insertApplication stores an application with its room. It may be deleted again before this returns.
+func (s *Service) insertApplication(ctx context.Context, row *store.Application, address string) (*entryApp, error) {
 	if address == "" {
 		address = newRoomAddress()
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	if _, ok := s.dir.user(row.OwnerID); !ok {
-		return 0, invalid("owner_id", "There is no such user.") // deleted meanwhile
+		return nil, invalid("owner_id", "There is no such user.") // deleted meanwhile
 	}
 	var room store.Room
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -110,11 +110,10 @@ func (s *Service) insertApplication(ctx context.Context, row *store.Application,
 		return tx.Create(row).Error
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	s.d.addRoom(room)
-	s.dir.putApp(*row)
-	return room.ID, nil
+	return s.dir.putApp(*row), nil
 }
 
 // makeRoom makes or looks up an application's room if the homeserver is there and quick; else it is done later.

@@ -71,8 +71,8 @@ func (d *directory) user(id int64) (store.User, bool) {
 	return u, ok
 }
 
-// putApp adds an application or replaces its row. Counts stay as they are in memory.
-func (d *directory) putApp(row store.Application) {
+// putApp adds an application or replaces its row, and returns it. Counts stay as they are in memory.
+func (d *directory) putApp(row store.Application) *entryApp {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.apps[row.ID]
@@ -92,6 +92,7 @@ func (d *directory) putApp(row store.Application) {
 			d.tokens[[sha256.Size]byte(h)] = a
 		}
 	}
+	return a
 }
 
 func (d *directory) dropApp(id int64) {
