@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/drivertest"
 	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -245,29 +246,16 @@ func TestRecoverTagsByAge(t *testing.T) {
 	}
 }
 
-// frozen is a storage beside a process that is stopped in a section.
-type frozen struct {
-	driver.Driver
-	t *testing.T
-}
-
-func (f frozen) Barrier(ctx context.Context) error {
-	if _, ends := ctx.Deadline(); !ends {
-		f.t.Error("it waits for ever")
-	}
-	return context.DeadlineExceeded
-}
-
 // A process that is stopped does not keep others from being mended for ever.
 func TestRecoveryDoesNotWaitForEver(t *testing.T) {
 	onDrivers(t, func(t *testing.T, r *Registry) {
 		pushImage(t, r.Repository("a"), "one", "x")
 		check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
-		err := New(Options{Driver: frozen{r.driver, t}}).RecoverTags(context.Background())
+		err := New(Options{Driver: drivertest.Frozen{Driver: r.driver, T: t}}).RecoverTags(context.Background())
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		check(t, New(Options{Driver: aged{frozen{r.driver, t}}}).RecoverTags(context.Background()))
+		check(t, New(Options{Driver: aged{drivertest.Frozen{Driver: r.driver, T: t}}}).RecoverTags(context.Background()))
 		wantWholeTags(t, r.Repository("a"), []string{"one"})
 	})
 }

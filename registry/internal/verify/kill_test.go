@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/driver"
+	"slipway/registry/internal/driver/drivertest"
 	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -197,23 +198,10 @@ func TestRecoverLeavesWhatIsInHands(t *testing.T) {
 	}
 }
 
-// frozen is a storage beside a process that is stopped in a section.
-type frozen struct {
-	driver.Driver
-	t *testing.T
-}
-
-func (f frozen) Barrier(ctx context.Context) error {
-	if _, ends := ctx.Deadline(); !ends {
-		f.t.Error("it waits for ever")
-	}
-	return context.DeadlineExceeded
-}
-
 func TestRecoverDoesNotWaitForEver(t *testing.T) {
 	d := memory.New()
 	write(t, d, layout.Checking+layout.TagCurrent("a", "v1"), "x")
-	if err := Recover(context.Background(), frozen{d, t}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := Recover(context.Background(), drivertest.Frozen{Driver: d, T: t}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
