@@ -126,13 +126,23 @@ func (c *Client) notIn(err error) error {
 	return &outside
 }
 
+// ask is call for what concerns one room: a failure that the homeserver does not
+// have elsewhere does not stop the others.
+func (c *Client) ask(ctx context.Context, r request, out any) error {
+	err := c.call(ctx, r, out)
+	if err == nil {
+		return nil
+	}
+	return c.alone(ctx, err)
+}
+
 // state reads one state event with an empty key; found is false when the room has none.
 func (c *Client) state(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
 	return c.stateOf(ctx, roomID, kind, "", out)
 }
 
 func (c *Client) stateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
-	err = c.call(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
+	err = c.ask(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && failed.Code == "M_NOT_FOUND" {
 		return false, nil
@@ -150,7 +160,7 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 		return "", &relay.SendError{Class: relay.ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
 	}
 	var out mautrix.RespAliasResolve
-	err := c.call(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
+	err := c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
 		unknown := *failed
@@ -175,7 +185,7 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 		query.Set("via", via)
 		query.Set("server_name", via) // its name before version 1.12
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: v3("join", roomID), query: query, in: struct{}{}}, nil)
+	err := c.ask(ctx, request{method: http.MethodPost, path: v3("join", roomID), query: query, in: struct{}{}}, nil)
 	if err != nil {
 		return joinRefused(err)
 	}
@@ -216,7 +226,7 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 		in.Invite = append(in.Invite, id.UserID(user))
 	}
 	var out mautrix.RespCreateRoom
-	err := c.call(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
+	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
 		refused := *failed
@@ -238,7 +248,7 @@ func (c *Client) Invite(ctx context.Context, roomID, user string) error {
 	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {
 		return nil
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
+	err := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
 	var failed *relay.SendError
 	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
 		refused := *failed
@@ -327,7 +337,7 @@ func (c *Client) isCreator(ctx context.Context, roomID, me string) (bool, error)
 		return false, nil // only ids since version 12 have no domain
 	}
 	path := v3("rooms", roomID, "state", "m.room.create", "")
-	err := c.call(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
+	err := c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
 	return create.Sender == me || slices.Contains(create.Content.Additional, me), err
 }
 

@@ -86,13 +86,26 @@ func (c *Client) explain(ctx context.Context, roomID string, err error) error {
 		return err
 	case failed.Class == relay.ClassPark:
 		return c.explainRoom(ctx, roomID, failed)
-	case failed.Class == relay.ClassAway && failed.Status != 0 && c.Probe(ctx) == nil:
-		// Something answers in the homeserver's place, but only here: other rooms can go on.
-		single := *failed
-		single.Class = relay.ClassRetry
-		return &single
 	}
-	return err
+	return c.alone(ctx, err)
+}
+
+// alone finds out whether it is for one room only that something answers in the
+// homeserver's place, or that it cannot reach another server: other rooms go on then.
+func (c *Client) alone(ctx context.Context, err error) error {
+	var failed *relay.SendError
+	if !errors.As(err, &failed) || failed.Class != relay.ClassAway || failed.Status == 0 || c.Probe(ctx) != nil {
+		return err
+	}
+	single := *failed
+	single.Class, single.Alone = relay.ClassRetry, true
+	switch {
+	case away(failed.Status):
+		single.Reason = "the homeserver answers, but cannot do this now: perhaps it needs another server, or a part of itself, that is away"
+	case failed.Code != "M_RESOURCE_LIMIT_EXCEEDED":
+		single.Reason = "the homeserver answers, but not to this request: does a proxy before it hold requests back?"
+	}
+	return &single
 }
 
 // explainRoom tells a room's refusals apart: the bot is not in it, it was
@@ -120,7 +133,7 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *relay.S
 // Upload stores a text as a file on the homeserver and returns its mxc: URI.
 func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
 	var out mautrix.RespMediaUpload
-	err := c.call(ctx, request{
+	err := c.ask(ctx, request{
 		method: http.MethodPost, path: mautrix.MediaURLPath{"v3", "upload"}, query: url.Values{"filename": {name}},
 		raw: data, kind: mimeType, limit: maxSendAnswer,
 	}, &out)

@@ -133,6 +133,37 @@ func TestRefusalsAreClassified(t *testing.T) {
 	w.wantClass(err, relay.ClassAway)
 }
 
+// TestAwayForOneRoom: what fails for one room while the homeserver answers otherwise,
+// as inviting somebody of a server that is away, holds up no other room.
+func TestAwayForOneRoom(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	for path, ask := range map[string]func() error{
+		"/invite":          func() error { return w.bot.Invite(w.ctx, room, "@"+w.name+"guest:localhost") },
+		"/createRoom":      func() error { _, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x"}); return err },
+		"/m.room.create":   func() error { _, err := w.bot.KeyOf(w.ctx, room); return err },
+		"/directory/room/": func() error { _, err := w.bot.Resolve(w.ctx, "#x:localhost"); return err },
+		"/join/":           func() error { return w.bot.Join(w.ctx, room) },
+		"/m.room.encryption": func() error {
+			w.bot.rooms.forgetCheck(room)
+			_, err := w.send(room, "t", "never")
+			return err
+		},
+		"/upload": func() error { _, err := w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x")); return err },
+	} {
+		for _, status := range []int{502, 503, 504} {
+			fault := faultproxy.Rule{Path: path, Fault: faultproxy.Matrix(status, "M_UNKNOWN")}
+			w.proxy.Script(fault)
+			if failed := w.wantClass(ask(), relay.ClassRetry); !failed.Alone {
+				t.Errorf("%s: %v is told as a failure of all rooms", path, failed)
+			}
+			w.proxy.Script(fault, faultproxy.Rule{Path: "/whoami", Fault: faultproxy.Matrix(status, "M_UNKNOWN")})
+			w.wantClass(ask(), relay.ClassAway)
+		}
+	}
+}
+
 func TestTooLargeForTheHomeserver(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

@@ -69,7 +69,9 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 	}
 	switch f.Class {
 	case ClassRetry:
-		d.gate.failed(q.id, f.sentence())
+		if !f.Alone {
+			d.gate.failed(q.id, f.sentence())
+		}
 		e.Attempts++
 		d.again(q, e, backoff(e.Attempts), true)
 	case ClassAway:
@@ -155,13 +157,18 @@ func (d *dispatcher) park(q *queue, e *store.Entry, f *SendError) {
 }
 
 func (d *dispatcher) parkRoom(q *queue, class Class, reason string) {
+	known := false
 	q.setRoom(func(r *store.Room) {
 		if r.Parked == "" {
 			r.ParkedAt = time.Now().UnixMilli()
 		}
+		known = r.Parked == reason
 		r.Parked, r.ParkedAs = reason, string(class)
 	})
 	d.saveRoom(q)
+	if known {
+		return
+	}
 	d.log.Warn("a room is parked", zap.String("room", q.Room().RoomID), zap.String("reason", reason))
 }
 

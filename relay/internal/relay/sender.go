@@ -114,6 +114,7 @@ type SendError struct {
 	Status     int           // HTTP status, 0 if there was none
 	Code       string        // Matrix errcode, "" if there was none
 	Reason     string        // a sentence for people: why it is stuck, no secrets
+	Alone      bool          // with ClassRetry: the homeserver answers otherwise, so only this room waits
 	Err        error
 }
 
