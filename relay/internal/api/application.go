@@ -14,6 +14,7 @@ type application struct {
 	Name                string      `json:"name"`
 	RoomID              string      `json:"room_id"`
 	ResolvedRoomID      string      `json:"resolved_room_id"`
+	RoomProblem         *string     `json:"room_problem"`
 	DefaultPriority     int         `json:"default_priority"`
 	PriorityScale       relay.Scale `json:"priority_scale"`
 	StrictCompatibility bool        `json:"strict_compatibility"`
@@ -32,7 +33,7 @@ type application struct {
 
 func showApplication(a relay.Application) application {
 	out := application{
-		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
+		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem), DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
 		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, OwnerID: a.OwnerID, Owner: a.OwnerName,
 		CreatedAt: a.CreatedAt.UTC(), TokenCreatedAt: a.TokenCreatedAt.UTC(), OldTokenUntil: timeOrNull(a.OldTokenUntil),
 		LastUsed: timeOrNull(a.LastUsed), Accepted: a.Accepted, Sent: a.Sent, Dead: a.Dead,
@@ -70,7 +71,7 @@ func (in *applicationFields) set(name string, v value) (err error) {
 		var refresh *bool
 		refresh, err = v.boolean(name)
 		in.refresh = refresh != nil && *refresh
-	case "id", "token", "resolved_room_id", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead":
+	case "id", "token", "resolved_room_id", "room_problem", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead":
 		// what a client read may be sent back
 	default:
 		return unknownField(name)

@@ -108,6 +108,9 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 	if address == "" {
 		address = room.Address
 	}
+	if address == "" && room.Parked != "" {
+		return bad("room", "The room %s is not ready yet: %s.", who, strings.TrimSuffix(room.Parked, "."))
+	}
 	if address == "" {
 		return bad("room", "The room %s is not made yet: the bot does that as soon as the homeserver lets it.", who)
 	}

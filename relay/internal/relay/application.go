@@ -11,6 +11,7 @@ type Application struct {
 	Name                string
 	Room                string // address as given: id or alias; "" while the room of the bot's making is not there yet
 	RoomID              string // resolved
+	RoomProblem         string // why nothing is sent there, or why there is no room yet; "" if nothing is wrong
 	DefaultPriority     int
 	PriorityScale       Scale
 	StrictCompatibility bool

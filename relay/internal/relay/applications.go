@@ -59,7 +59,7 @@ func (s *Service) application(a *entryApp) Application {
 	app := s.dir.show(a)
 	if q := s.d.queue(a.row.Load().RoomID); q != nil {
 		room := q.Room()
-		app.RoomID = room.RoomID
+		app.RoomID, app.RoomProblem = room.RoomID, room.Parked
 		if !toMake(room) {
 			app.Room = room.Address
 		}

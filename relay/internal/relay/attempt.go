@@ -180,11 +180,26 @@ func (d *dispatcher) prepare(ctx context.Context, q *queue) error {
 		r.RoomID, err = d.rooms.Resolve(ctx, r.Address)
 	}
 	if err != nil {
+		d.noRoom(q, classOf(err))
 		return err
 	}
 	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
+	if q.Room().Parked != "" {
+		d.unpark(q)
+		q.retry()
+		return nil
+	}
 	d.saveRoom(q)
 	return nil
+}
+
+// noRoom notes why a room is not to be had, so that it can be read before a message
+// waits for it. What is about all rooms is told elsewhere.
+func (d *dispatcher) noRoom(q *queue, f *SendError) {
+	if !f.Alone && f.Class != ClassPark && f.Class != ClassDead {
+		return
+	}
+	d.parkRoom(q, f.Class, f.sentence())
 }
 
 // logAttempt writes the one line that each attempt gets.

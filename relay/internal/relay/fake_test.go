@@ -35,6 +35,7 @@ type homeserver struct {
 	lost     bool                // the answer about the next room, and its invitations
 	guests   map[string][]string // invited to the rooms made
 	uninvite error               // what inviting is answered with
+	broken   map[string]error    // rooms that the homeserver cannot look into
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -186,6 +187,9 @@ func (h *homeserver) Invite(_ context.Context, room, user string) error {
 func (h *homeserver) KeyOf(_ context.Context, room string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.broken[room]; err != nil {
+		return "", err
+	}
 	switch room {
 	case "!a:hs":
 		return "", &SendError{Class: ClassPark, Reason: "not in the room"}

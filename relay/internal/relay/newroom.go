@@ -3,7 +3,11 @@ package relay
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
+	"time"
+
+	"go.uber.org/zap"
 
 	"slipway/relay/internal/store"
 )
@@ -15,8 +19,11 @@ const (
 	roomBegun  = "?"
 )
 
-// maxLooks is in how many rooms one is looked for that may have been made.
-const maxLooks = 1000
+const (
+	maxLooks = 1000             // in how many rooms one is looked for that may have been made
+	maxDark  = 5                // …of which so many, into which the homeserver cannot look, are enough
+	passOver = 15 * time.Minute // after that these do not count
+)
 
 func newRoomAddress() string { return roomToMake + rand.Text() }
 
@@ -26,7 +33,8 @@ func toMake(r store.Room) bool { return r.RoomID == "" && strings.HasPrefix(r.Ad
 // makeRoom makes the room of an application, once: that it begins is stored before,
 // and the room carries a key. If the answer was lost, to a broken connection or the
 // relay's own end, the next attempt looks for the room of the first. Only one that
-// the homeserver is still making then is missed, and another is made.
+// the homeserver is still making then, or cannot look into for [passOver], is missed,
+// and another is made.
 func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 	r := q.Room()
 	app, ok := d.dir.inRoom(r.ID)
@@ -39,7 +47,7 @@ func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 		n.Invite = []string{app.OwnerMatrixID}
 	}
 	if begun {
-		switch id, err := d.findMade(ctx, key); {
+		switch id, err := d.findMade(ctx, q, key); {
 		case err != nil:
 			return "", err
 		case id != "":
@@ -55,7 +63,13 @@ func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 // homeserver invites when the room is there already.
 func (d *dispatcher) invite(ctx context.Context, roomID string, users []string) error {
 	for _, user := range users {
-		if err := d.rooms.Invite(ctx, roomID, user); err != nil {
+		err := d.rooms.Invite(ctx, roomID, user)
+		if failed := classOf(err); err != nil && failed.Class == ClassRetry {
+			named := *failed
+			named.Reason = "the application's room is there, but its owner " + user + " cannot be invited yet: " + failed.sentence()
+			return &named
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -73,33 +87,79 @@ func (d *dispatcher) noteBegun(q *queue) error {
 }
 
 // findMade looks for the room with the key among those that the bot is in and no
-// application has; "" if it is none of them.
-func (d *dispatcher) findMade(ctx context.Context, key string) (string, error) {
-	joined, err := d.rooms.Joined(ctx)
+// application has; "" if it is none of them. A room that cannot be looked into may be
+// the one: that is waited for, a while.
+func (d *dispatcher) findMade(ctx context.Context, q *queue, key string) (string, error) {
+	rooms, err := d.unused(ctx)
 	if err != nil {
 		return "", err
+	}
+	var dark []string
+	var why *SendError
+	for _, id := range rooms[:min(len(rooms), maxLooks)] {
+		found, err := d.rooms.KeyOf(ctx, id)
+		switch {
+		case err == nil && found == key:
+			return id, nil
+		case err == nil || saysNo(err):
+			continue
+		case ctx.Err() != nil || classOf(err).Class != ClassRetry:
+			return "", err // about nothing else there would be an answer
+		}
+		dark, why = append(dark, id), classOf(err)
+		if len(dark) == maxDark {
+			break
+		}
+	}
+	return "", d.dark(q, dark, why)
+}
+
+// dark says what it means that rooms cannot be looked into: nothing, when that has
+// been so for long enough.
+func (d *dispatcher) dark(q *queue, rooms []string, why *SendError) error {
+	if len(rooms) == 0 {
+		q.setDark(time.Time{})
+		return nil
+	}
+	since := q.setDark(time.Now())
+	if time.Since(since) >= passOver {
+		d.log.Warn("an application gets another room: whether one was made cannot be told", zap.Int64("room", q.id), zap.Strings("cannot_look_into", rooms), zap.Error(why))
+		return nil
+	}
+	unclear := *why
+	unclear.Alone = true // the list of the rooms was answered
+	unclear.Reason = fmt.Sprintf("it cannot be told whether the application's room was made, because the homeserver fails for the room %s (%s); from %s on another room is made",
+		strings.Join(rooms, ", "), why.sentence(), since.Add(passOver).UTC().Format("15:04 MST"))
+	return &unclear
+}
+
+// setDark notes since when rooms have been dark, if they were not before, and returns
+// since when they have been; the zero time says that they are not.
+func (q *queue) setDark(now time.Time) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.darkSince.IsZero() || now.IsZero() {
+		q.darkSince = now
+	}
+	return q.darkSince
+}
+
+// unused lists the rooms that the bot is in and no application has.
+func (d *dispatcher) unused(ctx context.Context) (rooms []string, err error) {
+	joined, err := d.rooms.Joined(ctx)
+	if err != nil {
+		return nil, err
 	}
 	used := map[string]bool{}
 	for _, q := range d.all() {
 		used[q.Room().RoomID] = true
 	}
-	looks := 0
 	for _, id := range joined {
-		if used[id] {
-			continue
-		}
-		if looks++; looks > maxLooks {
-			break
-		}
-		found, err := d.rooms.KeyOf(ctx, id)
-		switch {
-		case err != nil && !saysNo(err):
-			return "", err
-		case found == key:
-			return id, nil
+		if !used[id] {
+			rooms = append(rooms, id)
 		}
 	}
-	return "", nil
+	return rooms, nil
 }
 
 // saysNo tells whether the homeserver says no for good: one that the bot has left

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,84 @@ func TestRoomWithoutItsOwner(t *testing.T) {
 		r.hs.mu.Unlock()
 		if m, _ = r.Wait(ctx, r.admin, id, time.Hour); m.State != StateSent || r.hs.made != 1 {
 			t.Errorf("%+v, %d rooms, want it in the first", m, r.hs.made)
+		}
+	})
+}
+
+// A room that the homeserver can never look into keeps an application from its own
+// for a while only, and the application says so.
+func TestRoomBesideADarkOne(t *testing.T) {
+	failed := &SendError{Class: ClassRetry, Status: 500, Reason: "the homeserver failed"}
+	for name, tt := range map[string]struct {
+		dark string
+		want string // the room in the end
+	}{
+		"another is dark":       {"!b:hs", "!made1:hs"},
+		"the one made is dark":  {"!made1:hs", "!made2:hs"},
+		"both are, it is found": {"!a:hs", "!made1:hs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.run()
+				synctest.Wait()
+				r.hs.lost, r.hs.broken = true, map[string]error{tt.dark: failed}
+				app := r.app("a", "")
+				if tt.dark == "!b:hs" { // the one that was made is gone
+					r.hs.mu.Lock()
+					clear(r.hs.keys)
+					r.hs.made = 0
+					r.hs.mu.Unlock()
+				}
+				began := time.Now()
+				id := r.send(app.Token, "x")
+				m, _ := r.Wait(ctx, r.admin, id, time.Minute)
+				if tt.dark != "!a:hs" {
+					a, _ := r.Application(ctx, r.admin, app.Application.ID)
+					if m.State != StateBlocked || !strings.Contains(a.RoomProblem, tt.dark) || !strings.Contains(a.RoomProblem, "the homeserver failed") || m.Error != a.RoomProblem {
+						t.Errorf("the application says %q, the message is %s: %q", a.RoomProblem, m.State, m.Error)
+					}
+					m, _ = r.Wait(ctx, r.admin, id, time.Hour)
+				}
+				a, _ := r.Application(ctx, r.admin, app.Application.ID)
+				if m.State != StateSent || m.RoomID != tt.want || time.Since(began) > passOver+longestDelay || a.RoomProblem != "" {
+					t.Errorf("%+v after %v, want it in %s; the application says %q", m, time.Since(began), tt.want, a.RoomProblem)
+				}
+			})
+		})
+	}
+}
+
+// An application says why it has no room before a message waits for it, and a room
+// that cannot be had holds up no other.
+func TestRoomThatCannotBeHadYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		synctest.Wait()
+		r.hs.uninvite = &SendError{Class: ClassRetry, Status: 502, Alone: true, Reason: "another server is away"}
+		var waiting []int64
+		for _, name := range []string{"a", "b", "c"} {
+			r.hs.lost = true
+			app := r.app(name, "")
+			r.makeRoom(ctx, r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID))
+			a, _ := r.Application(ctx, r.admin, app.Application.ID)
+			if !strings.Contains(a.RoomProblem, "@admin:hs") || !strings.Contains(a.RoomProblem, "another server is away") {
+				t.Errorf("the application says %q", a.RoomProblem)
+			}
+			waiting = append(waiting, r.send(app.Token, "x"))
+		}
+		time.Sleep(time.Minute)
+		if st := r.Status(ctx); st.Paused != "" {
+			t.Fatalf("all sending pauses: %s", st.Paused)
+		}
+		r.hs.mu.Lock()
+		r.hs.uninvite = nil
+		r.hs.mu.Unlock()
+		for _, id := range waiting {
+			if m, _ := r.Wait(ctx, r.admin, id, time.Hour); m.State != StateSent {
+				t.Errorf("%+v", m)
+			}
 		}
 	})
 }

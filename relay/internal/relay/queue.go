@@ -47,6 +47,7 @@ type queue struct {
 	notBefore   time.Time // no attempt before
 	limited     time.Time // …and none at all before: the homeserver has told so
 	joinTried   bool      // since the last success
+	darkSince   time.Time // that it cannot be told whether the room was made; zero if it can
 	wake        chan struct{}
 }
 

@@ -188,6 +188,9 @@ func (web *Web) standing(v *visit, a relay.Application) *standing {
 	if address == "" {
 		address = a.Room
 	}
+	if address == "" && a.RoomProblem != "" {
+		return &standing{Text: "The room is not ready yet, and messages wait: " + sentence(a.RoomProblem)}
+	}
 	if address == "" {
 		return &standing{Text: "The room is not made yet. The bot makes it and invites " + ownerOf(a) + " as soon as the homeserver lets it; messages wait so long."}
 	}
