@@ -27,6 +27,7 @@ type document struct {
 }
 
 type operation struct {
+	Body      map[string]any      `yaml:"requestBody"`
 	Responses map[string]response `yaml:"responses"`
 }
 
@@ -86,6 +87,32 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		for method := range item {
 			if method != "parameters" && !served[strings.ToUpper(method)+" "+path] {
 				t.Errorf("%s %s is in the document and not served", method, path)
+			}
+		}
+	}
+}
+
+// TestRefusalsAreDocumented: what every route of a kind may answer with, whatever it
+// does: a login that fails, too many of them, a database that takes nothing, a body
+// that cannot be read.
+func TestRefusalsAreDocumented(t *testing.T) {
+	w := newWorld(t, nil)
+	d := readDocument(t)
+	for _, row := range w.api.rows {
+		op := d.operation(t, row.method, row.template())
+		var want []string
+		if row.who != anybody {
+			want = []string{"401", "429", "503"}
+		}
+		if (row.who == viewers || row.who == users) && row.method != http.MethodGet {
+			want = append(want, "403") // a session without its word
+		}
+		if op.Body != nil {
+			want = append(want, "400", "408", "413", "415")
+		}
+		for _, status := range want {
+			if _, ok := op.Responses[status]; !ok {
+				t.Errorf("%s %s: the status %s is not documented", row.method, row.template(), status)
 			}
 		}
 	}
