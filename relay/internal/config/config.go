@@ -90,7 +90,7 @@ type Hook struct {
 
 // RegistryHook is about the notifications of registries.
 type RegistryHook struct {
-	Secret config.Secret `key:"secret" doc:"What the registry signs its notifications with (notifications.endpoints[].secret): /hook/registry then refuses what is not signed. Empty takes what has a token."`
+	Secret config.Secret `key:"secret" doc:"What the registry signs its notifications with (notifications.endpoints[].secret): /hook/registry then refuses what is not signed. At least 16 characters, better 32 random ones. Empty takes what has a token."`
 }
 
 // Formatting is about how messages look.

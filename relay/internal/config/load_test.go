@@ -115,6 +115,11 @@ func TestRefused(t *testing.T) {
 		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
 		{"http: {trustedproxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
 		{"alertmanager: {annotationtitle: x}", []string{"alertmanager"}},
+		{"hook: {registry: {secret: x}}", []string{"hook.registry.secret", "too short: 1 ", "at least 16", "openssl rand"}},
+		{"hook: {registry: {secret: '                    '}}", []string{"hook.registry.secret", "too short: 0 "}},
+		{"hook: {registry: {secret: '  fifteen-letters  '}}", []string{"hook.registry.secret", "too short: 15 "}},
+		{"hook: {registry: {secret: sixteen-letters!}}", nil},
+		{"hook: {registry: {secret: ''}}", nil},
 	}
 	for _, tt := range tests {
 		_, _, err := source(tt.yaml, minimal)
@@ -177,7 +182,7 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	special := map[string]string{
 		"database.dialect": "sqlite3", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
 		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8",
-		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json",
+		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more",
 	}
 	target := Default()
 	for _, leaf := range config.Walk(&target, Prefix) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"slipway/shared/config"
 )
@@ -18,6 +19,7 @@ func (c *Config) Validate() error {
 	c.Database.validate(&p)
 	c.Matrix.validate(&p)
 	c.Admin.validate(&p)
+	c.Hook.validate(&p)
 	c.Delivery.validate(&p)
 	c.Limits.validate(&p)
 	notNegative(&p, "history.retention", c.History.Retention)
@@ -124,6 +126,17 @@ func (a *Admin) validate(p *config.Problems) {
 		p.Addf("admin.matrixid", "is missing; it is the administrator's Matrix ID, such as @you:example.org")
 	case !isMatrixID(a.MatrixID):
 		p.Addf("admin.matrixid", "%q is not a Matrix ID such as @you:example.org", a.MatrixID)
+	}
+}
+
+// minSecret is how many characters of a secret that signs keep somebody who has seen
+// a signed body from trying them all, if they are random.
+const minSecret = 16
+
+func (h *Hook) validate(p *config.Problems) {
+	s := h.Registry.Secret
+	if n := utf8.RuneCountInString(strings.TrimSpace(s.Reveal())); !s.Empty() && n < minSecret {
+		p.Addf("hook.registry.secret", "is too short: %d characters without the white space around them; give it at least %d, random ones, such as openssl rand -hex 32 makes", n, minSecret)
 	}
 }
 
