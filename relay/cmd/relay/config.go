@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -28,8 +29,29 @@ func newConfigCommand() *cobra.Command {
 
 // addConfigFlag lets a command read the configuration as serve does.
 func addConfigFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "config", "c", "", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
+	cmd.Flags().VarP((*fileName)(file), "config", "c", "configuration file (default: $"+config.PathVariable+", or "+config.DefaultPath+" if it is there)")
 }
+
+// fileName is a flag that names a file. An empty name is nobody's wish, but a
+// variable's that is not set.
+type fileName string
+
+// String implements pflag.Value.
+func (f *fileName) String() string { return string(*f) }
+
+// Type implements pflag.Value.
+func (f *fileName) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (f *fileName) Set(name string) error {
+	if name == "" {
+		return errNoName
+	}
+	*f = fileName(name)
+	return nil
+}
+
+var errNoName = errors.New("the name of the configuration file is empty: give one, or leave it out for the default")
 
 // loadNamed reads the configuration that the flag or the argument names, or the one
 // that is in force without either. The report is never nil.
@@ -54,6 +76,8 @@ func fileNamed(flag string, args []string) (string, error) {
 	switch {
 	case len(args) == 0:
 		return flag, nil
+	case args[0] == "":
+		return "", errNoName
 	case flag == "" || flag == args[0]:
 		return args[0], nil
 	}

@@ -61,12 +61,13 @@ func (d *desk) configure(name, more string) {
 }
 
 // does runs a command and checks its exit code and that what it prints, and
-// its complaint, hold the texts. A "%" in an argument stands for the file.
+// its complaint, hold the texts. A "%" in an argument stands for the file, "" for
+// nothing.
 func (d *desk) does(code int, line string, texts ...string) {
 	d.Helper()
 	args := strings.Fields(line)
 	for i, a := range args {
-		args[i] = strings.ReplaceAll(a, "%", d.file)
+		args[i] = strings.ReplaceAll(strings.ReplaceAll(a, "%", d.file), `""`, "")
 	}
 	var out, errout bytes.Buffer
 	got := run(d.Context(), args, strings.NewReader("from stdin"), &out, &errout)
@@ -132,6 +133,10 @@ func TestConfigCommands(t *testing.T) {
 		d.does(1, command+" a.yml -c b.yml", "two configurations are named, a.yml and --config b.yml: leave one of them out")
 	}
 	t.Setenv("RELAY_CONFIG", d.file)
+	for _, command := range []string{"serve", "config check", "config show"} {
+		d.does(1, command+` ""`, "the name of the configuration file is empty")
+		d.does(1, command+` --config ""`, "the name of the configuration file is empty")
+	}
 	d.does(1, "config check", "securty")
 	d.does(1, "serve", "securty")
 	d.does(1, "serve /nowhere/relay.yml", "/nowhere/relay.yml")
