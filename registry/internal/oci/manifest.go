@@ -83,7 +83,7 @@ func decode(body []byte) (*document, []string, error) {
 	}
 	var doc document
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, nil, &Error{Code: CodeManifestInvalid, Detail: "manifest is not valid JSON: " + err.Error(), Err: err}
+		return nil, nil, unreadable(err)
 	}
 	return &doc, keys, nil
 }
@@ -116,13 +116,13 @@ func (doc *document) storedType() string {
 func (doc *document) check(mediaType string) error {
 	switch {
 	case !IsManifest(mediaType):
-		return invalid("unsupported manifest media type %q", mediaType)
+		return invalid("unsupported manifest media type %q", excerpt(mediaType))
 	case doc.SchemaVersion != 2:
 		return invalid("unrecognized manifest schema version %d", doc.SchemaVersion)
 	case doc.MediaType == "" && isDocker(mediaType):
 		return invalid("mediaType is required in a manifest of type %q", mediaType)
 	case doc.MediaType != "" && doc.MediaType != mediaType:
-		return invalid("mediaType in manifest is %q, not %q", doc.MediaType, mediaType)
+		return invalid("mediaType in manifest is %q, not %q", excerpt(doc.MediaType), mediaType)
 	case doc.FSLayers != nil:
 		return invalid("manifest has fsLayers, which belong to schema version 1")
 	case IsIndex(mediaType) && (doc.Config != nil || doc.Layers != nil):
@@ -176,7 +176,9 @@ func (m *Manifest) checkDescriptors() error {
 			f.list = []Descriptor{*f.one}
 		}
 		for i := range f.list {
-			if err := f.list[i].check(); err != nil {
+			if err := f.list[i].check(); err != nil && f.one != nil {
+				return invalid("%s: %s", f.name, err)
+			} else if err != nil {
 				return invalid("%s[%d]: %s", f.name, i, err)
 			}
 		}
@@ -189,7 +191,7 @@ func (d *Descriptor) check() error {
 		return fmt.Errorf("size %d is negative", d.Size)
 	}
 	if problem := digestProblem(string(d.Digest)); problem != "" {
-		return fmt.Errorf("digest %q: %s", d.Digest, problem)
+		return fmt.Errorf("digest %q: %s", excerpt(string(d.Digest)), problem)
 	}
 	return nil
 }

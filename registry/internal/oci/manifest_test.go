@@ -35,7 +35,10 @@ func TestParseManifest(t *testing.T) {
 
 		{"not json", MediaTypeManifest, `{"schemaVersion":2`, "not valid JSON"},
 		{"trailing data", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `}{}`, "not valid JSON"},
-		{"wrong shape", MediaTypeManifest, `[]`, "not valid JSON"},
+		{"wrong shape", MediaTypeManifest, `[]`, "a JSON object is expected, not: array"},
+		{"text for a number", MediaTypeManifest, `{"schemaVersion":"2"}`, "schemaVersion: string does not belong there"},
+		{"number for text, inside", MediaTypeManifest, `{"schemaVersion":2,"layers":[{"digest":5}]}`, "layers.digest: number does not belong there"},
+		{"number that is too large", MediaTypeManifest, `{"schemaVersion":2,"layers":[{"size":99999999999999999999}]}`, "layers.size: number 99999999999999999999 does not belong there"},
 		{"unknown type", "application/json", `{"schemaVersion":2,"config":` + someConfig + `}`, "unsupported manifest media type"},
 		{"schema1", mediaTypeSchema1Signed, `{"schemaVersion":1}`, "unsupported manifest media type"},
 		{"schema version", MediaTypeManifest, `{"config":` + someConfig + `}`, "schema version 0"},
@@ -46,7 +49,7 @@ func TestParseManifest(t *testing.T) {
 		{"index with config", MediaTypeIndex, `{"schemaVersion":2,"manifests":[],"config":` + someConfig + `}`, "belong to a manifest"},
 		{"fsLayers", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"fsLayers":[]}`, "fsLayers"},
 		{"no config", MediaTypeManifest, `{"schemaVersion":2,"layers":[]}`, "no config"},
-		{"config digest", MediaTypeManifest, `{"schemaVersion":2,"config":{"digest":"sha256:0","size":1}}`, "config[0]: digest"},
+		{"config digest", MediaTypeManifest, `{"schemaVersion":2,"config":{"digest":"sha256:0","size":1}}`, "config: digest"},
 		{"layer digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[` + someLayer + `,{"size":1}]}`, "layers[1]: digest"},
 		{"layer size", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"layers":[{"digest":"` + emptySHA256 + `","size":-1}]}`, "negative"},
 		{"child digest", MediaTypeIndex, `{"schemaVersion":2,"manifests":[{"digest":"../x"}]}`, "manifests[0]: digest"},
@@ -54,7 +57,7 @@ func TestParseManifest(t *testing.T) {
 		{"key in a folded letter", MediaTypeManifest, `{"\u017fchemaVersion":2,"config":` + someConfig + `}`, "twice, or in the wrong case"},
 		{"key twice", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"config" : {}}`, "twice, or in the wrong case"},
 		{"key deeper down", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"x":{"config":"config","CONFIG":":"},"y":"\"layers\":"}`, ""},
-		{"subject digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"subject":{"digest":"md5:0"}}`, "subject[0]: digest"},
+		{"subject digest", MediaTypeManifest, `{"schemaVersion":2,"config":` + someConfig + `,"subject":{"digest":"md5:0"}}`, "subject: digest"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ParseManifest(c.contentType, []byte(c.body))
@@ -90,6 +93,28 @@ func TestHostileShapes(t *testing.T) {
 		if _, err := ReadManifest([]byte(cut)); err == nil {
 			t.Errorf("%q is read", cut)
 		}
+	}
+}
+
+// TestLongValuesAreNotRepeated: whoever pushes nonsense of megabytes is told what
+// is wrong, and the log too, in a line of ordinary length.
+func TestLongValuesAreNotRepeated(t *testing.T) {
+	long := strings.Repeat("7", 1<<20)
+	for what, body := range map[string]string{
+		"type":   `{"schemaVersion":2,"mediaType":"` + long + `"}`,
+		"digest": `{"schemaVersion":2,"config":{"digest":"` + long + `"}}`,
+		"number": `{"schemaVersion":` + long + `}`,
+	} {
+		_, err := ParseManifest(MediaTypeManifest, []byte(body))
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%s: an error of %d bytes", what, len(fmt.Sprint(err)))
+		}
+	}
+	if _, err := ParseManifest(long, []byte(`{"schemaVersion":2}`)); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("content type: an error of %d bytes", len(fmt.Sprint(err)))
+	}
+	if _, err := ReadReferences([]byte(`{"layers":[{"size":` + long + `}]}`)); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("references: an error of %d bytes", len(fmt.Sprint(err)))
 	}
 }
 

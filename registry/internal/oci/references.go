@@ -33,7 +33,7 @@ func ReadReferences(body []byte) (*References, error) {
 	}
 	var doc allReferences
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, &Error{Code: CodeManifestInvalid, Detail: "manifest is not valid JSON: " + err.Error(), Err: err}
+		return nil, unreadable(err)
 	}
 	r := &References{Needed: make([]Digest, 0, 1+len(doc.Layers)+len(doc.Manifests)+len(doc.Blobs)+len(doc.FSLayers))}
 	if doc.Config != nil {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"slices"
 
 	"slipway/registry/internal/oci"
@@ -25,7 +26,7 @@ func (v *Validation) checkClass(m *oci.Manifest) error {
 	}
 	class := classOf(m)
 	if class == "" {
-		return oci.NewError(oci.CodeDenied, "unknown manifest class for "+m.Config.MediaType)
+		return oci.NewError(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
 	}
 	if !slices.Contains(v.Classes, class) {
 		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
