@@ -12,7 +12,7 @@ type Manifest struct {
 	MediaType    string            // never empty
 	ArtifactType string            // own artifactType; of a manifest without one, its config's media type
 	Config       *Descriptor       // manifests only
-	Layers       []Descriptor      // manifests only
+	Layers       []Descriptor      // manifests only; of schema version 1 without sizes
 	Manifests    []Descriptor      // indexes only
 	Subject      *Descriptor       // OCI types only
 	Annotations  map[string]string // OCI types only
@@ -144,6 +144,9 @@ func (doc *document) view(mediaType string) *Manifest {
 		m.Manifests = deref(doc.Manifests)
 	} else {
 		m.Config, m.Layers = doc.Config, deref(doc.Layers)
+		if doc.SchemaVersion == 1 {
+			m.Layers = schema1Layers(doc.FSLayers)
+		}
 		if m.ArtifactType == "" && m.Config != nil {
 			m.ArtifactType = m.Config.MediaType
 		}
@@ -152,6 +155,24 @@ func (doc *document) view(mediaType string) *Manifest {
 		m.Subject, m.Annotations = doc.Subject, doc.Annotations
 	}
 	return m
+}
+
+// schema1Layers is the layers of a manifest of schema version 1, which says
+// nothing but their digests. Those that are none are left out.
+func schema1Layers(fsLayers *json.RawMessage) []Descriptor {
+	var list []struct {
+		BlobSum Digest `json:"blobSum"`
+	}
+	if fsLayers == nil || json.Unmarshal(*fsLayers, &list) != nil {
+		return nil
+	}
+	layers := make([]Descriptor, 0, len(list))
+	for _, l := range list {
+		if digestProblem(string(l.BlobSum)) == "" {
+			layers = append(layers, Descriptor{Digest: l.BlobSum})
+		}
+	}
+	return layers
 }
 
 func deref(list *[]Descriptor) []Descriptor {

@@ -190,10 +190,18 @@ func (e *export) manifest(repo registry.Repository, m *registry.Manifest) error 
 	return e.referrers(repo, m.Digest)
 }
 
-// child writes what an index lists. The repository need not have all of it.
+// child writes what an index lists: manifests, or blobs, as the caches of BuildKit
+// do. The repository need not have all of it.
 func (e *export) child(repo registry.Repository, by oci.Digest, d *oci.Descriptor) error {
 	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
-	if isCode(err, oci.CodeManifestUnknown) {
+	absent := isCode(err, oci.CodeManifestUnknown)
+	if absent && !oci.IsManifest(d.MediaType) {
+		err = e.blob(repo, d)
+		if absent = isCode(err, oci.CodeBlobUnknown); !absent {
+			return err
+		}
+	}
+	if absent {
 		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: %s lists %s, which is not there", repo.Name(), by, d.Digest))
 		return nil
 	}

@@ -157,9 +157,13 @@ func (i *importer) references(m *oci.Manifest, depth int) error {
 	return nil
 }
 
-// child pushes what an index lists. A layout may hold a part of it; whether that
-// will do the repository decides.
+// child pushes what an index lists: a manifest, or a blob, as the caches of
+// BuildKit do. A layout may hold a part of it; whether that will do the repository
+// decides.
 func (i *importer) child(d *oci.Descriptor, depth int) error {
+	if d.MediaType != "" && !oci.IsManifest(d.MediaType) {
+		return i.blob(d)
+	}
 	err := i.manifest(d, nil, depth+1)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -243,3 +243,49 @@ func TestParseItem(t *testing.T) {
 		}
 	}
 }
+
+// BuildKit keeps its cache as an index of layers, which are no manifests.
+func TestIndexOfBlobs(t *testing.T) {
+	for _, file := range []string{"dir", "file.tar"} {
+		rules := registry.New(registry.Options{Driver: memory.New()})
+		from, to := rules.Repository("a"), registry.New(registry.Options{Driver: memory.New()}).Repository("copy")
+		layer, config := blob(t, from, "layer"), blob(t, from, "config")
+		layer.MediaType, config.MediaType = "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.buildkit.cacheconfig.v0"
+		list := put(t, from, []oci.Tag{"cache"}, map[string]any{"mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{layer, config}})
+		path := filepath.Join(t.TempDir(), file)
+		out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+		check(t, err)
+		if out.Manifests != 1 || out.Blobs != 3 || len(out.Notes) != 0 {
+			t.Errorf("%s: exported %+v", file, out)
+		}
+		in, err := Import(t.Context(), path, to)
+		check(t, err)
+		if in.Manifests != 1 || in.Blobs != 2 {
+			t.Errorf("%s: imported %+v", file, in)
+		}
+		if m, err := to.Manifest(t.Context(), oci.Reference{Tag: "cache"}); err != nil || m.Digest != list.Digest {
+			t.Errorf("%s: got %+v, %v", file, m, err)
+		}
+	}
+}
+
+// A manifest of schema 1, which volumes of distribution 2 hold, has its layers
+// with it.
+func TestSchema1IsExported(t *testing.T) {
+	d := memory.New()
+	rules := registry.New(registry.Options{Driver: d})
+	image(t, rules.Repository("a"), "new", nil, "v2")
+	blob(t, rules.Repository("a"), "old")
+	old := `{"schemaVersion":1,"name":"a","tag":"v1","fsLayers":[{"blobSum":"` + string(sum("old")) + `"}]}`
+	check(t, d.Commit(t.Context(), driver.Stage{
+		{Path: layout.BlobData(sum(old)), Content: []byte(old)},
+		{Path: layout.RevisionLink("a", sum(old)), Content: layout.Link(sum(old))},
+		{Path: layout.TagCurrent("a", "v1"), Content: layout.Link(sum(old))},
+	}))
+	dir := t.TempDir()
+	_, err := Export(t.Context(), rules, []Item{{Name: "a", Ref: oci.Reference{Tag: "v1"}}}, dir)
+	check(t, err)
+	if content, err := os.ReadFile(filepath.Join(dir, blobFile(sum("old")))); err != nil || string(content) != "old" {
+		t.Errorf("its layer is %q, %v", content, err)
+	}
+}
