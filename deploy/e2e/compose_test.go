@@ -42,6 +42,7 @@ func TestStack(t *testing.T) {
 		return
 	}
 	t.Run("secrets", func(t *testing.T) { checkSecrets(t, s) })
+	t.Run("nothing unsigned", func(t *testing.T) { checkUnsigned(t, s) })
 	t.Run("crashes", func(t *testing.T) { checkCrashes(t, s, you) })
 	t.Run("down and up", func(t *testing.T) { checkDownAndUp(t, s, you) })
 	t.Run("TLS", func(t *testing.T) { checkTLS(t, s, you) })
@@ -83,6 +84,23 @@ func checkSecrets(t *testing.T, s *stack) {
 		if strings.Contains(said, word) {
 			t.Errorf("what %s holds is in a log or a container's settings", name)
 		}
+	}
+}
+
+// Who has the token and not what the registry signs with makes no message.
+func checkUnsigned(t *testing.T, s *stack) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8080/hook/registry", strings.NewReader(`{"events":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.secrets(t)["relay-secrets/relay_token"])
+	resp, err := s.engine.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("an envelope that nobody signed is answered with %d", resp.StatusCode)
 	}
 }
 

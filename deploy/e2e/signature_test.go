@@ -20,12 +20,12 @@ func TestSignedEvents(t *testing.T) {
 	for _, tt := range []struct {
 		name, registrySecret, want string
 	}{
-		{"the same secret", "shared-secret", `"title":"hello:1 pushed"`},
+		{"the same secret", "a-secret-that-both-share", `"title":"hello:1 pushed"`},
 		{"another secret", "another-secret", "answered 401"},
 		{"no secret", "", "answered 401"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newSignedRelay(t, "shared-secret")
+			r := newSignedRelay(t, "a-secret-that-both-share")
 			registry := r.startRegistry(t, tt.registrySecret)
 			layer := filepath.Join(t.TempDir(), "empty.tar")
 			if err := os.WriteFile(layer, make([]byte, 1024), 0o600); err != nil {
@@ -39,7 +39,7 @@ func TestSignedEvents(t *testing.T) {
 			if !strings.Contains(got, tt.want) {
 				t.Errorf("neither the relay's messages nor the registry's log have %q:\n%s", tt.want, tail(got))
 			}
-			if signed := tt.registrySecret == "shared-secret"; strings.Contains(r.messages(t), "hello:1") != signed {
+			if signed := tt.registrySecret == "a-secret-that-both-share"; strings.Contains(r.messages(t), "hello:1") != signed {
 				t.Errorf("messages: %s", r.messages(t))
 			}
 		})

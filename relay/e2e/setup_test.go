@@ -3,10 +3,14 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,8 +74,8 @@ func (g *ground) setupFile() string {
 	g.Helper()
 	file := filepath.Join(g.dir, "setup.yml")
 	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password_file: %q}\n"+
-		"admin: {password_file: %q, matrixid: %q}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
-		filepath.Join(g.secrets, "matrix_password"), filepath.Join(g.secrets, "admin_password"), "@"+g.person+":localhost")
+		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
+		filepath.Join(g.secrets, "matrix_password"), filepath.Join(g.secrets, "admin_password"), "@"+g.person+":localhost", filepath.Join(g.secrets, "hook_secret"))
 	g.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
@@ -97,7 +101,7 @@ func (g *ground) setup(code int, texts []string, more ...string) {
 			g.Errorf("relay setup %v does not say %q:\n%s", more, text, out)
 		}
 	}
-	for _, name := range []string{"matrix_password", "admin_password", "person_password", "relay_token", "homeserver_admin_token"} {
+	for _, name := range []string{"matrix_password", "admin_password", "hook_secret", "person_password", "relay_token", "homeserver_admin_token"} {
 		if secret := g.secret(name); secret != "" && strings.Contains(string(out), secret) {
 			g.Errorf("relay setup %v shows %s", more, name)
 		}
@@ -146,12 +150,33 @@ func (g *ground) works(text string) {
 	}
 }
 
+// takesSigned: the relay takes what is signed with the secret that the registry has,
+// and nothing else.
+func (g *ground) takesSigned() {
+	g.Helper()
+	const body = `{"events":[]}`
+	mac := hmac.New(sha256.New, []byte(g.secret("hook_secret")))
+	mac.Write([]byte(body))
+	for signature, want := range map[string]int{"": 401, "sha256=" + hex.EncodeToString(mac.Sum(nil)): 200} {
+		req, err := http.NewRequestWithContext(g.ctx, http.MethodPost, g.url+"/hook/registry", strings.NewReader(body))
+		g.must(err)
+		req.Header.Set("Authorization", "Bearer "+g.secret("relay_token"))
+		req.Header.Set("X-Hub-Signature-256", signature)
+		resp, err := http.DefaultClient.Do(req)
+		g.must(err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			g.Errorf("an envelope with the signature %q is answered with %d, want %d", signature, resp.StatusCode, want)
+		}
+	}
+}
+
 // TestSetup: on a homeserver with its usual limits, from nothing to a message, and
 // again and again.
 func TestSetup(t *testing.T) {
 	g := newGround(t, newSynapse(t, true))
 	g.setup(0, []string{
-		"matrix_password, admin_password, registry_http_secret made", "account @slipway-admin:localhost: made",
+		"matrix_password, admin_password, hook_secret, registry_http_secret made", "account @slipway-admin:localhost: made",
 		"account @" + g.bot + ":localhost: made", "limit of messages of @" + g.bot + ":localhost: lifted",
 		"account @" + g.person + ":localhost: made", "application registry: made", "@" + g.person + ":localhost has joined",
 	})
@@ -175,6 +200,7 @@ func TestSetup(t *testing.T) {
 	if g.secret("relay_token") != token {
 		t.Error("the token has changed")
 	}
+	g.takesSigned()
 	began := time.Now()
 	for i := range 20 { // the homeserver takes 10 at once, and then one in 5 seconds
 		g.says(0, []string{" sent $"}, "send", "--url", g.url, "--token", token, "--wait", "20s", fmt.Sprint("message ", i))

@@ -34,7 +34,7 @@ func newSetupCommand() *cobra.Command {
 		Short: "Make secrets, accounts, a room and an application, as far as they are missing",
 		Long: "Prepares a relay with a Synapse homeserver and a registry beside it: makes the secrets that are missing as files of mode 0600, " +
 			"waits for the homeserver, makes the bot, lifts its limit of messages, makes the administrator's Matrix account, an application with its room, " +
-			"and writes the application's token and the header that the registry sends with its notifications. " +
+			"and writes the application's token, the header that the registry sends with its notifications and the secret that it signs them with. " +
 			"It says what it did in a line each. Whatever interrupts it, a second run goes on from there; what is there is left alone.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
@@ -43,7 +43,7 @@ func newSetupCommand() *cobra.Command {
 	addConfigFlag(cmd, &o.config)
 	addSecretsFlag(cmd, &o.secrets)
 	flags := cmd.Flags()
-	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret and registry_headers (default: that of the secrets)")
+	flags.StringVar(&o.registrySecrets, "registry-secrets", "", "folder of what the registry reads, registry_http_secret, registry_headers and a copy of hook_secret (default: that of the secrets)")
 	flags.StringVar(&o.registration, "registration-secret-file", "", "the homeserver's registration secret, the file of its registration_shared_secret_path; without it no accounts are made")
 	flags.StringVar(&o.relay, "relay", "", "address of the relay, in case it runs already (default: what the configuration says)")
 	flags.StringVar(&o.app, "app", "registry", "name of the application")

@@ -23,6 +23,7 @@ const (
 	PersonPassword = "person_password"           // of the administrator's own Matrix account
 	ServerPassword = "homeserver_admin_password" // of the homeserver's administrator
 	ServerToken    = "homeserver_admin_token"    // its session
+	HookSecret     = "hook_secret"               // what the registry signs its notifications with; in both folders
 	RegistrySecret = "registry_http_secret"      // http.secret of the registry
 	Token          = "relay_token"               // of the application
 	Headers        = "registry_headers"          // what the registry sends along with its notifications
@@ -133,15 +134,30 @@ func (s *Secrets) remove(name string) error {
 	return err
 }
 
+// copySecret puts a secret of one folder into the other, unless it is there.
+func copySecret(name string, from, to *Secrets) error {
+	secret, err := from.Get(name)
+	if err != nil {
+		return err
+	}
+	if there, err := to.Get(name); there == secret || err != nil {
+		return err
+	}
+	return to.Put(name, secret)
+}
+
 // MakeSecrets makes the secrets that are needed before anything can start; the
 // registry's own may be in another folder.
 func MakeSecrets(relay, registry *Secrets, say func(format string, args ...any)) error {
-	made, err := relay.Make(BotPassword, AdminPassword)
+	made, err := relay.Make(BotPassword, AdminPassword, HookSecret)
 	if err != nil {
 		return err
 	}
 	more, err := registry.Make(RegistrySecret)
 	if err != nil {
+		return err
+	}
+	if err := copySecret(HookSecret, relay, registry); err != nil {
 		return err
 	}
 	if made = append(made, more...); len(made) == 0 {

@@ -90,3 +90,33 @@ func TestMakeSecretsKeepsTheRegistrysApart(t *testing.T) {
 		}
 	}
 }
+
+// What the registry signs with, the relay has to know: an earlier setup did not make
+// it, or ended before both had it, or somebody has put another one into the place.
+func TestMakeSecretsSharesWhatTheRegistrySignsWith(t *testing.T) {
+	relay, registry := open(t, t.TempDir()), open(t, t.TempDir())
+	share := func() string {
+		t.Helper()
+		if err := MakeSecrets(relay, registry, func(string, ...any) {}); err != nil {
+			t.Fatal(err)
+		}
+		has, _ := relay.Get(HookSecret)
+		if signs, _ := registry.Get(HookSecret); len(has) < 16 || signs != has {
+			t.Errorf("the registry signs with %q, the relay expects %q", signs, has)
+		}
+		return has
+	}
+	first := share()
+	if err := registry.remove(HookSecret); err != nil {
+		t.Fatal(err)
+	}
+	if again := share(); again != first {
+		t.Errorf("the secret was %q and is %q", first, again)
+	}
+	if err := relay.Put(HookSecret, "one that an operator chose"); err != nil {
+		t.Fatal(err)
+	}
+	if chosen := share(); chosen != "one that an operator chose" {
+		t.Errorf("the secret is %q", chosen)
+	}
+}
