@@ -31,9 +31,31 @@ func TestRootAndRedirects(t *testing.T) {
 		"/v2":                    "/v2/",
 		"/v2/_catalog/?n=1":      "/v2/_catalog?n=1",
 		"/v2/a/b/tags/list/?n=2": "/v2/a/b/tags/list?n=2",
+
+		"//v2/":                       "/v2/",
+		"//v2":                        "/v2",
+		"//v2//_catalog?n=1":          "/v2/_catalog?n=1",
+		"//example.org/../v2/":        "/v2/",
+		"/v2//a/manifests/x":          "/v2/a/manifests/x",
+		"/v2/a//b/manifests/x":        "/v2/a/b/manifests/x",
+		"/v2/./a/b/manifests/x":       "/v2/a/b/manifests/x",
+		"/v2/a/../b/tags/list":        "/v2/b/tags/list",
+		"/v2/a/%2e%2e/b/tags/list?n=": "/v2/b/tags/list?n=",
 	} {
 		s.do("GET", path, nil).want(t, 301, "Location", want)
+		s.do("HEAD", path, nil).want(t, 301, "Location", want)
 	}
+	s.do("PUT", "/v2//a/manifests/x", nil).want(t, 400)
+	s.do("POST", "//v2/a/blobs/uploads/", nil).want(t, 404)
+}
+
+// TestEscapedSlashInAName: what calls a repository by one element of a URL, as
+// web pages do that fill it into a template, escapes the slashes of its name.
+func TestEscapedSlashInAName(t *testing.T) {
+	s := newServer(t)
+	m := s.pushManifest("a/b", "v1", oci.MediaTypeManifest, s.image("a/b", "x"))
+	s.do("GET", "/v2/a%2Fb/manifests/v1", nil).want(t, 200, "Docker-Content-Digest", string(m))
+	s.do("GET", "/v2/a%2fb/tags/list", nil).want(t, 200)
 }
 
 // Whatever a path holds, the answer is an error envelope.
@@ -42,17 +64,14 @@ func TestPathTricks(t *testing.T) {
 	d := string(digestOf(nil))
 	for path, want := range map[string]int{
 		"/v2/../../etc/passwd":                                404,
-		"/v2/a/../b/manifests/latest":                         400,
 		"/v2/../manifests/latest":                             400,
 		"/v2/%2e%2e/%2e%2e/manifests/latest":                  400,
-		"/v2/%2e%2e%2f%2e%2e/manifests/latest":                404,
-		"/v2/a%2Fb/manifests/latest":                          404,
+		"/v2/%2e%2e%2f%2e%2e/manifests/latest":                400,
 		"/v2/a/manifests/..":                                  404,
 		"/v2/a/manifests/%2e%2e":                              404,
 		"/v2/a/manifests/..%2f..%2fx":                         404,
-		"/v2/a//b/manifests/latest":                           400,
 		"/v2//manifests/latest":                               404,
-		"//v2/":                                               404,
+		"//v3/":                                               404,
 		"/v2/a/manifests/latest/":                             404,
 		"/v2/a%00b/manifests/latest":                          400,
 		"/v2/a/manifests/x%00y":                               404,
@@ -203,6 +222,7 @@ func TestBlobRanges(t *testing.T) {
 		s.do("GET", url, nil, "Range", asked).wantError(t, 416, oci.CodeRangeInvalid, "Content-Range", "bytes */10", "Cache-Control", "")
 	}
 	s.do("GET", url, nil, "Range", "lines=1-2").want(t, 200)
+	s.do("GET", "/v2/a/blobs/"+string(s.pushBlob("a", nil)), nil, "Range", "bytes=0-").want(t, 200, "Content-Length", "0")
 	s.do("HEAD", url, nil, "Range", "bytes=1-2").want(t, 200, "Content-Length", "10")
 	s.do("GET", url, nil, "Range", "bytes=1-2", "If-Range", `"`+d+`"`).want(t, 206)
 	s.do("GET", url, nil, "Range", "bytes=1-2", "If-Range", `"x"`).want(t, 200)

@@ -28,12 +28,30 @@ func (a *API) getBase(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// redirect mends a path that has one slash too many or too few.
+// redirect mends a path that has one slash too many or too few at its end.
 func (a *API) redirect(w http.ResponseWriter, r *request) error {
-	to := url.URL{Path: r.URL.Path + "/", RawQuery: r.URL.RawQuery}
+	to := r.URL.Path + "/"
 	if bare, ok := strings.CutSuffix(r.URL.Path, "/"); ok {
-		to.Path = bare
+		to = bare
 	}
+	return movedTo(w, r, to)
+}
+
+// orClean answers a request that its path keeps from being answered. If only
+// empty or dot elements do, it points at the path without them, as CNCF
+// distribution does: who was given an address with a slash at its end asks for
+// //v2/. Else the answer is err.
+func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
+	clean := cleanPath(r.URL.Path)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reads || clean == r.URL.Path || a.locate(&url.URL{Path: clean}).place == nowhere {
+		return err
+	}
+	return movedTo(w, r, clean)
+}
+
+func movedTo(w http.ResponseWriter, r *request, path string) error {
+	to := url.URL{Path: path, RawQuery: r.URL.RawQuery}
 	w.Header().Set("Location", to.String())
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusMovedPermanently)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/url"
+	"path"
 	"strings"
 )
 
@@ -34,6 +35,9 @@ type target struct {
 // locate takes the path apart, by hand: it runs for each route that is tried,
 // and a regular expression costs more than the rest of a small answer.
 //
+// The path is the decoded one, as with CNCF distribution: clients that take a
+// name for one element of the path escape its slashes.
+//
 // Repository names contain slashes and may contain our own words
 // ("tags/list" is a fine name), so the path is read from its end.
 func (a *API) locate(u *url.URL) target {
@@ -42,9 +46,6 @@ func (a *API) locate(u *url.URL) target {
 		return target{place: atRoot}
 	case u.Path == "/debug/health" && a.opts.Health != nil:
 		return target{place: atHealth}
-	}
-	if u.RawPath != "" && strings.Contains(strings.ToLower(u.RawPath), "%2f") {
-		return target{} // an escaped slash is no separator, and nothing of ours contains one
 	}
 	rest, ok := strings.CutPrefix(u.Path, a.urls.prefix)
 	if !ok {
@@ -95,6 +96,15 @@ func locateInRepository(rest string) target {
 		return target{atReferrers, parent, last}
 	}
 	return target{}
+}
+
+// cleanPath is the path without empty and dot elements; a slash at its end stays.
+func cleanPath(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
 }
 
 // under cuts the suffix off the path if something is left in front of it.

@@ -135,7 +135,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 		return oci.NewError(oci.CodeUnavailable, "health check failed: please see /debug/health")
 	}
 	if err := r.locate(); err != nil {
-		return err
+		return a.orClean(w, r, err)
 	}
 	if err := a.authorize(w, r); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (r *request) end() {
 
 // notFound answers paths that mean nothing.
 func (a *API) notFound(w http.ResponseWriter, r *request) error {
-	return &statusError{http.StatusNotFound, &oci.Error{Code: oci.CodeNameUnknown, Message: "no such endpoint"}}
+	return a.orClean(w, r, &statusError{http.StatusNotFound, &oci.Error{Code: oci.CodeNameUnknown, Message: "no such endpoint"}})
 }
 
 // methodNotAllowed answers methods that the path has no row for, and OPTIONS,

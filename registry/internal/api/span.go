@@ -20,19 +20,22 @@ const (
 
 // parseRange reads a Range header (RFC 9110, 14.2) for content of the size.
 // An unknown unit is passed over, as the RFC demands; a malformed list of bytes
-// counts as unsatisfiable, as net/http and so CNCF distribution have it.
+// counts as unsatisfiable, an empty list as none, and of empty content there is
+// only the whole, as net/http and so CNCF distribution have it: some clients ask
+// for a range of everything they fetch.
 func parseRange(header string, size int64) (rangeKind, span) {
 	list, ok := strings.CutPrefix(header, "bytes=")
 	if !ok {
 		return rangeNone, span{}
 	}
 	several := strings.IndexByte(list, ',') >= 0
-	found := span{}
+	found, none := span{}, true
 	for element := range strings.SplitSeq(list, ",") {
 		element = trim(element)
-		if element == "" && several {
+		if element == "" {
 			continue
 		}
+		none = false
 		part, ok := parseSpan(element, size)
 		if !ok {
 			return rangeUnsatisfiable, span{}
@@ -42,6 +45,8 @@ func parseRange(header string, size int64) (rangeKind, span) {
 		}
 	}
 	switch {
+	case none || size == 0:
+		return rangeNone, span{}
 	case found.length == 0:
 		return rangeUnsatisfiable, span{}
 	case several:
