@@ -48,7 +48,7 @@ func readGraph(ctx context.Context, d driver.Driver, name oci.Name) (*graph, err
 }
 
 func (g *graph) add(d oci.Digest, m *oci.Manifest, size int64) {
-	n := &node{size: size}
+	n := &node{size: size, blobs: blobsOf(m)}
 	for i := range m.Manifests {
 		n.children = append(n.children, m.Manifests[i].Digest)
 	}
@@ -56,16 +56,35 @@ func (g *graph) add(d oci.Digest, m *oci.Manifest, size int64) {
 		if oci.IsManifest(m.Layers[i].MediaType) {
 			n.children = append(n.children, m.Layers[i].Digest)
 		}
-		n.blobs = append(n.blobs, m.Layers[i].Digest)
-	}
-	if m.Config != nil {
-		n.blobs = append(n.blobs, m.Config.Digest)
 	}
 	if m.Subject != nil {
 		g.referrers[m.Subject.Digest] = append(g.referrers[m.Subject.Digest], d)
 	}
 	g.nodes[d] = n
 	g.begins[begin(d)] = d
+}
+
+// blobsOf is what a manifest needs that may be a blob: also of an index, as the
+// caches of BuildKit have it. What is no digest, nobody can need.
+func blobsOf(m *oci.Manifest) []oci.Digest {
+	var blobs []oci.Digest
+	add := func(d oci.Digest) {
+		if _, err := oci.ParseDigest(string(d)); err == nil {
+			blobs = append(blobs, d)
+		}
+	}
+	if m.Config != nil {
+		add(m.Config.Digest)
+	}
+	for i := range m.Layers {
+		add(m.Layers[i].Digest)
+	}
+	for i := range m.Manifests {
+		if !oci.IsManifest(m.Manifests[i].MediaType) {
+			add(m.Manifests[i].Digest)
+		}
+	}
+	return blobs
 }
 
 // closure is what the roots hold: themselves, what they list to any depth, and

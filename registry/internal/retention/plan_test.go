@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -165,6 +166,43 @@ func TestBytes(t *testing.T) {
 	}
 	if p.Bytes != want || p.Blobs != 5 || p.Shared != 2000+3000 {
 		t.Errorf("%d bytes in %d blobs, %d shared, want %d", p.Bytes, p.Blobs, p.Shared, want)
+	}
+}
+
+// The layers that an index lists, as the caches of BuildKit do, are bytes too.
+func TestBytesOfAnIndexOfBlobs(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "ci/**"), Delete: true, NewerThan: day})
+	cache := func(name oci.Name, days int, layers ...string) oci.Digest {
+		var list []oci.Descriptor
+		for _, l := range layers {
+			d := s.blob(name, l)
+			d.MediaType = "application/vnd.oci.image.layer.v1.tar"
+			list = append(list, d)
+		}
+		return s.put(name, "cache", days, map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": list})
+	}
+	old := cache("ci/a", 9, strings.Repeat("A", 1000), strings.Repeat("B", 3000))
+	cache("prod", 99, strings.Repeat("B", 3000))
+	m, err := s.Registry.Repository("ci/a").Manifest(t.Context(), oci.Reference{Digest: old})
+	check(t, err)
+	if p := s.plan(); goes(p) != "ci/a:cache" || p.Bytes != m.Size+1000 || p.Blobs != 2 || p.Shared != 3000 {
+		t.Errorf("goes %q, %d bytes in %d blobs, %d shared", goes(p), p.Bytes, p.Blobs, p.Shared)
+	}
+}
+
+// Distribution does not look at the digests of layers that lie elsewhere, and
+// stores what anybody pushed.
+func TestDigestsThatAreNone(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "a"), Delete: true, NewerThan: day})
+	m := `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","layers":[{"digest":"x"}]}`
+	check(t, s.Driver.Commit(t.Context(), driver.Stage{
+		{Path: layout.BlobData(sum(m)), Content: []byte(m)},
+		{Path: layout.RevisionLink("a", sum(m)), Content: layout.Link(sum(m))},
+		{Path: layout.TagCurrent("a", "old"), Content: layout.Link(sum(m))},
+	}))
+	check(t, s.Driver.Touch(t.Context(), layout.TagCurrent("a", "old"), s.now.AddDate(0, 0, -9)))
+	if p := s.plan(); goes(p) != "a:old" || p.Bytes != int64(len(m)) || p.Blobs != 1 {
+		t.Errorf("goes %q, %d bytes in %d blobs", goes(p), p.Bytes, p.Blobs)
 	}
 }
 

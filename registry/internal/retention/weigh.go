@@ -71,13 +71,8 @@ func (p *planner) claim(ctx context.Context, name oci.Name) error {
 		if err := p.keep(ctx, link.Digest); err != nil {
 			return err
 		}
-		if m.Config != nil {
-			if err := p.keep(ctx, m.Config.Digest); err != nil {
-				return err
-			}
-		}
-		for i := range m.Layers {
-			if err := p.keep(ctx, m.Layers[i].Digest); err != nil {
+		for _, b := range blobsOf(m) {
+			if err := p.keep(ctx, b); err != nil {
 				return err
 			}
 		}
