@@ -193,6 +193,9 @@ func (e *export) manifest(repo registry.Repository, m *registry.Manifest) error 
 // child writes what an index lists: manifests, or blobs, as the caches of BuildKit
 // do. The repository need not have all of it.
 func (e *export) child(repo registry.Repository, by oci.Digest, d *oci.Descriptor) error {
+	if !e.isDigest(repo, d) {
+		return nil
+	}
 	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
 	absent := isCode(err, oci.CodeManifestUnknown)
 	if absent && !oci.IsManifest(d.MediaType) {
@@ -224,8 +227,17 @@ func (e *export) layer(repo registry.Repository, d *oci.Descriptor) error {
 	return err
 }
 
+// isDigest notes what distribution has stored without looking at it.
+func (e *export) isDigest(repo registry.Repository, d *oci.Descriptor) bool {
+	_, err := oci.ParseDigest(string(d.Digest))
+	if err != nil {
+		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: %.80q is no digest", repo.Name(), d.Digest))
+	}
+	return err == nil
+}
+
 func (e *export) blob(repo registry.Repository, d *oci.Descriptor) error {
-	if e.written[d.Digest] {
+	if e.written[d.Digest] || !e.isDigest(repo, d) {
 		return nil
 	}
 	b, err := repo.OpenBlob(e.ctx, d.Digest)

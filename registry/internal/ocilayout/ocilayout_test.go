@@ -289,3 +289,25 @@ func TestSchema1IsExported(t *testing.T) {
 		t.Errorf("its layer is %q, %v", content, err)
 	}
 }
+
+// What distribution has stored without looking at it keeps nothing from being
+// exported.
+func TestDigestsThatAreNone(t *testing.T) {
+	d := memory.New()
+	rules := registry.New(registry.Options{Driver: d})
+	image(t, rules.Repository("a"), "good", nil, "v2")
+	for tag, m := range map[oci.Tag]string{
+		"v0": `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","config":{"digest":"x"},"layers":[{"digest":"sha256:ab"}]}`,
+		"v1": `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[{"digest":"x"}]}`,
+	} {
+		check(t, d.Commit(t.Context(), driver.Stage{
+			{Path: layout.BlobData(sum(m)), Content: []byte(m)},
+			{Path: layout.RevisionLink("a", sum(m)), Content: layout.Link(sum(m))},
+			{Path: layout.TagCurrent("a", tag), Content: layout.Link(sum(m))},
+		}))
+	}
+	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
+	if err != nil || out.Tags != 3 || len(out.Notes) != 3 {
+		t.Errorf("exported %+v, %v", out, err)
+	}
+}
