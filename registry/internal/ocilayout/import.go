@@ -80,7 +80,7 @@ func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
 		if name == "" {
 			continue
 		}
-		tag, err := oci.ParseTag(name[strings.LastIndexByte(name, ':')+1:])
+		tag, err := tagIn(name)
 		if err != nil {
 			i.report.Notes = append(i.report.Notes, fmt.Sprintf("%s has the name %q, which is no tag", d.Digest, name))
 			continue
@@ -94,6 +94,17 @@ func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
 		}
 	}
 	return byDigest, nil
+}
+
+// tagIn is the tag in the name of an entry: what follows its last colon, or all of
+// it. What follows an @ is a digest, which names no tag.
+func tagIn(name string) (oci.Tag, error) {
+	bare, _, pinned := strings.Cut(name, "@")
+	colon := strings.LastIndexByte(bare, ':')
+	if pinned && colon < 0 {
+		return oci.ParseTag(name)
+	}
+	return oci.ParseTag(bare[colon+1:])
 }
 
 // manifest pushes what the manifest refers to, then the manifest, then its tags.

@@ -311,3 +311,16 @@ func TestDigestsThatAreNone(t *testing.T) {
 		t.Errorf("exported %+v, %v", out, err)
 	}
 }
+
+// containerd keeps names with digests, which are no tags.
+func TestTagIn(t *testing.T) {
+	at := "@" + string(sum("x"))
+	for name, want := range map[string]oci.Tag{
+		"v1": "v1", "a/b:v1": "v1", "localhost:5000/a:v1": "v1", "localhost:5000/a": "", "a/b": "",
+		"a:v1" + at: "v1", "docker.io/library/a" + at: "", "a" + at: "", "localhost:5000/a" + at: "", at: "", "": "",
+	} {
+		if got, err := tagIn(name); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
