@@ -287,6 +287,5 @@ func (r *Registry) alone(ctx context.Context) bool {
 	if !r.serving.told.Load() {
 		return false
 	}
-	n, err := r.driver.Servers(ctx)
-	return err == nil && n == 1
+	return r.crew.sole(ctx, r.driver)
 }

@@ -115,6 +115,7 @@ type Registry struct {
 	promiseAge time.Duration
 	promises   promises
 	serving    serving
+	crew       crew
 	requests   requests
 	recovering recovering
 
