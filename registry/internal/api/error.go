@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -56,20 +55,12 @@ const statusClientGone = 499
 // middle of its request.
 var errClientGone = errors.New("the client went away")
 
-// envelope is the body of every error (distribution-spec "Error Codes").
-type envelope struct {
-	Errors []envelopeError `json:"errors"`
-}
-
-type envelopeError struct {
-	Code    oci.Code `json:"code"`
-	Message string   `json:"message"`
-	Detail  any      `json:"detail,omitempty"`
-}
-
 // told returns what a client is told of an error, and the status. An error
 // that isn't made for clients is told as UNKNOWN and nothing more.
 func told(err error) (int, oci.Errors) {
+	if one := absence(err); one != nil {
+		return http.StatusNotFound, oci.Errors{one}
+	}
 	var list oci.Errors
 	var one *oci.Error
 	switch {
@@ -94,6 +85,15 @@ func told(err error) (int, oci.Errors) {
 	return status, list
 }
 
+// absence is err if it says that something is not there and nothing else, or
+// nil. It spares what busy clients ask all day the search through causes.
+func absence(err error) *oci.Error {
+	if one, ok := err.(*oci.Error); ok && statuses[one.Code] == http.StatusNotFound { //nolint:errorlint // not within another
+		return one
+	}
+	return nil
+}
+
 // panicked answers a request whose handler panicked.
 func panicked(w http.ResponseWriter, r *http.Request) {
 	x := &request{Request: r, rec: logging.RecorderOf(w)}
@@ -114,18 +114,17 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	status, list := told(err)
-	body := envelope{Errors: make([]envelopeError, len(list))}
-	for i, e := range list {
-		body.Errors[i] = envelopeError{e.Code, e.Text(), e.Detail}
-	}
-	w.Header().Set("X-Request-Id", r.rec.ID())
-	writeJSON(w, r, status, contentTypeJSON, body)
+	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
+	writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list))
 }
 
 // clientGone tells a broken connection from a fault of ours.
 func clientGone(r *request, err error) bool {
 	if r.Context().Err() != nil {
 		return true
+	}
+	if absence(err) != nil {
+		return false
 	}
 	for _, reason := range []error{errClientGone, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, os.ErrDeadlineExceeded, net.ErrClosed} {
 		if errors.Is(err, reason) {
@@ -137,16 +136,8 @@ func clientGone(r *request, err error) bool {
 
 var contentTypeJSON = []string{"application/json"}
 
-// writeJSON answers with a document and a newline, as CNCF distribution does.
-// A failure to write is the client's: there is nobody to tell.
-func writeJSON(w http.ResponseWriter, r *request, status int, contentType []string, document any) {
-	body, err := json.Marshal(document)
-	if err != nil { // a detail that is no JSON value
-		status, body = http.StatusInternalServerError, []byte(`{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}`)
-	}
-	writeBody(w, r, status, contentType, append(body, '\n'))
-}
-
+// writeBody answers with a document. A failure to write is the client's: there
+// is nobody to tell.
 func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = contentType

@@ -58,7 +58,11 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		}
 		r.linkNext(w, page)
 	}
-	writeJSON(w, r, http.StatusOK, contentTypeIndex, index)
+	body, err := json.Marshal(index)
+	if err != nil {
+		return err
+	}
+	writeBody(w, r, http.StatusOK, contentTypeIndex, append(body, '\n'))
 	return nil
 }
 
