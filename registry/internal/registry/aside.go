@@ -41,11 +41,15 @@ func (r *Registry) find(ctx context.Context, path string, why purpose) (driver.I
 }
 
 // bringBack puts what was set aside into its place again, if nothing else is
-// there by now. ErrNotExist if nothing is aside.
+// there by now, as where the collector has put it back. ErrNotExist if it is at
+// neither.
 func (r *Registry) bringBack(ctx context.Context, path string) error {
 	err := r.driver.Restore(ctx, layout.Aside(path), path)
-	if errors.Is(err, driver.ErrExist) {
+	switch {
+	case errors.Is(err, driver.ErrExist):
 		return nil
+	case absent(err):
+		_, err = r.driver.Stat(ctx, path)
 	}
 	return err
 }
@@ -138,13 +142,18 @@ func (r Repository) revisionAside(ctx context.Context, d oci.Digest, why purpose
 	return r.reg.driver.Stat(ctx, path)
 }
 
-// bringBackManifest brings back a manifest that was set aside, in a section.
-// ErrNotExist if it was not.
-func (r Repository) bringBackManifest(ctx context.Context, d oci.Digest) error {
-	if _, err := r.reg.driver.Stat(ctx, layout.Aside(layout.RevisionLink(r.name, d))); err != nil {
-		return err
+// bringBackManifest brings back a manifest if it was set aside, in a section, and
+// says whether it is there.
+func (r Repository) bringBackManifest(ctx context.Context, d oci.Digest, seen map[oci.Digest]bool) (there bool, err error) {
+	link := layout.RevisionLink(r.name, d)
+	_, at, err := r.reg.driver.Find(ctx, link, layout.Aside(link))
+	if err != nil {
+		return false, unlessAbsent(err)
 	}
-	return r.bringBackWhole(ctx, d, map[oci.Digest]bool{})
+	if at != link {
+		err = r.bringBackWhole(ctx, d, seen)
+	}
+	return err == nil, err
 }
 
 // bringBackWhole brings back a manifest after all that it needs. It is called
@@ -177,15 +186,8 @@ func (r Repository) bringBackWhole(ctx context.Context, d oci.Digest, seen map[o
 
 // bringBackReference brings back what a manifest needs: another one, or a blob.
 func (r Repository) bringBackReference(ctx context.Context, d oci.Digest, seen map[oci.Digest]bool) error {
-	link := layout.RevisionLink(r.name, d)
-	if _, err := r.reg.driver.Stat(ctx, link); !absent(err) {
+	if there, err := r.bringBackManifest(ctx, d, seen); there || err != nil {
 		return err
-	}
-	if _, err := r.reg.driver.Stat(ctx, layout.Aside(link)); !absent(err) {
-		if err != nil {
-			return err
-		}
-		return r.bringBackWhole(ctx, d, seen)
 	}
 	target, err := r.blobLink(ctx, d, toKeep)
 	if isCode(err, oci.CodeBlobUnknown) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -141,9 +142,9 @@ func (r Repository) checkChild(ctx context.Context, d *oci.Descriptor) error {
 
 // checkManifest looks for a manifest of the size that the index says.
 func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error {
-	_, err := r.reg.driver.Stat(ctx, layout.RevisionLink(r.name, d.Digest))
-	if absent(err) {
-		err = r.bringBackManifest(ctx, d.Digest)
+	there, err := r.bringBackManifest(ctx, d.Digest, map[oci.Digest]bool{})
+	if err == nil && !there {
+		err = driver.ErrNotExist
 	}
 	if absent(err) && !oci.IsManifest(d.MediaType) {
 		return r.checkBlob(ctx, d)
