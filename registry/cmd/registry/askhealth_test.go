@@ -70,6 +70,7 @@ func TestAsContainer(t *testing.T) {
 		{[]string{"a.yml"}, []string{"serve", "a.yml"}},
 		{[]string{"/a.yaml"}, []string{"serve", "/a.yaml"}},
 		{[]string{"registry", "serve", "a.yml"}, []string{"serve", "a.yml"}},
+		{[]string{"/bin/registry", "serve", "a.yml"}, []string{"serve", "a.yml"}},
 		{[]string{"garbage-collect", "a.yml"}, []string{"garbage-collect", "a.yml"}},
 	} {
 		if got := asContainer(c.in); !slices.Equal(got, c.want) {

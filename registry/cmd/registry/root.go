@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,10 +25,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // asContainer takes the arguments of distribution's images too, whose entry
-// point serves a file that comes alone, and which may name the program again.
+// point serves a file that comes alone, and which may name the program again,
+// or its path.
 func asContainer(args []string) []string {
 	switch {
-	case len(args) > 1 && args[0] == "registry":
+	case len(args) > 1 && path.Base(args[0]) == "registry":
 		return args[1:]
 	case len(args) == 1 && (strings.HasSuffix(args[0], ".yml") || strings.HasSuffix(args[0], ".yaml")):
 		return append([]string{"serve"}, args...)
