@@ -42,10 +42,14 @@ func checkFiles(cfg *config.Config) error {
 
 func canRead(path string) error {
 	f, err := os.Open(path)
-	if err == nil {
-		f.Close()
+	if err != nil {
+		return err
 	}
-	return err
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() { // what Docker mounts in the place of a file that is missing
+		return fmt.Errorf("%s is a directory, not a file: name a file in it, or mount one there", path)
+	}
+	return nil
 }
 
 // checkStorage refuses to serve a root directory that belongs to somebody else: an
