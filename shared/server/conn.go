@@ -76,6 +76,7 @@ type conn struct {
 	left  func()
 	ended atomic.Bool
 
+	reads     readDeadline
 	hangups   *hangups
 	cancel    context.CancelFunc // ends the contexts of the requests; nil where net/http sees to it
 	answering atomic.Bool        // net/http asked whether the client hangs up
@@ -91,7 +92,12 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	c.answering.Store(false)
-	return c.Conn.Read(p)
+	for {
+		n, err := c.Conn.Read(p)
+		if n > 0 || err == nil || !c.reads.early(c.Conn, err) {
+			return n, err
+		}
+	}
 }
 
 // Write implements net.Conn. It may outlast any number of deadlines as long as
@@ -215,11 +221,12 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.set(c.Conn, t) }
+
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
-	c.taken.Store(!t.IsZero())
-	c.until.Store(0)
-	return c.Conn.SetDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // CloseWrite ends our half, which net/http does before it closes a connection
