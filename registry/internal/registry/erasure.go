@@ -63,17 +63,17 @@ func (e *erasure) notes() (paths []string, write []driver.Stage, err error) {
 	return paths, []driver.Stage{stage}, nil
 }
 
-// noteTags notes those of the tags that point at the manifest.
+// noteTags notes those of the tags that point at the manifest, or will when their
+// links are put back.
 func (r Repository) noteTags(ctx context.Context, e *erasure, tags []oci.Tag) error {
 	for _, tag := range tags {
-		path := layout.TagCurrent(r.name, tag)
-		info, err := r.reg.driver.Stat(ctx, path)
+		info, at, err := r.reg.driver.Find(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
 		if absent(err) {
 			continue
 		}
 		points := false
 		if err == nil {
-			points, err = r.reg.isLink(ctx, path, e.Digest, info.Changed)
+			points, err = r.reg.isLink(ctx, at, e.Digest, info.Changed)
 		}
 		if err != nil {
 			return err
