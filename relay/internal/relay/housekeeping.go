@@ -84,29 +84,43 @@ func (s *Service) expireWaiting(ctx context.Context, now time.Time) error {
 		if reason == "" {
 			reason, _ = s.d.gate.state()
 		}
-		if err := s.expireRoom(ctx, q, cutoff, tooOld(s.o.Delivery.MaxAge, reason)); err != nil {
+		if err := s.expireRoom(ctx, q, cutoff, reason); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) expireRoom(ctx context.Context, q *queue, cutoff int64, reason string) error {
+func (s *Service) expireRoom(ctx context.Context, q *queue, cutoff int64, last string) error {
+	reason := tooOld(s.o.Delivery.MaxAge, last)
+	x := store.Expiry{
+		Room: q.id, Cutoff: cutoff, Now: time.Now().UnixMilli(), Reason: reason, NoFile: noFile(reason), NotRemoved: notRemoved(reason),
+	}
 	_, err := q.change(0, func() (int64, error) {
-		n, oldest, err := s.store.Expire(ctx, q.id, cutoff, time.Now().UnixMilli(), reason)
+		done, err := s.store.Expire(ctx, x)
 		if err != nil {
 			return 0, err
 		}
-		if n > 0 {
-			s.o.Metrics.dead.WithLabelValues("age").Add(float64(n))
-			s.log.Warn("messages were given up", zap.Int64("room", q.id), zap.Int64("messages", n), zap.String("reason", reason))
+		s.gaveUp(done.Dead)
+		if done.Entries > 0 {
+			s.log.Warn("what waited too long was given up", zap.Int64("room", q.id), zap.Int64("entries", done.Entries), zap.String("reason", reason))
 		}
 		q.mu.Lock()
-		q.oldest = oldest
+		q.oldest = done.Oldest
 		q.mu.Unlock()
-		return -n, nil
+		return -done.Entries, nil
 	})
 	return err
+}
+
+// gaveUp counts messages that were given up, by application.
+func (s *Service) gaveUp(dead map[int64]int64) {
+	for id, n := range dead {
+		s.o.Metrics.dead.WithLabelValues("age").Add(float64(n))
+		if a := s.dir.app(id); a != nil {
+			a.dead.Add(n)
+		}
+	}
 }
 
 // removeOld removes messages at rest that are past the retention.

@@ -217,22 +217,36 @@ func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendEr
 // file.
 func (d *dispatcher) refused(q *queue, e *store.Entry, f *SendError) {
 	if e.Step == stepFile {
-		e.Error = "The message was cut, and its full text could not be attached: " + f.sentence()
+		e.Error = noFile(f.sentence())
 		d.finish(q, e, store.Sent, store.Outcome{})
 		return
 	}
 	e.Attempts++
-	d.metrics.dead.WithLabelValues("refused").Inc()
+	if e.Op == store.OpSend {
+		d.metrics.dead.WithLabelValues("refused").Inc()
+	}
 	d.rest(q, e, store.Dead, f.sentence(), f.Code)
+}
+
+// noFile says that a message's event is in the room without the file that should follow.
+func noFile(reason string) string {
+	return "The message was cut, and its full text could not be attached: " + reason
+}
+
+// notRemoved says that a message stays in the room though it was withdrawn.
+func notRemoved(reason string) string {
+	return "The event could not be removed from the room: " + reason
 }
 
 // expire gives up an entry that has waited too long.
 func (d *dispatcher) expire(q *queue, e *store.Entry) {
 	if e.Step == stepFile {
-		d.refused(q, e, &SendError{Reason: e.Error})
+		d.refused(q, e, &SendError{Reason: tooOld(d.maxAge, e.Error)})
 		return
 	}
-	d.metrics.dead.WithLabelValues("age").Inc()
+	if e.Op == store.OpSend {
+		d.metrics.dead.WithLabelValues("age").Inc()
+	}
 	d.rest(q, e, store.Dead, tooOld(d.maxAge, e.Error), e.Code)
 }
 
@@ -250,7 +264,7 @@ func (d *dispatcher) rest(q *queue, e *store.Entry, state store.State, reason, c
 	o := store.Outcome{DeadNow: state == store.Dead}
 	if e.Op == store.OpRedact {
 		o.TargetID, o.DeadNow = e.MessageID, false
-		o.Failure = "The event could not be removed from the room: " + reason
+		o.Failure = notRemoved(reason)
 	}
 	d.finish(q, e, state, o)
 }

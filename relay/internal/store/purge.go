@@ -6,20 +6,6 @@ import (
 	"errors"
 )
 
-// Expire gives up what is on its way to a room and was queued before cutoff. It returns how many entries that were,
-// and when the oldest of the others was accepted (0 without any).
-func (s *Store) Expire(ctx context.Context, room, cutoff, now int64, reason string) (n, oldest int64, err error) {
-	err = s.Update(ctx, func(tx *Tx) error {
-		r := tx.Exec(`UPDATE outbox SET state = 12, error = ?, rested_at = ?, next_at = 0 WHERE room = ? AND state < 10 AND queued_at < ? AND step <> 1`,
-			reason, now, room, cutoff)
-		if n = r.RowsAffected; r.Error != nil {
-			return r.Error
-		}
-		return tx.Raw(`SELECT coalesce(min(queued_at), 0) FROM outbox INDEXED BY outbox_pending WHERE room = ? AND state < 10`, room).Scan(&oldest).Error
-	})
-	return n, oldest, err
-}
-
 // PurgeOld looks at the messages after an id, limit of them, and removes those that were accepted before cutoff and
 // are at rest. It returns the id to go on from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
