@@ -243,7 +243,7 @@ func (d *dispatcher) resumed() {
 // possible again: an application that is created from then on gets its room at once.
 func (d *dispatcher) makeRooms() {
 	for _, q := range d.all() {
-		if toMake(q.Room()) && !d.isStopping() {
+		if toMake(q.Room()) && d.wanted(q) && !d.isStopping() {
 			if err := d.prepare(d.ctx, q); err != nil {
 				d.log.Warn("cannot make an application's room", zap.Int64("room", q.id), zap.Error(err))
 			}

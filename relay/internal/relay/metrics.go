@@ -69,12 +69,21 @@ func (d *dispatcher) age() time.Duration {
 	return max(0, time.Since(at(oldest)))
 }
 
-// parked counts the rooms that are parked.
+// parked counts the rooms that are parked, but for those that nobody sends to any more.
 func (d *dispatcher) parked() (n int) {
 	for _, q := range d.all() {
-		if q.Room().Parked != "" {
+		q.mu.Lock()
+		parked, waits := q.room.Parked != "", q.waiting > 0
+		q.mu.Unlock()
+		if parked && (waits || d.wanted(q)) {
 			n++
 		}
 	}
 	return n
+}
+
+// wanted tells whether an application sends to the room.
+func (d *dispatcher) wanted(q *queue) bool {
+	_, ok := d.dir.inRoom(q.id)
+	return ok
 }

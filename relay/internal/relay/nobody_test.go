@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What an application leaves behind when it is deleted, or goes to another room, is
+// no trouble that somebody would have to mend and nobody can see.
+func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
+	for name, leave := range map[string]func(*rig, int64) error{
+		"deleted": func(r *rig, id int64) error { return r.DeleteApplication(ctx, r.admin, id) },
+		"elsewhere": func(r *rig, id int64) error {
+			_, err := r.UpdateApplication(ctx, r.admin, id, ApplicationInput{Room: p("!good:hs")})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.hs.script = func(out Outgoing, _ int) *answer {
+					if out.RoomID == "!bad:hs" {
+						return &answer{err: &SendError{Class: ClassPark, Reason: "forbidden"}}
+					}
+					return nil
+				}
+				r.hs.uninvite, r.hs.lost = &SendError{Class: ClassPark, Reason: "there is no such user"}, true
+				r.run()
+				synctest.Wait()
+				bad, unmade := r.app("bad", "!bad:hs"), r.app("unmade", "")
+				r.makeRoom(ctx, r.d.queue(r.dir.app(unmade.Application.ID).row.Load().RoomID))
+				id := r.send(bad.Token, "x")
+				time.Sleep(time.Second)
+				if n := r.Status(ctx).Parked; n != 2 {
+					t.Fatalf("%d rooms are parked, want both", n)
+				}
+				for _, app := range []IssuedToken{bad, unmade} {
+					if err := leave(r, app.Application.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if name == "elsewhere" { // what waits still waits for the room
+					if n := r.Status(ctx).Parked; n != 1 {
+						t.Errorf("%d rooms are parked, want the one with a message", n)
+					}
+					if _, err := r.Cancel(ctx, r.admin, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				made := r.hs.made
+				time.Sleep(2 * houseEvery)
+				if n := r.Status(ctx).Parked; n != 0 || r.hs.made != made {
+					t.Errorf("%d rooms are parked, and %d were made for nobody", n, r.hs.made-made)
+				}
+			})
+		})
+	}
+}
