@@ -198,11 +198,23 @@ func TestRecoverLeavesWhatIsInHands(t *testing.T) {
 	}
 }
 
+// later is a storage at a time when nobody who lives has anything in his hands any
+// more that he had before.
+type later struct{ driver.Driver }
+
+func (l later) Now() time.Time { return l.Driver.Now().Add(2 * maxWait) }
+
+// A process that is stopped does not keep others from being mended for ever.
 func TestRecoverDoesNotWaitForEver(t *testing.T) {
 	d := memory.New()
 	write(t, d, layout.Checking+layout.TagCurrent("a", "v1"), "x")
-	if err := Recover(context.Background(), drivertest.Frozen{Driver: d, T: t}); !errors.Is(err, context.DeadlineExceeded) {
+	frozen := drivertest.Frozen{Driver: d, T: t}
+	if err := Recover(context.Background(), frozen); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+	check(t, Recover(context.Background(), later{frozen}))
+	if _, err := d.Stat(t.Context(), layout.TagCurrent("a", "v1")); err != nil {
+		t.Errorf("it is not put back: %v", err)
 	}
 }
 

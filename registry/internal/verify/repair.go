@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -120,20 +121,31 @@ func (v *verification) recover(ctx context.Context) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	if err := v.Driver.Barrier(wait); err != nil {
-		return err
-	}
+	waited := v.Driver.Barrier(wait)
 	var errs []error
 	for _, object := range slices.Sorted(maps.Keys(held)) {
-		info, err := v.Driver.Stat(ctx, layout.Checking+object)
-		if err == nil && info.Moved.Equal(held[object]) {
-			err = v.putBack(ctx, object)
-		}
-		if err != nil && !absent(err) && len(errs) < maxTold {
-			errs = append(errs, err)
+		if err := v.putBackFound(ctx, object, held[object], waited); err != nil && len(errs) < maxTold {
+			errs = append(errs, fmt.Errorf("%s: %w", object, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// putBackFound puts an object back if it is the one that was found, and nobody
+// who lives has it. waited is why those could not be waited for who might: then its
+// age has to say so.
+func (v *verification) putBackFound(ctx context.Context, object string, since time.Time, waited error) error {
+	info, err := v.Driver.Stat(ctx, layout.Checking+object)
+	if absent(err) || err == nil && !info.Moved.Equal(since) {
+		return nil
+	}
+	if err == nil && waited != nil && v.Driver.Now().Sub(since) <= maxWait {
+		err = waited
+	}
+	if err == nil {
+		err = v.putBack(ctx, object)
+	}
+	return err
 }
 
 // held finds what verifications have in their hands, below dir.
