@@ -14,6 +14,15 @@ type bucket struct {
 
 // take takes one token, or returns how long to wait for one. A rate of 0 does not limit.
 func (b *bucket) take(now time.Time, perMinute, burst int) time.Duration {
+	return b.ask(now, perMinute, burst, 1)
+}
+
+// look is take that takes nothing.
+func (b *bucket) look(now time.Time, perMinute, burst int) time.Duration {
+	return b.ask(now, perMinute, burst, 0)
+}
+
+func (b *bucket) ask(now time.Time, perMinute, burst int, taken float64) time.Duration {
 	if perMinute <= 0 {
 		return 0
 	}
@@ -30,10 +39,17 @@ func (b *bucket) take(now time.Time, perMinute, burst int) time.Duration {
 	}
 	b.at = now
 	if b.tokens >= 1 {
-		b.tokens--
+		b.tokens -= taken
 		return 0
 	}
 	return time.Duration((1 - b.tokens) / rate)
+}
+
+// idle returns how long nobody has asked.
+func (b *bucket) idle(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Sub(b.at)
 }
 
 // giveBack returns one token.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -420,6 +421,51 @@ func TestFailedAttemptsAreLimited(t *testing.T) {
 		}
 		if n := fail("anna", "2001:db8::1", 10) + fail("anna", "2001:db8::2", 5); n != 5 {
 			t.Errorf("two addresses of one network: %d held off, want 5", n)
+		}
+	})
+}
+
+// Nobody gets new attempts by using up the memory of the failed ones.
+func TestFailedAttemptsAreNotForgotten(t *testing.T) {
+	p := newPasswords()
+	used := func(name, address string) bool { return p.attempt(name, address) > 0 }
+	for !used("admin", "192.0.2.1") { // the pair is used up
+	}
+	for i := 0; !used(fmt.Sprint("x", i), "192.0.2.1"); i++ { // and the address
+	}
+	for i := range 3 * maxAttempts {
+		if !used(fmt.Sprint("y", i), "192.0.2.1") {
+			t.Fatalf("attempt %d of an address that has used up its own is let through", i)
+		}
+	}
+	if !used("admin", "192.0.2.1") {
+		t.Error("the name is free again")
+	}
+	if len(p.failed) > maxAttempts {
+		t.Errorf("%d counts are kept", len(p.failed))
+	}
+}
+
+// What is full again is forgotten first.
+func TestOldAttemptsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords()
+		defer p.rest.Stop()
+		fill := func(prefix string, n int) {
+			for i := range n {
+				p.attempt(fmt.Sprint(prefix, i), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String())
+			}
+		}
+		fill("old", maxAttempts)
+		time.Sleep(2 * time.Minute)
+		for p.attempt("admin", "192.0.2.1") == 0 {
+		}
+		fill("new", maxAttempts/4)
+		if p.attempt("admin", "192.0.2.1") == 0 {
+			t.Error("the name is free again")
+		}
+		if len(p.failed) > maxAttempts {
+			t.Errorf("%d counts are kept", len(p.failed))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"runtime/debug"
 	"strings"
@@ -203,15 +204,33 @@ func failures(name, address string) []struct {
 }
 
 // attempt takes one from each count. If one is used up it returns how long to wait, and the wider counts stay as they
-// are: one address alone cannot use up a name for everybody.
+// are: one address alone cannot use up a name for everybody. Nor does it then begin any: who is held off anyway does not
+// push out what is remembered of others.
 func (p *passwords) attempt(name, address string) time.Duration {
 	now := time.Now()
-	for _, f := range failures(name, address) {
+	counts := failures(name, address)
+	for _, f := range counts {
+		if wait := p.look(f.key, now, f.limit); wait > 0 {
+			return wait
+		}
+	}
+	for _, f := range counts {
 		if wait := p.bucket(f.key).take(now, f.limit, f.limit); wait > 0 {
 			return wait
 		}
 	}
 	return 0
+}
+
+// look returns how long to wait for one of a count, without taking it.
+func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
+	p.mu.Lock()
+	b := p.failed[key]
+	p.mu.Unlock()
+	if b == nil {
+		return 0
+	}
+	return b.look(now, limit, limit)
 }
 
 // forgive gives back what attempt took, after a success.
@@ -227,12 +246,20 @@ func (p *passwords) bucket(key string) *bucket {
 	b := p.failed[key]
 	if b == nil {
 		if len(p.failed) >= maxAttempts {
-			clear(p.failed)
+			p.forget(time.Now())
 		}
 		b = &bucket{}
 		p.failed[key] = b
 	}
 	return b
+}
+
+// forget makes room: of the counts that are full again, else of all. p.mu is held.
+func (p *passwords) forget(now time.Time) {
+	maps.DeleteFunc(p.failed, func(_ string, b *bucket) bool { return b.idle(now) > time.Minute })
+	if len(p.failed) >= maxAttempts {
+		clear(p.failed)
+	}
 }
 
 // network returns what counts as one address: of IPv6 the first 64 bits.
