@@ -76,7 +76,6 @@ type conn struct {
 	left  func()
 	ended atomic.Bool
 
-	reads     readDeadline
 	hangups   *hangups
 	cancel    context.CancelFunc // ends the contexts of the requests; nil where net/http sees to it
 	answering atomic.Bool        // net/http asked whether the client hangs up
@@ -92,12 +91,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	c.answering.Store(false)
-	for {
-		n, err := c.Conn.Read(p)
-		if n > 0 || err == nil || !c.reads.early(c.Conn, err) {
-			return n, err
-		}
-	}
+	return c.Conn.Read(p)
 }
 
 // Write implements net.Conn. It may outlast any number of deadlines as long as
@@ -221,12 +215,11 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetReadDeadline implements net.Conn.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.set(c.Conn, t) }
-
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	c.taken.Store(!t.IsZero())
+	c.until.Store(0)
+	return c.Conn.SetDeadline(t)
 }
 
 // CloseWrite ends our half, which net/http does before it closes a connection
