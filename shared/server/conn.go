@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"math"
@@ -16,11 +15,10 @@ import (
 // answer, and no more of them at once than allowed.
 type listener struct {
 	net.Listener
-	pace    pace
-	hangups hangups
-	slots   chan struct{} // nil without a bound
-	done    chan struct{}
-	ended   atomic.Bool
+	pace  pace
+	slots chan struct{} // nil without a bound
+	done  chan struct{}
+	ended atomic.Bool
 }
 
 func newListener(l net.Listener, p pace, maxConns int) *listener {
@@ -28,7 +26,6 @@ func newListener(l net.Listener, p pace, maxConns int) *listener {
 	if maxConns > 0 {
 		wrapped.slots = make(chan struct{}, maxConns)
 	}
-	go wrapped.hangups.watch(wrapped.done)
 	return wrapped
 }
 
@@ -46,7 +43,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.leave()
 		return nil, err
 	}
-	return &conn{Conn: inner, pace: l.pace, queue: unknown, left: l.leave, hangups: &l.hangups}, nil
+	return &conn{Conn: inner, pace: l.pace, queue: unknown, left: l.leave}, nil
 }
 
 // Close implements net.Listener.
@@ -75,24 +72,9 @@ type conn struct {
 	stuck atomic.Bool  // a write has failed for good
 	left  func()
 	ended atomic.Bool
-
-	hangups   *hangups
-	cancel    context.CancelFunc // ends the contexts of the requests; nil where net/http sees to it
-	answering atomic.Bool        // net/http asked whether the client hangs up
 }
 
 const unknown = -1
-
-// Read implements net.Conn. net/http reads a single byte when it begins to watch
-// for a client that hangs up; that is left to hangups. A buffer that has only
-// one byte free looks alike: it gets nothing, and what it wants when it asks again.
-func (c *conn) Read(p []byte) (int, error) {
-	if len(p) == 1 && c.cancel != nil && !c.answering.Swap(true) {
-		return 0, nil
-	}
-	c.answering.Store(false)
-	return c.Conn.Read(p)
-}
 
 // Write implements net.Conn. It may outlast any number of deadlines as long as
 // the client takes its bytes.
@@ -235,7 +217,6 @@ func (c *conn) CloseWrite() error {
 func (c *conn) Close() error {
 	if !c.ended.Swap(true) {
 		c.left()
-		c.unwatch()
 	}
 	return c.Conn.Close()
 }
