@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,9 +112,10 @@ func (im *importer) user(u ImportUser) error {
 	}
 	note := importedKey + "user." + row.Name
 	var there []store.User
-	if err := im.tx.Where("name = ?", row.Name).Find(&there).Error; err != nil {
+	if err := im.tx.Find(&there).Error; err != nil {
 		return err
 	}
+	there = slices.DeleteFunc(there, func(u store.User) bool { return !strings.EqualFold(u.Name, row.Name) })
 	earlier, err := im.seen(note)
 	switch {
 	case err != nil:

@@ -469,3 +469,20 @@ func TestOldAttemptsGoFirst(t *testing.T) {
 		}
 	})
 }
+
+// Names that differ in case only are the same to whoever logs in, in every alphabet.
+func TestNamesThatDifferInCase(t *testing.T) {
+	r := newRig(t)
+	r.user("Jürgen")
+	other := r.user("other")
+	in := UserInput{Name: p("JÜRGEN"), Password: p("another password")}
+	if _, err := r.CreateUser(ctx, r.admin, in); KindOf(err) != KindConflict {
+		t.Errorf("a second one is made: %v", err)
+	}
+	if _, err := r.UpdateUser(ctx, r.admin, other.UserID, UserInput{Name: p("jürgen")}); KindOf(err) != KindConflict {
+		t.Errorf("a second one gets the name: %v", err)
+	}
+	if u, err := r.UpdateUser(ctx, r.admin, other.UserID, UserInput{Name: p("OTHER")}); err != nil || u.Name != "OTHER" {
+		t.Errorf("the own name cannot be written otherwise: %v", err)
+	}
+}

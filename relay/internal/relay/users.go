@@ -71,6 +71,9 @@ func (s *Service) CreateUser(ctx context.Context, v Viewer, in UserInput) (User,
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
+	if _, there := s.dir.userNamed(row.Name); there {
+		return User{}, errNameTaken
+	}
 	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&row).Error }); err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
@@ -105,6 +108,9 @@ func (s *Service) saveUser(ctx context.Context, id int64, in UserInput, changed 
 	}
 	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.dir.admins() < 2 {
 		return User{}, conflict("is_admin", "This is the last administrator.")
+	}
+	if other, there := s.dir.userNamed(changed.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(changed.Name, row.Name) {
+		return User{}, errNameTaken
 	}
 	overlay(&row, in, changed)
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -235,15 +241,23 @@ func (d *directory) admins() (n int) {
 	return n
 }
 
-func (d *directory) userNamed(name string) (store.User, bool) {
+// errNameTaken: names that differ in case only are one to the directory, which knows more
+// alphabets than the database's index.
+var errNameTaken = conflict("name", "There is a user of this name.")
+
+// userNamed returns the user of a name, in upper or lower case.
+func (d *directory) userNamed(name string) (found store.User, there bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, u := range d.users {
-		if strings.EqualFold(u.Name, name) {
+		if u.Name == name {
 			return u, true
 		}
+		if strings.EqualFold(u.Name, name) {
+			found, there = u, true
+		}
 	}
-	return store.User{}, false
+	return found, there
 }
 
 func (v Viewer) mustAdmin() error {
