@@ -141,6 +141,25 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestHealthBehindCertificates: a registry that lets nobody in without a
+// certificate of his own lives all the same; nobody may restart it for that.
+func TestHealthBehindCertificates(t *testing.T) {
+	cert, key := writeCertificate(t)
+	addr := programtest.FreeAddr(t)
+	env := []string{
+		"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
+		"REGISTRY_HTTP_TLS_CERTIFICATE=" + cert, "REGISTRY_HTTP_TLS_KEY=" + key, "REGISTRY_HTTP_TLS_CLIENTCAS=[" + cert + "]",
+	}
+	serve := exec.Command(binary, "serve")
+	serve.Env = env
+	start(t, addr, serve)
+	health := exec.Command(binary, "health")
+	health.Env = env
+	if out, err := health.CombinedOutput(); err != nil || !strings.Contains(string(out), "http.debug.addr") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestUnixSocket: http.net decides what http.addr is.
 func TestUnixSocket(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "registry.sock")

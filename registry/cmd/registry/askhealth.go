@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -37,7 +38,12 @@ func newHealthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			if err := askHealth(ctx, cfg); err != nil {
+			err = askHealth(ctx, cfg)
+			if errors.Is(err, errCertificate) {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "the registry lives; more it tells at http.debug.addr, which asks for no certificate")
+				return err
+			}
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "healthy")
@@ -54,13 +60,17 @@ func servedBy(cmdline string) string {
 		return ""
 	}
 	words := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	for i, word := range words {
-		if word == "serve" && i+1 < len(words) {
-			return words[i+1]
+	for i, word := range words[:len(words)-1] {
+		if next := words[i+1]; word == "serve" || path.Base(word) == "registry" && isFile(next) {
+			return next
 		}
 	}
 	return ""
 }
+
+// errCertificate is the answer of a registry that wants a certificate of whoever
+// asks. A check that has none cannot ask more, but it knows that it is there.
+var errCertificate = errors.New("the registry asks for a certificate")
 
 // askHealth is nil when the registry of this configuration says it is healthy.
 func askHealth(ctx context.Context, cfg *config.Config) error {
@@ -78,6 +88,10 @@ func askHealth(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	resp, err := client.Do(req)
+	var refused *net.OpError
+	if errors.As(err, &refused) && refused.Op == "remote error" && cfg.HTTP.TLS != nil && len(cfg.HTTP.TLS.ClientCAs) > 0 {
+		return errCertificate
+	}
 	if err != nil {
 		return fmt.Errorf("no registry answers at %s: %w", addr, errors.Unwrap(err))
 	}

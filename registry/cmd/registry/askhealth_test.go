@@ -46,6 +46,9 @@ func TestServedBy(t *testing.T) {
 	for line, want := range map[string]string{
 		"registry\x00serve\x00/a/b.yml\x00":               "/a/b.yml",
 		"/usr/bin/tini\x00registry\x00serve\x00c.yml\x00": "c.yml",
+		"registry\x00/a/b.yml\x00":                        "/a/b.yml",
+		"/bin/registry\x00b.yaml\x00":                     "b.yaml",
+		"editor\x00b.yaml\x00":                            "",
 		"registry\x00serve\x00":                           "",
 		"/lib/systemd/systemd\x00":                        "",
 		"":                                                "",

@@ -31,12 +31,15 @@ func asContainer(args []string) []string {
 	switch {
 	case len(args) > 1 && path.Base(args[0]) == "registry":
 		return args[1:]
-	case len(args) == 1 && (strings.HasSuffix(args[0], ".yml") || strings.HasSuffix(args[0], ".yaml")):
+	case len(args) == 1 && isFile(args[0]):
 		return append([]string{"serve"}, args...)
 	default:
 		return args
 	}
 }
+
+// isFile says whether an argument is a configuration file by its name.
+func isFile(arg string) bool { return strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".yaml") }
 
 // serves says whether the arguments start the service.
 func serves(args []string) bool {
