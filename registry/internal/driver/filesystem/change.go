@@ -3,7 +3,6 @@ package filesystem
 import (
 	"bytes"
 	"errors"
-	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -152,13 +151,13 @@ func (c *change) publish(d *Driver) (dirs []string, err error) {
 	if err != nil {
 		return nil, d.writeFault("remove", c.path, err)
 	}
-	return []string{path.Dir(c.name)}, nil
+	return []string{dirOf(c.name)}, nil
 }
 
 // put renames the file into place, or links to the one with the same content.
 // Most directories are new, so one that is not known is made first.
 func (c *change) put(d *Driver) error {
-	if dir := path.Dir(c.name); !d.durable.has(dir) {
+	if dir := dirOf(c.name); !d.durable.has(dir) {
 		if err := d.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
 			return err
 		}

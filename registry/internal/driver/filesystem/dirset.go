@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"maps"
-	"path"
 	"strings"
 	"sync"
 )
@@ -56,10 +55,10 @@ func (s *dirSet) add(dir string) {
 func (s *dirSet) unflushed(name string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dir := path.Dir(name)
+	dir := dirOf(name)
 	dirs := []string{dir}
 	for dir != s.root && !s.use(dir) {
-		dir = path.Dir(dir)
+		dir = dirOf(dir)
 		dirs = append(dirs, dir)
 	}
 	return dirs
@@ -92,3 +91,6 @@ func (s *dirSet) forgetTree(dir string) {
 	maps.DeleteFunc(s.now, below)
 	maps.DeleteFunc(s.old, below)
 }
+
+// dirOf is path.Dir for a name that is absolute and clean, as all here are.
+func dirOf(name string) string { return name[:max(1, strings.LastIndexByte(name, '/'))] }

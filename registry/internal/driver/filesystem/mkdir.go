@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"errors"
-	"path"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +17,7 @@ func (d *Driver) mkdirAll(dir string) error {
 		if errors.Is(err, unix.EEXIST) {
 			return nil
 		}
-		parent := path.Dir(dir)
+		parent := dirOf(dir)
 		if !errors.Is(err, unix.ENOENT) || parent == d.rootDir() {
 			return err
 		}
@@ -33,7 +32,7 @@ func (d *Driver) mkdirAll(dir string) error {
 // the root that was opened: a lost mount leaves an empty directory that can
 // very well be written to.
 func (d *Driver) mkdir(dir string) error {
-	if path.Dir(dir) == d.rootDir() && d.vanished() {
+	if dirOf(dir) == d.rootDir() && d.vanished() {
 		return unix.ENOENT
 	}
 	err := mkdir(dir)
@@ -56,7 +55,7 @@ func (d *Driver) inDir(name string, do func() error) error {
 			d.removing.Lock()
 			defer d.removing.Unlock()
 		}
-		if err := d.mkdirAll(path.Dir(name)); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := d.mkdirAll(dirOf(name)); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package filesystem
 import (
 	"bytes"
 	"errors"
-	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +23,7 @@ func (d *Driver) sharable(like string, content []byte) string {
 		return ""
 	}
 	name := d.root + like
-	if d.durable.has(path.Dir(name)) || d.makeDurable(name, content) == nil {
+	if d.durable.has(dirOf(name)) || d.makeDurable(name, content) == nil {
 		return name
 	}
 	return ""
