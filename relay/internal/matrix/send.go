@@ -32,7 +32,17 @@ func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error
 		return "", err
 	}
 	path := v3("rooms", out.RoomID, "redact", out.EventID, out.TxnID)
-	return c.put(ctx, out.RoomID, path, content)
+	id, err := c.put(ctx, out.RoomID, path, content)
+	var failed *relay.SendError
+	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+		return id, err
+	}
+	refused := *failed
+	refused.Reason = "the bot may not remove events in the room: its power level is too low"
+	if failed.Code == "M_NOT_FOUND" {
+		refused.Reason = "the homeserver does not know the event in the room"
+	}
+	return "", &refused
 }
 
 // maySend holds back what must not leave: under a new device, in the clear into
@@ -139,6 +149,12 @@ func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte)
 	}, &out)
 	if err == nil && out.ContentURI.IsEmpty() {
 		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	var failed *relay.SendError
+	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Code == "M_UNRECOGNIZED") {
+		refused := *failed
+		refused.Class, refused.Reason = relay.ClassDead, "the homeserver does not take files from the bot"
+		return "", &refused
 	}
 	return out.ContentURI.String(), err
 }

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -29,6 +30,41 @@ func TestSendIsReadByTheOwner(t *testing.T) {
 	w.must(err)
 	w.wantBodies(room, "")
 	w.noSecrets("bot-password", w.bot.session.Load().token, "one")
+}
+
+// What may not be done with a message in its room is named as what it is.
+func TestRefusedBehindTheMessage(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(map[string]any{"preset": "public_chat", "power_level_content_override": map[string]any{"events": map[string]any{"m.room.redaction": 50}}})
+	w.must(w.bot.Join(w.ctx, room))
+	event, err := w.send(room, "t1", "stays")
+	w.must(err)
+	redact := func(event, txn string) *relay.SendError {
+		t.Helper()
+		_, err := w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: event, TxnID: txn, Device: w.bot.Device()})
+		var failed *relay.SendError
+		if !errors.As(err, &failed) || failed.Class != relay.ClassPark && failed.Class != relay.ClassDead {
+			t.Fatalf("the redaction is answered with %v", err)
+		}
+		return failed
+	}
+	if failed := redact(event, "t2"); !strings.Contains(failed.Reason, "may not remove events") {
+		t.Errorf("it is told as %v", failed)
+	}
+	if failed := redact("$of-another-room", "t3"); strings.Contains(failed.Reason, "post") {
+		t.Errorf("it is told as %v", failed)
+	}
+	for name, fault := range map[string]faultproxy.Fault{
+		"no room for files": faultproxy.Matrix(403, "M_FORBIDDEN"),
+		"no media":          faultproxy.Matrix(404, "M_UNRECOGNIZED"),
+	} {
+		w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: fault})
+		_, err := w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
+		if failed := w.wantClass(err, relay.ClassDead); !strings.Contains(failed.Reason, "files") {
+			t.Errorf("%s is told as %v", name, failed)
+		}
+	}
 }
 
 // What a lost or broken answer leaves behind is one event, with the same id.

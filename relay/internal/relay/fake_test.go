@@ -36,6 +36,8 @@ type homeserver struct {
 	guests   map[string][]string // invited to the rooms made
 	uninvite error               // what inviting is answered with
 	broken   map[string]error    // rooms that the homeserver cannot look into
+	unredact error               // what removing is answered with
+	unupload error               // …and uploading
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -118,6 +120,9 @@ func (h *homeserver) put(out Outgoing) string {
 func (h *homeserver) Redact(_ context.Context, r Redaction) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.unredact != nil {
+		return "", h.unredact
+	}
 	h.events[r.RoomID] = slices.DeleteFunc(h.events[r.RoomID], func(e event) bool { return e.id == r.EventID })
 	return "$redaction", nil
 }
@@ -146,7 +151,7 @@ func (h *homeserver) Find(_ context.Context, room, marker string, _ time.Time) (
 }
 
 func (h *homeserver) Upload(context.Context, string, string, []byte) (string, error) {
-	return "mxc://hs/file", nil
+	return "mxc://hs/file", h.unupload
 }
 
 func (h *homeserver) Resolve(_ context.Context, address string) (string, error) {

@@ -86,6 +86,10 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 	case ClassJoin:
 		d.join(q, e, f)
 	case ClassPark:
+		if behind(e) {
+			d.refused(q, e, f)
+			return
+		}
 		d.park(q, e, f)
 	case ClassEncrypted:
 		d.encrypted(q)
@@ -98,6 +102,10 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 		d.refused(q, e, f)
 	}
 }
+
+// behind tells whether an entry is about a message that is in its room: its removal, or
+// its file. Those that wait for the room do not wait for what is refused to it.
+func behind(e *store.Entry) bool { return e.Op != store.OpSend || e.Step == stepFile }
 
 // again leaves an entry at the head of its line for another attempt. arrived says that this one may have reached
 // the homeserver all the same; from then on the bytes stay the same.
