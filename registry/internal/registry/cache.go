@@ -44,6 +44,22 @@ func (c *cache[K, V]) get(key K) (value V, ok bool) {
 func (c *cache[K, V]) put(key K, value V, weight int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.keep(key, value, weight)
+}
+
+// getOrPut is the value that is there, or the one given, which is kept then.
+func (c *cache[K, V]) getOrPut(key K, value V, weight int64) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries[key]; ok {
+		return e.value
+	}
+	c.keep(key, value, weight)
+	return value
+}
+
+// keep needs c.mu.
+func (c *cache[K, V]) keep(key K, value V, weight int64) {
 	if old, ok := c.entries[key]; ok {
 		c.drop(old)
 	}

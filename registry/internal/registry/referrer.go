@@ -58,8 +58,8 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 // referrerCandidates is the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	index, ok := r.reg.referrers.get(r.name)
-	if !ok {
-		index = newReferrerIndex()
+	if !ok { // those who ask at the same time wait for who reads it
+		index = r.reg.referrers.getOrPut(oci.Name(strings.Clone(string(r.name))), newReferrerIndex(), 0)
 	}
 	indexed, err := index.of(ctx, r, subject)
 	if err != nil {
@@ -158,6 +158,8 @@ func (x *referrerIndex) of(ctx context.Context, r Repository, subject oci.Digest
 	changed, err := x.refresh(ctx, r)
 	if changed {
 		r.reg.referrers.put(oci.Name(strings.Clone(string(r.name))), x, x.weight())
+	} else if len(x.read) == 0 {
+		r.reg.referrers.take(r.name) // nothing was read, and anybody may ask for what does not exist
 	}
 	return x.bySubject[subject], err
 }

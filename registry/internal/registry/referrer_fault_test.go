@@ -3,7 +3,11 @@ package registry
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -91,4 +95,43 @@ func TestDeletedRepositoryStaysAway(t *testing.T) {
 		_, _, err := repo.Tags(t.Context(), -1, "")
 		wantCode(t, err, oci.CodeNameUnknown)
 	})
+}
+
+// counted is a storage that counts what is read, and takes its time.
+type counted struct {
+	driver.Driver
+	reads atomic.Int64
+}
+
+func (c *counted) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	if strings.HasSuffix(path, "/data") {
+		c.reads.Add(1)
+		time.Sleep(time.Millisecond)
+	}
+	return c.Driver.ReadFile(ctx, path, limit)
+}
+
+// Those who ask at the same time have the manifests read once, not each his own.
+func TestReferrersAreReadOnce(t *testing.T) {
+	store := &counted{Driver: drivers["memory"](t)}
+	repo := New(Options{Driver: store.Driver}).Repository("a")
+	for i := range 10 {
+		pushImage(t, repo, fmt.Sprint("v", i), fmt.Sprint(i))
+	}
+	again := New(Options{Driver: store}).Repository("a")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, _, err := again.Referrers(t.Context(), sum("x"), "", "", 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if n := store.reads.Load(); n != 10 {
+		t.Errorf("%d manifests were read, of 10", n)
+	}
+	if _, _, err := again.reg.Repository("none").Referrers(t.Context(), sum("x"), "", "", 0); err != nil || len(again.reg.referrers.entries) != 1 {
+		t.Errorf("%d repositories are remembered, %v", len(again.reg.referrers.entries), err)
+	}
 }

@@ -32,7 +32,7 @@ const (
 	defaultManifestCache = 8 << 20
 	listingCache         = 8 << 20
 	tagCache             = 4 << 20
-	referrerCache        = 4 << 20
+	referrerCache        = 32 << 20 // a repository with more, some 300,000 manifests, has them read by each request
 	sizeCache            = 16 << 10
 	originCache          = 8 << 10
 	progressCache        = 4 << 10
