@@ -277,7 +277,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "health: {storagedriver: {interval: 0}}", nil, "health.storagedriver.interval: must be above 0"},
 		{minimal + "health: {storagedriver: {threshold: -1}}", nil, "health.storagedriver.threshold: must not be negative"},
 		{minimal + "health: {file: [{}]}", nil, "health.file[0].file: is required"},
-		{minimal + "health: {http: [{uri: x}]}", nil, `health.http[0].uri: "x" is not a URL`},
+		{minimal + "health: {http: [{uri: 'user:hunter2@host/path'}]}", nil, "health.http[0].uri: is not a URL such as http://127.0.0.1:8080/health"},
 		{minimal + "health: {tcp: [{addr: x}]}", nil, "health.tcp[0].addr:"},
 		{minimal + "tags: {maxtags: -1}", nil, "tags.maxtags: must not be negative"},
 		{minimal + "validation: {manifests: {urls: {allow: ['(']}}}", nil, "validation.manifests.urls.allow[0]: error parsing regexp"},

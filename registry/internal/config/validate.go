@@ -132,7 +132,7 @@ func (h *Health) validate(p *config.Problems) {
 	for i, c := range h.HTTP {
 		at := item("health.http", i)
 		if u, err := url.Parse(c.URI); err != nil || u.Scheme == "" || u.Host == "" {
-			p.Addf(at+".uri", "%q is not a URL", c.URI)
+			p.Addf(at+".uri", "is not a URL such as http://127.0.0.1:8080/health") // not repeated: it may hold a password
 		}
 		headers(p, at+".headers", c.Header())
 		positive(p, at+".interval", c.Interval)
