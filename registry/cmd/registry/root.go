@@ -39,7 +39,9 @@ func asContainer(args []string) []string {
 }
 
 // isFile says whether an argument is a configuration file by its name.
-func isFile(arg string) bool { return strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".yaml") }
+func isFile(arg string) bool {
+	return strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".yaml")
+}
 
 // serves says whether the arguments start the service.
 func serves(args []string) bool {
