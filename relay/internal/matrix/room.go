@@ -66,7 +66,11 @@ func (r *rooms) update(id string, change func(*room)) room {
 }
 
 func (r *rooms) forgetCheck(id string) {
-	r.update(id, func(k *room) { k.checked = time.Time{} })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.known[id]; known != nil {
+		known.checked = time.Time{}
+	}
 }
 
 // forgetChecks makes every room be looked at again.

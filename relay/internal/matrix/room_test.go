@@ -1,8 +1,11 @@
 package matrix
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
 
 	"slipway/relay/internal/relay"
 )
@@ -169,5 +172,19 @@ func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
 	w.must(err)
 	if !info.Encrypted {
 		t.Errorf("info = %+v", info)
+	}
+}
+
+// Invitations of strangers that come and go leave nothing behind.
+func TestUnknownRoomsAreNotRemembered(t *testing.T) {
+	c := &Client{rooms: rooms{known: map[string]*room{}}, chores: newChores(), rules: newFakeRules(), log: zap.NewNop()}
+	me := "@bot:hs"
+	for i := range 100 {
+		left := roomUpdate{Timeline: events{[]roomEvent{{Type: "m.room.member", StateKey: &me, Sender: "@stranger:hs", Content: []byte(`{"membership":"leave"}`)}}}}
+		left.Timeline.Events[0].Unsigned.PrevContent.Membership = "invite"
+		c.takeLeave(t.Context(), me, fmt.Sprintf("!%d:hs", i), left)
+	}
+	if n := len(c.rooms.known); n > 0 {
+		t.Errorf("%d rooms are remembered", n)
 	}
 }
