@@ -118,9 +118,6 @@ func render(contentType, source string, limit int) rendered {
 	if !affordable(source) {
 		return plain(source)
 	}
-	if !affordable(source) {
-		return plain(source)
-	}
 	r := sanitize(markdown(source), true, limit)
 	if r.text == "" {
 		return plain(source)
