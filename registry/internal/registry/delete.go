@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
@@ -48,13 +47,11 @@ func (r Repository) Delete(ctx context.Context) error {
 // eraseAll removes manifests and tags, and what of them collectors of garbage and
 // removers of tags have aside, so that nobody puts it back.
 func (r Repository) eraseAll(ctx context.Context) error {
-	if err := r.reg.commit(ctx, driver.Stage{{Path: layout.Manifests(r.name), Remove: true}}); err != nil {
-		return err
-	}
-	return errors.Join(
-		r.reg.driver.Discard(ctx, layout.AsideDir(layout.Manifests(r.name))),
-		r.reg.driver.Discard(ctx, layout.ExpiringTags(r.name)),
-	)
+	return r.reg.commit(ctx, driver.Stage{
+		{Path: layout.Manifests(r.name), Remove: true},
+		{Path: layout.AsideDir(layout.Manifests(r.name)), Remove: true},
+		{Path: layout.ExpiringTags(r.name), Remove: true},
+	})
 }
 
 func (r Repository) refuseRemovalOfAll(ctx context.Context) error {

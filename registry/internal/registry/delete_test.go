@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"slipway/registry/internal/driver"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 )
@@ -50,4 +52,37 @@ func TestDeleteRepositoryIsRefused(t *testing.T) {
 	wantCode(t, New(Options{Driver: d}).Repository("release").Delete(t.Context()), oci.CodeUnsupported)
 	_, err = r.Repository("release").Manifest(t.Context(), tagged("v1"))
 	check(t, err)
+}
+
+// powerless is a storage that loses power: what was discarded is there again.
+type powerless struct{ driver.Driver }
+
+func (powerless) Discard(context.Context, string) error { return nil }
+
+// What others have aside of a repository that was deleted does not come back with
+// the power.
+func TestDeleteRepositoryIsDurable(t *testing.T) {
+	for name, open := range drivers {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			r := New(Options{Driver: powerless{store}, DeleteEnabled: true})
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "kept", "one")
+			aside := pushImage(t, repo, "held", "two")
+			link := layout.RevisionLink("a", aside)
+			check(t, store.SetAside(t.Context(), link, layout.Aside(link)))
+			check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "held"), layout.ExpiringTag("a", "held")))
+			check(t, repo.Delete(t.Context()))
+			r.Recover(t.Context())
+			for _, d := range []oci.Digest{d, aside} {
+				_, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+				wantCode(t, err, oci.CodeManifestUnknown)
+			}
+			_, err := repo.Manifest(t.Context(), tagged("held"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+			if names, _, err := r.Catalog(t.Context(), 10, ""); err != nil || len(names) > 0 {
+				t.Errorf("catalog = %q, %v", names, err)
+			}
+		})
+	}
 }
