@@ -73,7 +73,7 @@ func (h *htpasswd) run(ctx context.Context, path, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, next); err != nil {
+	if err := writePasswords(path, next); err != nil {
 		return err
 	}
 	fmt.Fprintf(h.stdout, "Password of user %s set in %s\n", user, path)
@@ -85,7 +85,7 @@ func (h *htpasswd) delete(path, user string, content []byte) error {
 	if !found {
 		return fmt.Errorf("%s has no user %s", path, user)
 	}
-	if err := replaceFile(path, next); err != nil {
+	if err := writePasswords(path, next); err != nil {
 		return err
 	}
 	fmt.Fprintf(h.stdout, "User %s deleted from %s\n", user, path)
@@ -144,6 +144,36 @@ func readHidden(ctx context.Context, fd int) (string, error) {
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
+}
+
+// writePasswords replaces the file. One that is mounted by itself, as into a
+// container, cannot be replaced, nor can one whose directory cannot be written:
+// it is written to, as Apache's htpasswd does with all.
+func writePasswords(path string, content []byte) error {
+	err := replaceFile(path, content)
+	for _, reason := range []error{syscall.EBUSY, syscall.EROFS, fs.ErrPermission} {
+		if errors.Is(err, reason) && overwriteFile(path, content) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// overwriteFile writes the content over that of a file that exists. The end of
+// the old content goes last: who reads meanwhile finds no fewer users.
+func overwriteFile(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Truncate(int64(len(content)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // replaceFile puts the content in the place of the file in one step, so that a
