@@ -324,3 +324,18 @@ func TestTagIn(t *testing.T) {
 		}
 	}
 }
+
+// A tar file that cannot be finished leaves nothing behind.
+func TestUnfinishedTar(t *testing.T) {
+	dir := t.TempDir()
+	file, err := create(filepath.Join(dir, "x.tar"))
+	check(t, err)
+	check(t, file.put("a", 1, strings.NewReader("a")))
+	check(t, os.MkdirAll(filepath.Join(dir, "x.tar", "sub"), 0o755))
+	if err := file.finish(); err == nil {
+		t.Error("it was finished")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.tmp")); err != nil || len(left) > 0 {
+		t.Errorf("it left %q, %v", left, err)
+	}
+}

@@ -83,10 +83,14 @@ func (t *tarFile) put(name string, size int64, content io.Reader) error {
 }
 
 func (t *tarFile) finish() error {
-	if err := errors.Join(t.tar.Close(), t.file.Chmod(0o644), t.file.Sync(), t.file.Close()); err != nil {
-		return err
+	err := errors.Join(t.tar.Close(), t.file.Chmod(0o644), t.file.Sync(), t.file.Close())
+	if err == nil {
+		err = os.Rename(t.file.Name(), t.path)
 	}
-	return os.Rename(t.file.Name(), t.path)
+	if err != nil {
+		return errors.Join(err, os.Remove(t.file.Name()))
+	}
+	return nil
 }
 
 func (t *tarFile) discard() error {
