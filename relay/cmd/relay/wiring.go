@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/api"
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
@@ -84,11 +85,15 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
+	origins, err := client.NewOrigins(cfg.HTTP.PublicURL)
+	if err != nil {
+		return nil, err
+	}
 	v := built()
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Patient: patient, Pages: pages, Health: p.checks,
-		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()),
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()), Origins: origins,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
 		o.Prometheus = p.metrics

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
 	"slipway/shared/health"
@@ -40,6 +41,7 @@ type Options struct {
 	MaxBody        int64          // bytes of a request's body; 0 means 2 MiB
 	MaxWait        time.Duration  // longest ?wait=; 0 means 30 s
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	Origins        client.Origins // what browsers may change something from
 }
 
 // API answers requests. It is safe for concurrent use.

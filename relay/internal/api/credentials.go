@@ -66,9 +66,13 @@ func basic(encoded string) (name, password string, ok bool) {
 	return strings.Cut(string(raw), ":")
 }
 
-// forUser lets in users by name and password, or by the session of the pages.
+// forUser lets in users by name and password, or by the session of the pages. Browsers
+// send both along with the forms of other sites.
 func (a *API) forUser(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := a.o.Origins.Own(r); err != nil {
+			return err
+		}
 		v, err := a.user(r)
 		if err != nil {
 			if relay.KindOf(err) == relay.KindUnauthorized {

@@ -128,6 +128,21 @@ func TestLoginIsLimited(t *testing.T) {
 	t.Error("40 wrong passwords in a row are let through")
 }
 
+// TestOtherSitesChangeNothing: a browser that somebody has given name and password to
+// sends them along with any other site's form.
+func TestOtherSitesChangeNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	admin, form := basicHeader(relaytest.AdminName, relaytest.AdminPassword), "Content-Type: application/x-www-form-urlencoded"
+	const user = "name=evil&password=long+enough&is_admin=true"
+	for name, header := range map[string]string{"a browser of today": "Sec-Fetch-Site: cross-site", "an old one": "Origin: https://evil.example"} {
+		w.want(name, w.ask("POST", "/user", user, admin, form, header), 403, "errorDescription", "This request comes from another site.")
+		w.want(name+", deleting", w.ask("DELETE", "/user/1", "", admin, header), 403)
+		w.want(name+", reading", w.ask("GET", "/user", "", admin, header), 200)
+	}
+	w.want("no browser", w.ask("POST", "/user", user, admin, form), 201)
+	w.want("this site", w.ask("PUT", "/user/2", `{"matrix_id":""}`, admin, "Sec-Fetch-Site: same-origin", "Origin: https://relay.example"), 200)
+}
+
 // TestSession: the pages' session opens the API too; what changes something
 // needs its word.
 func TestSession(t *testing.T) {

@@ -19,7 +19,7 @@ const maxForm = 2 << 20
 // where a request comes from.
 func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := web.sameOrigin(r); err != nil {
+		if err := web.origins.Own(r); err != nil {
 			web.fail(w, r, err)
 			return
 		}
@@ -28,13 +28,6 @@ func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Hand
 			web.fail(w, r, err)
 		}
 	})
-}
-
-func (web *Web) sameOrigin(r *http.Request) error {
-	if err := web.origins.Check(r); err != nil {
-		return &relay.Error{Kind: relay.KindForbidden, Message: "This form comes from another site.", Err: err}
-	}
-	return nil
 }
 
 // closed serves who has logged in and sends others to do so. What changes

@@ -6,11 +6,11 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
-	"net/url"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/relay"
 )
@@ -35,7 +35,7 @@ type Web struct {
 	pages   pages
 	style   asset
 	icon    asset
-	origins *http.CrossOriginProtection
+	origins client.Origins
 	handler http.Handler
 }
 
@@ -44,17 +44,11 @@ func New(o Options) (*Web, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	w := &Web{o: o, service: o.Service, log: o.Log, origins: http.NewCrossOriginProtection()}
-	if o.PublicURL != "" {
-		u, err := url.Parse(o.PublicURL)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
-			return nil, err
-		}
-	}
+	w := &Web{o: o, service: o.Service, log: o.Log}
 	var err error
+	if w.origins, err = client.NewOrigins(o.PublicURL); err != nil {
+		return nil, err
+	}
 	if w.style, err = loadAsset("style.css", "text/css; charset=utf-8"); err != nil {
 		return nil, err
 	}
