@@ -20,21 +20,23 @@ type Result struct {
 }
 
 // Apply deletes the tags that the plan says go, but for those that have changed
-// since. What fails is logged and counted, and the rest is done.
+// since. What fails is logged and counted, and the rest is done; the error says
+// also which tags cannot be put back that dead processes had in their hands.
 func (p *Plan) Apply(ctx context.Context, o Options, log *zap.Logger) (Result, error) {
 	var result Result
-	if err := errors.Join(o.Registry.RecoverTags(ctx), p.begin(ctx, o.Pulls)); err != nil {
-		return result, err
+	held := o.Registry.RecoverTags(ctx)
+	if err := p.begin(ctx, o.Pulls); err != nil {
+		return result, errors.Join(held, err)
 	}
 	for verdicts := range p.byRepository() {
 		if err := result.apply(ctx, verdicts, o.Registry, log); err != nil {
-			return result, err
+			return result, errors.Join(held, err)
 		}
 	}
 	if result.Failed > 0 {
-		return result, fmt.Errorf("%d tags could not be deleted", result.Failed)
+		return result, errors.Join(held, fmt.Errorf("%d tags could not be deleted", result.Failed))
 	}
-	return result, nil
+	return result, held
 }
 
 // byRepository yields the verdicts of one repository at a time.

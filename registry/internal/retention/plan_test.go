@@ -1,6 +1,8 @@
 package retention
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 )
 
 func TestRules(t *testing.T) {
@@ -294,6 +297,25 @@ func TestUnreadable(t *testing.T) {
 	check(t, s.Driver.WriteScratch(t.Context(), layout.TagCurrent("good", "t"), nil))
 	if p := s.plan(); goes(p) != "" {
 		t.Errorf("a tag without a target goes: %q", goes(p))
+	}
+}
+
+// stuck is a storage that cannot restore anything.
+type stuck struct{ driver.Driver }
+
+func (stuck) Restore(context.Context, string, string) error { return driver.ErrReadOnly }
+
+// A tag that cannot be put back, which a dead process had in its hands, holds up
+// no other, and is told of.
+func TestHeldTagHoldsUpNoOther(t *testing.T) {
+	s := newStore(t, Rule{Repositories: names(t, "**"), Delete: true, NewerThan: day})
+	s.image("a", "held", 9, "", "x")
+	s.image("a", "old", 9, "", "y")
+	check(t, s.Driver.SetAside(t.Context(), layout.TagCurrent("a", "held"), layout.ExpiringTag("a", "held")))
+	s.Registry = registry.New(registry.Options{Driver: stuck{s.Driver}})
+	r, err := s.plan().Apply(t.Context(), s.Options, zap.NewNop())
+	if !errors.Is(err, driver.ErrReadOnly) || r != (Result{Deleted: 1}) {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
