@@ -80,7 +80,7 @@ func leafNode(f *field, v reflect.Value) *yaml.Node {
 	switch f.typeName() {
 	case "boolean", "number", "integer", "any value":
 	default:
-		value = withoutCredentials(scalarText(v))
+		value = WithoutCredentials(scalarText(v))
 	}
 	n := encodeNode(value)
 	n.Style |= yaml.FlowStyle
@@ -90,9 +90,9 @@ func leafNode(f *field, v reflect.Value) *yaml.Node {
 	return n
 }
 
-// withoutCredentials hides the password of a URL and the values of its query,
+// WithoutCredentials hides the password of a URL and the values of its query,
 // where tokens are often given; other text stays as it is.
-func withoutCredentials(text string) string {
+func WithoutCredentials(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
 		return text
@@ -120,7 +120,7 @@ func shownText(f *field, text string) string {
 	if f.typ == secretType {
 		return mask
 	}
-	return withoutCredentials(text)
+	return WithoutCredentials(text)
 }
 
 func textNode(text string) *yaml.Node { return encodeNode(text) }

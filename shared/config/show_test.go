@@ -64,7 +64,7 @@ func TestWithoutCredentials(t *testing.T) {
 		":5000":                          ":5000",
 		"https://h/%zz":                  "https://h/%zz",
 	} {
-		if got := withoutCredentials(in); got != want {
+		if got := WithoutCredentials(in); got != want {
 			t.Errorf("%s is shown as %s, not %s", in, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 )
 
@@ -27,6 +28,7 @@ func FileAbsent(path string) func(context.Context) error {
 
 // HTTPStatus returns the function of a check that sends HEAD to the address and
 // fails unless the answer has the status; 0 is 200. Redirects are not followed.
+// What it says does not repeat the address, which may hold a password.
 func HTTPStatus(uri string, status int, header http.Header) func(context.Context) error {
 	if status == 0 {
 		status = http.StatusOK
@@ -44,6 +46,10 @@ func HTTPStatus(uri string, status int, header http.Header) func(context.Context
 			req.Header, req.Host = header.Clone(), header.Get("Host")
 		}
 		resp, err := client.Do(req)
+		var withAddress *url.Error
+		if errors.As(err, &withAddress) {
+			return withAddress.Err
+		}
 		if err != nil {
 			return err
 		}

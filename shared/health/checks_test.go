@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,15 @@ func TestHTTPStatus(t *testing.T) {
 				t.Errorf("got %v, want healthy %v", err, c.want)
 			}
 		})
+	}
+}
+
+// TestHTTPStatusKeepsTheAddress: what a check says is served to everybody, and the
+// address may hold a password or a token.
+func TestHTTPStatusKeepsTheAddress(t *testing.T) {
+	err := HTTPStatus("http://u:hunter2@127.0.0.1:1/?token=hunter3", 0, nil)(t.Context())
+	if err == nil || strings.Contains(err.Error(), "hunter") || strings.Contains(err.Error(), "token") {
+		t.Errorf("got %v", err)
 	}
 }
 

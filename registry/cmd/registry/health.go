@@ -6,6 +6,7 @@ import (
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/registry"
+	settings "slipway/shared/config"
 	"slipway/shared/health"
 )
 
@@ -26,7 +27,7 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
 	}
 	for _, c := range cfg.Health.HTTP {
-		checks = append(checks, health.Check{Name: c.URI, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
+		checks = append(checks, health.Check{Name: settings.WithoutCredentials(c.URI), Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
 	}
 	for _, c := range cfg.Health.TCP {
 		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})

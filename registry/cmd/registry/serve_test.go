@@ -253,3 +253,22 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestHealthNamesNoPassword: the names of failing checks are served to everybody.
+func TestHealthNamesNoPassword(t *testing.T) {
+	r := start(t, map[string]string{
+		"REGISTRY_STORAGE_INMEMORY": "{}",
+		"REGISTRY_HEALTH_HTTP":      `[{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter3", interval: 10ms}]`,
+	})
+	url, told := r.url(), ""
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(told, "/probe") && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		_, told = get(t, url+"/debug/health")
+	}
+	if !strings.Contains(told, "/probe") || strings.Contains(told, "hunter") {
+		t.Errorf("got %s", told)
+	}
+	r.end()
+	if log := r.stderr.String(); strings.Contains(log, "hunter") {
+		t.Errorf("log: %s", log)
+	}
+}
