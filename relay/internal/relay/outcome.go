@@ -18,6 +18,7 @@ func (d *dispatcher) succeeded(q *queue, e *store.Entry, eventID string) {
 	d.pace.succeeded()
 	d.works(q)
 	e.Attempts++
+	e.Error, e.Code = "", ""
 	if e.Op == store.OpSend && e.Step != stepFile {
 		d.metrics.sent.Inc()
 		d.metrics.delivery.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
@@ -39,7 +40,6 @@ func (d *dispatcher) succeeded(q *queue, e *store.Entry, eventID string) {
 // fileFollows keeps an entry whose event was cut at the head of its line, for the file with its full text.
 func (d *dispatcher) fileFollows(e *store.Entry) {
 	e.Step, e.Wire, e.FirstAttemptAt, e.State, e.NextAt = stepFile, nil, 0, store.Queued, 0
-	e.Error, e.Code = "", ""
 	d.report(store.Outcome{Entry: *e, SentNow: true})
 }
 

@@ -70,7 +70,7 @@ var notices = map[string]string{
 	"saved":      "Saved.",
 	"deleted":    "Deleted.",
 	"redeliver":  "The message is in the queue again.",
-	"cancelled":  "The message is withdrawn.",
+	"cancelled":  "The message is withdrawn. If it is in its room already, its removal is on its way.",
 	"retried":    "The room tries again.",
 	"password":   "The password is changed. All other sessions have ended.",
 	"loggedout":  "You are logged out.",

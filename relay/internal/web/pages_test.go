@@ -158,14 +158,44 @@ func TestMessagePages(t *testing.T) {
 	b.get(dead + "/cancel")
 	b.want(200, "from its room?")
 	b.post(dead + "/cancel")
-	b.want(200, "The message is withdrawn.")
+	b.want(200, "its removal is on its way")
 	b.until(dead, "later removed from the room")
 	b.get(blocked)
 	b.want(200, "Something has to be mended first", "The bot may not write in the room.")
 	b.post(blocked + "/cancel")
-	b.want(200, "The message is withdrawn.", "withdrawn before it was delivered")
+	b.want(200, "The message is withdrawn", "withdrawn before it was delivered")
 	b.get("/ui/messages/9999")
 	b.want(404)
+}
+
+// TestRemovalThatFails: a message that stays in its room says why.
+func TestRemovalThatFails(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	message := b.send(b.app("a", room), "Stays", "text")
+	b.until(message, "Remove from the room")
+	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not remove events"})
+	b.post(message + "/cancel")
+	b.want(200, "its removal is on its way")
+	b.until(message, "The event could not be removed from the room: the bot may not remove events.")
+	b.get("/ui/messages")
+	b.want(200, "could not be removed")
+	b.hs.FailIn(room, nil)
+	b.post(message + "/cancel")
+	b.until(message, "later removed from the room")
+	b.want(200, "-could not be removed")
+}
+
+// TestDeliveredAtLast: what failed before it was delivered is not told for ever.
+func TestDeliveredAtLast(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"})
+	message := b.send(b.app("a", room), "Late", "text")
+	b.until(message, "The homeserver failed.")
+	b.hs.FailIn(room, nil)
+	b.until(message, "The homeserver has taken it.")
+	b.want(200, "-The homeserver failed.")
 }
 
 func TestPaging(t *testing.T) {

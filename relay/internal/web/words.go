@@ -27,6 +27,7 @@ var words = template.FuncMap{
 	"states":     func() []relay.State { return relay.States },
 	"count":      count,
 	"join":       strings.Join,
+	"initial":    initial,
 	"excerpt":    excerpt,
 	"preview":    preview,
 	"sentence":   sentence,
@@ -122,6 +123,12 @@ func count(n int64) string {
 		text = text[:i] + "\u202f" + text[i:]
 	}
 	return text
+}
+
+// initial is a name's first letter.
+func initial(name string) string {
+	_, size := utf8.DecodeRuneInString(name)
+	return name[:size]
 }
 
 // excerpt is the beginning of a text on one line.

@@ -61,3 +61,11 @@ func TestChart(t *testing.T) {
 		}
 	}
 }
+
+func TestInitial(t *testing.T) {
+	for name, want := range map[string]string{"admin": "a", "Ängela": "Ä", "李": "李"} {
+		if got := initial(name); got != want {
+			t.Errorf("the first letter of %s is %q", name, got)
+		}
+	}
+}
