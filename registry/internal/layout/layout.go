@@ -10,7 +10,7 @@
 //	    _manifests/tags/<tag>/index/<alg>/<hex>/link     what it ever pointed at
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
-//	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes
+//	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes; distribution's alone
 //
 // # Digests other than sha256
 //
@@ -24,7 +24,6 @@
 package layout
 
 import (
-	"strconv"
 	"strings"
 
 	"slipway/registry/internal/oci"
@@ -130,19 +129,6 @@ func UploadData(n oci.Name, id string) string {
 // distribution does not know the upload.
 func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
-}
-
-// UploadHashStates is the directory of the states of one algorithm, named by
-// their offsets.
-func UploadHashStates(n oci.Name, id string, a oci.Algorithm) string {
-	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a)
-}
-
-// UploadHashState holds the state of the hash behind offset bytes, as
-// crypto/sha256 and crypto/sha512 marshal it. Trees may lack it.
-func UploadHashState(n oci.Name, id string, a oci.Algorithm, offset int64) string {
-	return Repositories + "/" + string(n) + "/_uploads/" + id + "/hashstates/" + string(a) +
-		"/" + strconv.FormatInt(offset, 10)
 }
 
 // ExpiringTags is the directory of the links that are being removed from a

@@ -42,8 +42,6 @@ func TestPaths(t *testing.T) {
 		{Upload(name, id), repo + "/_uploads/" + id},
 		{UploadData(name, id), repo + "/_uploads/" + id + "/data"},
 		{UploadStartedAt(name, id), repo + "/_uploads/" + id + "/startedat"},
-		{UploadHashStates(name, id, oci.SHA256), repo + "/_uploads/" + id + "/hashstates/sha256"},
-		{UploadHashState(name, id, oci.SHA256, 4194304), repo + "/_uploads/" + id + "/hashstates/sha256/4194304"},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {

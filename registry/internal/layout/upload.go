@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -55,11 +54,4 @@ func StartedAt(t time.Time) []byte {
 // forgiven.
 func ParseStartedAt(b []byte) (time.Time, error) {
 	return time.Parse(time.RFC3339, string(bytes.TrimSpace(b)))
-}
-
-// ParseHashStateOffset reads the name of a hash state: the plain decimal number
-// that UploadHashState writes.
-func ParseHashStateOffset(name string) (offset int64, ok bool) {
-	offset, err := strconv.ParseInt(name, 10, 64)
-	return offset, err == nil && offset >= 0 && strconv.FormatInt(offset, 10) == name
 }

@@ -46,16 +46,3 @@ func TestStartedAt(t *testing.T) {
 		}
 	}
 }
-
-func TestParseHashStateOffset(t *testing.T) {
-	for name, want := range map[string]int64{"0": 0, "4194304": 4194304, "9223372036854775807": 1<<63 - 1} {
-		if got, ok := ParseHashStateOffset(name); !ok || got != want {
-			t.Errorf("%q = %d, %v", name, got, ok)
-		}
-	}
-	for _, name := range []string{"", "-1", "+1", "01", "0x1", "1.tmp", "9223372036854775808"} {
-		if _, ok := ParseHashStateOffset(name); ok {
-			t.Errorf("%q is accepted", name)
-		}
-	}
-}

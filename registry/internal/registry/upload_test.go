@@ -402,7 +402,7 @@ func TestPurge(t *testing.T) {
 		busy, err := r.Repository("a").StartUpload(ctx, "")
 		check(t, err)
 		defer busy.Close()
-		check(t, r.driver.WriteScratch(ctx, layout.UploadHashState("z", "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a", oci.SHA256, 0), []byte("x"))) // no startedat
+		check(t, r.driver.WriteScratch(ctx, layout.Upload("z", "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a")+"/hashstates/sha256/0", []byte("x"))) // no startedat
 
 		report, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
 		check(t, err)
