@@ -27,7 +27,8 @@ func FileAbsent(path string) func(context.Context) error {
 }
 
 // HTTPStatus returns the function of a check that sends HEAD to the address and
-// fails unless the answer has the status; 0 is 200. Redirects are not followed.
+// fails unless the answer has the status; 0 is 200. Redirects are followed, to
+// other hosts without the header, unless it is the status of one that is wanted.
 // What it says does not repeat the address, which may hold a password.
 func HTTPStatus(uri string, status int, header http.Header) func(context.Context) error {
 	if status == 0 {
@@ -35,7 +36,7 @@ func HTTPStatus(uri string, status int, header http.Header) func(context.Context
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return redirected(to, via, status, header) },
 	}
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodHead, uri, nil)
@@ -59,6 +60,21 @@ func HTTPStatus(uri string, status int, header http.Header) func(context.Context
 		}
 		return nil
 	}
+}
+
+// redirected is nil if a redirect is to be followed.
+func redirected(to *http.Request, via []*http.Request, status int, header http.Header) error {
+	switch {
+	case status >= 300 && status < 400:
+		return http.ErrUseLastResponse
+	case len(via) >= 10:
+		return errors.New("too many redirects")
+	case to.URL.Host != via[0].URL.Host:
+		for name := range header {
+			to.Header.Del(name)
+		}
+	}
+	return nil
 }
 
 // TCPConnect returns the function of a check that fails when no connection to

@@ -25,12 +25,22 @@ func TestFileAbsent(t *testing.T) {
 }
 
 func TestHTTPStatus(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead || r.Header.Get("X-Probe") != "" {
+			t.Errorf("another host gets %s %v", r.Method, r.Header)
+		}
+	}))
+	defer other.Close()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method != http.MethodHead || r.Header.Get("X-Probe") != "yes":
 			w.WriteHeader(http.StatusBadRequest)
 		case r.URL.Path == "/moved":
 			http.Redirect(w, r, "/", http.StatusFound)
+		case r.URL.Path == "/elsewhere":
+			http.Redirect(w, r, other.URL, http.StatusMovedPermanently)
+		case r.URL.Path == "/loop":
+			http.Redirect(w, r, "/loop", http.StatusFound)
 		}
 	}))
 	defer s.Close()
@@ -43,7 +53,10 @@ func TestHTTPStatus(t *testing.T) {
 	}{
 		{"default status", "/", 0, probe, true},
 		{"header missing", "/", 0, nil, false},
-		{"redirect is an answer of its own", "/moved", 302, probe, true},
+		{"redirect is followed", "/moved", 0, probe, true},
+		{"redirect to another host", "/elsewhere", 200, probe, true},
+		{"redirect without end", "/loop", 0, probe, false},
+		{"redirect that is asked for", "/moved", 302, probe, true},
 		{"other status", "/", 204, probe, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
