@@ -69,6 +69,10 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 	}
 	switch f.Class {
 	case ClassRetry:
+		if behind(e) && f.Status != 0 && q.failedBehind(e.ID) >= behindTries {
+			d.refused(q, e, f)
+			return
+		}
 		if !f.Alone {
 			d.gate.failed(q.id, f.sentence())
 		}
@@ -103,8 +107,13 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 	}
 }
 
+// behindTries is how often a homeserver may fail, with an answer, at what is behind a
+// message: with the pauses between that is about half an hour.
+const behindTries = 12
+
 // behind tells whether an entry is about a message that is in its room: its removal, or
-// its file. Those that wait for the room do not wait for what is refused to it.
+// its file. Those that wait for the room do not wait for what is refused to it, nor for
+// ever for what fails.
 func behind(e *store.Entry) bool { return e.Op != store.OpSend || e.Step == stepFile }
 
 // again leaves an entry at the head of its line for another attempt. arrived says that this one may have reached

@@ -43,11 +43,12 @@ type queue struct {
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
-	oldest      int64     // when the first of them was accepted
-	notBefore   time.Time // no attempt before
-	limited     time.Time // …and none at all before: the homeserver has told so
-	joinTried   bool      // since the last success
-	darkSince   time.Time // that it cannot be told whether the room was made; zero if it can
+	oldest      int64                      // when the first of them was accepted
+	notBefore   time.Time                  // no attempt before
+	limited     time.Time                  // …and none at all before: the homeserver has told so
+	joinTried   bool                       // since the last success
+	behind      struct{ id, failed int64 } // the entry behind a message that failed last, and how often
+	darkSince   time.Time                  // that it cannot be told whether the room was made; zero if it can
 	wake        chan struct{}
 }
 
@@ -254,6 +255,18 @@ func (q *queue) accept(page []*store.Entry, more bool) {
 	if !q.more && len(q.head) == 0 {
 		q.lengthen(-q.waiting)
 	}
+}
+
+// failedBehind counts a failure of an entry behind a message, and returns how many it
+// has had since this start.
+func (q *queue) failedBehind(id int64) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.behind.id != id {
+		q.behind.id, q.behind.failed = id, 0
+	}
+	q.behind.failed++
+	return q.behind.failed
 }
 
 // rested takes the entry that is being sent out of the line: it is at rest.
