@@ -70,6 +70,7 @@ type conn struct {
 	taken atomic.Bool  // somebody above set a write deadline of his own
 	queue int64        // what the kernel held when a write last ran out of time
 	stuck atomic.Bool  // a write has failed for good
+	more  bool         // what is written is followed by a file (HoldHead)
 	left  func()
 	ended atomic.Bool
 }
@@ -84,7 +85,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 	for {
 		c.arm()
-		m, err := c.Conn.Write(p[n:])
+		m, err := c.write(p[n:])
 		n += m
 		if err == nil {
 			c.queue = unknown
@@ -96,8 +97,16 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
+func (c *conn) write(p []byte) (int, error) {
+	if c.more {
+		return c.writeMore(p)
+	}
+	return c.Conn.Write(p)
+}
+
 // ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile.
 func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
+	c.more = false // nothing follows the file
 	tcp, ok := c.Conn.(*net.TCPConn)
 	file, limit := fileIn(src)
 	if !ok || file == nil {

@@ -285,7 +285,7 @@ func TestUploadIsTakenOverFromAHungWriter(t *testing.T) {
 }
 
 // sendPart begins a PATCH of which only the first bytes come.
-func (s *server) sendPart(at string, first []byte) net.Conn {
+func (s *host) sendPart(at string, first []byte) net.Conn {
 	s.t.Helper()
 	conn := s.dial()
 	if _, err := fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", strings.TrimPrefix(at, s.url), 2*len(first), first); err != nil {
@@ -294,7 +294,7 @@ func (s *server) sendPart(at string, first []byte) net.Conn {
 	return conn
 }
 
-func (s *server) dial() net.Conn {
+func (s *host) dial() net.Conn {
 	s.t.Helper()
 	conn, err := new(net.Dialer).DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {

@@ -60,7 +60,7 @@ func (l *listener) hears(t *testing.T, what string, want ...string) {
 	l.mu.Unlock()
 }
 
-func newListened(t *testing.T) (*server, *listener) {
+func newListened(t *testing.T) (*host, *listener) {
 	t.Helper()
 	l := &listener{}
 	receiver := httptest.NewServer(l)

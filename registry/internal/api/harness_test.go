@@ -19,8 +19,8 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// server is a registry in memory behind real HTTP.
-type server struct {
+// host is a registry in memory behind real HTTP.
+type host struct {
 	t      *testing.T
 	url    string
 	log    *zap.Logger
@@ -35,7 +35,7 @@ type setup struct {
 	rules   registry.Options
 }
 
-func newServer(t *testing.T, change ...func(*setup)) *server {
+func newServer(t *testing.T, change ...func(*setup)) *host {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	s := setup{driver: memory.New(), options: Options{Log: zap.New(core), DeleteEnabled: true, Secret: []byte("secret")}, rules: registry.Options{DeleteEnabled: true}}
@@ -52,7 +52,7 @@ func newServer(t *testing.T, change ...func(*setup)) *server {
 	t.Cleanup(ts.Close)
 	client := ts.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &server{t: t, url: ts.URL, log: s.options.Log, logs: logs, client: client}
+	return &host{t: t, url: ts.URL, log: s.options.Log, logs: logs, client: client}
 }
 
 // answer is a response read to its end.
@@ -62,7 +62,7 @@ type answer struct {
 }
 
 // do sends a request. target is a path or an absolute URL; headers are pairs.
-func (s *server) do(method, target string, body []byte, headers ...string) answer {
+func (s *host) do(method, target string, body []byte, headers ...string) answer {
 	s.t.Helper()
 	var r io.Reader
 	if body != nil {
@@ -71,7 +71,7 @@ func (s *server) do(method, target string, body []byte, headers ...string) answe
 	return s.send(method, target, r, headers...)
 }
 
-func (s *server) send(method, target string, body io.Reader, headers ...string) answer {
+func (s *host) send(method, target string, body io.Reader, headers ...string) answer {
 	s.t.Helper()
 	if strings.HasPrefix(target, "/") {
 		target = s.url + target
@@ -166,7 +166,7 @@ func with(target, key, value string) string {
 func digestOf(b []byte) oci.Digest { return oci.SHA256.FromBytes(b) }
 
 // pushBlob uploads a blob by POST and PUT.
-func (s *server) pushBlob(name string, content []byte) oci.Digest {
+func (s *host) pushBlob(name string, content []byte) oci.Digest {
 	s.t.Helper()
 	d := digestOf(content)
 	start := s.do("POST", "/v2/"+name+"/blobs/uploads/", nil).want(s.t, 202)
@@ -175,7 +175,7 @@ func (s *server) pushBlob(name string, content []byte) oci.Digest {
 }
 
 // image pushes config and layer and returns an OCI manifest of them.
-func (s *server) image(name, content string, extra ...string) []byte {
+func (s *host) image(name, content string, extra ...string) []byte {
 	s.t.Helper()
 	config := []byte(`{"os":"linux","name":"` + content + `"}`)
 	layer := []byte("layer of " + content)
@@ -191,7 +191,7 @@ func describe(mediaType string, d oci.Digest, size int, extra ...string) string 
 }
 
 // pushManifest pushes a manifest by reference.
-func (s *server) pushManifest(name, reference, mediaType string, body []byte) oci.Digest {
+func (s *host) pushManifest(name, reference, mediaType string, body []byte) oci.Digest {
 	s.t.Helper()
 	s.do("PUT", "/v2/"+name+"/manifests/"+reference, body, "Content-Type", mediaType).want(s.t, 201)
 	return digestOf(body)
@@ -213,7 +213,7 @@ func repositoryRows(f func(row *row, path string)) {
 	}
 }
 
-func (s *server) logged(message string) []map[string]any {
+func (s *host) logged(message string) []map[string]any {
 	var lines []map[string]any
 	for _, e := range s.logs.All() {
 		if e.Message == message {
