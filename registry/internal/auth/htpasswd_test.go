@@ -286,6 +286,19 @@ func TestBrokenLinesAreReportedOnceAndSkipped(t *testing.T) {
 	}
 }
 
+// TestLastLineOfAUserCounts: whoever is locked by a line behind his own stays out.
+func TestLastLineOfAUserCounts(t *testing.T) {
+	for _, last := range []string{"alice:!\n", "alice:\n", line(t, "alice", "other")} {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"), last)
+		if _, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err == nil {
+			t.Errorf("%q does not count", last)
+		}
+		if _, err := h.Authorize(basic("bob", "secret"), Access{Action: Ping}); err != nil {
+			t.Errorf("bob: %v", err)
+		}
+	}
+}
+
 func TestIdenticalLoginsAreComparedOnce(t *testing.T) {
 	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
 	var fresh sync.Map

@@ -31,7 +31,8 @@ type brokenLine struct {
 }
 
 // parseUsers reads the lines of an htpasswd file. Empty lines and those that
-// begin with # say nothing; of two lines for one user the last counts.
+// begin with # say nothing; of two lines for one user the last counts, also
+// when it gives nobody access.
 func parseUsers(content []byte) *users {
 	u := &users{hashes: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -49,6 +50,7 @@ func parseUsers(content []byte) *users {
 		cost, err := checkLine(name, hash)
 		if err != nil {
 			u.broken = append(u.broken, brokenLine{number, name, err.Error()})
+			delete(u.hashes, name)
 			continue
 		}
 		u.hashes[name] = hash
