@@ -119,8 +119,22 @@ func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Li
 		}
 	}
 	for i := range m.Manifests {
-		v.needsManifest(ctx, name, link.Digest, &m.Manifests[i])
+		if l := &m.Manifests[i]; oci.IsManifest(l.MediaType) || v.Sparse {
+			v.needsManifest(ctx, name, link.Digest, l)
+		} else {
+			v.needsEither(ctx, name, link.Digest, l, has)
+		}
 	}
+}
+
+// needsEither is for what an index lists under another type than those of
+// manifests: a blob, as in the caches of BuildKit, or a manifest all the same.
+func (v *verification) needsEither(ctx context.Context, name oci.Name, by oci.Digest, d *oci.Descriptor, has map[oci.Digest]bool) {
+	if _, err := oci.ParseDigest(string(d.Digest)); err == nil && v.stored(ctx, layout.RevisionLink(name, d.Digest)) {
+		v.needsManifest(ctx, name, by, d)
+		return
+	}
+	v.needsBlob(ctx, name, by, d, has)
 }
 
 func (v *verification) needsBlob(ctx context.Context, name oci.Name, by oci.Digest, d *oci.Descriptor, has map[oci.Digest]bool) {

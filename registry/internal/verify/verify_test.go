@@ -185,6 +185,26 @@ func TestFindingsAndRepair(t *testing.T) {
 }
 
 // What is pushed between the look and the repair is not kept away.
+// What an index lists may be a blob, as in the caches of BuildKit; and manifests of
+// schema 1 have layers, too.
+func TestBlobsOfOtherManifests(t *testing.T) {
+	onDrivers(t, func(t *testing.T, d driver.Driver) {
+		repo := registry.New(registry.Options{Driver: d}).Repository("a")
+		lost, kept := pushBlob(t, repo, "lost"), pushBlob(t, repo, "kept")
+		lost.MediaType, kept.MediaType = "application/vnd.oci.image.layer.v1.tar", "application/vnd.buildkit.cacheconfig.v0"
+		put(t, repo, "cache", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{lost, kept}})
+		old := `{"schemaVersion":1,"fsLayers":[{"blobSum":"` + string(sum("older")) + `"},{"blobSum":"` + string(sum("kept")) + `"},{"blobSum":"x"}]}`
+		write(t, d, layout.BlobData(sum(old)), old)
+		write(t, d, layout.RevisionLink("a", sum(old)), string(sum(old)))
+		check(t, d.Remove(t.Context(), layout.BlobData(lost.Digest)))
+		want := []string{"dangling_layer a: " + string(lost.Digest), "missing_blob a: " + string(lost.Digest), "missing_blob a: " + string(sum("older"))}
+		slices.Sort(want)
+		if r := run(t, d, false); r.text() != strings.Join(want, "\n") {
+			t.Errorf("got %s", r.text())
+		}
+	})
+}
+
 func TestRepairIsNoRace(t *testing.T) {
 	onDrivers(t, func(t *testing.T, d driver.Driver) {
 		path := layout.BlobData(sum("x"))
