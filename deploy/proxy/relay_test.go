@@ -40,8 +40,10 @@ func checkRelay(t *testing.T, f *front) {
 		want(t, resp, http.StatusRequestEntityTooLarge, body)
 	})
 	t.Run("no metrics", func(t *testing.T) {
-		resp, body := ask(t, client, http.MethodGet, f.url(relayName, "/metrics"), nil, nil)
-		want(t, resp, http.StatusNotFound, body)
+		for _, path := range []string{"/metrics", "/metrics/", "//metrics", "/%6Detrics", "/metrics//"} {
+			resp, body := ask(t, client, http.MethodGet, f.url(relayName, path), nil, nil)
+			want(t, resp, http.StatusNotFound, body)
+		}
 	})
 	t.Run("addresses", func(t *testing.T) { checkAddresses(t, f, admin) })
 	t.Run("no tokens in logs", func(t *testing.T) {

@@ -19,3 +19,11 @@ func TestHidePrivate(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsHaveOneName: a proxy that keeps /metrics from the world keeps all of it.
+func TestMetricsHaveOneName(t *testing.T) {
+	w := newWorld(t, nil)
+	for path, want := range map[string]int{"/metrics": 200, "/metrics?x=1": 200, "/metrics/": 404, "//metrics": 404, "/%6Detrics": 404, "/metrics//": 404} {
+		w.want(path, w.ask("GET", path, ""), want)
+	}
+}

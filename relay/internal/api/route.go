@@ -87,7 +87,7 @@ func (a *API) router() *mux.Router {
 		router.Path(row.path).Methods(methods...).Handler(a.prepare(row))
 	}
 	if a.o.Prometheus != nil {
-		metrics := &row{method: http.MethodGet, path: "/metrics", who: anybody, handle: handled(a.o.Prometheus)}
+		metrics := &row{method: http.MethodGet, path: "/metrics", who: anybody, handle: a.exactly("/metrics", handled(a.o.Prometheus))}
 		a.rows = append(a.rows, metrics)
 		router.Path(metrics.path).Methods(http.MethodGet, http.MethodHead).Handler(a.prepare(metrics))
 	}
@@ -106,6 +106,17 @@ func handled(h http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		h.ServeHTTP(w, r)
 		return nil
+	}
+}
+
+// exactly serves what was asked for by this very path: proxies keep that from the
+// world, and not what else is taken for it here.
+func (a *API) exactly(path string, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != path {
+			return a.notFound(w, r)
+		}
+		return h(w, r)
 	}
 }
 
