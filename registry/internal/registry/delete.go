@@ -48,9 +48,9 @@ func (r Repository) Delete(ctx context.Context) error {
 // removers of tags have aside, so that nobody puts it back.
 func (r Repository) eraseAll(ctx context.Context) error {
 	return r.reg.commit(ctx, driver.Stage{
+		{Path: layout.ExpiringTags(r.name), Remove: true},
 		{Path: layout.Manifests(r.name), Remove: true},
 		{Path: layout.AsideDir(layout.Manifests(r.name)), Remove: true},
-		{Path: layout.ExpiringTags(r.name), Remove: true},
 	})
 }
 

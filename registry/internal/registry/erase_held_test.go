@@ -1,10 +1,15 @@
 package registry
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
 )
 
 // A tag that a dead process has in its hands goes with its manifest, and is not
@@ -42,6 +47,73 @@ func TestDeletionTakesTagsOfTheDead(t *testing.T) {
 					wantWholeTags(t, repo, []string{"kept"})
 				})
 			}
+		}
+	}
+}
+
+// stepwise is a storage on which something happens between the removals of a
+// stage.
+type stepwise struct {
+	driver.Driver
+	between func()
+}
+
+func (s *stepwise) Commit(ctx context.Context, stages ...driver.Stage) error {
+	for _, stage := range stages {
+		if !stage[0].Remove {
+			if err := s.Driver.Commit(ctx, stage); err != nil {
+				return err
+			}
+			continue
+		}
+		for i := range stage {
+			if i > 0 {
+				s.between()
+			}
+			if err := s.Driver.Commit(ctx, stage[i:i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A tag that is deleted is not put back in that moment, by this process or
+// another one.
+func TestRecoveryDuringADeletion(t *testing.T) {
+	for kind, open := range drivers {
+		for what, remove := range map[string]func(ctx context.Context, repo Repository) error{
+			"a tag":        func(ctx context.Context, repo Repository) error { return repo.DeleteTag(ctx, "one") },
+			"a repository": func(ctx context.Context, repo Repository) error { return repo.Delete(ctx) },
+		} {
+			t.Run(kind+": "+what, func(t *testing.T) {
+				store := &stepwise{Driver: open(t)}
+				r := New(Options{Driver: store, DeleteEnabled: true})
+				repo := r.Repository("a")
+				pushImage(t, repo, "one", "x")
+				check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
+				pushImage(t, repo, "one", "y")
+				var group sync.WaitGroup
+				store.between = func() {
+					New(Options{Driver: store.Driver}).Recover(t.Context())
+					done := make(chan struct{})
+					group.Go(func() {
+						r.Recover(context.Background())
+						close(done)
+					})
+					select {
+					case <-done:
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+				check(t, remove(t.Context(), repo))
+				group.Wait()
+				_, err := repo.Manifest(t.Context(), tagged("one"))
+				wantCode(t, err, oci.CodeManifestUnknown)
+				if _, err := store.Stat(t.Context(), layout.TagCurrent("a", "one")); !absent(err) {
+					t.Errorf("the link: %v", err)
+				}
+			})
 		}
 	}
 }

@@ -99,14 +99,15 @@ func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, sinc
 	return restless(current)
 }
 
-// tagRemovals takes away tags with their histories, and older links of them that
-// somebody who died had in his hands, which would be put back later.
+// tagRemovals takes away tags with their histories, and before each an older link
+// of it that somebody who died had in his hands: that would be put back later, or in
+// this moment.
 func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
 	stage := make(driver.Stage, 0, 2*len(tags))
 	for _, tag := range tags {
 		stage = append(stage,
-			driver.Change{Path: layout.Tag(r.name, tag), Remove: true},
-			driver.Change{Path: layout.ExpiringTag(r.name, tag), Remove: true})
+			driver.Change{Path: layout.ExpiringTag(r.name, tag), Remove: true},
+			driver.Change{Path: layout.Tag(r.name, tag), Remove: true})
 	}
 	return stage
 }
