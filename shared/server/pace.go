@@ -47,9 +47,12 @@ func paced(next http.Handler, p pace) http.Handler {
 			defer s.arm()
 			w = s
 		}
-		if r.Body != nil && r.Body != http.NoBody {
-			b := &body{ReadCloser: r.Body, deadliner: d, pace: p}
-			defer b.leave()
+		if own := r.Body; own != nil && own != http.NoBody {
+			b := &body{ReadCloser: own, deadliner: d, pace: p}
+			defer func() {
+				b.leave()
+				r.Body = own // net/http waits for no body that the client was not told to send
+			}()
 			b.arm(time.Now())
 			r.Body = b
 		}

@@ -368,3 +368,18 @@ func TestManyIdleAndDrippingConnections(t *testing.T) {
 	clients.Wait()
 	_ = s.Close() // the dripping ones would hold the drain up
 }
+
+// A client that asks first whether it may send its body, and may not, is
+// answered at once.
+func TestRefusedBodyIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	})})
+	c := dial(t, s)
+	began := time.Now()
+	send(t, c, "PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
+	if text := endsWithin(t, c, 10*time.Second); !strings.HasPrefix(text, "HTTP/1.1 401") || time.Since(began) > 2*time.Second {
+		t.Errorf("%q after %v", text, time.Since(began))
+	}
+}
