@@ -51,6 +51,20 @@ func TestDeletionTakesTagsOfTheDead(t *testing.T) {
 	}
 }
 
+// So does a tag that is deleted itself.
+func TestDeletedTagOfTheDead(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		pushImage(t, repo, "kept", "z")
+		pushImage(t, repo, "one", "x")
+		check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
+		check(t, repo.DeleteTag(t.Context(), "one"))
+		wantCode(t, repo.DeleteTag(t.Context(), "one"), oci.CodeManifestUnknown)
+		r.Recover(t.Context())
+		wantWholeTags(t, repo, []string{"kept"})
+	})
+}
+
 // stepwise is a storage on which something happens between the removals of a
 // stage.
 type stepwise struct {

@@ -152,7 +152,8 @@ func (r *Registry) readPointer(ctx context.Context, path string) (oci.Digest, er
 	return d, err
 }
 
-// DeleteTag removes a tag with its history, and nothing else.
+// DeleteTag removes a tag with its history, and nothing else; also one whose link
+// somebody has in his hands, so that it is not put back later.
 // MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.reg.deletable(); err != nil {
@@ -161,7 +162,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	_, err := r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag))
+	_, _, err := r.reg.driver.Find(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
 	if absent(err) {
 		return r.unknown(ctx, r.tagUnknown(tag))
 	}
@@ -171,7 +172,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
-	before, unread := r.pointsAt(ctx, tag)
+	before, unread := r.targetOf(ctx, tag)
 	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})); err != nil {
 		return fault(err)
 	}
