@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -548,6 +549,44 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if held := r.d.held.Load(); held != 0 {
 		t.Errorf("%d bytes are still held", held)
+	}
+}
+
+// TestMemoryIsBoundedWhileItIsSent: when the homeserver is back, many rooms have much to
+// send, a few at a time.
+func TestMemoryIsBoundedWhileItIsSent(t *testing.T) {
+	const rooms, each, parallel = 100, 6, 4
+	r := newRig(t, func(o *Options) { o.Delivery.Parallel = parallel })
+	r.hs.probeErr = &SendError{Class: ClassAway}
+	r.run()
+	for i := range rooms {
+		token := r.app(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token
+		for k := range each {
+			r.send(token, fmt.Sprint(k)+strings.Repeat("x", 50_000))
+		}
+	}
+	var most atomic.Int64
+	r.hs.script = func(Outgoing, int) *answer {
+		most.Store(max(most.Load(), r.d.held.Load()))
+		return &answer{store: true, delay: 2 * time.Millisecond}
+	}
+	r.hs.mu.Lock()
+	r.hs.probeErr = nil
+	r.hs.mu.Unlock()
+	r.Resume()
+	for range 2000 {
+		if r.d.depth.Load() == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if held := most.Load(); held > headsBudget+parallel*(headBytes+128<<10) {
+		t.Errorf("%d MiB were held in memory", held>>20)
+	}
+	for i := range rooms {
+		if got := r.hs.bodies(fmt.Sprintf("!%d:hs", i)); len(got) != each || got[0][0] != '0' || got[each-1][0] != '0'+each-1 {
+			t.Fatalf("room %d has %d events", i, len(got))
+		}
 	}
 }
 

@@ -229,7 +229,11 @@ func (q *queue) fill() error {
 		after := q.readTo
 		q.missed = false
 		q.mu.Unlock()
-		page, more, err := q.d.store.Pending(context.Background(), q.id, after, headEntries, headBytes)
+		limit := headEntries
+		if q.d.held.Load() >= headsBudget {
+			limit = 1 // many rooms have much to send: each may hold what it sends
+		}
+		page, more, err := q.d.store.Pending(context.Background(), q.id, after, limit, headBytes)
 		if err != nil {
 			return err
 		}
