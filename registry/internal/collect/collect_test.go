@@ -223,6 +223,19 @@ func TestSharedBetweenRepositories(t *testing.T) {
 	})
 }
 
+// TestNamesOfOthers: distribution takes names that no request here can have, as
+// the name of a host before the repository's. What is in them is needed all the
+// same, and is there on the way back.
+func TestNamesOfOthers(t *testing.T) {
+	onDrivers(t, func(t *testing.T, x tree) {
+		for _, name := range []oci.Name{"FOO/bar", "Registry.example.org/team/app", "a.example.org/" + oci.Name(strings.Repeat("x/", 125)+"end"), "n-/a"} {
+			manifest, blobs := x.image(name, "v1", string(name))
+			x.run(Options{DeleteUntagged: true})
+			x.whole(string(name), name, manifest, blobs)
+		}
+	})
+}
+
 func TestPromisesHoldWhereSomebodyServes(t *testing.T) {
 	onDrivers(t, func(t *testing.T, x tree) {
 		told, untold := x.blob("a", "told"), x.blob("a", "untold")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -49,8 +50,9 @@ func (repo *repository) needsBlob(i id) bool {
 	return ok
 }
 
-// eachRepository calls f for every directory that may be a repository, and
-// removes those that are empty. A directory that cannot be listed ends the run:
+// eachRepository calls f for every directory that may be a repository, also by
+// a name that only distribution takes (upper case in front, longer than ours),
+// and removes those that are empty. A directory that cannot be listed ends the run:
 // who knows what it needs.
 func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repository) error) error {
 	crew := r.crew(ctx)
@@ -79,8 +81,8 @@ func (r *run) walk(ctx context.Context, crew *crew, name string, f func(context.
 			continue
 		}
 		child := strings.TrimPrefix(name+"/"+e.Name, "/")
-		if _, err := oci.ParseName(child); err != nil {
-			continue // no request can name it
+		if !driver.ValidPath(layout.Repository(oci.Name(child))) {
+			continue // no registry has made it
 		}
 		r.letIn()
 		crew.do(func(ctx context.Context) error { return r.walk(ctx, crew, child, f) })
