@@ -112,6 +112,11 @@ func (d *dispatcher) sendFile(room store.Room, device string, e *store.Entry) (s
 	if room.Encrypted {
 		return "", &SendError{Class: ClassEncrypted}
 	}
+	if d.doubtful(e, device) {
+		if there, err := d.settleFile(room, e); there || err != nil {
+			return e.EventID, err
+		}
+	}
 	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn + fileSuffix}
 	switch e.ContentType {
 	case format.Plain:
@@ -156,6 +161,22 @@ func (d *dispatcher) settle(room store.Room, e *store.Entry) (string, error) {
 	}
 	e.FirstAttemptAt, e.Device = 0, ""
 	return "", nil
+}
+
+// settleFile finds out whether the file of an earlier attempt arrived. One of which
+// nobody can tell is not sent again.
+func (d *dispatcher) settleFile(room store.Room, e *store.Entry) (there bool, err error) {
+	found, err := d.sender.Find(d.ctx, room.RoomID, e.Txn+fileSuffix, time.UnixMilli(e.AcceptedAt).Add(-findMargin))
+	switch {
+	case err != nil:
+		return false, err
+	case found.EventID != "":
+		return true, nil
+	case !found.Complete:
+		return false, &SendError{Class: ClassDead, Reason: "it cannot be told whether the file is in the room already"}
+	}
+	e.FirstAttemptAt, e.Device = 0, ""
+	return false, nil
 }
 
 // prepare makes sure that the room's id is known: it makes the room or looks up its alias.
