@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
 )
 
 // meddled is a storage where something happens just before or after an object is
@@ -80,7 +81,8 @@ func TestDeletionBesideAnotherServer(t *testing.T) {
 	}
 }
 
-// wantWholeTags checks that those tags are listed, and that each pulls.
+// wantWholeTags checks that those tags are listed, and that each pulls and is in
+// nobody's hands.
 func wantWholeTags(t *testing.T, repo Repository, want []string) {
 	t.Helper()
 	tags, _, err := repo.Tags(t.Context(), -1, "")
@@ -92,6 +94,7 @@ func wantWholeTags(t *testing.T, repo Repository, want []string) {
 		if _, err := repo.Manifest(t.Context(), tagged(tag)); err != nil {
 			t.Errorf("%s: %v", tag, err)
 		}
+		wantPlace(t, repo.reg.driver, layout.TagCurrent(repo.name, oci.Tag(tag)), true)
 	}
 }
 

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,29 @@ func TestDeletedTagOfTheDead(t *testing.T) {
 		check(t, repo.DeleteTag(t.Context(), "one"))
 		wantCode(t, repo.DeleteTag(t.Context(), "one"), oci.CodeManifestUnknown)
 		r.Recover(t.Context())
+		wantWholeTags(t, repo, []string{"kept"})
+	})
+}
+
+// While somebody has the link of a tag in his hands, who may put it back, the tag
+// is there.
+func TestHeldTagIsThere(t *testing.T) {
+	onDrivers(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		pushImage(t, repo, "kept", "z")
+		d := pushImage(t, repo, "one", "x")
+		check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
+		for _, reader := range []*Registry{r, New(Options{Driver: r.driver}), New(Options{Driver: r.driver, ReadOnly: true})} {
+			tags, _, err := reader.Repository("a").Tags(t.Context(), -1, "")
+			if err != nil || !slices.Equal(tags, []string{"kept", "one"}) {
+				t.Errorf("tags = %q, %v", tags, err)
+			}
+			m, err := reader.Repository("a").Manifest(t.Context(), tagged("one"))
+			if err != nil || m.Digest != d {
+				t.Errorf("got %+v, %v", m, err)
+			}
+		}
+		check(t, repo.DeleteTag(t.Context(), "one"))
 		wantWholeTags(t, repo, []string{"kept"})
 	})
 }

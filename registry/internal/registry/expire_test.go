@@ -170,7 +170,9 @@ func TestRecoverTagsGoesOn(t *testing.T) {
 			if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), layout.ExpiringTags("a")+"/2") {
 				t.Errorf("got %v", err)
 			}
-			wantWholeTags(t, repo, []string{"1", "3"})
+			for tag, back := range map[oci.Tag]bool{"1": true, "2": false, "3": true} {
+				wantPlace(t, store, layout.TagCurrent("a", tag), back)
+			}
 			check(t, New(Options{Driver: store}).RecoverTags(t.Context()))
 			wantWholeTags(t, repo, []string{"1", "2", "3"})
 		})

@@ -81,7 +81,7 @@ func (r Repository) readTags(ctx context.Context, from *listing, seen []string) 
 		if err != nil {
 			continue
 		}
-		_, err = r.reg.driver.Stat(ctx, layout.TagCurrent(r.name, tag))
+		_, _, err = r.reg.driver.Find(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
 		if err != nil && !absent(err) {
 			return nil, err
 		}
@@ -104,9 +104,15 @@ func (r Repository) noTags(ctx context.Context) (*tagList, error) {
 	return &tagList{names: []string{}}, fault(err)
 }
 
-// resolve reads what a tag points at.
+// resolve reads what a tag points at. It is there as well while somebody has its
+// link in his hands.
 func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
 	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
+	if absent(err) {
+		if d, err = r.reg.readLink(ctx, layout.ExpiringTag(r.name, tag)); absent(err) {
+			d, err = r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
+		}
+	}
 	if err == nil {
 		return d, nil
 	}
