@@ -78,8 +78,9 @@ func Count(ctx context.Context, d driver.Driver) (*Report, error) {
 func (c *counter) repository(ctx context.Context, name oci.Name) error {
 	i := int32(len(c.report.Repositories))
 	c.report.Repositories = append(c.report.Repositories, Repository{Name: name})
+	var bad badLinks
 	for link, err := range tree.Layers(ctx, c.driver, name) {
-		if err == nil && link.Err == nil {
+		if err == nil && !bad.note(link) {
 			err = c.add(ctx, i, link.Target)
 		}
 		if err != nil {
@@ -87,7 +88,7 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 		}
 	}
 	for link, err := range tree.Revisions(ctx, c.driver, name) {
-		if err == nil && link.Err == nil {
+		if err == nil && !bad.note(link) {
 			c.report.Repositories[i].Manifests++
 			err = c.add(ctx, i, link.Target)
 		}
@@ -101,7 +102,31 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 		}
 		c.report.Repositories[i].Tags++
 	}
-	return nil
+	return bad.err()
+}
+
+// badLinks are those of a repository that cannot be read.
+type badLinks struct {
+	first tree.Link
+	n     int
+}
+
+// note says whether the link is one of them.
+func (b *badLinks) note(l tree.Link) bool {
+	if l.Err == nil {
+		return false
+	}
+	if b.n++; b.n == 1 {
+		b.first = l
+	}
+	return true
+}
+
+func (b *badLinks) err() error {
+	if b.n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d links cannot be read, such as %s: %w", b.n, b.first.Path, b.first.Err)
 }
 
 // add counts a blob of a repository, once.

@@ -62,3 +62,18 @@ func TestCount(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
+
+// A link that cannot be read is told of, and what others lead to is counted.
+func TestCountTellsOfBadLinks(t *testing.T) {
+	d := memory.New()
+	repo := registry.New(registry.Options{Driver: d}).Repository("a")
+	push(t, repo, "one")
+	for _, path := range []string{layout.LayerLink("a", sum("x")), layout.LayerLink("a", sum("y")), layout.RevisionLink("a", sum("z"))} {
+		check(t, d.WriteScratch(t.Context(), path, nil))
+	}
+	got, err := Count(t.Context(), d)
+	check(t, err)
+	if len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], "a: 3 links cannot be read, such as "+layout.LayerLink("a", min(sum("x"), sum("y")))+": ") || got.Blobs != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
