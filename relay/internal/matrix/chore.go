@@ -232,7 +232,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	err := c.join(ctx, newID, due.Via)
 	if err == nil {
 		c.entered(ctx, newID, due)
-		return &relay.SendError{Class: relay.ClassRetry, Reason: "the room was upgraded; the message goes to " + newID}
+		return &relay.SendError{Class: relay.ClassSettle, RetryAfter: time.Second, Reason: "the room was upgraded; the message goes to " + newID}
 	}
 	c.addChore(newID, due)
 	var failed *relay.SendError

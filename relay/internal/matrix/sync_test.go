@@ -139,7 +139,7 @@ func TestRoomUpgradeIsFollowed(t *testing.T) {
 	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
 	w.eventually("in the new room", w.rules.knows("replaced "+old+" "+now))
 	_, err = w.send(old, "t2", "two")
-	failed := w.wantClass(err, relay.ClassRetry)
+	failed := w.wantClass(err, relay.ClassSettle)
 	if !strings.Contains(failed.Reason, now) {
 		t.Errorf("reason %q", failed.Reason)
 	}

@@ -42,6 +42,7 @@ func (d *dispatcher) attempt(q *queue, e *store.Entry) {
 		return
 	}
 	began := time.Now()
+	q.began = began.UnixMilli()
 	eventID, err := d.try(q, e, app)
 	d.logAttempt(q, e, time.Since(began), err)
 	if err != nil {
@@ -63,6 +64,11 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 	}
 	if e.Step == stepFile {
 		return d.sendFile(room, device, e)
+	}
+	if old := q.replacedSince(e); old != "" {
+		if id, err := d.settleBefore(old, e); id != "" || err != nil {
+			return id, err
+		}
 	}
 	if e.Wire == nil {
 		if err := d.render(e, app); err != nil {
@@ -161,6 +167,17 @@ func (d *dispatcher) settle(room store.Room, e *store.Entry) (string, error) {
 	}
 	e.FirstAttemptAt, e.Device = 0, ""
 	return "", nil
+}
+
+// settleBefore finds out whether an earlier attempt arrived in the room that was replaced
+// since. Where the bot is not let look, nobody can tell.
+func (d *dispatcher) settleBefore(old string, e *store.Entry) (string, error) {
+	id, err := d.settle(store.Room{RoomID: old}, e)
+	switch classOf(err).Class {
+	case ClassPark, ClassJoin, ClassDead:
+		return "", errUnproven
+	}
+	return id, err
 }
 
 // settleFile finds out whether the file of an earlier attempt arrived. One of which

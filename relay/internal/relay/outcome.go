@@ -101,7 +101,7 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 	case ClassTooLarge:
 		d.shrink(q, e, app, f)
 	case ClassSettle:
-		d.again(q, e, leastWait/10, false) // if there were earlier attempts, their device makes the entry doubtful
+		d.again(q, e, max(f.RetryAfter, leastWait/10), false) // if there were earlier attempts, their device makes the entry doubtful
 	default:
 		d.refused(q, e, f)
 	}
@@ -120,7 +120,7 @@ func behind(e *store.Entry) bool { return e.Op != store.OpSend || e.Step == step
 // the homeserver all the same; from then on the bytes stay the same.
 func (d *dispatcher) again(q *queue, e *store.Entry, wait time.Duration, arrived bool) {
 	if arrived && e.FirstAttemptAt == 0 {
-		e.FirstAttemptAt = time.Now().UnixMilli()
+		e.FirstAttemptAt = q.began
 	}
 	if e.FirstAttemptAt == 0 {
 		e.Wire = nil // never arrived: render it anew

@@ -30,6 +30,8 @@ type queue struct {
 	making sync.Mutex // held while the room's id is found out
 	saving sync.Mutex // held while the room is stored: what is stored last is the newest
 
+	began int64 // the attempt under way; its goroutine's alone
+
 	mu          sync.Mutex
 	room        store.Room
 	head        []*store.Entry
@@ -43,13 +45,17 @@ type queue struct {
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
-	oldest      int64                      // when the first of them was accepted
-	notBefore   time.Time                  // no attempt before
-	limited     time.Time                  // …and none at all before: the homeserver has told so
-	joinTried   bool                       // since the last success
-	behind      struct{ id, failed int64 } // the entry behind a message that failed last, and how often
-	darkSince   time.Time                  // that it cannot be told whether the room was made; zero if it can
-	wake        chan struct{}
+	oldest      int64     // when the first of them was accepted
+	notBefore   time.Time // no attempt before
+	limited     time.Time // …and none at all before: the homeserver has told so
+	joinTried   bool      // since the last success
+	replaced    struct {  // the room that this one took the place of, since this start
+		id string
+		at int64
+	}
+	behind    struct{ id, failed int64 } // the entry behind a message that failed last, and how often
+	darkSince time.Time                  // that it cannot be told whether the room was made; zero if it can
+	wake      chan struct{}
 }
 
 func newQueue(d *dispatcher, room store.Room) *queue {
@@ -271,6 +277,17 @@ func (q *queue) failedBehind(id int64) int64 {
 	}
 	q.behind.failed++
 	return q.behind.failed
+}
+
+// replacedSince returns the room that an earlier attempt of an entry went to, if another
+// has taken its place since; else "".
+func (q *queue) replacedSince(e *store.Entry) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.FirstAttemptAt == 0 || e.FirstAttemptAt >= q.replaced.at {
+		return ""
+	}
+	return q.replaced.id
 }
 
 // rested takes the entry that is being sent out of the line: it is at rest.

@@ -101,7 +101,7 @@ const (
 	ClassEncrypted Class = "encrypted" // the room is encrypted and this relay would send plaintext: park it
 	ClassTooLarge  Class = "too_large" // render smaller once, then dead
 	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)
-	ClassSettle    Class = "settle"    // the device changed: find out whether an earlier attempt arrived first
+	ClassSettle    Class = "settle"    // nothing was sent, as the device or the room is another now: find out whether an earlier attempt arrived first
 )
 
 // ErrNoLogin is the cause of a failure before the first login has succeeded or failed.
@@ -110,7 +110,7 @@ var ErrNoLogin = errors.New("the first login is under way")
 // SendError is a classified failure of an attempt.
 type SendError struct {
 	Class      Class
-	RetryAfter time.Duration // for ClassWait
+	RetryAfter time.Duration // for ClassWait; for ClassSettle at least
 	Status     int           // HTTP status, 0 if there was none
 	Code       string        // Matrix errcode, "" if there was none
 	Reason     string        // a sentence for people: why it is stuck, no secrets
