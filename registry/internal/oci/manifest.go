@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -58,11 +59,14 @@ func ParseManifest(contentType string, body []byte) (*Manifest, error) {
 
 // ReadManifest reads stored bytes, whoever wrote them: the media type comes
 // out of the document (image-spec: it "SHOULD be used", so it may be absent)
-// and nothing is refused but what isn't JSON.
+// and nothing is refused that CNCF distribution takes, within our bounds.
 func ReadManifest(body []byte) (*Manifest, error) {
 	doc, _, err := decode(body)
-	if err != nil {
+	if err != nil && !errors.Is(err, errOdd) {
 		return nil, err
+	}
+	if doc.Subject != nil && digestProblem(string(doc.Subject.Digest)) != "" {
+		doc.Subject = nil
 	}
 	return doc.view(doc.storedType()), nil
 }
@@ -76,6 +80,7 @@ func (m *Manifest) Descriptor(d Digest, size int64) Descriptor {
 	}
 }
 
+// decode returns the document also beside errOdd, without what is odd.
 func decode(body []byte) (*document, []string, error) {
 	keys, err := shape(body)
 	if err != nil {
@@ -83,7 +88,7 @@ func decode(body []byte) (*document, []string, error) {
 	}
 	var doc document
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, nil, unreadable(err)
+		return &doc, nil, unreadable(err)
 	}
 	return &doc, keys, nil
 }
@@ -217,6 +222,6 @@ func (d *Descriptor) check() error {
 	return nil
 }
 
-func invalid(format string, args ...any) error {
+func invalid(format string, args ...any) *Error {
 	return NewError(CodeManifestInvalid, fmt.Sprintf(format, args...))
 }

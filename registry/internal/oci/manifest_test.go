@@ -137,6 +137,33 @@ func TestReadManifestDerivesTheType(t *testing.T) {
 	}
 }
 
+// TestStoredManifestsOfOthers: distribution looks neither at artifactType nor at
+// subject, nor at the annotations of Docker's types, and takes what it was sent.
+func TestStoredManifestsOfOthers(t *testing.T) {
+	for _, odd := range []string{`"artifactType":5`, `"subject":"x"`, `"subject":{"digest":5,"size":"1"}`, `"annotations":{"a":1,"b":"2"}`, `"annotations":[]`} {
+		body := []byte(`{"mediaType":"` + MediaTypeDockerManifest + `",` + odd + `,"config":` + someConfig + `,"layers":[` + someLayer + `]}`)
+		m, err := ReadManifest(body)
+		if err != nil || m.MediaType != MediaTypeDockerManifest || len(m.Layers) != 1 || m.Config == nil {
+			t.Errorf("%s: %+v, %v", odd, m, err)
+		}
+		if refs, err := ReadReferences(body); err != nil || len(refs.Needed) != 2 || refs.Subject != "" {
+			t.Errorf("%s: %+v, %v", odd, refs, err)
+		}
+		if _, err := ParseManifest(MediaTypeDockerManifest, []byte(`{"schemaVersion":2,`+string(body[1:]))); err == nil {
+			t.Errorf("%s can be pushed", odd)
+		}
+	}
+	for _, wrong := range []string{`[]`, `5`, `{"layers":5}`, `{"config":"x"}`} {
+		if _, err := ReadManifest([]byte(wrong)); err == nil {
+			t.Errorf("%s is read", wrong)
+		}
+	}
+	m, err := ReadManifest([]byte(`{"subject":"x","config":` + someConfig + `}`))
+	if err != nil || m.Subject != nil {
+		t.Errorf("a subject that is none: %+v, %v", m, err)
+	}
+}
+
 func TestReferrerDescriptor(t *testing.T) {
 	subject := `"subject":` + someChild + `,"annotations":{"k":"v"}`
 	for _, c := range []struct{ name, body, artifactType string }{

@@ -32,7 +32,7 @@ func ReadReferences(body []byte) (*References, error) {
 		return nil, err
 	}
 	var doc allReferences
-	if err := json.Unmarshal(body, &doc); err != nil {
+	if err := json.Unmarshal(body, &doc); err != nil && !odd(err) {
 		return nil, unreadable(err)
 	}
 	r := &References{Needed: make([]Digest, 0, 1+len(doc.Layers)+len(doc.Manifests)+len(doc.Blobs)+len(doc.FSLayers))}

@@ -3,7 +3,12 @@ package oci
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 )
+
+// errOdd is inside the error for a value of the wrong type where CNCF
+// distribution does not look: it is refused when it is pushed, but may be stored.
+var errOdd = errors.New("a field that distribution does not read has the wrong type")
 
 // unreadable says why a body could not be decoded: it is no JSON, or has another
 // type somewhere than a manifest has there.
@@ -14,9 +19,24 @@ func unreadable(err error) error {
 		return invalid("manifest is not valid JSON: %s", excerpt(err.Error()))
 	case wrong.Field == "":
 		return invalid("manifest is of the wrong type: a JSON object is expected, not: %s", excerpt(wrong.Value))
-	default:
-		return invalid("manifest has a value of the wrong type: %s: %s does not belong there", excerpt(wrong.Field), excerpt(wrong.Value))
 	}
+	e := invalid("manifest has a value of the wrong type: %s: %s does not belong there", excerpt(wrong.Field), excerpt(wrong.Value))
+	if odd(err) {
+		e.Err = errOdd
+	}
+	return e
+}
+
+// odd says whether decoding passed over nothing but a field that distribution
+// does not read. json goes on behind a value of the wrong type, and tells of the
+// first.
+func odd(err error) bool {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return false
+	}
+	key, _, _ := strings.Cut(wrong.Field, ".")
+	return key == "artifactType" || key == "subject" || key == "annotations"
 }
 
 // maxExcerpt is how much of what a client sent is repeated to it, and in the log.
