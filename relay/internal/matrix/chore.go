@@ -167,6 +167,13 @@ func (c *Client) doChore(ctx context.Context, roomID string, due chore) {
 		}
 	}
 	err := c.join(ctx, roomID, due.Via)
+	if err == nil && due.Replaces != "" {
+		err = c.follows(ctx, roomID, due.Replaces)
+	}
+	if errors.Is(err, errFollowsNot) {
+		c.log.Warn("a room is closed in favour of one that does not say that it follows", zap.String("room", due.Replaces), zap.String("other", roomID))
+		due.Replaces, err = "", nil
+	}
 	if err == nil {
 		c.entered(ctx, roomID, due)
 		return
@@ -231,6 +238,12 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	due.Replaces = oldID
 	err := c.join(ctx, newID, due.Via)
 	if err == nil {
+		err = c.follows(ctx, newID, oldID)
+	}
+	if errors.Is(err, errFollowsNot) {
+		return &relay.SendError{Class: relay.ClassPark, Reason: "the room was closed in favour of " + newID + ", which does not say that it follows: give the application another room"}
+	}
+	if err == nil {
 		c.entered(ctx, newID, due)
 		return &relay.SendError{Class: relay.ClassSettle, RetryAfter: time.Second, Reason: "the room was upgraded; the message goes to " + newID}
 	}
@@ -242,6 +255,27 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 		return &stuck
 	}
 	return err
+}
+
+// errFollowsNot says that a room does not name the one that it is to replace.
+var errFollowsNot = errors.New("the room does not say that it follows the other")
+
+// follows makes sure that a room was made to replace another: whoever may close a room
+// could else send its messages to a room of others (client-server API, room upgrades:
+// predecessor of m.room.create).
+func (c *Client) follows(ctx context.Context, newID, oldID string) error {
+	var create struct {
+		Predecessor struct {
+			RoomID string `json:"room_id"`
+		} `json:"predecessor"`
+	}
+	if _, err := c.state(ctx, newID, "m.room.create", &create); err != nil {
+		return err
+	}
+	if create.Predecessor.RoomID != oldID {
+		return errFollowsNot
+	}
+	return nil
 }
 
 // loadChores brings back what the last run left, once.

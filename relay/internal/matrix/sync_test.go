@@ -171,6 +171,37 @@ func TestRoomUpgradeWhileAway(t *testing.T) {
 	}
 }
 
+// Who may close a room cannot send its messages to a room of others: that one has to
+// say that it follows.
+func TestTombstoneThatLeadsElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	mine := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("in the room", w.rules.knows("joined "+mine))
+	stranger, err := w.server.NewUser(w.ctx, w.name+"stranger", false)
+	w.must(err)
+	others, err := stranger.CreateRoom(w.ctx, "theirs", []string{w.bot.UserID()}, nil)
+	w.must(err)
+	w.must(w.bot.Join(w.ctx, others))
+	w.must(w.owner.SetState(w.ctx, mine, "m.room.tombstone", map[string]any{"body": "moved", "replacement_room": others}))
+	w.eventually("the tombstone", func() bool {
+		return w.bot.rooms.update(mine, func(*room) {}).replacedBy == others
+	})
+	_, err = w.send(mine, "t1", "secret")
+	if failed := w.wantClass(err, relay.ClassPark); !strings.Contains(failed.Reason, "does not say that it follows") {
+		t.Errorf("reason %q", failed.Reason)
+	}
+	w.eventually("the chore is done", func() bool {
+		w.bot.chores.mu.Lock()
+		defer w.bot.chores.mu.Unlock()
+		return w.bot.chores.open[others] == nil
+	})
+	if w.rules.knows("replaced " + mine + " " + others)() {
+		t.Error("the messages go to the room of others")
+	}
+}
+
 func TestFindReadsHistory(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
