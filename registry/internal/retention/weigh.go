@@ -17,7 +17,7 @@ func (p *planner) weigh(ctx context.Context) error {
 	if len(p.freed) == 0 {
 		return nil
 	}
-	for name, err := range tree.Repositories(ctx, p.driver) {
+	for name, err := range tree.Everything(ctx, p.driver) {
 		if err == nil {
 			err = p.claim(ctx, name)
 		}

@@ -29,10 +29,21 @@ var (
 // vanishes meanwhile may be among them. What cannot be listed is an error, with
 // the name of the repository in which it lies, and the walk goes on.
 func Repositories(ctx context.Context, d driver.Driver) iter.Seq2[oci.Name, error] {
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, d, "", yield) }
+	valid := func(name oci.Name) bool {
+		_, err := oci.ParseName(string(name))
+		return err == nil
+	}
+	return func(yield func(oci.Name, error) bool) { repositories(ctx, d, "", valid, yield) }
 }
 
-func repositories(ctx context.Context, d driver.Driver, name oci.Name, yield func(oci.Name, error) bool) bool {
+// Everything yields the repositories by names, too, that only distribution takes
+// and no request here can have: what they need, they need.
+func Everything(ctx context.Context, d driver.Driver) iter.Seq2[oci.Name, error] {
+	possible := func(name oci.Name) bool { return driver.ValidPath(layout.Repository(name)) }
+	return func(yield func(oci.Name, error) bool) { repositories(ctx, d, "", possible, yield) }
+}
+
+func repositories(ctx context.Context, d driver.Driver, name oci.Name, wanted func(oci.Name) bool, yield func(oci.Name, error) bool) bool {
 	dir, private := layout.Repositories, false
 	if name != "" {
 		dir = layout.Repository(name)
@@ -47,7 +58,7 @@ func repositories(ctx context.Context, d driver.Driver, name oci.Name, yield fun
 		case layout.Private(e.Name):
 			private = true
 		case e.Dir:
-			if child, err := oci.ParseName(join(name, e.Name)); err == nil {
+			if child := join(name, e.Name); wanted(child) {
 				children = append(children, child)
 			}
 		}
@@ -59,18 +70,18 @@ func repositories(ctx context.Context, d driver.Driver, name oci.Name, yield fun
 		if ctx.Err() != nil {
 			return yield(name, ctx.Err())
 		}
-		if !repositories(ctx, d, child, yield) {
+		if !repositories(ctx, d, child, wanted, yield) {
 			return false
 		}
 	}
 	return true
 }
 
-func join(name oci.Name, child string) string {
+func join(name oci.Name, child string) oci.Name {
 	if name == "" {
-		return child
+		return oci.Name(child)
 	}
-	return string(name) + "/" + child
+	return name + "/" + oci.Name(child)
 }
 
 // Link is a link file. Digest is what its path says, Target what it holds.

@@ -43,6 +43,17 @@ func TestRepositories(t *testing.T) {
 	if strings.Join(got, " ") != "a a/b/c a-b" {
 		t.Errorf("got %v", got)
 	}
+	got = nil
+	for name, err := range Everything(t.Context(), d) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(name))
+	}
+	slices.Sort(got)
+	if strings.Join(got, " ") != "Stranger a a-b a/b/c" {
+		t.Errorf("everything: got %v", got)
+	}
 	for range Repositories(t.Context(), memory.New()) {
 		t.Error("an empty storage has a repository")
 	}

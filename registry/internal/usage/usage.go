@@ -54,7 +54,7 @@ type counter struct {
 // Count looks at the whole storage. What cannot be read is among the problems.
 func Count(ctx context.Context, d driver.Driver) (*Report, error) {
 	c := &counter{driver: d, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
-	for name, err := range tree.Repositories(ctx, d) {
+	for name, err := range tree.Everything(ctx, d) {
 		if err == nil {
 			err = c.repository(ctx, name)
 		}

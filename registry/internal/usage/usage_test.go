@@ -46,12 +46,14 @@ func TestCount(t *testing.T) {
 	check(t, err)
 	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.BlobData(sum("nobody's")), Content: []byte("nobody's")}}))
 	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.LayerLink("c", sum("lost")), Content: layout.Link(sum("lost"))}}))
+	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.LayerLink("Of/distribution", sum("shared by all")), Content: layout.Link(sum("shared by all"))}}))
 
 	got, err := Count(t.Context(), d)
 	check(t, err)
 	size := int64(len(index))
 	want := &Report{
 		Repositories: []Repository{
+			{Name: "Of/distribution", Blobs: 1, Bytes: 13},
 			{Name: "a", Blobs: 2, Bytes: 17, Own: 4},
 			{Name: "a/b", Tags: 2, Manifests: 1, Blobs: 2, Bytes: 13 + size, Own: size},
 			{Name: "c", Blobs: 1, Bytes: 13},

@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return &v.report, err
 		}
 	}
-	for name, err := range tree.Repositories(ctx, o.Driver) {
+	for name, err := range tree.Everything(ctx, o.Driver) {
 		if ctx.Err() != nil {
 			return &v.report, ctx.Err()
 		}
