@@ -153,3 +153,51 @@ func TestDeletionWithoutRoom(t *testing.T) {
 		})
 	}
 }
+
+// waiting is a storage whose barriers last until somebody ends them.
+type waiting struct {
+	driver.Driver
+	begun, end chan struct{}
+}
+
+func (w *waiting) Barrier(ctx context.Context) error {
+	close(w.begun)
+	<-w.end
+	return w.Driver.Barrier(ctx)
+}
+
+// While a deletion waits for pushes of others, which may be stopped, nobody waits
+// for the deletion; and what is pushed meanwhile stays.
+func TestNobodyWaitsForAWaitingDeletion(t *testing.T) {
+	for kind, open := range drivers {
+		t.Run(kind, func(t *testing.T) {
+			store := &waiting{open(t), make(chan struct{}), make(chan struct{})}
+			repo := New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			pushImage(t, repo, "other", "z")
+			deleted, pushed := make(chan error, 1), make(chan struct{})
+			go func() {
+				_, err := repo.DeleteManifest(context.Background(), d)
+				deleted <- err
+			}()
+			<-store.begun
+			go func() {
+				defer close(pushed)
+				pushImage(t, repo, "two", "y")
+				pushImage(t, repo, "again", "x")
+				if err := repo.DeleteTag(context.Background(), "other"); err != nil {
+					t.Error(err)
+				}
+			}()
+			select {
+			case <-pushed:
+			case <-time.After(2 * time.Second):
+				t.Error("a push waits for the deletion")
+			}
+			close(store.end)
+			<-pushed
+			check(t, <-deleted)
+			wantWholeTags(t, repo, []string{"again", "two"})
+		})
+	}
+}

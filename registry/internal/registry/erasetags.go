@@ -41,7 +41,7 @@ func (r Repository) eraseBeside(ctx context.Context, e *erasure) error {
 	if err := r.takeTags(ctx, e); err != nil {
 		return err
 	}
-	if err := r.reg.driver.Barrier(ctx); err != nil {
+	if err := r.barrier(ctx); err != nil {
 		return err
 	}
 	t, err := r.readTargets(ctx)
@@ -59,6 +59,16 @@ func (r Repository) eraseBeside(ctx context.Context, e *erasure) error {
 		return err
 	}
 	return r.takeTags(ctx, &late)
+}
+
+// barrier waits for those who push, and lets go of the repository's lock meanwhile:
+// one of them may be stopped. Who pushes through this process then is as one who
+// pushes through another.
+func (r Repository) barrier(ctx context.Context) error {
+	mu := r.lock()
+	mu.Unlock()
+	defer mu.Lock()
+	return r.reg.driver.Barrier(ctx)
 }
 
 // takeTags removes the tags whose links are those that were noted.

@@ -509,10 +509,10 @@ func TestPushWaitsForDeletion(t *testing.T) {
 		t.Error("the push does not wait")
 	case <-time.After(10 * time.Millisecond):
 		s.release <- struct{}{}
-		check(t, <-done)
 		<-s.begun
 	}
 	close(s.release)
+	check(t, <-done)
 	check(t, <-done)
 	_, err := repo.Manifest(ctx, tagged("new"))
 	check(t, err)
