@@ -96,7 +96,7 @@ func (a *applicationSetup) application(ctx context.Context) (app application, er
 	switch {
 	case app.ID != 0 && good:
 		a.say("application %s: there already, and its token in %s is good", a.o.app, a.secrets.Path(setup.Token))
-	case app.ID != 0:
+	case app.ID != 0 && a.own(app):
 		path := "/application/" + strconv.FormatInt(app.ID, 10) + "/token"
 		if _, err = a.remote.do(ctx, http.MethodPost, path, map[string]any{"grace": oldToken.String()}, &app); err != nil {
 			return app, err
@@ -111,17 +111,25 @@ func (a *applicationSetup) application(ctx context.Context) (app application, er
 	return app, a.writeToken(app.Token)
 }
 
-func (a *applicationSetup) find(ctx context.Context) (application, error) {
+// find returns the application of the name: the administrator's, or else one of somebody's,
+// to whom the administrator may have given it.
+func (a *applicationSetup) find(ctx context.Context) (found application, err error) {
 	var apps []application
 	if _, err := a.remote.do(ctx, http.MethodGet, "/application", nil, &apps); err != nil {
-		return application{}, err
+		return found, err
 	}
 	for _, app := range apps {
-		if app.Name == a.o.app {
-			return app, nil
+		if app.Name == a.o.app && (found.ID == 0 || a.own(app)) {
+			found = app
 		}
 	}
-	return application{}, nil
+	return found, nil
+}
+
+// own tells whether the administrator owns the application. The token of another's is
+// not the setup's to change.
+func (a *applicationSetup) own(app application) bool {
+	return strings.EqualFold(app.Owner, a.cfg.Admin.Name)
 }
 
 // tokenIsGood asks the relay whether it takes the token of the file.
