@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -44,13 +45,8 @@ func (r Repository) describeErasure(ctx context.Context, d oci.Digest, tags []oc
 // are very many tags. Without tags none is needed.
 func (e *erasure) notes() (paths []string, write []driver.Stage, err error) {
 	var stage driver.Stage
-	for tags := range slices.Chunk(slices.Collect(maps.Keys(e.Tags)), maxNoted) {
-		part := *e
-		part.Tags = make(map[oci.Tag]int64, len(tags))
-		for _, tag := range tags {
-			part.Tags[tag] = e.Tags[tag]
-		}
-		content, err := json.Marshal(&part)
+	for part := range e.parts(maxNoted) {
+		content, err := json.Marshal(part)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,6 +57,22 @@ func (e *erasure) notes() (paths []string, write []driver.Stage, err error) {
 		return nil, nil, nil
 	}
 	return paths, []driver.Stage{stage}, nil
+}
+
+// parts is the same deletion for so many tags at a time; none if there are no tags.
+func (e *erasure) parts(n int) iter.Seq[*erasure] {
+	return func(yield func(*erasure) bool) {
+		for tags := range slices.Chunk(slices.Collect(maps.Keys(e.Tags)), n) {
+			part := *e
+			part.Tags = make(map[oci.Tag]int64, len(tags))
+			for _, tag := range tags {
+				part.Tags[tag] = e.Tags[tag]
+			}
+			if !yield(&part) {
+				return
+			}
+		}
+	}
 }
 
 // noteTags notes those of the tags that point at the manifest, or will when their

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
 )
 
 // finishDeletions finishes the deletions of manifests that a process had begun
@@ -59,16 +60,38 @@ func (r *Registry) abandoned(ctx context.Context, path string) (bool, error) {
 
 // finish finishes a deletion whose manifest is gone. One whose link is anywhere
 // was not deleted: that is what the client was told, unless he waits for the
-// answer still, and others may rely on the manifest by now. Or it was pushed anew.
+// answer still, and others may rely on the manifest by now. Or it was pushed anew:
+// then the tags that are still as they were noted may go all the same.
 func (r Repository) finish(ctx context.Context, e *erasure) (gone bool, err error) {
+	if gone, err = r.erased(ctx, e.Digest); err != nil || !gone {
+		return gone, err
+	}
+	for part := range e.parts(tagsFinished) {
+		if err := r.takeTagsAlone(ctx, part); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// tagsFinished is how many tags a deletion that is finished takes before others
+// have their turn.
+const tagsFinished = 1000
+
+// erased says whether a manifest is gone, durably.
+func (r Repository) erased(ctx context.Context, d oci.Digest) (bool, error) {
 	mu := r.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	if _, err := r.reg.find(ctx, layout.RevisionLink(r.name, e.Digest), toRead); !absent(err) {
+	if _, err := r.reg.find(ctx, layout.RevisionLink(r.name, d), toRead); !absent(err) {
 		return false, err
 	}
-	if err := r.flushRemoval(ctx, e.Digest); err != nil {
-		return false, err
-	}
-	return true, r.takeTags(ctx, e)
+	return true, r.flushRemoval(ctx, d)
+}
+
+func (r Repository) takeTagsAlone(ctx context.Context, e *erasure) error {
+	mu := r.lock()
+	mu.Lock()
+	defer mu.Unlock()
+	return r.takeTags(ctx, e)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -202,5 +204,57 @@ func TestNotesOfManyTags(t *testing.T) {
 	}
 	if len(paths) != 3 || len(e.Tags) != 0 {
 		t.Errorf("%d notes, %d tags are missing", len(paths), len(e.Tags))
+	}
+}
+
+// counting is a storage that counts what is set aside, and at first does more.
+type counting struct {
+	driver.Driver
+	n     atomic.Int64
+	first func()
+}
+
+func (c *counting) SetAside(ctx context.Context, path, aside string) error {
+	if c.n.Add(1) == 1 {
+		c.first()
+	}
+	return c.Driver.SetAside(ctx, path, aside)
+}
+
+// A deletion of very many tags that is finished lets others have their turn.
+func TestFinishingTakesTurns(t *testing.T) {
+	const n = 3 * tagsFinished
+	store := &counting{Driver: drivers["memory"](t)}
+	r := New(Options{Driver: store, DeleteEnabled: true})
+	repo := r.Repository("a")
+	d := pushImage(t, repo, "kept", "z")
+	e := erasure{Repository: "a", Digest: sum("gone"), Tags: map[oci.Tag]int64{}}
+	var links driver.Stage
+	for i := range n {
+		links = append(links, driver.Change{Path: layout.TagCurrent("a", oci.Tag(fmt.Sprint("t", i))), Content: layout.Link(e.Digest)})
+	}
+	check(t, store.Commit(t.Context(), links))
+	for i := range n {
+		tag := oci.Tag(fmt.Sprint("t", i))
+		e.Tags[tag] = linkTime(t, repo, tag).UnixNano()
+	}
+	_, noting, err := e.notes()
+	check(t, err)
+	check(t, store.Commit(t.Context(), noting...))
+	taken := make(chan int64, 1)
+	store.first = func() {
+		go func() {
+			pushImage(t, repo, "new", "z")
+			taken <- store.n.Load()
+		}()
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.Recover(t.Context())
+	if got := <-taken; got == n {
+		t.Error("a push waited until all tags were taken")
+	}
+	wantWholeTags(t, repo, []string{"kept", "new"})
+	if m, err := repo.Manifest(t.Context(), tagged("new")); err != nil || m.Digest != d {
+		t.Errorf("got %v, %v", m, err)
 	}
 }
