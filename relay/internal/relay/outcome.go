@@ -24,7 +24,7 @@ func (d *dispatcher) succeeded(q *queue, e *store.Entry, eventID string) {
 		d.metrics.delivery.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
 		e.EventID = eventID
 		if e.Step == stepCut {
-			d.fileFollows(e)
+			d.fileFollows(q, e)
 			return
 		}
 		d.finish(q, e, store.Sent, store.Outcome{SentNow: true})
@@ -38,8 +38,9 @@ func (d *dispatcher) succeeded(q *queue, e *store.Entry, eventID string) {
 }
 
 // fileFollows keeps an entry whose event was cut at the head of its line, for the file with its full text.
-func (d *dispatcher) fileFollows(e *store.Entry) {
+func (d *dispatcher) fileFollows(q *queue, e *store.Entry) {
 	e.Step, e.Wire, e.FirstAttemptAt, e.State, e.NextAt = stepFile, nil, 0, store.Queued, 0
+	q.remember(e)
 	d.report(store.Outcome{Entry: *e, SentNow: true})
 }
 
@@ -127,6 +128,7 @@ func (d *dispatcher) again(q *queue, e *store.Entry, wait time.Duration, arrived
 	}
 	e.State, e.NextAt = store.RetryWait, time.Now().Add(wait).UnixMilli()
 	q.delay(wait)
+	q.remember(e)
 	d.report(store.Outcome{Entry: *e})
 }
 
@@ -227,6 +229,7 @@ func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendEr
 	}
 	e.FirstAttemptAt = 0
 	e.State, e.NextAt = store.Queued, 0
+	q.remember(e)
 	d.report(store.Outcome{Entry: *e})
 }
 

@@ -45,11 +45,12 @@ type queue struct {
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
-	oldest      int64     // when the first of them was accepted
-	notBefore   time.Time // no attempt before
-	limited     time.Time // …and none at all before: the homeserver has told so
-	joinTried   bool      // since the last success
-	replaced    struct {  // the room that this one took the place of, since this start
+	oldest      int64       // when the first of them was accepted
+	notBefore   time.Time   // no attempt before
+	limited     time.Time   // …and none at all before: the homeserver has told so
+	joinTried   bool        // since the last success
+	tried       store.Entry // without its message: the entry that was left for another attempt last
+	replaced    struct {    // the room that this one took the place of, since this start
 		id string
 		at int64
 	}
@@ -257,6 +258,7 @@ func (q *queue) accept(page []*store.Entry, more bool) {
 		if _, ok := q.uncommitted[e.ID]; ok {
 			continue
 		}
+		q.recall(e)
 		q.head = append(q.head, e)
 		q.headSize += e.Size()
 	}
@@ -288,6 +290,25 @@ func (q *queue) replacedSince(e *store.Entry) string {
 		return ""
 	}
 	return q.replaced.id
+}
+
+// remember keeps what an attempt has come to, until the database surely knows.
+func (q *queue) remember(e *store.Entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tried = *e
+	q.tried.Title, q.tried.Body, q.tried.Extras, q.tried.Wire = "", "", "", nil
+}
+
+// recall brings an entry that was read up to date, as far as the database could not store
+// what its last attempt has come to. q.mu is held.
+func (q *queue) recall(e *store.Entry) {
+	t := &q.tried
+	if t.ID != e.ID || t.Txn != e.Txn || e.Attempts >= t.Attempts && e.FirstAttemptAt == t.FirstAttemptAt && e.Step == t.Step {
+		return
+	}
+	e.Attempts, e.FirstAttemptAt, e.Device, e.Step, e.EventID = t.Attempts, t.FirstAttemptAt, t.Device, t.Step, t.EventID
+	e.Wire = nil // rendered anew: the same under its transaction id
 }
 
 // rested takes the entry that is being sent out of the line: it is at rest.
