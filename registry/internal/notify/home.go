@@ -155,7 +155,7 @@ const (
 func (n *Notifier) keepHouse(ctx context.Context) {
 	requests := time.NewTicker(requestsPoll)
 	defer requests.Stop()
-	n.adopt()
+	n.adopt(ctx)
 	n.sayStrangers()
 	adopted := time.Now()
 	for {
@@ -166,14 +166,15 @@ func (n *Notifier) keepHouse(ctx context.Context) {
 		}
 		n.obey()
 		if time.Since(adopted) >= adoptEvery {
-			n.adopt()
+			n.adopt(ctx)
 			adopted = time.Now()
 		}
 	}
 }
 
-// adopt takes over the homes whose processes are dead.
-func (n *Notifier) adopt() {
+// adopt takes over the homes whose processes are dead, until ctx ends: the next
+// process goes on.
+func (n *Notifier) adopt(ctx context.Context) {
 	if n.Ready() != nil {
 		return // there is no room even for what is our own
 	}
@@ -194,8 +195,11 @@ func (n *Notifier) adopt() {
 		}
 		moved := 0
 		if err == nil {
-			moved, err = n.moveIn(dir)
+			moved, err = n.moveIn(ctx, dir)
 			lock.Close()
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		if err != nil {
 			n.log.Warn("the queues that a dead process has left cannot be taken over", zap.String("directory", dir), zap.Error(err))
@@ -207,13 +211,13 @@ func (n *Notifier) adopt() {
 
 // moveIn puts the events of another home into our queues and removes it. Cut
 // short, it goes on the next time, and some events are sent twice.
-func (n *Notifier) moveIn(dir string) (moved int, err error) {
+func (n *Notifier) moveIn(ctx context.Context, dir string) (moved int, err error) {
 	names, err := endpointsIn(dir)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range names {
-		count, err := n.moveQueue(filepath.Join(dir, endpointPrefix+url.PathEscape(name)), name)
+		count, err := n.moveQueue(ctx, filepath.Join(dir, endpointPrefix+url.PathEscape(name)), name)
 		moved += count
 		if err != nil {
 			return moved, err
@@ -249,13 +253,18 @@ func (h *home) sweepGone() {
 const moveBatch = 256
 
 // moveQueue moves what another home has for an endpoint into our queue for it.
-func (n *Notifier) moveQueue(dir, name string) (moved int, err error) {
+func (n *Notifier) moveQueue(ctx context.Context, dir, name string) (moved int, err error) {
 	add, done, err := n.mover(name)
 	if err != nil {
 		return 0, err
 	}
 	for _, kind := range []string{changesDir, pullsDir} {
-		count, err := moveLane(filepath.Join(dir, kind), func(entries []entry) error { return add(kind, entries) })
+		count, err := moveLane(filepath.Join(dir, kind), func(entries []entry) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return add(kind, entries)
+		})
 		moved += count
 		if err != nil {
 			return moved, errors.Join(err, done())

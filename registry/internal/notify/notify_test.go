@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -267,13 +268,19 @@ func TestAdopts(t *testing.T) {
 	one.push(t, "1", "2")
 	one.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
 	eventually(t, "the pulls are written", func() bool { return waiting(t, dir) == 6 })
-	two.adopt()
+	two.adopt(t.Context())
 	if names, _ := homes(dir); len(names) != 2 {
 		t.Fatalf("the home of one who lives was taken: %v", names)
 	}
 	one.kill(t)
 	two.push(t, "3")
-	two.adopt()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	two.adopt(ended)
+	if names, _ := homes(dir); len(names) != 2 || two.logs.FilterMessageSnippet("cannot be taken over").Len() != 0 {
+		t.Errorf("one that ends takes over: %v, %v", names, two.logs.All())
+	}
+	two.adopt(t.Context())
 	if names, _ := homes(dir); len(names) != 1 {
 		t.Errorf("homes: %v", names)
 	}
