@@ -201,3 +201,35 @@ func TestNobodyWaitsForAWaitingDeletion(t *testing.T) {
 		})
 	}
 }
+
+// crowded is a storage on which nobody can be waited for, for want of room, while
+// somebody finds some.
+type crowded struct {
+	driver.Driver
+	meanwhile func()
+}
+
+func (c *crowded) Barrier(context.Context) error {
+	c.meanwhile()
+	return driver.ErrNoSpace
+}
+
+// What is pushed while a deletion finds that it cannot wait is not undone.
+func TestDeletionWithoutRoomUndoesNoPush(t *testing.T) {
+	for kind, open := range drivers {
+		t.Run(kind, func(t *testing.T) {
+			store := &crowded{Driver: open(t)}
+			repo := New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			pushImage(t, repo, "two", "x")
+			pushImage(t, repo, "three", "x")
+			store.meanwhile = func() {
+				pushImage(t, repo, "one", "x")
+				pushImage(t, repo, "two", "y")
+			}
+			_, err := repo.DeleteManifest(t.Context(), d)
+			check(t, err)
+			wantWholeTags(t, repo, []string{"one", "two"})
+		})
+	}
+}

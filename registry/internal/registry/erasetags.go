@@ -16,10 +16,15 @@ import (
 // the repository is held.
 func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, crew string, sole bool) error {
 	if now, still := r.soleCrew(ctx); !sole || !still || now != crew {
-		if err := r.eraseBeside(ctx, e); !errors.Is(err, driver.ErrNoSpace) {
+		err := r.eraseBeside(ctx, e)
+		if !errors.Is(err, driver.ErrNoSpace) {
 			return err
 		}
-		// A full storage takes no pushes that one would have to beware of.
+		// A full storage takes hardly any pushes that one would have to beware of,
+		// and none now of this process.
+		if tags, err = r.unchanged(ctx, e, tags); err != nil {
+			return err
+		}
 	}
 	for some := range slices.Chunk(tags, tagsAtOnce) {
 		if err := r.reg.commit(ctx, r.tagRemovals(some)); err != nil {
@@ -27,6 +32,17 @@ func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, c
 		}
 	}
 	return nil
+}
+
+// unchanged is those of the tags whose links are the ones that were noted.
+func (r Repository) unchanged(ctx context.Context, e *erasure, tags []oci.Tag) ([]oci.Tag, error) {
+	now := erasure{Digest: e.Digest, Tags: map[oci.Tag]int64{}}
+	err := r.noteTags(ctx, &now, tags)
+	same := func(tag oci.Tag) bool {
+		at, there := now.Tags[tag]
+		return there && at == e.Tags[tag]
+	}
+	return slices.DeleteFunc(slices.Clone(tags), func(tag oci.Tag) bool { return !same(tag) }), err
 }
 
 // tagsAtOnce is how many tags go in one commit: others wait for it.
