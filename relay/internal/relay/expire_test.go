@@ -77,3 +77,26 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// What is given up behind a message that failed to the end says why, too.
+func TestGivenUpSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.Delivery.MaxAge = time.Hour })
+		r.hs.script = func(Outgoing, int) *answer {
+			return &answer{err: &SendError{Class: ClassRetry, Status: 500, Reason: "the homeserver failed"}}
+		}
+		r.run()
+		synctest.Wait()
+		app := r.app("a", "!a:hs")
+		var ids []int64
+		for range 50 {
+			ids = append(ids, r.send(app.Token, "x"))
+		}
+		time.Sleep(2 * time.Hour)
+		for _, id := range ids {
+			if m := r.message(id); m.State != StateDead || !strings.Contains(m.Error, "the homeserver failed") {
+				t.Fatalf("message %d is %s: %q", id, m.State, m.Error)
+			}
+		}
+	})
+}

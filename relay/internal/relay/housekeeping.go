@@ -84,6 +84,9 @@ func (s *Service) expireWaiting(ctx context.Context, now time.Time) error {
 		if reason == "" {
 			reason, _ = s.d.gate.state()
 		}
+		if reason == "" {
+			reason = q.lastError()
+		}
 		if err := s.expireRoom(ctx, q, cutoff, reason); err != nil {
 			return err
 		}

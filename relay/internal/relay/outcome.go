@@ -47,7 +47,7 @@ func (d *dispatcher) fileFollows(q *queue, e *store.Entry) {
 // works notes that events reach a room.
 func (d *dispatcher) works(q *queue) {
 	q.mu.Lock()
-	q.joinTried = false
+	q.joinTried, q.tried = false, store.Entry{}
 	parked := q.room.Parked != ""
 	q.mu.Unlock()
 	if parked {
@@ -260,6 +260,9 @@ func notRemoved(reason string) string {
 
 // expire gives up an entry that has waited too long.
 func (d *dispatcher) expire(q *queue, e *store.Entry) {
+	if e.Error == "" { // it waited behind others
+		e.Error = q.lastError()
+	}
 	if e.Step == stepFile {
 		d.refused(q, e, &SendError{Reason: tooOld(d.maxAge, e.Error)})
 		return

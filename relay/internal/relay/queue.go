@@ -300,6 +300,13 @@ func (q *queue) remember(e *store.Entry) {
 	q.tried.Title, q.tried.Body, q.tried.Extras, q.tried.Wire = "", "", "", nil
 }
 
+// lastError returns why the last attempt in the room failed; "" if it did not.
+func (q *queue) lastError() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tried.Error
+}
+
 // recall brings an entry that was read up to date, as far as the database could not store
 // what its last attempt has come to. q.mu is held.
 func (q *queue) recall(e *store.Entry) {
