@@ -46,11 +46,13 @@ func TestFileIsSentOnce(t *testing.T) {
 				id := r.send(r.app("a", "!a:hs").Token, strings.Repeat("long ", 40_000))
 				time.Sleep(time.Hour)
 				files := 0
+				r.hs.mu.Lock()
 				for _, e := range r.hs.events["!a:hs"] {
 					if e.kind == "m.file" {
 						files++
 					}
 				}
+				r.hs.mu.Unlock()
 				if m := r.message(id); m.State != StateSent || files != tt.files || !strings.Contains(m.Error, tt.err) {
 					t.Errorf("%s, %d files, %q", m.State, files, m.Error)
 				}
