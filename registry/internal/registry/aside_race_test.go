@@ -21,7 +21,7 @@ type collected struct {
 }
 
 func (c *collected) setAside(ctx context.Context) {
-	c.aside = c.Driver.SetAside(ctx, c.path, layout.Aside(c.path)) == nil
+	c.aside = c.SetAside(ctx, c.path, layout.Aside(c.path)) == nil
 }
 
 func (c *collected) putBack(ctx context.Context) {
