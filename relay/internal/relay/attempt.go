@@ -63,7 +63,7 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 		return d.sender.Redact(d.ctx, Redaction{RoomID: room.RoomID, EventID: e.EventID, TxnID: e.Txn, Device: device})
 	}
 	if e.Step == stepFile {
-		return d.sendFile(room, device, e)
+		return d.sendFile(q, room, device, e)
 	}
 	if old := q.replacedSince(e); old != "" {
 		if id, err := d.settleBefore(old, e); id != "" || err != nil {
@@ -114,22 +114,14 @@ func (d *dispatcher) send(room store.Room, e *store.Entry, txn string, wire []by
 }
 
 // sendFile sends the full text of a message whose event had to be cut.
-func (d *dispatcher) sendFile(room store.Room, device string, e *store.Entry) (string, error) {
+func (d *dispatcher) sendFile(q *queue, room store.Room, device string, e *store.Entry) (string, error) {
 	if room.Encrypted {
 		return "", &SendError{Class: ClassEncrypted}
 	}
-	if d.doubtful(e, device) {
-		if there, err := d.settleFile(room, e); there || err != nil {
-			return e.EventID, err
-		}
+	if there, err := d.fileThere(q, room, device, e); there || err != nil {
+		return e.EventID, err
 	}
-	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn + fileSuffix}
-	switch e.ContentType {
-	case format.Plain:
-		f.Name, f.MimeType = "message.txt", "text/plain"
-	case format.HTML:
-		f.Name, f.MimeType = "message.html", "text/html"
-	}
+	f := fileOf(e)
 	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
 	f.Size = len(text)
 	var err error
@@ -139,6 +131,34 @@ func (d *dispatcher) sendFile(room store.Room, device string, e *store.Entry) (s
 	e.Device, e.EventType = device, "m.room.message"
 	_, err = d.send(room, e, e.Txn+fileSuffix, format.FileContent(f))
 	return e.EventID, err
+}
+
+func fileOf(e *store.Entry) format.File {
+	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn + fileSuffix}
+	switch e.ContentType {
+	case format.Plain:
+		f.Name, f.MimeType = "message.txt", "text/plain"
+	case format.HTML:
+		f.Name, f.MimeType = "message.html", "text/html"
+	}
+	return f
+}
+
+// fileThere tells whether an earlier attempt at a file arrived, if the homeserver would
+// not recognise a repeat of it.
+func (d *dispatcher) fileThere(q *queue, room store.Room, device string, e *store.Entry) (bool, error) {
+	if old := q.replacedSince(e); old != "" {
+		there, err := d.settleFile(store.Room{RoomID: old}, e)
+		switch classOf(err).Class {
+		case ClassPark, ClassJoin: // the bot is not let look
+			err = errFileUnproven
+		}
+		return there, err
+	}
+	if d.doubtful(e, device) {
+		return d.settleFile(room, e)
+	}
+	return false, nil
 }
 
 // doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
@@ -180,6 +200,8 @@ func (d *dispatcher) settleBefore(old string, e *store.Entry) (string, error) {
 	return id, err
 }
 
+var errFileUnproven = &SendError{Class: ClassDead, Reason: "it cannot be told whether the file is in the room already"}
+
 // settleFile finds out whether the file of an earlier attempt arrived. One of which
 // nobody can tell is not sent again.
 func (d *dispatcher) settleFile(room store.Room, e *store.Entry) (there bool, err error) {
@@ -190,7 +212,7 @@ func (d *dispatcher) settleFile(room store.Room, e *store.Entry) (there bool, er
 	case found.EventID != "":
 		return true, nil
 	case !found.Complete:
-		return false, &SendError{Class: ClassDead, Reason: "it cannot be told whether the file is in the room already"}
+		return false, errFileUnproven
 	}
 	e.FirstAttemptAt, e.Device = 0, ""
 	return false, nil

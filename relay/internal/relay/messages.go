@@ -235,8 +235,8 @@ const (
 func (s *Service) settle(ctx context.Context, q *queue, id int64) {
 	r, err := s.store.Record(ctx, id)
 	reason, _ := s.d.gate.state()
-	if err != nil || r.State != store.Cancelled || r.Error != inDoubt || reason != "" {
-		return
+	if err != nil || r.State != store.Cancelled || r.Error != inDoubt || reason != "" || q.replacedSince(&r.Entry) != "" {
+		return // where its room was replaced meanwhile the doubt stays: nothing can be removed from the old one
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn)
 	defer cancel()

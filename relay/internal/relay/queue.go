@@ -45,18 +45,14 @@ type queue struct {
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
-	oldest      int64       // when the first of them was accepted
-	notBefore   time.Time   // no attempt before
-	limited     time.Time   // …and none at all before: the homeserver has told so
-	joinTried   bool        // since the last success
-	tried       store.Entry // without its message: the entry that was left for another attempt last
-	replaced    struct {    // the room that this one took the place of, since this start
-		id string
-		at int64
-	}
-	behind    struct{ id, failed int64 } // the entry behind a message that failed last, and how often
-	darkSince time.Time                  // that it cannot be told whether the room was made; zero if it can
-	wake      chan struct{}
+	oldest      int64                      // when the first of them was accepted
+	notBefore   time.Time                  // no attempt before
+	limited     time.Time                  // …and none at all before: the homeserver has told so
+	joinTried   bool                       // since the last success
+	tried       store.Entry                // without its message: the entry that was left for another attempt last
+	behind      struct{ id, failed int64 } // the entry behind a message that failed last, and how often
+	darkSince   time.Time                  // that it cannot be told whether the room was made; zero if it can
+	wake        chan struct{}
 }
 
 func newQueue(d *dispatcher, room store.Room) *queue {
@@ -286,10 +282,10 @@ func (q *queue) failedBehind(id int64) int64 {
 func (q *queue) replacedSince(e *store.Entry) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.FirstAttemptAt == 0 || e.FirstAttemptAt >= q.replaced.at {
+	if e.FirstAttemptAt == 0 || e.FirstAttemptAt >= q.room.ReplacedAt {
 		return ""
 	}
-	return q.replaced.id
+	return q.room.Replaced
 }
 
 // remember keeps what an attempt has come to, until the database surely knows.
@@ -314,7 +310,7 @@ func (q *queue) recall(e *store.Entry) {
 	if t.ID != e.ID || t.Txn != e.Txn || e.Attempts >= t.Attempts && e.FirstAttemptAt == t.FirstAttemptAt && e.Step == t.Step {
 		return
 	}
-	e.Attempts, e.FirstAttemptAt, e.Device, e.Step, e.EventID = t.Attempts, t.FirstAttemptAt, t.Device, t.Step, t.EventID
+	e.Attempts, e.FirstAttemptAt, e.Device, e.Step, e.EventID, e.Shrunk = t.Attempts, t.FirstAttemptAt, t.Device, t.Step, t.EventID, t.Shrunk
 	e.Wire = nil // rendered anew: the same under its transaction id
 }
 

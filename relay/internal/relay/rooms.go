@@ -148,7 +148,7 @@ func (s *Service) RoomEncrypted(roomID string) {
 func (s *Service) RoomReplaced(oldID, newID string) {
 	for _, q := range s.d.inRoom(oldID) {
 		q.setRoom(func(r *store.Room) {
-			q.replaced.id, q.replaced.at = oldID, time.Now().UnixMilli()
+			r.Replaced, r.ReplacedAt = oldID, time.Now().UnixMilli()
 			if r.Address == oldID {
 				r.Address = newID
 			}

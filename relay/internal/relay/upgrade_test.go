@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,65 @@ func TestUpgradeBetweenTwoAttempts(t *testing.T) {
 					if n := len(r.hs.bodies(room)); n != 0 && room != tt.in || n != 1 && room == tt.in {
 						t.Errorf("%d are in %s, want it in %q", n, room, tt.in)
 					}
+				}
+			})
+		})
+	}
+}
+
+// The same after a restart in between, for the file behind a cut message, and for one
+// that is withdrawn: of that one nobody can tell any more.
+func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
+	long := strings.Repeat("long ", 40_000)
+	for name, tt := range map[string]struct {
+		text, kind string
+		then       func(*rig, int64)
+	}{
+		"restart":          {"x", "m.text", func(r *rig, _ int64) { r.close(); r.open(); r.run() }},
+		"file":             {long, "m.file", func(*rig, int64) {}},
+		"file and restart": {long, "m.file", func(r *rig, _ int64) { r.close(); r.open(); r.run() }},
+		"withdrawn": {"x", "m.text", func(r *rig, id int64) {
+			m, err := r.Cancel(ctx, r.admin, id)
+			if err != nil || m.State != StateCancelled || m.Error != inDoubt {
+				t.Errorf("it is %s, %q, %v", m.State, m.Error, err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				n := 0
+				r.hs.script = func(out Outgoing, _ int) *answer {
+					if !strings.Contains(string(out.Content), tt.kind) {
+						return nil
+					}
+					switch n++; n {
+					case 1:
+						return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
+					case 2: // so that the room is replaced before the next attempt
+						return &answer{err: &SendError{Class: ClassWait, RetryAfter: time.Minute}}
+					}
+					return nil
+				}
+				r.run()
+				synctest.Wait()
+				id := r.send(r.app("a", "!old:hs").Token, tt.text)
+				time.Sleep(10 * time.Second)
+				r.RoomReplaced("!old:hs", "!new:hs")
+				tt.then(r, id)
+				time.Sleep(time.Hour)
+				found := map[string]int{}
+				r.hs.mu.Lock()
+				for room, events := range r.hs.events {
+					for _, e := range events {
+						if e.kind == tt.kind {
+							found[room]++
+						}
+					}
+				}
+				r.hs.mu.Unlock()
+				if len(found) != 1 || found["!old:hs"] != 1 {
+					t.Errorf("it is there %v times", found)
 				}
 			})
 		})

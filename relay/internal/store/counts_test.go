@@ -53,3 +53,56 @@ func TestMigrateCounts(t *testing.T) {
 		t.Errorf("counted %d/%d and %d/%d, want 10/8 and 1/1", a.Accepted, a.Sent, b.Accepted, b.Sent)
 	}
 }
+
+// TestMigrateReasons: what failed before a message was delivered is not told of it any
+// more, and what is wrong with its file or its removal is.
+func TestMigrateReasons(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "relay.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var texts []string
+	for _, name := range []string{"0001_first.sql", "0002_counts.sql"} {
+		text, err := migrations.ReadFile("migrations/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	rows := []struct {
+		state     State
+		was, want string
+	}{
+		{Sent, "the homeserver failed", ""},
+		{Sent, "The message was cut, and its full text could not be attached: no.", "The message was cut, and its full text could not be attached: no."},
+		{Sent, "The event could not be removed from the room: no.", "The event could not be removed from the room: no."},
+		{Dead, "the homeserver failed", "the homeserver failed"},
+		{RetryWait, "the homeserver failed", "the homeserver failed"},
+	}
+	for _, text := range append(texts, `INSERT INTO schema_version VALUES (1, 0), (2, 0)`) {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, row := range rows {
+		_, err := db.Exec(`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at, error, code) VALUES (?, ?, 0, 1, ?, 't', 0, ?, 'M_X')`, i+1, i+1, row.state, row.was)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	for i, row := range rows {
+		var got, code string
+		if err := s.read.QueryRowContext(ctx, `SELECT error, code FROM outbox WHERE id = ?`, i+1).Scan(&got, &code); err != nil {
+			t.Fatal(err)
+		}
+		if got != row.want || (code == "") != (row.want == "") {
+			t.Errorf("the reason %q of state %d is %q %q, want %q", row.was, row.state, got, code, row.want)
+		}
+	}
+}

@@ -191,7 +191,7 @@ func (tx *Tx) Withdraw(id, now int64, txn, doubt string) (was State, redacts boo
 	case row.State == Cancelled || row.State == Redacted:
 		return row.State, false, nil
 	case row.State < Sent && row.Step == 1: // its file is not wanted any more
-		err = tx.Exec(`UPDATE outbox SET state = 10, rested_at = ? WHERE id = ?`, now, id).Error
+		err = tx.Exec(`UPDATE outbox SET state = 10, rested_at = ?, next_at = 0, error = '', code = '' WHERE id = ?`, now, id).Error
 	case row.State != Sent:
 		return row.State, false, tx.Exec(`UPDATE outbox SET state = 13, rested_at = ?, wire = NULL, code = '',
 			error = CASE WHEN first_attempt_at = 0 THEN '' ELSE ? END WHERE id = ?`, now, doubt, id).Error

@@ -36,14 +36,16 @@ type Application struct {
 
 // Room is a row of rooms: a target of messages, named by the address that applications give.
 type Room struct {
-	ID        int64
-	Address   string // room id or alias; "new:…" for a room that the bot is still to make
-	RoomID    string // resolved
-	Name      string
-	Encrypted bool
-	Parked    string // the reason, "" if it is not
-	ParkedAs  string // class of the reason
-	ParkedAt  int64
+	ID         int64
+	Address    string // room id or alias; "new:…" for a room that the bot is still to make
+	RoomID     string // resolved
+	Name       string
+	Encrypted  bool
+	Parked     string // the reason, "" if it is not
+	ParkedAs   string // class of the reason
+	ParkedAt   int64
+	Replaced   string // the id of the room that this one took the place of
+	ReplacedAt int64
 }
 
 // Session is a row of sessions.
