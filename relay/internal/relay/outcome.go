@@ -110,7 +110,7 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 
 // behindTries is how often a homeserver may fail, with an answer, at what is behind a
 // message: with the pauses between that is about half an hour.
-const behindTries = 12
+const behindTries = 20
 
 // behind tells whether an entry is about a message that is in its room: its removal, or
 // its file. Those that wait for the room do not wait for what is refused to it, nor for

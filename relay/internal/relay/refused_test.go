@@ -58,3 +58,17 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 		})
 	}
 }
+
+// What is behind a message is tried for about half an hour.
+func TestBehindIsTriedForHalfAnHour(t *testing.T) {
+	const rounds = 200
+	var total time.Duration
+	for range rounds {
+		for n := 1; n < behindTries; n++ {
+			total += backoff(n)
+		}
+	}
+	if mean := total / rounds; mean < 25*time.Minute || mean > 35*time.Minute {
+		t.Errorf("it is given up after %v", mean)
+	}
+}
