@@ -64,8 +64,9 @@ type Driver struct {
 	committer *committer
 	big       *lane
 
-	gates  [2]gate
-	remote remoteClock
+	gates     [2]gate
+	epochSeen atomic.Pointer[epochSeen]
+	remote    remoteClock
 
 	removing sync.RWMutex // held for reading by those who remove directories
 

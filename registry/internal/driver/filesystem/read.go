@@ -25,17 +25,21 @@ func (d *Driver) Stat(_ context.Context, path string) (driver.Info, error) {
 
 // Find implements driver.Driver.
 func (d *Driver) Find(_ context.Context, first, second string) (driver.Info, string, error) {
-	for _, path := range [...]string{first, second, first} {
-		name, err := d.abs("stat", path)
-		if err != nil {
-			return driver.Info{}, "", err
+	for _, path := range [...]string{first, second} {
+		if !driver.ValidPath(path) {
+			return driver.Info{}, "", &fault{op: "stat", path: path, kind: driver.ErrInvalidPath}
 		}
-		var st unix.Stat_t
-		if err = stat(name, &st); err == nil {
-			return info(&st), path, nil
-		}
-		if !isNotExist(err) {
-			return driver.Info{}, "", d.readFault("stat", path, err)
+	}
+	name, other := d.root+first, d.root+second
+	var st unix.Stat_t
+	for i, at := range [...]string{name, other, name} {
+		switch err := stat(at, &st); {
+		case err == nil && i == 1:
+			return info(&st), second, nil
+		case err == nil:
+			return info(&st), first, nil
+		case !isNotExist(err):
+			return driver.Info{}, "", d.readFault("stat", at[len(d.root):], err)
 		}
 	}
 	return driver.Info{}, "", d.readFault("stat", first, unix.ENOENT)
