@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	// A homeserver recognises a repeated transaction for a day at most (Synapse: 24 hours); past this age of the
-	// first attempt the room's history is asked instead.
-	repeatWithin = 23 * time.Hour
-	findMargin   = 10 * time.Minute // clocks differ: history is read back to this long before the acceptance
 	shrunkBudget = format.DefaultBudget / 2
 	fileSuffix   = "f" // of the transaction id of a message's file
 	leastWait    = time.Second
@@ -42,7 +38,7 @@ func (d *dispatcher) attempt(q *queue, e *store.Entry) {
 		return
 	}
 	began := time.Now()
-	q.began = began.UnixMilli()
+	q.began = 0
 	eventID, err := d.try(q, e, app)
 	d.logAttempt(q, e, time.Since(began), err)
 	if err != nil {
@@ -57,14 +53,21 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 	if err := d.prepare(d.ctx, q); err != nil {
 		return "", err
 	}
+	q.began = time.Now().UnixMilli()
 	room := q.Room()
 	device := d.sender.Device()
-	if e.Op == store.OpRedact {
+	switch {
+	case e.Op == store.OpRedact:
 		return d.sender.Redact(d.ctx, Redaction{RoomID: room.RoomID, EventID: e.EventID, TxnID: e.Txn, Device: device})
-	}
-	if e.Step == stepFile {
+	case e.Step == stepFile:
 		return d.sendFile(q, room, device, e)
 	}
+	return d.sendEvent(q, room, device, e, app)
+}
+
+// sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
+func (d *dispatcher) sendEvent(q *queue, room store.Room, device string, e *store.Entry, app Application) (string, error) {
+	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e); old != "" {
 		if id, err := d.settleBefore(old, e); id != "" || err != nil {
 			return id, err
@@ -75,7 +78,7 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 			return "", err
 		}
 	}
-	if d.doubtful(e, device) {
+	if doubtful {
 		if id, err := d.settle(room, e); id != "" || err != nil {
 			return id, err
 		}
@@ -142,80 +145,6 @@ func fileOf(e *store.Entry) format.File {
 		f.Name, f.MimeType = "message.html", "text/html"
 	}
 	return f
-}
-
-// fileThere tells whether an earlier attempt at a file arrived, if the homeserver would
-// not recognise a repeat of it.
-func (d *dispatcher) fileThere(q *queue, room store.Room, device string, e *store.Entry) (bool, error) {
-	if old := q.replacedSince(e); old != "" {
-		there, err := d.settleFile(store.Room{RoomID: old}, e)
-		switch classOf(err).Class {
-		case ClassPark, ClassJoin: // the bot is not let look
-			err = errFileUnproven
-		}
-		return there, err
-	}
-	if d.doubtful(e, device) {
-		return d.settleFile(room, e)
-	}
-	return false, nil
-}
-
-// doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
-// repeat of.
-func (d *dispatcher) doubtful(e *store.Entry, device string) bool {
-	if e.FirstAttemptAt == 0 {
-		return false
-	}
-	return e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
-}
-
-// errUnproven says that nobody can tell whether an event is in the room.
-var errUnproven = errors.New("the room's history does not tell whether the message arrived")
-
-// settle finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not.
-func (d *dispatcher) settle(room store.Room, e *store.Entry) (string, error) {
-	since := time.UnixMilli(e.AcceptedAt).Add(-findMargin)
-	found, err := d.sender.Find(d.ctx, room.RoomID, e.Txn, since)
-	switch {
-	case err != nil:
-		return "", err
-	case found.EventID != "":
-		return found.EventID, nil
-	case !found.Complete:
-		return "", errUnproven
-	}
-	e.FirstAttemptAt, e.Device = 0, ""
-	return "", nil
-}
-
-// settleBefore finds out whether an earlier attempt arrived in the room that was replaced
-// since. Where the bot is not let look, nobody can tell.
-func (d *dispatcher) settleBefore(old string, e *store.Entry) (string, error) {
-	id, err := d.settle(store.Room{RoomID: old}, e)
-	switch classOf(err).Class {
-	case ClassPark, ClassJoin, ClassDead:
-		return "", errUnproven
-	}
-	return id, err
-}
-
-var errFileUnproven = &SendError{Class: ClassDead, Reason: "it cannot be told whether the file is in the room already"}
-
-// settleFile finds out whether the file of an earlier attempt arrived. One of which
-// nobody can tell is not sent again.
-func (d *dispatcher) settleFile(room store.Room, e *store.Entry) (there bool, err error) {
-	found, err := d.sender.Find(d.ctx, room.RoomID, e.Txn+fileSuffix, time.UnixMilli(e.AcceptedAt).Add(-findMargin))
-	switch {
-	case err != nil:
-		return false, err
-	case found.EventID != "":
-		return true, nil
-	case !found.Complete:
-		return false, errFileUnproven
-	}
-	e.FirstAttemptAt, e.Device = 0, ""
-	return false, nil
 }
 
 // prepare makes sure that the room's id is known: it makes the room or looks up its alias.

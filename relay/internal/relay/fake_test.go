@@ -38,6 +38,7 @@ type homeserver struct {
 	broken   map[string]error    // rooms that the homeserver cannot look into
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
+	unfind   map[string]error    // …and reading the history, by room
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -142,6 +143,9 @@ func (h *homeserver) Probe(context.Context) error {
 func (h *homeserver) Find(_ context.Context, room, marker string, _ time.Time) (Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.unfind[room]; err != nil {
+		return Found{}, err
+	}
 	for _, e := range h.events[room] {
 		if e.txn == marker {
 			return Found{EventID: e.id}, nil

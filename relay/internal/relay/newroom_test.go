@@ -162,3 +162,18 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		}
 	})
 }
+
+// A message that is withdrawn before there is a room cannot be in it.
+func TestWithdrawnWithoutARoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		synctest.Wait()
+		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassRetry, Status: 502, Alone: true, Reason: "another server is away"}
+		id := r.send(r.app("a", "").Token, "x")
+		time.Sleep(time.Minute)
+		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateCancelled || m.Error != "" {
+			t.Errorf("it is %s, %q, %v", m.State, m.Error, err)
+		}
+	})
+}

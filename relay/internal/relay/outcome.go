@@ -121,7 +121,7 @@ func behind(e *store.Entry) bool { return e.Op != store.OpSend || e.Step == step
 // the homeserver all the same; from then on the bytes stay the same.
 func (d *dispatcher) again(q *queue, e *store.Entry, wait time.Duration, arrived bool) {
 	if arrived && e.FirstAttemptAt == 0 {
-		e.FirstAttemptAt = q.began
+		e.FirstAttemptAt = q.began // 0 when there was no room to send to
 	}
 	if e.FirstAttemptAt == 0 {
 		e.Wire = nil // never arrived: render it anew

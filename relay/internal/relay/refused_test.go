@@ -72,3 +72,23 @@ func TestBehindIsTriedForHalfAnHour(t *testing.T) {
 		t.Errorf("it is given up after %v", mean)
 	}
 }
+
+// A message that is withdrawn while its file fails is delivered, and nothing is wrong
+// with that.
+func TestWithdrawnWithoutItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hs.unupload = &SendError{Class: ClassRetry, Status: 500, Code: "M_UNKNOWN", Reason: "the homeserver failed"}
+		r.hs.unredact = r.hs.unupload
+		r.run()
+		synctest.Wait()
+		id := r.send(r.app("a", "!a:hs").Token, strings.Repeat("long ", 40_000))
+		time.Sleep(time.Second)
+		if m := r.message(id); m.State != StateRetryWait || m.Error != "the homeserver failed" {
+			t.Fatalf("it is %s, %q", m.State, m.Error)
+		}
+		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateSent || m.Error != "" || m.ErrorCode != "" {
+			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.ErrorCode, err)
+		}
+	})
+}

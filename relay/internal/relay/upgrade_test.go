@@ -108,3 +108,66 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 		})
 	}
 }
+
+// Where the bot is not let look into the old room, nobody can tell: neither is the message
+// sent once more, nor is that asked for ever, nor does it hold up the new room.
+func TestUpgradeWithoutALookBack(t *testing.T) {
+	for text, tt := range map[string]struct {
+		kind  string
+		state State
+	}{"x": {"m.text", StateAmbiguous}, strings.Repeat("long ", 40_000): {"m.file", StateSent}} {
+		for _, class := range []Class{ClassPark, ClassJoin, ClassSettle} {
+			t.Run(tt.kind+" "+string(class), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					r.hs.unfind = map[string]error{"!old:hs": &SendError{Class: class, Reason: "refused"}}
+					r.hs.script = func(out Outgoing, n int) *answer {
+						if n > 1 || !strings.Contains(string(out.Content), tt.kind) {
+							return nil
+						}
+						time.AfterFunc(10*time.Millisecond, func() { r.RoomReplaced("!old:hs", "!new:hs") })
+						return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
+					}
+					r.run()
+					synctest.Wait()
+					app := r.app("a", "!old:hs")
+					id, next := r.send(app.Token, text), r.send(app.Token, "next")
+					time.Sleep(time.Minute)
+					if m := r.message(id); m.State != tt.state || !strings.Contains(m.Error, "annot be told") {
+						t.Errorf("it is %s, %q", m.State, m.Error)
+					}
+					if m := r.message(next); m.State != StateSent || m.RoomID != "!new:hs" {
+						t.Errorf("the next one is %s, %q", m.State, m.Error)
+					}
+				})
+			})
+		}
+	}
+}
+
+// After a crash an attempt counts as begun when its message was accepted, and may have
+// gone to either room.
+func TestUpgradeBeforeACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		id := r.send(r.app("a", "!old:hs").Token, "x")
+		time.Sleep(time.Second)
+		r.RoomReplaced("!old:hs", "!new:hs")
+		rec, err := r.store.Record(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.hs.put(Outgoing{RoomID: "!new:hs", TxnID: rec.Txn, Content: []byte(`{"body":"x"}`)})
+		if err := r.store.MarkSuspects(ctx, r.hs.device); err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+		r.hs.device = "DEV2"
+		r.open()
+		r.run()
+		time.Sleep(time.Minute)
+		if m := r.message(id); m.State != StateSent || len(r.hs.bodies("!new:hs")) != 1 || len(r.hs.bodies("!old:hs")) != 0 {
+			t.Errorf("it is %s, %q, and in the room %d times", m.State, m.Error, len(r.hs.bodies("!new:hs")))
+		}
+	})
+}
