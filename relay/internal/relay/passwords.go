@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -196,11 +197,23 @@ func failures(name, address string) []struct {
 	key   string
 	limit int
 } {
-	name, address = strings.ToLower(name), network(address)
+	name, address = folded(name), network(address)
 	return []struct {
 		key   string
 		limit int
 	}{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
+}
+
+// folded is the same for all spellings that [strings.EqualFold] takes for one name, which
+// are more than those that have one lower case.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
 }
 
 // attempt takes one from each count. If one is used up it returns how long to wait, and the wider counts stay as they
