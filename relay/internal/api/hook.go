@@ -31,7 +31,7 @@ func (a *API) postRegistryHook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.service.TokenViewer(r.Context(), token); err != nil {
+	if _, err := a.service.SenderViewer(r.Context(), token); err != nil {
 		return err
 	}
 	notices, ignored, err := a.readEnvelope(r)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"slipway/relay/internal/hook"
@@ -162,4 +163,19 @@ func TestRegistryHookWithTightLimits(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 8 })
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 	w.want("long title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 0., "refused", 1.)
+}
+
+// TestHookCountsWrongTokens: a registry whose token is no good is a sender like others.
+func TestHookCountsWrongTokens(t *testing.T) {
+	counts := prometheus.NewRegistry()
+	w := newWorld(t, func(o *relay.Options) { o.Metrics = relay.NewMetrics(counts) })
+	w.want("a wrong token", w.ask("POST", "/hook/registry", envelopeOf(), "X-Gotify-Key: Awrong"), 401)
+	w.want("reading", w.ask("GET", "/message", "", "X-Gotify-Key: Awrong"), 401)
+	const want = `# HELP relay_messages_refused_total Messages not accepted, by kind of refusal.
+# TYPE relay_messages_refused_total counter
+relay_messages_refused_total{kind="unauthorized"} 1
+`
+	if err := testutil.GatherAndCompare(counts, strings.NewReader(want), "relay_messages_refused_total"); err != nil {
+		t.Error(err)
+	}
 }

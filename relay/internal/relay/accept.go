@@ -50,10 +50,14 @@ func (s *Service) accept(ctx context.Context, r AcceptRequest) (Accepted, error)
 
 // counted counts refusals.
 func (s *Service) counted(a Accepted, err error) (Accepted, error) {
+	s.countRefusal(err)
+	return a, err
+}
+
+func (s *Service) countRefusal(err error) {
 	if err != nil {
 		s.o.Metrics.refused.WithLabelValues(string(KindOf(err))).Inc()
 	}
-	return a, err
 }
 
 func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, now time.Time) (Accepted, error) {
@@ -123,6 +127,14 @@ func (s *Service) TokenViewer(_ context.Context, token string) (Viewer, error) {
 	}
 	row := app.row.Load()
 	return Viewer{Name: row.Name, ApplicationID: row.ID}, nil
+}
+
+// SenderViewer is TokenViewer for who is about to send: a refusal counts as one of a
+// message.
+func (s *Service) SenderViewer(ctx context.Context, token string) (Viewer, error) {
+	v, err := s.TokenViewer(ctx, token)
+	s.countRefusal(err)
+	return v, err
 }
 
 // entry checks what was sent and makes an outbox entry of it.
