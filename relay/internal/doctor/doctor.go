@@ -124,6 +124,8 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 		return bad("room", "The bot is invited to the room %s but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers.", name)
 	case !info.Joined:
 		return bad("room", "The bot is not in the room %s: invite it, or give the application another room.", name)
+	case info.ReplaceBy != "" && room.Parked != "": // what was tried there since says more
+		return bad("room", "The room %s is held back: %s", name, room.Parked)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
 	case info.Encrypted:

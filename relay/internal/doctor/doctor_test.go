@@ -61,6 +61,21 @@ func TestRoom(t *testing.T) {
 	expect(t, Examine(t.Context(), p, admin), "room", false, "The bot is not in the room !outside:hs (app): invite it, or give the application another room.")
 }
 
+// TestReplacedRoom: to invite the bot is no help where the other room does not follow.
+func TestReplacedRoom(t *testing.T) {
+	s, hs := relaytest.New(t, nil)
+	hs.Has(relay.RoomInfo{RoomID: "!old:hs", Joined: true, ReplaceBy: "!new:hs"})
+	for parked, want := range map[string]string{
+		"":                           "The room !old:hs (app) was replaced by !new:hs: invite the bot there.",
+		"!new:hs does not follow it": "The room !old:hs (app) is held back: !new:hs does not follow it",
+	} {
+		f := examineRoom(t.Context(), s, relay.Room{RoomID: "!old:hs", Apps: []string{"app"}, Parked: parked})
+		if f.OK || f.Text != want {
+			t.Errorf("%+v, want %q", f, want)
+		}
+	}
+}
+
 // TestOutboxThatPauses: with nothing in it, one message, more.
 func TestOutboxThatPauses(t *testing.T) {
 	s, _ := relaytest.New(t, func(o *relay.Options) {

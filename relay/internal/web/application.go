@@ -200,12 +200,16 @@ func (web *Web) standing(v *visit, a relay.Application) *standing {
 		return &standing{Text: "The room cannot be looked at now: " + err.Error()}
 	case info.Encrypted:
 		return &standing{Text: "This room is encrypted, and the relay never sends plain text into such a room. Its messages wait. Choose a room without encryption, or let the bot make one."}
+	case info.ReplaceBy != "" && a.RoomProblem != "":
+		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	case info.ReplaceBy != "":
 		return &standing{Text: "This room was replaced by a newer one. Invite the bot there."}
 	case !info.Joined:
 		return &standing{Text: "The bot is not in this room. Invite it, and messages go on by themselves."}
 	case !info.Writable:
 		return &standing{Text: "The bot may not write in this room. Raise its power level."}
+	case a.RoomProblem != "":
+		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	}
 	return &standing{Good: true, Text: "The bot is in the room and may write there."}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,24 @@ func TestRemovalThatFails(t *testing.T) {
 	b.post(message + "/cancel")
 	b.until(message, "later removed from the room")
 	b.want(200, "-could not be removed")
+}
+
+// TestReplacedRoom: its application's page says what is in the way, as long as it is.
+func TestReplacedRoom(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.hs.Has(relay.RoomInfo{RoomID: room, Joined: true, ReplaceBy: "!new:example.org"})
+	app := b.app("a", room)
+	page := "/ui/applications/" + strconv.FormatInt(app.Application.ID, 10)
+	b.get(page)
+	b.want(200, "Invite the bot there")
+	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the other room does not follow it"})
+	b.until(b.send(app, "x", "text"), "does not follow")
+	b.get(page)
+	b.want(200, "Messages wait: The other room does not follow it.", "-Invite the bot there")
+	b.hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
+	b.get(page)
+	b.want(200, "Messages wait: The other room does not follow it.")
 }
 
 // TestDeliveredAtLast: what failed before it was delivered is not told for ever.
