@@ -151,7 +151,7 @@ func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte)
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
 	var failed *relay.SendError
-	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Code == "M_UNRECOGNIZED") {
+	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Alone && failed.Code == "M_UNRECOGNIZED") {
 		refused := *failed
 		refused.Class, refused.Reason = relay.ClassDead, "the homeserver does not take files from the bot"
 		return "", &refused

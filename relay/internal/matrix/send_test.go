@@ -65,6 +65,11 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 			t.Errorf("%s is told as %v", name, failed)
 		}
 	}
+	// Not where nothing else is answered either: the file waits.
+	unknown := faultproxy.Matrix(404, "M_UNRECOGNIZED")
+	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: unknown}, faultproxy.Rule{Path: "/whoami", Fault: unknown})
+	_, err = w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
+	w.wantClass(err, relay.ClassAway)
 }
 
 // What a lost or broken answer leaves behind is one event, with the same id.
