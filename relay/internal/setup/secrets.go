@@ -134,7 +134,8 @@ func (s *Secrets) remove(name string) error {
 	return err
 }
 
-// copySecret puts a secret of one folder into the other, unless it is there.
+// copySecret puts a secret of one folder into the other, in the place of any other
+// that is there: the two are to be the same.
 func copySecret(name string, from, to *Secrets) error {
 	secret, err := from.Get(name)
 	if err != nil {
