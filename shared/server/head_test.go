@@ -48,7 +48,7 @@ const heldUp = 200 * time.Millisecond
 func TestHeldHeads(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	c := dial(t, serve(t, Options{Handler: fileAnswer(t, content)}))
-	for _, n := range []int{0, 1, 511, 512, 513, 514, 4096, 4097, 70_000, len(content)} {
+	for _, n := range []int{0, 1, 511, 512, 513, 514, 4096, 4097, maxHeld, maxHeld + 1, 70_000, len(content)} {
 		const times = 5
 		began := time.Now()
 		for range times {
