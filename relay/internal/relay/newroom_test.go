@@ -170,6 +170,7 @@ func TestWithdrawnWithoutARoom(t *testing.T) {
 		r.run()
 		synctest.Wait()
 		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassRetry, Status: 502, Alone: true, Reason: "another server is away"}
+		r.hs.unfind = map[string]error{"": &SendError{Class: ClassPark, Reason: "there is no such room"}}
 		id := r.send(r.app("a", "").Token, "x")
 		time.Sleep(time.Minute)
 		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateCancelled || m.Error != "" {
