@@ -16,7 +16,9 @@ func TestEnvelopeIsJSON(t *testing.T) {
 	}
 	details := []any{
 		nil, "", "plain", `quote " and \ and </script>&`, "line\nbreak\x00\x7f", "grüße \u2028", "broken \xff",
-		map[string]string{"tag": "v1"}, []int{1, 2}, 3,
+		map[string]string{"tag": "v1"},
+		[]int{1, 2},
+		3,
 	}
 	var all oci.Errors
 	for _, detail := range details {
