@@ -44,14 +44,15 @@ func (r Repository) Delete(ctx context.Context) error {
 	return nil
 }
 
-// eraseAll removes manifests and tags, and what of them collectors of garbage and
-// removers of tags have aside, so that nobody puts it back.
+// eraseAll removes manifests and tags. What of them collectors of garbage and
+// removers of tags have aside goes first, so that nobody puts it back, and what they
+// take aside in that moment goes last.
 func (r Repository) eraseAll(ctx context.Context) error {
-	return r.reg.commit(ctx, driver.Stage{
+	aside := driver.Stage{
 		{Path: layout.ExpiringTags(r.name), Remove: true},
-		{Path: layout.Manifests(r.name), Remove: true},
 		{Path: layout.AsideDir(layout.Manifests(r.name)), Remove: true},
-	})
+	}
+	return r.reg.commit(ctx, aside, driver.Stage{{Path: layout.Manifests(r.name), Remove: true}}, aside)
 }
 
 func (r Repository) refuseRemovalOfAll(ctx context.Context) error {

@@ -89,10 +89,11 @@ func TestHeldTagIsThere(t *testing.T) {
 	})
 }
 
-// stepwise is a storage on which something happens between the removals of a
-// stage.
+// stepwise is a storage on which something happens after each removal; those of one
+// stage come in any order.
 type stepwise struct {
 	driver.Driver
+	back    bool // they come from the last to the first
 	between func()
 }
 
@@ -104,54 +105,94 @@ func (s *stepwise) Commit(ctx context.Context, stages ...driver.Stage) error {
 			}
 			continue
 		}
+		if stage = slices.Clone(stage); s.back {
+			slices.Reverse(stage)
+		}
 		for i := range stage {
-			if i > 0 {
-				s.between()
-			}
 			if err := s.Driver.Commit(ctx, stage[i:i+1]); err != nil {
 				return err
 			}
+			s.between()
 		}
 	}
 	return nil
 }
 
+// onStepwise runs the test on each driver, with the changes of a stage in either
+// order.
+func onStepwise(t *testing.T, what string, test func(t *testing.T, store *stepwise, r *Registry)) {
+	for kind, open := range drivers {
+		for _, back := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s: %s, back %v", kind, what, back), func(t *testing.T) {
+				store := &stepwise{Driver: open(t), back: back}
+				test(t, store, New(Options{Driver: store, DeleteEnabled: true, PromiseAge: time.Hour}))
+			})
+		}
+	}
+}
+
 // A tag that is deleted is not put back in that moment, by this process or
 // another one.
 func TestRecoveryDuringADeletion(t *testing.T) {
-	for kind, open := range drivers {
-		for what, remove := range map[string]func(ctx context.Context, repo Repository) error{
-			"a tag":        func(ctx context.Context, repo Repository) error { return repo.DeleteTag(ctx, "one") },
-			"a repository": func(ctx context.Context, repo Repository) error { return repo.Delete(ctx) },
-		} {
-			t.Run(kind+": "+what, func(t *testing.T) {
-				store := &stepwise{Driver: open(t)}
-				r := New(Options{Driver: store, DeleteEnabled: true})
-				repo := r.Repository("a")
+	for what, remove := range map[string]func(ctx context.Context, repo Repository) error{
+		"a tag":        func(ctx context.Context, repo Repository) error { return repo.DeleteTag(ctx, "one") },
+		"a repository": func(ctx context.Context, repo Repository) error { return repo.Delete(ctx) },
+	} {
+		onStepwise(t, what, func(t *testing.T, store *stepwise, r *Registry) {
+			repo := r.Repository("a")
+			pushImage(t, repo, "one", "x")
+			check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
+			pushImage(t, repo, "one", "y")
+			var group sync.WaitGroup
+			store.between = func() {
+				New(Options{Driver: store.Driver}).Recover(t.Context())
+				done := make(chan struct{})
+				group.Go(func() {
+					r.Recover(context.Background())
+					close(done)
+				})
+				select {
+				case <-done:
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			check(t, remove(t.Context(), repo))
+			group.Wait()
+			_, err := repo.Manifest(t.Context(), tagged("one"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+			if _, err := store.Stat(t.Context(), layout.TagCurrent("a", "one")); !absent(err) {
+				t.Errorf("the link: %v", err)
+			}
+		})
+	}
+}
+
+// Nor is a manifest of a repository that is deleted, which a collector of garbage
+// moves or somebody looks for in that moment.
+func TestCollectionDuringADeletion(t *testing.T) {
+	for what, move := range map[string]func(ctx context.Context, d driver.Driver, m oci.Digest){
+		"a collector": func(ctx context.Context, d driver.Driver, m oci.Digest) {
+			link := layout.RevisionLink("a", m)
+			_ = d.SetAside(ctx, link, layout.Aside(link))
+		},
+		"a reader": func(ctx context.Context, d driver.Driver, m oci.Digest) {
+			if _, err := d.Stat(ctx, layout.Manifests("a")); absent(err) { // the moment that matters
+				other := New(Options{Driver: d, PromiseAge: time.Hour})
+				_, _ = other.Repository("a").Manifest(ctx, oci.Reference{Digest: m})
+			}
+		},
+	} {
+		onStepwise(t, what, func(t *testing.T, store *stepwise, r *Registry) {
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			putAside(t, store.Driver, layout.RevisionLink("a", d))
+			if what == "a collector" {
 				pushImage(t, repo, "one", "x")
-				check(t, store.SetAside(t.Context(), layout.TagCurrent("a", "one"), layout.ExpiringTag("a", "one")))
-				pushImage(t, repo, "one", "y")
-				var group sync.WaitGroup
-				store.between = func() {
-					New(Options{Driver: store.Driver}).Recover(t.Context())
-					done := make(chan struct{})
-					group.Go(func() {
-						r.Recover(context.Background())
-						close(done)
-					})
-					select {
-					case <-done:
-					case <-time.After(20 * time.Millisecond):
-					}
-				}
-				check(t, remove(t.Context(), repo))
-				group.Wait()
-				_, err := repo.Manifest(t.Context(), tagged("one"))
-				wantCode(t, err, oci.CodeManifestUnknown)
-				if _, err := store.Stat(t.Context(), layout.TagCurrent("a", "one")); !absent(err) {
-					t.Errorf("the link: %v", err)
-				}
-			})
-		}
+			}
+			store.between = func() { move(t.Context(), store.Driver, d) }
+			check(t, repo.Delete(t.Context()))
+			_, err := New(Options{Driver: store.Driver}).Repository("a").Manifest(t.Context(), oci.Reference{Digest: d})
+			wantCode(t, err, oci.CodeManifestUnknown)
+		})
 	}
 }

@@ -27,7 +27,7 @@ func (r Repository) eraseTags(ctx context.Context, e *erasure, tags []oci.Tag, c
 		}
 	}
 	for some := range slices.Chunk(tags, tagsAtOnce) {
-		if err := r.reg.commit(ctx, r.tagRemovals(some)); err != nil {
+		if err := r.reg.commit(ctx, r.tagRemovals(some)...); err != nil {
 			return err
 		}
 	}
@@ -125,15 +125,14 @@ func (r Repository) dropTag(ctx context.Context, tag oci.Tag, d oci.Digest, sinc
 	return restless(current)
 }
 
-// tagRemovals takes away tags with their histories, and before each an older link
-// of it that somebody who died had in his hands: that would be put back later, or in
+// tagRemovals takes away tags with their histories, and before them older links of
+// them that somebody who died had in his hands: those would be put back later, or in
 // this moment.
-func (r Repository) tagRemovals(tags []oci.Tag) driver.Stage {
-	stage := make(driver.Stage, 0, 2*len(tags))
-	for _, tag := range tags {
-		stage = append(stage,
-			driver.Change{Path: layout.ExpiringTag(r.name, tag), Remove: true},
-			driver.Change{Path: layout.Tag(r.name, tag), Remove: true})
+func (r Repository) tagRemovals(tags []oci.Tag) []driver.Stage {
+	held, all := make(driver.Stage, len(tags)), make(driver.Stage, len(tags))
+	for i, tag := range tags {
+		held[i] = driver.Change{Path: layout.ExpiringTag(r.name, tag), Remove: true}
+		all[i] = driver.Change{Path: layout.Tag(r.name, tag), Remove: true}
 	}
-	return stage
+	return []driver.Stage{held, all}
 }

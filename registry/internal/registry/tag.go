@@ -179,7 +179,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 		return err
 	}
 	before, unread := r.targetOf(ctx, tag)
-	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})); err != nil {
+	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})...); err != nil {
 		return fault(err)
 	}
 	if unread == nil && before != "" {
