@@ -56,9 +56,14 @@ func (r *Registry) bringBack(ctx context.Context, path string) error {
 
 // readAnywhere is ReadFile of an object that may be aside.
 func (r *Registry) readAnywhere(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return r.readEither(ctx, path, layout.Aside(path), limit)
+}
+
+// readEither is ReadFile of an object that others move between two paths.
+func (r *Registry) readEither(ctx context.Context, path, other string, limit int64) ([]byte, error) {
 	b, err := r.driver.ReadFile(ctx, path, limit)
 	for i := 0; absent(err) && i < turns; i++ {
-		if b, err = r.driver.ReadFile(ctx, layout.Aside(path), limit); absent(err) {
+		if b, err = r.driver.ReadFile(ctx, other, limit); absent(err) {
 			if b, err = r.driver.ReadFile(ctx, path, limit); absent(err) {
 				return nil, err
 			}

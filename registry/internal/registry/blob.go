@@ -127,7 +127,7 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest, why purpose) (oc
 	info, err := r.reg.find(ctx, path, why)
 	target := d
 	if err == nil && info.Size != int64(len(d)) {
-		target, err = r.reg.readLinkTwice(ctx, path)
+		target, err = r.reg.readLinkTwice(ctx, path, layout.Aside(path))
 	}
 	if err == nil && why == toTell {
 		err = r.reg.renew(ctx, path, target, info)
@@ -138,10 +138,10 @@ func (r Repository) blobLink(ctx context.Context, d oci.Digest, why purpose) (oc
 	return target, fault(err)
 }
 
-// readLink reads a link file; errors are those of the driver and of
-// layout.ParseLink.
-func (r *Registry) readLink(ctx context.Context, path string) (oci.Digest, error) {
-	b, err := r.readAnywhere(ctx, path, layout.MaxLink)
+// readLink reads a link file that others may have at the other path; errors are
+// those of the driver and of layout.ParseLink.
+func (r *Registry) readLink(ctx context.Context, path, other string) (oci.Digest, error) {
+	b, err := r.readEither(ctx, path, other, layout.MaxLink)
 	if errors.Is(err, driver.ErrTooLarge) {
 		return "", layout.ErrBadLink
 	}
@@ -153,11 +153,11 @@ func (r *Registry) readLink(ctx context.Context, path string) (oci.Digest, error
 
 // readLinkTwice reads a link file, a second time if it is empty: distribution
 // 2.8 empties a link before it writes it anew.
-func (r *Registry) readLinkTwice(ctx context.Context, path string) (oci.Digest, error) {
-	d, err := r.readLink(ctx, path)
+func (r *Registry) readLinkTwice(ctx context.Context, path, other string) (oci.Digest, error) {
+	d, err := r.readLink(ctx, path, other)
 	if errors.Is(err, layout.ErrEmptyLink) {
 		time.Sleep(emptyLinkPause)
-		d, err = r.readLink(ctx, path)
+		d, err = r.readLink(ctx, path, other)
 	}
 	return d, err
 }

@@ -88,7 +88,7 @@ func (r *Registry) isLink(ctx context.Context, path string, d oci.Digest, since 
 	if err != nil || !info.Changed.Equal(since) {
 		return false, unlessAbsent(err)
 	}
-	got, err := r.readLink(ctx, path)
+	got, err := r.readLink(ctx, path, layout.Aside(path))
 	if isBadLink(err) {
 		return false, nil
 	}

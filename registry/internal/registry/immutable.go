@@ -52,7 +52,7 @@ func (r Repository) refuseMove(ctx context.Context, d oci.Digest, tags []oci.Tag
 		if !r.Immutable(tag) {
 			continue
 		}
-		now, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag))
+		now, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
 		if absent(err) || isBadLink(err) {
 			continue
 		}

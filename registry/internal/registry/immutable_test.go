@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 )
@@ -58,6 +59,21 @@ func TestImmutableTags(t *testing.T) {
 			pushImage(t, other, "v1", "a") // not of the repositories
 			pushImage(t, other, "v1", "b")
 			check(t, other.DeleteTag(ctx, "v1"))
+		})
+	}
+}
+
+// A tag stays what it is also while somebody has its link in his hands.
+func TestImmutableTagInSomebodysHands(t *testing.T) {
+	for name := range drivers {
+		t.Run(name, func(t *testing.T) {
+			r := immutableRegistry(t, name)
+			prod := r.Repository("prod/app")
+			pushImage(t, prod, "v1", "a")
+			check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("prod/app", "v1"), layout.ExpiringTag("prod/app", "v1")))
+			_, err := prod.PutManifest(t.Context(), tagged("v1"), "", simpleImage(t, prod, "b").bytes(), nil)
+			wantImmutable(t, err)
+			pushImage(t, prod, "v1", "a")
 		})
 	}
 }

@@ -101,7 +101,8 @@ func descriptorBytes(d *oci.Descriptor) int {
 // fallback reads the tag by which clients list referrers at registries that
 // cannot. Nothing that is wrong with it matters.
 func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
-	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, fallbackTag(subject)))
+	tag := fallbackTag(subject)
+	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
 	if absent(err) || isBadLink(err) {
 		return nil, nil
 	}

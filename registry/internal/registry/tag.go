@@ -104,15 +104,9 @@ func (r Repository) noTags(ctx context.Context) (*tagList, error) {
 	return &tagList{names: []string{}}, fault(err)
 }
 
-// resolve reads what a tag points at. It is there as well while somebody has its
-// link in his hands.
+// resolve reads what a tag points at.
 func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
-	if absent(err) {
-		if d, err = r.reg.readLink(ctx, layout.ExpiringTag(r.name, tag)); absent(err) {
-			d, err = r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
-		}
-	}
+	d, err := r.readTag(ctx, tag)
 	if err == nil {
 		return d, nil
 	}
@@ -129,7 +123,7 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 // pointsAt is what the tag points at, "" if it is not there or holds no digest.
 // The error is that of the driver.
 func (r Repository) pointsAt(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.reg.readPointer(ctx, layout.TagCurrent(r.name, tag))
+	d, err := r.readTag(ctx, tag)
 	if absent(err) || isBadLink(err) {
 		return "", nil
 	}
@@ -142,18 +136,20 @@ type pointer struct {
 	digest  oci.Digest
 }
 
-// readPointer reads the link of a tag, unless the storage says that it has not
-// changed since it was last read.
-func (r *Registry) readPointer(ctx context.Context, path string) (oci.Digest, error) {
-	version, ok := r.driver.Version(ctx, path)
+// readTag reads the link of a tag, unless the storage says that it has not changed
+// since it was last read. The tag is there as well while somebody has its link in
+// his hands, who may put it back, or die so that others do.
+func (r Repository) readTag(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
+	path := layout.TagCurrent(r.name, tag)
+	version, ok := r.reg.driver.Version(ctx, path)
 	if ok {
-		if p, found := r.pointers.get(path); found && p.version == version {
+		if p, found := r.reg.pointers.get(path); found && p.version == version {
 			return p.digest, nil
 		}
 	}
-	d, err := r.readLinkTwice(ctx, path)
+	d, err := r.reg.readLinkTwice(ctx, path, layout.ExpiringTag(r.name, tag))
 	if ok && err == nil {
-		r.pointers.put(path, pointer{version, d}, 1)
+		r.reg.pointers.put(path, pointer{version, d}, 1)
 	}
 	return d, err
 }
@@ -178,7 +174,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
-	before, unread := r.targetOf(ctx, tag)
+	before, unread := r.pointsAt(ctx, tag)
 	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})...); err != nil {
 		return fault(err)
 	}

@@ -68,8 +68,9 @@ func (r Repository) hasOf(ctx context.Context, t *targets, d oci.Digest) bool {
 	return ok && own.Equal(info.Changed) || info.Changed.Before(t.made.Add(-clockTick))
 }
 
-// tagsOf finds the tags that point at d, or will when their links are put back. Links that hold no digest are passed
-// over; one that the storage cannot read may be such a tag. It is called with the repository's lock held alone.
+// tagsOf finds the tags that point at d, or will when their links are put back.
+// Links that hold no digest are passed over; one that the storage cannot read may
+// be such a tag. It is called with the repository's lock held alone.
 func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole bool) ([]oci.Tag, error) {
 	t, ok := r.reg.targets.get(r.name)
 	if !ok || !sole || t.crew != crew || !r.hasOf(ctx, t, d) {
@@ -90,7 +91,7 @@ func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole 
 			continue
 		}
 		seen[tag] = true
-		at, err := r.targetOf(ctx, tag)
+		at, err := r.pointsAt(ctx, tag)
 		if err != nil {
 			return nil, fault(err)
 		}
@@ -99,23 +100,6 @@ func (r Repository) tagsOf(ctx context.Context, d oci.Digest, crew string, sole 
 		}
 	}
 	return found, fault(ctx.Err())
-}
-
-// targetOf is pointsAt of a tag whose link somebody may have in his hands, who may
-// put it back, or die so that others do.
-func (r Repository) targetOf(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.pointsAt(ctx, tag)
-	if d != "" || err != nil {
-		return d, err
-	}
-	d, err = r.reg.readLink(ctx, layout.ExpiringTag(r.name, tag))
-	if absent(err) {
-		return r.pointsAt(ctx, tag) // it was put back in between, or there is none
-	}
-	if isBadLink(err) {
-		return "", nil
-	}
-	return d, err
 }
 
 // soleCrew says whether this process alone serves the storage, and names the
@@ -140,7 +124,7 @@ func (r Repository) readTargets(ctx context.Context) (*targets, error) {
 		if err != nil {
 			continue
 		}
-		d, err := r.targetOf(ctx, tag)
+		d, err := r.pointsAt(ctx, tag)
 		if err != nil {
 			return nil, fault(err)
 		}
