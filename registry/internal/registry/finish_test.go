@@ -210,8 +210,14 @@ func TestNotesOfManyTags(t *testing.T) {
 // counting is a storage that counts what is set aside, and at first does more.
 type counting struct {
 	driver.Driver
-	n     atomic.Int64
-	first func()
+	n      atomic.Int64
+	pushed atomic.Int64 // what n was at the last commit
+	first  func()
+}
+
+func (c *counting) Commit(ctx context.Context, stages ...driver.Stage) error {
+	c.pushed.Store(c.n.Load())
+	return c.Driver.Commit(ctx, stages...)
 }
 
 func (c *counting) SetAside(ctx context.Context, path, aside string) error {
@@ -241,16 +247,17 @@ func TestFinishingTakesTurns(t *testing.T) {
 	_, noting, err := e.notes()
 	check(t, err)
 	check(t, store.Commit(t.Context(), noting...))
-	taken := make(chan int64, 1)
+	image, pushed := simpleImage(t, repo, "z"), make(chan struct{})
 	store.first = func() {
 		go func() {
-			pushImage(t, repo, "new", "z")
-			taken <- store.n.Load()
+			defer close(pushed)
+			put(t, repo, tagged("new"), image)
 		}()
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.Recover(t.Context())
-	if got := <-taken; got == n {
+	<-pushed
+	if store.pushed.Load() == n {
 		t.Error("a push waited until all tags were taken")
 	}
 	wantWholeTags(t, repo, []string{"kept", "new"})
