@@ -132,11 +132,27 @@ func (d *Driver) Servers(context.Context) (n int, err error) {
 // has answered nobody.
 func (d *Driver) Crew(context.Context) string {
 	var st unix.Stat_t
-	if stat(d.locks+"/"+serversDir, &st) != nil {
+	if d.statServers(&st) != nil {
 		return ""
 	}
 	b := binary.NativeEndian.AppendUint64(make([]byte, 0, 16), st.Ino)
 	return string(binary.NativeEndian.AppendUint64(b, uint64(st.Ctim.Nano())))
+}
+
+// statServers describes the directory of servers as it is now. What this machine
+// remembers of one that another machine keeps may be a minute old; opening asks that
+// one (nfs(5), close-to-open).
+func (d *Driver) statServers(st *unix.Stat_t) error {
+	dir := d.locks + "/" + serversDir
+	if d.localClock {
+		return stat(dir, st)
+	}
+	fd, err := openDir(dir)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return unix.Fstat(fd, st)
 }
 
 // serves says whether a server has the file locked. It removes one that no
