@@ -98,3 +98,23 @@ func TestHtpasswdCommandFails(t *testing.T) {
 		})
 	}
 }
+
+// TestOverwrittenPasswords: what a file held before that is written over is not
+// read for as much as a moment.
+func TestOverwrittenPasswords(t *testing.T) {
+	for _, c := range []struct {
+		content string
+		size    int64
+		want    string
+	}{
+		{"", 0, ""},
+		{"b:y\n", 0, "b:y\n"},
+		{"b:y\n", 4, "b:y\n"},
+		{"b:y\n", 8, "b:y\n\n\n\n\n"},
+		{"", 2, "\n\n"},
+	} {
+		if got := string(emptyLines([]byte(c.content), c.size)); got != c.want {
+			t.Errorf("%q over %d bytes is written as %q", c.content, c.size, got)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// writePasswords replaces the file. One that is mounted by itself, as into a
+// container, cannot be replaced, nor can one whose directory cannot be written:
+// it is written to, as Apache's htpasswd does with all.
+func writePasswords(path string, content []byte) error {
+	err := replaceFile(path, content)
+	for _, reason := range []error{syscall.EBUSY, syscall.EROFS, fs.ErrPermission} {
+		if !errors.Is(err, reason) {
+			continue
+		}
+		if over := overwriteFile(path, content); !errors.Is(over, fs.ErrNotExist) {
+			return over
+		}
+	}
+	return err
+}
+
+// overwriteFile writes the content over that of a file that exists, which is cut
+// off last.
+func overwriteFile(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.Write(emptyLines(content, info.Size()))
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(content)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// emptyLines adds them up to the size of what the content is written over: of that
+// nothing is left then, half a line least of all, for who reads before it is cut off.
+func emptyLines(content []byte, size int64) []byte {
+	return append(slices.Clip(content), bytes.Repeat([]byte("\n"), max(0, int(size)-len(content)))...)
+}
+
+// replaceFile puts the content in the place of the file in one step, so that a
+// registry never reads half of it, and keeps mode and owner; a new file is its
+// owner's only.
+func replaceFile(path string, content []byte) (err error) {
+	dir := filepath.Dir(path)
+	next, err := os.CreateTemp(dir, ".htpasswd-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = next.Close()
+			_ = os.Remove(next.Name())
+		}
+	}()
+	if err := likeOld(next, path); err != nil {
+		return err
+	}
+	if _, err := next.Write(content); err != nil {
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := next.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(next.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// likeOld gives the file the mode and owner of the one that it replaces: root
+// may edit the file of a service that runs as somebody else.
+func likeOld(f *os.File, path string) error {
+	old, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s, ok := old.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != os.Getuid() || int(s.Gid) != os.Getgid()) {
+		if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
+			return fmt.Errorf("keep the owner of %s: %w", path, err)
+		}
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
