@@ -28,15 +28,16 @@ func FileAbsent(path string) func(context.Context) error {
 
 // HTTPStatus returns the function of a check that sends HEAD to the address and
 // fails unless the answer has the status; 0 is 200. Redirects are followed, to
-// other hosts without the header, unless it is the status of one that is wanted.
-// What it says does not repeat the address, which may hold a password.
+// other hosts without the header and the address, unless it is the status of one
+// that is wanted. What it says does not repeat the address, which may hold a
+// password.
 func HTTPStatus(uri string, status int, header http.Header) func(context.Context) error {
 	if status == 0 {
 		status = http.StatusOK
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
-		CheckRedirect: func(to *http.Request, via []*http.Request) error { return redirected(to, via, status, header) },
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return redirected(to, via, status) },
 	}
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodHead, uri, nil)
@@ -63,16 +64,14 @@ func HTTPStatus(uri string, status int, header http.Header) func(context.Context
 }
 
 // redirected is nil if a redirect is to be followed.
-func redirected(to *http.Request, via []*http.Request, status int, header http.Header) error {
+func redirected(to *http.Request, via []*http.Request, status int) error {
 	switch {
 	case status >= 300 && status < 400:
 		return http.ErrUseLastResponse
 	case len(via) >= 10:
 		return errors.New("too many redirects")
 	case to.URL.Host != via[0].URL.Host:
-		for name := range header {
-			to.Header.Del(name)
-		}
+		to.Header = http.Header{} // net/http tells it the address, as Referer
 	}
 	return nil
 }

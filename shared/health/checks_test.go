@@ -26,7 +26,7 @@ func TestFileAbsent(t *testing.T) {
 
 func TestHTTPStatus(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodHead || r.Header.Get("X-Probe") != "" {
+		if r.Method != http.MethodHead || r.Header.Get("X-Probe") != "" || r.Referer() != "" {
 			t.Errorf("another host gets %s %v", r.Method, r.Header)
 		}
 	}))

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/registry"
@@ -31,6 +32,18 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 	}
 	for _, c := range cfg.Health.TCP {
 		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+	}
+	return named(checks)
+}
+
+// named makes the names of the checks differ, as they must: what is hidden of their
+// addresses may be all that told them apart.
+func named(checks []health.Check) []health.Check {
+	times := map[string]int{}
+	for i, c := range checks {
+		if times[c.Name]++; times[c.Name] > 1 {
+			checks[i].Name += fmt.Sprintf(" (%d)", times[c.Name])
+		}
 	}
 	return checks
 }

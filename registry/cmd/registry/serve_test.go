@@ -254,17 +254,19 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestHealthNamesNoPassword: the names of failing checks are served to everybody.
+// TestHealthNamesNoPassword: the names of failing checks are served to everybody, of
+// each check one.
 func TestHealthNamesNoPassword(t *testing.T) {
 	r := start(t, map[string]string{
 		"REGISTRY_STORAGE_INMEMORY": "{}",
-		"REGISTRY_HEALTH_HTTP":      `[{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter3", interval: 10ms}]`,
+		"REGISTRY_HEALTH_HTTP": `[{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter3", interval: 10ms},
+			{uri: "http://u:hunter2@127.0.0.1:1/probe?token=hunter4", interval: 10ms}]`,
 	})
 	url, told := r.url(), ""
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(told, "/probe") && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); strings.Count(told, "/probe") < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		_, told = get(t, url+"/debug/health")
 	}
-	if !strings.Contains(told, "/probe") || strings.Contains(told, "hunter") {
+	if strings.Count(told, "/probe") != 2 || strings.Contains(told, "hunter") {
 		t.Errorf("got %s", told)
 	}
 	r.end()
