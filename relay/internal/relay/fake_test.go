@@ -36,6 +36,7 @@ type homeserver struct {
 	guests   map[string][]string // invited to the rooms made
 	uninvite error               // what inviting is answered with
 	broken   map[string]error    // rooms that the homeserver cannot look into
+	unlist   error               // what the rooms are listed with
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
 	unfind   map[string]error    // …and reading the history, by room
@@ -215,6 +216,9 @@ func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
 func (h *homeserver) Joined(context.Context) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.unlist != nil {
+		return nil, h.unlist
+	}
 	return append([]string{"!a:hs", "!b:hs"}, slices.Sorted(maps.Keys(h.keys))...), nil
 }
 

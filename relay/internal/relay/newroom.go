@@ -133,15 +133,16 @@ func (d *dispatcher) dark(q *queue, rooms []string, why *SendError) error {
 	return &unclear
 }
 
-// setDark notes since when rooms have been dark, if they were not before, and returns
-// since when they have been; the zero time says that they are not.
+// setDark notes since when rooms have been dark, if they were not before or nobody could
+// look for long, and returns since when they have been; the zero time says that they are not.
 func (q *queue) setDark(now time.Time) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.darkSince.IsZero() || now.IsZero() {
-		q.darkSince = now
+	if q.dark.since.IsZero() || now.IsZero() || now.Sub(q.dark.seen) > passOver {
+		q.dark.since = now
 	}
-	return q.darkSince
+	q.dark.seen = now
+	return q.dark.since
 }
 
 // unused lists the rooms that the bot is in and no application has.

@@ -178,3 +178,33 @@ func TestWithdrawnWithoutARoom(t *testing.T) {
 		}
 	})
 }
+
+// A homeserver that was away has not been looked at meanwhile: a room that is dark just
+// before and just after is waited for.
+func TestDarkRoomBeforeAndAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		synctest.Wait()
+		set := func(broken, unlist error) {
+			r.hs.mu.Lock()
+			defer r.hs.mu.Unlock()
+			r.hs.broken, r.hs.unlist = map[string]error{"!made1:hs": broken}, unlist
+		}
+		failed := &SendError{Class: ClassRetry, Status: 500, Reason: "the homeserver failed"}
+		set(failed, nil)
+		r.hs.lost = true
+		app := r.app("a", "")
+		look := func() { r.makeRoom(ctx, r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID)) }
+		look()
+		set(failed, &SendError{Class: ClassAway, Reason: "away"})
+		time.Sleep(time.Hour)
+		set(failed, nil)
+		look()
+		set(nil, nil)
+		look()
+		if a, _ := r.Application(ctx, r.admin, app.Application.ID); r.hs.made != 1 || a.RoomID != "!made1:hs" {
+			t.Errorf("%d rooms were made, and the application has %q", r.hs.made, a.RoomID)
+		}
+	})
+}
