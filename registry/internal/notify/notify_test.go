@@ -2,169 +2,21 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/oci"
 )
-
-// receiver is a real HTTP receiver that notes what it took.
-type receiver struct {
-	*httptest.Server
-	status atomic.Int64 // what it answers
-	stuck  atomic.Bool  // it does not answer
-	tries  atomic.Int64
-	bad    atomic.Value // the tag of an event that it cannot digest
-
-	mu    sync.Mutex
-	tags  []string
-	ids   []string
-	tried []string // ids, of all tries
-}
-
-func newReceiver(t *testing.T) *receiver {
-	t.Helper()
-	r := &receiver{}
-	r.status.Store(200)
-	r.Server = httptest.NewServer(r)
-	t.Cleanup(r.Close)
-	return r
-}
-
-func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, _ := io.ReadAll(req.Body)
-	var e envelope
-	if err := json.Unmarshal(body, &e); err != nil || len(e.Events) != 1 {
-		w.WriteHeader(400)
-		return
-	}
-	r.tries.Add(1)
-	for r.stuck.Load() {
-		select {
-		case <-req.Context().Done():
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
-	status := int(r.status.Load())
-	if bad, ok := r.bad.Load().(string); ok && string(e.Events[0].Target.Tag) == bad {
-		status = 422
-	}
-	r.mu.Lock()
-	r.tried = append(r.tried, e.Events[0].ID)
-	if status == 200 {
-		r.tags = append(r.tags, string(e.Events[0].Target.Tag))
-		r.ids = append(r.ids, e.Events[0].ID)
-	}
-	r.mu.Unlock()
-	w.WriteHeader(status)
-}
-
-func (r *receiver) got() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.tags, " ")
-}
-
-func (r *receiver) endpoint(name string) Endpoint {
-	return Endpoint{Name: name, URL: r.URL, Timeout: 5 * time.Second, Threshold: 3, Backoff: 40 * time.Millisecond}
-}
-
-type fixture struct {
-	*Notifier
-	logs *observer.ObservedLogs
-}
-
-func open(t *testing.T, dir string, endpoints ...Endpoint) *fixture {
-	t.Helper()
-	return openWith(t, Options{Endpoints: endpoints, Directory: dir})
-}
-
-func openWith(t *testing.T, o Options) *fixture {
-	t.Helper()
-	core, logs := observer.New(zap.InfoLevel)
-	o.MaxSize, o.Version, o.Log = max(o.MaxSize, 1<<20), V1, zap.New(core)
-	n, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fixture{n, logs}
-	t.Cleanup(func() { f.end(t) })
-	return f
-}
-
-// end closes it, once.
-func (f *fixture) end(t *testing.T) {
-	t.Helper()
-	if f.Notifier == nil {
-		return
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	f.Notifier = nil
-}
-
-// kill leaves the queues as a process that dies does: nothing is closed in order,
-// and only the kernel drops the lock.
-func (f *fixture) kill(t *testing.T) {
-	t.Helper()
-	f.leave()
-	f.keeper.Wait()
-	f.stop()
-	f.home.lock.Close()
-	f.Notifier = nil
-}
-
-func (f *fixture) push(t *testing.T, tags ...string) {
-	t.Helper()
-	for _, tag := range tags {
-		if err := f.Changed(Event{Action: Push, Target: Target{Repository: "a", Tag: oci.Tag(tag), MediaType: "m"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for range 1000 {
-		if f() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("it does not come to be that %s", what)
-}
-
-func waiting(t *testing.T, dir string) (n int) {
-	t.Helper()
-	reports, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range reports {
-		n += r.Changes + r.Pulls
-	}
-	return n
-}
 
 func TestDeliversInOrder(t *testing.T) {
 	r := newReceiver(t)
@@ -367,107 +219,6 @@ func TestEnd(t *testing.T) {
 	eventually(t, "it arrived", func() bool { return strings.HasPrefix(r.got(), "1") }) // the one cut off may have, too
 }
 
-// While the queue cannot be written, the first changes fail and are kept, the next
-// are refused before they are made; all that happened is told in the end.
-func TestQueueCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	r := newReceiver(t)
-	dir := t.TempDir()
-	n := open(t, dir, r.endpoint("r"))
-	n.push(t, "1")
-	eventually(t, "it arrived", func() bool { return r.got() == "1" })
-	changes := n.endpoints[0].queue.changes.(*diskLane)
-	aside := changes.dir + ".aside"
-	if err := os.Rename(changes.dir, aside); err != nil {
-		t.Fatal(err)
-	}
-	n.endpoints[0].queue.mu.Lock()
-	changes.seal() // the next needs a new file
-	n.endpoints[0].queue.mu.Unlock()
-	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "2"}}); err == nil {
-		t.Fatal("it is taken without a place")
-	}
-	if n.Ready() == nil {
-		t.Error("it is ready")
-	}
-	if err := os.Rename(aside, changes.dir); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is ready again", func() bool { return n.Ready() == nil })
-	n.push(t, "3")
-	eventually(t, "all arrived", func() bool { return r.got() == "1 2 3" })
-	if n.logs.FilterMessageSnippet("cannot be queued").Len() != 1 || n.logs.FilterMessageSnippet("can be queued again").Len() != 1 {
-		t.Errorf("log: %v", n.logs.All())
-	}
-}
-
-// brokenLane fails to flush.
-type brokenLane struct {
-	lane
-	broken atomic.Bool
-}
-
-func (l *brokenLane) sync() func() error {
-	return func() error {
-		if l.broken.Load() {
-			return syscall.EIO
-		}
-		return nil
-	}
-}
-
-// After a failed flush nothing is taken until one has succeeded.
-func TestFlushFails(t *testing.T) {
-	t.Parallel()
-	r := newReceiver(t)
-	n := open(t, t.TempDir(), r.endpoint("r"))
-	q := n.endpoints[0].queue
-	q.mu.Lock()
-	l := &brokenLane{lane: q.changes}
-	l.broken.Store(true)
-	q.changes = l
-	q.mu.Unlock()
-	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "1"}}); !errors.Is(err, syscall.EIO) {
-		t.Fatal(err)
-	}
-	time.Sleep(2 * retryKept)
-	if n.Ready() == nil {
-		t.Error("it is ready without proof")
-	}
-	l.broken.Store(false)
-	eventually(t, "it is ready", func() bool { return n.Ready() == nil })
-	n.push(t, "2")
-	eventually(t, "both arrived", func() bool { return r.got() == "1 2" })
-	if got := n.logs.FilterMessageSnippet("cannot be queued").Len(); got != 1 {
-		t.Errorf("it is said %d times", got)
-	}
-}
-
-// Many at the same time share their flushes, and all are there afterwards.
-func TestGroupCommit(t *testing.T) {
-	r := newReceiver(t)
-	r.status.Store(500)
-	dir := t.TempDir()
-	n := open(t, dir, r.endpoint("r"))
-	var group sync.WaitGroup
-	for i := range 32 {
-		group.Go(func() {
-			for j := range 10 {
-				if err := n.Changed(Event{Action: Push, Target: Target{Tag: oci.Tag(fmt.Sprintf("%d-%d", i, j))}}); err != nil {
-					t.Error(err)
-				}
-				n.Pulled(Event{Action: Pull})
-			}
-		})
-	}
-	group.Wait()
-	eventually(t, "all wait", func() bool { return waiting(t, dir) == 640 })
-	n.kill(t)
-	if got := waiting(t, dir); got != 640 {
-		t.Errorf("%d are left", got)
-	}
-}
-
 func TestAfterTheEnd(t *testing.T) {
 	n := open(t, t.TempDir(), newReceiver(t).endpoint("r"))
 	late := n.Notifier
@@ -626,36 +377,4 @@ func TestNoDirectory(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Error(err)
 	}
-}
-
-// BenchmarkPulled is what a pull costs a request: nothing is encoded or written
-// while the client waits.
-func BenchmarkPulled(b *testing.B) {
-	n, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://127.0.0.1:1", Timeout: time.Second, Threshold: 1, Backoff: time.Hour}}, Directory: b.TempDir(), MaxSize: 8 << 20, Version: V1, Log: zap.NewNop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer n.Close()
-	e := someEvent()
-	b.ReportAllocs()
-	for b.Loop() {
-		n.Pulled(e)
-	}
-}
-
-// BenchmarkChanged is what the durable queue costs requests that come together.
-func BenchmarkChanged(b *testing.B) {
-	n, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://127.0.0.1:1", Timeout: time.Second, Threshold: 1, Backoff: time.Hour}}, Directory: b.TempDir(), MaxSize: 8 << 20, Version: V1, Log: zap.NewNop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer n.Close()
-	b.SetParallelism(8)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if err := n.Changed(someEvent()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

@@ -179,9 +179,7 @@ func TestPauseKeepsIntakeOpen(t *testing.T) {
 		if n := len(r.hs.times("!a:hs")); n != 0 {
 			t.Errorf("%d attempts while the homeserver is away", n)
 		}
-		r.hs.mu.Lock()
-		r.hs.probeErr = nil
-		r.hs.mu.Unlock()
+		r.hs.comeBack()
 		if m, _ := r.Wait(context.Background(), r.admin, id, time.Minute); m.State != StateSent {
 			t.Errorf("after it came back: %+v", m)
 		}
@@ -601,12 +599,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for range 2000 {
-		if r.d.depth.Load() == 0 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	r.drained()
 	r.stop()
 	r.hs.mu.Lock()
 	defer r.hs.mu.Unlock()

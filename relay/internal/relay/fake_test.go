@@ -141,6 +141,13 @@ func (h *homeserver) Probe(context.Context) error {
 	return h.probeErr
 }
 
+// comeBack ends a time in which the homeserver was away.
+func (h *homeserver) comeBack() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.probeErr = nil
+}
+
 func (h *homeserver) Find(_ context.Context, room, marker string, _ time.Time) (Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -370,4 +377,16 @@ func (r *rig) await(id int64, want State) Message {
 	}
 	r.t.Fatalf("message %d is %q, want %q", id, r.message(id).State, want)
 	return Message{}
+}
+
+// drained waits until nothing waits any more.
+func (r *rig) drained() {
+	r.t.Helper()
+	for range 2000 {
+		if r.d.depth.Load() == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Fatalf("%d wait", r.d.depth.Load())
 }

@@ -134,9 +134,7 @@ func TestDeletedApplicationIsGone(t *testing.T) {
 	if _, err := r.Application(ctx, r.admin, gone.Application.ID); KindOf(err) != KindNotFound {
 		t.Errorf("the application: %v", err)
 	}
-	r.hs.mu.Lock()
-	r.hs.probeErr = nil
-	r.hs.mu.Unlock()
+	r.hs.comeBack()
 	r.Resume()
 	r.await(ids[99], StateSent)
 	if got := r.hs.bodies("!a:hs"); len(got) != 50 || slices.Contains(got, "0") {
@@ -145,13 +143,7 @@ func TestDeletedApplicationIsGone(t *testing.T) {
 	if again := r.app("gone", "!a:hs"); again.Application.ID == gone.Application.ID {
 		t.Error("the id was used again")
 	}
-	for range 1000 {
-		if r.d.depth.Load() == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d wait", r.d.depth.Load())
+	r.drained()
 }
 
 func TestRoomOfTheBotsMaking(t *testing.T) {
@@ -164,9 +156,7 @@ func TestRoomOfTheBotsMaking(t *testing.T) {
 			t.Errorf("before the homeserver is there: %+v", app.Application)
 		}
 		id := r.send(app.Token, "x")
-		r.hs.mu.Lock()
-		r.hs.probeErr = nil
-		r.hs.mu.Unlock()
+		r.hs.comeBack()
 		if m, _ := r.Wait(ctx, r.admin, id, time.Minute); m.State != StateSent || m.RoomID != "!made1:hs" {
 			t.Errorf("after it: %+v", m)
 		}
