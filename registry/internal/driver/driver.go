@@ -181,9 +181,8 @@ type Change struct {
 	Path    string
 	Content []byte
 	Upload  Upload
-	// Like is the path of an object with the very same Content, as the caller
-	// has just seen or has put before it in the stage, or "". The driver may
-	// let both share their bytes, which makes a link that is one of
+	// Like is the path of an object with the very same Content, or "". The
+	// driver may let both share their bytes, which makes a link that is one of
 	// many cheap. Whether it does, and whether Like is there, changes nothing
 	// else.
 	Like string

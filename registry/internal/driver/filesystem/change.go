@@ -163,7 +163,7 @@ func (c *change) put(d *Driver) error {
 		}
 	}
 	if c.like != "" {
-		if d.share(c.like, c.name) {
+		if d.share(c.like, c.name, len(c.content)) {
 			return nil
 		}
 		c.like, c.twin = "", nil

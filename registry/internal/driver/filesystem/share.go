@@ -60,14 +60,21 @@ func (d *Driver) makeDurable(name string, content []byte) error {
 
 // share makes name, where nothing may be, a hard link to like. It is false if
 // that cannot be, for whatever reason.
-func (d *Driver) share(like, name string) bool {
+func (d *Driver) share(like, name string, size int) bool {
+	var st unix.Stat_t
 	err := d.inDir(name, func() error {
 		err := retry(func() error { return unix.Link(like, name) })
-		var st unix.Stat_t
 		if errors.Is(err, unix.ENOENT) && errors.Is(stat(like, &st), unix.ENOENT) {
 			return unix.ESTALE // it is not the directory of name that is missing
 		}
 		return err
 	})
-	return err == nil
+	if err != nil {
+		return false
+	}
+	if stat(name, &st) == nil && st.Size == int64(size) {
+		return true
+	}
+	drop(name)
+	return false
 }

@@ -157,6 +157,13 @@ func TestLike(t *testing.T) {
 	if b, err := d.ReadFile(t.Context(), "/to/src/link", 10); err != nil || string(b) != "same" {
 		t.Errorf("after a change of the other: %q, %v", b, err)
 	}
+	if err := os.Truncate(root+"/src/link", 0); err != nil { // a crash of distribution 2.8
+		t.Fatal(err)
+	}
+	commitLink(t, d, driver.Change{Path: "/last/link", Content: []byte("new one"), Like: "/src/link"})
+	if b, err := d.ReadFile(t.Context(), "/last/link", 10); err != nil || string(b) != "new one" {
+		t.Errorf("like a file that was damaged since: %q, %v", b, err)
+	}
 	wantStaging(t, d, 0)
 }
 
