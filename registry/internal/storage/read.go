@@ -1,0 +1,51 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Read returns the object at key, which is small: ErrTooLarge if it has more than
+// limit bytes.
+func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, Info, error) {
+	o, err := s.Open(ctx, key, 0, limit+1)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	defer o.Close()
+	if o.Size > limit {
+		return nil, o.Info, fmt.Errorf("%s has %d bytes: %w", key, o.Size, ErrTooLarge)
+	}
+	content := make([]byte, 0, o.Size+1) // one more, so that the end shows without growing
+	for {
+		n, err := o.Read(content[len(content):cap(content)])
+		content = content[:len(content)+n]
+		if err == io.EOF { //nolint:errorlint // readers end with EOF itself
+			return content, o.Info, nil
+		}
+		if err != nil {
+			return nil, o.Info, err
+		}
+		if int64(len(content)) > limit {
+			return nil, o.Info, fmt.Errorf("%s grows: %w", key, ErrTooLarge)
+		}
+		if len(content) == cap(content) {
+			content = append(content, 0)[:len(content)]
+		}
+	}
+}
+
+// File returns the file behind an open object, positioned at its offset, if there is one.
+func File(r io.Reader) (*os.File, bool) {
+	switch r := r.(type) {
+	case *os.File:
+		return r, true
+	case *Object:
+		return File(r.ReadCloser)
+	case interface{ Unwrap() *os.File }:
+		return r.Unwrap(), true
+	}
+	return nil, false
+}
