@@ -1,0 +1,82 @@
+package memory
+
+import (
+	"context"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/registry/internal/storage"
+)
+
+// List implements storage.Store. It lists what was there when it began.
+func (m *Memory) List(_ context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	return func(yield func(storage.Info, error) bool) {
+		if err := valid(prefix); err != nil {
+			yield(storage.Info{}, err)
+			return
+		}
+		for _, info := range m.list(prefix+"/", o) {
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *Memory) list(prefix string, o storage.ListOptions) (infos []storage.Info) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for i := m.search(max(prefix, o.After)); i < len(m.keys) && strings.HasPrefix(m.keys[i], prefix); {
+		info := m.objects[m.keys[i]].info(m.keys[i])
+		if name, _, deeper := strings.Cut(info.Key[len(prefix):], "/"); deeper && !o.Flat {
+			info = storage.Info{Key: prefix + name + "/", Prefix: true}
+			i = m.search(prefix + name + "0") // '0' follows '/'
+		} else {
+			i++
+		}
+		if info.Key > o.After {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+// search returns the index of the first key that is not less than key.
+func (m *Memory) search(key string) int {
+	i, _ := slices.BinarySearch(m.keys, key)
+	return i
+}
+
+// Generation implements storage.Store.
+func (m *Memory) Generation(_ context.Context, prefix string) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if n := m.names[prefix]; n > 0 {
+		return strconv.FormatUint(n, 10)
+	}
+	return ""
+}
+
+// renew gives each prefix whose names are others once key has come or gone a new
+// generation. It is called before key comes and after it has gone.
+func (m *Memory) renew(key string, comes bool) {
+	for dir := path.Dir(key); dir != "/"; dir = path.Dir(dir) {
+		m.count++
+		m.names[dir] = m.count
+		if m.below(dir) {
+			return // its own name stands above already, or still
+		}
+		if !comes {
+			delete(m.names, dir)
+		}
+	}
+}
+
+// below says whether there is a key below prefix.
+func (m *Memory) below(prefix string) bool {
+	i := m.search(prefix + "/")
+	return i < len(m.keys) && strings.HasPrefix(m.keys[i], prefix+"/")
+}
