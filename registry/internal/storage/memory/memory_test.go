@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/storagetest"
 )
 
 // What is listed and what has a new generation agree, whatever comes and goes.
@@ -35,4 +36,11 @@ func TestGenerationFollowsNames(t *testing.T) {
 	if len(m.names) > 8 {
 		t.Errorf("%d generations are kept of 8 prefixes at most", len(m.names))
 	}
+}
+
+func TestContract(t *testing.T) {
+	storagetest.Run(t, func(*testing.T) (a, b storagetest.Instance) {
+		m := New()
+		return storagetest.Instance{Store: m, Coordinator: m}, storagetest.Instance{Store: m, Coordinator: m}
+	})
 }

@@ -1,0 +1,257 @@
+// Package storagetest holds each store and coordinator to the contract of
+// package storage.
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/storage"
+)
+
+// Instance is what one process has of a storage.
+type Instance struct {
+	Store       storage.Store
+	Coordinator storage.Coordinator
+}
+
+var background = context.Background()
+
+// patience is how long the suite waits for what has to happen.
+const patience = 20 * time.Second
+
+// Run runs the suite. Each test calls open for two processes' views of one
+// storage, empty and open; Run closes the stores, once if both are the same.
+func Run(t *testing.T, open func(t *testing.T) (a, b Instance)) {
+	tests := []struct {
+		name string
+		test func(*testing.T, pair)
+	}{
+		{"Check", testCheck},
+		{"InvalidKeys", testInvalidKeys},
+		{"Stat", testStat},
+		{"Modified", testModified},
+		{"Read", testRead},
+		{"OpenRange", testOpenRange},
+		{"OpenObjectOutlivesItsKey", testOpenObjectOutlivesItsKey},
+
+		{"List", testList},
+		{"ListDescribesObjects", testListDescribesObjects},
+		{"ListAfter", testListAfter},
+		{"ListMany", testListMany},
+		{"ListNothing", testListNothing},
+		{"Generation", testGeneration},
+
+		{"PutReplaces", testPutReplaces},
+		{"PutCopiesContent", testPutCopiesContent},
+		{"PutLike", testPutLike},
+		{"Delete", testDelete},
+		{"Renew", testRenew},
+		{"Ephemeral", testEphemeral},
+		{"Stages", testStages},
+		{"StagesAppearInOrder", testStagesAppearInOrder},
+		{"ChangesAreWhole", testChangesAreWhole},
+		{"ApplyAtOnce", testApplyAtOnce},
+		{"ApplyWhileDeleting", testApplyWhileDeleting},
+		{"EndedSection", testEndedSection},
+
+		{"Version", testVersion},
+		{"IfAbsent", testIfAbsent},
+		{"IfVersion", testIfVersion},
+		{"DeleteIfVersion", testDeleteIfVersion},
+		{"ConflictEndsApply", testConflictEndsApply},
+		{"IfAbsentHasOneWinner", testIfAbsentHasOneWinner},
+		{"IfVersionLosesNoChange", testIfVersionLosesNoChange},
+		{"DeleteIfVersionLosesNoChange", testDeleteIfVersionLosesNoChange},
+
+		{"Upload", testUpload},
+		{"UploadSuspended", testUploadSuspended},
+		{"UploadState", testUploadState},
+		{"UploadReplaces", testUploadReplaces},
+		{"UploadOfManySizes", testUploadOfManySizes},
+		{"UploadHint", testUploadHint},
+		{"UploadCancelled", testUploadCancelled},
+		{"UploadEnded", testUploadEnded},
+		{"UploadMissing", testUploadMissing},
+		{"UploadTwiceCreated", testUploadTwiceCreated},
+		{"UploadTaken", testUploadTaken},
+		{"UploadTakenWhileWriting", testUploadTakenWhileWriting},
+		{"UploadResumedWhileApplied", testUploadResumedWhileApplied},
+		{"UploadDeleted", testUploadDeleted},
+		{"UploadConflict", testUploadConflict},
+		{"UploadSurvivesFailedApply", testUploadSurvivesFailedApply},
+
+		{"Barrier", testBarrier},
+		{"BarrierGivesUp", testBarrierGivesUp},
+		{"BarrierIsNotStarved", testBarrierIsNotStarved},
+		{"SectionEndsTwice", testSectionEndsTwice},
+		{"Publish", testPublish},
+		{"PublishMany", testPublishMany},
+		{"ListedIsNeverMissing", testListedIsNeverMissing},
+		{"Lock", testLock},
+		{"LockHasOneHolder", testLockHasOneHolder},
+		{"Exclusive", testExclusive},
+		{"JoinGivesUp", testJoinGivesUp},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := open(t)
+			defer func() {
+				err := a.Store.Close()
+				if b.Store != a.Store {
+					err = errors.Join(err, b.Store.Close())
+				}
+				if err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}()
+			tt.test(t, pair{a, b})
+		})
+	}
+}
+
+// pair is two processes that share a storage.
+type pair struct{ a, b Instance }
+
+// both calls f for each of the processes.
+func (p pair) both(f func(Instance)) {
+	f(p.a)
+	f(p.b)
+}
+
+// nth is either process in turn.
+func (p pair) nth(i int) Instance {
+	if i%2 == 0 {
+		return p.a
+	}
+	return p.b
+}
+
+// The helpers below end the test on an error, unless they run beside it.
+
+func put(t *testing.T, s storage.Store, key, content string) {
+	t.Helper()
+	apply(t, s, storage.Stage{{Key: key, Content: []byte(content)}})
+}
+
+func remove(t *testing.T, s storage.Store, key string) {
+	t.Helper()
+	apply(t, s, storage.Stage{{Key: key, Delete: true}})
+}
+
+func apply(t *testing.T, s storage.Store, stages ...storage.Stage) {
+	t.Helper()
+	if err := s.Apply(t.Context(), nil, stages...); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+}
+
+func stat(t *testing.T, s storage.Store, key string) storage.Info {
+	t.Helper()
+	info, err := s.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Stat(%s): %v", key, err)
+	}
+	return info
+}
+
+// version waits until the store can tell the version of the object at key.
+func version(t *testing.T, s storage.Store, key string) (v string) {
+	t.Helper()
+	eventually(t, "the object at "+key+" has a version", func() bool {
+		v = stat(t, s, key).Version
+		return v != ""
+	})
+	return v
+}
+
+// eventually waits until ok says true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after %v: %s", patience, what)
+		}
+	}
+}
+
+// repeat calls f again and again, beside the test, until stop.
+func repeat(t *testing.T, f func(i int) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := f(i); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return func() { cancel(); running.Wait() }
+}
+
+// wantContent checks an object through Stat, Read and Open, in both processes.
+func (p pair) wantContent(t *testing.T, key, want string) {
+	t.Helper()
+	p.both(func(i Instance) { wantContent(t, i.Store, key, want) })
+}
+
+func wantContent(t *testing.T, s storage.Store, key, want string) {
+	t.Helper()
+	info, err := s.Stat(t.Context(), key)
+	if err != nil || info.Key != key || info.Prefix || info.Size != int64(len(want)) {
+		t.Errorf("Stat(%s) = %+v, %v; want an object of %d bytes", key, info, err, len(want))
+	}
+	if got, _, err := storage.Read(t.Context(), s, key, int64(len(want))); err != nil || string(got) != want {
+		t.Errorf("Read(%s) = %.40q (%d bytes), %v; want %.40q (%d bytes)", key, got, len(got), err, want, len(want))
+	}
+	o, err := s.Open(t.Context(), key, 0, -1)
+	if err != nil {
+		t.Errorf("Open(%s): %v", key, err)
+		return
+	}
+	defer o.Close()
+	got, err := io.ReadAll(o)
+	if err != nil || !bytes.Equal(got, []byte(want)) || o.Size != int64(len(want)) || o.Key != key {
+		t.Errorf("Open(%s) has %.40q (%d bytes, %+v), %v; want %.40q (%d bytes)", key, got, len(got), o.Info, err, want, len(want))
+	}
+}
+
+// wantAbsent checks that neither process sees an object at key.
+func (p pair) wantAbsent(t *testing.T, key string) {
+	t.Helper()
+	p.both(func(i Instance) {
+		info, err := i.Store.Stat(t.Context(), key)
+		wantError(t, fmt.Sprintf("Stat(%s) = %+v", key, info), err, storage.ErrNotExist)
+		o, err := i.Store.Open(t.Context(), key, 0, -1)
+		wantError(t, "Open("+key+")", err, storage.ErrNotExist)
+		if err == nil {
+			o.Close()
+		}
+	})
+}
+
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error is %v, want %v", what, err, want)
+	}
+}
+
+// pattern is size bytes in which each block of 4 KiB has its number.
+func pattern(size int) string {
+	block := strings.Repeat("0123456789abcdef", 256)
+	b := make([]byte, 0, size+len(block))
+	for i := 0; len(b) < size; i++ {
+		b = fmt.Appendf(b, "%016d", i)
+		b = append(b, block[16:]...)
+	}
+	return string(b[:size])
+}
