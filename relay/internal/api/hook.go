@@ -32,7 +32,7 @@ func (a *API) postRegistryHook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if _, err := a.service.SenderViewer(r.Context(), token); err != nil {
-		return err
+		return a.slowDown(r, err)
 	}
 	notices, ignored, err := a.readEnvelope(r)
 	if err != nil {

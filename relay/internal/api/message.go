@@ -116,7 +116,7 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 	}
 	accepted, err := a.accept(r, &s)
 	if err != nil {
-		return err
+		return a.slowDown(r, err)
 	}
 	outcome := relay.Message{State: accepted.State, EventID: accepted.EventID}
 	if wait > 0 {
