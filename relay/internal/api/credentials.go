@@ -14,8 +14,9 @@ import (
 
 // tokens collects the tokens of a request. Its zero value is empty.
 type tokens struct {
-	found string
-	mixed bool
+	found  string
+	mixed  bool
+	gotify bool // it stood where only clients of Gotify and PushBits put it
 }
 
 // add takes a token; an empty one counts as none.
@@ -52,10 +53,12 @@ func (t *tokens) fromHeaders(r *http.Request) {
 	}
 	for _, key := range r.Header["X-Gotify-Key"] {
 		t.add(strings.TrimSpace(key))
+		t.gotify = true
 	}
 	if strings.Contains(r.URL.RawQuery, "token") {
 		for _, q := range r.URL.Query()["token"] {
 			t.add(q)
+			t.gotify = true
 		}
 	}
 }
