@@ -24,8 +24,8 @@ const (
 	maxRate      = 1_000_000
 
 	maxDescription = 1 << 10
-	makeRoomIn   = 5 * time.Second
-	maxGrace     = 30 * 24 * time.Hour
+	makeRoomIn     = 5 * time.Second
+	maxGrace       = 30 * 24 * time.Hour
 )
 
 // Applications lists the applications that v may see: an administrator all, a user the own ones.
