@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,5 +86,51 @@ func TestSender(t *testing.T) {
 	w.want("send without a title", w.ask("POST", "/message", `{"token":"`+first+`","message":"m"}`), 200)
 	if body, _ := w.seen(n + 1); body != "backup\n\nm" {
 		t.Errorf("without a title: %q", body)
+	}
+}
+
+// TestBareText: a body that is the message itself, as curl sends it, in UTF-8 or Latin-1.
+func TestBareText(t *testing.T) {
+	w := newWorld(t, nil)
+	bearer := "Authorization: Bearer " + w.app(named("a")).Token
+	for i, tt := range []struct {
+		name, body string
+		headers    []string
+		want       string
+	}{
+		{"curl -d hi", "hi *there*", []string{isForm}, "hi there"},
+		{"text/plain", "a=b *c*", []string{"Content-Type: text/plain"}, "a=b *c*"},
+		{"text/markdown", "a=b *c*", []string{"Content-Type: text/markdown; charset=UTF-8"}, "a=b c"},
+		{"Latin-1", "Gr\xfc\xdfe", []string{"Content-Type: text/plain; charset=latin-1"}, "Grüße"},
+		{"JSON in Latin-1", "{\"message\":\"Gr\xfc\xdfe\"}", []string{"Content-Type: application/json; charset=ISO-8859-1"}, "Grüße"},
+		{"a form in Latin-1", "message=Gr%FC%DFe", []string{isForm + "; charset=iso-8859-1"}, "Grüße"},
+	} {
+		w.want(tt.name, w.ask("POST", "/message", tt.body, append(tt.headers, bearer)...), 200)
+		if body, _ := w.seen(i + 1); body != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, body, tt.want)
+		}
+	}
+	for name, r := range map[string]reply{
+		"another character set":       w.ask("POST", "/message", "x", bearer, "Content-Type: text/plain; charset=koi8-r"),
+		"another one of JSON":         w.ask("POST", "/message", `{"message":"x"}`, bearer, "Content-Type: application/json; charset=utf-16"),
+		"a form without the message":  w.ask("POST", "/message", "Backup=done", bearer, isForm),
+		"neither a form nor anything": w.ask("POST", "/message", "<x/>", bearer, "Content-Type: text/xml"),
+	} {
+		if text, _ := r.fields["errorDescription"].(string); r.status/100 != 4 || !strings.Contains(text, "send UTF-8") && !strings.Contains(text, `{"message": "text"}`) {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+}
+
+// TestMessageWithoutCredentials: what needs a login says so, what a path does not know is told alike with and without.
+func TestMessageWithoutCredentials(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, headers := range [][]string{nil, {basicHeader("admin", "wrong")}, {"X-Gotify-Key: Awrong"}} {
+		for method, status := range map[string]int{"GET": 401, "HEAD": 401, "PUT": 405, "PATCH": 405, "DELETE": 405} {
+			r := w.ask(method, "/message", "", headers...)
+			if r.status != status || status == 401 && r.header.Get("WWW-Authenticate") == "" || status == 405 && r.header.Get("Allow") != "GET, HEAD, POST" {
+				t.Errorf("%s with %q: %d, WWW-Authenticate %q, Allow %q", method, headers, r.status, r.header.Get("WWW-Authenticate"), r.header.Get("Allow"))
+			}
+		}
 	}
 }
