@@ -103,8 +103,8 @@ func TestNoStart(t *testing.T) {
 		want string
 	}{
 		{"nothing", "", nil, "no configuration: name a file, set REGISTRY_CONFIGURATION_PATH"},
-		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; the nearest is auth"},
-		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; the nearest is REGISTRY_HTTP_"},
+		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; did you mean auth?"},
+		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr"},
 		{"part to come", "version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3"},
 		{"emptied section", "version: 0.1\nstorage: {inmemory: }\nauth:\n", nil, "auth: names nothing"},
 		{"no version", "storage: {inmemory: }", nil, "version: is missing"},
@@ -119,6 +119,30 @@ func TestNoStart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What keeps a configuration from starting is found by `config check`, all of it at
+// once.
+func TestConfigCheck_FindsWhatWouldNotStart(t *testing.T) {
+	out, code := runRegistry(t, `version: 0.1
+storage: {inmemory: }
+auth: {htpasswd: {realm: 'a "b"', path: /nowhere/htpasswd}}
+http: {addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}}
+`, nil, "config", "check")
+	for _, want := range []string{
+		"http.tls.certificate: /nowhere/cert.pem does not exist", "http.tls.key: /nowhere/key.pem does not exist",
+		"auth.htpasswd.path: /nowhere/htpasswd does not exist; make it with: mkdir -p /nowhere && registry htpasswd /nowhere/htpasswd USER",
+	} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+	out, code = runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nlog: {level: trace}\nhttp: {draintimeout: 5, addr: '127.0.0.1:1', debug: {addr: '127.0.0.1:1'}}\n", nil, "config", "check")
+	for _, want := range []string{"log.level: \"trace\" is not", "http.draintimeout: 5 has no unit; write 5s", "http.addr and http.debug.addr are equal"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
 	}
 }
 

@@ -101,7 +101,9 @@ func TestDiskFull(t *testing.T) {
 	if !strings.Contains(string(last), "no space left") || strings.Contains(string(last), root) {
 		t.Errorf("the answer on a full disk is %q; want a sentence about space, and no path", last)
 	}
-	waitHealth(t, p.addr, http.StatusServiceUnavailable)
+	if page := waitHealth(t, p.addr, http.StatusServiceUnavailable); !strings.Contains(page, `"disk full"`) {
+		t.Errorf("/debug/health says %s", page)
+	}
 	kept.pulls(t, p.addr, "full", "kept")
 
 	for _, location := range locations {

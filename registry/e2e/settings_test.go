@@ -52,7 +52,7 @@ health:
     threshold: 3
 auth:
   htpasswd:
-    realm: basic-realm
+    realm: basic "realm"
     path: %HTPASSWD%
 `
 
@@ -74,7 +74,7 @@ func TestDescribedFile(t *testing.T) {
 	if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(string(body), "authentication required") {
 		t.Errorf("without login: %d %s", resp.StatusCode, body)
 	}
-	if got := resp.Header.Get("WWW-Authenticate"); got != `Basic realm="basic-realm"` {
+	if got := resp.Header.Get("WWW-Authenticate"); got != `Basic realm="basic \"realm\""` {
 		t.Errorf("challenge %q", got)
 	}
 	if got := resp.Header.Get("X-Content-Type-Options"); got != "nosniff" {

@@ -66,7 +66,7 @@ func TestStartSentences(t *testing.T) {
 		{"missing secret", []string{memory, "REGISTRY_HTTP_SECRET_FILE=/run/secrets/none"}, nil, []string{"http.secret_file: cannot be read: /run/secrets/none does not exist: make or mount it"}},
 		{"secret of root", []string{memory, "REGISTRY_HTTP_SECRET_FILE=" + secret}, nil, []string{"http.secret_file: cannot be read: " + secret, chown}},
 		{"missing certificate", []string{memory, "REGISTRY_HTTP_TLS_CERTIFICATE=/nowhere.crt", "REGISTRY_HTTP_TLS_KEY=" + secret}, nil, []string{"http.tls.certificate: /nowhere.crt does not exist: make or mount it", "http.tls.key: " + secret + " belongs to uid 0", chown}},
-		{"missing passwords", []string{memory, "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/nowhere/htpasswd"}, nil, []string{"/nowhere/htpasswd does not exist; make it with: registry htpasswd /nowhere/htpasswd USER"}},
+		{"missing passwords", []string{memory, "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=/nowhere/htpasswd"}, nil, []string{"/nowhere/htpasswd does not exist; make it with: mkdir -p /nowhere && registry htpasswd /nowhere/htpasswd USER"}},
 		{"passwords of root", []string{memory, "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=" + secret}, nil, []string{"auth.htpasswd.path: " + secret + " belongs to uid 0", chown}},
 		{"directory of passwords", []string{memory, "REGISTRY_AUTH_HTPASSWD_REALM=r", "REGISTRY_AUTH_HTPASSWD_PATH=" + closed}, nil, []string{"auth.htpasswd.path: " + closed + " is a directory, not a file: name a file in it, or mount one there"}},
 		{"volume of root", []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + volume}, nil, []string{

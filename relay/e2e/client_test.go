@@ -42,7 +42,7 @@ func TestClientsOfGotify(t *testing.T) {
 		{"curl", long, "Server\n\nas Unraid's agent does", "m.notice", func(token string) []string {
 			return []string{"-fsS", "-F", "title=Server", "-F", "message=as Unraid's agent does", "-F", "priority=1", s.url + "/message?token=" + token}
 		}},
-		{"shoutrrr", "", "Update\n\nfrom Shoutrrr", "m.text", func(token string) []string {
+		{"shoutrrr", "", "Update\n\nfrom **Shoutrrr**", "m.text", func(token string) []string {
 			return []string{"send", "--url", "gotify://" + s.addr + "/" + token + "?disabletls=yes&title=Update&priority=5", "--message", "from **Shoutrrr**"}
 		}},
 	}

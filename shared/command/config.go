@@ -20,6 +20,9 @@ type Configuration struct {
 	// Load reads the configuration as the service would, from the file that the
 	// arguments name. cfg points to it; the report is never nil.
 	Load func(args []string) (cfg any, report *config.Report, err error)
+	// Check, if not nil, looks at what the settings name, such as files, before a
+	// start would. Its error joins all that is wrong.
+	Check func(cfg any) error
 	// Reference writes every setting as Markdown.
 	Reference func(io.Writer) error
 }
@@ -34,13 +37,17 @@ func Config(c Configuration) *cobra.Command {
 func (c Configuration) check() *cobra.Command {
 	return c.reading(&cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Tell what is wrong with the configuration",
-		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and tells everything that is wrong with it.", c.Service, c.Sources),
+		Short: "Say what is wrong with the configuration",
+		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, c.Sources),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, _, err := c.load(cmd, args); err != nil {
+			cfg, _, err := c.load(cmd, args)
+			if err == nil && c.Check != nil {
+				err = c.Check(cfg)
+			}
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 			return err
 		},
 	})

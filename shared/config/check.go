@@ -46,7 +46,7 @@ func (l *loader) checkSection(f *field, n *node) {
 		at := joinPath(n.path, key)
 		child := f.child(key)
 		if child == nil {
-			l.problems.add(at, kid.origin, "is not a setting; the nearest is %s", f.nearest(key))
+			l.problems.add(at, kid.origin, "is not a setting%s", f.hint(key))
 			n.drop(key)
 			continue
 		}
@@ -100,7 +100,7 @@ func (l *loader) rename(n *node, from, to string) {
 func (l *loader) checkList(f *field, n *node) {
 	switch n.shape {
 	case scalar:
-		l.wrong(n, "is a list; [%s]?", shownText(f.elem, n.text))
+		l.wrong(n, "must be a list, e.g. [%s]", shownText(f.elem, n.text))
 	case mapping:
 		l.wrong(n, "is a list, not a section")
 	}

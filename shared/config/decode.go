@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +28,13 @@ func (l *loader) decode(target any) {
 		l.addDecodeError(err)
 		return
 	}
+	found := len(l.problems.list)
 	err := v.UnmarshalExact(target, viper.DecodeHook(mapstructure.DecodeHookFuncValue(fromNode)),
 		func(c *mapstructure.DecoderConfig) { c.TagName, c.WeaklyTypedInput = "key", false })
 	l.addDecodeError(err)
+	slices.SortFunc(l.problems.list[found:], func(a, b *Problem) int { // decoding follows no order
+		return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Key, b.Key))
+	})
 }
 
 func (n *node) settings() map[string]any {
@@ -46,16 +52,18 @@ func (n *node) settings() map[string]any {
 // addDecodeError takes the problems out of the tree of errors that decoding
 // returns.
 func (l *loader) addDecodeError(err error) {
-	var p *Problem
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
+	if err == nil {
+		return
+	}
+	if p, ok := err.(*Problem); ok { //nolint:errorlint // errors.As would take the first of several
+		l.problems.list = append(l.problems.list, p)
+	} else if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
 			l.addDecodeError(one)
 		}
-	} else if wrapped := errors.Unwrap(err); wrapped != nil && !errors.As(err, &p) {
+	} else if wrapped := errors.Unwrap(err); wrapped != nil {
 		l.addDecodeError(wrapped)
-	} else if p != nil {
-		l.problems.list = append(l.problems.list, p)
-	} else if err != nil {
+	} else {
 		l.problems.Addf("", "%v", err)
 	}
 }
@@ -154,13 +162,25 @@ func duration(text string) (time.Duration, error) {
 		return d, nil
 	}
 	if n, bare := strconv.ParseInt(text, 10, 64); bare == nil {
-		hint := text + "s"
-		if n >= int64(time.Microsecond) || -n >= int64(time.Microsecond) {
-			hint = formatDuration(time.Duration(n))
-		}
-		return 0, fmt.Errorf("%s is a duration without unit; %s?", text, hint)
+		return 0, fmt.Errorf("%s has no unit; write %s", text, withUnit(n))
 	}
 	return 0, fmt.Errorf("%q is not a duration such as 10s, 5m or 168h", text)
+}
+
+// maxSeconds is up to which bare number an operator meant seconds: 30 days.
+const maxSeconds = 30 * 24 * 3600
+
+// withUnit is how a bare number is written that was meant as seconds or, where it
+// is too large for that, as nanoseconds.
+func withUnit(n int64) string {
+	if n > maxSeconds || -n > maxSeconds {
+		return formatDuration(time.Duration(n)) + ", if it is meant in nanoseconds"
+	}
+	seconds := strconv.FormatInt(n, 10) + "s"
+	if short := formatDuration(time.Duration(n) * time.Second); len(short) < len(seconds) {
+		return seconds + " or " + short
+	}
+	return seconds
 }
 
 // formatDuration leaves out the zeros that Duration.String puts at the end.

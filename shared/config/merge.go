@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,16 +39,27 @@ func (l *loader) mergeVariable(v variable, rest string) {
 // misspells one: a setting that its operator believes in must not be lost.
 func (l *loader) unknownVariable(v variable, rest string, under *field, unknown string) {
 	if under.parent != nil {
-		word, _, _ := strings.Cut(strings.ToLower(unknown), "_")
-		near := envName(l.options.Prefix, under.nearestKnown(word))
-		l.problems.add(v.name, Origin{}, "is not a setting; the nearest is %s", near)
+		l.problems.add(v.name, Origin{}, "%s", l.unknownInside(under, unknown))
 		return
 	}
 	if near := l.misspelt(rest); near != "" {
-		l.problems.add(v.name, Origin{}, "is not a setting; %s_%s?", l.options.Prefix, near)
+		l.problems.add(v.name, Origin{}, "is not a setting; did you mean %s_%s?", l.options.Prefix, near)
 		return
 	}
 	l.warnf("%s is not a setting and does nothing", v.name)
+}
+
+// unknownInside is the text of a variable whose name leads into a setting or a
+// section and no further.
+func (l *loader) unknownInside(under *field, unknown string) string {
+	word, _, _ := strings.Cut(strings.ToLower(unknown), "_")
+	if near := under.nearest(word); near != "" && under.kind == section {
+		return "is not a setting; did you mean " + envName(l.options.Prefix, near) + "?"
+	}
+	if under.kind == section {
+		return "is not a setting" + under.contents()
+	}
+	return "is not a setting; did you mean " + envName(l.options.Prefix, under.path) + "?"
 }
 
 // misspelt returns the name that rest most likely means: one whose section is
@@ -139,13 +151,20 @@ func (l *loader) itemSlot(at *node, path string, index int, o Origin) (*node, st
 		at.origin = o
 	}
 	if index > len(at.items) {
-		l.problems.add(itemPath(path, index), o, "comes after the end of the list, which has %d", len(at.items))
+		l.problems.add(itemPath(path, index), o, "index %d is out of range; the list has %s", index, entries(len(at.items)))
 		return nil, ""
 	}
 	if index == len(at.items) {
 		at.items = append(at.items, &node{origin: o})
 	}
 	return at.items[index], itemPath(path, index)
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return strconv.Itoa(n) + " entries"
 }
 
 // spelling is the key of a map that a variable means: the one already there
@@ -176,14 +195,14 @@ func lostLeaves(n *node, path string) []string {
 	return lost
 }
 
-// warnLost tells which settings of the file a variable for a whole section has
-// put out of force.
+// warnLost names the settings of the file that a variable for a whole section
+// replaces.
 func (l *loader) warnLost(lost []string, now *node, path string) {
 	now.leaves(path, func(path string, _ *node) {
 		lost = slices.DeleteFunc(lost, func(p string) bool { return p == path })
 	})
 	if len(lost) > 0 {
-		l.warnf("%s replaces the whole of %s; out of force: %s", now.origin, path, strings.Join(lost, ", "))
+		l.warnf("%s replaces the whole of %s; ignored: %s", now.origin, path, strings.Join(lost, ", "))
 	}
 }
 

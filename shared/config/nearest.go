@@ -2,25 +2,54 @@ package config
 
 import "strings"
 
-// nearest returns the path of the known key most like name, preferring those of
-// the same section, then a key of that very name elsewhere.
+// nearest returns the path of the key that name most likely means: one of the same
+// section that is a letter away, else one of that very name elsewhere, else one of
+// the same section that is similar. It is empty when there is none.
 func (f *field) nearest(name string) string {
 	lower := strings.ToLower(name)
 	best, distance := f.nearestChild(lower)
-	if best != "" && distance <= max(2, len(lower)/3) {
+	if best != "" && distance <= 1 {
 		return best
 	}
 	if elsewhere := f.root().find(lower); elsewhere != "" {
 		return elsewhere
 	}
-	return best
+	if distance <= max(2, len(lower)/3) {
+		return best
+	}
+	return ""
+}
+
+// hint is what follows "is not a setting": the key that was most likely meant, or
+// those that there are.
+func (f *field) hint(name string) string {
+	if near := f.nearest(name); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return f.contents()
+}
+
+// contents names the keys of a section.
+func (f *field) contents() string {
+	names := make([]string, len(f.children))
+	for i, c := range f.children {
+		names[i] = c.name
+	}
+	if f.path == "" {
+		return "; there are " + strings.Join(names, ", ")
+	}
+	return "; " + f.path + " has " + strings.Join(names, ", ")
 }
 
 func (f *field) nearestChild(name string) (path string, distance int) {
 	distance = -1
 	for _, c := range f.children {
 		for _, known := range append([]string{c.name}, c.words("alias")...) {
-			if d := editDistance(name, known); distance < 0 || d < distance {
+			d := editDistance(name, known)
+			if len(name) > 2 && strings.HasPrefix(known, name) {
+				d = min(d, 1)
+			}
+			if distance < 0 || d < distance {
 				path, distance = joinPath(f.path, known), d
 			}
 		}
@@ -86,12 +115,4 @@ func cost(differs bool) int {
 		return 1
 	}
 	return 0
-}
-
-// nearestKnown is nearest, or the key itself where nothing can be inside it.
-func (f *field) nearestKnown(name string) string {
-	if near := f.nearest(name); f.kind == section && near != "" {
-		return near
-	}
-	return f.path
 }

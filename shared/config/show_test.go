@@ -77,7 +77,7 @@ func TestSecretIsNotRepeated(t *testing.T) {
 	}
 	l := listed{}
 	_, err := Load(&l, Options{Prefix: "X", File: "c.yml", Source: []byte("keys: hunter2\nurls: 'http://h/?t=hunter2'\n")})
-	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "keys: is a list; [***]?") {
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "keys: must be a list, e.g. [***]") {
 		t.Error(err)
 	}
 }

@@ -142,7 +142,7 @@ func (m *Monitor) judge(ctx context.Context, w *watch, failed int, err error) in
 		if failed < w.Threshold {
 			break
 		}
-		text := err.Error()
+		text := shown(err)
 		w.failure.Store(&text)
 		if was == nil {
 			m.count(w, 1)

@@ -3,14 +3,17 @@ package health
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // sick is a check function whose answer the test changes.
@@ -51,6 +54,26 @@ func TestThresholdAndRecovery(t *testing.T) {
 		synctest.Wait()
 		if !m.Ready() || m.Failing("disk") || len(m.Failures()) != 0 {
 			t.Error("one good look does not heal the check")
+		}
+	})
+}
+
+// The page of an explained failure has few words, the log has the cause.
+func TestExplain_PageHasTheTextAndLogTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.DebugLevel)
+		full := errors.New("write /srv/x: no space left on device")
+		m := Start(zap.New(core), Check{Name: "disk", Interval: time.Second, Func: func(context.Context) error {
+			return fmt.Errorf("check: %w", Explain("disk full", full))
+		}})
+		defer m.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := m.Failures()["disk"]; got != "disk full" {
+			t.Errorf("the page says %q", got)
+		}
+		if n := len(logs.All()); n != 1 || !strings.Contains(fmt.Sprint(logs.All()[0].ContextMap()["error"]), full.Error()) {
+			t.Errorf("log: %v", logs.All())
 		}
 	})
 }

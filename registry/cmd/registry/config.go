@@ -19,6 +19,7 @@ func newConfigCommand() *cobra.Command {
 		Load: func(args []string) (any, *settings.Report, error) {
 			return config.Load(fileArgument(args), os.Environ())
 		},
+		Check:     func(cfg any) error { return checkFiles(cfg.(*config.Config)) },
 		Reference: config.Reference,
 	})
 }

@@ -111,11 +111,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 func hurry() (processors int, end func()) {
 	processors = runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * processors)
-	drop := ballast(16 << 20)
-	return processors, func() {
-		drop()
-		runtime.GOMAXPROCS(processors)
-	}
+	return processors, func() { runtime.GOMAXPROCS(processors) }
 }
 
 func prefixed(s, sep string) string {

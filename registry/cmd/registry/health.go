@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/registry"
@@ -17,8 +20,8 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
 		name := "storagedriver_" + cfg.Storage.Drivers()[0]
-		read := func(ctx context.Context) error { return rules.Check(ctx, false) }
-		write := func(ctx context.Context) error { return rules.Check(ctx, true) }
+		read := func(ctx context.Context) error { return explain(rules.Check(ctx, false)) }
+		write := func(ctx context.Context) error { return explain(rules.Check(ctx, true)) }
 		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
 		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
 			checks = append(checks, health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write})
@@ -34,6 +37,27 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
 	}
 	return named(checks)
+}
+
+// explain says in a few words what keeps the storage from being used. The log has
+// the cause.
+func explain(err error) error {
+	for _, e := range []struct {
+		cause error
+		text  string
+	}{
+		{syscall.ENOSPC, "disk full"},
+		{syscall.EDQUOT, "disk quota reached"},
+		{syscall.EROFS, "the storage is mounted read-only"},
+		{fs.ErrPermission, "no permission to use the storage; see the log"},
+		{syscall.EIO, "I/O error on the storage; see the log"},
+		{syscall.ESTALE, "I/O error on the storage; see the log"},
+	} {
+		if errors.Is(err, e.cause) {
+			return health.Explain(e.text, err)
+		}
+	}
+	return err
 }
 
 // named makes the names of the checks differ, as they must: what is hidden of their

@@ -66,7 +66,6 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	if err := errors.Join(checkFiles(cfg), checkStorage(cfg)); err != nil {
 		return err
 	}
-	defer ballast(4 << 20)()
 	metrics := newMetrics(cfg)
 	store, err := openStorage(cfg, log, metrics)
 	if err != nil {

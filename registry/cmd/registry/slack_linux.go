@@ -22,8 +22,12 @@ const timerSlack = time.Millisecond
 // program is executed once more, in the same process; nothing has been opened
 // yet. Where the kernel does not know slack, or somebody has set more of it
 // (TimerSlackNSec= of systemd), nothing is done. If the program cannot be
-// executed, it goes on as it is.
+// executed, it goes on as it is. SLIPWAY_TIMERSLACK=off switches it off; it is no
+// setting, because reading those may use up a pipe with a secret.
 func allowSlack() {
+	if os.Getenv("SLIPWAY_TIMERSLACK") == "off" {
+		return
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if has, err := slack(); err != nil || has >= timerSlack {

@@ -33,11 +33,21 @@ func checkFiles(cfg *config.Config) error {
 		}
 	}
 	if a := cfg.Auth; a != nil && a.HTPasswd != nil {
-		if err := canRead(a.HTPasswd.Path); !errors.Is(err, fs.ErrNotExist) { // else whoever opens it knows more
-			check("auth.htpasswd.path", a.HTPasswd.Path)
+		if path := a.HTPasswd.Path; errors.Is(canRead(path), fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("auth.htpasswd.path: %s does not exist; make it with: %sregistry htpasswd %[1]s USER", path, makeDirectory(filepath.Dir(path))))
+		} else {
+			check("auth.htpasswd.path", path)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// makeDirectory is the start of a command line that needs the directory.
+func makeDirectory(dir string) string {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "mkdir -p " + dir + " && "
+	}
+	return ""
 }
 
 func canRead(path string) error {

@@ -74,9 +74,9 @@ func checkUser(user string) error {
 	case user == "":
 		return errors.New("the user name is empty")
 	case strings.ContainsRune(user, ':'), strings.HasPrefix(user, "#"):
-		return errors.New("a user name holds no colon and begins with no #")
+		return errors.New("the user name must not contain ':' or start with '#'")
 	case strings.ContainsFunc(user, unicode.IsControl), strings.TrimSpace(user) != user:
-		return errors.New("a user name holds no control character and no space at its ends")
+		return errors.New("the user name must not contain control characters, or start or end with a space")
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func TestVariables(t *testing.T) {
 // TestEveryLeafByVariable: no setting can be given in the file only.
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
-		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "s", "string": "/s", "path": os.DevNull,
+		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "a-secret-of-20-chars", "string": "/s", "path": os.DevNull,
 		"list of string": "[/s]", "map of any value": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "section": "{}",
 	}
 	defaults := Default()
@@ -220,15 +220,15 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth:\n  htpasswd:\n", nil, "auth.htpasswd.realm: is required (c.yml:4)\nauth.htpasswd.path: is required (c.yml:4)"},
 		{minimal + "auth: {htpasswd: {realm: r}}", nil, "auth.htpasswd.path: is required"},
 		{minimal + "auth: {htpasswd: {realm: r, path: p}, none: {}}", nil, "auth: names both"},
-		{minimal + "auth: {htpasswd: {realm: 'a\"b', path: p}}", nil, "auth.htpasswd.realm: must not hold quotes"},
-		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; the nearest is auth.htpasswd (c.yml:3)"},
-		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; the nearest is auth (c.yml:3)"},
+		{minimal + "path: p", nil, "path: is not a setting; did you mean auth.htpasswd.path? (c.yml:3)"},
+		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; did you mean auth.htpasswd? (c.yml:3)"},
+		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; did you mean auth? (c.yml:3)"},
 		{minimal + "auth: silly", nil, "auth.silly is not supported: it lets in whoever"},
 		{minimal + "auth: {token: {realm: r}}", nil, "not available yet: auth.token (c.yml:3)"},
 		{minimal + "auth: {token: }", nil, "not available yet: auth.token"},
 		{minimal, []string{"REGISTRY_AUTH_TOKEN_REALM=r"}, "not available yet: auth.token (REGISTRY_AUTH_TOKEN_REALM)"},
-		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; REGISTRY_AUTH_HTPASSWD_PATH?"},
-		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; the nearest is REGISTRY_HTTP_"},
+		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
+		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr, net,"},
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
 		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3 (c.yml:2)"},
 		{"version: 0.1\nstorage: {s3aws: {bucket: b}}", nil, "not available yet: storage.s3"},
@@ -256,7 +256,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {debug: {addr: x}}", nil, "http.debug.addr:"},
 		{minimal + "http: {host: registry.example.org}", nil, "http.host:"},
 		{minimal + "http: {prefix: reg}", nil, "http.prefix: must begin with a slash"},
-		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: 5 is a duration without unit; 5s?"},
+		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: 5 has no unit; write 5s"},
 		{minimal + "http: {draintimeout: -5s}", nil, "http.draintimeout: must not be negative"},
 		{minimal + "http: {headers: {'X Y': [a]}}", nil, `http.headers.X Y: "X Y" cannot be the name of a header`},
 		{minimal + "http: {headers: {X: [\"a\\nb\"]}}", nil, "http.headers.X: holds what a header cannot"},
@@ -291,10 +291,14 @@ func TestRefused(t *testing.T) {
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', headers: {'a b': [c]}}]}", nil, `notifications.endpoints[0].headers.a b: "a b" cannot be the name of a header`},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', headers: {content-length: ['1']}}]}", nil, "notifications.endpoints[0].headers.content-length: follows from the body"},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', ignore: {actions: [puhs]}}]}", nil, "notifications.endpoints[0].ignore.actions[0]:"},
-		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', timeout: 5}]}", nil, "5s?"},
+		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', timeout: 5}]}", nil, "notifications.endpoints[0].timeout: 5 has no unit; write 5s"},
 		{minimal + "notifications: {events: {version: v3}}", nil, "notifications.events.version:"},
 		{minimal + "notifications: {queue: {maxsize: 1kB}}", nil, "notifications.queue.maxsize: must be 1MiB or more"},
 		{minimal + "notifications: {queue: {directory: queue}}", nil, `notifications.queue.directory: "queue" is not an absolute path`},
+		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', secret: fifteen-letters}]}", nil, "notifications.endpoints[0].secret: has 15 characters; it must have 16 or more"},
+		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.debug.addr: http.addr and http.debug.addr are equal (c.yml:3)"},
+		{minimal + "http: {addr: ':5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.addr and http.debug.addr are equal"},
+		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "http.draintimeout: 5 has no unit; write 5s (c.yml:3)\nlog.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.addr:"},
 		{minimal + "slipway: {http: {stalltimeout: 0}}", nil, "slipway.http.stalltimeout: must be above 0"},
 	}
 	for _, tt := range tests {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"slipway/shared/config"
 )
@@ -21,7 +22,7 @@ type Notifications struct {
 // Events is the form of an event.
 type Events struct {
 	IncludeReferences bool   `key:"includereferences" doc:"Say in the events of manifests what those refer to."`
-	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 as distribution 2.8 sends, v2 as distribution 3 does."`
+	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 (application/vnd.docker.distribution.events.v1+json) as distribution 2.8 sends, v2 as distribution 3 does."`
 }
 
 // EventQueue is where events wait.
@@ -37,7 +38,7 @@ type Endpoint struct {
 	URL               string                     `key:"url" doc:"URL to POST events to. Required."`
 	Headers           map[string][]config.Secret `key:"headers" doc:"Headers of the request. They may hold credentials, so their values are not shown."`
 	HeadersFile       string                     `key:"headersfile" doc:"File with more headers, a line of the form Name: value each. Read again when it changes. While it is missing, events wait."`
-	Secret            config.Secret              `key:"secret" doc:"Signs the body: X-Hub-Signature-256 has sha256= and the HMAC-SHA256 in hex."`
+	Secret            config.Secret              `key:"secret" doc:"Signs each request, in X-Slipway-Signature with its time and in X-Hub-Signature-256 without. At least 16 characters."`
 	Timeout           time.Duration              `key:"timeout" doc:"Time for an answer; 0 means 5s."`
 	Threshold         int                        `key:"threshold" doc:"Failures in a row that are followed by quick tries, ten in the time of backoff; 0 means 10."`
 	Backoff           time.Duration              `key:"backoff" doc:"Time between tries after that. It doubles with each failure, up to a minute; 0 means 1s."`
@@ -67,6 +68,7 @@ const (
 	minEventQueue   = 1 << 20
 	maxEndpointName = 80 // it names a directory, where a byte may take three
 	maxEndpoints    = 64
+	minSecret       = 16 // characters
 )
 
 func (n *Notifications) validate(p *config.Problems) {
@@ -100,6 +102,9 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 	}
 	if u, err := url.Parse(e.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		p.Addf(at+".url", "is not a URL such as https://example.org/events")
+	}
+	if n := utf8.RuneCountInString(e.Secret.Reveal()); n > 0 && n < minSecret {
+		p.Addf(at+".secret", "has %d characters; it must have %d or more: openssl rand -hex 32 makes one", n, minSecret)
 	}
 	headers(p, at+".headers", e.Header())
 	for name := range e.Headers {

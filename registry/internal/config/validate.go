@@ -72,9 +72,6 @@ func (a *Auth) validate(p *config.Problems) {
 		required(p, "auth.htpasswd.realm", h.Realm)
 		required(p, "auth.htpasswd.path", h.Path)
 		notNegative(p, "auth.htpasswd.cachettl", h.CacheTTL)
-		if strings.ContainsAny(h.Realm, "\"\\\r\n") {
-			p.Addf("auth.htpasswd.realm", "must not hold quotes, backslashes or line breaks")
-		}
 	}
 }
 
@@ -86,6 +83,9 @@ func (h *HTTP) validate(p *config.Problems) {
 	}
 	if h.Debug.Addr != "" {
 		address(p, "http.debug.addr", h.Debug.Addr)
+		if h.Net != "unix" && sameAddress(h.Addr, h.Debug.Addr) {
+			p.Addf("http.debug.addr", "http.addr and http.debug.addr are equal")
+		}
 	}
 	if !strings.HasPrefix(h.Debug.Prometheus.Path, "/") {
 		p.Addf("http.debug.prometheus.path", "must begin with a slash")
@@ -211,6 +211,15 @@ func address(p *config.Problems, key, addr string) {
 	if err != nil || port == "" {
 		p.Addf(key, "%q is not an address such as 0.0.0.0:5000", addr)
 	}
+}
+
+// sameAddress reports whether nobody can listen on both addresses: same port, and
+// same host or one that stands for all.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
+	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || all(hostA) || all(hostB))
 }
 
 func headers(p *config.Problems, key string, h map[string][]string) {

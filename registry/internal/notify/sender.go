@@ -27,9 +27,14 @@ const (
 	maxRedirects  = 3
 )
 
-// signatureHeader has "sha256=" and the HMAC-SHA256 of the body in hex, as
-// GitHub and WebSub sign.
-const signatureHeader = "X-Hub-Signature-256"
+// Signatures are HMAC-SHA256 in hex, keyed with the endpoint's secret. hubSignature
+// is "sha256=" and that of the body, as GitHub and WebSub sign. timedSignature is
+// "t=<unix seconds>,v1=" and that of "<t>.<body>": a receiver that looks at the time
+// cannot be made to take an old request again.
+const (
+	hubSignature   = "X-Hub-Signature-256"
+	timedSignature = "X-Slipway-Signature"
+)
 
 // Reasons why a delivery failed; a closed set.
 const (
@@ -127,11 +132,23 @@ func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, er
 		req.Host = host
 	}
 	if s.secret != nil {
-		mac := hmac.New(sha256.New, s.secret)
-		mac.Write(body.Bytes())
-		req.Header.Set(signatureHeader, "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		s.sign(req.Header, body.Bytes(), time.Now())
 	}
 	return req, nil
+}
+
+func (s *sender) sign(h http.Header, body []byte, now time.Time) {
+	t := strconv.FormatInt(now.Unix(), 10)
+	h.Set(hubSignature, "sha256="+s.mac(body))
+	h.Set(timedSignature, "t="+t+",v1="+s.mac([]byte(t+"."), body))
+}
+
+func (s *sender) mac(parts ...[]byte) string {
+	mac := hmac.New(sha256.New, s.secret)
+	for _, part := range parts {
+		mac.Write(part)
+	}
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // networkText says what went wrong, without the URL, which may hold a secret.

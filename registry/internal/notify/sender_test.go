@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,16 @@ func TestSend(t *testing.T) {
 		if v := strings.Join(got.Header.Values(name), ","); v != want {
 			t.Errorf("%s: %q, want %q", name, v, want)
 		}
+	}
+	stamp, signature, _ := strings.Cut(strings.TrimPrefix(got.Header.Get("X-Slipway-Signature"), "t="), ",v1=")
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if age := time.Since(time.Unix(seconds, 0)); err != nil || age < 0 || age > time.Minute {
+		t.Errorf("signed at %q", stamp)
+	}
+	mac = hmac.New(sha256.New, []byte("key"))
+	fmt.Fprintf(mac, "%s.%s", stamp, body)
+	if want := hex.EncodeToString(mac.Sum(nil)); signature != want {
+		t.Errorf("X-Slipway-Signature: %q, want %q", got.Header.Get("X-Slipway-Signature"), want)
 	}
 	if got.Method != "POST" || got.Host != "other.example" || got.URL.Path != "/hook" {
 		t.Errorf("%s %s %s", got.Method, got.Host, got.URL)

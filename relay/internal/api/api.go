@@ -52,6 +52,7 @@ type API struct {
 	handler http.Handler
 	rows    []*row
 	big     chan struct{} // holds a token for each big body in memory
+	slow    chan struct{} // and one for each answer that is delayed
 }
 
 // New makes an API.
@@ -65,7 +66,7 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &API{o: o, service: o.Service, log: o.Log, big: make(chan struct{}, bigBodies)}
+	a := &API{o: o, service: o.Service, log: o.Log, big: make(chan struct{}, bigBodies), slow: make(chan struct{}, slowed)}
 	a.handler = logging.Wrap(a.router(), logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
 	return a
 }

@@ -10,31 +10,34 @@ import (
 
 // application is how an application looks outside.
 type application struct {
-	ID                  int64       `json:"id"`
-	Name                string      `json:"name"`
-	RoomID              string      `json:"room_id"`
-	ResolvedRoomID      string      `json:"resolved_room_id"`
-	RoomProblem         *string     `json:"room_problem"`
-	DefaultPriority     int         `json:"default_priority"`
-	PriorityScale       relay.Scale `json:"priority_scale"`
-	StrictCompatibility bool        `json:"strict_compatibility"`
-	RateLimit           int         `json:"rate_limit"`
-	OwnerID             int64       `json:"owner_id"`
-	Owner               string      `json:"owner"`
-	CreatedAt           time.Time   `json:"created_at"`
-	TokenCreatedAt      time.Time   `json:"token_created_at"`
-	OldTokenUntil       *time.Time  `json:"old_token_until"`
-	LastUsed            *time.Time  `json:"last_used"`
-	Accepted            int64       `json:"accepted"`
-	Sent                int64       `json:"sent"`
-	Dead                int64       `json:"dead"`
-	Token               string      `json:"token,omitempty"`
+	ID                  int64            `json:"id"`
+	Name                string           `json:"name"`
+	RoomID              string           `json:"room_id"`
+	ResolvedRoomID      string           `json:"resolved_room_id"`
+	RoomProblem         *string          `json:"room_problem"`
+	DefaultPriority     int              `json:"default_priority"`
+	PriorityScale       relay.Scale      `json:"priority_scale"`
+	StrictCompatibility bool             `json:"strict_compatibility"`
+	RateLimit           int              `json:"rate_limit"`
+	Description         string           `json:"description"`
+	DefaultFormat       relay.Format     `json:"default_format"`
+	ShowSender          relay.ShowSender `json:"show_sender"`
+	OwnerID             int64            `json:"owner_id"`
+	Owner               string           `json:"owner"`
+	CreatedAt           time.Time        `json:"created_at"`
+	TokenCreatedAt      time.Time        `json:"token_created_at"`
+	OldTokenUntil       *time.Time       `json:"old_token_until"`
+	LastUsed            *time.Time       `json:"last_used"`
+	Accepted            int64            `json:"accepted"`
+	Sent                int64            `json:"sent"`
+	Dead                int64            `json:"dead"`
+	Token               string           `json:"token,omitempty"`
 }
 
 func showApplication(a relay.Application) application {
 	out := application{
 		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem), DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
-		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, OwnerID: a.OwnerID, Owner: a.OwnerName,
+		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, Description: a.Description, DefaultFormat: a.DefaultFormat, ShowSender: a.ShowSender, OwnerID: a.OwnerID, Owner: a.OwnerName,
 		CreatedAt: a.CreatedAt.UTC(), TokenCreatedAt: a.TokenCreatedAt.UTC(), OldTokenUntil: timeOrNull(a.OldTokenUntil),
 		LastUsed: timeOrNull(a.LastUsed), Accepted: a.Accepted, Sent: a.Sent, Dead: a.Dead,
 	}
@@ -62,7 +65,13 @@ func (in *applicationFields) set(name string, v value) (err error) {
 	case "default_priority":
 		in.DefaultPriority, err = v.integer(name)
 	case "priority_scale":
-		err = in.setScale(name, v)
+		in.PriorityScale, err = choiceOf[relay.Scale](name, v)
+	case "default_format":
+		in.DefaultFormat, err = choiceOf[relay.Format](name, v)
+	case "show_sender":
+		in.ShowSender, err = choiceOf[relay.ShowSender](name, v)
+	case "description":
+		in.Description, err = v.text(name)
 	case "strict_compatibility":
 		in.StrictCompatibility, err = v.boolean(name)
 	case "rate_limit":
@@ -79,13 +88,14 @@ func (in *applicationFields) set(name string, v value) (err error) {
 	return err
 }
 
-func (in *applicationFields) setScale(name string, v value) error {
+// choiceOf reads a word out of a set that the rules know.
+func choiceOf[T ~string](name string, v value) (*T, error) {
 	text, err := v.text(name)
-	if err == nil && text != nil {
-		s := relay.Scale(*text)
-		in.PriorityScale = &s
+	if text == nil {
+		return nil, err
 	}
-	return err
+	choice := T(*text)
+	return &choice, err
 }
 
 func unknownField(name string) error {

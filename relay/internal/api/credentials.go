@@ -3,8 +3,10 @@ package api
 import (
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/relay"
@@ -12,8 +14,9 @@ import (
 
 // tokens collects the tokens of a request. Its zero value is empty.
 type tokens struct {
-	found string
-	mixed bool
+	found  string
+	mixed  bool
+	gotify bool // it stood where only clients of Gotify and PushBits put it
 }
 
 // add takes a token; an empty one counts as none.
@@ -50,10 +53,12 @@ func (t *tokens) fromHeaders(r *http.Request) {
 	}
 	for _, key := range r.Header["X-Gotify-Key"] {
 		t.add(strings.TrimSpace(key))
+		t.gotify = true
 	}
 	if strings.Contains(r.URL.RawQuery, "token") {
 		for _, q := range r.URL.Query()["token"] {
 			t.add(q)
+			t.gotify = true
 		}
 	}
 }
@@ -115,6 +120,34 @@ func sameWord(want, got string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) == 1
 }
 
+// slowDown is for requests that failed: a wrong token is answered slowly, and with 429, once its address has sent many
+// of them. Valid tokens are never delayed, whatever else comes from their address.
+func (a *API) slowDown(r *http.Request, err error) error {
+	var e *relay.Error
+	if !errors.As(err, &e) || e.Kind != relay.KindUnauthorized || e.Field != "token" {
+		return err
+	}
+	wait := a.service.WrongToken(client.Address(r, a.o.TrustedProxies))
+	if wait == 0 {
+		return err
+	}
+	select {
+	case a.slow <- struct{}{}: // a few wait; nobody can make this relay hold many requests
+		select {
+		case <-time.After(min(wait, slowest)):
+		case <-r.Context().Done():
+		}
+		<-a.slow
+	default:
+	}
+	return &relay.Error{Kind: relay.KindRateLimited, Field: "token", Message: e.Message + " Too many wrong tokens came from this address.", RetryAfter: wait}
+}
+
+const (
+	slowest = time.Second
+	slowed  = 32 // at a time
+)
+
 // forViewer lets in applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -130,7 +163,7 @@ func (a *API) forViewer(h userHandler) handler {
 				return h(w, r, v)
 			}
 			if _, _, ok := r.BasicAuth(); !ok {
-				return err
+				return a.slowDown(r, err)
 			}
 		}
 		return a.forUser(h)(w, r)

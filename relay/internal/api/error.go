@@ -17,7 +17,7 @@ const comeBack = 5 * time.Second
 var errMethod = &statusError{http.StatusMethodNotAllowed, "method_not_allowed", "This address does not know the method."}
 
 // errMedia is the answer to a body in a form that is not understood.
-var errMedia = &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "The body is to be JSON or a form."}
+var errMedia = &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", `The body must be JSON such as {"message": "text"}, a form, or a text with "Content-Type: text/plain".`}
 
 // statusError is a refusal that only HTTP knows.
 type statusError struct {

@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"slipway/relay/internal/relay"
@@ -24,6 +25,17 @@ type fieldFunc func(name string, v value) error
 // calls everything a form and many say nothing at all.
 func eachOf(r *http.Request, body []byte, f fieldFunc) error {
 	mediaType, params, _ := mime.ParseMediaType(contentTypeOf(r))
+	latin, err := isLatin1(params["charset"])
+	if err != nil {
+		return err
+	}
+	if latin {
+		fields := f
+		f = func(name string, v value) error {
+			v.raw = fromLatin1(v.raw)
+			return fields(name, v)
+		}
+	}
 	switch {
 	case mediaType == "multipart/form-data" && params["boundary"] != "":
 		return eachPart(multipart.NewReader(bytes.NewReader(body), params["boundary"]), f)
@@ -37,6 +49,48 @@ func eachOf(r *http.Request, body []byte, f fieldFunc) error {
 		return eachPair(string(body), f)
 	}
 	return errMedia
+}
+
+// isLatin1 tells Latin-1 from UTF-8; no other character set is read.
+func isLatin1(charset string) (bool, error) {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+		return false, nil
+	case "iso-8859-1", "iso8859-1", "iso_8859-1", "latin1", "latin-1", "l1":
+		return true, nil
+	}
+	return false, &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "The character set " + strconv.Quote(charset) + " is not supported: send UTF-8, or ISO-8859-1 (Latin-1)."}
+}
+
+func fromLatin1(b []byte) []byte {
+	runes := make([]rune, len(b))
+	for i, c := range b {
+		runes[i] = rune(c)
+	}
+	return []byte(string(runes))
+}
+
+// textOf is the body of a message that is neither JSON nor a form but the message itself, with its format if the
+// Content-Type says one: `curl -d hi` sends such a text and calls it a form.
+func textOf(r *http.Request, body []byte) (text, format string, ok bool, err error) {
+	mediaType, params, _ := mime.ParseMediaType(contentTypeOf(r))
+	switch {
+	case looksLikeJSON(body) || len(bytes.TrimSpace(body)) == 0:
+		return "", "", false, nil
+	case mediaType == "text/plain" || mediaType == "text/markdown" || mediaType == "text/html":
+		format = mediaType
+	case mediaType == "" || mediaType == "application/x-www-form-urlencoded":
+		if bytes.ContainsAny(body, "=<") {
+			return "", "", false, nil
+		}
+	default:
+		return "", "", false, nil
+	}
+	latin, err := isLatin1(params["charset"])
+	if latin {
+		body = fromLatin1(body)
+	}
+	return string(body), format, true, err
 }
 
 func contentTypeOf(r *http.Request) string {

@@ -32,7 +32,7 @@ func (a *API) postRegistryHook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if _, err := a.service.SenderViewer(r.Context(), token); err != nil {
-		return err
+		return a.slowDown(r, err)
 	}
 	notices, ignored, err := a.readEnvelope(r)
 	if err != nil {
@@ -106,7 +106,7 @@ func isEnvelope(contentType string) bool {
 // a registry does not come back with it for ever; everything else is an error.
 func (a *API) acceptNotice(r *http.Request, token string, n *hook.Notice, answer *hookAnswer) error {
 	accepted, err := a.service.Accept(r.Context(), relay.AcceptRequest{
-		Token: token, Title: n.Title, Message: n.Message, Priority: &n.Priority, NativeScale: true, IdempotencyKey: n.Key, Source: "registry",
+		Token: token, Title: n.Title, Message: n.Message, ContentType: "text/markdown", Priority: &n.Priority, NativeScale: true, IdempotencyKey: n.Key, Source: "registry",
 	})
 	switch kind := relay.KindOf(err); {
 	case err == nil && accepted.Replay, kind == relay.KindConflict: // words of another version, for the same event

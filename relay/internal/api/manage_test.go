@@ -42,6 +42,9 @@ func TestApplications(t *testing.T) {
 	if list := w.manage("GET", "/application", "").body; strings.Contains(list, token) || strings.Count(list, `"id"`) != 4 {
 		t.Errorf("the list is %s", list)
 	}
+	w.want("looks", w.manage("PUT", "/application/1", `{"default_format":"plain","show_sender":"never","description":" nightly "}`), 200, "default_format", "plain", "show_sender", "never", "description", "nightly")
+	w.want("no format", w.manage("PUT", "/application/1", `{"default_format":"rtf"}`), 400, "field", "default_format")
+	w.want("no choice", w.manage("PUT", "/application/1", `{"show_sender":"maybe"}`), 400, "field", "show_sender")
 	w.want("rename", w.manage("PUT", "/application/1", `{"name":"b"}`), 200, "name", "b", "default_priority", 1.0)
 	w.want("rename as PushBits", w.manage("PUT", "/application/1", `{"new_name":"c"}`), 200, "name", "c", "token", nil)
 	w.want("rename to a taken name", w.manage("PUT", "/application/1", `{"name":"strict"}`), 409)

@@ -16,7 +16,8 @@ type submission struct {
 	title, message string
 	priority       *int
 	extras         json.RawMessage
-	native         bool // the token was in the body
+	format         string // of a body that is the message itself
+	native         bool   // the token was in the body
 }
 
 // set takes a field. Those that Gotify's clients send along (id, appid, date)
@@ -65,6 +66,11 @@ func (s *submission) read(r *http.Request, body []byte) error {
 			return err
 		}
 	}
+	text, format, ok, err := textOf(r, body)
+	if ok || err != nil {
+		s.message, s.format = text, format
+		return err
+	}
 	return eachOf(r, body, s.set)
 }
 
@@ -75,10 +81,10 @@ func (s *submission) setFromQuery(name string, v value) error {
 	return s.set(name, v)
 }
 
-// contentType is what Gotify's extras say of the message's form.
+// contentType is what the request says of the message's format, in Gotify's extras if it is not a bare text.
 func (s *submission) contentType() string {
 	if len(s.extras) == 0 {
-		return ""
+		return s.format
 	}
 	var extras struct {
 		Display struct {
@@ -115,8 +121,11 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	accepted, err := a.accept(r, &s)
-	if err != nil {
-		return err
+	switch {
+	case err != nil && relay.KindOf(err) == relay.KindInvalid && strings.TrimSpace(s.message) == "":
+		return errNoMessage
+	case err != nil:
+		return a.slowDown(r, err)
 	}
 	outcome := relay.Message{State: accepted.State, EventID: accepted.EventID}
 	if wait > 0 {
@@ -129,13 +138,15 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+var errNoMessage = invalid("message", `A message is required: send JSON such as {"message": "text"}, a form with the field message, or the text itself with "Content-Type: text/plain".`)
+
 func (a *API) accept(r *http.Request, s *submission) (relay.Accepted, error) {
 	token, err := s.one()
 	if err != nil {
 		return relay.Accepted{}, err
 	}
 	return a.service.Accept(r.Context(), relay.AcceptRequest{
-		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), Priority: s.priority, NativeScale: s.native,
+		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), PlainProtocol: s.gotify && !s.native, Priority: s.priority, NativeScale: s.native,
 		Extras: s.extras, IdempotencyKey: r.Header.Get("Idempotency-Key"), Source: s.source(),
 	})
 }

@@ -31,6 +31,7 @@ const (
 
 // Message is what shall be shown.
 type Message struct {
+	Sender      string // name of the application, before the title; may be empty
 	Title       string
 	Body        string
 	ContentType string // Markdown, Plain or HTML; "" is Markdown
@@ -59,7 +60,7 @@ func Render(m Message, o Options) Event {
 	if o.Budget == 0 {
 		budget = DefaultBudget
 	}
-	title := cleanTitle(m.Title)
+	title := titleOf(m)
 	source, cut := cutSource(cleanText(m.Body), sourceTimes*budget)
 	r := render(m.ContentType, source, budget)
 	c := content{message: m, body: joinTitle(title, r.text)}
@@ -139,6 +140,15 @@ func joinTitle(title, body string) string {
 		return title
 	}
 	return title + "\n\n" + body
+}
+
+// titleOf is the first line of the event: who sends, and the title.
+func titleOf(m Message) string {
+	sender, title := cleanTitle(m.Sender), cleanTitle(m.Title)
+	if sender == "" || title == "" {
+		return sender + title
+	}
+	return sender + ": " + title
 }
 
 // titleColors are data-mx-color values by priority; a normal message has none.

@@ -158,7 +158,7 @@ func (s *Service) entry(app *store.Application, r AcceptRequest, now time.Time) 
 	}
 	return &store.Entry{
 		ApplicationID: app.ID, Room: app.RoomID, Txn: newTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
-		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(r.ContentType), Extras: string(r.Extras),
+		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: string(r.Extras),
 	}, nil
 }
 
@@ -240,15 +240,23 @@ func fromGotify(p int) int {
 	}
 }
 
-// contentType keeps the types that rendering knows; anything else is Markdown.
-func contentType(s string) string {
-	s, _, _ = strings.Cut(strings.ToLower(s), ";")
-	switch s = strings.TrimSpace(s); s {
-	case format.Plain, format.HTML:
+// contentType is that of the message, or the one that its application prefers. Types that rendering does not know
+// are Markdown, which is "".
+func contentType(app *store.Application, r AcceptRequest) string {
+	s, _, _ := strings.Cut(strings.ToLower(r.ContentType), ";")
+	switch s = strings.TrimSpace(s); {
+	case s == format.Plain, s == format.HTML:
 		return s
-	default:
+	case s != "":
 		return ""
 	}
+	switch f := Format(app.DefaultFormat); {
+	case f == FormatHTML:
+		return format.HTML
+	case f == FormatPlain, f == FormatAuto && r.PlainProtocol:
+		return format.Plain
+	}
+	return ""
 }
 
 // clean makes text of what was sent: homeservers refuse what is no UTF-8, and some the character NUL.

@@ -16,6 +16,9 @@ type Application struct {
 	PriorityScale       Scale
 	StrictCompatibility bool
 	RateLimit           int // messages a minute, 0: the configured default
+	Description         string
+	DefaultFormat       Format
+	ShowSender          ShowSender
 	CreatedAt           time.Time
 	TokenCreatedAt      time.Time
 	OldTokenUntil       time.Time // the token before is valid until then; zero if it is not
@@ -35,7 +38,31 @@ type ApplicationInput struct {
 	PriorityScale       *Scale
 	StrictCompatibility *bool // the form of the token that is made next
 	RateLimit           *int
+	Description         *string
+	DefaultFormat       *Format
+	ShowSender          *ShowSender
 }
+
+// Format is how an application's messages are read when they do not say so themselves.
+type Format string
+
+// The formats.
+const (
+	FormatAuto     Format = "auto" // plain where the sender's protocol means plain text, else Markdown
+	FormatMarkdown Format = "markdown"
+	FormatPlain    Format = "plain"
+	FormatHTML     Format = "html"
+)
+
+// ShowSender says whether an application's name precedes the titles of its messages.
+type ShowSender string
+
+// The choices.
+const (
+	ShowAuto   ShowSender = "auto" // where other applications send to the same room
+	ShowAlways ShowSender = "always"
+	ShowNever  ShowSender = "never"
+)
 
 // IssuedToken is an application with the token that was just made for it. The token is shown once; only its hash
 // is kept.

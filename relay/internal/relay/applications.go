@@ -22,8 +22,10 @@ const (
 	maxName      = 128
 	maxRoom      = 255
 	maxRate      = 1_000_000
-	makeRoomIn   = 5 * time.Second
-	maxGrace     = 30 * 24 * time.Hour
+
+	maxDescription = 1 << 10
+	makeRoomIn     = 5 * time.Second
+	maxGrace       = 30 * 24 * time.Hour
 )
 
 // Applications lists the applications that v may see: an administrator all, a user the own ones.
@@ -77,7 +79,7 @@ func (s *Service) CreateApplication(ctx context.Context, v Viewer, in Applicatio
 		return IssuedToken{}, invalid("name", "A name is required.")
 	}
 	now := time.Now().UnixMilli()
-	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), CreatedAt: now, TokenCreatedAt: now}
+	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), CreatedAt: now, TokenCreatedAt: now}
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
@@ -184,6 +186,29 @@ func setSending(row *store.Application, in ApplicationInput) error {
 		}
 		row.RateLimit = *rate
 	}
+	return setLooks(row, in)
+}
+
+// setLooks sets how the messages look, and the description.
+func setLooks(row *store.Application, in ApplicationInput) error {
+	if f := in.DefaultFormat; f != nil {
+		if !slices.Contains([]Format{FormatAuto, FormatMarkdown, FormatPlain, FormatHTML}, *f) {
+			return invalid("default_format", "The format is auto, markdown, plain or html.")
+		}
+		row.DefaultFormat = string(*f)
+	}
+	if show := in.ShowSender; show != nil {
+		if !slices.Contains([]ShowSender{ShowAuto, ShowAlways, ShowNever}, *show) {
+			return invalid("show_sender", "The choices are auto, always and never.")
+		}
+		row.ShowSender = string(*show)
+	}
+	if text := in.Description; text != nil {
+		if len(*text) > maxDescription {
+			return invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
+		}
+		row.Description = strings.TrimSpace(clean(*text))
+	}
 	return nil
 }
 
@@ -212,7 +237,7 @@ func (s *Service) UpdateApplication(ctx context.Context, v Viewer, id int64, in 
 			row.RoomID, room = r.ID, &r
 		}
 		return tx.Model(&store.Application{}).Where("id = ?", id).
-			Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit").
+			Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender").
 			Updates(&row).Error
 	})
 	if err != nil {

@@ -99,8 +99,12 @@ func (d *dispatcher) render(e *store.Entry, app Application) (err error) {
 	if e.Shrunk {
 		o.Budget = shrunkBudget
 	}
+	sender := ""
+	if d.dir.senderShown(app.ID) {
+		sender = app.Name
+	}
 	r := format.Render(format.Message{
-		Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Sender: sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
 		Mention: app.OwnerMatrixID, Marker: e.Txn,
 	}, o)
 	e.EventType, e.Wire, e.Step = "m.room.message", r.Content, stepEvent

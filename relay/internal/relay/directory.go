@@ -151,7 +151,7 @@ func (d *directory) show(a *entryApp) Application {
 	return Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, CreatedAt: at(r.CreatedAt), TokenCreatedAt: at(r.TokenCreatedAt), OldTokenUntil: at(r.OldTokenUntil),
+		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), CreatedAt: at(r.CreatedAt), TokenCreatedAt: at(r.TokenCreatedAt), OldTokenUntil: at(r.OldTokenUntil),
 		LastUsed: at(a.lastUsed.Load()), Accepted: a.accepted.Load(), Sent: a.sent.Load(), Dead: a.dead.Load(),
 	}
 }
@@ -167,6 +167,26 @@ func (d *directory) inRoom(room int64) (Application, bool) {
 		}
 	}
 	return Application{}, false
+}
+
+// senderShown tells whether an application's name belongs before the titles of its messages.
+func (d *directory) senderShown(id int64) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	app := d.apps[id]
+	if app == nil {
+		return false
+	}
+	row := app.row.Load()
+	if choice := ShowSender(row.ShowSender); choice != ShowAuto {
+		return choice == ShowAlways
+	}
+	for other, a := range d.apps {
+		if other != id && a.row.Load().RoomID == row.RoomID {
+			return true
+		}
+	}
+	return false
 }
 
 // all returns the applications that pass a test.

@@ -178,7 +178,7 @@ func (im *importer) application(a ImportApplication) error {
 		return nil
 	}
 	now := time.Now().UnixMilli()
-	row := store.Application{PriorityScale: string(ScaleAuto), StrictCompatibility: len(a.Token) == strictLength, TokenHash: sum[:], CreatedAt: now, TokenCreatedAt: now}
+	row := store.Application{PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), StrictCompatibility: len(a.Token) == strictLength, TokenHash: sum[:], CreatedAt: now, TokenCreatedAt: now}
 	remark, err := im.place(&row, a)
 	if err != nil {
 		return err

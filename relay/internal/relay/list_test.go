@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,5 +80,39 @@ func TestMessagesAreListed(t *testing.T) {
 	hours, err := r.Hours(ctx, r.admin)
 	if err != nil || len(hours) != 24 {
 		t.Errorf("%d hours, %v", len(hours), err)
+	}
+}
+
+// TestHoursAfterACrash: what was counted in the last second before is counted again from the messages.
+func TestHoursAfterACrash(t *testing.T) {
+	r := newRig(t)
+	token := r.app("a", "!a:hs").Token
+	r.run()
+	for range 5 {
+		r.await(r.send(token, "m"), StateSent)
+	}
+	r.crash()
+	if err := func() error { // as if the process had ended before the counts were written
+		db, err := sql.Open("sqlite", r.o.Path)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		_, err = db.Exec(`DELETE FROM stats`)
+		return err
+	}(); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	hours, err := r.Hours(ctx, r.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted, sent int64
+	for _, h := range hours {
+		accepted, sent = accepted+h.Accepted, sent+h.Sent
+	}
+	if app, _ := r.Application(ctx, r.admin, 1); accepted != 5 || sent != 5 || app.Sent != 5 {
+		t.Errorf("the hours have %d accepted and %d sent, the application %d sent; want 5", accepted, sent, app.Sent)
 	}
 }

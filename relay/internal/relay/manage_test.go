@@ -399,6 +399,9 @@ func TestFailedAttemptsAreLimited(t *testing.T) {
 		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.2"); err != nil {
 			t.Errorf("from elsewhere: %v", err)
 		}
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.1"); KindOf(err) != KindRateLimited {
+			t.Errorf("the right password, verified a moment ago from elsewhere: %v", err)
+		}
 		fail("anna", "192.0.2.1", 200)
 		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.3"); err != nil {
 			t.Errorf("from elsewhere, while one address goes on and on: %v", err)

@@ -96,7 +96,8 @@ type AcceptRequest struct {
 	Token          string
 	Title          string
 	Message        string
-	ContentType    string // "" means Markdown
+	ContentType    string // "" means the application's default format
+	PlainProtocol  bool   // the sender's protocol means plain text unless ContentType says otherwise
 	Priority       *int   // nil: the application's default
 	NativeScale    bool   // the route or the place of the token says that Priority is −2 … 2
 	Extras         json.RawMessage

@@ -38,6 +38,7 @@ const (
 	pairFailures = 10     // a minute, of one name from one address
 	nameFailures = 60     // …of one name from anywhere
 	fromFailures = 60     // …of any name from one address
+	wrongTokens  = 60     // …of application tokens from one address
 )
 
 // passwords hashes and verifies passwords, a few at a time, and limits failures.
@@ -216,18 +217,25 @@ func folded(name string) string {
 	}, name)
 }
 
-// attempt takes one from each count. If one is used up it returns how long to wait, and the wider counts stay as they
-// are: one address alone cannot use up a name for everybody. Nor does it then begin any: who is held off anyway does not
-// push out what is remembered of others.
-func (p *passwords) attempt(name, address string) time.Duration {
+// blocked returns how long to wait because of earlier failures, 0 if an attempt may be made now.
+func (p *passwords) blocked(name, address string) time.Duration {
 	now := time.Now()
-	counts := failures(name, address)
-	for _, f := range counts {
+	for _, f := range failures(name, address) {
 		if wait := p.look(f.key, now, f.limit); wait > 0 {
 			return wait
 		}
 	}
-	for _, f := range counts {
+	return 0
+}
+
+// attempt takes one from each count. If one is used up it returns how long to wait and takes nothing: one address alone
+// cannot use up a name for everybody, nor push out what is remembered of others.
+func (p *passwords) attempt(name, address string) time.Duration {
+	if wait := p.blocked(name, address); wait > 0 {
+		return wait
+	}
+	now := time.Now()
+	for _, f := range failures(name, address) {
 		if wait := p.bucket(f.key).take(now, f.limit, f.limit); wait > 0 {
 			return wait
 		}

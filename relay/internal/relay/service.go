@@ -89,7 +89,7 @@ func (s *Service) begin(ctx context.Context) error {
 	if clean, err := s.store.Setting(ctx, cleanKey); err != nil {
 		return err
 	} else if clean != "1" {
-		if err := s.store.Recount(ctx); err != nil {
+		if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
 			return fmt.Errorf("count the messages: %w", err)
 		}
 	}

@@ -11,9 +11,13 @@ import (
 
 const sessionFor = 7 * 24 * time.Hour
 
-// Authenticate checks a name and password and returns who it is. Failures are limited per name and per address.
+// Authenticate checks a name and password and returns who it is. Failures are limited per name and per address; after
+// too many the right password is refused as well.
 func (s *Service) Authenticate(ctx context.Context, name, password, address string) (Viewer, error) {
 	name = name[:min(len(name), maxName+1)] // no name is so long
+	if wait := s.passwords.blocked(name, address); wait > 0 {
+		return Viewer{}, tooManyFailures(wait)
+	}
 	mark := s.passwords.mark(name, password)
 	if c, ok := s.passwords.recall(mark); ok {
 		if u, there := s.dir.user(c.user); there && u.PasswordHash == c.hash {
@@ -21,7 +25,7 @@ func (s *Service) Authenticate(ctx context.Context, name, password, address stri
 		}
 	}
 	if wait := s.passwords.attempt(name, address); wait > 0 {
-		return Viewer{}, &Error{Kind: KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
+		return Viewer{}, tooManyFailures(wait)
 	}
 	u, there := s.dir.userNamed(name)
 	hash := s.passwords.nobody
@@ -44,6 +48,16 @@ func (s *Service) Authenticate(ctx context.Context, name, password, address stri
 	}
 	s.passwords.remember(mark, u.ID, u.PasswordHash)
 	return viewerOf(u), nil
+}
+
+func tooManyFailures(wait time.Duration) error {
+	return &Error{Kind: KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
+}
+
+// WrongToken counts a wrong application token from an address and returns how long that address should wait, 0 within
+// the limit. Valid tokens are not affected: honest senders may share the address.
+func (s *Service) WrongToken(address string) time.Duration {
+	return s.passwords.bucket("token "+network(address)).take(time.Now(), wrongTokens, wrongTokens)
 }
 
 // rehash stores a password that was imported with our own parameters, as soon as it

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -9,17 +10,27 @@ import (
 // since, or its event is there and the file is still to follow.
 const wasSent = `(o.state IN (10, 14) OR o.step = 1)`
 
-// Recount counts the applications' messages and those that were sent, as is needed after a crash.
-func (s *Store) Recount(ctx context.Context) error {
+// Recount counts the applications' messages and those of the hours since, as is needed after a crash.
+func (s *Store) Recount(ctx context.Context, since int64) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		return tx.Exec(`UPDATE applications SET
-			accepted = purged_accepted + (SELECT count(*) FROM messages m WHERE m.application_id = applications.id),
-			sent = purged_sent + (SELECT count(*) FROM messages m JOIN outbox o ON o.id = m.id WHERE m.application_id = applications.id AND ` + wasSent + `)`).Error
+		return errors.Join(
+			tx.Exec(`UPDATE applications SET
+				accepted = purged_accepted + (SELECT count(*) FROM messages m WHERE m.application_id = applications.id),
+				sent = purged_sent + (SELECT count(*) FROM messages m JOIN outbox o ON o.id = m.id WHERE m.application_id = applications.id AND `+wasSent+`)`).Error,
+			// What an hour counted of messages that are removed or delivered again since is more than its rows show.
+			tx.Exec(`INSERT INTO stats (hour, application_id, accepted, sent, dead)
+				SELECT hour, application_id, sum(accepted), sum(sent), sum(dead) FROM (
+					SELECT accepted_at / 3600000 AS hour, application_id, 1 AS accepted, 0 AS sent, 0 AS dead FROM messages
+					UNION ALL
+					SELECT o.rested_at / 3600000, m.application_id, 0, o.state IN (10, 14), o.state = 12 FROM messages m JOIN outbox o ON o.id = m.id
+				) AS n WHERE hour >= ? GROUP BY hour, application_id
+				ON CONFLICT (hour, application_id) DO UPDATE SET accepted = max(accepted, excluded.accepted), sent = max(sent, excluded.sent), dead = max(dead, excluded.dead)`, since).Error,
+		)
 	})
 }
 
 // counts are what happened to messages since it was last written down. After a crash up to a second of them is
-// missing: the applications' totals are then to be counted anew, see [Store.Recount]; those of the hours are not.
+// missing; [Store.Recount] makes up for it.
 type counts map[Stat]*tally
 
 type tally struct{ accepted, sent, dead, lastUsed int64 }

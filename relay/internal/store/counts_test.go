@@ -42,7 +42,7 @@ func TestMigrateCounts(t *testing.T) {
 	if s.Migrated.From != 1 || s.Migrated.To < 2 {
 		t.Errorf("migrated %+v", s.Migrated)
 	}
-	if err := s.Recount(t.Context()); err != nil {
+	if err := s.Recount(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	var rows []Application

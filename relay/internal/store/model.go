@@ -26,6 +26,9 @@ type Application struct {
 	PriorityScale       string
 	StrictCompatibility bool
 	RateLimit           int
+	Description         string
+	DefaultFormat       string
+	ShowSender          string
 	CreatedAt           int64 `gorm:"autoCreateTime:false"`
 	DeletedAt           int64 // its messages are being removed
 	LastUsed            int64

@@ -100,7 +100,7 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *visit, form applica
 	status := http.StatusOK
 	if cause != nil {
 		var fault error
-		if status, fault = p.fail(cause); fault != nil {
+		if status, fault = p.fail(w, cause); fault != nil {
 			return fault
 		}
 	}
@@ -242,7 +242,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *visit, form *applicati
 	p := applicationPage{frame: web.frame(v, "applications", a.Name), App: a}
 	status := http.StatusOK
 	if cause != nil {
-		if status, err = p.fail(cause); err != nil {
+		if status, err = p.fail(w, cause); err != nil {
 			return err
 		}
 	}

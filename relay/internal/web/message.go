@@ -109,7 +109,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error 
 	p := messagePage{frame: web.frame(v, "messages", "Message "+strconv.FormatInt(m.ID, 10)), Message: m}
 	status := http.StatusOK
 	if cause != nil {
-		if status, err = p.fail(cause); err != nil {
+		if status, err = p.fail(w, cause); err != nil {
 			return err
 		}
 	}

@@ -79,13 +79,20 @@ var notices = map[string]string{
 
 // fail puts a refusal on the page that is shown again; what is no refusal is
 // returned.
-func (f *frame) fail(err error) (status int, fault error) {
+func (f *frame) fail(w http.ResponseWriter, err error) (status int, fault error) {
 	var refusal *relay.Error
 	if !errors.As(err, &refusal) || refusal.Kind == relay.KindInternal || refusal.Kind == relay.KindNotFound {
 		return 0, err
 	}
 	f.Problem, f.Field = refusal.Message, refusal.Field
+	retryAfter(w, refusal)
 	return client.Status(refusal.Kind), nil
+}
+
+func retryAfter(w http.ResponseWriter, refusal *relay.Error) {
+	if refusal.RetryAfter > 0 {
+		w.Header().Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
+	}
 }
 
 // show renders into a buffer first: a template that fails leaves no half page.
@@ -125,9 +132,7 @@ func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var refusal *relay.Error
 	if errors.As(err, &refusal) && refusal.Kind != relay.KindInternal {
 		text = refusal.Message
-		if refusal.RetryAfter > 0 {
-			w.Header().Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
-		}
+		retryAfter(w, refusal)
 	}
 	if status >= 500 {
 		web.log.Error("a page failed", zap.String("request", logging.RequestID(w)), zap.String("path", r.URL.Path), zap.Error(err))

@@ -120,7 +120,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 	session, err := web.service.Login(r.Context(), name, password, client.Address(r, web.o.TrustedProxies))
 	if err != nil {
 		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostForm.Get("next")}
-		status, fault := p.fail(err)
+		status, fault := p.fail(w, err)
 		if fault != nil {
 			return fault
 		}

@@ -62,6 +62,9 @@ func TestLoginLimit(t *testing.T) {
 		b.post("/ui/login", "name", "admin", "password", "wrong")
 		if b.status == http.StatusTooManyRequests {
 			b.want(429, "Too many failed attempts")
+			if b.header.Get("Retry-After") == "" {
+				t.Error("the page has no Retry-After")
+			}
 			return
 		}
 	}

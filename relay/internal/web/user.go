@@ -58,7 +58,7 @@ func (web *Web) postNewUser(w http.ResponseWriter, v *visit) error {
 	in := userInput(v)
 	if _, err := web.service.CreateUser(v.ctx(), v.Viewer, in); err != nil {
 		p := userPage{frame: web.frame(v, "users", "New user"), New: true, User: relay.User{Name: *in.Name, MatrixID: *in.MatrixID, Admin: *in.Admin}}
-		status, fault := p.fail(err)
+		status, fault := p.fail(w, err)
 		if fault != nil {
 			return fault
 		}
@@ -82,7 +82,7 @@ func (web *Web) showUser(w http.ResponseWriter, v *visit, cause error) error {
 	p := userPage{frame: web.frame(v, "users", u.Name), User: u, Me: u.ID == v.UserID}
 	status := http.StatusOK
 	if cause != nil {
-		if status, err = p.fail(cause); err != nil {
+		if status, err = p.fail(w, cause); err != nil {
 			return err
 		}
 		in := userInput(v)
@@ -142,7 +142,7 @@ func (web *Web) showAccount(w http.ResponseWriter, v *visit, cause error) error 
 	p := accountPage{frame: web.frame(v, "account", "Your account"), User: u, FromConfig: strings.EqualFold(u.Name, web.o.AdminName)}
 	status := http.StatusOK
 	if cause != nil {
-		if status, err = p.fail(cause); err != nil {
+		if status, err = p.fail(w, cause); err != nil {
 			return err
 		}
 	}
