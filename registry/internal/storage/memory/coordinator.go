@@ -161,6 +161,9 @@ func (s *section) Listed(keys ...string) bool {
 
 func (s *section) Deadline() time.Time { return time.Time{} }
 
+// Ended says whether End was called.
+func (s *section) Ended() bool { return s.ended.Load() }
+
 func (s *section) End() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()

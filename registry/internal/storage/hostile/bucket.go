@@ -1,0 +1,264 @@
+// Package hostile is a store for tests that behaves as object stores do at
+// their worst: no rename, no directories, a clock of whole seconds, opaque
+// versions, requests that fail before or after they took effect, or take effect
+// late. What holds on it holds on a real one.
+//
+// A Bucket is the service, a Process is what one registry has of it: a
+// storage.Store and a storage.Coordinator on lease objects.
+package hostile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/storage/memory"
+)
+
+// Options says how hostile a Bucket is. The zero value has conditional requests
+// that hold, unique versions and no faults.
+type Options struct {
+	// ContentVersions makes the version a hash of the content, so that a renewal, or
+	// a change and its reversal, leave it as it was.
+	ContentVersions bool
+	// NoConditions ignores conditions on all requests. Processes then coordinate by
+	// another service, such as Redis.
+	NoConditions bool
+	// DeleteIgnoresConditions ignores those on DELETE.
+	DeleteIgnoresConditions bool
+
+	// Fault is asked about each request, if it is not nil.
+	Fault func(r Request) Fault
+	// MaxLate is the time after which a request cannot take effect any more; 30 ms if 0.
+	MaxLate time.Duration
+	// Lease is how long a process that is silent is believed to live; 2 s if 0.
+	Lease time.Duration
+}
+
+// Request is what a fault is decided by.
+type Request struct {
+	Op          string // "GET", "HEAD", "LIST", "PUT", "DELETE"
+	Key         string
+	Write       bool
+	Conditional bool
+}
+
+// Fault is what happens to a request.
+type Fault int
+
+// What may happen to a request. For those that change nothing, all but None are the same.
+const (
+	None       Fault = iota
+	FailBefore       // an error, and nothing has happened
+	FailAfter        // an error after it took effect
+	Late             // an error, and it takes effect within MaxLate
+)
+
+// Random returns faults of all kinds with the probability p, the same ones for the
+// same seed and order of requests.
+func Random(seed uint64, p float64) func(Request) Fault {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func(Request) Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Float64() >= p {
+			return None
+		}
+		return Fault(1 + r.IntN(3))
+	}
+}
+
+// Bucket is the service. All methods are safe for concurrent use.
+type Bucket struct {
+	o     Options
+	redis *memory.Memory // what coordinates where conditions do not
+
+	mu      sync.Mutex
+	objects map[string]*object
+	keys    []string // sorted
+	count   uint64
+	clock   func() time.Time
+	late    sync.WaitGroup
+}
+
+type object struct {
+	content  []byte
+	writer   string // which request wrote it, as its metadata says
+	modified time.Time
+	version  string
+}
+
+// What the service answers; anything else is errTrouble.
+var (
+	errMissing      = errors.New("404 no such key")
+	errPrecondition = errors.New("412 precondition failed")
+	errTrouble      = errors.New("503 the request failed") // it may have taken effect, or may yet
+)
+
+// New returns an empty bucket.
+func New(o Options) *Bucket {
+	if o.MaxLate == 0 {
+		o.MaxLate = 30 * time.Millisecond
+	}
+	if o.Lease == 0 {
+		o.Lease = 2 * time.Second
+	}
+	return &Bucket{o: o, redis: memory.New(), objects: map[string]*object{}, clock: time.Now}
+}
+
+// SetClock replaces the clock of the service.
+func (b *Bucket) SetClock(now func() time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clock = now
+}
+
+// SetFault replaces Options.Fault.
+func (b *Bucket) SetFault(f func(Request) Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.o.Fault = f
+}
+
+// Keys returns what lies in the bucket, including what no listing of a Process shows.
+func (b *Bucket) Keys() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.keys)
+}
+
+// condition of a request; the zero value asks for nothing.
+type condition struct {
+	absent  bool
+	version string
+}
+
+func (c condition) asked() bool { return c != condition{} }
+
+func (b *Bucket) fault(r Request) Fault {
+	b.mu.Lock()
+	f := b.o.Fault
+	b.mu.Unlock()
+	if f == nil {
+		return None
+	}
+	return f(r)
+}
+
+func (b *Bucket) get(op, key string) (*object, error) {
+	if b.fault(Request{Op: op, Key: key}) != None {
+		return nil, errTrouble
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.objects[key]
+	if o == nil {
+		return nil, errMissing
+	}
+	return o, nil
+}
+
+func (b *Bucket) put(key string, content []byte, writer string, c condition) error {
+	content = bytes.Clone(content)
+	return b.change("PUT", key, c, func(*object) {
+		if b.objects[key] == nil {
+			i, _ := slices.BinarySearch(b.keys, key)
+			b.keys = slices.Insert(b.keys, i, key)
+		}
+		b.count++
+		version := fmt.Sprintf("%016x", b.count*0x9E3779B97F4A7C15) // in no order
+		if b.o.ContentVersions {
+			version = fmt.Sprintf("%x", sha256.Sum256(content))
+		}
+		b.objects[key] = &object{content, writer, b.clock().Truncate(time.Second), version}
+	})
+}
+
+func (b *Bucket) delete(key string, c condition) error {
+	if b.o.DeleteIgnoresConditions {
+		c = condition{}
+	}
+	return b.change("DELETE", key, c, func(old *object) {
+		if old != nil {
+			delete(b.objects, key)
+			i, _ := slices.BinarySearch(b.keys, key)
+			b.keys = slices.Delete(b.keys, i, i+1)
+		}
+	})
+}
+
+// change makes a change, or has it fail as faults will have it.
+func (b *Bucket) change(op, key string, c condition, effect func(old *object)) error {
+	if b.o.NoConditions {
+		c = condition{}
+	}
+	attempt := func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		old := b.objects[key]
+		if c.absent && old != nil || c.version != "" && (old == nil || old.version != c.version) {
+			return errPrecondition
+		}
+		effect(old)
+		return nil
+	}
+	switch b.fault(Request{op, key, true, c.asked()}) {
+	case FailBefore:
+		return errTrouble
+	case FailAfter:
+		_ = attempt()
+		return errTrouble
+	case Late:
+		b.late.Go(func() {
+			time.Sleep(rand.N(b.o.MaxLate * 3 / 4))
+			_ = attempt()
+		})
+		return errTrouble
+	default:
+		return attempt()
+	}
+}
+
+// page is how many names a listing yields at once.
+const page = 100
+
+type listed struct {
+	key    string
+	prefix bool
+	*object
+}
+
+// list returns the next names behind after, and whether there are more.
+func (b *Bucket) list(prefix, after string, flat bool) (names []listed, more bool, err error) {
+	if b.fault(Request{Op: "LIST", Key: prefix}) != None {
+		return nil, false, errTrouble
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, _ := slices.BinarySearch(b.keys, max(prefix, after))
+	for i < len(b.keys) && strings.HasPrefix(b.keys[i], prefix) {
+		n := listed{key: b.keys[i], object: b.objects[b.keys[i]]}
+		name, _, deeper := strings.Cut(n.key[len(prefix):], "/")
+		if deeper && !flat {
+			n = listed{key: prefix + name + "/", prefix: true}
+			i, _ = slices.BinarySearch(b.keys, prefix+name+"0") // '0' follows '/'
+		} else {
+			i++
+		}
+		if n.key <= after {
+			continue
+		}
+		if len(names) == page {
+			return names, true, nil
+		}
+		names = append(names, n)
+	}
+	return names, false, nil
+}

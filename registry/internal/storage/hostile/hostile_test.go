@@ -1,0 +1,233 @@
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/storagetest"
+)
+
+func TestContract(t *testing.T) {
+	for name, o := range map[string]Options{
+		"conditions":              {},
+		"content versions":        {ContentVersions: true},
+		"no conditions":           {NoConditions: true},
+		"delete has no condition": {DeleteIgnoresConditions: true},
+		"reads fail": {Fault: func() func(Request) Fault {
+			random := Random(1, 0.05)
+			return func(r Request) Fault {
+				if r.Write {
+					return None
+				}
+				return random(r)
+			}
+		}()},
+		"changes without condition fail": {MaxLate: 3 * time.Millisecond, Fault: func() func(Request) Fault {
+			random := Random(2, 0.1)
+			return func(r Request) Fault {
+				if r.Conditional {
+					return None // who races with others may then learn that the outcome is unknown
+				}
+				return random(r)
+			}
+		}()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storagetest.Run(t, func(*testing.T) (a, b storagetest.Instance) {
+				bucket := New(o)
+				p, q := bucket.Process(), bucket.Process()
+				return storagetest.Instance{Store: p, Coordinator: p}, storagetest.Instance{Store: q, Coordinator: q}
+			})
+		})
+	}
+}
+
+// crash is a bucket with short leases and two processes, both of which know the
+// state by then.
+func crash(t *testing.T) (b *Bucket, p, q *Process) {
+	b = New(Options{Lease: 300 * time.Millisecond})
+	p, q = b.Process(), b.Process()
+	t.Cleanup(func() { p.Close(); q.Close() })
+	return b, p, q
+}
+
+func begin(t *testing.T, p *Process) storage.Section {
+	t.Helper()
+	s, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A barrier waits for the lease of a process that is dead or frozen, and no longer.
+func TestBarrierWaitsForLeases(t *testing.T) {
+	for _, end := range []string{"dead", "frozen"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			_, p, q := crash(t)
+			s := begin(t, p)
+			deadline := s.Deadline()
+			if end == "dead" {
+				p.Kill()
+			} else {
+				p.Freeze()
+			}
+			begin(t, q).End()
+			if err := q.Barrier(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if now := time.Now(); now.Before(deadline) || now.After(deadline.Add(5*time.Second)) {
+				t.Errorf("passed %v after the deadline of the section that was open", now.Sub(deadline))
+			}
+			p.Thaw()
+			err := p.Apply(t.Context(), s, storage.Stage{{Key: "/f", Content: []byte("late")}})
+			if end == "frozen" && !errors.Is(err, storage.ErrExpired) || err == nil {
+				t.Errorf("Apply in a section that was over: %v", err)
+			}
+			if end == "frozen" {
+				begin(t, p).End() // it goes on with another lease
+				if err := q.Barrier(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// What a dead collector listed is void, and its lock free, once none of its requests
+// can be under way, and not before.
+func TestListOfDeadCollectorIsVoid(t *testing.T) {
+	_, p, q := crash(t)
+	l, err := p.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Publish(t.Context(), storage.Pending{Run: "r", Keys: []string{"/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 { // longer than a lease
+		s := begin(t, q)
+		if !s.Listed("/a") || s.Run() != "r" {
+			t.Fatal("the list of a living collector is void")
+		}
+		s.End()
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.Kill()
+	killed := time.Now()
+	for {
+		s := begin(t, q)
+		listed, run := s.Listed("/a"), s.Run()
+		s.End()
+		if !listed && run == "" {
+			break
+		}
+		if time.Since(killed) > 10*time.Second {
+			t.Fatal("the list of a dead collector is not void")
+		}
+		if _, err := q.Lock(t.Context(), storage.CollectorLock); !errors.Is(err, storage.ErrBusy) && time.Since(killed) < 200*time.Millisecond {
+			t.Fatalf("its lock is free at once: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	second, err := q.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Release()
+	select {
+	case <-l.Lost():
+	case <-time.After(5 * time.Second):
+		t.Error("who is dead holds the lock still")
+	}
+}
+
+// An upload goes on in another process behind the last byte that was stored.
+func TestUploadSurvivesItsProcess(t *testing.T) {
+	_, p, q := crash(t)
+	u, err := p.CreateUpload(t.Context(), "/up/data", storage.UploadHint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := strings.Repeat("x", partSize)
+	for _, part := range []string{stored, "lost"} {
+		if _, err := u.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Kill()
+	v, err := q.ResumeUpload(t.Context(), "/up/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := v.Progress(); n != partSize {
+		t.Errorf("%d bytes are left, want %d", n, partSize)
+	}
+	if err := q.Apply(t.Context(), nil, storage.Stage{{Key: "/blob", Upload: v}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := storage.Read(t.Context(), q, "/blob", partSize); err != nil || string(got) != stored {
+		t.Errorf("%d bytes came, %v", len(got), err)
+	}
+}
+
+// After each kind of fault of each request, a change has happened or it has not, and
+// nothing comes later.
+func TestNothingComesLate(t *testing.T) {
+	for _, fault := range []Fault{FailBefore, FailAfter, Late} {
+		for _, o := range []Options{{}, {ContentVersions: true}, {DeleteIgnoresConditions: true}} {
+			o.MaxLate = 10 * time.Millisecond
+			b := New(o)
+			p := b.Process()
+			for nth := range 6 {
+				key := fmt.Sprintf("/tags/%d", nth)
+				change := func(content string, c storage.Condition) error {
+					n := 0
+					b.SetFault(func(r Request) Fault {
+						if !r.Write || r.Key != key {
+							return None
+						}
+						if n++; n-1 == nth%2 {
+							return fault
+						}
+						return None
+					})
+					defer b.SetFault(nil)
+					return p.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content), Delete: content == "", If: c}})
+				}
+				want := ""
+				for i, c := range []storage.Condition{{}, {}, storage.IfAbsent()} {
+					if i == 2 {
+						if err := change("", storage.Condition{}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					want = strconv.Itoa(i)
+					if err := change(want, c); err != nil {
+						t.Fatalf("fault %d, request %d, change %d: %v", fault, nth, i, err)
+					}
+				}
+				info, err := p.Stat(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = "by version"
+				if err := change(want, storage.IfVersion(info.Version)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(o.MaxLate)
+				if got, _, err := storage.Read(t.Context(), p, key, 100); err != nil || string(got) != want {
+					t.Errorf("fault %d of request %d: read %q, %v; want %q", fault, nth, got, err, want)
+				}
+			}
+			p.Close()
+		}
+	}
+}
