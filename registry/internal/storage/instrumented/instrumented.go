@@ -1,0 +1,174 @@
+// Package instrumented measures a store: how long each operation takes, and
+// which of them fail.
+package instrumented
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"slipway/registry/internal/storage"
+)
+
+// slow is the duration from which on an operation is logged as slow.
+const slow = 3 * time.Second
+
+// operation is an index into actions.
+type operation int
+
+const (
+	stat operation = iota
+	open
+	list
+	apply
+	createUpload
+	resumeUpload
+	operations
+)
+
+// actions are the operations' names in metrics and log lines. Where CNCF
+// distribution's drivers have the same operation, it has the same name.
+var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "ResumeWriter"}
+
+// Store is a store whose operations are timed and logged. Objects and uploads are
+// those of the store below.
+type Store struct {
+	storage.Store
+	log     *zap.Logger
+	seconds [operations]prometheus.Observer // nil without metrics
+}
+
+// New instruments s, which the configuration calls driver. Each operation is logged
+// at level debug, a slow or failed one at level warn. With a registerer they are
+// counted into registry_storage_action_seconds.
+func New(s storage.Store, driver string, log *zap.Logger, registerer prometheus.Registerer) *Store {
+	i := &Store{Store: s, log: log}
+	if registerer == nil {
+		return i
+	}
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "registry", Subsystem: "storage", Name: "action_seconds",
+		Help: "Time that operations of the storage take.", Buckets: prometheus.ExponentialBuckets(0.000_01, 4, 11),
+	}, []string{"driver", "action"})
+	registerer.MustRegister(seconds)
+	for op, action := range actions {
+		i.seconds[op] = seconds.WithLabelValues(driver, action)
+	}
+	return i
+}
+
+// done records an operation that has ended.
+func (i *Store) done(op operation, key string, start time.Time, err error) {
+	took := time.Since(start)
+	if o := i.seconds[op]; o != nil {
+		o.Observe(took.Seconds())
+	}
+	level, message := zapcore.DebugLevel, "storage operation"
+	switch {
+	case failed(err):
+		level, message = zapcore.WarnLevel, "storage operation failed"
+	case took >= slow:
+		level, message = zapcore.WarnLevel, "slow storage operation"
+	}
+	if entry := i.log.Check(level, message); entry != nil {
+		entry.Write(zap.String("action", actions[op]), zap.String("path", key), zap.Duration("duration", took), zap.Error(err))
+	}
+}
+
+// answers are errors that answer a question. Any other is a fault.
+var answers = []error{
+	storage.ErrNotExist, storage.ErrConflict, storage.ErrTooLarge, storage.ErrExpired, storage.ErrUploadTaken, storage.ErrUploadDone,
+	context.Canceled, context.DeadlineExceeded,
+}
+
+func failed(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, answer := range answers {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
+	return true
+}
+
+// Stat implements storage.Store.
+func (i *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
+	start := time.Now()
+	info, err := i.Store.Stat(ctx, key)
+	i.done(stat, key, start, err)
+	return info, err
+}
+
+// Open implements storage.Store.
+func (i *Store) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	start := time.Now()
+	o, err := i.Store.Open(ctx, key, offset, length)
+	i.done(open, key, start, err)
+	return o, err
+}
+
+// List implements storage.Store. The time that the caller takes between two entries
+// is not counted.
+func (i *Store) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	return func(yield func(storage.Info, error) bool) {
+		start, failure := time.Now(), error(nil)
+		defer func() { i.done(list, prefix, start, failure) }()
+		for info, err := range i.Store.List(ctx, prefix, o) {
+			failure = err
+			paused := time.Now()
+			more := yield(info, err)
+			if start = start.Add(time.Since(paused)); !more {
+				return
+			}
+		}
+	}
+}
+
+// Apply implements storage.Store.
+func (i *Store) Apply(ctx context.Context, s storage.Section, stages ...storage.Stage) error {
+	start := time.Now()
+	err := i.Store.Apply(ctx, s, stages...)
+	i.done(apply, firstKey(stages), start, err)
+	return err
+}
+
+// firstKey stands for all keys of an Apply in a log line.
+func firstKey(stages []storage.Stage) string {
+	for _, s := range stages {
+		if len(s) > 0 {
+			return s[0].Key
+		}
+	}
+	return ""
+}
+
+// CreateUpload implements storage.Store.
+func (i *Store) CreateUpload(ctx context.Context, key string, hint storage.UploadHint) (storage.Upload, error) {
+	start := time.Now()
+	u, err := i.Store.CreateUpload(ctx, key, hint)
+	i.done(createUpload, key, start, err)
+	return u, err
+}
+
+// ResumeUpload implements storage.Store.
+func (i *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
+	start := time.Now()
+	u, err := i.Store.ResumeUpload(ctx, key)
+	i.done(resumeUpload, key, start, err)
+	return u, err
+}
+
+// Clean implements storage.Cleaner. It does nothing if the store below does not.
+func (i *Store) Clean(ctx context.Context) error {
+	if c, ok := i.Store.(storage.Cleaner); ok {
+		return c.Clean(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package instrumented
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/storage/storagetest"
+)
+
+func TestContract(t *testing.T) {
+	storagetest.Run(t, func(*testing.T) (a, b storagetest.Instance) {
+		m := memory.New()
+		return storagetest.Instance{Store: New(m, "inmemory", zap.NewNop(), nil), Coordinator: m}, storagetest.Instance{Store: m, Coordinator: m}
+	})
+}
+
+// Every operation is timed and logged under a name of its own.
+func TestEveryOperationIsRecorded(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	registerer := prometheus.NewRegistry()
+	s := New(memory.New(), "inmemory", zap.New(core), registerer)
+	ctx := t.Context()
+	u, err := s.CreateUpload(ctx, "/u/1", storage.UploadHint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(ctx, nil, storage.Stage{}, storage.Stage{{Key: "/a/f", Content: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	for info, err := range s.List(ctx, "/a", storage.ListOptions{}) {
+		if err != nil || info.Key != "/a/f" {
+			t.Errorf("listed %v, %v", info, err)
+		}
+	}
+	_, e1 := s.Stat(ctx, "/a/f")
+	_, _, e2 := storage.Read(ctx, s, "/a/f", 10)
+	_, e3 := s.ResumeUpload(ctx, "/u/1")
+	if err := errors.Join(e1, e2, e3, s.Clean(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Suspend(ctx, nil); !errors.Is(err, storage.ErrUploadTaken) {
+		t.Errorf("Suspend: %v", err)
+	}
+	if _, err := s.Stat(ctx, "/a/f/g"); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("Stat of nothing: %v", err)
+	}
+	seen := map[string]int{}
+	for _, line := range logs.FilterMessage("storage operation").FilterLevelExact(zap.DebugLevel).All() {
+		fields := line.ContextMap()
+		if fields["path"] == "" {
+			t.Errorf("no path: %v", fields)
+		}
+		seen[fields["action"].(string)]++
+	}
+	for _, action := range actions {
+		want := 1
+		if action == "Stat" {
+			want = 2
+		}
+		if seen[action] != want {
+			t.Errorf("%d lines about %s, want %d", seen[action], action, want)
+		}
+	}
+	families, err := registerer.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "registry_storage_action_seconds" || len(families[0].GetMetric()) != len(actions) {
+		t.Errorf("families %v, error %v", families, err)
+	}
+}
+
+// faulty fails or takes its time.
+type faulty struct {
+	storage.Store
+	err  error
+	wait time.Duration
+}
+
+func (s *faulty) Stat(context.Context, string) (storage.Info, error) {
+	time.Sleep(s.wait)
+	return storage.Info{}, s.err
+}
+
+func TestFaultsAndSlowOperationsAreWarnings(t *testing.T) {
+	for name, c := range map[string]struct {
+		store faulty
+		want  string
+	}{
+		"fault":       {faulty{err: storage.ErrNoSpace}, "storage operation failed"},
+		"slow":        {faulty{wait: slow}, "slow storage operation"},
+		"not slow":    {faulty{wait: slow - 1}, ""},
+		"not there":   {faulty{err: storage.ErrNotExist}, ""},
+		"conflict":    {faulty{err: storage.ErrConflict}, ""},
+		"client gone": {faulty{err: context.Canceled}, ""},
+		"taken":       {faulty{err: storage.ErrUploadTaken}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.WarnLevel)
+				c.store.Store = memory.New()
+				_, _ = New(&c.store, "inmemory", zap.New(core), nil).Stat(t.Context(), "/x")
+				var got []string
+				for _, line := range logs.All() {
+					got = append(got, line.Message)
+				}
+				if strings.Join(got, ",") != c.want {
+					t.Errorf("logged %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
