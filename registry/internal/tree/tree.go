@@ -1,6 +1,6 @@
 // Package tree reads the tree on the storage from one end to the other, for the
-// work that looks at all of it: retention, verification, usage. It remembers
-// nothing and changes nothing.
+// work that looks at all of it: collection, retention, verification, usage. It
+// remembers nothing and changes nothing.
 package tree
 
 import (
@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"strings"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // Algorithms are those under which anything is stored.
@@ -22,43 +22,41 @@ func Algorithms() []oci.Algorithm { return []oci.Algorithm{oci.SHA256, oci.SHA38
 // ErrNotManifest inside that for bytes that are no manifest.
 var (
 	ErrDamaged     = errors.New("the bytes are not those of the digest")
-	ErrNotManifest = errors.New("it is no manifest")
+	ErrNotManifest = errors.New("not a manifest")
 )
 
 // Repositories yields the repositories, those without manifests too. One that
 // vanishes meanwhile may be among them. What cannot be listed is an error, with
 // the name of the repository in which it lies, and the walk goes on.
-func Repositories(ctx context.Context, d driver.Driver) iter.Seq2[oci.Name, error] {
+func Repositories(ctx context.Context, s storage.Store) iter.Seq2[oci.Name, error] {
 	valid := func(name oci.Name) bool {
 		_, err := oci.ParseName(string(name))
 		return err == nil
 	}
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, d, "", valid, yield) }
+	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, "", valid, yield) }
 }
 
-// Everything yields the repositories by names, too, that only distribution takes
-// and no request here can have: what they need, they need.
-func Everything(ctx context.Context, d driver.Driver) iter.Seq2[oci.Name, error] {
-	possible := func(name oci.Name) bool { return driver.ValidPath(layout.Repository(name)) }
-	return func(yield func(oci.Name, error) bool) { repositories(ctx, d, "", possible, yield) }
+// Everything also yields the repositories whose names only distribution takes and
+// no request here can have: what they need must stay.
+func Everything(ctx context.Context, s storage.Store) iter.Seq2[oci.Name, error] {
+	possible := func(name oci.Name) bool { return storage.ValidKey(layout.Repository(name)) }
+	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, "", possible, yield) }
 }
 
-func repositories(ctx context.Context, d driver.Driver, name oci.Name, wanted func(oci.Name) bool, yield func(oci.Name, error) bool) bool {
-	dir, private := layout.Repositories, false
+func repositories(ctx context.Context, s storage.Store, name oci.Name, wanted func(oci.Name) bool, yield func(oci.Name, error) bool) bool {
+	prefix, private := layout.Repositories, false
 	if name != "" {
-		dir = layout.Repository(name)
+		prefix = layout.Repository(name)
 	}
 	var children []oci.Name
-	for e, err := range d.List(ctx, dir, "") {
+	for child, err := range names(ctx, s, prefix) {
 		switch {
-		case errors.Is(err, driver.ErrNotExist):
-			return true
 		case err != nil:
 			return yield(name, err)
-		case layout.Private(e.Name):
+		case layout.Private(child):
 			private = true
-		case e.Dir:
-			if child := join(name, e.Name); wanted(child) {
+		default:
+			if child := join(name, child); wanted(child) {
 				children = append(children, child)
 			}
 		}
@@ -70,11 +68,26 @@ func repositories(ctx context.Context, d driver.Driver, name oci.Name, wanted fu
 		if ctx.Err() != nil {
 			return yield(name, ctx.Err())
 		}
-		if !repositories(ctx, d, child, wanted, yield) {
+		if !repositories(ctx, s, child, wanted, yield) {
 			return false
 		}
 	}
 	return true
+}
+
+// names yields the names of the prefixes one level below prefix.
+func names(ctx context.Context, s storage.Store, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for info, err := range s.List(ctx, prefix, storage.ListOptions{Names: true}) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			if info.Prefix && !yield(strings.TrimSuffix(info.Key[len(prefix)+1:], "/"), nil) {
+				return
+			}
+		}
+	}
 }
 
 func join(name oci.Name, child string) oci.Name {
@@ -84,135 +97,10 @@ func join(name oci.Name, child string) oci.Name {
 	return name + "/" + oci.Name(child)
 }
 
-// Link is a link file. Digest is what its path says, Target what it holds.
-type Link struct {
-	Path    string
-	Digest  oci.Digest
-	Target  oci.Digest
-	Changed time.Time
-	Err     error // why there is no Target: layout.ErrEmptyLink, layout.ErrBadLink, or a fault of the storage
-}
-
-// Revisions yields the links of the manifests of a repository.
-func Revisions(ctx context.Context, d driver.Driver, name oci.Name) iter.Seq2[Link, error] {
-	return links(ctx, d, func(a oci.Algorithm) string { return layout.Revisions(name, a) },
-		func(x oci.Digest) string { return layout.RevisionLink(name, x) })
-}
-
-// Layers yields the links of the blobs of a repository.
-func Layers(ctx context.Context, d driver.Driver, name oci.Name) iter.Seq2[Link, error] {
-	return links(ctx, d, func(a oci.Algorithm) string { return layout.Layers(name, a) },
-		func(x oci.Digest) string { return layout.LayerLink(name, x) })
-}
-
-// links yields the links in directories named by digests. A directory without
-// one is passed over.
-func links(ctx context.Context, d driver.Driver, dir func(oci.Algorithm) string, path func(oci.Digest) string) iter.Seq2[Link, error] {
-	return func(yield func(Link, error) bool) {
-		for _, alg := range Algorithms() {
-			for e, err := range d.List(ctx, dir(alg), "") {
-				if errors.Is(err, driver.ErrNotExist) {
-					break
-				}
-				if err != nil {
-					yield(Link{Path: dir(alg)}, err)
-					return
-				}
-				digest, err := oci.ParseDigest(string(alg) + ":" + e.Name)
-				if err != nil || !e.Dir {
-					continue
-				}
-				if l, ok := ReadLink(ctx, d, path(digest), digest); ok && !yield(l, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// ReadLink reads a link that its path says leads to digest. ok is false if
-// there is none. One that is empty is read again a little later: distribution
-// 2.8 empties links before it writes them anew.
-func ReadLink(ctx context.Context, d driver.Driver, path string, digest oci.Digest) (l Link, ok bool) {
-	l = Link{Path: path, Digest: digest}
-	for try := range 2 {
-		if try > 0 {
-			time.Sleep(5 * time.Millisecond)
-		}
-		var info driver.Info
-		if info, l.Err = d.Stat(ctx, path); l.Err == nil {
-			l.Changed = info.Changed
-			l.Target, l.Err = content(ctx, d, path)
-		}
-		if !errors.Is(l.Err, layout.ErrEmptyLink) {
-			break
-		}
-	}
-	return l, !errors.Is(l.Err, driver.ErrNotExist)
-}
-
-func content(ctx context.Context, d driver.Driver, path string) (oci.Digest, error) {
-	b, err := d.ReadFile(ctx, path, layout.MaxLink)
-	if errors.Is(err, driver.ErrTooLarge) {
-		return "", layout.ErrBadLink
-	}
-	if err != nil {
-		return "", err
-	}
-	return layout.ParseLink(b)
-}
-
-// Tag is a tag and the link that says what it points at.
-type Tag struct {
-	Name oci.Tag
-	Link
-}
-
-// Tags yields the tags of a repository.
-func Tags(ctx context.Context, d driver.Driver, name oci.Name) iter.Seq2[Tag, error] {
-	return func(yield func(Tag, error) bool) {
-		for e, err := range d.List(ctx, layout.Tags(name), "") {
-			if errors.Is(err, driver.ErrNotExist) {
-				return
-			}
-			if err != nil {
-				yield(Tag{Link: Link{Path: layout.Tags(name)}}, err)
-				return
-			}
-			tag, err := oci.ParseTag(e.Name)
-			if err != nil || !e.Dir {
-				continue
-			}
-			if l, ok := ReadLink(ctx, d, layout.TagCurrent(name, tag), ""); ok && !yield(Tag{tag, l}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Stat describes the object at path, wherever a collector of garbage has it.
-func Stat(ctx context.Context, d driver.Driver, path string) (driver.Info, error) {
-	info, err := d.Stat(ctx, path)
-	if errors.Is(err, driver.ErrNotExist) {
-		info, err = d.Stat(ctx, layout.Aside(path))
-	}
-	if errors.Is(err, driver.ErrNotExist) {
-		info, err = d.Stat(ctx, path)
-	}
-	return info, err
-}
-
-// Manifest reads a stored manifest. Errors are those of the driver, or have
+// Manifest reads a stored manifest. Errors are those of the store, or have
 // ErrDamaged or ErrNotManifest inside.
-func Manifest(ctx context.Context, d driver.Driver, digest oci.Digest, limit int64) (m *oci.Manifest, size int64, err error) {
-	path := layout.BlobData(digest)
-	body, err := d.ReadFile(ctx, path, limit)
-	if errors.Is(err, driver.ErrNotExist) {
-		body, err = d.ReadFile(ctx, layout.Aside(path), limit)
-	}
-	if errors.Is(err, driver.ErrNotExist) {
-		body, err = d.ReadFile(ctx, path, limit) // it was brought back in between, or there is none
-	}
+func Manifest(ctx context.Context, s storage.Store, digest oci.Digest, limit int64) (m *oci.Manifest, size int64, err error) {
+	body, _, err := storage.Read(ctx, s, layout.BlobData(digest), limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -225,49 +113,42 @@ func Manifest(ctx context.Context, d driver.Driver, digest oci.Digest, limit int
 	return m, int64(len(body)), nil
 }
 
-// Blobs yields the digests under which bytes are stored, strictly after one,
-// sorted as strings within each algorithm.
-func Blobs(ctx context.Context, d driver.Driver, after oci.Digest) iter.Seq2[oci.Digest, error] {
-	return func(yield func(oci.Digest, error) bool) {
+// Blob is stored bytes, whatever has them.
+type Blob struct {
+	Digest oci.Digest
+	storage.Info
+}
+
+// Blobs yields what is stored under digests, strictly after one, sorted by algorithm
+// and then by digest.
+func Blobs(ctx context.Context, s storage.Store, after oci.Digest) iter.Seq2[Blob, error] {
+	return func(yield func(Blob, error) bool) {
 		for _, alg := range Algorithms() {
-			if after != "" && alg < after.Algorithm() {
-				continue
+			o := storage.ListOptions{Flat: true}
+			if after != "" {
+				o.After = layout.BlobData(after) // behind it is all of later algorithms, too
 			}
-			start := ""
-			if after != "" && alg == after.Algorithm() {
-				start = after.Hex()
-			}
-			if !blobs(ctx, d, alg, start, yield) {
-				return
+			prefix := layout.Blobs + "/" + string(alg)
+			for info, err := range s.List(ctx, prefix, o) {
+				if err != nil {
+					yield(Blob{}, err)
+					return
+				}
+				digest, ok := blobDigest(alg, info.Key[len(prefix):])
+				if ok && !yield(Blob{digest, info}, nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func blobs(ctx context.Context, d driver.Driver, alg oci.Algorithm, after string, yield func(oci.Digest, error) bool) bool {
-	root := layout.Blobs + "/" + string(alg)
-	for outer, err := range d.List(ctx, root, "") {
-		if errors.Is(err, driver.ErrNotExist) {
-			return true
-		}
-		if err != nil {
-			return yield("", err)
-		}
-		if after != "" && outer.Name < after[:2] || !outer.Dir {
-			continue
-		}
-		for e, err := range d.List(ctx, root+"/"+outer.Name, after) {
-			if errors.Is(err, driver.ErrNotExist) {
-				break
-			}
-			if err != nil {
-				return yield("", err)
-			}
-			digest, err := oci.ParseDigest(string(alg) + ":" + e.Name)
-			if err == nil && !yield(digest, nil) {
-				return false
-			}
-		}
+// blobDigest reads "/<first 2 hex>/<hex>/data".
+func blobDigest(alg oci.Algorithm, rest string) (oci.Digest, bool) {
+	parts := strings.Split(rest, "/")
+	if len(parts) != 4 || parts[3] != "data" {
+		return "", false
 	}
-	return true
+	digest, err := oci.ParseDigest(string(alg) + ":" + parts[2])
+	return digest, err == nil && strings.HasPrefix(parts[2], parts[1]) && len(parts[1]) == 2
 }

@@ -7,44 +7,44 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
-func store(t *testing.T, objects map[string]string) driver.Driver {
+func store(t *testing.T, objects map[string]string) storage.Store {
 	t.Helper()
-	d := memory.New()
-	for path, content := range objects {
-		if err := d.Commit(t.Context(), driver.Stage{{Path: path, Content: []byte(content)}}); err != nil {
+	s := memory.New()
+	for key, content := range objects {
+		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return d
+	return s
 }
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
 func TestRepositories(t *testing.T) {
-	d := store(t, map[string]string{
+	s := store(t, map[string]string{
 		layout.TagCurrent("a", "v1"):                string(sum("x")),
 		layout.LayerLink("a/b/c", sum("x")):         string(sum("x")),
 		layout.UploadStartedAt("a-b", "id"):         "now",
 		layout.Repositories + "/Stranger/_layers/x": "",
 	})
 	var got []string
-	for name, err := range Repositories(t.Context(), d) {
+	for name, err := range Repositories(t.Context(), s) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, string(name))
 	}
-	if strings.Join(got, " ") != "a a/b/c a-b" {
+	if strings.Join(got, " ") != "a-b a a/b/c" {
 		t.Errorf("got %v", got)
 	}
 	got = nil
-	for name, err := range Everything(t.Context(), d) {
+	for name, err := range Everything(t.Context(), s) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestRepositories(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	d := store(t, map[string]string{
+	s := store(t, map[string]string{
 		layout.TagCurrent("a", "good"):                   string(sum("x")) + "\n",
 		layout.TagCurrent("a", "empty"):                  "",
 		layout.TagCurrent("a", "bad"):                    "nonsense",
@@ -70,7 +70,7 @@ func TestLinks(t *testing.T) {
 		layout.LayerLink("a", oci.SHA512.FromBytes(nil)): string(sum("alias")),
 	})
 	want := map[oci.Tag]error{"good": nil, "empty": layout.ErrEmptyLink, "bad": layout.ErrBadLink, "long": layout.ErrBadLink}
-	for tag, err := range Tags(t.Context(), d, "a") {
+	for tag, err := range Tags(t.Context(), s, "a") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("missing are %v", want)
 	}
 	n := 0
-	for l, err := range Layers(t.Context(), d, "a") {
+	for l, err := range Layers(t.Context(), s, "a") {
 		n++
 		if err != nil || l.Digest != oci.SHA512.FromBytes(nil) || l.Target != sum("alias") {
 			t.Errorf("got %+v, %v", l, err)
@@ -99,18 +99,21 @@ func TestLinks(t *testing.T) {
 func TestBlobsAfter(t *testing.T) {
 	objects := map[string]string{}
 	for i := range 50 {
-		s := fmt.Sprint(i)
-		objects[layout.BlobData(sum(s))] = s
+		content := fmt.Sprint(i)
+		objects[layout.BlobData(sum(content))] = content
 	}
 	objects[layout.BlobData(oci.SHA512.FromBytes(nil))] = ""
 	objects[layout.BlobData(oci.SHA384.FromBytes(nil))] = ""
-	d := store(t, objects)
+	for _, stranger := range []string{"/sha256/ab/abc/data", "/sha256/ab/" + sum("0").Hex() + "/data", "/sha256/data", "/sha256/00/x", "/sha256/" + sum("0").Hex()[:2] + "/" + sum("0").Hex() + "/other"} {
+		objects[layout.Blobs+stranger] = "x"
+	}
+	s := store(t, objects)
 	list := func(after oci.Digest) (all []oci.Digest) {
-		for digest, err := range Blobs(t.Context(), d, after) {
-			if err != nil {
-				t.Fatal(err)
+		for b, err := range Blobs(t.Context(), s, after) {
+			if err != nil || b.Size != int64(len(objects[b.Key])) {
+				t.Fatalf("%+v, %v", b, err)
 			}
-			all = append(all, digest)
+			all = append(all, b.Digest)
 		}
 		return all
 	}
@@ -127,20 +130,20 @@ func TestBlobsAfter(t *testing.T) {
 
 func TestManifest(t *testing.T) {
 	const good, bad = `{"schemaVersion":2,"manifests":[]}`, `not json`
-	d := store(t, map[string]string{
-		layout.BlobData(sum("damaged")):          good,
-		layout.BlobData(sum(bad)):                bad,
-		layout.Aside(layout.BlobData(sum(good))): good, // a collector of garbage has it
+	s := store(t, map[string]string{
+		layout.BlobData(sum("damaged")): good,
+		layout.BlobData(sum(bad)):       bad,
+		layout.BlobData(sum(good)):      good,
 	})
-	if m, size, err := Manifest(t.Context(), d, sum(good), 100); err != nil || m.MediaType != oci.MediaTypeIndex || size != int64(len(good)) {
+	if m, size, err := Manifest(t.Context(), s, sum(good), 100); err != nil || m.MediaType != oci.MediaTypeIndex || size != int64(len(good)) {
 		t.Errorf("got %+v, %d, %v", m, size, err)
 	}
-	for digest, want := range map[oci.Digest]error{sum("damaged"): ErrDamaged, sum(bad): ErrNotManifest, sum("none"): driver.ErrNotExist} {
-		if _, _, err := Manifest(t.Context(), d, digest, 100); !errors.Is(err, want) {
+	for digest, want := range map[oci.Digest]error{sum("damaged"): ErrDamaged, sum(bad): ErrNotManifest, sum("none"): storage.ErrNotExist} {
+		if _, _, err := Manifest(t.Context(), s, digest, 100); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	if _, _, err := Manifest(t.Context(), d, sum(bad), 3); !errors.Is(err, driver.ErrTooLarge) {
+	if _, _, err := Manifest(t.Context(), s, sum(bad), 3); !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
