@@ -49,10 +49,10 @@ func child(where string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	admin, _ := s.dir.userNamed("admin")
-	if apps, _ := s.Applications(context.Background(), viewerOf(admin)); len(apps) == 0 {
+	admin, _ := administrator(s)
+	if apps, _ := s.Applications(context.Background(), admin); len(apps) == 0 {
 		for i := range 3 {
-			if _, err := s.CreateApplication(context.Background(), viewerOf(admin), ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
+			if _, err := s.CreateApplication(context.Background(), admin, ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
 				panic(err)
 			}
 		}
@@ -64,7 +64,7 @@ func child(where string) {
 		text := lines.Text()
 		go func() {
 			app := int64(text[0]-'0')%3 + 1
-			if _, err := s.AcceptFor(context.Background(), viewerOf(admin), app, AcceptRequest{Message: text, IdempotencyKey: text}); err == nil {
+			if _, err := s.AcceptFor(context.Background(), admin, app, AcceptRequest{Message: text, IdempotencyKey: text}); err == nil {
 				fmt.Println(text)
 			}
 		}()

@@ -56,7 +56,7 @@ func (d *dispatcher) works(q *queue) {
 }
 
 // failed decides what a failed attempt means for the entry, its room and all sending.
-func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error) {
+func (d *dispatcher) failed(q *queue, e *store.Entry, owner string, err error) {
 	if errors.Is(err, errUnproven) {
 		d.rest(q, e, store.Ambiguous, "It cannot be told whether the message arrived: "+
 			"look into the room, then redeliver or cancel it.", "")
@@ -100,7 +100,7 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 		d.encrypted(q)
 		d.park(q, e, f)
 	case ClassTooLarge:
-		d.shrink(q, e, app, f)
+		d.shrink(q, e, owner, f)
 	case ClassSettle:
 		d.again(q, e, max(f.RetryAfter, leastWait/10), false) // if there were earlier attempts, their device makes the entry doubtful
 	default:
@@ -160,7 +160,7 @@ func (d *dispatcher) join(q *queue, e *store.Entry, f *SendError) {
 		q.mu.Lock()
 		q.joinTried = false // not refused: the homeserver is away, or tells to wait
 		q.mu.Unlock()
-		d.failed(q, e, Application{}, err)
+		d.failed(q, e, "", err)
 		return
 	}
 	d.again(q, e, 0, false)
@@ -217,13 +217,13 @@ func (d *dispatcher) storeRoom(q *queue) error {
 }
 
 // shrink makes an event smaller that the homeserver found too large; the second time it is dead.
-func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendError) {
+func (d *dispatcher) shrink(q *queue, e *store.Entry, owner string, f *SendError) {
 	if e.Step == stepFile || e.Op != store.OpSend || e.Shrunk {
 		d.refused(q, e, f)
 		return
 	}
 	e.Shrunk = true
-	if err := d.render(e, app); err != nil {
+	if err := d.render(e, owner); err != nil {
 		d.refused(q, e, classOf(err))
 		return
 	}

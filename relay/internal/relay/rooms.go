@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -19,8 +21,8 @@ const (
 // Rooms lists the target rooms of the applications that v may see, with what is wrong with them.
 func (s *Service) Rooms(_ context.Context, v Viewer) ([]Room, error) {
 	apps := map[int64][]string{}
-	for _, a := range s.dir.all(v.sees) {
-		row := a.row.Load()
+	for _, a := range s.Visible(v) {
+		row := a.Row()
 		apps[row.RoomID] = append(apps[row.RoomID], row.Name)
 	}
 	rooms := []Room{}
@@ -40,21 +42,21 @@ func (q *queue) show(apps []string) Room {
 	defer q.mu.Unlock()
 	r := Room{
 		Address: q.room.Address, RoomID: q.room.RoomID, Name: q.room.Name, Encrypted: q.room.Encrypted,
-		Parked: q.room.Parked, ParkedAt: at(q.room.ParkedAt), Waiting: q.waiting, Apps: apps,
+		Parked: q.room.Parked, ParkedAt: store.Time(q.room.ParkedAt), Waiting: q.waiting, Apps: apps,
 	}
-	if toMake(q.room) {
+	if q.room.ToMake() {
 		r.Address = ""
 	}
 	if q.waiting > 0 {
-		r.Oldest = at(q.oldest)
+		r.Oldest = store.Time(q.oldest)
 	}
 	return r
 }
 
 // RetryRoom lets a parked room try again. It is named by its address or id.
 func (s *Service) RetryRoom(_ context.Context, v Viewer, address string) error {
-	for _, a := range s.dir.all(v.sees) {
-		q := s.d.queue(a.row.Load().RoomID)
+	for _, a := range s.Visible(v) {
+		q := s.d.queue(a.Row().RoomID)
 		if q == nil {
 			continue
 		}
@@ -63,7 +65,7 @@ func (s *Service) RetryRoom(_ context.Context, v Viewer, address string) error {
 			return nil
 		}
 	}
-	return notFound("room")
+	return refusal.NotFound("room")
 }
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
@@ -88,7 +90,7 @@ func (s *Service) JoinedRooms(ctx context.Context) ([]RoomInfo, error) {
 
 // CheckRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
 func (s *Service) CheckRoom(ctx context.Context, address string) (RoomInfo, error) {
-	if err := checkRoom(address); err != nil {
+	if err := account.CheckAddress(address); err != nil {
 		return RoomInfo{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
@@ -106,7 +108,7 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (RoomInfo, erro
 
 // away is the answer when the homeserver did not say what was asked.
 func away(err error) error {
-	return &Error{Kind: KindUnavailable, Message: classOf(err).sentence(), RetryAfter: comeBack, Err: err}
+	return &Error{Kind: KindUnavailable, Message: classOf(err).sentence(), RetryAfter: refusal.RetryAfter, Err: err}
 }
 
 // RoomJoined is called by the Matrix side when the bot has come into a room or is found in it: what was held up because

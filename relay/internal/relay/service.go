@@ -3,11 +3,11 @@ package relay
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/store"
 )
@@ -29,11 +29,6 @@ type Options struct {
 	CheckToken bool
 }
 
-// Admin is the administrator from the configuration. It is created or brought up to date at each start.
-type Admin struct {
-	Name, Password, MatrixID string
-}
-
 // Limits bound what is taken in.
 type Limits struct {
 	MaxMessage    int   // bytes of a message's body; 0 means 1 MiB
@@ -52,22 +47,19 @@ type Delivery struct {
 // Service is the relay. Its methods may be called by any number of goroutines; what they refuse, they refuse with
 // an [*Error].
 type Service struct {
-	o         Options
-	log       *zap.Logger
-	store     *store.Store
-	dir       *directory
-	d         *dispatcher
-	passwords *passwords
-	edit      sync.Mutex    // held while users and applications are changed
-	house     chan struct{} // housekeeping is wanted now
+	*account.Accounts
+
+	o     Options
+	log   *zap.Logger
+	store *store.Store
+	d     *dispatcher
 }
 
 // New opens the database, takes its lock, migrates it and brings the administrator up to date. A second relay on
 // the same database is refused. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
 	o.defaults()
-	dir := newDirectory()
-	s := &Service{o: o, log: o.Log, dir: dir, d: newDispatcher(o, dir), passwords: newPasswords(), house: make(chan struct{}, 1)}
+	s := &Service{o: o, log: o.Log, d: newDispatcher(o)}
 	var err error
 	if s.store, err = store.Open(ctx, o.Path, s.d.committed); err != nil {
 		return nil, err
@@ -93,12 +85,12 @@ func (s *Service) begin(ctx context.Context) error {
 			return fmt.Errorf("count the messages: %w", err)
 		}
 	}
-	if err := s.dir.load(ctx, s.store); err != nil {
+	var err error
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: s.d, Admin: s.o.Admin, CheckToken: s.o.CheckToken})
+	if err != nil {
 		return err
 	}
-	if err := s.ensureAdmin(ctx); err != nil {
-		return fmt.Errorf("set up the administrator: %w", err)
-	}
+	s.d.accounts = s.Accounts
 	if err := s.d.recover(ctx); err != nil {
 		return fmt.Errorf("recover the outbox: %w", err)
 	}
