@@ -217,19 +217,6 @@ func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) e
 	return nil
 }
 
-// MatrixUsers lists the Matrix ids of all users, from whom the bot takes invitations.
-func (s *Accounts) MatrixUsers(context.Context) ([]string, error) {
-	s.cache.mu.RLock()
-	defer s.cache.mu.RUnlock()
-	var ids []string
-	for _, u := range s.cache.users {
-		if u.MatrixID != "" {
-			ids = append(ids, u.MatrixID)
-		}
-	}
-	return ids, nil
-}
-
 // admins counts the administrators.
 func (c *cache) admins() (n int) {
 	c.mu.RLock()

@@ -261,8 +261,8 @@ func TestFullDisk(t *testing.T) {
 
 func TestSecondRelayIsRefused(t *testing.T) {
 	r := newRig(t)
-	if s, err := New(ctx, r.o); err == nil {
-		_ = s.Close()
+	if db, err := store.Open(ctx, r.path); err == nil {
+		_ = db.Close()
 		t.Fatal("a second relay opened the database")
 	}
 	r.send(r.app("a", "!a:hs").Token, "still works")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -188,7 +187,7 @@ func (d *dispatcher) noRoom(q *queue, f *SendError) {
 	if !f.Alone && f.Class != ClassPark && f.Class != ClassDead {
 		return
 	}
-	d.parkRoom(q, f.Class, f.sentence())
+	d.parkRoom(q, f.Class, f.Sentence())
 }
 
 // logAttempt writes the one line that each attempt gets.
@@ -219,13 +218,4 @@ func classOf(err error) *SendError {
 		return e
 	}
 	return &SendError{Class: ClassRetry, Reason: "The attempt failed.", Err: err}
-}
-
-// sentence is what is shown of a failure.
-func (e *SendError) sentence() string {
-	s := strings.TrimSpace(e.Reason)
-	if s == "" {
-		return "The homeserver answered: " + string(e.Class) + "."
-	}
-	return s
 }

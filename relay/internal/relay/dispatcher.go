@@ -53,7 +53,7 @@ type dispatcher struct {
 
 func newDispatcher(o Options) *dispatcher {
 	d := &dispatcher{
-		sender: o.Sender, rooms: o.Rooms, format: o.Format, log: o.Log, metrics: o.Metrics,
+		store: o.Store, sender: o.Sender, rooms: o.Rooms, format: o.Format, log: o.Log, metrics: o.Metrics,
 		maxAge: o.Delivery.MaxAge, queues: map[int64]*queue{}, slots: make(chan struct{}, o.Delivery.Parallel),
 		pace: &pace{}, waiters: &waiters{byID: map[int64][]chan struct{}{}}, stopping: make(chan struct{}),
 	}

@@ -257,6 +257,7 @@ type rig struct {
 	*Service
 	t     testing.TB
 	hs    *homeserver
+	path  string // of the database
 	o     Options
 	admin Viewer
 	stop  func()
@@ -265,8 +266,8 @@ type rig struct {
 func newRig(t testing.TB, change ...func(*Options)) *rig {
 	t.Helper()
 	hs := newHomeserver()
-	r := &rig{t: t, hs: hs, o: Options{
-		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Format: format.Options{},
+	r := &rig{t: t, hs: hs, path: filepath.Join(t.TempDir(), "relay.db"), o: Options{
+		Sender: hs, Rooms: hs, Format: format.Options{},
 		Log: zap.NewNop(), CheckToken: true,
 	}}
 	for _, c := range change {
@@ -286,6 +287,10 @@ func withAdmin(o *Options) {
 func (r *rig) open() {
 	r.t.Helper()
 	r.o.Metrics = NewMetrics(prometheus.NewRegistry())
+	var err error
+	if r.o.Store, err = store.Open(context.Background(), r.path); err != nil {
+		r.t.Fatal(err)
+	}
 	s, err := New(context.Background(), r.o)
 	if err != nil {
 		r.t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
 )
 
 const (
@@ -41,8 +42,13 @@ func TestMain(m *testing.M) {
 func child(where string) {
 	path, url, _ := strings.Cut(where, " ")
 	hs := newHomeserver()
+	db, err := store.Open(context.Background(), path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	s, err := New(context.Background(), Options{
-		Path: path, Sender: &remote{hs, url}, Rooms: hs, Format: format.Options{}, Log: zap.NewNop(),
+		Store: db, Sender: &remote{hs, url}, Rooms: hs, Format: format.Options{}, Log: zap.NewNop(),
 		Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true, Admin: Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {
@@ -167,8 +173,12 @@ func (k *killed) checkCounts() {
 	k.kill()
 	path, _, _ := strings.Cut(k.where, " ")
 	hs := newHomeserver()
+	db, err := store.Open(context.Background(), path)
+	if err != nil {
+		k.t.Fatal(err)
+	}
 	s, err := New(context.Background(), Options{
-		Path: path, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true,
+		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true,
 		Admin: Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (d *dispatcher) invite(ctx context.Context, roomID string, users []string) 
 		err := d.rooms.Invite(ctx, roomID, user)
 		if failed := classOf(err); err != nil && failed.Class == ClassRetry {
 			named := *failed
-			named.Reason = "the application's room is there, but its owner " + user + " cannot be invited yet: " + failed.sentence()
+			named.Reason = "the application's room is there, but its owner " + user + " cannot be invited yet: " + failed.Sentence()
 			return &named
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (d *dispatcher) dark(q *queue, rooms []string, why *SendError) error {
 	unclear := *why
 	unclear.Alone = true // the list of the rooms was answered
 	unclear.Reason = fmt.Sprintf("it cannot be told whether the application's room was made, because the homeserver fails for the room %s (%s); from %s on another room is made",
-		strings.Join(rooms, ", "), why.sentence(), since.Add(passOver).UTC().Format("15:04 MST"))
+		strings.Join(rooms, ", "), why.Sentence(), since.Add(passOver).UTC().Format("15:04 MST"))
 	return &unclear
 }
 

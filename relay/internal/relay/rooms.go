@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -103,16 +104,51 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (RoomInfo, erro
 	if err != nil {
 		return RoomInfo{}, away(err)
 	}
+	if info.Encrypted {
+		s.RoomEncrypted(id)
+	}
 	return info, nil
 }
 
 // away is the answer when the homeserver did not say what was asked.
 func away(err error) error {
-	return &Error{Kind: KindUnavailable, Message: classOf(err).sentence(), RetryAfter: refusal.RetryAfter, Err: err}
+	return &Error{Kind: KindUnavailable, Message: classOf(err).Sentence(), RetryAfter: refusal.RetryAfter, Err: err}
 }
 
-// RoomJoined is called by the Matrix side when the bot has come into a room or is found in it: what was held up because
-// it was not goes on.
+// listen does what the homeserver's events ask for, until ctx is done.
+func (s *Service) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-s.o.Events:
+			s.handle(e)
+		}
+	}
+}
+
+func (s *Service) handle(e matrix.Event) {
+	switch e := e.(type) {
+	case matrix.Online:
+		s.Resume()
+	case matrix.Joined:
+		s.RoomJoined(e.Room)
+	case matrix.PowerLevels: // the bot may be allowed to write again
+		s.RoomJoined(e.Room)
+	case matrix.Left:
+		s.RoomLeft(e.Room, e.Reason)
+	case matrix.Encrypted:
+		s.RoomEncrypted(e.Room)
+	case matrix.Replaced:
+		s.RoomReplaced(e.Old, e.New)
+	case matrix.Named:
+		s.RoomNamed(e.Room, e.Name)
+	case matrix.Echo:
+		s.Echo(e.Room, e.Txn, e.ID)
+	}
+}
+
+// RoomJoined lets go on what was blocked because the bot was not in the room or could not write there.
 func (s *Service) RoomJoined(roomID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if r := q.Room(); r.Parked != "" && !r.Encrypted {
@@ -122,7 +158,7 @@ func (s *Service) RoomJoined(roomID string) {
 	}
 }
 
-// RoomLeft is called by the Matrix side when the bot was removed from a room: its messages wait.
+// RoomLeft blocks a room that the bot is in no more: its messages wait.
 func (s *Service) RoomLeft(roomID, reason string) {
 	if reason == "" {
 		reason = "The bot is not in the room any more: invite it again."
@@ -133,7 +169,7 @@ func (s *Service) RoomLeft(roomID, reason string) {
 	}
 }
 
-// RoomEncrypted is called by the Matrix side when a room is seen encrypted. It is remembered for ever.
+// RoomEncrypted blocks a room that is encrypted. It is remembered for ever.
 func (s *Service) RoomEncrypted(roomID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if q.Room().Encrypted {
@@ -145,10 +181,11 @@ func (s *Service) RoomEncrypted(roomID string) {
 	}
 }
 
-// RoomReplaced is called by the Matrix side when a room was upgraded and the bot is in the new one: applications
-// and waiting messages move there.
-func (s *Service) RoomReplaced(oldID, newID string) {
-	for _, q := range s.d.inRoom(oldID) {
+// RoomReplaced moves applications and waiting messages to the room that took the place of another.
+func (s *Service) RoomReplaced(oldID, newID string) { s.d.replaced(oldID, newID) }
+
+func (d *dispatcher) replaced(oldID, newID string) {
+	for _, q := range d.inRoom(oldID) {
 		q.setRoom(func(r *store.Room) {
 			r.Replaced, r.ReplacedAt = oldID, time.Now().UnixMilli()
 			if r.Address == oldID {
@@ -157,13 +194,13 @@ func (s *Service) RoomReplaced(oldID, newID string) {
 			r.RoomID, r.Encrypted = newID, false
 			r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0
 		})
-		s.d.saveRoom(q)
-		s.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
+		d.saveRoom(q)
+		d.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
 		q.retry()
 	}
 }
 
-// RoomNamed is called by the Matrix side when it learns a room's name.
+// RoomNamed keeps a room's name.
 func (s *Service) RoomNamed(roomID, name string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if q.Room().Name != name {
@@ -173,8 +210,7 @@ func (s *Service) RoomNamed(roomID, name string) {
 	}
 }
 
-// Echo is called by the Matrix side when sync shows an event of ours with its transaction id. It settles a send
-// whose answer was lost.
+// Echo ends a send whose answer was lost: sync has shown the event with its transaction id.
 func (s *Service) Echo(roomID, txnID, eventID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		s.d.echo(q, txnID, eventID)
@@ -198,5 +234,5 @@ func (d *dispatcher) echo(q *queue, txn, eventID string) {
 	q.retry()
 }
 
-// Resume is called by the Matrix side when the session is good again: a pause ends.
+// Resume ends a pause: the session is good again.
 func (s *Service) Resume() { s.d.gate.look() }

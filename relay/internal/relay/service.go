@@ -3,20 +3,23 @@ package relay
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
 // Options are what a [Service] is made of.
 type Options struct {
-	Path      string // of the database file
+	Store     *store.Store // closed by the service
 	Sender    Sender
 	Rooms     Rooms
+	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
@@ -55,16 +58,12 @@ type Service struct {
 	d     *dispatcher
 }
 
-// New opens the database, takes its lock, migrates it and brings the administrator up to date. A second relay on
-// the same database is refused. Nothing is delivered before Run.
+// New brings the administrator up to date and reads what is kept in memory. It takes over the store: if it fails, the
+// store is closed. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
 	o.defaults()
-	s := &Service{o: o, log: o.Log, d: newDispatcher(o)}
-	var err error
-	if s.store, err = store.Open(ctx, o.Path, s.d.committed); err != nil {
-		return nil, err
-	}
-	s.d.store = s.store
+	s := &Service{o: o, log: o.Log, store: o.Store, d: newDispatcher(o)}
+	s.store.OnCommit(s.d.committed)
 	o.Metrics.dispatcher.Store(s.d)
 	if err := s.begin(ctx); err != nil {
 		_ = s.store.Close()
@@ -100,13 +99,11 @@ func (s *Service) begin(ctx context.Context) error {
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
 // homeserver need not be there.
 func (s *Service) Run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.keepHouse(ctx)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.keepHouse(ctx) })
+	beside.Go(func() { s.listen(ctx) })
 	s.d.run(ctx)
-	<-done
+	beside.Wait()
 	return nil
 }
 
