@@ -81,9 +81,9 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
-	patient := doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
+	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
 	pages, err := web.New(web.Options{
-		Service: p.service, Patient: patient, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
+		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
 		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	v := built()
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
-		Patient: patient, Pages: pages, Health: p.checks,
+		Doctor: target, Pages: pages, Health: p.checks,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()), Origins: origins,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
