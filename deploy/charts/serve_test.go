@@ -24,7 +24,7 @@ func TestConfigurations(t *testing.T) {
 	} {
 		for _, values := range all {
 			cmd := exec.Command(harness.Binary(t, chart), "config", "check", unpack(t, render(t, chart, values)))
-			cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=admin"}
+			cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "the configuration is valid\n" {
 				t.Errorf("%s with %s: %v\n%s", chart, values, err, out)
 			}

@@ -22,7 +22,7 @@ import (
 func TestCheck(t *testing.T) {
 	for _, service := range []string{"registry", "relay"} {
 		cmd := exec.Command(harness.Binary(t, service), "config", "check", service+".yml")
-		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=admin"}
+		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 		out, err := cmd.CombinedOutput()
 		if err != nil || string(out) != "the configuration is valid\n" {
 			t.Errorf("%s: %v\n%s", service, err, out)

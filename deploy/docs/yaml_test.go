@@ -79,7 +79,7 @@ func checkConfiguration(t *testing.T, b block) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), harness.Binary(t, service), "config", "check", file)
-	cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=admin"}
+	cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte("warning:")) {
 		t.Errorf("%s:%d: %s takes it not: %v\n%s", b.page, b.line, service, err, out)
 	}

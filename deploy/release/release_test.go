@@ -174,7 +174,7 @@ func checkRuns(t *testing.T, dir, service string) {
 	}
 	for _, name := range []string{"config.example.yml", "config.production.yml"} {
 		cmd := exec.Command(program, "config", "check", filepath.Join(dir, name))
-		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=admin"}
+		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

@@ -29,12 +29,12 @@ type application struct {
 func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
-		Short: "Create and list applications, make new tokens",
+		Short: "Create, list, rename and delete applications, make new tokens",
 		Long:  "Manages applications as the administrator that the configuration names: over the running relay, or on its database when it does not run.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand())
+	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppRenameCommand(), newAppDeleteCommand())
 	return cmd
 }
 
@@ -69,14 +69,14 @@ func newAppCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// warnOfRoom says at once why messages would wait for a room that was named, as far
-// as the homeserver can be asked now.
+// warnOfRoom says at once why messages would wait for a room that was named, if the
+// homeserver can be asked now.
 func warnOfRoom(cmd *cobra.Command, r *remote, room string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 	defer cancel()
 	var answer struct{ Findings []doctor.Finding }
 	if _, err := r.do(ctx, http.MethodGet, "/doctor", nil, &answer); err != nil {
-		return // the application is made; `relay doctor` tells the rest
+		return // the application exists; `relay doctor` says the rest
 	}
 	for _, f := range answer.Findings {
 		if f.Check == "room" && !f.OK && strings.Contains(f.Text, room) {
@@ -131,13 +131,12 @@ func newAppTokenCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.use(cmd, func(r *remote) error {
-				id, err := r.findApplication(cmd, args[0])
+				path, err := r.find(cmd.Context(), "application", args[0])
 				if err != nil {
 					return err
 				}
 				var app application
-				path := "/application/" + strconv.FormatInt(id, 10) + "/token"
-				if _, err := r.do(cmd.Context(), http.MethodPost, path, map[string]any{"grace": grace.String()}, &app); err != nil {
+				if _, err := r.do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
 					return err
 				}
 				return showToken(cmd, r.base, app, quiet)
@@ -150,26 +149,74 @@ func newAppTokenCommand() *cobra.Command {
 	return cmd
 }
 
-// findApplication takes an id or a name that only one application has.
-func (r *remote) findApplication(cmd *cobra.Command, what string) (int64, error) {
-	var apps []application
-	if _, err := r.do(cmd.Context(), http.MethodGet, "/application", nil, &apps); err != nil {
-		return 0, err
+func newAppRenameCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "rename ID|NAME NEW-NAME",
+		Short: "Give an application another name",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"name": args[1]}, "renamed")
+		},
 	}
-	var found []int64
-	for _, a := range apps {
-		if strconv.FormatInt(a.ID, 10) == what {
-			return a.ID, nil
+	t.addFlags(cmd)
+	return cmd
+}
+
+func newAppDeleteCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "delete ID|NAME",
+		Short: "Delete an application with its history",
+		Long:  "Deletes an application: its token stops working at once, its history is removed and messages that wait are not delivered. What is in its room stays there.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.change(cmd, http.MethodDelete, "application", args[0], nil, "deleted")
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
+
+// change sends one request about an application or user and says that it is done.
+func (t *target) change(cmd *cobra.Command, method, noun, what string, in any, done string) error {
+	return t.use(cmd, func(r *remote) error {
+		path, err := r.find(cmd.Context(), noun, what)
+		if err != nil {
+			return err
 		}
-		if a.Name == what {
-			found = append(found, a.ID)
+		if _, err := r.do(cmd.Context(), method, path, in, nil); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s\n", noun, what, done)
+		return err
+	})
+}
+
+// find returns the path of an application or user by its id, or by a name that only one has.
+func (r *remote) find(ctx context.Context, noun, what string) (path string, err error) {
+	var all []struct {
+		ID   int64  `json:"id"`
+		Name string `json:"name"`
+	}
+	if _, err := r.do(ctx, http.MethodGet, "/"+noun, nil, &all); err != nil {
+		return "", err
+	}
+	n := 0
+	for _, one := range all {
+		here := "/" + noun + "/" + strconv.FormatInt(one.ID, 10)
+		if one.Name == what {
+			path = here
+			n++
+		} else if strconv.FormatInt(one.ID, 10) == what {
+			return here, nil
 		}
 	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
+	switch n {
 	case 0:
-		return 0, fmt.Errorf("there is no application %q", what)
+		return "", fmt.Errorf("there is no %s %q", noun, what)
+	case 1:
+		return path, nil
 	}
-	return 0, fmt.Errorf("there are %d applications named %q; give the id", len(found), what)
+	return "", fmt.Errorf("there are %d %ss named %q; give the id", n, noun, what)
 }

@@ -9,15 +9,14 @@ import (
 	"slipway/relay/internal/doctor"
 )
 
-// newDoctorCommand makes `relay doctor`: a sentence for each thing that a
-// delivery needs.
+// newDoctorCommand makes `relay doctor`.
 func newDoctorCommand() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell whether everything that a delivery needs is well",
-		Long: "Looks at the database, the homeserver, the bot's login and each application's room and says a sentence about each. " +
-			"It asks the running relay, or looks itself when none runs. Ends with an error if anything is not well.",
+		Short: "Check everything that a delivery needs",
+		Long: "Checks the database, the homeserver, the bot's login and each application's room and says a sentence about each. " +
+			"Asks the running relay, or checks by itself when none runs. Exits with 1 if a check fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.use(cmd, func(r *remote) error {
@@ -25,7 +24,7 @@ func newDoctorCommand() *cobra.Command {
 				if _, err := r.do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
 					return err
 				}
-				return tell(cmd, answer.Findings)
+				return printFindings(cmd, answer.Findings)
 			})
 		},
 	}
@@ -33,7 +32,7 @@ func newDoctorCommand() *cobra.Command {
 	return cmd
 }
 
-func tell(cmd *cobra.Command, findings []doctor.Finding) error {
+func printFindings(cmd *cobra.Command, findings []doctor.Finding) error {
 	wrong := 0
 	for _, f := range findings {
 		mark := "ok  "
@@ -44,7 +43,7 @@ func tell(cmd *cobra.Command, findings []doctor.Finding) error {
 		fmt.Fprintln(cmd.OutOrStdout(), mark, f.Text)
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %d things are not well", wrong, len(findings))
+		return fmt.Errorf("%d of %d checks failed", wrong, len(findings))
 	}
 	return nil
 }

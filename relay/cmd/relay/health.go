@@ -15,11 +15,16 @@ func newHealthCommand() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a running relay whether it takes messages in",
+		Short: "Ask a running relay whether it accepts messages",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := &remote{base: t.url, client: &http.Client{}}
-			if r.base == "" {
+			r := &remote{client: &http.Client{}}
+			if t.url != "" {
+				var err error
+				if r.base, err = baseURL(t.url); err != nil {
+					return err
+				}
+			} else {
 				cfg, err := loadConfig(cmd, t.config)
 				if err != nil {
 					return err

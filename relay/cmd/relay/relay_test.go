@@ -149,9 +149,21 @@ func TestOtherCommands(t *testing.T) {
 	d.does(0, "--help", "serve", "doctor")
 	d.does(1, "sevre", "unknown command")
 	d.does(1, "serve one two", "at most 1", "usage: relay serve")
-	d.does(1, "send hello", "a token is needed")
-	d.does(1, "send --token A --url http://127.0.0.1:1 hello", "refused")
-	d.does(1, "health --config %", "refused")
+	d.does(1, "send hello", "a token is required")
+	for line, reason := range map[string]string{
+		"send --retry 0 --token A --url http://127.0.0.1:1 hello": "cannot reach the relay at http://127.0.0.1:1: connection refused",
+		"send --token A --url 127.0.0.1:8080 hello":               `"127.0.0.1:8080" is not the address of a relay, such as http://127.0.0.1:8080`,
+		"app list --config % --url nowhere":                       `"nowhere" is not the address`,
+		"health --config %":                                       "cannot reach the relay at http://" + d.addr + ": connection refused",
+	} {
+		d.does(1, line, reason)
+		for _, raw := range []string{"dial tcp", "Post \"", "Get \"", "parse \""} {
+			if strings.Contains(d.errout, raw) {
+				t.Errorf("relay %s shows %s: %s", line, raw, d.errout)
+			}
+		}
+	}
+	d.does(1, "doctor", "name one with --config")
 }
 
 var tokenLine = regexp.MustCompile(`token (\S+) `)
@@ -170,7 +182,88 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 	d.does(0, "app token two --grace 1h --config %", "application 2, two")
 	d.does(0, "app token 1 -q --config %")
 	d.does(1, "app token nobody --config %", `no application "nobody"`)
-	d.does(1, "doctor --config %", "ok   The database can be written to.", "BAD  The homeserver", "not well")
+	d.does(0, "app rename two three --config %", "application two: renamed")
+	d.does(1, "app rename three one --config %", "application of this name")
+	d.does(0, "app delete three --config %", "application three: deleted")
+	d.does(1, "app delete three --config %", `no application "three"`)
+	d.does(0, "app list --config %", "one")
+	if strings.Contains(d.out, "three") {
+		t.Errorf("a deleted application is listed:\n%s", d.out)
+	}
+	d.does(1, "doctor --config %", "ok   The database can be written to.", "BAD  The homeserver", "checks failed")
+}
+
+// TestUsers: users are managed from the command line, and their passwords work.
+func TestUsers(t *testing.T) {
+	d := newDesk(t)
+	stop := d.serve()
+	login := func(name, password string, want int) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+"/application", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(name, password)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s with %s: %d, want %d", name, password, resp.StatusCode, want)
+		}
+	}
+	shown := func() string {
+		t.Helper()
+		m := regexp.MustCompile(`password (\S+) `).FindStringSubmatch(d.out)
+		if m == nil {
+			t.Fatalf("no password in %s", d.out)
+		}
+		return m[1]
+	}
+	d.does(0, "user create anna --matrix-id @anna:example.org --config %", "user 2, anna")
+	first := shown()
+	login("anna", first, 200)
+	d.does(0, "user password anna --config %", "user anna: password changed")
+	login("anna", first, 401)
+	login("anna", shown(), 200)
+	d.does(0, "user password 2 --password-stdin --config %")
+	login("anna", "from stdin", 200)
+	d.does(0, "user update anna --name berta --admin --config %", "changed")
+	d.does(0, "user list --config %", "berta", "true", "@anna:example.org")
+	d.does(0, "user update berta --admin=false --config %")
+	d.does(1, "user update berta --matrix-id nonsense --config %", "Matrix")
+	d.does(1, "user delete admin --config %", "last administrator")
+	d.does(0, "user delete berta --config %", "user berta: deleted")
+	d.does(1, "user delete berta --config %", `no user "berta"`)
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestSendDuringRestart: a message whose relay is away for a moment arrives, once.
+func TestSendDuringRestart(t *testing.T) {
+	d := newDesk(t)
+	d.does(0, "app create one --room !one:example.org -q --config %")
+	t.Setenv("RELAY_TOKEN", strings.TrimSpace(d.out))
+	t.Setenv("RELAY_URL", "http://"+d.addr)
+	sent := make(chan string, 1)
+	go func() {
+		var out, errout bytes.Buffer
+		code := run(context.Background(), []string{"send", "--idempotency-key", "k1", "hello"}, nil, &out, &errout)
+		sent <- fmt.Sprint(code, out.String(), errout.String())
+	}()
+	time.Sleep(time.Second)
+	stop := d.serve()
+	if got := <-sent; !strings.Contains(got, "0message 1 queued") || !strings.Contains(got, "trying again for 30s") {
+		t.Errorf("sent while the relay was away: %s", got)
+	}
+	d.does(0, "send --idempotency-key k1 hello", "message 1 queued")
+	d.does(1, "send --idempotency-key k1 another", "This key was used for another message")
+	d.does(0, "send hello", "message 2 queued")
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
 }
 
 func TestServeTakesTheFileAlone(t *testing.T) {
@@ -199,7 +292,7 @@ func TestBesideRelay(t *testing.T) {
 	d.does(1, "send --wait 50ms hello", "message 3 is accepted but")
 	d.does(1, "send -p 7 hello", "priority")
 	d.does(1, "doctor --config %", "BAD  The homeserver", "3 messages wait")
-	t.Setenv("ADMIN_PASSWORD", "another")
+	t.Setenv("ADMIN_PASSWORD", "another password")
 	d.does(1, "app list --config %", "password is wrong")
 	t.Setenv("ADMIN_PASSWORD", "admin-secret")
 

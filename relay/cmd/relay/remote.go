@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -18,13 +21,13 @@ import (
 	"slipway/relay/internal/config"
 )
 
-// remote is a relay to be managed: one that runs, over its address, or, when
-// none does, one made in this process over the same database. Both are asked
-// in the same words.
+// remote is the API of a relay: of one that runs, or, when none does, of one
+// made in this process over the same database.
 type remote struct {
 	base           string
 	name, password string // or
 	token          string // of an application
+	key            string // idempotency key of the requests; "" for none
 	client         *http.Client
 	here           *parts // of a relay in this process, else nil
 	close          func() error
@@ -56,9 +59,10 @@ func (t *target) open(cmd *cobra.Command) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{base: strings.TrimRight(t.url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}, close: func() error { return nil }}
-	if r.base != "" {
-		return r, nil
+	r := &remote{name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}, close: func() error { return nil }}
+	if t.url != "" {
+		r.base, err = baseURL(t.url)
+		return r, err
 	}
 	r.base = localURL(cfg)
 	if r.client.Transport, err = localTransport(cfg); err != nil {
@@ -75,7 +79,7 @@ func (t *target) open(cmd *cobra.Command) (*remote, error) {
 func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
 	if err != nil {
-		return fmt.Errorf("no relay answers at %s, and its database cannot be opened: %w", r.base, err)
+		return fmt.Errorf("no relay runs at %s, and its database cannot be opened: %w", r.base, err)
 	}
 	r.client.Transport, r.here, r.close = inProcess{p.api}, p, p.close
 	return nil
@@ -104,12 +108,44 @@ func (r *remote) do(ctx context.Context, method, path string, in, out any) (stat
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("no relay answers at %s; is it running, and is this its address? (%w)", r.base, err)
+		return 0, fmt.Errorf("cannot reach the relay at %s: %w", r.base, reasonOf(err))
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode, decodeAnswer(resp, out)
+}
+
+// baseURL checks an address that a person gave.
+func baseURL(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("%q is not the address of a relay, such as http://127.0.0.1:8080", address)
+	}
+	return strings.TrimRight(address, "/"), nil
+}
+
+// reasonOf is why a request got no answer, without the layers of packages that it passed.
+func reasonOf(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var dns *net.DNSError
+	var op *net.OpError
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return errors.New("it did not answer in time")
+	case errors.As(err, &dns):
+		return fmt.Errorf("there is no host %s", dns.Name)
+	case errors.As(err, &op) && errors.As(op.Err, &errno):
+		return errno
+	}
+	return err
 }
 
 func decodeAnswer(resp *http.Response, out any) error {
@@ -122,15 +158,15 @@ func decodeAnswer(resp *http.Response, out any) error {
 			Description string `json:"errorDescription"`
 		}
 		if json.Unmarshal(answer, &refusal) == nil && refusal.Description != "" {
-			return fmt.Errorf("the relay says: %s (%s)", refusal.Description, resp.Status)
+			return fmt.Errorf("%s (%s)", refusal.Description, resp.Status)
 		}
-		return fmt.Errorf("the relay answers %s", resp.Status)
+		return fmt.Errorf("the relay answered %s", resp.Status)
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("what answers is not a relay: %w", err)
+		return fmt.Errorf("the answer is not a relay's: %w", err)
 	}
 	return nil
 }

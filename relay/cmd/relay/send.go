@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -18,36 +19,50 @@ const maxStdin = 1 << 20
 
 // newSendCommand makes `relay send`, a sender like any other.
 func newSendCommand() *cobra.Command {
-	var url, token, title string
-	var priority int
-	var wait time.Duration
+	var o sendOptions
 	cmd := &cobra.Command{
 		Use:   "send [MESSAGE]",
 		Short: "Send a message; without one it is read from stdin",
-		Long:  "Sends a message to a relay as an application does. The address and the token can be given by $RELAY_URL and $RELAY_TOKEN.",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if token = cmp.Or(token, os.Getenv("RELAY_TOKEN")); token == "" {
-				return errors.New("a token is needed: --token or RELAY_TOKEN")
-			}
-			text, err := textOf(cmd, args)
-			if err != nil {
-				return err
-			}
-			in := map[string]any{"token": token, "message": text, "title": title}
-			if cmd.Flags().Changed("priority") {
-				in["priority"] = priority
-			}
-			r := &remote{base: strings.TrimRight(cmp.Or(url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"), "/"), client: &http.Client{Timeout: wait + time.Minute}}
-			return r.send(cmd, in, wait)
-		},
+		Long: "Sends a message to a relay as an application does. $RELAY_URL and $RELAY_TOKEN give the address and the token. " +
+			"While the relay cannot be reached, as during a restart, it tries again; the idempotency key keeps that from sending twice.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
-	cmd.Flags().StringVar(&url, "url", "", "address of the relay (default $RELAY_URL, or http://127.0.0.1:8080)")
-	cmd.Flags().StringVar(&token, "token", "", "the application's token (default $RELAY_TOKEN, which does not show in the list of processes)")
-	cmd.Flags().StringVarP(&title, "title", "t", "", "title")
-	cmd.Flags().IntVarP(&priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is a failure")
+	cmd.Flags().StringVar(&o.url, "url", "", "address of the relay (default $RELAY_URL, or http://127.0.0.1:8080)")
+	cmd.Flags().StringVar(&o.token, "token", "", "the application's token (default $RELAY_TOKEN, which does not show in the list of processes)")
+	cmd.Flags().StringVarP(&o.title, "title", "t", "", "title")
+	cmd.Flags().IntVarP(&o.priority, "priority", "p", 0, "priority, -2 to 2 (default: the application's)")
+	cmd.Flags().StringVar(&o.key, "idempotency-key", "", "the same key with the same message is one message, for 7 days (default: a new one)")
+	cmd.Flags().DurationVar(&o.retry, "retry", 30*time.Second, "how long to try again while the relay cannot be reached or is busy; 0 for one attempt")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for the delivery; a message not delivered by then is a failure")
 	return cmd
+}
+
+// sendOptions are the flags of `relay send`.
+type sendOptions struct {
+	url, token, title, key string
+	priority               int
+	wait, retry            time.Duration
+}
+
+func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
+	if o.token = cmp.Or(o.token, os.Getenv("RELAY_TOKEN")); o.token == "" {
+		return errors.New("a token is required: give --token or $RELAY_TOKEN")
+	}
+	base, err := baseURL(cmp.Or(o.url, os.Getenv("RELAY_URL"), "http://127.0.0.1:8080"))
+	if err != nil {
+		return err
+	}
+	text, err := textOf(cmd, args)
+	if err != nil {
+		return err
+	}
+	in := map[string]any{"token": o.token, "message": text, "title": o.title}
+	if cmd.Flags().Changed("priority") {
+		in["priority"] = o.priority
+	}
+	r := &remote{base: base, key: cmp.Or(o.key, rand.Text()), client: &http.Client{Timeout: o.wait + time.Minute}}
+	return r.send(cmd, in, o)
 }
 
 func textOf(cmd *cobra.Command, args []string) (string, error) {
@@ -61,23 +76,48 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 	return string(text), err
 }
 
-func (r *remote) send(cmd *cobra.Command, in map[string]any, wait time.Duration) error {
-	var out struct {
-		ID        int64  `json:"id"`
-		Status    string `json:"status"`
-		EventID   string `json:"event_id"`
-		LastError string `json:"last_error"`
-	}
+// sent is what the relay answers to a message.
+type sent struct {
+	ID        int64  `json:"id"`
+	Status    string `json:"status"`
+	EventID   string `json:"event_id"`
+	LastError string `json:"last_error"`
+}
+
+func (r *remote) send(cmd *cobra.Command, in map[string]any, o *sendOptions) error {
 	path := "/message"
-	if wait > 0 {
-		path += "?wait=" + wait.String()
+	if o.wait > 0 {
+		path += "?wait=" + o.wait.String()
 	}
-	if _, err := r.do(cmd.Context(), http.MethodPost, path, in, &out); err != nil {
+	out, err := r.insist(cmd, path, in, o.retry)
+	if err != nil {
 		return err
 	}
-	if wait > 0 && out.Status != "sent" {
+	if o.wait > 0 && out.Status != "sent" {
 		return fmt.Errorf("message %d is accepted but %s: %s", out.ID, out.Status, cmp.Or(out.LastError, "not delivered yet"))
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(fmt.Sprintf("message %d %s %s", out.ID, out.Status, out.EventID)))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(fmt.Sprintf("message %d %s %s", out.ID, out.Status, out.EventID)))
 	return err
 }
+
+// insist sends a message, again and again for a while if the relay does not answer or says that it cannot now.
+func (r *remote) insist(cmd *cobra.Command, path string, in map[string]any, during time.Duration) (out sent, err error) {
+	end := time.Now().Add(during)
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		status, err := r.do(cmd.Context(), http.MethodPost, path, in, &out)
+		again := status == 0 || status == http.StatusTooManyRequests || status >= http.StatusBadGateway
+		if err == nil || !again || time.Now().Add(wait).After(end) {
+			return out, err
+		}
+		if wait == firstRetry {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v; trying again for %v\n", err, during)
+		}
+		select {
+		case <-time.After(wait):
+		case <-cmd.Context().Done():
+			return out, err
+		}
+	}
+}
+
+const firstRetry, lastRetry = 250 * time.Millisecond, 4 * time.Second

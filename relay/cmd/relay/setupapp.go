@@ -203,7 +203,7 @@ func (a *applicationSetup) diagnosis() error {
 		return err
 	}
 	why := []string{"the doctor finds nothing else wrong"}
-	if !doctor.Well(answer.Findings) {
+	if !doctor.OK(answer.Findings) {
 		why = nil
 	}
 	for _, f := range answer.Findings {

@@ -18,6 +18,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
+	"slipway/relay/internal/store"
 	"slipway/relay/internal/web"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -36,19 +37,22 @@ type parts struct {
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	db, err := store.Open(ctx, cfg.Database.Connection)
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
+	}
 	bot, err := matrix.New(matrix.Options{
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
-		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, Log: log,
+		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
-	service, err := relay.New(ctx, serviceOptions(cfg, bot, log, registry))
+	service, err := relay.New(ctx, serviceOptions(cfg, db, bot, log, registry))
 	if err != nil {
 		bot.Close()
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
 	}
-	bot.Attach(service)
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
 	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	if p.api, err = newAPI(cfg, p, log, access, registry); err != nil {
@@ -57,9 +61,9 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	return p, nil
 }
 
-func serviceOptions(cfg *config.Config, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
+func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
 	return relay.Options{
-		Path: cfg.Database.Connection, Sender: bot, Rooms: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle},
+		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle},
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: relay.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
@@ -77,9 +81,9 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
-	patient := doctor.Patient{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
+	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID}
 	pages, err := web.New(web.Options{
-		Service: p.service, Patient: patient, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
+		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
 		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,
 	})
 	if err != nil {
@@ -92,7 +96,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	v := built()
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
-		Patient: patient, Pages: pages, Health: p.checks,
+		Doctor: target, Pages: pages, Health: p.checks,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()), Origins: origins,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {

@@ -30,7 +30,7 @@ type Options struct {
 	Access  *logging.AccessLog // nil for none
 	Metrics *Metrics
 	Version Version
-	Patient doctor.Patient  // for /doctor
+	Doctor  doctor.Target   // for /doctor
 	Health  *health.Monitor // runs DatabaseCheck
 
 	Pages      http.Handler // everything under /ui/; nil for none

@@ -38,7 +38,7 @@ func newWorld(t *testing.T, change func(*relay.Options)) *world {
 	a := New(Options{
 		Health:  checks,
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
-		Patient:    doctor.Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity},
+		Doctor:     doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
 	})
 	srv := httptest.NewServer(a)

@@ -64,8 +64,8 @@ func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v relay.Viewer) 
 	if !v.Admin {
 		return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
 	}
-	list := doctor.Examine(r.Context(), a.o.Patient, v)
-	writeJSON(w, http.StatusOK, findings{OK: doctor.Well(list), Findings: list})
+	list := doctor.Examine(r.Context(), a.o.Doctor, v)
+	writeJSON(w, http.StatusOK, findings{OK: doctor.OK(list), Findings: list})
 	return nil
 }
 

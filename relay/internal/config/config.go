@@ -42,7 +42,7 @@ type HTTP struct {
 	Port           int           `key:"port" doc:"Port, for a listenaddress that is a host only, as PushBits writes it; 0 means 8080."`
 	CertFile       string        `key:"certfile" doc:"PEM file of the certificate; without one the relay speaks plain HTTP, for a proxy in front."`
 	KeyFile        string        `key:"keyfile" doc:"PEM file of the certificate's key."`
-	TrustedProxies []string      `key:"trustedproxies" doc:"Addresses or networks (10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto are believed."`
+	TrustedProxies []string      `key:"trustedproxies" alias:"trustedProxies" doc:"Addresses or networks (10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto are believed."`
 	PublicURL      string        `key:"publicurl" doc:"Address that people and senders reach the relay under, for the curl lines in the web interface; empty takes it from the request."`
 	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time given to open requests when the relay ends."`
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -25,8 +26,27 @@ var aliases = map[string]string{
 // Load reads the file, or the one that [Path] finds when file is empty, and
 // lays environ over it. The report is never nil.
 func Load(file string, environ []string) (*Config, *config.Report, error) {
-	return load(config.Options{File: Path(file, environ), Environ: environ})
+	path := Path(file, environ)
+	cfg, report, err := load(config.Options{File: path, Environ: environ})
+	if err == nil || path != "" {
+		return cfg, report, err
+	}
+	none := errors.New("no configuration file: name one with --config or $" + PathVariable + "; there is none at " + DefaultPath)
+	if !slices.ContainsFunc(environ, isSetting) {
+		return cfg, report, none // and nothing else is worth saying
+	}
+	return cfg, report, errors.Join(none, err)
 }
+
+// isSetting tells whether a variable holds a setting.
+func isSetting(entry string) bool {
+	name, value, _ := strings.Cut(entry, "=")
+	_, alias := aliases[name]
+	return value != "" && (alias || strings.HasPrefix(name, Prefix+"_") && !slices.Contains(ignored, name))
+}
+
+// ignored are variables of the prefix that are no settings.
+var ignored = []string{PathVariable, "RELAY_URL", "RELAY_TOKEN"}
 
 // Path is the configuration file in force: the one named, else the one that
 // RELAY_CONFIG names, else [DefaultPath] if it is there, else none.
@@ -45,20 +65,20 @@ func Path(file string, environ []string) string {
 
 func load(o config.Options) (*Config, *config.Report, error) {
 	o.Prefix, o.Aliases, o.Expand = Prefix, aliases, true
-	o.Ignore = []string{PathVariable, "RELAY_URL", "RELAY_TOKEN"}
+	o.Ignore = ignored
 	cfg := Default()
 	report, err := config.Load(&cfg, o)
-	if err != nil {
-		return nil, report, err
+	if conflict := cfg.HTTP.joinPort(report); err == nil || conflict != nil && !strings.Contains(err.Error(), "http.port") {
+		err = errors.Join(err, conflict)
 	}
-	if err := cfg.HTTP.settle(report); err != nil {
+	if err != nil {
 		return nil, report, err
 	}
 	return &cfg, report, nil
 }
 
-// settle brings PushBits' separate port into the address.
-func (h *HTTP) settle(report *config.Report) error {
+// joinPort brings PushBits' separate port into the address.
+func (h *HTTP) joinPort(report *config.Report) error {
 	if h.Port != 0 && report.Origin("http.listenaddress") == (config.Origin{}) {
 		h.ListenAddress = "0.0.0.0"
 	}

@@ -48,7 +48,7 @@ formatting:
 logging:
   level: warn
 `
-	c, _, err := source(text, []string{"MATRIX_PASSWORD=m$p}", "ADMIN_PASSWORD=a: b"})
+	c, _, err := source(text, []string{"MATRIX_PASSWORD=m$p}", "ADMIN_PASSWORD=a: b c d e"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ logging:
 		c.HTTP.ListenAddress, c.Database.Dialect, c.Database.Connection, c.Matrix.Homeserver, c.Matrix.Username, c.Matrix.Password.Reveal(),
 		c.Admin.Name, c.Admin.Password.Reveal(), c.Admin.MatrixID, c.Security.CheckToken, c.Formatting.ColoredTitle, c.Logging.Level,
 	}
-	want := []any{"0.0.0.0:8081", "sqlite", "/data/x.db", "https://matrix.example.org", "@bot:example.org", "m$p}", "root", "a: b", "@me:example.org", false, false, "warn"}
+	want := []any{"0.0.0.0:8081", "sqlite", "/data/x.db", "https://matrix.example.org", "@bot:example.org", "m$p}", "root", "a: b c d e", "@me:example.org", false, false, "warn"}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("value %d is %v, want %v", i, got[i], want[i])
@@ -109,7 +109,9 @@ func TestRefused(t *testing.T) {
 		{"matrix: {password: '${NOT_SET}'}", []string{"matrix.password", "NOT_SET"}},
 		{"matrix: {invites: {servers: ['@a:b']}}", []string{"matrix.invites.servers"}},
 		{"admin: {name: 'a:b'}", []string{"admin.name"}},
-		{"history: {retention: 30}", []string{"history.retention", "30s?"}},
+		{"admin: {matrixid: me}\ndelivery: {maxage: 72}\nlimits: {waiting: 0}\nhttp: {listenaddress: 'a:1', port: 2}\nhistory: {retention: 30}", []string{"delivery.maxage", "limits.waiting", "http.port", "history.retention"}},
+		{"http: {trustedProxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
+		{"history: {retention: 30}", []string{"history.retention", "write 30s"}},
 		{"history: {retention: -1s}", []string{"history.retention"}},
 		{"limits: {message: 3MiB}", []string{"limits.message", "limits.body"}},
 		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
@@ -148,6 +150,12 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%v does not name %s", err, key)
 		}
 	}
+	if _, _, err := source("", with("ADMIN_PASSWORD=seven77")); err == nil || !strings.Contains(err.Error(), "admin.password: is too short: 7") {
+		t.Errorf("a password of 7 characters: %v", err)
+	}
+	if c, _, err := source("http: {trustedProxies: [10.0.0.1]}", minimal); err != nil || len(c.HTTP.TrustedProxies) != 1 {
+		t.Errorf("PushBits' spelling: %v", err)
+	}
 	if _, _, err := source("matrix: {homeserver: 'https://h', accesstoken: syt_x}", with("MATRIX_PASSWORD=")); err != nil {
 		t.Errorf("an access token does not stand in for the password: %v", err)
 	}
@@ -182,7 +190,7 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	special := map[string]string{
 		"database.dialect": "sqlite3", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
 		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8",
-		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more",
+		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more",
 	}
 	target := Default()
 	for _, leaf := range config.Walk(&target, Prefix) {
@@ -206,6 +214,16 @@ func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 		} else if report.Origin(leaf.Path) == (config.Origin{}) {
 			t.Errorf("%s does not set %s", leaf.Env, leaf.Path)
 		}
+	}
+}
+
+// TestNoFile: who gives nothing at all is told where a file goes, not every key that could be in it.
+func TestNoFile(t *testing.T) {
+	if _, _, err := Load("", []string{"PATH=/bin", "RELAY_URL=http://x"}); err == nil || !strings.Contains(err.Error(), "--config") || strings.Contains(err.Error(), "matrix.homeserver") {
+		t.Errorf("without anything: %v", err)
+	}
+	if _, _, err := Load("", []string{"MATRIX_PASSWORD=x"}); err == nil || !strings.Contains(err.Error(), "--config") || !strings.Contains(err.Error(), "matrix.homeserver") {
+		t.Errorf("with a variable: %v", err)
 	}
 }
 

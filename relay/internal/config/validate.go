@@ -118,8 +118,11 @@ func (a *Admin) validate(p *config.Problems) {
 	if strings.Contains(a.Name, ":") {
 		p.Addf("admin.name", "must not hold a colon, which ends the name in HTTP Basic authentication")
 	}
-	if a.Password.Empty() {
+	switch n := len(a.Password.Reveal()); {
+	case n == 0:
 		p.Addf("admin.password", "is missing; set ADMIN_PASSWORD or admin.password_file")
+	case n < minPassword:
+		p.Addf("admin.password", "is too short: %d characters; give it at least %d", n, minPassword)
 	}
 	switch {
 	case a.MatrixID == "":
@@ -128,6 +131,9 @@ func (a *Admin) validate(p *config.Problems) {
 		p.Addf("admin.matrixid", "%q is not a Matrix ID such as @you:example.org", a.MatrixID)
 	}
 }
+
+// minPassword is what the rules ask of every user's password.
+const minPassword = 8
 
 // minSecret is how many characters of a secret that signs keep somebody who has seen
 // a signed body from trying them all, if they are random.

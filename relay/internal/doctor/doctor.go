@@ -1,5 +1,5 @@
-// Package doctor looks at everything that a delivery needs and tells, in a
-// sentence each, what is well and what is not.
+// Package doctor checks everything that a delivery needs and says a sentence
+// about each.
 package doctor
 
 import (
@@ -12,15 +12,15 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Check string `json:"check"` // database, homeserver, login, room, outbox
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"` // a sentence
 }
 
-// Patient is the relay to look at.
-type Patient struct {
+// Target is the relay to examine.
+type Target struct {
 	Service  *relay.Service
 	Probe    func(context.Context) error // asks the homeserver for a sign of life and the session's validity
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
@@ -28,13 +28,13 @@ type Patient struct {
 
 const probeTime = 15 * time.Second
 
-// Examine looks at what v may see. A homeserver that is away is told once, not
-// for each room.
-func Examine(ctx context.Context, p Patient, v relay.Viewer) []Finding {
-	findings := []Finding{database(ctx, p.Service)}
-	matrix, answers := homeserver(ctx, p)
+// Examine checks what v may see. Without a homeserver the rooms are left out: one
+// finding says why.
+func Examine(ctx context.Context, t Target, v relay.Viewer) []Finding {
+	findings := []Finding{database(ctx, t.Service)}
+	matrix, answers := homeserver(ctx, t)
 	findings = append(findings, matrix...)
-	rooms, err := p.Service.Rooms(ctx, v)
+	rooms, err := t.Service.Rooms(ctx, v)
 	switch {
 	case err != nil:
 		findings = append(findings, bad("room", "The rooms cannot be listed: %v.", err))
@@ -43,14 +43,14 @@ func Examine(ctx context.Context, p Patient, v relay.Viewer) []Finding {
 	}
 	for _, room := range rooms {
 		if answers || room.RoomID == "" && room.Address == "" {
-			findings = append(findings, examineRoom(ctx, p.Service, room))
+			findings = append(findings, examineRoom(ctx, t.Service, room))
 		}
 	}
-	return append(findings, outbox(ctx, p.Service, answers))
+	return append(findings, outbox(ctx, t.Service, answers))
 }
 
-// Well tells whether nothing is wrong.
-func Well(findings []Finding) bool {
+// OK tells whether all checks passed.
+func OK(findings []Finding) bool {
 	for _, f := range findings {
 		if !f.OK {
 			return false
@@ -76,30 +76,30 @@ func database(ctx context.Context, s *relay.Service) Finding {
 
 // homeserver tells whether the homeserver answers and the login is good, and
 // whether it is worth asking for rooms.
-func homeserver(ctx context.Context, p Patient) (findings []Finding, answers bool) {
+func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	err := p.Probe(ctx)
+	err := t.Probe(ctx)
 	if err == nil {
-		return []Finding{good("homeserver", "The homeserver answers."), good("login", "The login is good: the bot is %s.", p.Identity())}, true
+		return []Finding{good("homeserver", "The homeserver answers."), good("login", "The login is good: the bot is %s.", t.Identity())}, true
 	}
 	reason := strings.TrimSuffix(err.Error(), ".")
 	var failed *relay.SendError
 	if !errors.As(err, &failed) {
-		return []Finding{bad("homeserver", "The homeserver cannot be asked: %s.", reason)}, false
+		return []Finding{bad("homeserver", "The homeserver check failed: %s.", reason)}, false
 	}
 	switch failed.Class {
 	case relay.ClassLocked:
-		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. Mend matrix.username and matrix.password, or the account, and start the relay again.", reason)}, false
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. Correct matrix.username and matrix.password, or the account, and start the relay again.", reason)}, false
 	case relay.ClassRelogin:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
 	case relay.ClassWait:
-		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits our requests: %s.", reason)}, false
+		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits the relay's requests: %s.", reason)}, false
 	}
 	if failed.Err != nil && failed.Reason != "" {
 		reason = fmt.Sprintf("%s (%s)", failed.Reason, strings.TrimSuffix(failed.Err.Error(), "."))
 	}
-	return []Finding{bad("homeserver", "The homeserver does not answer as it should: %s. Start it, or mend matrix.homeserver; what is accepted waits.", reason)}, false
+	return []Finding{bad("homeserver", "The homeserver does not respond: %s. Start it, or correct matrix.homeserver; accepted messages wait.", reason)}, false
 }
 
 func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding {
@@ -112,11 +112,11 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 		return bad("room", "The room %s is not ready yet: %s.", who, strings.TrimSuffix(room.Parked, "."))
 	}
 	if address == "" {
-		return bad("room", "The room %s is not made yet: the bot does that as soon as the homeserver lets it.", who)
+		return bad("room", "The room %s does not exist yet: the bot creates it as soon as the homeserver allows it.", who)
 	}
 	info, err := s.CheckRoom(ctx, address)
 	if err != nil {
-		return bad("room", "The room %s (%s) cannot be looked at: %v. If its address is wrong, give the application another room.", who, address, sentenceOf(err))
+		return bad("room", "The room %s (%s) could not be checked: %v. If its address is wrong, give the application another room.", who, address, sentenceOf(err))
 	}
 	name := fmt.Sprintf("%s (%s)", address, strings.TrimPrefix(who, "of "))
 	switch {
@@ -125,7 +125,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 	case !info.Joined:
 		return bad("room", "The bot is not in the room %s: invite it, or give the application another room.", name)
 	case info.ReplaceBy != "" && room.Parked != "": // what was tried there since says more
-		return bad("room", "The room %s is held back: %s", name, room.Parked)
+		return bad("room", "Messages to the room %s are blocked: %s", name, room.Parked)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
 	case info.Encrypted:
@@ -133,26 +133,26 @@ func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding
 	case !info.Writable:
 		return bad("room", "The bot may not write in the room %s: give it the power level for messages.", name)
 	case room.Parked != "":
-		return bad("room", "The room %s is held back: %s", name, room.Parked)
+		return bad("room", "Messages to the room %s are blocked: %s", name, room.Parked)
 	}
 	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
 }
 
-// outbox tells what waits. A pause of which the homeserver knows nothing any more
-// is about to end.
+// outbox tells what waits. Why the homeserver takes nothing is said by the findings before, in the words of this
+// moment; a pause of which the homeserver knows nothing any more is about to end.
 func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
 	st := s.Status(ctx)
 	switch {
-	case st.Paused != "" && !answers && st.Waiting == 0:
-		return good("outbox", "No message waits. Deliveries pause: %s.", strings.TrimSuffix(st.Paused, "."))
-	case st.Paused != "" && !answers && st.Waiting == 1:
-		return bad("outbox", "Deliveries pause while 1 message waits: %s.", strings.TrimSuffix(st.Paused, "."))
-	case st.Paused != "" && !answers:
-		return bad("outbox", "Deliveries pause while %s wait: %s.", messages(st.Waiting), strings.TrimSuffix(st.Paused, "."))
+	case !answers && st.Waiting == 0:
+		return good("outbox", "No message waits.")
+	case !answers && st.Waiting == 1:
+		return bad("outbox", "1 message waits until this is fixed.")
+	case !answers:
+		return bad("outbox", "%d messages wait until this is fixed.", st.Waiting)
 	case st.Ambiguous > 0:
-		return bad("outbox", "Nobody knows of %s whether they arrived: deliver them again or withdraw them.", messages(st.Ambiguous))
+		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", messages(st.Ambiguous))
 	}
-	return good("outbox", "On their way: %s. Given up: %s.", messages(st.Waiting), messages(st.Dead))
+	return good("outbox", "Waiting: %s. Given up: %s.", messages(st.Waiting), messages(st.Dead))
 }
 
 func messages(n int64) string {

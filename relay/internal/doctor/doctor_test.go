@@ -23,21 +23,21 @@ func TestHomeserver(t *testing.T) {
 		{"well", nil, "login", true, "The login is good: the bot is @bot:hs.", ""},
 		{
 			"away", &relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
-			"The homeserver does not answer as it should: the homeserver cannot be reached (connection refused). Start it, or mend matrix.homeserver", "",
+			"The homeserver does not respond: the homeserver cannot be reached (connection refused). Start it, or correct matrix.homeserver", "",
 		},
 		{
 			"something else", &relay.SendError{Class: relay.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
-			"The homeserver does not answer as it should: ", "mend matrix.homeserver",
+			"The homeserver does not respond: ", "correct matrix.homeserver",
 		},
 		{
 			"wrong password", &relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
-			"The login fails: the homeserver refuses the bot's user name or password", "Mend matrix.username and matrix.password",
+			"The login fails: the homeserver refuses the bot's user name or password", "Correct matrix.username and matrix.password",
 		},
 		{"session over", &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
-		{"limited", &relay.SendError{Class: relay.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits our requests: ", ""},
-		{"no class", errors.New("odd"), "homeserver", false, "The homeserver cannot be asked: odd.", ""},
+		{"limited", &relay.SendError{Class: relay.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits the relay's requests: ", ""},
+		{"no class", errors.New("odd"), "homeserver", false, "The homeserver check failed: odd.", ""},
 	} {
-		findings, answers := homeserver(t.Context(), Patient{Probe: func(context.Context) error { return tt.err }, Identity: func() string { return "@bot:hs" }})
+		findings, answers := homeserver(t.Context(), Target{Probe: func(context.Context) error { return tt.err }, Identity: func() string { return "@bot:hs" }})
 		last := findings[len(findings)-1]
 		if answers != (tt.err == nil) || last.Check != tt.check || last.OK != tt.ok || !strings.HasPrefix(last.Text, tt.prefix) || !strings.Contains(last.Text, tt.within) {
 			t.Errorf("%s: %v %+v", tt.what, answers, last)
@@ -52,7 +52,7 @@ func TestRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity}
+	p := Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}
 	hs.Has(relay.RoomInfo{RoomID: "!outside:hs"})
 	name, room := "app", "!outside:hs"
 	if _, err := s.CreateApplication(t.Context(), admin, relay.ApplicationInput{Name: &name, Room: &room}); err != nil {
@@ -67,11 +67,28 @@ func TestReplacedRoom(t *testing.T) {
 	hs.Has(relay.RoomInfo{RoomID: "!old:hs", Joined: true, ReplaceBy: "!new:hs"})
 	for parked, want := range map[string]string{
 		"":                           "The room !old:hs (app) was replaced by !new:hs: invite the bot there.",
-		"!new:hs does not follow it": "The room !old:hs (app) is held back: !new:hs does not follow it",
+		"!new:hs does not follow it": "Messages to the room !old:hs (app) are blocked: !new:hs does not follow it",
 	} {
 		f := examineRoom(t.Context(), s, relay.Room{RoomID: "!old:hs", Apps: []string{"app"}, Parked: parked})
 		if f.OK || f.Text != want {
 			t.Errorf("%+v, want %q", f, want)
+		}
+	}
+}
+
+// TestWrongPassword: the findings do not contradict each other about the homeserver.
+func TestWrongPassword(t *testing.T) {
+	s, hs := relaytest.New(t, nil)
+	hs.Fail(&relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"})
+	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings := Examine(t.Context(), Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, admin)
+	expect(t, findings, "homeserver", true, "The homeserver answers.")
+	for _, f := range findings {
+		if strings.Contains(f.Text, "has not answered") || f.Check != "login" && !f.OK {
+			t.Errorf("beside the login: %+v", f)
 		}
 	}
 }
@@ -90,8 +107,8 @@ func TestOutboxThatPauses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range []string{"No message waits. Deliveries pause: ", "Deliveries pause while 1 message waits: ", "Deliveries pause while 2 messages wait: "} {
-		if f := outbox(t.Context(), s, false); !strings.HasPrefix(f.Text, want) || f.OK != (n == 0) {
+	for n, want := range []string{"No message waits.", "1 message waits until this is fixed.", "2 messages wait until this is fixed."} {
+		if f := outbox(t.Context(), s, false); f.Text != want || f.OK != (n == 0) {
 			t.Errorf("%d messages: %+v", n, f)
 		}
 		if _, err := s.Accept(t.Context(), relay.AcceptRequest{Token: app.Token, Message: "hello"}); err != nil {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"slipway/relay/internal/relay"
 )
 
 // The bounds of what a homeserver may tell us to wait: nothing sensible is an hour.
@@ -32,23 +30,23 @@ type standardError struct {
 var errSoftLogout = errors.New("soft logout")
 
 // byCode classifies error codes that mean the same wherever they come from.
-var byCode = map[string]relay.SendError{
-	"M_LIMIT_EXCEEDED":          {Class: relay.ClassWait, Reason: "the homeserver limits the rate"},
-	"M_UNKNOWN_TOKEN":           {Class: relay.ClassRelogin, Reason: "the bot's session is over"},
-	"M_MISSING_TOKEN":           {Class: relay.ClassRelogin, Reason: "the bot's session is over"},
-	"M_USER_LOCKED":             {Class: relay.ClassLocked, Reason: "the bot's account is locked"},
-	"M_USER_SUSPENDED":          {Class: relay.ClassLocked, Reason: "the bot's account is suspended"},
-	"M_USER_DEACTIVATED":        {Class: relay.ClassLocked, Reason: "the bot's account is deactivated"},
-	"M_CONSENT_NOT_GIVEN":       {Class: relay.ClassLocked, Reason: "the bot's account has not agreed to the homeserver's terms"},
-	"M_RESOURCE_LIMIT_EXCEEDED": {Class: relay.ClassAway, Reason: "the homeserver has reached a resource limit"},
-	"M_TOO_LARGE":               {Class: relay.ClassTooLarge, Reason: "the event is too large for the homeserver"},
-	"M_UNRECOGNIZED":            {Class: relay.ClassAway, Reason: "the homeserver does not know the request: is its URL right?"},
-	"M_FORBIDDEN":               {Class: relay.ClassPark, Reason: "the homeserver forbids it"},
-	"M_NOT_FOUND":               {Class: relay.ClassPark, Reason: "the homeserver does not know the room"},
+var byCode = map[string]SendError{
+	"M_LIMIT_EXCEEDED":          {Class: ClassWait, Reason: "the homeserver limits the rate"},
+	"M_UNKNOWN_TOKEN":           {Class: ClassRelogin, Reason: "the bot's session is over"},
+	"M_MISSING_TOKEN":           {Class: ClassRelogin, Reason: "the bot's session is over"},
+	"M_USER_LOCKED":             {Class: ClassLocked, Reason: "the bot's account is locked"},
+	"M_USER_SUSPENDED":          {Class: ClassLocked, Reason: "the bot's account is suspended"},
+	"M_USER_DEACTIVATED":        {Class: ClassLocked, Reason: "the bot's account is deactivated"},
+	"M_CONSENT_NOT_GIVEN":       {Class: ClassLocked, Reason: "the bot's account has not agreed to the homeserver's terms"},
+	"M_RESOURCE_LIMIT_EXCEEDED": {Class: ClassAway, Reason: "the homeserver has reached a resource limit"},
+	"M_TOO_LARGE":               {Class: ClassTooLarge, Reason: "the event is too large for the homeserver"},
+	"M_UNRECOGNIZED":            {Class: ClassAway, Reason: "the homeserver does not know the request: is its URL right?"},
+	"M_FORBIDDEN":               {Class: ClassPark, Reason: "the homeserver forbids it"},
+	"M_NOT_FOUND":               {Class: ClassPark, Reason: "the homeserver does not know the room"},
 }
 
 // refused classifies an answer that is no success.
-func refused(status int, header http.Header, body []byte) *relay.SendError {
+func refused(status int, header http.Header, body []byte) *SendError {
 	var e standardError
 	if json.Unmarshal(body, &e) != nil || e.Code == "" {
 		return refusedByOther(status, header)
@@ -60,12 +58,12 @@ func refused(status int, header http.Header, body []byte) *relay.SendError {
 	failed := &known
 	failed.Status, failed.Code = status, printable(e.Code)
 	if status == http.StatusTooManyRequests {
-		failed.Class = relay.ClassWait
+		failed.Class = ClassWait
 	}
 	switch failed.Class {
-	case relay.ClassWait:
+	case ClassWait:
 		failed.RetryAfter = waitFor(header, e.RetryAfter, time.Now())
-	case relay.ClassRelogin:
+	case ClassRelogin:
 		if e.SoftLogout {
 			failed.Err = errSoftLogout
 		}
@@ -73,40 +71,40 @@ func refused(status int, header http.Header, body []byte) *relay.SendError {
 	return failed
 }
 
-func unknownCode(status int) relay.SendError {
+func unknownCode(status int) SendError {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return byCode["M_LIMIT_EXCEEDED"]
 	case away(status):
-		return relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is not available"}
+		return SendError{Class: ClassAway, Reason: "the homeserver is not available"}
 	case status >= 500 || status == http.StatusConflict || status == http.StatusRequestTimeout:
-		return relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"}
+		return SendError{Class: ClassRetry, Reason: "the homeserver failed"}
 	case status == http.StatusRequestEntityTooLarge:
 		return byCode["M_TOO_LARGE"]
 	case status == http.StatusForbidden || status == http.StatusNotFound:
-		return relay.SendError{Class: relay.ClassPark, Reason: "the homeserver refuses it"}
+		return SendError{Class: ClassPark, Reason: "the homeserver refuses it"}
 	}
-	return relay.SendError{Class: relay.ClassDead, Reason: "the homeserver does not accept the event"}
+	return SendError{Class: ClassDead, Reason: "the homeserver does not accept the event"}
 }
 
 // refusedByOther classifies an answer that is not Matrix's: of a reverse proxy,
 // or of something that is no homeserver at all.
-func refusedByOther(status int, header http.Header) *relay.SendError {
-	failed := &relay.SendError{Status: status}
+func refusedByOther(status int, header http.Header) *SendError {
+	failed := &SendError{Status: status}
 	switch {
 	case status == http.StatusTooManyRequests:
-		failed.Class, failed.Reason = relay.ClassWait, "a proxy before the homeserver limits the rate"
+		failed.Class, failed.Reason = ClassWait, "a proxy before the homeserver limits the rate"
 		failed.RetryAfter = waitFor(header, nil, time.Now())
 	case status == http.StatusInternalServerError:
-		failed.Class, failed.Reason = relay.ClassRetry, "the homeserver failed"
+		failed.Class, failed.Reason = ClassRetry, "the homeserver failed"
 	case away(status):
-		failed.Class, failed.Reason = relay.ClassAway, "the homeserver is not available"
+		failed.Class, failed.Reason = ClassAway, "the homeserver is not available"
 	case status == http.StatusRequestEntityTooLarge:
-		failed.Class, failed.Reason = relay.ClassTooLarge, "the event is too large for a proxy before the homeserver"
+		failed.Class, failed.Reason = ClassTooLarge, "the event is too large for a proxy before the homeserver"
 	case status >= 300 && status < 400:
-		failed.Class, failed.Reason = relay.ClassAway, "the homeserver's URL redirects elsewhere: is it right?"
+		failed.Class, failed.Reason = ClassAway, "the homeserver's URL redirects elsewhere: is it right?"
 	default:
-		failed.Class, failed.Reason = relay.ClassAway, "what answers is no Matrix homeserver: is its URL right?"
+		failed.Class, failed.Reason = ClassAway, "what answers is no Matrix homeserver: is its URL right?"
 	}
 	return failed
 }
@@ -117,16 +115,16 @@ func away(status int) bool {
 
 // notJSON classifies a success whose body is not what it has to be. The request
 // may have worked.
-func notJSON(status int, body []byte, err error) *relay.SendError {
+func notJSON(status int, body []byte, err error) *SendError {
 	if trimmed := strings.TrimSpace(string(body[:min(len(body), 64)])); strings.HasPrefix(trimmed, "<") {
-		return &relay.SendError{Class: relay.ClassAway, Status: status, Reason: "a web page answers in place of the homeserver", Err: err}
+		return &SendError{Class: ClassAway, Status: status, Reason: "a web page answers in place of the homeserver", Err: err}
 	}
-	return &relay.SendError{Class: relay.ClassRetry, Status: status, Reason: "the homeserver's answer is broken", Err: err}
+	return &SendError{Class: ClassRetry, Status: status, Reason: "the homeserver's answer is broken", Err: err}
 }
 
 // failedRequest classifies a request without an answer.
-func failedRequest(err error) *relay.SendError {
-	failed := &relay.SendError{Class: relay.ClassRetry, Reason: "the connection to the homeserver broke", Err: err}
+func failedRequest(err error) *SendError {
+	failed := &SendError{Class: ClassRetry, Reason: "the connection to the homeserver broke", Err: err}
 	var op *net.OpError
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -136,11 +134,11 @@ func failedRequest(err error) *relay.SendError {
 	case errors.Is(err, context.Canceled):
 		failed.Reason = "the request was given up"
 	case errors.As(err, &dns):
-		failed.Class, failed.Reason = relay.ClassAway, "the homeserver's name cannot be resolved"
+		failed.Class, failed.Reason = ClassAway, "the homeserver's name cannot be resolved"
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &record):
-		failed.Class, failed.Reason = relay.ClassAway, "TLS with the homeserver fails"
+		failed.Class, failed.Reason = ClassAway, "TLS with the homeserver fails"
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &op) && op.Op == "proxyconnect":
-		failed.Class, failed.Reason = relay.ClassAway, "the homeserver cannot be reached"
+		failed.Class, failed.Reason = ClassAway, "the homeserver cannot be reached"
 	case errors.Is(err, context.DeadlineExceeded):
 		failed.Reason = "the homeserver did not answer in time"
 	}

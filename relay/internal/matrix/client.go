@@ -1,6 +1,6 @@
 // Package matrix speaks to the homeserver for the relay: it keeps the bot's
 // session, follows its rooms by sync and sends events. It implements what the
-// rules ask for ([relay.Sender], [relay.Rooms]) and classifies every failure once.
+// rules ask for ([Sender], [Rooms]) and classifies every failure once.
 //
 // It retries nothing by itself: when to try a message again is the rules' business.
 // Nothing that could hold a token, a password or a text goes into the log.
@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/relay/internal/store"
 )
 
 // Options are what a [Client] is made of.
@@ -27,42 +29,40 @@ type Options struct {
 	Password      string   // either this
 	AccessToken   string   // or this
 	InviteServers []string // server names whose people may invite the bot, besides known users
+	State         State
 	Log           *zap.Logger
 	Timeout       time.Duration // of one request; 0 means 60 s
 }
 
-// Rules is what the Matrix side tells the rules and asks of them; *relay.Service
-// is one. The calls that tell something return soon.
-type Rules interface {
-	RoomJoined(roomID string)
-	RoomLeft(roomID, reason string)
-	RoomNamed(roomID, name string)
-	RoomEncrypted(roomID string)
-	RoomReplaced(oldID, newID string)
-	Echo(roomID, txnID, eventID string)
-	Resume()
-	MatrixUsers(ctx context.Context) ([]string, error)
+// State is what the client keeps in the relay's database.
+type State interface {
 	Setting(ctx context.Context, key string) (string, error)
 	SetSetting(ctx context.Context, key, value string) error
+	PendingJoins(ctx context.Context) ([]store.PendingJoin, error)
+	SavePendingJoin(ctx context.Context, p store.PendingJoin) error
+	DeletePendingJoin(ctx context.Context, roomID string) error
+	// MatrixUsers lists the Matrix ids of the relay's users, who may invite the bot.
+	MatrixUsers(ctx context.Context) ([]string, error)
 }
 
 // Client is the bot's connection to its homeserver. Its methods may be called by
-// any number of goroutines once Attach has been called.
+// any number of goroutines.
 type Client struct {
 	options   Options
 	log       *zap.Logger
 	base      *url.URL
 	transport *http.Transport
 	http      *http.Client // over transport
-	rules     Rules
+	state     State
+	events    chan Event
 
 	session    atomic.Pointer[session]
 	connecting sync.Mutex // held by the one goroutine that logs in
 	login      loginState
 	expired    chan struct{} // wakes Run when a request found the session over
 
-	rooms  rooms
-	chores chores
+	rooms   rooms
+	pending pendingJoins
 }
 
 // New makes a client. It does not touch the network.
@@ -85,14 +85,10 @@ func New(o Options) (*Client, error) {
 	}
 	transport := newTransport()
 	return &Client{
-		options: o, log: o.Log, base: base, transport: transport, http: newHTTPClient(transport),
-		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, chores: newChores(),
+		options: o, log: o.Log, state: o.State, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
+		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, pending: newPendingJoins(),
 	}, nil
 }
-
-// Attach gives the client its rules, before anything else is called. The rules
-// are made with the client, so the client cannot be made with the rules.
-func (c *Client) Attach(r Rules) { c.rules = r }
 
 // Close ends idle connections. It does not log out: the session is for the next start.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/relay"
 )
 
 const (
@@ -16,16 +15,22 @@ const (
 	findSlack = 15 * time.Minute // by which the homeserver's clock may be behind
 )
 
+// Found is the answer of [Client.Find].
+type Found struct {
+	EventID  string // "" if no such event was seen
+	Complete bool   // the history was read back to the time asked for, so "not seen" proves "not sent"
+}
+
 // Find reads the room's history back to since and looks for the event of ours
 // that carries marker.
-func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Time) (relay.Found, error) {
+func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Time) (Found, error) {
 	s, err := c.current()
 	if err != nil {
-		return relay.Found{}, err
+		return Found{}, err
 	}
 	mine, err := json.Marshal(map[string]any{"senders": []string{s.userID}, "types": []string{"m.room.message"}})
 	if err != nil {
-		return relay.Found{}, err
+		return Found{}, err
 	}
 	query := url.Values{"dir": {"b"}, "limit": {"100"}, "filter": {string(mine)}}
 	oldest := since.Add(-findSlack).UnixMilli()
@@ -33,22 +38,22 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 		var page historyPage
 		path := v3("rooms", roomID, "messages")
 		if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
-			return relay.Found{}, c.explain(ctx, roomID, err)
+			return Found{}, c.explain(ctx, roomID, err)
 		}
 		for _, e := range page.Chunk {
 			if e.Sender == s.userID && format.MarkerOf(e.Content) == marker {
-				return relay.Found{EventID: e.ID, Complete: true}, nil
+				return Found{EventID: e.ID, Complete: true}, nil
 			}
 			if e.At < oldest {
-				return relay.Found{Complete: true}, nil
+				return Found{Complete: true}, nil
 			}
 		}
 		if page.End == "" || page.End == query.Get("from") {
-			return relay.Found{Complete: true}, nil
+			return Found{Complete: true}, nil
 		}
 		query.Set("from", page.End)
 	}
-	return relay.Found{}, nil
+	return Found{}, nil
 }
 
 type historyPage struct {

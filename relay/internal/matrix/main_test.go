@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/store"
 	"slipway/relay/internal/synapse"
 )
 
@@ -52,7 +52,8 @@ type world struct {
 	server *synapse.Server
 	proxy  *faultproxy.Proxy
 	owner  *synapse.User
-	rules  *fakeRules
+	db     *store.Store
+	heard  *heard
 	bot    *Client
 	name   string
 	logs   *observer.ObservedLogs
@@ -94,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	if err := server.CreateUser(ctx, w.name+"bot", "bot-password", false); err != nil {
 		t.Fatal(err)
 	}
-	w.rules = newFakeRules(w.owner.ID)
+	w.db = newStore(t, w.owner.ID)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
 	return w
 }
@@ -104,7 +105,7 @@ func (w *world) newBot(o Options) *Client {
 	w.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	w.logs = logs
-	o.Homeserver, o.Log = w.proxy.URL, zap.New(core)
+	o.Homeserver, o.State, o.Log = w.proxy.URL, w.db, zap.New(core)
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
@@ -112,7 +113,7 @@ func (w *world) newBot(o Options) *Client {
 	if err != nil {
 		w.Fatal(err)
 	}
-	c.Attach(w.rules)
+	w.heard = listen(w.T, c)
 	w.Cleanup(c.Close)
 	return c
 }
@@ -142,7 +143,7 @@ func (w *world) connect() {
 // room makes a room of the bot's that the owner is in.
 func (w *world) room() string {
 	w.Helper()
-	id, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "hall", Topic: "topic", Invite: []string{w.owner.ID}})
+	id, err := w.bot.Create(w.ctx, NewRoom{Name: "hall", Topic: "topic", Invite: []string{w.owner.ID}})
 	w.must(err)
 	w.must(w.owner.Join(w.ctx, id))
 	return id
@@ -160,7 +161,7 @@ func text(body, marker string) json.RawMessage {
 }
 
 func (w *world) send(room, txn, body string) (string, error) {
-	return w.bot.Send(w.ctx, relay.Outgoing{RoomID: room, TxnID: txn, Device: w.bot.Device(), EventType: "m.room.message", Content: text(body, txn)})
+	return w.bot.Send(w.ctx, Outgoing{RoomID: room, TxnID: txn, Device: w.bot.Device(), EventType: "m.room.message", Content: text(body, txn)})
 }
 
 // bodies are the texts that the owner can read in the room.
@@ -182,9 +183,9 @@ func (w *world) wantBodies(room string, want ...string) {
 	}
 }
 
-func (w *world) wantClass(err error, want relay.Class) *relay.SendError {
+func (w *world) wantClass(err error, want Class) *SendError {
 	w.Helper()
-	var failed *relay.SendError
+	var failed *SendError
 	if !errors.As(err, &failed) {
 		w.Fatalf("error = %v, want class %s", err, want)
 	}
@@ -205,7 +206,7 @@ func (w *world) eventually(what string, holds func() bool) {
 			return
 		}
 	}
-	w.Fatalf("never: %s; told: %q", what, w.rules.told())
+	w.Fatalf("never: %s; heard: %q", what, w.heard.all())
 }
 
 // noSecrets holds the log against what must never be in it.
@@ -221,63 +222,63 @@ func (w *world) noSecrets(secrets ...string) {
 	}
 }
 
-// fakeRules keep settings in memory and remember what they are told.
-type fakeRules struct {
-	mu       sync.Mutex
-	users    []string
-	settings map[string]string
-	log      []string
+// newStore is a relay's database with a user for each Matrix id.
+func newStore(t testing.TB, users ...string) *store.Store {
+	t.Helper()
+	db, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for _, user := range users {
+		addUser(t, db, user)
+	}
+	return db
 }
 
-func newFakeRules(users ...string) *fakeRules {
-	return &fakeRules{users: users, settings: map[string]string{}}
+func addUser(t testing.TB, db *store.Store, matrixID string) {
+	t.Helper()
+	err := db.Update(context.Background(), func(tx *store.Tx) error {
+		return tx.Create(&store.User{Name: matrixID, MatrixID: matrixID}).Error
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
-func (f *fakeRules) tell(parts ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.log = append(f.log, strings.Join(parts, " "))
+// heard are the events of a client, as text.
+type heard struct {
+	mu    sync.Mutex
+	lines []string
 }
 
-func (f *fakeRules) told() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.log)
+// listen reads a client's events until the test ends.
+func listen(t testing.TB, c *Client) *heard {
+	h := &heard{}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-c.Events():
+				kind := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "matrix."))
+				h.mu.Lock()
+				h.lines = append(h.lines, strings.TrimSpace(kind+" "+strings.Trim(fmt.Sprint(e), "{}")))
+				h.mu.Unlock()
+			}
+		}
+	}()
+	return h
 }
 
-func (f *fakeRules) knows(line string) func() bool {
-	return func() bool { return slices.Contains(f.told(), line) }
+func (h *heard) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.lines)
 }
 
-func (f *fakeRules) RoomJoined(room string)          { f.tell("joined", room) }
-func (f *fakeRules) RoomLeft(room, reason string)    { f.tell("left", room, reason) }
-func (f *fakeRules) RoomNamed(room, name string)     { f.tell("named", room, name) }
-func (f *fakeRules) RoomEncrypted(room string)       { f.tell("encrypted", room) }
-func (f *fakeRules) RoomReplaced(before, now string) { f.tell("replaced", before, now) }
-func (f *fakeRules) Echo(room, txn, id string)       { f.tell("echo", room, txn, id) }
-func (f *fakeRules) Resume()                         { f.tell("resume") }
-
-func (f *fakeRules) MatrixUsers(context.Context) ([]string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.users), nil
-}
-
-func (f *fakeRules) Setting(_ context.Context, key string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.settings[key], nil
-}
-
-func (f *fakeRules) SetSetting(_ context.Context, key, value string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settings[key] = value
-	return nil
-}
-
-func (f *fakeRules) copySettings() map[string]string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.settings)
+func (h *heard) has(line string) func() bool {
+	return func() bool { return slices.Contains(h.all(), line) }
 }

@@ -16,12 +16,31 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/relay"
 )
 
 // checkAge is how long a look at a room's state is good for while sync does not
 // keep it up to date.
 const checkAge = 10 * time.Second
+
+// NewRoom says what room to create for an application.
+type NewRoom struct {
+	Key    string // names the room, for [Client.KeyOf]; not shown to anybody
+	Name   string
+	Topic  string
+	Invite []string // Matrix ids
+}
+
+// RoomInfo is what the homeserver tells about a room.
+type RoomInfo struct {
+	RoomID    string
+	Name      string
+	Alias     string
+	Joined    bool
+	Invited   bool
+	Encrypted bool
+	Writable  bool   // the bot's power level suffices for m.room.message
+	ReplaceBy string // the room that took its place, if it was upgraded
+}
 
 // rooms is what is known of rooms: from sync, and from a look before the first send.
 type rooms struct {
@@ -99,16 +118,13 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}
 	begin := time.Now()
 	var encryption event.EncryptionEventContent
-	encrypted, err := c.state(ctx, roomID, "m.room.encryption", &encryption)
+	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", &encryption)
 	if err != nil {
 		return room{}, c.notIn(err)
 	}
 	var tombstone event.TombstoneEventContent
-	if _, err := c.state(ctx, roomID, "m.room.tombstone", &tombstone); err != nil {
+	if _, err := c.roomState(ctx, roomID, "m.room.tombstone", &tombstone); err != nil {
 		return room{}, c.notIn(err)
-	}
-	if encrypted {
-		c.rules.RoomEncrypted(roomID)
 	}
 	return c.rooms.update(roomID, func(k *room) {
 		k.encrypted = k.encrypted || encrypted
@@ -121,12 +137,12 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 
 // notIn says what a refused look at the state means: the bot is not in the room.
 func (c *Client) notIn(err error) error {
-	var failed *relay.SendError
-	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+	var failed *SendError
+	if !errors.As(err, &failed) || failed.Class != ClassPark {
 		return err
 	}
 	outside := *failed
-	outside.Class, outside.Reason = relay.ClassJoin, "the bot is not in the room"
+	outside.Class, outside.Reason = ClassJoin, "the bot is not in the room"
 	return &outside
 }
 
@@ -140,14 +156,14 @@ func (c *Client) ask(ctx context.Context, r request, out any) error {
 	return c.alone(ctx, err)
 }
 
-// state reads one state event with an empty key; found is false when the room has none.
-func (c *Client) state(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
-	return c.stateOf(ctx, roomID, kind, "", out)
+// roomState reads one state event with an empty key; found is false when the room has none.
+func (c *Client) roomState(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
+	return c.roomStateOf(ctx, roomID, kind, "", out)
 }
 
-func (c *Client) stateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
+func (c *Client) roomStateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
 	err = c.ask(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
-	var failed *relay.SendError
+	var failed *SendError
 	if errors.As(err, &failed) && failed.Code == "M_NOT_FOUND" {
 		return false, nil
 	}
@@ -161,14 +177,14 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 		return address, nil
 	}
 	if !strings.HasPrefix(address, "#") {
-		return "", &relay.SendError{Class: relay.ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
+		return "", &SendError{Class: ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
 	}
 	var out mautrix.RespAliasResolve
 	err := c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+	var failed *SendError
+	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
 		unknown := *failed
-		unknown.Class, unknown.Reason = relay.ClassPark, "the homeserver does not know the alias"
+		unknown.Class, unknown.Reason = ClassPark, "the homeserver does not know the alias"
 		return "", &unknown
 	}
 	if err == nil && out.RoomID == "" {
@@ -198,12 +214,12 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 }
 
 func joinRefused(err error) error {
-	var failed *relay.SendError
-	if !errors.As(err, &failed) || failed.Class != relay.ClassPark && failed.Class != relay.ClassDead {
+	var failed *SendError
+	if !errors.As(err, &failed) || failed.Class != ClassPark && failed.Class != ClassDead {
 		return err
 	}
 	parked := *failed
-	parked.Class = relay.ClassPark
+	parked.Class = ClassPark
 	switch failed.Code {
 	case "M_FORBIDDEN":
 		parked.Reason = "the bot is not in the room and may not enter: invite it"
@@ -221,7 +237,7 @@ func serverOf(id string) string {
 
 // Create makes an unencrypted private room and invites the users, who may do there
 // what the bot may.
-func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
+func (c *Client) Create(ctx context.Context, n NewRoom) (string, error) {
 	in := mautrix.ReqCreateRoom{Name: n.Name, Topic: n.Topic, Preset: "trusted_private_chat", Visibility: "private"}
 	if n.Key != "" {
 		in.CreationContent = format.Marked(n.Key)
@@ -231,10 +247,10 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 	}
 	var out mautrix.RespCreateRoom
 	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+	var failed *SendError
+	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
 		refused := *failed
-		refused.Class, refused.Reason = relay.ClassPark, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?"
+		refused.Class, refused.Reason = ClassPark, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?"
 		return "", &refused
 	}
 	if err == nil && out.RoomID == "" {
@@ -246,17 +262,17 @@ func (c *Client) Create(ctx context.Context, n relay.NewRoom) (string, error) {
 // Invite invites a user who is neither in the room nor invited.
 func (c *Client) Invite(ctx context.Context, roomID, user string) error {
 	var member event.MemberEventContent
-	if _, err := c.stateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
 		return err
 	}
 	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {
 		return nil
 	}
 	err := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Class == relay.ClassDead) {
+	var failed *SendError
+	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
 		refused := *failed
-		refused.Class, refused.Reason = relay.ClassPark, "the homeserver does not let the bot invite the owner into the room: is the owner's Matrix ID right?"
+		refused.Class, refused.Reason = ClassPark, "the homeserver does not let the bot invite the owner into the room: is the owner's Matrix ID right?"
 		return &refused
 	}
 	return err
@@ -265,7 +281,7 @@ func (c *Client) Invite(ctx context.Context, roomID, user string) error {
 // KeyOf returns the key that a room was created with, "" for one without.
 func (c *Client) KeyOf(ctx context.Context, roomID string) (string, error) {
 	var content json.RawMessage
-	_, err := c.state(ctx, roomID, "m.room.create", &content)
+	_, err := c.roomState(ctx, roomID, "m.room.create", &content)
 	return format.MarkerOf(content), err
 }
 
@@ -281,17 +297,18 @@ func (c *Client) Joined(ctx context.Context) ([]string, error) {
 }
 
 // Info tells what the bot knows about a room it may be in.
-func (c *Client) Info(ctx context.Context, roomID string) (relay.RoomInfo, error) {
-	info := relay.RoomInfo{RoomID: roomID}
+func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
+	info := RoomInfo{RoomID: roomID}
 	s, err := c.current()
 	if err != nil {
 		return info, err
 	}
 	var member event.MemberEventContent
-	_, err = c.stateOf(ctx, roomID, "m.room.member", s.userID, &member)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && failed.Class == relay.ClassPark {
-		info.Invited = c.invited(roomID)
+	_, err = c.roomStateOf(ctx, roomID, "m.room.member", s.userID, &member)
+	var failed *SendError
+	if errors.As(err, &failed) && failed.Class == ClassPark {
+		p, _ := c.pendingOf(roomID)
+		info.Invited = p.Inviter != ""
 		return info, nil
 	}
 	if err != nil {
@@ -305,7 +322,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (relay.RoomInfo, error
 }
 
 // describe fills in the state of a room that the bot is in.
-func (c *Client) describe(ctx context.Context, info relay.RoomInfo, me string) (relay.RoomInfo, error) {
+func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomInfo, error) {
 	c.rooms.forgetCheck(info.RoomID) // whoever asks wants to know what is, not what was
 	standing, err := c.standing(ctx, info.RoomID)
 	if err != nil {
@@ -316,7 +333,7 @@ func (c *Client) describe(ctx context.Context, info relay.RoomInfo, me string) (
 	var alias event.CanonicalAliasEventContent
 	var power powerLevels
 	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias, "m.room.power_levels": &power} {
-		if _, err := c.state(ctx, info.RoomID, kind, out); err != nil {
+		if _, err := c.roomState(ctx, info.RoomID, kind, out); err != nil {
 			return info, err
 		}
 	}

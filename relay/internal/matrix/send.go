@@ -9,12 +9,26 @@ import (
 	"slices"
 
 	"maunium.net/go/mautrix"
-
-	"slipway/relay/internal/relay"
 )
 
-// Send puts one event under its transaction id. See [relay.Sender].
-func (c *Client) Send(ctx context.Context, out relay.Outgoing) (string, error) {
+// Outgoing is one event on its way.
+type Outgoing struct {
+	RoomID    string
+	TxnID     string // stored before the first attempt, the same for each attempt
+	Device    string // the device of the earlier attempts, or the one in use
+	EventType string // e.g. m.room.message
+	Content   json.RawMessage
+	Encrypted bool // the room was once seen encrypted; it must never get plaintext again
+}
+
+// Redaction is one removal on its way.
+type Redaction struct {
+	RoomID, EventID, TxnID, Device, Reason string
+}
+
+// Send puts one event under its transaction id and returns the event's id. It answers
+// ClassSettle, without sending, when the device in use is not out.Device.
+func (c *Client) Send(ctx context.Context, out Outgoing) (string, error) {
 	if err := c.maySend(ctx, out); err != nil {
 		return "", err
 	}
@@ -23,7 +37,7 @@ func (c *Client) Send(ctx context.Context, out relay.Outgoing) (string, error) {
 }
 
 // Redact removes an event under the redaction's transaction id.
-func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error) {
+func (c *Client) Redact(ctx context.Context, out Redaction) (string, error) {
 	if err := c.sameDevice(out.Device); err != nil {
 		return "", err
 	}
@@ -33,8 +47,8 @@ func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error
 	}
 	path := v3("rooms", out.RoomID, "redact", out.EventID, out.TxnID)
 	id, err := c.put(ctx, out.RoomID, path, content)
-	var failed *relay.SendError
-	if !errors.As(err, &failed) || failed.Class != relay.ClassPark {
+	var failed *SendError
+	if !errors.As(err, &failed) || failed.Class != ClassPark {
 		return id, err
 	}
 	refused := *failed
@@ -47,7 +61,7 @@ func (c *Client) Redact(ctx context.Context, out relay.Redaction) (string, error
 
 // maySend holds back what must not leave: under a new device, in the clear into
 // an encrypted room, or into a room that another one has replaced.
-func (c *Client) maySend(ctx context.Context, out relay.Outgoing) error {
+func (c *Client) maySend(ctx context.Context, out Outgoing) error {
 	if err := c.sameDevice(out.Device); err != nil {
 		return err
 	}
@@ -59,7 +73,7 @@ func (c *Client) maySend(ctx context.Context, out relay.Outgoing) error {
 		return c.moved(ctx, out.RoomID, standing.replacedBy)
 	}
 	if (standing.encrypted || out.Encrypted) && out.EventType != "m.room.encrypted" {
-		return &relay.SendError{Class: relay.ClassEncrypted, Reason: "the room is encrypted and the relay would send plain text"}
+		return &SendError{Class: ClassEncrypted, Reason: "the room is encrypted and the relay would send plain text"}
 	}
 	return nil
 }
@@ -71,7 +85,7 @@ func (c *Client) sameDevice(device string) error {
 		return err
 	}
 	if device != "" && device != s.deviceID {
-		return &relay.SendError{Class: relay.ClassSettle, Reason: "the bot has a new device since the first attempt"}
+		return &SendError{Class: ClassSettle, Reason: "the bot has a new device since the first attempt"}
 	}
 	return nil
 }
@@ -90,11 +104,11 @@ func (c *Client) put(ctx context.Context, roomID string, path mautrix.ClientURLP
 
 // explain finds out what a refusal means beyond its code.
 func (c *Client) explain(ctx context.Context, roomID string, err error) error {
-	var failed *relay.SendError
+	var failed *SendError
 	switch {
 	case !errors.As(err, &failed):
 		return err
-	case failed.Class == relay.ClassPark:
+	case failed.Class == ClassPark:
 		return c.explainRoom(ctx, roomID, failed)
 	}
 	return c.alone(ctx, err)
@@ -103,12 +117,12 @@ func (c *Client) explain(ctx context.Context, roomID string, err error) error {
 // alone finds out whether it is for one room only that something answers in the
 // homeserver's place, or that it cannot reach another server: other rooms go on then.
 func (c *Client) alone(ctx context.Context, err error) error {
-	var failed *relay.SendError
-	if !errors.As(err, &failed) || failed.Class != relay.ClassAway || failed.Status == 0 || c.Probe(ctx) != nil {
+	var failed *SendError
+	if !errors.As(err, &failed) || failed.Class != ClassAway || failed.Status == 0 || c.Probe(ctx) != nil {
 		return err
 	}
 	single := *failed
-	single.Class, single.Alone = relay.ClassRetry, true
+	single.Class, single.Alone = ClassRetry, true
 	switch {
 	case away(failed.Status):
 		single.Reason = "the homeserver answers, but cannot do this now: perhaps it needs another server, or a part of itself, that is away"
@@ -120,7 +134,7 @@ func (c *Client) alone(ctx context.Context, err error) error {
 
 // explainRoom tells a room's refusals apart: the bot is not in it, it was
 // replaced, or the bot has no power to speak.
-func (c *Client) explainRoom(ctx context.Context, roomID string, failed *relay.SendError) error {
+func (c *Client) explainRoom(ctx context.Context, roomID string, failed *SendError) error {
 	c.rooms.forgetCheck(roomID)
 	joined, listErr := c.Joined(ctx)
 	if listErr != nil {
@@ -128,7 +142,7 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *relay.S
 	}
 	explained := *failed
 	if !slices.Contains(joined, roomID) {
-		explained.Class, explained.Reason = relay.ClassJoin, "the bot is not in the room"
+		explained.Class, explained.Reason = ClassJoin, "the bot is not in the room"
 		return &explained
 	}
 	if standing, err := c.standing(ctx, roomID); err == nil && standing.replacedBy != "" {
@@ -150,10 +164,10 @@ func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte)
 	if err == nil && out.ContentURI.IsEmpty() {
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
-	var failed *relay.SendError
-	if errors.As(err, &failed) && (failed.Class == relay.ClassPark || failed.Alone && failed.Code == "M_UNRECOGNIZED") {
+	var failed *SendError
+	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Alone && failed.Code == "M_UNRECOGNIZED") {
 		refused := *failed
-		refused.Class, refused.Reason = relay.ClassDead, "the homeserver does not take files from the bot"
+		refused.Class, refused.Reason = ClassDead, "the homeserver does not take files from the bot"
 		return "", &refused
 	}
 	return out.ContentURI.String(), err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/relay"
 )
 
 func TestSendIsReadByTheOwner(t *testing.T) {
@@ -26,7 +25,7 @@ func TestSendIsReadByTheOwner(t *testing.T) {
 	}
 	w.wantBodies(room, "one")
 
-	_, err = w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: first, TxnID: "t2", Device: w.bot.Device(), Reason: "mistake"})
+	_, err = w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: first, TxnID: "t2", Device: w.bot.Device(), Reason: "mistake"})
 	w.must(err)
 	w.wantBodies(room, "")
 	w.noSecrets("bot-password", w.bot.session.Load().token, "one")
@@ -40,11 +39,11 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	w.must(w.bot.Join(w.ctx, room))
 	event, err := w.send(room, "t1", "stays")
 	w.must(err)
-	redact := func(event, txn string) *relay.SendError {
+	redact := func(event, txn string) *SendError {
 		t.Helper()
-		_, err := w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: event, TxnID: txn, Device: w.bot.Device()})
-		var failed *relay.SendError
-		if !errors.As(err, &failed) || failed.Class != relay.ClassPark && failed.Class != relay.ClassDead {
+		_, err := w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: event, TxnID: txn, Device: w.bot.Device()})
+		var failed *SendError
+		if !errors.As(err, &failed) || failed.Class != ClassPark && failed.Class != ClassDead {
 			t.Fatalf("the redaction is answered with %v", err)
 		}
 		return failed
@@ -61,7 +60,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	} {
 		w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: fault})
 		_, err := w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
-		if failed := w.wantClass(err, relay.ClassDead); !strings.Contains(failed.Reason, "files") {
+		if failed := w.wantClass(err, ClassDead); !strings.Contains(failed.Reason, "files") {
 			t.Errorf("%s is told as %v", name, failed)
 		}
 	}
@@ -69,7 +68,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	unknown := faultproxy.Matrix(404, "M_UNRECOGNIZED")
 	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: unknown}, faultproxy.Rule{Path: "/whoami", Fault: unknown})
 	_, err = w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
-	w.wantClass(err, relay.ClassAway)
+	w.wantClass(err, ClassAway)
 }
 
 // What a lost or broken answer leaves behind is one event, with the same id.
@@ -81,19 +80,19 @@ func TestLostAnswersMakeOneEvent(t *testing.T) {
 	for i, tt := range []struct {
 		name  string
 		fault faultproxy.Fault
-		class relay.Class
+		class Class
 	}{
-		{"dropped answer", faultproxy.DropAnswer(), relay.ClassRetry},
-		{"no answer", faultproxy.HangAfter(), relay.ClassRetry},
-		{"truncated answer", faultproxy.Truncate(), relay.ClassRetry},
-		{"cut JSON", faultproxy.Cut(), relay.ClassRetry},
-		{"empty object", faultproxy.ReplaceAnswer(200, "{}"), relay.ClassRetry},
-		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), relay.ClassRetry},
-		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), relay.ClassRetry},
-		{"500 after it worked", faultproxy.ReplaceAnswer(500, `{"errcode":"M_UNKNOWN"}`), relay.ClassRetry},
+		{"dropped answer", faultproxy.DropAnswer(), ClassRetry},
+		{"no answer", faultproxy.HangAfter(), ClassRetry},
+		{"truncated answer", faultproxy.Truncate(), ClassRetry},
+		{"cut JSON", faultproxy.Cut(), ClassRetry},
+		{"empty object", faultproxy.ReplaceAnswer(200, "{}"), ClassRetry},
+		{"web page with 200", faultproxy.ReplaceAnswer(200, "<html>welcome</html>"), ClassRetry},
+		{"web page with 502", faultproxy.ReplaceAnswer(502, "<html>bad gateway</html>"), ClassRetry},
+		{"500 after it worked", faultproxy.ReplaceAnswer(500, `{"errcode":"M_UNKNOWN"}`), ClassRetry},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{T: t, ctx: w.ctx, server: w.server, proxy: w.proxy, owner: w.owner, rules: w.rules, bot: w.bot}
+			w := &world{T: t, ctx: w.ctx, server: w.server, proxy: w.proxy, owner: w.owner, db: w.db, heard: w.heard, bot: w.bot}
 			// Twice: the transport repeats a request once on a connection that broke while idle.
 			w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: tt.fault})
 			txn, body := fmt.Sprint("lost", i), fmt.Sprint("message ", i)
@@ -124,30 +123,30 @@ func TestRefusalsAreClassified(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault faultproxy.Fault
-		class relay.Class
+		class Class
 		wait  time.Duration
 	}{
-		{"429 header", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "7"), relay.ClassWait, 7 * time.Second},
-		{"429 body", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`), relay.ClassWait, 2500 * time.Millisecond},
-		{"429 both", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":9100}`, "Retry-After", "9"), relay.ClassWait, 9100 * time.Millisecond},
-		{"429 neither", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED"), relay.ClassWait, defaultWait},
-		{"429 a day", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), relay.ClassWait, maxWait},
-		{"429 negative", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), relay.ClassWait, defaultWait},
-		{"429 web page", faultproxy.Answer(429, "<html>slow down</html>", "Retry-After", "3"), relay.ClassWait, 3 * time.Second},
-		{"500", faultproxy.Matrix(500, "M_UNKNOWN"), relay.ClassRetry, 0},
-		{"503", faultproxy.Matrix(503, "M_UNKNOWN"), relay.ClassAway, 0},
-		{"502 web page", faultproxy.Answer(502, "<html>"), relay.ClassAway, 0},
-		{"404 web page", faultproxy.Answer(404, "<html>not found</html>"), relay.ClassAway, 0},
-		{"401 web page", faultproxy.Answer(401, "Unauthorized"), relay.ClassAway, 0},
-		{"redirect", faultproxy.Answer(301, "", "Location", "https://elsewhere.example/"), relay.ClassAway, 0},
-		{"unrecognized", faultproxy.Matrix(404, "M_UNRECOGNIZED"), relay.ClassAway, 0},
-		{"too large", faultproxy.Matrix(413, "M_TOO_LARGE"), relay.ClassTooLarge, 0},
-		{"too large for a proxy", faultproxy.Answer(413, "<html>"), relay.ClassTooLarge, 0},
-		{"bad JSON", faultproxy.Matrix(400, "M_BAD_JSON"), relay.ClassDead, 0},
-		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), relay.ClassPark, 0},
-		{"locked", faultproxy.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), relay.ClassLocked, 0},
-		{"deactivated", faultproxy.Matrix(403, "M_USER_DEACTIVATED"), relay.ClassLocked, 0},
-		{"dropped", faultproxy.Drop(), relay.ClassRetry, 0},
+		{"429 header", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "7"), ClassWait, 7 * time.Second},
+		{"429 body", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`), ClassWait, 2500 * time.Millisecond},
+		{"429 both", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":9100}`, "Retry-After", "9"), ClassWait, 9100 * time.Millisecond},
+		{"429 neither", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED"), ClassWait, defaultWait},
+		{"429 a day", faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "86400"), ClassWait, maxWait},
+		{"429 negative", faultproxy.Answer(429, `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":-5}`, "Retry-After", "-3"), ClassWait, defaultWait},
+		{"429 web page", faultproxy.Answer(429, "<html>slow down</html>", "Retry-After", "3"), ClassWait, 3 * time.Second},
+		{"500", faultproxy.Matrix(500, "M_UNKNOWN"), ClassRetry, 0},
+		{"503", faultproxy.Matrix(503, "M_UNKNOWN"), ClassAway, 0},
+		{"502 web page", faultproxy.Answer(502, "<html>"), ClassAway, 0},
+		{"404 web page", faultproxy.Answer(404, "<html>not found</html>"), ClassAway, 0},
+		{"401 web page", faultproxy.Answer(401, "Unauthorized"), ClassAway, 0},
+		{"redirect", faultproxy.Answer(301, "", "Location", "https://elsewhere.example/"), ClassAway, 0},
+		{"unrecognized", faultproxy.Matrix(404, "M_UNRECOGNIZED"), ClassAway, 0},
+		{"too large", faultproxy.Matrix(413, "M_TOO_LARGE"), ClassTooLarge, 0},
+		{"too large for a proxy", faultproxy.Answer(413, "<html>"), ClassTooLarge, 0},
+		{"bad JSON", faultproxy.Matrix(400, "M_BAD_JSON"), ClassDead, 0},
+		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), ClassPark, 0},
+		{"locked", faultproxy.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), ClassLocked, 0},
+		{"deactivated", faultproxy.Matrix(403, "M_USER_DEACTIVATED"), ClassLocked, 0},
+		{"dropped", faultproxy.Drop(), ClassRetry, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{T: t, ctx: w.ctx, proxy: w.proxy, bot: w.bot}
@@ -166,12 +165,12 @@ func TestRefusalsAreClassified(t *testing.T) {
 	}
 	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.Answer(405, "<html>PUT is not allowed</html>")})
 	_, err = w.send(room, "t", "never")
-	w.wantClass(err, relay.ClassRetry) // the homeserver is there, this request fails
+	w.wantClass(err, ClassRetry) // the homeserver is there, this request fails
 	w.proxy.Script()
 	w.wantBodies(room, "up")
 	w.proxy.Down()
 	_, err = w.send(room, "t", "never")
-	w.wantClass(err, relay.ClassAway)
+	w.wantClass(err, ClassAway)
 }
 
 // TestAwayForOneRoom: what fails for one room while the homeserver answers otherwise,
@@ -182,7 +181,7 @@ func TestAwayForOneRoom(t *testing.T) {
 	room := w.room()
 	for path, ask := range map[string]func() error{
 		"/invite":          func() error { return w.bot.Invite(w.ctx, room, "@"+w.name+"guest:localhost") },
-		"/createRoom":      func() error { _, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x"}); return err },
+		"/createRoom":      func() error { _, err := w.bot.Create(w.ctx, NewRoom{Name: "x"}); return err },
 		"/m.room.create":   func() error { _, err := w.bot.KeyOf(w.ctx, room); return err },
 		"/directory/room/": func() error { _, err := w.bot.Resolve(w.ctx, "#x:localhost"); return err },
 		"/join/":           func() error { return w.bot.Join(w.ctx, room) },
@@ -196,11 +195,11 @@ func TestAwayForOneRoom(t *testing.T) {
 		for _, status := range []int{502, 503, 504} {
 			fault := faultproxy.Rule{Path: path, Fault: faultproxy.Matrix(status, "M_UNKNOWN")}
 			w.proxy.Script(fault)
-			if failed := w.wantClass(ask(), relay.ClassRetry); !failed.Alone {
+			if failed := w.wantClass(ask(), ClassRetry); !failed.Alone {
 				t.Errorf("%s: %v is told as a failure of all rooms", path, failed)
 			}
 			w.proxy.Script(fault, faultproxy.Rule{Path: "/whoami", Fault: faultproxy.Matrix(status, "M_UNKNOWN")})
-			w.wantClass(ask(), relay.ClassAway)
+			w.wantClass(ask(), ClassAway)
 		}
 	}
 }
@@ -209,7 +208,7 @@ func TestTooLargeForTheHomeserver(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	_, err := w.send(w.room(), "t1", strings.Repeat("x", 70_000))
-	w.wantClass(err, relay.ClassTooLarge)
+	w.wantClass(err, ClassTooLarge)
 }
 
 func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
@@ -221,8 +220,8 @@ func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
 	w.wantBodies(room, "odd")
 	for _, id := range []string{"!no/such?room%21:localhost", "!../../x:localhost", "!" + strings.Repeat("A", 43), "!", "nonsense"} {
 		_, err := w.send(id, "t", "x")
-		w.wantClass(err, relay.ClassJoin)
-		w.wantClass(w.bot.Join(w.ctx, id), relay.ClassPark)
+		w.wantClass(err, ClassJoin)
+		w.wantClass(w.bot.Join(w.ctx, id), ClassPark)
 	}
 }
 

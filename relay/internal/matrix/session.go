@@ -13,15 +13,12 @@ import (
 	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/id"
-
-	"slipway/relay/internal/relay"
 )
 
 // Settings that the client keeps.
 const (
 	settingSession = "matrix.session"
 	settingSync    = "matrix.sync"
-	settingInvites = "matrix.invites"
 )
 
 // noDevice stands for the device of an access token that has none.
@@ -55,8 +52,8 @@ type storedSession struct {
 // loginState spaces out attempts to log in.
 type loginState struct {
 	mu       sync.Mutex
-	failure  *relay.SendError // why there is no session
-	next     time.Time        // no attempt before
+	failure  *SendError // why there is no session
+	next     time.Time  // no attempt before
 	failures int
 }
 
@@ -91,11 +88,11 @@ func (c *Client) current() (*session, error) {
 	if c.login.failure != nil {
 		return nil, c.login.failure
 	}
-	return nil, &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot is not logged in yet", Err: relay.ErrNoLogin}
+	return nil, &SendError{Class: ClassRelogin, Reason: "the bot is not logged in yet", Err: ErrNoLogin}
 }
 
 // expire gives up a session that the homeserver no longer knows.
-func (c *Client) expire(s *session, why *relay.SendError) {
+func (c *Client) expire(s *session, why *SendError) {
 	if !c.session.CompareAndSwap(s, nil) {
 		return // another request saw it first
 	}
@@ -146,15 +143,14 @@ func (c *Client) connect(ctx context.Context) error {
 	c.login.mu.Unlock()
 	c.rooms.forgetChecks()
 	c.session.Store(s)
-	c.rules.Resume()
 	return nil
 }
 
 // loginFailed remembers the failure and when the next attempt may be.
 func (c *Client) loginFailed(err error) error {
-	var failed *relay.SendError
+	var failed *SendError
 	if !errors.As(err, &failed) {
-		failed = &relay.SendError{Class: relay.ClassRetry, Reason: "the session cannot be stored", Err: err}
+		failed = &SendError{Class: ClassRetry, Reason: "the session cannot be stored", Err: err}
 	}
 	c.login.mu.Lock()
 	defer c.login.mu.Unlock()
@@ -169,12 +165,12 @@ func (c *Client) loginFailed(err error) error {
 }
 
 // loginWait is patient where only a person can help, and obeys the homeserver.
-func loginWait(failed *relay.SendError, failures int) time.Duration {
+func loginWait(failed *SendError, failures int) time.Duration {
 	wait := min(minLoginWait<<min(failures-1, 10), 30*time.Second)
 	switch failed.Class {
-	case relay.ClassWait:
+	case ClassWait:
 		return failed.RetryAfter
-	case relay.ClassLocked:
+	case ClassLocked:
 		wait = min(time.Minute<<min(failures-1, 4), maxLoginWait)
 	}
 	return wait/2 + rand.N(wait/2)
@@ -194,8 +190,8 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 		if err == nil && s.userID == kept.UserID && s.deviceID == kept.DeviceID {
 			return s, nil
 		}
-		var failed *relay.SendError
-		if err != nil && (!errors.As(err, &failed) || failed.Class != relay.ClassRelogin) {
+		var failed *SendError
+		if err != nil && (!errors.As(err, &failed) || failed.Class != ClassRelogin) {
 			return nil, err
 		}
 		if err == nil || !errors.Is(failed.Err, errSoftLogout) {
@@ -207,13 +203,13 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 
 // storedSession is the session of the last start, if it is of this account.
 func (c *Client) storedSession(ctx context.Context) (kept storedSession, err error) {
-	text, err := c.rules.Setting(ctx, settingSession)
+	text, err := c.state.Setting(ctx, settingSession)
 	if err != nil || text == "" {
 		return kept, err
 	}
 	if json.Unmarshal([]byte(text), &kept) != nil || kept.Homeserver != c.base.String() || !c.isAccount(kept.UserID) {
 		// Another account or homeserver: what was read of its rooms says nothing here.
-		return storedSession{}, c.rules.SetSetting(ctx, settingSync, "")
+		return storedSession{}, c.state.SetSetting(ctx, settingSync, "")
 	}
 	return kept, nil
 }
@@ -232,21 +228,21 @@ func (c *Client) store(ctx context.Context, kept storedSession) error {
 	if err != nil {
 		return err
 	}
-	return c.rules.SetSetting(ctx, settingSession, string(text))
+	return c.state.SetSetting(ctx, settingSession, string(text))
 }
 
 // openToken uses the configured access token. There is no way to renew it.
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && failed.Class == relay.ClassRelogin {
-		return nil, &relay.SendError{Class: relay.ClassLocked, Status: failed.Status, Code: failed.Code, Reason: "the homeserver refuses the configured access token"}
+	var failed *SendError
+	if errors.As(err, &failed) && failed.Class == ClassRelogin {
+		return nil, &SendError{Class: ClassLocked, Status: failed.Status, Code: failed.Code, Reason: "the homeserver refuses the configured access token"}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !c.isAccount(s.userID) {
-		return nil, &relay.SendError{Class: relay.ClassLocked, Reason: "the access token is of " + s.userID + ", not of the configured user"}
+		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.userID + ", not of the configured user"}
 	}
 	now := storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID}
 	if kept != now {
@@ -296,14 +292,14 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 // loginRefused says what a refusal means at a login: what would park a room
 // elsewhere is about the account here.
 func loginRefused(err error) error {
-	var failed *relay.SendError
+	var failed *SendError
 	if !errors.As(err, &failed) {
 		return err
 	}
 	switch failed.Class {
-	case relay.ClassPark, relay.ClassDead, relay.ClassRelogin:
+	case ClassPark, ClassDead, ClassRelogin:
 		locked := *failed
-		locked.Class, locked.Reason = relay.ClassLocked, "the homeserver refuses the bot's user name or password"
+		locked.Class, locked.Reason = ClassLocked, "the homeserver refuses the bot's user name or password"
 		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {
 			locked.Reason = "the homeserver refuses the login"
 		}

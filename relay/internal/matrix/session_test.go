@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/relay"
 )
 
 func TestNewRefusesBadOptions(t *testing.T) {
@@ -31,7 +30,7 @@ func TestSessionIsKeptOverRestarts(t *testing.T) {
 		t.Error("a device before the login")
 	}
 	_, err := w.send("!x:localhost", "t", "x")
-	w.wantClass(err, relay.ClassRelogin)
+	w.wantClass(err, ClassRelogin)
 	w.connect()
 	device, room := w.bot.Device(), w.room()
 	first, err := w.send(room, "t1", "one")
@@ -56,14 +55,14 @@ func TestSessionIsKeptOverRestarts(t *testing.T) {
 func TestAnotherAccountIsAnotherSession(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	w.rules.SetSetting(w.ctx, settingSync, "s1")
+	w.db.SetSetting(w.ctx, settingSync, "s1")
 	w.must(w.server.CreateUser(w.ctx, w.name+"other", "bot-password", false))
 	w.bot = w.newBot(Options{Username: w.name + "other", Password: "bot-password"})
 	w.connect()
 	if got, want := w.bot.UserID(), "@"+w.name+"other:localhost"; got != want {
 		t.Errorf("user %s, want %s", got, want)
 	}
-	if got := w.rules.copySettings()[settingSync]; got != "" {
+	if got, err := w.db.Setting(w.ctx, settingSync); got != "" || err != nil {
 		t.Errorf("the sync position of the other account is kept: %s", got)
 	}
 }
@@ -74,9 +73,9 @@ func TestSoftLogoutKeepsTheDevice(t *testing.T) {
 	device, room := w.bot.Device(), w.room()
 	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Times: 1, Fault: faultproxy.Answer(401, `{"errcode":"M_UNKNOWN_TOKEN","soft_logout":true}`)})
 	_, err := w.send(room, "t1", "one")
-	w.wantClass(err, relay.ClassRelogin)
+	w.wantClass(err, ClassRelogin)
 	_, err = w.send(room, "t1", "one")
-	w.wantClass(err, relay.ClassRelogin)
+	w.wantClass(err, ClassRelogin)
 	w.connect()
 	if w.bot.Device() != device {
 		t.Errorf("device %s, was %s", w.bot.Device(), device)
@@ -91,18 +90,18 @@ func TestHardLogoutMakesANewDevice(t *testing.T) {
 	w.connect()
 	device, room := w.bot.Device(), w.room()
 	w.must(w.server.Call(w.ctx, w.bot.session.Load().token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
-	out := relay.Outgoing{RoomID: room, TxnID: "t1", Device: device, EventType: "m.room.message", Content: text("one", "t1")}
+	out := Outgoing{RoomID: room, TxnID: "t1", Device: device, EventType: "m.room.message", Content: text("one", "t1")}
 	_, err := w.bot.Send(w.ctx, out)
-	w.wantClass(err, relay.ClassRelogin)
+	w.wantClass(err, ClassRelogin)
 	w.connect()
 	if now := w.bot.Device(); now == device || now == "" {
 		t.Errorf("device %q after the old one was ended", now)
 	}
 	// The homeserver cannot tell a repetition any more: nothing is sent.
 	_, err = w.bot.Send(w.ctx, out)
-	w.wantClass(err, relay.ClassSettle)
-	_, err = w.bot.Redact(w.ctx, relay.Redaction{RoomID: room, EventID: "$x", TxnID: "t1", Device: device})
-	w.wantClass(err, relay.ClassSettle)
+	w.wantClass(err, ClassSettle)
+	_, err = w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: "$x", TxnID: "t1", Device: device})
+	w.wantClass(err, ClassSettle)
 	w.wantBodies(room)
 }
 
@@ -126,9 +125,9 @@ func TestWrongPasswordIsNoBusyLoop(t *testing.T) {
 	w := newWorld(t)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "wrong-password"})
 	stop := w.run(w.bot)
-	w.eventually("a refused login", func() bool { return w.loginClass() == relay.ClassLocked })
+	w.eventually("a refused login", func() bool { return w.loginClass() == ClassLocked })
 	for range 50 {
-		failed := w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+		failed := w.wantClass(w.bot.Probe(w.ctx), ClassLocked)
 		if !strings.Contains(failed.Reason, "password") {
 			t.Fatalf("reason %q", failed.Reason)
 		}
@@ -139,7 +138,7 @@ func TestWrongPasswordIsNoBusyLoop(t *testing.T) {
 		t.Errorf("%d logins in half a second", n)
 	}
 	_, err := w.send("!x:localhost", "t", "x")
-	w.wantClass(err, relay.ClassLocked)
+	w.wantClass(err, ClassLocked)
 	w.noSecrets("wrong-password")
 }
 
@@ -163,19 +162,17 @@ func TestAccessToken(t *testing.T) {
 	if w.bot.UserID() != user.ID || w.bot.Device() != user.DeviceID {
 		t.Errorf("session %s %s, want %s %s", w.bot.UserID(), w.bot.Device(), user.ID, user.DeviceID)
 	}
-	for key, value := range w.rules.copySettings() {
-		if strings.Contains(value, user.Token) {
-			t.Errorf("the configured token is stored in %s", key)
-		}
+	if kept, err := w.db.Setting(w.ctx, settingSession); err != nil || kept == "" || strings.Contains(kept, user.Token) {
+		t.Errorf("the stored session is empty or holds the configured token (%v)", err)
 	}
 	_, err = w.send(w.room(), "t1", "one")
 	w.must(err)
 
 	w.must(w.server.Call(w.ctx, user.Token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
-	w.wantClass(w.bot.Probe(w.ctx), relay.ClassRelogin)
-	w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+	w.wantClass(w.bot.Probe(w.ctx), ClassRelogin)
+	w.wantClass(w.bot.Probe(w.ctx), ClassLocked)
 	w.bot = w.newBot(Options{AccessToken: w.owner.Token, Username: w.name + "bot"})
-	failed := w.wantClass(w.bot.Probe(w.ctx), relay.ClassLocked)
+	failed := w.wantClass(w.bot.Probe(w.ctx), ClassLocked)
 	if !strings.Contains(failed.Reason, w.owner.ID) {
 		t.Errorf("reason %q does not name whose token it is", failed.Reason)
 	}
@@ -185,15 +182,15 @@ func TestStartWithoutHomeserver(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.Down()
 	w.run(w.bot)
-	w.eventually("a failed login", func() bool { return w.loginClass() == relay.ClassAway })
+	w.eventually("a failed login", func() bool { return w.loginClass() == ClassAway })
 	w.must(w.proxy.Up())
 	w.eventually("a session", func() bool { return w.bot.session.Load() != nil })
-	w.eventually("the rules go on", w.rules.knows("resume"))
+	w.eventually("the rules go on", w.heard.has("online"))
 }
 
 // loginClass is why there is no session, "" if there is one.
-func (w *world) loginClass() relay.Class {
-	var failed *relay.SendError
+func (w *world) loginClass() Class {
+	var failed *SendError
 	if _, err := w.bot.current(); errors.As(err, &failed) {
 		return failed.Class
 	}

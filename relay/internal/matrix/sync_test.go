@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/synapse"
 )
 
@@ -21,7 +21,7 @@ func TestInvitations(t *testing.T) {
 	w.must(err)
 	stop := w.run(w.bot)
 	ours := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.eventually("the owner's invitation is taken", w.rules.knows("joined "+ours))
+	w.eventually("the owner's invitation is taken", w.heard.has("joined "+ours))
 	info, err := w.bot.Info(w.ctx, theirs)
 	w.must(err)
 	if info.Joined || !info.Invited {
@@ -30,22 +30,20 @@ func TestInvitations(t *testing.T) {
 	stop()
 
 	// The next start still knows of the invitation; its sender has become a user.
-	w.rules.mu.Lock()
-	w.rules.users = append(w.rules.users, stranger.ID)
-	w.rules.mu.Unlock()
+	addUser(t, w.db, stranger.ID)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
 	w.run(w.bot)
-	w.eventually("the stranger's invitation is taken", w.rules.knows("joined "+theirs))
+	w.eventually("the stranger's invitation is taken", w.heard.has("joined "+theirs))
 }
 
 func TestInvitationFromAConfiguredServer(t *testing.T) {
 	w := newWorld(t)
-	w.rules.users = nil
+	w.db = newStore(t)
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", InviteServers: []string{"localhost"}})
 	w.connect()
 	w.run(w.bot)
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.eventually("the invitation is taken", w.rules.knows("joined "+room))
+	w.eventually("the invitation is taken", w.heard.has("joined "+room))
 }
 
 func TestAnInvitationIsTriedAgain(t *testing.T) {
@@ -54,7 +52,7 @@ func TestAnInvitationIsTriedAgain(t *testing.T) {
 	w.proxy.Script(faultproxy.Rule{Path: "/join/", Times: 1, Fault: faultproxy.Matrix(429, "M_LIMIT_EXCEEDED", "Retry-After", "1")})
 	w.run(w.bot)
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.eventually("the invitation is taken", w.rules.knows("joined "+room))
+	w.eventually("the invitation is taken", w.heard.has("joined "+room))
 	if r := w.proxy.Records("/join/"); len(r) < 2 || r[1].At.Sub(r[0].At) < time.Second {
 		t.Errorf("%d joins", len(r))
 	}
@@ -65,11 +63,11 @@ func TestRemovalIsTold(t *testing.T) {
 	w.connect()
 	w.run(w.bot)
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.eventually("in the room", w.rules.knows("joined "+room))
+	w.eventually("in the room", w.heard.has("joined "+room))
 	w.must(w.owner.Call(w.ctx, "POST", "/_matrix/client/v3/rooms/"+room+"/kick", map[string]string{"user_id": w.bot.UserID(), "reason": "too loud"}, nil))
-	w.eventually("kicked", w.rules.knows("left "+room+" the bot was removed from the room by "+w.owner.ID+": too loud"))
+	w.eventually("kicked", w.heard.has("left "+room+" the bot was removed from the room by "+w.owner.ID+": too loud"))
 	w.must(w.owner.Ban(w.ctx, room, w.bot.UserID()))
-	w.eventually("banned", w.rules.knows("left "+room+" the bot was banned from the room by "+w.owner.ID))
+	w.eventually("banned", w.heard.has("left "+room+" the bot was banned from the room by "+w.owner.ID))
 }
 
 func TestEcho(t *testing.T) {
@@ -79,14 +77,14 @@ func TestEcho(t *testing.T) {
 	w.run(w.bot)
 	w.proxy.Script(faultproxy.Rule{Method: "PUT", Path: "/send/", Fault: faultproxy.DropAnswer()})
 	_, err := w.send(room, "t1", "one")
-	w.wantClass(err, relay.ClassRetry)
+	w.wantClass(err, ClassRetry)
 	w.proxy.Script()
 	events, err := w.owner.Messages(w.ctx, room, "m.room.message")
 	w.must(err)
 	if len(events) != 1 {
 		t.Fatalf("%d events", len(events))
 	}
-	w.eventually("the echo", w.rules.knows("echo "+room+" t1 "+events[0].ID))
+	w.eventually("the echo", w.heard.has("echo "+room+" t1 "+events[0].ID))
 }
 
 // After an outage sync goes on from its position, also in another process.
@@ -95,13 +93,13 @@ func TestSyncGoesOnFromItsPosition(t *testing.T) {
 	w.connect()
 	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
 	stop := w.run(w.bot)
-	w.eventually("in the room", w.rules.knows("joined "+room))
+	w.eventually("in the room", w.heard.has("joined "+room))
 	stop()
 	w.must(w.owner.Kick(w.ctx, room, w.bot.UserID()))
 	w.proxy.Forget()
 	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password"})
 	w.run(w.bot)
-	w.eventually("what happened meanwhile", w.rules.knows("left "+room+" the bot was removed from the room by "+w.owner.ID))
+	w.eventually("what happened meanwhile", w.heard.has("left "+room+" the bot was removed from the room by "+w.owner.ID))
 	if first := w.proxy.Records("/sync")[0]; !strings.Contains(first.Query, "since=") {
 		t.Errorf("the first sync has no position: %s", first.Query)
 	}
@@ -120,9 +118,9 @@ func TestUnknownPositionBeginsAnew(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
 	room := w.room()
-	w.rules.SetSetting(w.ctx, settingSync, "no such position")
+	w.db.SetSetting(w.ctx, settingSync, "no such position")
 	w.run(w.bot)
-	w.eventually("the rooms are known", w.rules.knows("joined "+room))
+	w.eventually("the rooms are known", w.heard.has("joined "+room))
 }
 
 func TestRoomUpgradeIsFollowed(t *testing.T) {
@@ -130,18 +128,18 @@ func TestRoomUpgradeIsFollowed(t *testing.T) {
 	w.connect()
 	w.run(w.bot)
 	old := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
-	w.eventually("in the room", w.rules.knows("joined "+old))
+	w.eventually("in the room", w.heard.has("joined "+old))
 	_, err := w.send(old, "t1", "one")
 	w.must(err)
 	now, err := w.owner.Upgrade(w.ctx, old, "12")
 	w.must(err)
 	// The new room is private too: its maker invites those who were in the old one.
 	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
-	w.eventually("in the new room", w.rules.knows("replaced "+old+" "+now))
+	w.eventually("in the new room", w.heard.has("replaced "+old+" "+now))
 	_, err = w.send(old, "t2", "two")
-	failed := w.wantClass(err, relay.ClassSettle)
-	if !strings.Contains(failed.Reason, now) {
-		t.Errorf("reason %q", failed.Reason)
+	failed := w.wantClass(err, ClassSettle)
+	if !strings.Contains(failed.Reason, now) || failed.Replaced == nil || *failed.Replaced != (Replaced{old, now}) {
+		t.Errorf("reason %q, replaced %v", failed.Reason, failed.Replaced)
 	}
 	_, err = w.send(now, "t2", "two")
 	w.must(err)
@@ -157,13 +155,13 @@ func TestRoomUpgradeWhileAway(t *testing.T) {
 	now, err := w.owner.Upgrade(w.ctx, old, "12")
 	w.must(err)
 	_, err = w.send(old, "t1", "one")
-	failed := w.wantClass(err, relay.ClassPark)
+	failed := w.wantClass(err, ClassPark)
 	if !strings.Contains(failed.Reason, now) || !strings.Contains(failed.Reason, "invite") {
 		t.Errorf("reason %q", failed.Reason)
 	}
 	w.run(w.bot)
 	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
-	w.eventually("in the new room", w.rules.knows("replaced "+old+" "+now))
+	w.eventually("in the new room", w.heard.has("replaced "+old+" "+now))
 	info, err := w.bot.Info(w.ctx, old)
 	w.must(err)
 	if info.ReplaceBy != now {
@@ -178,7 +176,7 @@ func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 	w.connect()
 	w.run(w.bot)
 	mine := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
-	w.eventually("in the room", w.rules.knows("joined "+mine))
+	w.eventually("in the room", w.heard.has("joined "+mine))
 	stranger, err := w.server.NewUser(w.ctx, w.name+"stranger", false)
 	w.must(err)
 	others, err := stranger.CreateRoom(w.ctx, "theirs", []string{w.bot.UserID()}, nil)
@@ -189,15 +187,14 @@ func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 		return w.bot.rooms.update(mine, func(*room) {}).replacedBy == others
 	})
 	_, err = w.send(mine, "t1", "secret")
-	if failed := w.wantClass(err, relay.ClassPark); !strings.Contains(failed.Reason, "does not say that it follows") {
+	if failed := w.wantClass(err, ClassPark); !strings.Contains(failed.Reason, "does not name it as its predecessor") {
 		t.Errorf("reason %q", failed.Reason)
 	}
-	w.eventually("the chore is done", func() bool {
-		w.bot.chores.mu.Lock()
-		defer w.bot.chores.mu.Unlock()
-		return w.bot.chores.open[others] == nil
+	w.eventually("nothing is pending", func() bool {
+		_, pending := w.bot.pendingOf(others)
+		return !pending
 	})
-	if w.rules.knows("replaced " + mine + " " + others)() {
+	if w.heard.has("replaced " + mine + " " + others)() {
 		t.Error("the messages go to the room of others")
 	}
 }
@@ -219,7 +216,7 @@ func TestFindReadsHistory(t *testing.T) {
 	for marker, id := range map[string]string{"needle": want, "forged": "", "never": ""} {
 		found, err := w.bot.Find(w.ctx, room, marker, begin)
 		w.must(err)
-		if found != (relay.Found{EventID: id, Complete: true}) {
+		if found != (Found{EventID: id, Complete: true}) {
 			t.Errorf("Find(%s) = %+v, want %s", marker, found, id)
 		}
 	}
@@ -233,21 +230,42 @@ func TestRealRateLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
-	w := &world{T: t, ctx: t.Context(), server: server, rules: newFakeRules()}
+	w := &world{T: t, ctx: t.Context(), server: server}
 	w.must(server.CreateUser(w.ctx, "bot", "bot-password", false))
-	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password"})
+	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password", State: newStore(t)})
 	w.must(err)
-	w.bot.Attach(w.rules)
 	w.connect()
-	room, err := w.bot.Create(w.ctx, relay.NewRoom{Name: "x"})
+	room, err := w.bot.Create(w.ctx, NewRoom{Name: "x"})
 	w.must(err)
 	for i := range 30 {
 		if _, err = w.send(room, fmt.Sprint(i), "x"); err != nil {
 			break
 		}
 	}
-	if failed := w.wantClass(err, relay.ClassWait); failed.RetryAfter <= 0 || failed.RetryAfter > time.Minute {
+	if failed := w.wantClass(err, ClassWait); failed.RetryAfter <= 0 || failed.RetryAfter > time.Minute {
 		t.Errorf("wait %v", failed.RetryAfter)
+	}
+}
+
+// What is no event, in an invitation or sent to the bot's device by a stranger, stops nothing.
+func TestBrokenEventsAreLeftOut(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	w.run(w.bot)
+	path := "/_matrix/client/v3/sendToDevice/x.y/" + w.name
+	w.must(w.owner.Call(w.ctx, "PUT", path, map[string]any{"messages": map[string]any{w.bot.UserID(): map[string]any{"*": map[string]any{"a": 1}}}}, nil))
+	room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.eventually("in the room", w.heard.has("joined "+room))
+
+	var a syncAnswer
+	w.must(json.Unmarshal([]byte(`{"next_batch":"n","to_device":{"events":[{"type":"a","content":"text"},{"type":"b","content":{}}]},
+		"rooms":{"invite":{"!a:hs":{"invite_state":{"events":[7,{"type":"m.room.member","state_key":"@bot:hs","sender":"@o:hs","content":{"membership":"invite"}}]}}},
+		"join":{"!b:hs":{"timeline":{"events":[{"type":"m.room.name","state_key":1},{"type":"m.room.name","state_key":"","content":{"name":"x"}}]}}}}}`), &a))
+	if a.NextBatch != "n" || len(a.ToDevice.Events) != 1 || len(a.Rooms.Invite["!a:hs"].State.Events) != 1 || len(a.Rooms.Join["!b:hs"].Timeline.Events) != 1 {
+		t.Errorf("decoded %+v", a.RespSync)
+	}
+	if err := json.Unmarshal([]byte(`{"next_batch":7}`), &a); err == nil {
+		t.Error("an answer that is none is taken")
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/id"
-
-	"slipway/relay/internal/relay"
 )
 
 // maxAnswer bounds what is read of an answer; a sync of many rooms is the largest.
@@ -77,15 +75,15 @@ func (c *Client) api(userID, token string) *mautrix.Client {
 }
 
 // call makes the request with the session's token and decodes the answer into out
-// (nil to drop it). Failures are [*relay.SendError]s.
+// (nil to drop it). Failures are [*SendError]s.
 func (c *Client) call(ctx context.Context, r request, out any) error {
 	s, err := c.current()
 	if err != nil {
 		return err
 	}
 	err = c.do(ctx, s.api, r, out)
-	var failed *relay.SendError
-	if errors.As(err, &failed) && failed.Class == relay.ClassRelogin {
+	var failed *SendError
+	if errors.As(err, &failed) && failed.Class == ClassRelogin {
 		c.expire(s, failed)
 	}
 	return err

@@ -6,22 +6,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
 const (
-	maxToken     = 256
-	maxKey       = 255
-	maxExtras    = 64 << 10
-	comeBack     = 5 * time.Second // when a message cannot be stored now
-	lenientGrace = 24 * time.Hour  // of a token's predecessor with CheckToken off
+	maxKey    = 255
+	maxExtras = 64 << 10
 )
 
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
@@ -32,7 +30,7 @@ func (s *Service) Accept(ctx context.Context, r AcceptRequest) (Accepted, error)
 
 // AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
 func (s *Service) AcceptFor(ctx context.Context, v Viewer, id int64, r AcceptRequest) (Accepted, error) {
-	app, err := s.appFor(v, id)
+	app, err := s.AppFor(v, id)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -41,7 +39,7 @@ func (s *Service) AcceptFor(ctx context.Context, v Viewer, id int64, r AcceptReq
 
 func (s *Service) accept(ctx context.Context, r AcceptRequest) (Accepted, error) {
 	now := time.Now()
-	app, err := s.appOf(r.Token, now)
+	app, err := s.ByToken(r.Token, now)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -60,8 +58,8 @@ func (s *Service) countRefusal(err error) {
 	}
 }
 
-func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, now time.Time) (Accepted, error) {
-	row := app.row.Load()
+func (s *Service) acceptBy(ctx context.Context, app *account.App, r AcceptRequest, now time.Time) (Accepted, error) {
+	row := app.Row()
 	e, err := s.entry(row, r, now)
 	if err != nil {
 		return Accepted{}, err
@@ -74,14 +72,14 @@ func (s *Service) acceptBy(ctx context.Context, app *entryApp, r AcceptRequest, 
 		return Accepted{}, s.notStored(ctx, err)
 	}
 	if receipt.Conflict || receipt.Replay {
-		app.bucket.giveBack() // a sender that starts a long series again shall get to its end
+		app.Bucket.GiveBack() // a sender that starts a long series again shall get to its end
 	}
 	if receipt.Conflict {
-		return Accepted{}, conflict("Idempotency-Key", "This key was used for another message.")
+		return Accepted{}, refusal.Conflict("Idempotency-Key", "This key was used for another message.")
 	}
 	out := Accepted{
 		ID: receipt.ID, ApplicationID: row.ID, Title: e.Title, Message: e.Body, Priority: receipt.Priority,
-		AcceptedAt: at(receipt.AcceptedAt), State: StateQueued, Replay: receipt.Replay,
+		AcceptedAt: store.Time(receipt.AcceptedAt), State: StateQueued, Replay: receipt.Replay,
 	}
 	if receipt.Replay {
 		s.present(ctx, &out)
@@ -101,34 +99,6 @@ func (s *Service) present(ctx context.Context, a *Accepted) {
 	}
 }
 
-// appOf returns the application that a token belongs to.
-func (s *Service) appOf(token string, now time.Time) (*entryApp, error) {
-	if !s.o.CheckToken {
-		token = strings.TrimSpace(token)
-	}
-	if token == "" {
-		return nil, &Error{Kind: KindUnauthorized, Field: "token", Message: "A token is required."}
-	}
-	var app *entryApp
-	if len(token) <= maxToken {
-		app = s.dir.byToken(token, now)
-	}
-	if app == nil {
-		return nil, &Error{Kind: KindUnauthorized, Field: "token", Message: "The token is not valid."}
-	}
-	return app, nil
-}
-
-// TokenViewer returns the viewer that an application's token stands for.
-func (s *Service) TokenViewer(_ context.Context, token string) (Viewer, error) {
-	app, err := s.appOf(token, time.Now())
-	if err != nil {
-		return Viewer{}, err
-	}
-	row := app.row.Load()
-	return Viewer{Name: row.Name, ApplicationID: row.ID}, nil
-}
-
 // SenderViewer is TokenViewer for who is about to send: a refusal counts as one of a
 // message.
 func (s *Service) SenderViewer(ctx context.Context, token string) (Viewer, error) {
@@ -139,36 +109,36 @@ func (s *Service) SenderViewer(ctx context.Context, token string) (Viewer, error
 
 // entry checks what was sent and makes an outbox entry of it.
 func (s *Service) entry(app *store.Application, r AcceptRequest, now time.Time) (*store.Entry, error) {
-	title, body := clean(r.Title), clean(r.Message)
+	title, body := message.Clean(r.Title), message.Clean(r.Message)
 	switch {
 	case strings.TrimSpace(body) == "":
-		return nil, invalid("message", "A message is required.")
+		return nil, refusal.Invalid("message", "A message is required.")
 	case len(body) > s.o.Limits.MaxMessage:
 		return nil, &Error{Kind: KindTooLarge, Field: "message", Message: fmt.Sprintf("A message may have %d bytes.", s.o.Limits.MaxMessage)}
 	case len(title) > s.o.Limits.MaxTitle:
 		return nil, &Error{Kind: KindTooLarge, Field: "title", Message: fmt.Sprintf("A title may have %d bytes.", s.o.Limits.MaxTitle)}
 	case len(r.Extras) > maxExtras:
 		return nil, &Error{Kind: KindTooLarge, Field: "extras", Message: fmt.Sprintf("Extras may have %d bytes.", maxExtras)}
-	case len(r.IdempotencyKey) > maxKey || !printable(r.IdempotencyKey):
-		return nil, invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
+		return nil, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}
 	priority, err := effectivePriority(app, r)
 	if err != nil {
 		return nil, err
 	}
 	return &store.Entry{
-		ApplicationID: app.ID, Room: app.RoomID, Txn: newTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
+		ApplicationID: app.ID, Room: app.RoomID, Txn: message.NewTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
 		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: string(r.Extras),
 	}, nil
 }
 
 // admit keeps the application within its rate and the outbox within its bounds.
-func (s *Service) admit(app *entryApp, row *store.Application, now time.Time) error {
+func (s *Service) admit(app *account.App, row *store.Application, now time.Time) error {
 	rate, burst := row.RateLimit, 0
 	if rate == 0 {
 		rate, burst = s.o.Limits.RatePerMinute, s.o.Limits.Burst
 	}
-	if wait := app.bucket.take(now, rate, burst); wait > 0 {
+	if wait := app.Bucket.Take(now, rate, burst); wait > 0 {
 		return &Error{
 			Kind: KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
 		}
@@ -182,9 +152,9 @@ func (s *Service) admit(app *entryApp, row *store.Application, now time.Time) er
 // notStored is the answer when a message could not be committed.
 func (s *Service) notStored(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return &Error{Kind: KindUnavailable, Message: "The message was not stored in time.", RetryAfter: comeBack, Err: err}
+		return &Error{Kind: KindUnavailable, Message: "The message was not stored in time.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
-	return &Error{Kind: KindUnavailable, Message: "The message could not be stored.", RetryAfter: comeBack, Err: err}
+	return &Error{Kind: KindUnavailable, Message: "The message could not be stored.", RetryAfter: refusal.RetryAfter, Err: err}
 }
 
 // keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
@@ -217,7 +187,7 @@ func effectivePriority(app *store.Application, r AcceptRequest) (int, error) {
 		return fromGotify(p), nil
 	}
 	if p < MinPriority || p > MaxPriority {
-		return 0, invalid("priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
+		return 0, refusal.Invalid("priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
 	}
 	return p, nil
 }
@@ -250,40 +220,11 @@ func contentType(app *store.Application, r AcceptRequest) string {
 	case s != "":
 		return ""
 	}
-	switch f := Format(app.DefaultFormat); {
-	case f == FormatHTML:
+	switch f := account.Format(app.DefaultFormat); {
+	case f == account.FormatHTML:
 		return format.HTML
-	case f == FormatPlain, f == FormatAuto && r.PlainProtocol:
+	case f == account.FormatPlain, f == account.FormatAuto && r.PlainProtocol:
 		return format.Plain
 	}
 	return ""
-}
-
-// clean makes text of what was sent: homeservers refuse what is no UTF-8, and some the character NUL.
-func clean(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if strings.IndexByte(s, 0) >= 0 {
-		s = strings.ReplaceAll(s, "\x00", "")
-	}
-	return s
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
-}
-
-// newTxn returns a transaction id: random, so that a database put back from a copy never repeats one.
-func newTxn() string {
-	b := make([]byte, 0, 28)
-	b = append(b, 'r')
-	b = strconv.AppendUint(b, rand.Uint64(), 36)
-	b = append(b, '.')
-	return string(strconv.AppendUint(b, rand.Uint64(), 36))
 }

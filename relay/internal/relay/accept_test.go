@@ -19,8 +19,8 @@ var ctx = context.Background()
 
 func p[T any](v T) *T { return &v }
 
-// refusal returns the refusal in err; an empty one for nil.
-func refusal(err error) Error {
+// refused returns the refusal in err; an empty one for nil.
+func refused(err error) Error {
 	var e *Error
 	if errors.As(err, &e) {
 		return *e
@@ -57,7 +57,7 @@ func TestAcceptChecks(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := r.Accept(ctx, test.req)
-		if e := refusal(err); e.Kind != test.kind || e.Field != test.field {
+		if e := refused(err); e.Kind != test.kind || e.Field != test.field {
 			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
 		}
 	}
@@ -181,7 +181,7 @@ func TestRateLimitOfAnApplication(t *testing.T) {
 				switch {
 				case err == nil:
 					accepted++
-				case KindOf(err) != KindRateLimited || refusal(err).RetryAfter <= 0 || refusal(err).RetryAfter > time.Second:
+				case KindOf(err) != KindRateLimited || refused(err).RetryAfter <= 0 || refused(err).RetryAfter > time.Second:
 					t.Errorf("refused with %+v", err)
 				}
 			}
@@ -214,7 +214,7 @@ func TestFullOutboxRefuses(t *testing.T) {
 		r.send(token, "x")
 	}
 	_, err := r.Accept(ctx, AcceptRequest{Token: token, Message: "x"})
-	if KindOf(err) != KindUnavailable || refusal(err).RetryAfter == 0 {
+	if KindOf(err) != KindUnavailable || refused(err).RetryAfter == 0 {
 		t.Errorf("a fourth message: %v", err)
 	}
 	r.run()
@@ -261,8 +261,8 @@ func TestFullDisk(t *testing.T) {
 
 func TestSecondRelayIsRefused(t *testing.T) {
 	r := newRig(t)
-	if s, err := New(ctx, r.o); err == nil {
-		_ = s.Close()
+	if db, err := store.Open(ctx, r.path); err == nil {
+		_ = db.Close()
 		t.Fatal("a second relay opened the database")
 	}
 	r.send(r.app("a", "!a:hs").Token, "still works")

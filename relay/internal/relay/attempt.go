@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,7 +27,7 @@ const (
 
 // attempt makes one attempt at an entry and notes what came of it.
 func (d *dispatcher) attempt(q *queue, e *store.Entry) {
-	app, ok := d.dir.application(e.ApplicationID)
+	owner, ok := d.accounts.Owner(e.ApplicationID)
 	if !ok {
 		d.rest(q, e, store.Cancelled, "The application was deleted.", "")
 		return
@@ -39,17 +38,17 @@ func (d *dispatcher) attempt(q *queue, e *store.Entry) {
 	}
 	began := time.Now()
 	q.began = 0
-	eventID, err := d.try(q, e, app)
+	eventID, err := d.try(q, e, owner)
 	d.logAttempt(q, e, time.Since(began), err)
 	if err != nil {
-		d.failed(q, e, app, err)
+		d.failed(q, e, owner, err)
 		return
 	}
 	d.succeeded(q, e, eventID)
 }
 
 // try does what the entry asks for.
-func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, error) {
+func (d *dispatcher) try(q *queue, e *store.Entry, owner string) (string, error) {
 	if err := d.prepare(d.ctx, q); err != nil {
 		return "", err
 	}
@@ -62,11 +61,11 @@ func (d *dispatcher) try(q *queue, e *store.Entry, app Application) (string, err
 	case e.Step == stepFile:
 		return d.sendFile(q, room, device, e)
 	}
-	return d.sendEvent(q, room, device, e, app)
+	return d.sendEvent(q, room, device, e, owner)
 }
 
 // sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
-func (d *dispatcher) sendEvent(q *queue, room store.Room, device string, e *store.Entry, app Application) (string, error) {
+func (d *dispatcher) sendEvent(q *queue, room store.Room, device string, e *store.Entry, owner string) (string, error) {
 	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e); old != "" {
 		if id, err := d.settleBefore(old, e); id != "" || err != nil {
@@ -74,7 +73,7 @@ func (d *dispatcher) sendEvent(q *queue, room store.Room, device string, e *stor
 		}
 	}
 	if e.Wire == nil {
-		if err := d.render(e, app); err != nil {
+		if err := d.render(e, owner); err != nil {
 			return "", err
 		}
 	}
@@ -89,7 +88,7 @@ func (d *dispatcher) sendEvent(q *queue, room store.Room, device string, e *stor
 
 // render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
 // else.
-func (d *dispatcher) render(e *store.Entry, app Application) (err error) {
+func (d *dispatcher) render(e *store.Entry, owner string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &SendError{Class: ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
@@ -99,13 +98,9 @@ func (d *dispatcher) render(e *store.Entry, app Application) (err error) {
 	if e.Shrunk {
 		o.Budget = shrunkBudget
 	}
-	sender := ""
-	if d.dir.senderShown(app.ID) {
-		sender = app.Name
-	}
 	r := format.Render(format.Message{
-		Sender: sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: app.OwnerMatrixID, Marker: e.Txn,
+		Sender: d.accounts.SenderShown(e.ApplicationID), Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Mention: owner, Marker: e.Txn,
 	}, o)
 	e.EventType, e.Wire, e.Step = "m.room.message", r.Content, stepEvent
 	if r.Truncated {
@@ -166,7 +161,7 @@ func (d *dispatcher) prepare(ctx context.Context, q *queue) error {
 		return nil
 	}
 	var err error
-	if toMake(r) {
+	if r.ToMake() {
 		r.RoomID, err = d.makeRoom(ctx, q)
 		r.Address = r.RoomID
 	} else {
@@ -192,7 +187,7 @@ func (d *dispatcher) noRoom(q *queue, f *SendError) {
 	if !f.Alone && f.Class != ClassPark && f.Class != ClassDead {
 		return
 	}
-	d.parkRoom(q, f.Class, f.sentence())
+	d.parkRoom(q, f.Class, f.Sentence())
 }
 
 // logAttempt writes the one line that each attempt gets.
@@ -223,13 +218,4 @@ func classOf(err error) *SendError {
 		return e
 	}
 	return &SendError{Class: ClassRetry, Reason: "The attempt failed.", Err: err}
-}
-
-// sentence is what is shown of a failure.
-func (e *SendError) sentence() string {
-	s := strings.TrimSpace(e.Reason)
-	if s == "" {
-		return "The homeserver answered: " + string(e.Class) + "."
-	}
-	return s
 }

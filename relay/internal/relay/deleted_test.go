@@ -15,11 +15,7 @@ func TestDeletedWhileChanged(t *testing.T) {
 	r := newRig(t)
 	for round := range 100 {
 		app := r.app(fmt.Sprint("a", round), "!a:hs")
-		user := store.User{Name: fmt.Sprint("u", round), CreatedAt: 1}
-		if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&user).Error }); err != nil {
-			t.Fatal(err)
-		}
-		r.dir.putUser(user)
+		user := r.row(store.User{Name: fmt.Sprint("u", round)})
 		var all sync.WaitGroup
 		for range 2 { // whether they come in time is chance
 			all.Go(func() {
@@ -28,7 +24,7 @@ func TestDeletedWhileChanged(t *testing.T) {
 			all.Go(func() { _, _ = r.RegenerateToken(ctx, r.admin, app.Application.ID, time.Hour) })
 			all.Go(func() { _, _ = r.UpdateUser(ctx, r.admin, user.ID, UserInput{MatrixID: p("@u:hs")}) })
 			all.Go(func() {
-				_, _ = r.CreateApplication(ctx, viewerOf(user), ApplicationInput{Name: p("u's"), Room: p("!a:hs")})
+				_, _ = r.CreateApplication(ctx, viewer(user), ApplicationInput{Name: p("u's"), Room: p("!a:hs")})
 			})
 		}
 		for _, remove := range []func() error{
@@ -48,11 +44,13 @@ func TestDeletedWhileChanged(t *testing.T) {
 		if _, err := r.TokenViewer(ctx, app.Token); err == nil {
 			t.Fatalf("round %d: the token is good", round)
 		}
-		if u, there := r.dir.user(user.ID); there {
+		if u, err := r.User(ctx, r.admin, user.ID); err == nil {
 			t.Fatalf("round %d: the user is back: %+v", round, u)
 		}
-		for _, a := range r.dir.all(func(a *store.Application) bool { return a.OwnerID == user.ID }) {
-			t.Fatalf("round %d: an application of nobody's: %+v", round, a.row.Load())
+		for _, a := range r.Visible(r.admin) {
+			if a.Row().OwnerID == user.ID {
+				t.Fatalf("round %d: an application of nobody's: %+v", round, a.Row())
+			}
 		}
 	}
 }

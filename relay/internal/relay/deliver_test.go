@@ -464,7 +464,7 @@ func (r *rig) image() {
 	to := filepath.Join(r.t.TempDir(), "relay.db")
 	err := r.store.Update(context.Background(), func(*store.Tx) error { // nothing is written meanwhile
 		for _, suffix := range []string{"", "-wal"} {
-			data, err := os.ReadFile(r.o.Path + suffix)
+			data, err := os.ReadFile(r.path + suffix)
 			if err != nil {
 				return err
 			}
@@ -478,7 +478,7 @@ func (r *rig) image() {
 		r.t.Fatal(err)
 	}
 	r.crash()
-	r.o.Path = to
+	r.path = to
 }
 
 // TestKilled takes an image of the database while an event is in flight, or was just taken, and starts from it.

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/store"
 )
@@ -23,14 +24,14 @@ const (
 
 // dispatcher sends what is in the outbox: rooms side by side, within a room one entry after the other.
 type dispatcher struct {
-	store   *store.Store
-	sender  Sender
-	rooms   Rooms
-	format  format.Options
-	log     *zap.Logger
-	metrics *Metrics
-	dir     *directory
-	maxAge  time.Duration
+	store    *store.Store
+	sender   Sender
+	rooms    Rooms
+	format   format.Options
+	log      *zap.Logger
+	metrics  *Metrics
+	accounts *account.Accounts // set before anything is delivered
+	maxAge   time.Duration
 
 	mu     sync.RWMutex
 	queues map[int64]*queue
@@ -50,9 +51,9 @@ type dispatcher struct {
 	complained time.Time // of results that cannot be stored
 }
 
-func newDispatcher(o Options, dir *directory) *dispatcher {
+func newDispatcher(o Options) *dispatcher {
 	d := &dispatcher{
-		sender: o.Sender, rooms: o.Rooms, format: o.Format, log: o.Log, metrics: o.Metrics, dir: dir,
+		store: o.Store, sender: o.Sender, rooms: o.Rooms, format: o.Format, log: o.Log, metrics: o.Metrics,
 		maxAge: o.Delivery.MaxAge, queues: map[int64]*queue{}, slots: make(chan struct{}, o.Delivery.Parallel),
 		pace: &pace{}, waiters: &waiters{byID: map[int64][]chan struct{}{}}, stopping: make(chan struct{}),
 	}
@@ -208,7 +209,9 @@ func (d *dispatcher) committed(c store.Commit) {
 		d.complained = time.Now()
 		d.log.Error("results of deliveries cannot be stored; they are tried again", zap.Error(c.Err))
 	}
-	d.dir.count(c)
+	if d.accounts != nil {
+		d.accounts.Count(c)
+	}
 	if n := len(c.Accepted); n > 0 {
 		d.metrics.accepted.Add(float64(n))
 		d.metrics.batch.Observe(float64(n))
@@ -239,11 +242,28 @@ func (d *dispatcher) resumed() {
 	}
 }
 
+// Add makes a room known that has just been stored.
+func (d *dispatcher) Add(room store.Room) { d.addRoom(room) }
+
+// Make makes or looks up an application's room if the homeserver is there and quick; else it is done later.
+func (d *dispatcher) Make(ctx context.Context, room int64) {
+	if reason, _ := d.gate.state(); reason != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeRoomIn)
+	defer cancel()
+	if err := d.prepare(ctx, d.queue(room)); err != nil {
+		d.log.Warn("the application's room is not there yet", zap.Error(err))
+	}
+}
+
+const makeRoomIn = 5 * time.Second
+
 // makeRooms makes the rooms that could not be made when their applications were created. It begins when sending is
 // possible again: an application that is created from then on gets its room at once.
 func (d *dispatcher) makeRooms() {
 	for _, q := range d.all() {
-		if toMake(q.Room()) && d.wanted(q) && !d.isStopping() {
+		if q.Room().ToMake() && d.wanted(q) && !d.isStopping() {
 			if err := d.prepare(d.ctx, q); err != nil {
 				d.log.Warn("cannot make an application's room", zap.Int64("room", q.id), zap.Error(err))
 			}

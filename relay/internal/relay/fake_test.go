@@ -257,6 +257,7 @@ type rig struct {
 	*Service
 	t     testing.TB
 	hs    *homeserver
+	path  string // of the database
 	o     Options
 	admin Viewer
 	stop  func()
@@ -265,8 +266,8 @@ type rig struct {
 func newRig(t testing.TB, change ...func(*Options)) *rig {
 	t.Helper()
 	hs := newHomeserver()
-	r := &rig{t: t, hs: hs, o: Options{
-		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Format: format.Options{},
+	r := &rig{t: t, hs: hs, path: filepath.Join(t.TempDir(), "relay.db"), o: Options{
+		Sender: hs, Rooms: hs, Format: format.Options{},
 		Log: zap.NewNop(), CheckToken: true,
 	}}
 	for _, c := range change {
@@ -286,21 +287,47 @@ func withAdmin(o *Options) {
 func (r *rig) open() {
 	r.t.Helper()
 	r.o.Metrics = NewMetrics(prometheus.NewRegistry())
+	var err error
+	if r.o.Store, err = store.Open(context.Background(), r.path); err != nil {
+		r.t.Fatal(err)
+	}
 	s, err := New(context.Background(), r.o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.Service = s
-	u, there := s.dir.userNamed("admin")
+	admin, there := administrator(s)
 	if !there { // most tests need no password, and argon2 takes its time
-		u = store.User{Name: "admin", IsAdmin: true, MatrixID: "@admin:hs", CreatedAt: 1}
-		if err := s.store.Update(context.Background(), func(tx *store.Tx) error { return tx.Create(&u).Error }); err != nil {
-			r.t.Fatal(err)
-		}
-		s.dir.putUser(u)
+		admin = viewer(r.row(store.User{Name: "admin", IsAdmin: true, MatrixID: "@admin:hs"}))
 	}
-	r.admin = viewerOf(u)
+	r.admin = admin
 	r.stop = func() {}
+}
+
+// row stores a user without a password.
+func (r *rig) row(u store.User) store.User {
+	r.t.Helper()
+	u.CreatedAt = 1
+	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { return tx.Create(&u).Error }); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.Reload(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+	return u
+}
+
+func viewer(u store.User) Viewer { return Viewer{UserID: u.ID, Name: u.Name, Admin: u.IsAdmin} }
+
+// administrator returns the first administrator.
+func administrator(s *Service) (Viewer, bool) {
+	users, _ := s.Users(context.Background(), Viewer{UserID: 1, Admin: true})
+	for _, u := range users {
+		if u.Admin {
+			return Viewer{UserID: u.ID, Name: u.Name, Admin: true}, true
+		}
+	}
+	return Viewer{}, false
 }
 
 // run begins to deliver.

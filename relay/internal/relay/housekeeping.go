@@ -27,18 +27,10 @@ func (s *Service) keepHouse(ctx context.Context) {
 		s.clean(ctx)
 		select {
 		case <-ticker.C:
-		case <-s.house:
+		case <-s.Deleted():
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// kickHouse asks for housekeeping now.
-func (s *Service) kickHouse() {
-	select {
-	case s.house <- struct{}{}:
-	default:
 	}
 }
 
@@ -120,9 +112,7 @@ func (s *Service) expireRoom(ctx context.Context, q *queue, cutoff int64, last s
 func (s *Service) gaveUp(dead map[int64]int64) {
 	for id, n := range dead {
 		s.o.Metrics.dead.WithLabelValues("age").Add(float64(n))
-		if a := s.dir.app(id); a != nil {
-			a.dead.Add(n)
-		}
+		s.CountDead(id, n)
 	}
 }
 

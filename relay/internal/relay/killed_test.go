@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
 )
 
 const (
@@ -41,18 +42,23 @@ func TestMain(m *testing.M) {
 func child(where string) {
 	path, url, _ := strings.Cut(where, " ")
 	hs := newHomeserver()
+	db, err := store.Open(context.Background(), path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	s, err := New(context.Background(), Options{
-		Path: path, Sender: &remote{hs, url}, Rooms: hs, Format: format.Options{}, Log: zap.NewNop(),
+		Store: db, Sender: &remote{hs, url}, Rooms: hs, Format: format.Options{}, Log: zap.NewNop(),
 		Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true, Admin: Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	admin, _ := s.dir.userNamed("admin")
-	if apps, _ := s.Applications(context.Background(), viewerOf(admin)); len(apps) == 0 {
+	admin, _ := administrator(s)
+	if apps, _ := s.Applications(context.Background(), admin); len(apps) == 0 {
 		for i := range 3 {
-			if _, err := s.CreateApplication(context.Background(), viewerOf(admin), ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
+			if _, err := s.CreateApplication(context.Background(), admin, ApplicationInput{Name: p(fmt.Sprint(i)), Room: p(fmt.Sprintf("!%d", i))}); err != nil {
 				panic(err)
 			}
 		}
@@ -64,7 +70,7 @@ func child(where string) {
 		text := lines.Text()
 		go func() {
 			app := int64(text[0]-'0')%3 + 1
-			if _, err := s.AcceptFor(context.Background(), viewerOf(admin), app, AcceptRequest{Message: text, IdempotencyKey: text}); err == nil {
+			if _, err := s.AcceptFor(context.Background(), admin, app, AcceptRequest{Message: text, IdempotencyKey: text}); err == nil {
 				fmt.Println(text)
 			}
 		}()
@@ -167,8 +173,12 @@ func (k *killed) checkCounts() {
 	k.kill()
 	path, _, _ := strings.Cut(k.where, " ")
 	hs := newHomeserver()
+	db, err := store.Open(context.Background(), path)
+	if err != nil {
+		k.t.Fatal(err)
+	}
 	s, err := New(context.Background(), Options{
-		Path: path, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true,
+		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), CheckToken: true,
 		Admin: Admin{Name: "admin", Password: "administrator"},
 	})
 	if err != nil {

@@ -93,7 +93,7 @@ func TestHoursAfterACrash(t *testing.T) {
 	}
 	r.crash()
 	if err := func() error { // as if the process had ended before the counts were written
-		db, err := sql.Open("sqlite", r.o.Path)
+		db, err := sql.Open("sqlite", r.path)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/store"
 )
 
@@ -50,7 +50,7 @@ func TestApplicationFields(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := r.CreateApplication(ctx, r.admin, test.in)
-		if e := refusal(err); e.Kind != test.kind || e.Field != test.field {
+		if e := refused(err); e.Kind != test.kind || e.Field != test.field {
 			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
 		}
 	}
@@ -283,8 +283,7 @@ func TestUsers(t *testing.T) {
 	if _, err := r.CreateApplication(ctx, anna, ApplicationInput{Name: p("hers"), Room: p("!h:hs")}); err != nil {
 		t.Fatal(err)
 	}
-	ids, _ := r.MatrixUsers(ctx)
-	slices.Sort(ids)
+	ids, _ := r.store.MatrixUsers(ctx)
 	if !slices.Equal(ids, []string{"@admin:hs", "@anna:hs"}) {
 		t.Errorf("Matrix ids: %q", ids)
 	}
@@ -303,19 +302,15 @@ func TestUsers(t *testing.T) {
 // there is another one; who is gone makes no application.
 func TestAdministratorDeletesItself(t *testing.T) {
 	r := newRig(t)
-	other := store.User{Name: "other", IsAdmin: true, CreatedAt: 1}
-	if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&other).Error }); err != nil {
-		t.Fatal(err)
-	}
-	r.dir.putUser(other)
+	other := r.row(store.User{Name: "other", IsAdmin: true})
 	r.app("a", "!a:hs")
 	if err := r.DeleteUser(ctx, r.admin, r.admin.UserID); err != nil {
 		t.Fatal(err)
 	}
-	if users, _ := r.Users(ctx, viewerOf(other)); len(users) != 1 || users[0].ID != other.ID {
+	if users, _ := r.Users(ctx, viewer(other)); len(users) != 1 || users[0].ID != other.ID {
 		t.Errorf("the users are %+v", users)
 	}
-	if apps, _ := r.Applications(ctx, viewerOf(other)); len(apps) != 0 {
+	if apps, _ := r.Applications(ctx, viewer(other)); len(apps) != 0 {
 		t.Errorf("applications of the one who is gone: %+v", apps)
 	}
 	if _, err := r.CreateApplication(ctx, r.admin, ApplicationInput{Name: p("b")}); KindOf(err) != KindInvalid {
@@ -371,7 +366,7 @@ func TestSessions(t *testing.T) {
 		if _, _, err := r.SessionViewer(ctx, other.Token); err != nil {
 			t.Errorf("after a restart: %v", err)
 		}
-		time.Sleep(sessionFor + time.Second)
+		time.Sleep(account.SessionFor + time.Second)
 		if _, _, err := r.SessionViewer(ctx, other.Token); KindOf(err) != KindUnauthorized {
 			t.Errorf("after a week: %v", err)
 		}
@@ -414,70 +409,6 @@ func TestFailedAttemptsAreLimited(t *testing.T) {
 		}
 		if n := fail("anna", "2001:db8::1", 10) + fail("anna", "2001:db8::2", 5); n != 5 {
 			t.Errorf("two addresses of one network: %d held off, want 5", n)
-		}
-	})
-}
-
-// Nobody gets new attempts by using up the memory of the failed ones.
-func TestFailedAttemptsAreNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no count fills up meanwhile
-		p := newPasswords()
-		defer p.rest.Stop()
-		used := func(name, address string) bool { return p.attempt(name, address) > 0 }
-		for !used("admin", "192.0.2.1") { // the pair is used up
-		}
-		for i := 0; !used(fmt.Sprint("x", i), "192.0.2.1"); i++ { // and the address
-		}
-		for i := range 3 * maxAttempts {
-			if !used(fmt.Sprint("y", i), "192.0.2.1") {
-				t.Fatalf("attempt %d of an address that has used up its own is let through", i)
-			}
-		}
-		if !used("admin", "192.0.2.1") {
-			t.Error("the name is free again")
-		}
-		if len(p.failed) > maxAttempts {
-			t.Errorf("%d counts are kept", len(p.failed))
-		}
-	})
-}
-
-// Another spelling of a name is no other name.
-func TestFailedAttemptsOfOtherSpellings(t *testing.T) {
-	p := newPasswords()
-	spellings := []string{"Jürgenß-s", "JÜRGENß-S", "jürgenẞ-ſ"}
-	for i := range pairFailures {
-		if name := spellings[i%len(spellings)]; p.attempt(name, "192.0.2.1") > 0 {
-			t.Errorf("attempt %d, as %s, has to wait", i, name)
-		}
-	}
-	for _, name := range spellings {
-		if p.attempt(name, "192.0.2.1") == 0 {
-			t.Errorf("%s gets attempts of its own", name)
-		}
-	}
-}
-
-// What is full again is forgotten first.
-func TestOldAttemptsGoFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPasswords()
-		defer p.rest.Stop()
-		fill := func(prefix string, n int) {
-			for i := range n {
-				p.attempt(fmt.Sprint(prefix, i), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String())
-			}
-		}
-		fill("old", maxAttempts)
-		time.Sleep(2 * time.Minute)
-		for p.attempt("admin", "192.0.2.1") == 0 {
-		}
-		fill("new", maxAttempts/4)
-		if p.attempt("admin", "192.0.2.1") == 0 {
-			t.Error("the name is free again")
-		}
-		if len(p.failed) > maxAttempts {
-			t.Errorf("%d counts are kept", len(p.failed))
 		}
 	})
 }

@@ -3,11 +3,12 @@ package relay
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -27,17 +28,17 @@ var stored = map[store.State]State{
 func (s *Service) show(r store.Record) Message {
 	m := Message{
 		ID: r.ID, ApplicationID: r.ApplicationID, Title: r.Title, Body: r.Body, ContentType: r.ContentType,
-		Priority: r.Priority, Source: r.Source, AcceptedAt: at(r.AcceptedAt), State: stored[r.State], Attempts: r.Attempts,
-		NextAttempt: at(r.NextAt), Error: r.Error, ErrorCode: r.Code, EventID: r.EventID,
+		Priority: r.Priority, Source: r.Source, AcceptedAt: store.Time(r.AcceptedAt), State: stored[r.State], Attempts: r.Attempts,
+		NextAttempt: store.Time(r.NextAt), Error: r.Error, ErrorCode: r.Code, EventID: r.EventID,
 	}
 	if r.Extras != "" {
 		m.Extras = json.RawMessage(r.Extras)
 	}
-	if app := s.dir.app(r.ApplicationID); app != nil {
-		m.ApplicationName = app.row.Load().Name
+	if app := s.App(r.ApplicationID); app != nil {
+		m.ApplicationName = app.Row().Name
 	}
 	if r.State == store.Sent || r.State == store.Redacted {
-		m.SentAt = at(r.RestedAt)
+		m.SentAt = store.Time(r.RestedAt)
 	}
 	if q := s.d.queue(r.Room); q != nil {
 		s.showRoom(&m, q.Room())
@@ -48,7 +49,7 @@ func (s *Service) show(r store.Record) Message {
 // showRoom adds where a message goes and, while it waits, what holds it up.
 func (s *Service) showRoom(m *Message, room store.Room) {
 	m.RoomID = room.RoomID
-	if !toMake(room) {
+	if !room.ToMake() {
 		m.Room = room.Address
 	}
 	if !m.State.Pending() {
@@ -76,24 +77,16 @@ func (s *Service) Message(ctx context.Context, v Viewer, id int64) (Message, err
 func (s *Service) record(ctx context.Context, v Viewer, id int64) (store.Record, error) {
 	r, err := s.store.Record(ctx, id)
 	if store.IsMissing(err) {
-		return r, notFound("message")
+		return r, refusal.NotFound("message")
 	}
 	if err != nil {
-		return r, unreadable(err)
+		return r, refusal.Unreadable(err)
 	}
-	app := s.dir.app(r.ApplicationID)
-	if app == nil || !v.sees(app.row.Load()) {
-		return r, notFound("message")
+	app := s.App(r.ApplicationID)
+	if app == nil || !v.Sees(app.Row()) {
+		return r, refusal.NotFound("message")
 	}
 	return r, nil
-}
-
-// sees tells whether v may see an application and its messages.
-func (v Viewer) sees(app *store.Application) bool {
-	if v.ApplicationID != 0 {
-		return v.ApplicationID == app.ID
-	}
-	return v.UserID != 0 && (v.Admin || v.UserID == app.OwnerID)
 }
 
 // Messages lists the messages that v may see, newest first.
@@ -106,21 +99,21 @@ func (s *Service) Messages(ctx context.Context, v Viewer, f MessageFilter) (Mess
 		limit = defaultPage
 	}
 	g := store.Filter{
-		Application: f.ApplicationID, Text: f.Text, Since: millis(f.Since), Until: millis(f.Until), Before: f.Before, Limit: limit + 1,
+		Application: f.ApplicationID, Text: f.Text, Since: store.Millis(f.Since), Until: store.Millis(f.Until), Before: f.Before, Limit: limit + 1,
 	}
 	if !v.Admin {
 		g.Owner = v.UserID
 	}
 	if v.ApplicationID != 0 {
 		if f.ApplicationID != 0 && f.ApplicationID != v.ApplicationID {
-			return MessagePage{}, notFound("application")
+			return MessagePage{}, refusal.NotFound("application")
 		}
 		g.Owner, g.Application = 0, v.ApplicationID
 	}
 	g.States, g.Blocked = storedStates(f.States)
 	records, err := s.store.Records(ctx, g)
 	if err != nil {
-		return MessagePage{}, unreadable(err)
+		return MessagePage{}, refusal.Unreadable(err)
 	}
 	return s.page(records, limit), nil
 }
@@ -184,19 +177,19 @@ func (s *Service) Redeliver(ctx context.Context, v Viewer, id int64) (Message, e
 	}
 	var txn string
 	if r.State == store.Ambiguous {
-		txn = newTxn() // a person has decided: it is sent anew, whatever became of the first
+		txn = message.NewTxn() // a person has decided: it is sent anew, whatever became of the first
 	}
 	_, err = s.d.queue(r.Room).change(id, func() (longer int64, err error) {
 		return 1, s.store.Update(ctx, func(tx *store.Tx) error {
 			ok, err := tx.Requeue(id, time.Now().UnixMilli(), txn, store.Dead, store.Ambiguous, store.Cancelled)
 			if err == nil && !ok {
-				err = conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
+				err = refusal.Conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
 			}
 			return err
 		})
 	})
 	if err != nil {
-		return Message{}, unwritable(err)
+		return Message{}, refusal.Unwritable(err)
 	}
 	return s.Message(ctx, v, id)
 }
@@ -213,14 +206,14 @@ func (s *Service) Cancel(ctx context.Context, v Viewer, id int64) (Message, erro
 	for end := time.Now().Add(busyFor); ; {
 		done, err := q.change(id, func() (int64, error) { return s.withdraw(ctx, id) })
 		if err != nil {
-			return Message{}, unwritable(err)
+			return Message{}, refusal.Unwritable(err)
 		}
 		if done {
 			s.settle(ctx, q, id)
 			return s.Message(ctx, v, id)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return Message{}, conflict("", "The message is being sent right now.")
+			return Message{}, refusal.Conflict("", "The message is being sent right now.")
 		}
 		time.Sleep(busyLook)
 	}
@@ -240,7 +233,7 @@ func (s *Service) settle(ctx context.Context, q *queue, id int64) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn)
 	defer cancel()
-	found, err := s.d.sender.Find(ctx, q.Room().RoomID, r.Txn, at(r.AcceptedAt).Add(-findMargin))
+	found, err := s.d.sender.Find(ctx, q.Room().RoomID, r.Txn, store.Time(r.AcceptedAt).Add(-findMargin))
 	if err != nil || found.EventID == "" && !found.Complete {
 		return
 	}
@@ -249,7 +242,7 @@ func (s *Service) settle(ctx context.Context, q *queue, id int64) {
 			if err := tx.Settle(id, time.Now().UnixMilli(), found.EventID); err != nil || found.EventID == "" {
 				return err
 			}
-			_, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn(), inDoubt)
+			_, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), message.NewTxn(), inDoubt)
 			if redacts {
 				longer++
 			}
@@ -265,12 +258,12 @@ func (s *Service) settle(ctx context.Context, q *queue, id int64) {
 // withdraw returns by how many entries the line is longer then.
 func (s *Service) withdraw(ctx context.Context, id int64) (longer int64, err error) {
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		was, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), newTxn(), inDoubt)
+		was, redacts, err := tx.Withdraw(id, time.Now().UnixMilli(), message.NewTxn(), inDoubt)
 		switch {
 		case err != nil:
 			return err
 		case was == store.Cancelled || was == store.Redacted:
-			return conflict("", "The message is withdrawn already.")
+			return refusal.Conflict("", "The message is withdrawn already.")
 		case redacts:
 			longer++
 		}
@@ -280,28 +273,4 @@ func (s *Service) withdraw(ctx context.Context, id int64) (longer int64, err err
 		return nil
 	})
 	return longer, err
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// unreadable is the answer when the database cannot be read.
-func unreadable(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: comeBack, Err: err}
-	}
-	return &Error{Kind: KindInternal, Message: "The database cannot be read.", Err: err}
-}
-
-// unwritable is the answer when the database cannot be written; refusals of ours pass through.
-func unwritable(err error) error {
-	var e *Error
-	if err == nil || errors.As(err, &e) {
-		return err
-	}
-	return &Error{Kind: KindUnavailable, Message: "The change could not be stored.", RetryAfter: comeBack, Err: err}
 }

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"slipway/relay/internal/store"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -66,7 +68,7 @@ func (d *dispatcher) age() time.Duration {
 	if oldest == 0 {
 		return 0
 	}
-	return max(0, time.Since(at(oldest)))
+	return max(0, time.Since(store.Time(oldest)))
 }
 
 // parked counts the rooms that are parked, but for those that nobody sends to any more.
@@ -84,6 +86,6 @@ func (d *dispatcher) parked() (n int) {
 
 // wanted tells whether an application sends to the room.
 func (d *dispatcher) wanted(q *queue) bool {
-	_, ok := d.dir.inRoom(q.id)
+	_, ok := d.accounts.InRoom(q.id)
 	return ok
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -12,23 +11,14 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// The address of a room that the bot is still to make is roomToMake and a random
-// key, and behind it roomBegun once the homeserver may have been asked for it.
-const (
-	roomToMake = "new:"
-	roomBegun  = "?"
-)
+// A room's address ends in roomBegun once the homeserver may have been asked for it.
+const roomBegun = "?"
 
 const (
 	maxLooks = 1000             // in how many rooms one is looked for that may have been made
 	maxDark  = 5                // …of which so many, into which the homeserver cannot look, are enough
 	passOver = 15 * time.Minute // after that these do not count
 )
-
-func newRoomAddress() string { return roomToMake + rand.Text() }
-
-// toMake tells whether the room is still to be made by the bot.
-func toMake(r store.Room) bool { return r.RoomID == "" && strings.HasPrefix(r.Address, roomToMake) }
 
 // makeRoom makes the room of an application, once: that it begins is stored before,
 // and the room carries a key. If the answer was lost, to a broken connection or the
@@ -37,11 +27,11 @@ func toMake(r store.Room) bool { return r.RoomID == "" && strings.HasPrefix(r.Ad
 // and another is made.
 func (d *dispatcher) makeRoom(ctx context.Context, q *queue) (string, error) {
 	r := q.Room()
-	app, ok := d.dir.inRoom(r.ID)
+	app, ok := d.accounts.InRoom(r.ID)
 	if !ok {
 		return "", &SendError{Class: ClassPark, Reason: "No application needs the room any more."}
 	}
-	key, begun := strings.CutSuffix(strings.TrimPrefix(r.Address, roomToMake), roomBegun)
+	key, begun := strings.CutSuffix(r.Key(), roomBegun)
 	n := NewRoom{Key: key, Name: app.Name, Topic: "Messages of the application " + app.Name}
 	if app.OwnerMatrixID != "" {
 		n.Invite = []string{app.OwnerMatrixID}
@@ -66,7 +56,7 @@ func (d *dispatcher) invite(ctx context.Context, roomID string, users []string) 
 		err := d.rooms.Invite(ctx, roomID, user)
 		if failed := classOf(err); err != nil && failed.Class == ClassRetry {
 			named := *failed
-			named.Reason = "the application's room is there, but its owner " + user + " cannot be invited yet: " + failed.sentence()
+			named.Reason = "the application's room is there, but its owner " + user + " cannot be invited yet: " + failed.Sentence()
 			return &named
 		}
 		if err != nil {
@@ -129,7 +119,7 @@ func (d *dispatcher) dark(q *queue, rooms []string, why *SendError) error {
 	unclear := *why
 	unclear.Alone = true // the list of the rooms was answered
 	unclear.Reason = fmt.Sprintf("it cannot be told whether the application's room was made, because the homeserver fails for the room %s (%s); from %s on another room is made",
-		strings.Join(rooms, ", "), why.sentence(), since.Add(passOver).UTC().Format("15:04 MST"))
+		strings.Join(rooms, ", "), why.Sentence(), since.Add(passOver).UTC().Format("15:04 MST"))
 	return &unclear
 }
 

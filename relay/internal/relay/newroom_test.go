@@ -141,7 +141,7 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.hs.lost = true
 			app := r.app(name, "")
-			r.makeRoom(ctx, r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID))
+			r.d.Make(ctx, r.App(app.Application.ID).Row().RoomID)
 			a, _ := r.Application(ctx, r.admin, app.Application.ID)
 			if !strings.Contains(a.RoomProblem, "@admin:hs") || !strings.Contains(a.RoomProblem, "another server is away") {
 				t.Errorf("the application says %q", a.RoomProblem)
@@ -195,7 +195,7 @@ func TestDarkRoomBeforeAndAfterAPause(t *testing.T) {
 		set(failed, nil)
 		r.hs.lost = true
 		app := r.app("a", "")
-		look := func() { r.makeRoom(ctx, r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID)) }
+		look := func() { r.d.Make(ctx, r.App(app.Application.ID).Row().RoomID) }
 		look()
 		set(failed, &SendError{Class: ClassAway, Reason: "away"})
 		time.Sleep(time.Hour)

@@ -56,14 +56,14 @@ func (d *dispatcher) works(q *queue) {
 }
 
 // failed decides what a failed attempt means for the entry, its room and all sending.
-func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error) {
+func (d *dispatcher) failed(q *queue, e *store.Entry, owner string, err error) {
 	if errors.Is(err, errUnproven) {
 		d.rest(q, e, store.Ambiguous, "It cannot be told whether the message arrived: "+
 			"look into the room, then redeliver or cancel it.", "")
 		return
 	}
 	f := classOf(err)
-	e.Error, e.Code = f.sentence(), f.Code
+	e.Error, e.Code = f.Sentence(), f.Code
 	if d.ctx.Err() != nil { // stopped in the middle: repeated under its transaction id after the next start
 		d.again(q, e, 0, true)
 		return
@@ -75,16 +75,16 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 			return
 		}
 		if !f.Alone {
-			d.gate.failed(q.id, f.sentence())
+			d.gate.failed(q.id, f.Sentence())
 		}
 		e.Attempts++
 		d.again(q, e, backoff(e.Attempts), true)
 	case ClassAway:
-		d.gate.shut(f.Class, f.sentence())
+		d.gate.shut(f.Class, f.Sentence())
 		e.Attempts++
 		d.again(q, e, 0, true)
 	case ClassRelogin, ClassLocked:
-		d.gate.shut(f.Class, f.sentence())
+		d.gate.shut(f.Class, f.Sentence())
 		d.again(q, e, 0, false)
 	case ClassWait:
 		d.limited(q, e, f.RetryAfter)
@@ -100,8 +100,11 @@ func (d *dispatcher) failed(q *queue, e *store.Entry, app Application, err error
 		d.encrypted(q)
 		d.park(q, e, f)
 	case ClassTooLarge:
-		d.shrink(q, e, app, f)
+		d.shrink(q, e, owner, f)
 	case ClassSettle:
+		if r := f.Replaced; r != nil {
+			d.replaced(r.Old, r.New)
+		}
 		d.again(q, e, max(f.RetryAfter, leastWait/10), false) // if there were earlier attempts, their device makes the entry doubtful
 	default:
 		d.refused(q, e, f)
@@ -160,7 +163,7 @@ func (d *dispatcher) join(q *queue, e *store.Entry, f *SendError) {
 		q.mu.Lock()
 		q.joinTried = false // not refused: the homeserver is away, or tells to wait
 		q.mu.Unlock()
-		d.failed(q, e, Application{}, err)
+		d.failed(q, e, "", err)
 		return
 	}
 	d.again(q, e, 0, false)
@@ -168,7 +171,7 @@ func (d *dispatcher) join(q *queue, e *store.Entry, f *SendError) {
 
 // park lets a room wait until somebody mends it. It is looked at again now and then.
 func (d *dispatcher) park(q *queue, e *store.Entry, f *SendError) {
-	d.parkRoom(q, f.Class, f.sentence())
+	d.parkRoom(q, f.Class, f.Sentence())
 	q.mu.Lock()
 	q.joinTried = false
 	q.mu.Unlock()
@@ -217,13 +220,13 @@ func (d *dispatcher) storeRoom(q *queue) error {
 }
 
 // shrink makes an event smaller that the homeserver found too large; the second time it is dead.
-func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendError) {
+func (d *dispatcher) shrink(q *queue, e *store.Entry, owner string, f *SendError) {
 	if e.Step == stepFile || e.Op != store.OpSend || e.Shrunk {
 		d.refused(q, e, f)
 		return
 	}
 	e.Shrunk = true
-	if err := d.render(e, app); err != nil {
+	if err := d.render(e, owner); err != nil {
 		d.refused(q, e, classOf(err))
 		return
 	}
@@ -237,7 +240,7 @@ func (d *dispatcher) shrink(q *queue, e *store.Entry, app Application, f *SendEr
 // file.
 func (d *dispatcher) refused(q *queue, e *store.Entry, f *SendError) {
 	if e.Step == stepFile {
-		e.Error = noFile(f.sentence())
+		e.Error = noFile(f.Sentence())
 		d.finish(q, e, store.Sent, store.Outcome{})
 		return
 	}
@@ -245,7 +248,7 @@ func (d *dispatcher) refused(q *queue, e *store.Entry, f *SendError) {
 	if e.Op == store.OpSend {
 		d.metrics.dead.WithLabelValues("refused").Inc()
 	}
-	d.rest(q, e, store.Dead, f.sentence(), f.Code)
+	d.rest(q, e, store.Dead, f.Sentence(), f.Code)
 }
 
 // noFile says that a message's event is in the room without the file that should follow.

@@ -13,7 +13,7 @@ import (
 func TestRoomIsStoredAsItStands(t *testing.T) {
 	r := newRig(t)
 	app := r.app("a", "!a:hs")
-	q := r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID)
+	q := r.d.queue(r.App(app.Application.ID).Row().RoomID)
 	for round := range 300 {
 		var all sync.WaitGroup
 		for i := range 8 {

@@ -8,6 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -19,8 +22,8 @@ const (
 // Rooms lists the target rooms of the applications that v may see, with what is wrong with them.
 func (s *Service) Rooms(_ context.Context, v Viewer) ([]Room, error) {
 	apps := map[int64][]string{}
-	for _, a := range s.dir.all(v.sees) {
-		row := a.row.Load()
+	for _, a := range s.Visible(v) {
+		row := a.Row()
 		apps[row.RoomID] = append(apps[row.RoomID], row.Name)
 	}
 	rooms := []Room{}
@@ -40,21 +43,21 @@ func (q *queue) show(apps []string) Room {
 	defer q.mu.Unlock()
 	r := Room{
 		Address: q.room.Address, RoomID: q.room.RoomID, Name: q.room.Name, Encrypted: q.room.Encrypted,
-		Parked: q.room.Parked, ParkedAt: at(q.room.ParkedAt), Waiting: q.waiting, Apps: apps,
+		Parked: q.room.Parked, ParkedAt: store.Time(q.room.ParkedAt), Waiting: q.waiting, Apps: apps,
 	}
-	if toMake(q.room) {
+	if q.room.ToMake() {
 		r.Address = ""
 	}
 	if q.waiting > 0 {
-		r.Oldest = at(q.oldest)
+		r.Oldest = store.Time(q.oldest)
 	}
 	return r
 }
 
 // RetryRoom lets a parked room try again. It is named by its address or id.
 func (s *Service) RetryRoom(_ context.Context, v Viewer, address string) error {
-	for _, a := range s.dir.all(v.sees) {
-		q := s.d.queue(a.row.Load().RoomID)
+	for _, a := range s.Visible(v) {
+		q := s.d.queue(a.Row().RoomID)
 		if q == nil {
 			continue
 		}
@@ -63,7 +66,7 @@ func (s *Service) RetryRoom(_ context.Context, v Viewer, address string) error {
 			return nil
 		}
 	}
-	return notFound("room")
+	return refusal.NotFound("room")
 }
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
@@ -88,7 +91,7 @@ func (s *Service) JoinedRooms(ctx context.Context) ([]RoomInfo, error) {
 
 // CheckRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
 func (s *Service) CheckRoom(ctx context.Context, address string) (RoomInfo, error) {
-	if err := checkRoom(address); err != nil {
+	if err := account.CheckAddress(address); err != nil {
 		return RoomInfo{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
@@ -101,16 +104,51 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (RoomInfo, erro
 	if err != nil {
 		return RoomInfo{}, away(err)
 	}
+	if info.Encrypted {
+		s.RoomEncrypted(id)
+	}
 	return info, nil
 }
 
 // away is the answer when the homeserver did not say what was asked.
 func away(err error) error {
-	return &Error{Kind: KindUnavailable, Message: classOf(err).sentence(), RetryAfter: comeBack, Err: err}
+	return &Error{Kind: KindUnavailable, Message: classOf(err).Sentence(), RetryAfter: refusal.RetryAfter, Err: err}
 }
 
-// RoomJoined is called by the Matrix side when the bot has come into a room or is found in it: what was held up because
-// it was not goes on.
+// listen does what the homeserver's events ask for, until ctx is done.
+func (s *Service) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-s.o.Events:
+			s.handle(e)
+		}
+	}
+}
+
+func (s *Service) handle(e matrix.Event) {
+	switch e := e.(type) {
+	case matrix.Online:
+		s.Resume()
+	case matrix.Joined:
+		s.RoomJoined(e.Room)
+	case matrix.PowerLevels: // the bot may be allowed to write again
+		s.RoomJoined(e.Room)
+	case matrix.Left:
+		s.RoomLeft(e.Room, e.Reason)
+	case matrix.Encrypted:
+		s.RoomEncrypted(e.Room)
+	case matrix.Replaced:
+		s.RoomReplaced(e.Old, e.New)
+	case matrix.Named:
+		s.RoomNamed(e.Room, e.Name)
+	case matrix.Echo:
+		s.Echo(e.Room, e.Txn, e.ID)
+	}
+}
+
+// RoomJoined lets go on what was blocked because the bot was not in the room or could not write there.
 func (s *Service) RoomJoined(roomID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if r := q.Room(); r.Parked != "" && !r.Encrypted {
@@ -120,7 +158,7 @@ func (s *Service) RoomJoined(roomID string) {
 	}
 }
 
-// RoomLeft is called by the Matrix side when the bot was removed from a room: its messages wait.
+// RoomLeft blocks a room that the bot is in no more: its messages wait.
 func (s *Service) RoomLeft(roomID, reason string) {
 	if reason == "" {
 		reason = "The bot is not in the room any more: invite it again."
@@ -131,7 +169,7 @@ func (s *Service) RoomLeft(roomID, reason string) {
 	}
 }
 
-// RoomEncrypted is called by the Matrix side when a room is seen encrypted. It is remembered for ever.
+// RoomEncrypted blocks a room that is encrypted. It is remembered for ever.
 func (s *Service) RoomEncrypted(roomID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if q.Room().Encrypted {
@@ -143,10 +181,11 @@ func (s *Service) RoomEncrypted(roomID string) {
 	}
 }
 
-// RoomReplaced is called by the Matrix side when a room was upgraded and the bot is in the new one: applications
-// and waiting messages move there.
-func (s *Service) RoomReplaced(oldID, newID string) {
-	for _, q := range s.d.inRoom(oldID) {
+// RoomReplaced moves applications and waiting messages to the room that took the place of another.
+func (s *Service) RoomReplaced(oldID, newID string) { s.d.replaced(oldID, newID) }
+
+func (d *dispatcher) replaced(oldID, newID string) {
+	for _, q := range d.inRoom(oldID) {
 		q.setRoom(func(r *store.Room) {
 			r.Replaced, r.ReplacedAt = oldID, time.Now().UnixMilli()
 			if r.Address == oldID {
@@ -155,13 +194,13 @@ func (s *Service) RoomReplaced(oldID, newID string) {
 			r.RoomID, r.Encrypted = newID, false
 			r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0
 		})
-		s.d.saveRoom(q)
-		s.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
+		d.saveRoom(q)
+		d.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
 		q.retry()
 	}
 }
 
-// RoomNamed is called by the Matrix side when it learns a room's name.
+// RoomNamed keeps a room's name.
 func (s *Service) RoomNamed(roomID, name string) {
 	for _, q := range s.d.inRoom(roomID) {
 		if q.Room().Name != name {
@@ -171,8 +210,7 @@ func (s *Service) RoomNamed(roomID, name string) {
 	}
 }
 
-// Echo is called by the Matrix side when sync shows an event of ours with its transaction id. It settles a send
-// whose answer was lost.
+// Echo ends a send whose answer was lost: sync has shown the event with its transaction id.
 func (s *Service) Echo(roomID, txnID, eventID string) {
 	for _, q := range s.d.inRoom(roomID) {
 		s.d.echo(q, txnID, eventID)
@@ -196,5 +234,5 @@ func (d *dispatcher) echo(q *queue, txn, eventID string) {
 	q.retry()
 }
 
-// Resume is called by the Matrix side when the session is good again: a pause ends.
+// Resume ends a pause: the session is good again.
 func (s *Service) Resume() { s.d.gate.look() }

@@ -2,10 +2,9 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
+
+	"slipway/relay/internal/matrix"
 )
 
 // Sender puts events into Matrix rooms. It classifies every failure as a [*SendError] and never retries on its
@@ -46,92 +45,40 @@ type Rooms interface {
 }
 
 // Outgoing is one event on its way.
-type Outgoing struct {
-	RoomID    string
-	TxnID     string // stored before the first attempt, the same for each attempt
-	Device    string // the device of the earlier attempts, or the one in use
-	EventType string // e.g. m.room.message
-	Content   json.RawMessage
-	Encrypted bool // the room was once seen encrypted; it must never get plaintext again
-}
+type Outgoing = matrix.Outgoing
 
 // Redaction is one removal on its way.
-type Redaction struct {
-	RoomID, EventID, TxnID, Device, Reason string
-}
+type Redaction = matrix.Redaction
 
 // Found is the answer of [Sender.Find].
-type Found struct {
-	EventID  string // "" if no such event was seen
-	Complete bool   // the history was read back to the time asked for, so "not seen" proves "not sent"
-}
+type Found = matrix.Found
 
-// NewRoom says what room to create for an application.
-type NewRoom struct {
-	Key    string // names the room, for [Rooms.KeyOf]; not shown to anybody
-	Name   string
-	Topic  string
-	Invite []string // Matrix ids
-}
+// NewRoom says what room to create.
+type NewRoom = matrix.NewRoom
 
 // RoomInfo is what the homeserver tells about a room.
-type RoomInfo struct {
-	RoomID    string
-	Name      string
-	Alias     string
-	Joined    bool
-	Invited   bool
-	Encrypted bool
-	Writable  bool   // the bot's power level suffices for m.room.message
-	ReplaceBy string // the room that took its place, if it was upgraded
-}
+type RoomInfo = matrix.RoomInfo
 
-// Class says what a failed attempt asks of the worker. The set is closed.
-type Class string
+// Class says what a failed attempt asks of the worker.
+type Class = matrix.Class
+
+// SendError is a classified failure of an attempt.
+type SendError = matrix.SendError
 
 // The classes of failed attempts.
 const (
-	ClassRetry     Class = "retry"     // this request failed: network, timeout, 500. Try again with backoff
-	ClassAway      Class = "away"      // the homeserver is away or not one (refused, DNS, TLS, 502-504, HTML, M_UNRECOGNIZED): pause everything
-	ClassWait      Class = "wait"      // 429: wait RetryAfter exactly, no attempt counted
-	ClassRelogin   Class = "relogin"   // the session is over and being renewed: pause everything, no attempt counted
-	ClassLocked    Class = "locked"    // account locked or deactivated, password refused: pause everything until a person acts
-	ClassJoin      Class = "join"      // not in the room: join once, then go on, else park
-	ClassPark      Class = "park"      // the room refuses (forbidden, unknown room): park the room with its reason
-	ClassEncrypted Class = "encrypted" // the room is encrypted and this relay would send plaintext: park it
-	ClassTooLarge  Class = "too_large" // render smaller once, then dead
-	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)
-	ClassSettle    Class = "settle"    // nothing was sent, as the device or the room is another now: find out whether an earlier attempt arrived first
+	ClassRetry     = matrix.ClassRetry
+	ClassAway      = matrix.ClassAway
+	ClassWait      = matrix.ClassWait
+	ClassRelogin   = matrix.ClassRelogin
+	ClassLocked    = matrix.ClassLocked
+	ClassJoin      = matrix.ClassJoin
+	ClassPark      = matrix.ClassPark
+	ClassEncrypted = matrix.ClassEncrypted
+	ClassTooLarge  = matrix.ClassTooLarge
+	ClassDead      = matrix.ClassDead
+	ClassSettle    = matrix.ClassSettle
 )
 
 // ErrNoLogin is the cause of a failure before the first login has succeeded or failed.
-var ErrNoLogin = errors.New("the first login is under way")
-
-// SendError is a classified failure of an attempt.
-type SendError struct {
-	Class      Class
-	RetryAfter time.Duration // for ClassWait; for ClassSettle at least
-	Status     int           // HTTP status, 0 if there was none
-	Code       string        // Matrix errcode, "" if there was none
-	Reason     string        // a sentence for people: why it is stuck, no secrets
-	Alone      bool          // with ClassRetry: the homeserver answers otherwise, so only this room waits
-	Err        error
-}
-
-// Error returns the reason with what the homeserver answered.
-func (e *SendError) Error() string {
-	s := e.Reason
-	if s == "" {
-		s = string(e.Class)
-	}
-	if e.Status != 0 {
-		s += fmt.Sprintf(" (HTTP %d %s)", e.Status, e.Code)
-	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap returns the cause.
-func (e *SendError) Unwrap() error { return e.Err }
+var ErrNoLogin = matrix.ErrNoLogin

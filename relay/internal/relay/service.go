@@ -8,15 +8,18 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
 // Options are what a [Service] is made of.
 type Options struct {
-	Path      string // of the database file
+	Store     *store.Store // closed by the service
 	Sender    Sender
 	Rooms     Rooms
+	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
@@ -27,11 +30,6 @@ type Options struct {
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
-}
-
-// Admin is the administrator from the configuration. It is created or brought up to date at each start.
-type Admin struct {
-	Name, Password, MatrixID string
 }
 
 // Limits bound what is taken in.
@@ -52,27 +50,20 @@ type Delivery struct {
 // Service is the relay. Its methods may be called by any number of goroutines; what they refuse, they refuse with
 // an [*Error].
 type Service struct {
-	o         Options
-	log       *zap.Logger
-	store     *store.Store
-	dir       *directory
-	d         *dispatcher
-	passwords *passwords
-	edit      sync.Mutex    // held while users and applications are changed
-	house     chan struct{} // housekeeping is wanted now
+	*account.Accounts
+
+	o     Options
+	log   *zap.Logger
+	store *store.Store
+	d     *dispatcher
 }
 
-// New opens the database, takes its lock, migrates it and brings the administrator up to date. A second relay on
-// the same database is refused. Nothing is delivered before Run.
+// New brings the administrator up to date and reads what is kept in memory. It takes over the store: if it fails, the
+// store is closed. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
 	o.defaults()
-	dir := newDirectory()
-	s := &Service{o: o, log: o.Log, dir: dir, d: newDispatcher(o, dir), passwords: newPasswords(), house: make(chan struct{}, 1)}
-	var err error
-	if s.store, err = store.Open(ctx, o.Path, s.d.committed); err != nil {
-		return nil, err
-	}
-	s.d.store = s.store
+	s := &Service{o: o, log: o.Log, store: o.Store, d: newDispatcher(o)}
+	s.store.OnCommit(s.d.committed)
 	o.Metrics.dispatcher.Store(s.d)
 	if err := s.begin(ctx); err != nil {
 		_ = s.store.Close()
@@ -93,12 +84,12 @@ func (s *Service) begin(ctx context.Context) error {
 			return fmt.Errorf("count the messages: %w", err)
 		}
 	}
-	if err := s.dir.load(ctx, s.store); err != nil {
+	var err error
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: s.d, Admin: s.o.Admin, CheckToken: s.o.CheckToken})
+	if err != nil {
 		return err
 	}
-	if err := s.ensureAdmin(ctx); err != nil {
-		return fmt.Errorf("set up the administrator: %w", err)
-	}
+	s.d.accounts = s.Accounts
 	if err := s.d.recover(ctx); err != nil {
 		return fmt.Errorf("recover the outbox: %w", err)
 	}
@@ -108,13 +99,11 @@ func (s *Service) begin(ctx context.Context) error {
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
 // homeserver need not be there.
 func (s *Service) Run(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.keepHouse(ctx)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.keepHouse(ctx) })
+	beside.Go(func() { s.listen(ctx) })
 	s.d.run(ctx)
-	<-done
+	beside.Wait()
 	return nil
 }
 

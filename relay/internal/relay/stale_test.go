@@ -39,7 +39,7 @@ func TestAttemptThatCannotBeStored(t *testing.T) {
 	r.hs.mu.Lock()
 	r.hs.device = "DEV2"
 	r.hs.mu.Unlock()
-	q := r.d.queue(r.dir.app(app.Application.ID).row.Load().RoomID)
+	q := r.d.queue(r.App(app.Application.ID).Row().RoomID)
 	q.mu.Lock()
 	q.reload() // as a room does that has to wait for longer
 	q.mu.Unlock()

@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"time"
+
+	"slipway/relay/internal/refusal"
 )
 
 // Status tells the relay's present condition.
@@ -28,7 +30,7 @@ func (s *Service) Hours(ctx context.Context, v Viewer) ([]Hour, error) {
 	first := time.Now().Unix()/3600 - day + 1
 	stats, err := s.store.Hours(ctx, owner, first)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, refusal.Unreadable(err)
 	}
 	hours := make([]Hour, day)
 	for i := range hours {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/relay"
+	"slipway/relay/internal/store"
 )
 
 // The administrator of the services made here.
@@ -30,8 +31,12 @@ const (
 func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver) {
 	t.Helper()
 	hs := &Homeserver{rooms: map[string]relay.RoomInfo{}}
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := relay.Options{
-		Path: filepath.Join(t.TempDir(), "relay.db"), Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: relay.NewMetrics(prometheus.NewRegistry()),
+		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: relay.NewMetrics(prometheus.NewRegistry()),
 		Admin: relay.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, CheckToken: true,
 	}
 	if change != nil {

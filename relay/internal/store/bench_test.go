@@ -14,7 +14,11 @@ func BenchmarkAccept(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			var s *Store
 			var commits atomic.Int64
-			s, err := Open(context.Background(), filepath.Join(b.TempDir(), "relay.db"), func(c Commit) {
+			s, err := Open(context.Background(), filepath.Join(b.TempDir(), "relay.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.OnCommit(func(c Commit) {
 				commits.Add(1)
 				for _, e := range c.Accepted {
 					done := *e
@@ -22,9 +26,6 @@ func BenchmarkAccept(b *testing.B) {
 					s.Report(&Outcome{Entry: done, At: time.Now().UnixMilli(), SentNow: true})
 				}
 			})
-			if err != nil {
-				b.Fatal(err)
-			}
 			defer s.Close()
 			b.SetParallelism(max(1, n/2))
 			b.ReportAllocs()

@@ -34,7 +34,7 @@ func TestMigrateCounts(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), path, func(Commit) {})
+	s, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,7 @@ type Store struct {
 }
 
 // Open takes the database's lock, opens it, making it if it is not there, and brings its schema up to date.
-// onCommit is called by the writer after each commit, in the order of the commits; it must not block or write.
-func Open(ctx context.Context, path string, onCommit func(Commit)) (*Store, error) {
+func Open(ctx context.Context, path string) (*Store, error) {
 	if path == "" || strings.Contains(path, ":memory:") {
 		return nil, errors.New("the database needs a file")
 	}
@@ -47,14 +46,14 @@ func Open(ctx context.Context, path string, onCommit func(Commit)) (*Store, erro
 		return nil, err
 	}
 	s := &Store{lock: held}
-	if err := s.open(ctx, path, onCommit); err != nil {
+	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, onCommit func(Commit)) (err error) {
+func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := private(path); err != nil {
 		return err
 	}
@@ -80,9 +79,13 @@ func (s *Store) open(ctx context.Context, path string, onCommit func(Commit)) (e
 		_ = conn.Close()
 		return err
 	}
-	s.w, err = newWriter(ctx, conn, onCommit)
+	s.w, err = newWriter(ctx, conn)
 	return err
 }
+
+// OnCommit sets what the writer calls after each commit, in the order of the commits; it must not block or write. It is
+// set before anything is written.
+func (s *Store) OnCommit(f func(Commit)) { s.w.onCommit = f }
 
 // private makes the database file readable by its owner only, before SQLite would make it readable by all.
 func private(path string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ var ctx = context.Background()
 
 func open(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(ctx, path, func(Commit) {})
+	s, err := Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,33 +50,35 @@ func TestMigrateFromEmpty(t *testing.T) {
 	}
 }
 
+// TestMigrate_PendingJoinsOfTheFirstEdition takes over what was one text in settings.
+func TestMigrate_PendingJoinsOfTheFirstEdition(t *testing.T) {
+	for text, want := range map[string][]PendingJoin{
+		`{"!a:hs":{"inviter":"@o:hs","via":"hs"},"!b":{"replaces":"!old"},"!c":null}`: {{RoomID: "!a:hs", Inviter: "@o:hs", Via: "hs"}, {RoomID: "!b", Replaces: "!old"}},
+		`{}`:       nil,
+		`no json`:  nil,
+		`["a", 1]`: nil,
+	} {
+		path := filepath.Join(t.TempDir(), "relay.db")
+		atVersion(t, path, 4, `INSERT INTO settings (key, value) VALUES ('matrix.invites', '`+text+`')`)
+		s := open(t, path)
+		got, err := s.PendingJoins(ctx)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v (%v)", text, got, want, err)
+		}
+		if left, err := s.Setting(ctx, "matrix.invites"); left != "" || err != nil {
+			t.Errorf("%s: the setting is still there: %q (%v)", text, left, err)
+		}
+	}
+}
+
 // TestMigrateKeepsData brings a database of each earlier version, with a message waiting in it, to the newest.
 func TestMigrateKeepsData(t *testing.T) {
 	names, _ := migrations.ReadDir("migrations")
 	for version := 1; version <= len(names); version++ {
 		path := filepath.Join(t.TempDir(), "relay.db")
-		db, err := sql.Open("sqlite", dsn(path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := db.Conn(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range version {
-			if err := migrateTo(ctx, conn, i+1, "migrations/"+names[i].Name()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, q := range []string{
+		atVersion(t, path, version,
 			`INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) VALUES (7, 1, 5, 0, 'api', 'T', 'B', '')`,
-			`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) VALUES (7, 7, 0, 3, 0, 'txn', 5)`,
-		} {
-			if _, err := conn.ExecContext(ctx, q); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, _ = conn.Close(), db.Close()
+			`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) VALUES (7, 7, 0, 3, 0, 'txn', 5)`)
 		s := open(t, path)
 		entries, more, err := s.Pending(ctx, 3, 0, 10, 1000)
 		if err != nil || more || len(entries) != 1 || entries[0].Body != "B" || entries[0].Txn != "txn" {
@@ -83,6 +86,32 @@ func TestMigrateKeepsData(t *testing.T) {
 		}
 		if r, err := s.Accept(ctx, entry(3, "next"), nil); err != nil || r.ID != 8 {
 			t.Errorf("from version %d: the next message: %+v, %v", version, r, err)
+		}
+	}
+}
+
+// atVersion makes a database with an earlier schema and runs statements in it.
+func atVersion(t *testing.T, path string, version int, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names, _ := migrations.ReadDir("migrations")
+	for i := range version {
+		if err := migrateTo(ctx, conn, i+1, "migrations/"+names[i].Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range statements {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -112,7 +141,7 @@ func TestOpenRefuses(t *testing.T) {
 		newer: "newer", foreign: "something else", garbage: "not a database", held: ErrLocked.Error(), "": "needs a file",
 		t.TempDir(): "directory", "/dev/null/x/relay.db": "not a directory",
 	} {
-		s, err := Open(ctx, path, func(Commit) {})
+		s, err := Open(ctx, path)
 		if err == nil {
 			_ = s.Close()
 			t.Errorf("%s was opened", path)
@@ -141,21 +170,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and onCommit
+// TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and OnCommit
 // saw them in the order of their ids.
 func TestGroupCommit(t *testing.T) {
 	var seen []int64
 	largest := 0
-	s, err := Open(ctx, filepath.Join(t.TempDir(), "relay.db"), func(c Commit) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s.OnCommit(func(c Commit) {
 		for _, e := range c.Accepted {
 			seen = append(seen, e.ID)
 		}
 		largest = max(largest, len(c.Accepted))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	got := map[int64]string{}

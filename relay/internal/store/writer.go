@@ -67,8 +67,8 @@ const (
 	lead             // write, for all who wait
 )
 
-func newWriter(ctx context.Context, conn *sql.Conn, onCommit func(Commit)) (*writer, error) {
-	w := &writer{conn: conn, onCommit: onCommit, flushing: true, counts: counts{}}
+func newWriter(ctx context.Context, conn *sql.Conn) (*writer, error) {
+	w := &writer{conn: conn, onCommit: func(Commit) {}, flushing: true, counts: counts{}}
 	w.idle.L = &w.mu
 	w.due = time.AfterFunc(time.Hour, func() { w.write(false) })
 	w.countDue = time.AfterFunc(time.Hour, func() { w.write(true) })

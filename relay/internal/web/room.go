@@ -19,7 +19,7 @@ type roomsPage struct {
 }
 
 func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
-	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Patient.Identity()}
+	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Doctor.Identity()}
 	var err error
 	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Viewer); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
 		p.Homeserver = web.o.Homeserver
 		p.Others, p.OthersGone = web.others(v, p.Rooms)
 		if v.URL.Query().Has("check") {
-			p.Findings = doctor.Examine(v.ctx(), web.o.Patient, v.Viewer)
+			p.Findings = doctor.Examine(v.ctx(), web.o.Doctor, v.Viewer)
 		}
 	}
 	return web.show(w, http.StatusOK, "rooms", p)

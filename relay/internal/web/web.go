@@ -18,7 +18,7 @@ import (
 // Options are what a [Web] is made of.
 type Options struct {
 	Service        *relay.Service
-	Patient        doctor.Patient
+	Doctor         doctor.Target
 	Log            *zap.Logger
 	Version        string
 	Homeserver     string         // URL, shown to administrators

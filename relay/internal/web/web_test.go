@@ -36,7 +36,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	s, hs := relaytest.New(t, nil)
 	hs.Has(relay.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
-	pages, err := New(Options{Service: s, Patient: doctor.Patient{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org"})
+	pages, err := New(Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package relay
+// Package message holds the nouns of a message's way: the message, its states and its priorities.
+package message
 
 import (
 	"encoding/json"
@@ -56,64 +57,8 @@ type Message struct {
 	SentAt      time.Time
 }
 
-// MessageFilter selects messages. Zero fields do not restrict.
-type MessageFilter struct {
-	ApplicationID int64
-	States        []State
-	Text          string // in title or body, case-insensitive
-	Since, Until  time.Time
-	Before        int64 // only ids below: the Next of the page before
-	Limit         int   // at most MaxPage; 0 means 50
-}
-
-// MaxPage is the largest page of a list.
-const MaxPage = 200
-
-// MessagePage is a page of messages, newest first.
-type MessagePage struct {
-	Messages []Message
-	Next     int64 // Before of the next page, 0 at the end
-}
-
-// Scale says how an application's senders mean their priorities.
-type Scale string
-
-// The priority scales.
-const (
-	ScaleAuto   Scale = "auto"   // native where the token came in the body or on a native route, else Gotify's
-	ScaleNative Scale = "native" // −2 … 2
-	ScaleGotify Scale = "gotify" // 0 … 10
-)
-
 // The ends of the native priority scale.
 const (
 	MinPriority = -2
 	MaxPriority = 2
 )
-
-// AcceptRequest is a message as it came in.
-type AcceptRequest struct {
-	Token          string
-	Title          string
-	Message        string
-	ContentType    string // "" means the application's default format
-	PlainProtocol  bool   // the sender's protocol means plain text unless ContentType says otherwise
-	Priority       *int   // nil: the application's default
-	NativeScale    bool   // the route or the place of the token says that Priority is −2 … 2
-	Extras         json.RawMessage
-	IdempotencyKey string
-	Source         string
-}
-
-// Accepted is a message that is durably in the outbox.
-type Accepted struct {
-	ID            int64
-	ApplicationID int64
-	Title         string // as stored: the application's name stands in for an empty one only when rendering
-	Message       string
-	Priority      int // effective
-	AcceptedAt    time.Time
-	State         State // StateQueued, or the present state when Replay
-	EventID       string
-	Replay        bool // the idempotency key was known: this is the first answer again
-}

@@ -1,28 +1,29 @@
-package relay
+// Package limit holds rate limits.
+package limit
 
 import (
 	"sync"
 	"time"
 )
 
-// bucket is a token bucket: burst messages at once, refilled at a rate per minute.
-type bucket struct {
+// Bucket is a token bucket: burst events at once, refilled at a rate per minute. The zero value is full.
+type Bucket struct {
 	mu     sync.Mutex
 	tokens float64
 	at     time.Time
 }
 
-// take takes one token, or returns how long to wait for one. A rate of 0 does not limit.
-func (b *bucket) take(now time.Time, perMinute, burst int) time.Duration {
+// Take takes one token, or returns how long to wait for one. A rate of 0 does not limit.
+func (b *Bucket) Take(now time.Time, perMinute, burst int) time.Duration {
 	return b.ask(now, perMinute, burst, 1)
 }
 
-// look is take that takes nothing.
-func (b *bucket) look(now time.Time, perMinute, burst int) time.Duration {
+// Look is Take without taking a token.
+func (b *Bucket) Look(now time.Time, perMinute, burst int) time.Duration {
 	return b.ask(now, perMinute, burst, 0)
 }
 
-func (b *bucket) ask(now time.Time, perMinute, burst int, taken float64) time.Duration {
+func (b *Bucket) ask(now time.Time, perMinute, burst int, taken float64) time.Duration {
 	if perMinute <= 0 {
 		return 0
 	}
@@ -45,15 +46,15 @@ func (b *bucket) ask(now time.Time, perMinute, burst int, taken float64) time.Du
 	return time.Duration((1 - b.tokens) / rate)
 }
 
-// idle returns how long nobody has asked.
-func (b *bucket) idle(now time.Time) time.Duration {
+// Idle returns how long nobody has asked.
+func (b *Bucket) Idle(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Sub(b.at)
 }
 
-// giveBack returns one token.
-func (b *bucket) giveBack() {
+// GiveBack returns one token.
+func (b *Bucket) GiveBack() {
 	b.mu.Lock()
 	b.tokens++ // the next take caps it
 	b.mu.Unlock()

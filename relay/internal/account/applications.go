@@ -1,4 +1,4 @@
-package relay
+package account
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode"
 
-	"go.uber.org/zap"
-
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -24,59 +24,72 @@ const (
 	maxRate      = 1_000_000
 
 	maxDescription = 1 << 10
-	makeRoomIn     = 5 * time.Second
 	maxGrace       = 30 * 24 * time.Hour
 )
 
 // Applications lists the applications that v may see: an administrator all, a user the own ones.
-func (s *Service) Applications(_ context.Context, v Viewer) ([]Application, error) {
-	found := s.dir.all(v.sees)
+func (s *Accounts) Applications(ctx context.Context, v Principal) ([]Application, error) {
+	rooms, err := s.store.Rooms(ctx)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	byID := map[int64]store.Room{}
+	for _, r := range rooms {
+		byID[r.ID] = r
+	}
+	found := s.cache.all(v.Sees)
 	apps := make([]Application, 0, len(found))
 	for _, a := range found {
-		apps = append(apps, s.application(a))
+		apps = append(apps, s.withRoom(a, byID[a.Row().RoomID]))
 	}
 	slices.SortFunc(apps, func(a, b Application) int { return int(a.ID - b.ID) })
 	return apps, nil
 }
 
 // Application returns one application that v may see.
-func (s *Service) Application(_ context.Context, v Viewer, id int64) (Application, error) {
-	a, err := s.appFor(v, id)
+func (s *Accounts) Application(ctx context.Context, v Principal, id int64) (Application, error) {
+	a, err := s.AppFor(v, id)
 	if err != nil {
 		return Application{}, err
 	}
-	return s.application(a), nil
+	return s.application(ctx, a)
 }
 
-func (s *Service) appFor(v Viewer, id int64) (*entryApp, error) {
-	a := s.dir.app(id)
-	if a == nil || !v.sees(a.row.Load()) {
-		return nil, notFound("application")
+// AppFor returns an application that v may see.
+func (s *Accounts) AppFor(v Principal, id int64) (*App, error) {
+	a := s.cache.app(id)
+	if a == nil || !v.Sees(a.Row()) {
+		return nil, refusal.NotFound("application")
 	}
 	return a, nil
 }
 
 // application returns an application with its room.
-func (s *Service) application(a *entryApp) Application {
-	app := s.dir.show(a)
-	if q := s.d.queue(a.row.Load().RoomID); q != nil {
-		room := q.Room()
-		app.RoomID, app.RoomProblem = room.RoomID, room.Parked
-		if !toMake(room) {
-			app.Room = room.Address
-		}
+func (s *Accounts) application(ctx context.Context, a *App) (Application, error) {
+	room, err := s.store.Room(ctx, a.Row().RoomID)
+	if err != nil {
+		return Application{}, refusal.Unreadable(err)
+	}
+	return s.withRoom(a, room), nil
+}
+
+func (s *Accounts) withRoom(a *App, room store.Room) Application {
+	app := s.cache.show(a)
+	app.RoomID, app.RoomProblem = room.RoomID, room.Parked
+	if !room.ToMake() {
+		app.Room = room.Address
 	}
 	return app
 }
 
 // CreateApplication makes an application and its token. Without a room the bot makes one, at once if the homeserver
 // answers in time, else as soon as it does.
-func (s *Service) CreateApplication(ctx context.Context, v Viewer, in ApplicationInput) (IssuedToken, error) {
+func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in ApplicationInput) (IssuedToken, error) {
 	if v.UserID == 0 {
-		return IssuedToken{}, &Error{Kind: KindForbidden, Message: "Only users make applications."}
+		return IssuedToken{}, refusal.Forbidden("Only users make applications.")
 	}
 	if in.Name == nil {
-		return IssuedToken{}, invalid("name", "A name is required.")
+		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
 	now := time.Now().UnixMilli()
 	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), CreatedAt: now, TokenCreatedAt: now}
@@ -89,19 +102,28 @@ func (s *Service) CreateApplication(ctx context.Context, v Viewer, in Applicatio
 	if err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
-	s.makeRoom(ctx, s.d.queue(row.RoomID))
-	return IssuedToken{Application: s.application(app), Token: token}, nil
+	s.o.Rooms.Make(ctx, row.RoomID)
+	return s.issued(ctx, app, token)
+}
+
+// issued is the answer with a token. The token is valid already, so a room that cannot be read is left out.
+func (s *Accounts) issued(ctx context.Context, a *App, token string) (IssuedToken, error) {
+	app, err := s.application(ctx, a)
+	if err != nil {
+		app = s.cache.show(a)
+	}
+	return IssuedToken{Application: app, Token: token}, nil
 }
 
 // insertApplication stores an application with its room. It may be deleted again before this returns.
-func (s *Service) insertApplication(ctx context.Context, row *store.Application, address string) (*entryApp, error) {
+func (s *Accounts) insertApplication(ctx context.Context, row *store.Application, address string) (*App, error) {
 	if address == "" {
-		address = newRoomAddress()
+		address = store.NewRoomAddress()
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	if _, ok := s.dir.user(row.OwnerID); !ok {
-		return nil, invalid("owner_id", "There is no such user.") // deleted meanwhile
+	if _, ok := s.cache.user(row.OwnerID); !ok {
+		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
 	}
 	var room store.Room
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -114,24 +136,12 @@ func (s *Service) insertApplication(ctx context.Context, row *store.Application,
 	if err != nil {
 		return nil, err
 	}
-	s.d.addRoom(room)
-	return s.dir.putApp(*row), nil
-}
-
-// makeRoom makes or looks up an application's room if the homeserver is there and quick; else it is done later.
-func (s *Service) makeRoom(ctx context.Context, q *queue) {
-	if reason, _ := s.d.gate.state(); reason != "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeRoomIn)
-	defer cancel()
-	if err := s.d.prepare(ctx, q); err != nil {
-		s.log.Warn("the application's room is not there yet", zap.Error(err))
-	}
+	s.o.Rooms.Add(room)
+	return s.cache.putApp(*row), nil
 }
 
 // setApplication checks what is to be set and sets it, but for the room.
-func (s *Service) setApplication(v Viewer, row *store.Application, in ApplicationInput) error {
+func (s *Accounts) setApplication(v Principal, row *store.Application, in ApplicationInput) error {
 	if in.Name != nil {
 		name, err := checkName(*in.Name)
 		if err != nil {
@@ -139,7 +149,7 @@ func (s *Service) setApplication(v Viewer, row *store.Application, in Applicatio
 		}
 		row.Name = name
 	}
-	if err := checkRoom(value(in.Room)); err != nil {
+	if err := CheckAddress(value(in.Room)); err != nil {
 		return err
 	}
 	if err := s.setOwner(v, row, in.OwnerID); err != nil {
@@ -152,15 +162,15 @@ func (s *Service) setApplication(v Viewer, row *store.Application, in Applicatio
 }
 
 // setOwner gives an application away.
-func (s *Service) setOwner(v Viewer, row *store.Application, owner *int64) error {
+func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) error {
 	if owner == nil || *owner == row.OwnerID {
 		return nil
 	}
 	if !v.Admin {
-		return &Error{Kind: KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
+		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
 	}
-	if _, ok := s.dir.user(*owner); !ok {
-		return invalid("owner_id", "There is no such user.")
+	if _, ok := s.cache.user(*owner); !ok {
+		return refusal.Invalid("owner_id", "There is no such user.")
 	}
 	row.OwnerID = *owner
 	return nil
@@ -169,20 +179,20 @@ func (s *Service) setOwner(v Viewer, row *store.Application, owner *int64) error
 // setSending sets what concerns the messages.
 func setSending(row *store.Application, in ApplicationInput) error {
 	if p := in.DefaultPriority; p != nil {
-		if *p < MinPriority || *p > MaxPriority {
-			return invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", MinPriority, MaxPriority))
+		if *p < message.MinPriority || *p > message.MaxPriority {
+			return refusal.Invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
 		}
 		row.DefaultPriority = *p
 	}
 	if scale := in.PriorityScale; scale != nil {
 		if !slices.Contains([]Scale{ScaleAuto, ScaleNative, ScaleGotify}, *scale) {
-			return invalid("priority_scale", "The scale is auto, native or gotify.")
+			return refusal.Invalid("priority_scale", "The scale is auto, native or gotify.")
 		}
 		row.PriorityScale = string(*scale)
 	}
 	if rate := in.RateLimit; rate != nil {
 		if *rate < 0 || *rate > maxRate {
-			return invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
+			return refusal.Invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
 		}
 		row.RateLimit = *rate
 	}
@@ -193,39 +203,39 @@ func setSending(row *store.Application, in ApplicationInput) error {
 func setLooks(row *store.Application, in ApplicationInput) error {
 	if f := in.DefaultFormat; f != nil {
 		if !slices.Contains([]Format{FormatAuto, FormatMarkdown, FormatPlain, FormatHTML}, *f) {
-			return invalid("default_format", "The format is auto, markdown, plain or html.")
+			return refusal.Invalid("default_format", "The format is auto, markdown, plain or html.")
 		}
 		row.DefaultFormat = string(*f)
 	}
 	if show := in.ShowSender; show != nil {
 		if !slices.Contains([]ShowSender{ShowAuto, ShowAlways, ShowNever}, *show) {
-			return invalid("show_sender", "The choices are auto, always and never.")
+			return refusal.Invalid("show_sender", "The choices are auto, always and never.")
 		}
 		row.ShowSender = string(*show)
 	}
 	if text := in.Description; text != nil {
 		if len(*text) > maxDescription {
-			return invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
+			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
 		}
-		row.Description = strings.TrimSpace(clean(*text))
+		row.Description = strings.TrimSpace(message.Clean(*text))
 	}
 	return nil
 }
 
 // UpdateApplication changes an application. Messages that wait go to the room they were accepted for.
-func (s *Service) UpdateApplication(ctx context.Context, v Viewer, id int64, in ApplicationInput) (Application, error) {
+func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in ApplicationInput) (Application, error) {
 	if v.UserID == 0 {
-		return Application{}, notFound("application")
+		return Application{}, refusal.NotFound("application")
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	a, err := s.appFor(v, id) // not before: it may be deleted until then
+	a, err := s.AppFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return Application{}, err
 	}
 	row, room := store.Application{}, (*store.Room)(nil)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		row = *a.row.Load()
+		row = *a.Row()
 		if err := s.setApplication(v, &row, in); err != nil {
 			return err
 		}
@@ -244,25 +254,25 @@ func (s *Service) UpdateApplication(ctx context.Context, v Viewer, id int64, in 
 		return Application{}, taken(err, "There is an application of this name.")
 	}
 	if room != nil {
-		s.d.addRoom(*room)
+		s.o.Rooms.Add(*room)
 	}
-	s.dir.putApp(row)
-	return s.application(a), nil
+	s.cache.putApp(row)
+	return s.application(ctx, a)
 }
 
 // RegenerateToken makes a new token; the present one stays valid for grace (0: not at all).
-func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace time.Duration) (IssuedToken, error) {
+func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, grace time.Duration) (IssuedToken, error) {
 	if v.UserID == 0 {
-		return IssuedToken{}, notFound("application")
+		return IssuedToken{}, refusal.NotFound("application")
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	a, err := s.appFor(v, id) // not before: it may be deleted until then
+	a, err := s.AppFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return IssuedToken{}, err
 	}
 	if grace < 0 || grace > maxGrace {
-		return IssuedToken{}, invalid("grace", fmt.Sprintf("The period of grace is at most %v.", maxGrace))
+		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The period of grace is at most %v.", maxGrace))
 	}
 	if !s.o.CheckToken {
 		grace = max(grace, lenientGrace)
@@ -270,7 +280,7 @@ func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace
 	var token string
 	var row store.Application
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		row = *a.row.Load()
+		row = *a.Row()
 		now := time.Now()
 		row.OldTokenHash, row.OldTokenUntil = nil, 0
 		if grace > 0 {
@@ -282,28 +292,28 @@ func (s *Service) RegenerateToken(ctx context.Context, v Viewer, id int64, grace
 			Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(&row).Error
 	})
 	if err != nil {
-		return IssuedToken{}, unwritable(err)
+		return IssuedToken{}, refusal.Unwritable(err)
 	}
-	s.dir.putApp(row)
-	return IssuedToken{Application: s.application(a), Token: token}, nil
+	s.cache.putApp(row)
+	return s.issued(ctx, a, token)
 }
 
 // DeleteApplication removes an application with its messages; what waits is not delivered any more.
-func (s *Service) DeleteApplication(ctx context.Context, v Viewer, id int64) error {
+func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64) error {
 	if v.UserID == 0 {
-		return notFound("application")
+		return refusal.NotFound("application")
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	if _, err := s.appFor(v, id); err != nil {
+	if _, err := s.AppFor(v, id); err != nil {
 		return err
 	}
 	return s.deleteApplications(ctx, func(tx *store.Tx) error { return nil }, id)
 }
 
 // deleteApplications marks applications as deleted, together with another change. Their messages are removed bit by bit
-// by the housekeeping; from now on they are not to be seen and not sent. s.edit is held.
-func (s *Service) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
+// by the maintenance; from now on they are not to be seen and not sent. s.edit is held.
+func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		err := tx.Model(&store.Application{}).Where("id IN ?", ids).
 			Updates(map[string]any{"deleted_at": time.Now().UnixMilli(), "token_hash": nil, "old_token_hash": nil}).Error
@@ -313,12 +323,15 @@ func (s *Service) deleteApplications(ctx context.Context, also func(*store.Tx) e
 		return also(tx)
 	})
 	if err != nil {
-		return unwritable(err)
+		return refusal.Unwritable(err)
 	}
 	for _, id := range ids {
-		s.dir.dropApp(id)
+		s.cache.dropApp(id)
 	}
-	s.kickHouse()
+	select {
+	case s.deleted <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -352,13 +365,13 @@ func base62(n int) string {
 func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", invalid("name", "A name has 1 to "+strconv.Itoa(maxName)+" characters, none of them a control character.")
+		return "", refusal.Invalid("name", "A name has 1 to "+strconv.Itoa(maxName)+" characters, none of them a control character.")
 	}
-	return clean(name), nil
+	return message.Clean(name), nil
 }
 
-// checkRoom checks the form of a room's address. Ids are opaque: those of room version 12 have no domain.
-func checkRoom(address string) error {
+// CheckAddress checks the form of a room's address. Ids are opaque: those of room version 12 have no domain.
+func CheckAddress(address string) error {
 	if address == "" {
 		return nil
 	}
@@ -371,15 +384,15 @@ func checkRoom(address string) error {
 	case ok && address[0] == '#' && strings.Contains(address, ":"):
 		return nil
 	}
-	return invalid("room_id", "A room is an id that begins with ! or an alias like #name:server.")
+	return refusal.Invalid("room_id", "A room is an id that begins with ! or an alias like #name:server.")
 }
 
 // taken turns the violation of a unique index into a conflict.
 func taken(err error, message string) error {
 	if store.IsTaken(err) {
-		return &Error{Kind: KindConflict, Field: "name", Message: message, Err: err}
+		return &refusal.Error{Kind: refusal.KindConflict, Field: "name", Message: message, Err: err}
 	}
-	return unwritable(err)
+	return refusal.Unwritable(err)
 }
 
 func value[T any](p *T) (v T) {

@@ -1,6 +1,8 @@
-package relay
+// Package refusal holds the errors that may be shown to whoever asked.
+package refusal
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -58,14 +60,40 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
-func invalid(field, message string) *Error {
+// Invalid is the refusal of a request that is wrong in a field.
+func Invalid(field, message string) *Error {
 	return &Error{Kind: KindInvalid, Field: field, Message: message}
 }
 
-func notFound(noun string) *Error {
+// Forbidden is the refusal of what the principal may not do.
+func Forbidden(message string) *Error { return &Error{Kind: KindForbidden, Message: message} }
+
+// NotFound is the refusal of what is not there, or not the principal's.
+func NotFound(noun string) *Error {
 	return &Error{Kind: KindNotFound, Message: "There is no such " + noun + "."}
 }
 
-func conflict(field, message string) *Error {
+// Conflict is the refusal of what is taken, or not possible in the present state.
+func Conflict(field, message string) *Error {
 	return &Error{Kind: KindConflict, Field: field, Message: message}
+}
+
+// RetryAfter is when to come back after a refusal that names no other time.
+const RetryAfter = 5 * time.Second
+
+// Unreadable is the answer when the database cannot be read.
+func Unreadable(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: RetryAfter, Err: err}
+	}
+	return &Error{Kind: KindInternal, Message: "The database cannot be read.", Err: err}
+}
+
+// Unwritable is the answer when the database cannot be written; refusals of ours pass through.
+func Unwritable(err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Kind: KindUnavailable, Message: "The change could not be stored.", RetryAfter: RetryAfter, Err: err}
 }

@@ -1,4 +1,4 @@
-package relay
+package account
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -51,7 +53,7 @@ var errDry = errors.New("only tried")
 // nothing. What is there, or was imported earlier, is left alone; without commit
 // everything is, and only told. What nobody else can own goes to v, who is an
 // administrator.
-func (s *Service) Import(ctx context.Context, v Viewer, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
+func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
 	if err := v.mustAdmin(); err != nil {
 		return nil, err
 	}
@@ -72,16 +74,16 @@ func (s *Service) Import(ctx context.Context, v Viewer, users []ImportUser, apps
 		return im.told, nil
 	}
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, refusal.Unwritable(err)
 	}
-	return im.told, s.dir.load(ctx, s.store)
+	return im.told, s.Reload(ctx)
 }
 
 // importer is one import under way.
 type importer struct {
-	s      *Service
+	s      *Accounts
 	tx     *store.Tx
-	admin  Viewer          // who owns what nobody else can
+	admin  Principal       // who owns what nobody else can
 	owners map[int64]int64 // users there → users here
 	told   []Imported
 }
@@ -156,7 +158,7 @@ func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
 }
 
 func (im *importer) application(a ImportApplication) error {
-	if a.Token == "" || len(a.Token) > maxToken || !printable(a.Token) {
+	if a.Token == "" || len(a.Token) > maxToken || !message.Printable(a.Token) {
 		im.tell("application", a.Name, false, "its token is none")
 		return nil
 	}
@@ -211,8 +213,8 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 		remark += ", as " + row.Name
 	}
 	address := a.Room
-	if address == "" || address[0] != '!' || checkRoom(address) != nil {
-		address = newRoomAddress()
+	if address == "" || address[0] != '!' || CheckAddress(address) != nil {
+		address = store.NewRoomAddress()
 		remark += ", with a new room"
 	}
 	room, err := store.RoomAt(im.tx.DB, address)
@@ -231,7 +233,7 @@ func (im *importer) free(owner int64, name string) (string, error) {
 		if taken == 0 {
 			return try, nil
 		}
-		try = clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
+		try = message.Clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 
@@ -246,7 +248,7 @@ func (im *importer) remember(key string, id int64) error {
 }
 
 func messageOf(err error) string {
-	var e *Error
+	var e *refusal.Error
 	if errors.As(err, &e) {
 		return strings.TrimSuffix(e.Message, ".")
 	}

@@ -1,4 +1,4 @@
-package relay
+package account
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -21,13 +22,13 @@ const (
 var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
 
 // Users lists all users, for administrators.
-func (s *Service) Users(ctx context.Context, v Viewer) ([]User, error) {
+func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
 	if err := v.mustAdmin(); err != nil {
 		return nil, err
 	}
 	var rows []store.User
 	if err := s.store.Read(ctx).Order("id").Find(&rows).Error; err != nil {
-		return nil, unreadable(err)
+		return nil, refusal.Unreadable(err)
 	}
 	users := make([]User, len(rows))
 	for i, r := range rows {
@@ -37,33 +38,33 @@ func (s *Service) Users(ctx context.Context, v Viewer) ([]User, error) {
 }
 
 // User returns one user; a user who is no administrator may see only the own record.
-func (s *Service) User(_ context.Context, v Viewer, id int64) (User, error) {
+func (s *Accounts) User(_ context.Context, v Principal, id int64) (User, error) {
 	row, err := s.userFor(v, id)
 	return showUser(row), err
 }
 
-func (s *Service) userFor(v Viewer, id int64) (store.User, error) {
-	row, ok := s.dir.user(id)
+func (s *Accounts) userFor(v Principal, id int64) (store.User, error) {
+	row, ok := s.cache.user(id)
 	if !ok || v.UserID == 0 || !v.Admin && v.UserID != id {
-		return store.User{}, notFound("user")
+		return store.User{}, refusal.NotFound("user")
 	}
 	return row, nil
 }
 
 func showUser(r store.User) User {
-	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: at(r.CreatedAt)}
+	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: store.Time(r.CreatedAt)}
 }
 
 // CreateUser makes a user, for administrators. Name and password are required.
-func (s *Service) CreateUser(ctx context.Context, v Viewer, in UserInput) (User, error) {
+func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (User, error) {
 	if err := v.mustAdmin(); err != nil {
 		return User{}, err
 	}
 	if in.Name == nil {
-		return User{}, invalid("name", "A name is required.")
+		return User{}, refusal.Invalid("name", "A name is required.")
 	}
 	if in.Password == nil {
-		return User{}, invalid("password", "A password is required.")
+		return User{}, refusal.Invalid("password", "A password is required.")
 	}
 	row := store.User{CreatedAt: time.Now().UnixMilli()}
 	if err := s.setUser(ctx, &row, in); err != nil {
@@ -71,25 +72,25 @@ func (s *Service) CreateUser(ctx context.Context, v Viewer, in UserInput) (User,
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	if _, there := s.dir.userNamed(row.Name); there {
+	if _, there := s.cache.userNamed(row.Name); there {
 		return User{}, errNameTaken
 	}
 	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&row).Error }); err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
-	s.dir.putUser(row)
+	s.cache.putUser(row)
 	return showUser(row), nil
 }
 
 // UpdateUser changes a user. A user may change the own password and Matrix id. The last administrator stays one.
 // A new password ends the user's sessions.
-func (s *Service) UpdateUser(ctx context.Context, v Viewer, id int64, in UserInput) (User, error) {
+func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
 	row, err := s.userFor(v, id)
 	if err != nil {
 		return User{}, err
 	}
 	if !v.Admin && (in.Name != nil && *in.Name != row.Name || in.Admin != nil && *in.Admin != row.IsAdmin) {
-		return User{}, &Error{Kind: KindForbidden, Message: "Only administrators change a user's name and rights."}
+		return User{}, refusal.Forbidden("Only administrators change a user's name and rights.")
 	}
 	changed := row
 	if err := s.setUser(ctx, &changed, in); err != nil {
@@ -99,17 +100,17 @@ func (s *Service) UpdateUser(ctx context.Context, v Viewer, id int64, in UserInp
 }
 
 // saveUser stores the fields that in names.
-func (s *Service) saveUser(ctx context.Context, id int64, in UserInput, changed store.User) (User, error) {
+func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed store.User) (User, error) {
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	row, ok := s.dir.user(id)
+	row, ok := s.cache.user(id)
 	if !ok {
-		return User{}, notFound("user")
+		return User{}, refusal.NotFound("user")
 	}
-	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.dir.admins() < 2 {
-		return User{}, conflict("is_admin", "This is the last administrator.")
+	if in.Admin != nil && !*in.Admin && row.IsAdmin && s.cache.admins() < 2 {
+		return User{}, refusal.Conflict("is_admin", "This is the last administrator.")
 	}
-	if other, there := s.dir.userNamed(changed.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(changed.Name, row.Name) {
+	if other, there := s.cache.userNamed(changed.Name); in.Name != nil && there && other.ID != id && !strings.EqualFold(changed.Name, row.Name) {
 		return User{}, errNameTaken
 	}
 	overlay(&row, in, changed)
@@ -125,7 +126,7 @@ func (s *Service) saveUser(ctx context.Context, id int64, in UserInput, changed 
 	if err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
-	s.dir.putUser(row)
+	s.cache.putUser(row)
 	return showUser(row), nil
 }
 
@@ -146,7 +147,7 @@ func overlay(row *store.User, in UserInput, changed store.User) {
 }
 
 // DeleteUser removes a user with the user's applications, for administrators. The last administrator stays.
-func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
+func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error {
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	row, err := s.userFor(v, id)
@@ -156,12 +157,12 @@ func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
 	if err := v.mustAdmin(); err != nil {
 		return err
 	}
-	if row.IsAdmin && s.dir.admins() < 2 {
-		return conflict("", "This is the last administrator.")
+	if row.IsAdmin && s.cache.admins() < 2 {
+		return refusal.Conflict("", "This is the last administrator.")
 	}
 	var apps []int64
-	for _, a := range s.dir.all(func(a *store.Application) bool { return a.OwnerID == id }) {
-		apps = append(apps, a.row.Load().ID)
+	for _, a := range s.cache.all(func(a *store.Application) bool { return a.OwnerID == id }) {
+		apps = append(apps, a.Row().ID)
 	}
 	err = s.deleteApplications(ctx, func(tx *store.Tx) error {
 		var heirs []int64 // of the applications, until the housekeeping removes them
@@ -169,7 +170,7 @@ func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
 			return err
 		}
 		if len(heirs) == 0 {
-			return conflict("", "This is the last administrator.")
+			return refusal.Conflict("", "This is the last administrator.")
 		}
 		if err := tx.Exec(`UPDATE applications SET owner_id = ? WHERE owner_id = ?`, heirs[0], id).Error; err != nil {
 			return err
@@ -177,26 +178,26 @@ func (s *Service) DeleteUser(ctx context.Context, v Viewer, id int64) error {
 		return tx.Delete(&store.User{}, id).Error
 	}, apps...)
 	if err == nil {
-		s.dir.dropUser(id)
+		s.cache.dropUser(id)
 	}
 	return err
 }
 
 // setUser checks what is to be set and sets it.
-func (s *Service) setUser(ctx context.Context, row *store.User, in UserInput) error {
+func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
 		name, err := checkName(*in.Name)
 		if err != nil {
 			return err
 		}
 		if strings.Contains(name, ":") {
-			return invalid("name", "A user's name has no colon: HTTP Basic ends the name there.")
+			return refusal.Invalid("name", "A user's name has no colon: HTTP Basic ends the name there.")
 		}
 		row.Name = name
 	}
 	if in.MatrixID != nil {
 		if *in.MatrixID != "" && (len(*in.MatrixID) > maxMatrixID || !matrixID.MatchString(*in.MatrixID)) {
-			return invalid("matrix_id", "A Matrix id looks like @name:server.")
+			return refusal.Invalid("matrix_id", "A Matrix id looks like @name:server.")
 		}
 		row.MatrixID = *in.MatrixID
 	}
@@ -205,7 +206,7 @@ func (s *Service) setUser(ctx context.Context, row *store.User, in UserInput) er
 	}
 	if in.Password != nil {
 		if len(*in.Password) < minPassword || len(*in.Password) > maxPassword {
-			return invalid("password", fmt.Sprintf("A password has %d to %d bytes.", minPassword, maxPassword))
+			return refusal.Invalid("password", fmt.Sprintf("A password has %d to %d bytes.", minPassword, maxPassword))
 		}
 		hash, err := s.passwords.hash(ctx, *in.Password)
 		if err != nil {
@@ -216,24 +217,11 @@ func (s *Service) setUser(ctx context.Context, row *store.User, in UserInput) er
 	return nil
 }
 
-// MatrixUsers lists the Matrix ids of all users, from whom the bot takes invitations.
-func (s *Service) MatrixUsers(context.Context) ([]string, error) {
-	s.dir.mu.RLock()
-	defer s.dir.mu.RUnlock()
-	var ids []string
-	for _, u := range s.dir.users {
-		if u.MatrixID != "" {
-			ids = append(ids, u.MatrixID)
-		}
-	}
-	return ids, nil
-}
-
 // admins counts the administrators.
-func (d *directory) admins() (n int) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	for _, u := range d.users {
+func (c *cache) admins() (n int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, u := range c.users {
 		if u.IsAdmin {
 			n++
 		}
@@ -243,13 +231,13 @@ func (d *directory) admins() (n int) {
 
 // errNameTaken: names that differ in case only are one to the directory, which knows more
 // alphabets than the database's index.
-var errNameTaken = conflict("name", "There is a user of this name.")
+var errNameTaken = refusal.Conflict("name", "There is a user of this name.")
 
 // userNamed returns the user of a name, in upper or lower case.
-func (d *directory) userNamed(name string) (found store.User, there bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	for _, u := range d.users {
+func (c *cache) userNamed(name string) (found store.User, there bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, u := range c.users {
 		if u.Name == name {
 			return u, true
 		}
@@ -260,15 +248,15 @@ func (d *directory) userNamed(name string) (found store.User, there bool) {
 	return found, there
 }
 
-func (v Viewer) mustAdmin() error {
+func (v Principal) mustAdmin() error {
 	if v.UserID == 0 || !v.Admin {
-		return &Error{Kind: KindForbidden, Message: "Only administrators may do this."}
+		return refusal.Forbidden("Only administrators may do this.")
 	}
 	return nil
 }
 
 // ensureAdmin makes the administrator of the configuration, or brings the password, Matrix id and rights up to date.
-func (s *Service) ensureAdmin(ctx context.Context) error {
+func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	want := s.o.Admin
 	if want.Name == "" {
 		return nil
@@ -276,7 +264,7 @@ func (s *Service) ensureAdmin(ctx context.Context) error {
 	if want.Password == "" {
 		return errors.New("the administrator needs a password")
 	}
-	row, there := s.dir.userNamed(want.Name)
+	row, there := s.cache.userNamed(want.Name)
 	if !there {
 		row = store.User{Name: want.Name, CreatedAt: time.Now().UnixMilli()}
 	}
@@ -307,7 +295,7 @@ func (s *Service) ensureAdmin(ctx context.Context) error {
 		return tx.Save(&row).Error
 	})
 	if err == nil {
-		s.dir.putUser(row)
+		s.cache.putUser(row)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package relay
+package account
 
 import "time"
 
@@ -70,3 +70,13 @@ type IssuedToken struct {
 	Application Application
 	Token       string
 }
+
+// Scale says how an application's senders mean their priorities.
+type Scale string
+
+// The priority scales.
+const (
+	ScaleAuto   Scale = "auto"   // native where the token came in the body or on a native route, else Gotify's
+	ScaleNative Scale = "native" // −2 … 2
+	ScaleGotify Scale = "gotify" // 0 … 10
+)

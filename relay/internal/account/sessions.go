@@ -1,4 +1,4 @@
-package relay
+package account
 
 import (
 	"context"
@@ -6,28 +6,30 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
-const sessionFor = 7 * 24 * time.Hour
+// SessionFor is how long a log-in lasts.
+const SessionFor = 7 * 24 * time.Hour
 
 // Authenticate checks a name and password and returns who it is. Failures are limited per name and per address; after
 // too many the right password is refused as well.
-func (s *Service) Authenticate(ctx context.Context, name, password, address string) (Viewer, error) {
+func (s *Accounts) Authenticate(ctx context.Context, name, password, address string) (Principal, error) {
 	name = name[:min(len(name), maxName+1)] // no name is so long
 	if wait := s.passwords.blocked(name, address); wait > 0 {
-		return Viewer{}, tooManyFailures(wait)
+		return Principal{}, tooManyFailures(wait)
 	}
 	mark := s.passwords.mark(name, password)
 	if c, ok := s.passwords.recall(mark); ok {
-		if u, there := s.dir.user(c.user); there && u.PasswordHash == c.hash {
+		if u, there := s.cache.user(c.user); there && u.PasswordHash == c.hash {
 			return viewerOf(u), nil
 		}
 	}
 	if wait := s.passwords.attempt(name, address); wait > 0 {
-		return Viewer{}, tooManyFailures(wait)
+		return Principal{}, tooManyFailures(wait)
 	}
-	u, there := s.dir.userNamed(name)
+	u, there := s.cache.userNamed(name)
 	hash := s.passwords.nobody
 	if there {
 		hash = u.PasswordHash
@@ -37,10 +39,10 @@ func (s *Service) Authenticate(ctx context.Context, name, password, address stri
 	}
 	good, err := s.passwords.verify(ctx, password, hash)
 	if err != nil {
-		return Viewer{}, err
+		return Principal{}, err
 	}
 	if !good || !there {
-		return Viewer{}, &Error{Kind: KindUnauthorized, Message: "The name or the password is wrong."}
+		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
 	s.passwords.forgive(name, address)
 	if foreign(u.PasswordHash) {
@@ -51,26 +53,26 @@ func (s *Service) Authenticate(ctx context.Context, name, password, address stri
 }
 
 func tooManyFailures(wait time.Duration) error {
-	return &Error{Kind: KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
+	return &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
 }
 
 // WrongToken counts a wrong application token from an address and returns how long that address should wait, 0 within
 // the limit. Valid tokens are not affected: honest senders may share the address.
-func (s *Service) WrongToken(address string) time.Duration {
-	return s.passwords.bucket("token "+network(address)).take(time.Now(), wrongTokens, wrongTokens)
+func (s *Accounts) WrongToken(address string) time.Duration {
+	return s.passwords.bucket("token "+network(address)).Take(time.Now(), wrongTokens, wrongTokens)
 }
 
 // rehash stores a password that was imported with our own parameters, as soon as it
 // is known: those of others may cost a multiple at each login. It returns the hash
 // in force.
-func (s *Service) rehash(ctx context.Context, u store.User, password string) string {
+func (s *Accounts) rehash(ctx context.Context, u store.User, password string) string {
 	hash, err := s.passwords.hash(ctx, password)
 	if err != nil {
 		return u.PasswordHash
 	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
-	now, there := s.dir.user(u.ID)
+	now, there := s.cache.user(u.ID)
 	if !there || now.PasswordHash != u.PasswordHash {
 		return u.PasswordHash // changed meanwhile
 	}
@@ -81,52 +83,52 @@ func (s *Service) rehash(ctx context.Context, u store.User, password string) str
 		return u.PasswordHash
 	}
 	now.PasswordHash = hash
-	s.dir.putUser(now)
+	s.cache.putUser(now)
 	return hash
 }
 
-func viewerOf(u store.User) Viewer { return Viewer{UserID: u.ID, Name: u.Name, Admin: u.IsAdmin} }
+func viewerOf(u store.User) Principal { return Principal{UserID: u.ID, Name: u.Name, Admin: u.IsAdmin} }
 
 // Login checks a name and password as Authenticate does and begins a session.
-func (s *Service) Login(ctx context.Context, name, password, address string) (Session, error) {
+func (s *Accounts) Login(ctx context.Context, name, password, address string) (Session, error) {
 	v, err := s.Authenticate(ctx, name, password, address)
 	if err != nil {
 		return Session{}, err
 	}
 	now := time.Now()
-	out := Session{Token: rand.Text() + rand.Text(), UserID: v.UserID, CSRF: rand.Text(), Expires: now.Add(sessionFor)}
+	out := Session{Token: rand.Text() + rand.Text(), UserID: v.UserID, CSRF: rand.Text(), Expires: now.Add(SessionFor)}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		return tx.Create(&store.Session{
 			TokenHash: sessionHash(out.Token), UserID: v.UserID, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
 		}).Error
 	})
-	return out, unwritable(err)
+	return out, refusal.Unwritable(err)
 }
 
 // SessionViewer returns who a session's token belongs to, and the session (for its CSRF word).
-func (s *Service) SessionViewer(ctx context.Context, token string) (Viewer, Session, error) {
-	ended := &Error{Kind: KindUnauthorized, Message: "The session has ended. Log in again."}
+func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, Session, error) {
+	ended := &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The session has ended. Log in again."}
 	if token == "" || len(token) > maxToken {
-		return Viewer{}, Session{}, ended
+		return Principal{}, Session{}, ended
 	}
 	var row store.Session
 	err := s.store.Read(ctx).Where("token_hash = ? AND expires_at > ?", sessionHash(token), time.Now().UnixMilli()).Take(&row).Error
 	if store.IsMissing(err) {
-		return Viewer{}, Session{}, ended
+		return Principal{}, Session{}, ended
 	}
 	if err != nil {
-		return Viewer{}, Session{}, unreadable(err)
+		return Principal{}, Session{}, refusal.Unreadable(err)
 	}
-	u, ok := s.dir.user(row.UserID)
+	u, ok := s.cache.user(row.UserID)
 	if !ok {
-		return Viewer{}, Session{}, ended
+		return Principal{}, Session{}, ended
 	}
-	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: at(row.ExpiresAt)}, nil
+	return viewerOf(u), Session{UserID: u.ID, CSRF: row.CSRF, Expires: store.Time(row.ExpiresAt)}, nil
 }
 
 // Logout ends a session. An unknown token is no error.
-func (s *Service) Logout(ctx context.Context, token string) error {
-	return unwritable(s.store.Update(ctx, func(tx *store.Tx) error {
+func (s *Accounts) Logout(ctx context.Context, token string) error {
+	return refusal.Unwritable(s.store.Update(ctx, func(tx *store.Tx) error {
 		return tx.Where("token_hash = ?", sessionHash(token)).Delete(&store.Session{}).Error
 	}))
 }

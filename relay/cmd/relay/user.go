@@ -1,0 +1,190 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// newUserCommand makes `relay user`, which manages users as the administrator of
+// the configuration.
+func newUserCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "user",
+		Short: "Create, list, change and delete users",
+		Long:  "Manages users as the administrator that the configuration names: over the running relay, or on its database when none runs.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newUserListCommand(), newUserCreateCommand(), newUserUpdateCommand(), newUserPasswordCommand(), newUserDeleteCommand())
+	return cmd
+}
+
+func newUserListCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the users",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.use(cmd, func(r *remote) error {
+				var users []struct {
+					ID       int64  `json:"id"`
+					Name     string `json:"name"`
+					MatrixID string `json:"matrix_id"`
+					Admin    bool   `json:"is_admin"`
+				}
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/user", nil, &users); err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tNAME\tADMIN\tMATRIX ID")
+				for _, u := range users {
+					fmt.Fprintf(w, "%d\t%s\t%t\t%s\n", u.ID, u.Name, u.Admin, u.MatrixID)
+				}
+				return w.Flush()
+			})
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
+
+// userFields are the flags that say what a user is.
+type userFields struct {
+	matrixID string
+	admin    bool
+}
+
+func (f *userFields) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.matrixID, "matrix-id", "", "Matrix ID, such as @name:example.org")
+	cmd.Flags().BoolVar(&f.admin, "admin", false, "whether the user is an administrator")
+}
+
+// given returns the fields whose flags are given.
+func (f *userFields) given(cmd *cobra.Command) map[string]any {
+	in := map[string]any{}
+	if cmd.Flags().Changed("matrix-id") {
+		in["matrix_id"] = f.matrixID
+	}
+	if cmd.Flags().Changed("admin") {
+		in["is_admin"] = f.admin
+	}
+	return in
+}
+
+func newUserCreateCommand() *cobra.Command {
+	var t target
+	var f userFields
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a user; without --password-stdin a password is made and shown, once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := newPassword(cmd, stdin)
+			if err != nil {
+				return err
+			}
+			return t.use(cmd, func(r *remote) error {
+				in := f.given(cmd)
+				in["name"], in["password"] = args[0], password
+				var out application
+				if _, err := r.do(cmd.Context(), http.MethodPost, "/user", in, &out); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "user %d, %s\n", out.ID, out.Name)
+				return showPassword(cmd, stdin, password)
+			})
+		},
+	}
+	t.addFlags(cmd)
+	f.addFlags(cmd)
+	addStdinFlag(cmd, &stdin)
+	return cmd
+}
+
+func newUserUpdateCommand() *cobra.Command {
+	var t target
+	var f userFields
+	var name string
+	cmd := &cobra.Command{
+		Use:   "update ID|NAME",
+		Short: "Change a user's name, Matrix ID or rights",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := f.given(cmd)
+			if cmd.Flags().Changed("name") {
+				in["name"] = name
+			}
+			return t.change(cmd, http.MethodPut, "user", args[0], in, "changed")
+		},
+	}
+	t.addFlags(cmd)
+	f.addFlags(cmd)
+	cmd.Flags().StringVar(&name, "name", "", "new name")
+	return cmd
+}
+
+func newUserPasswordCommand() *cobra.Command {
+	var t target
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:   "password ID|NAME",
+		Short: "Give a user another password, which ends the user's sessions",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := newPassword(cmd, stdin)
+			if err != nil {
+				return err
+			}
+			if err := t.change(cmd, http.MethodPut, "user", args[0], map[string]any{"password": password}, "password changed"); err != nil {
+				return err
+			}
+			return showPassword(cmd, stdin, password)
+		},
+	}
+	t.addFlags(cmd)
+	addStdinFlag(cmd, &stdin)
+	return cmd
+}
+
+func newUserDeleteCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "delete ID|NAME",
+		Short: "Delete a user with the user's applications",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.change(cmd, http.MethodDelete, "user", args[0], nil, "deleted")
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
+
+func addStdinFlag(cmd *cobra.Command, stdin *bool) {
+	cmd.Flags().BoolVar(stdin, "password-stdin", false, "read the password from stdin")
+}
+
+// newPassword reads a password from stdin or makes one.
+func newPassword(cmd *cobra.Command, stdin bool) (string, error) {
+	if !stdin {
+		return rand.Text(), nil
+	}
+	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxStdin))
+	return strings.TrimRight(string(text), "\r\n"), err
+}
+
+func showPassword(cmd *cobra.Command, stdin bool, password string) error {
+	if stdin {
+		return nil
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "password %s (not shown again)\n", password)
+	return err
+}

@@ -1,0 +1,115 @@
+package account
+
+import (
+	"maps"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+
+	"slipway/relay/internal/limit"
+)
+
+// failures are the counts that a failed attempt is put down to, narrowest first.
+func failures(name, address string) []struct {
+	key   string
+	limit int
+} {
+	name, address = folded(name), network(address)
+	return []struct {
+		key   string
+		limit int
+	}{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
+}
+
+// folded is the same for all spellings that [strings.EqualFold] takes for one name, which
+// are more than those that have one lower case.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
+// blocked returns how long to wait because of earlier failures, 0 if an attempt may be made now.
+func (p *passwords) blocked(name, address string) time.Duration {
+	now := time.Now()
+	for _, f := range failures(name, address) {
+		if wait := p.look(f.key, now, f.limit); wait > 0 {
+			return wait
+		}
+	}
+	return 0
+}
+
+// attempt takes one from each count. If one is used up it returns how long to wait and takes nothing: one address alone
+// cannot use up a name for everybody, nor push out what is remembered of others.
+func (p *passwords) attempt(name, address string) time.Duration {
+	if wait := p.blocked(name, address); wait > 0 {
+		return wait
+	}
+	now := time.Now()
+	for _, f := range failures(name, address) {
+		if wait := p.bucket(f.key).Take(now, f.limit, f.limit); wait > 0 {
+			return wait
+		}
+	}
+	return 0
+}
+
+// look returns how long to wait for one of a count, without taking it.
+func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
+	p.mu.Lock()
+	b := p.failed[key]
+	p.mu.Unlock()
+	if b == nil {
+		return 0
+	}
+	return b.Look(now, limit, limit)
+}
+
+// forgive gives back what attempt took, after a success.
+func (p *passwords) forgive(name, address string) {
+	for _, f := range failures(name, address) {
+		p.bucket(f.key).GiveBack()
+	}
+}
+
+func (p *passwords) bucket(key string) *limit.Bucket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.failed[key]
+	if b == nil {
+		if len(p.failed) >= maxAttempts {
+			p.forget(time.Now())
+		}
+		b = &limit.Bucket{}
+		p.failed[key] = b
+	}
+	return b
+}
+
+// forget makes room: of the counts that are full again, else of all. p.mu is held.
+func (p *passwords) forget(now time.Time) {
+	maps.DeleteFunc(p.failed, func(_ string, b *limit.Bucket) bool { return b.Idle(now) > time.Minute })
+	if len(p.failed) >= maxAttempts {
+		clear(p.failed)
+	}
+}
+
+// network returns what counts as one address: of IPv6 the first 64 bits.
+func network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap(); ip.Is6() {
+		if n, err := ip.WithZone("").Prefix(64); err == nil {
+			return n.String()
+		}
+	}
+	return ip.String()
+}

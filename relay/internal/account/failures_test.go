@@ -1,0 +1,73 @@
+package account
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Nobody gets new attempts by using up the memory of the failed ones.
+func TestFailedAttemptsAreNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no count fills up meanwhile
+		p := newPasswords()
+		defer p.rest.Stop()
+		used := func(name, address string) bool { return p.attempt(name, address) > 0 }
+		for !used("admin", "192.0.2.1") { // the pair is used up
+		}
+		for i := 0; !used(fmt.Sprint("x", i), "192.0.2.1"); i++ { // and the address
+		}
+		for i := range 3 * maxAttempts {
+			if !used(fmt.Sprint("y", i), "192.0.2.1") {
+				t.Fatalf("attempt %d of an address that has used up its own is let through", i)
+			}
+		}
+		if !used("admin", "192.0.2.1") {
+			t.Error("the name is free again")
+		}
+		if len(p.failed) > maxAttempts {
+			t.Errorf("%d counts are kept", len(p.failed))
+		}
+	})
+}
+
+// Another spelling of a name is no other name.
+func TestFailedAttemptsOfOtherSpellings(t *testing.T) {
+	p := newPasswords()
+	spellings := []string{"Jürgenß-s", "JÜRGENß-S", "jürgenẞ-ſ"}
+	for i := range pairFailures {
+		if name := spellings[i%len(spellings)]; p.attempt(name, "192.0.2.1") > 0 {
+			t.Errorf("attempt %d, as %s, has to wait", i, name)
+		}
+	}
+	for _, name := range spellings {
+		if p.attempt(name, "192.0.2.1") == 0 {
+			t.Errorf("%s gets attempts of its own", name)
+		}
+	}
+}
+
+// What is full again is forgotten first.
+func TestOldAttemptsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords()
+		defer p.rest.Stop()
+		fill := func(prefix string, n int) {
+			for i := range n {
+				p.attempt(fmt.Sprint(prefix, i), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String())
+			}
+		}
+		fill("old", maxAttempts)
+		time.Sleep(2 * time.Minute)
+		for p.attempt("admin", "192.0.2.1") == 0 {
+		}
+		fill("new", maxAttempts/4)
+		if p.attempt("admin", "192.0.2.1") == 0 {
+			t.Error("the name is free again")
+		}
+		if len(p.failed) > maxAttempts {
+			t.Errorf("%d counts are kept", len(p.failed))
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package account
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// argonHash is a stored hash, taken apart.
+type argonHash struct {
+	time, memory, threads int
+	salt, key             []byte
+}
+
+// The bounds of a hash that is verified: what is imported may ask for more than a
+// machine has.
+const (
+	maxArgonMemory = 256 << 10 // KiB
+	maxArgonTime   = 32
+)
+
+// readHash reads $argon2id$v=19$m=…,t=…,p=…$salt$key.
+func readHash(hash string) (h argonHash, err error) {
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
+		return h, errors.New("a stored password hash is not argon2id")
+	}
+	var version int
+	_, err = fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &h.memory, &h.time, &h.threads)
+	if err == nil {
+		h.salt, err = base64.RawStdEncoding.DecodeString(parts[4])
+	}
+	if err == nil {
+		h.key, err = base64.RawStdEncoding.DecodeString(parts[5])
+	}
+	if err != nil {
+		return h, fmt.Errorf("a stored password hash cannot be read: %w", err)
+	}
+	if version != argon2.Version || h.memory < 8 || h.memory > maxArgonMemory || h.time < 1 || h.time > maxArgonTime ||
+		h.threads < 1 || h.threads > 255 || len(h.salt) < 8 || len(h.salt) > 64 || len(h.key) < 16 || len(h.key) > 64 {
+		return h, errors.New("a stored password hash has parameters out of bounds")
+	}
+	return h, nil
+}
+
+// usableHash tells whether a hash can be verified.
+func usableHash(hash string) bool {
+	_, err := readHash(hash)
+	return err == nil
+}
+
+// foreign tells whether a hash was made with other parameters than ours.
+func foreign(hash string) bool {
+	h, err := readHash(hash)
+	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)
+}

@@ -1,0 +1,19 @@
+package account
+
+import "slipway/relay/internal/store"
+
+// Principal is who asks: a user, or an application by its token. The zero Principal may see nothing.
+type Principal struct {
+	UserID        int64
+	Name          string
+	Admin         bool
+	ApplicationID int64 // set for an application: it sees its own messages only
+}
+
+// Sees reports whether p may see an application and its messages.
+func (p Principal) Sees(app *store.Application) bool {
+	if p.ApplicationID != 0 {
+		return p.ApplicationID == app.ID
+	}
+	return p.UserID != 0 && (p.Admin || p.UserID == app.OwnerID)
+}
