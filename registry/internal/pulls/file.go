@@ -8,12 +8,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // maxTimes is how many manifests the file remembers; those pulled longest ago
@@ -66,47 +65,63 @@ func (t *Times) add(others Times) {
 	}
 }
 
-// File is where the times outlive the process: a file beside the tree that
+// File is where the times outlive the process: an object beside the tree that
 // distribution does not know. It may be lost with the power, which only makes
 // pulls unknown.
-type File struct {
-	driver driver.Driver
-	mu     sync.Mutex // one reads, adds and writes at a time
-	last   Times      // what Add wrote last
-}
+type File struct{ store storage.Store }
 
 // NewFile does no I/O.
-func NewFile(d driver.Driver) *File { return &File{driver: d} }
+func NewFile(s storage.Store) *File { return &File{store: s} }
 
-// Read returns all that is known. A file that is missing or is none of ours
-// knows nothing.
+// Read returns all that is known. A file that is missing or foreign knows nothing.
 func (f *File) Read(ctx context.Context) (Times, error) {
-	content, err := f.driver.ReadFile(ctx, layout.Pulls, maxFile)
-	if errors.Is(err, driver.ErrNotExist) || errors.Is(err, driver.ErrTooLarge) {
-		return Times{}, nil
-	}
-	if err != nil {
-		return Times{}, err
-	}
-	return decode(content), nil
+	times, _, err := f.read(ctx)
+	return times, err
 }
 
-// Add writes what is new. What it wrote the last time it writes again: another
-// process may have written at the same time and not have seen it.
+// read returns also what has to be the case still when the file is written.
+func (f *File) read(ctx context.Context) (Times, storage.Condition, error) {
+	content, info, err := storage.Read(ctx, f.store, layout.Pulls, maxFile)
+	switch {
+	case errors.Is(err, storage.ErrNotExist):
+		return Times{}, storage.IfAbsent(), nil
+	case err != nil && !errors.Is(err, storage.ErrTooLarge):
+		return Times{}, storage.Condition{}, err
+	case info.Version == "":
+		return decode(content), storage.Condition{}, nil
+	default:
+		return decode(content), storage.IfVersion(info.Version), nil
+	}
+}
+
+// A file that other processes keep changing is tried so often.
+const (
+	maxTries   = 50
+	retryPause = 10 * time.Millisecond
+)
+
+// Add writes what is new. What other processes add at the same time stays.
 func (f *File) Add(ctx context.Context, news Times) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all, err := f.Read(ctx)
-	if err != nil {
-		return err
+	for try := 1; ; try++ {
+		all, unchanged, err := f.read(ctx)
+		if err != nil {
+			return err
+		}
+		// A file that was just written may have no version yet; one that never gets any is
+		// overwritten in the end.
+		if known := unchanged != (storage.Condition{}); known || try == maxTries {
+			all.add(news)
+			err = f.store.Apply(ctx, nil, storage.Stage{{Key: layout.Pulls, Content: encode(all), If: unchanged, Ephemeral: true}})
+			if !errors.Is(err, storage.ErrConflict) || try >= maxTries {
+				return err
+			}
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	all.add(f.last)
-	all.add(news)
-	if err := f.driver.WriteScratch(ctx, layout.Pulls, encode(all)); err != nil {
-		return err
-	}
-	f.last = news
-	return nil
 }
 
 func decode(content []byte) Times {

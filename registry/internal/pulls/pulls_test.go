@@ -2,28 +2,31 @@ package pulls
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 func digest(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
 func TestBookOutlivesTheProcess(t *testing.T) {
-	d := memory.New()
-	b := Open(NewFile(d), zap.NewNop())
+	m := memory.New()
+	b := Open(NewFile(m), zap.NewNop())
 	before := time.Now().Truncate(time.Second)
 	for range 1000 {
 		b.Note("a/b", digest("x"))
 	}
 	b.Note("a/b", digest("y"))
 	b.Close()
-	times, err := NewFile(d).Read(t.Context())
+	times, err := NewFile(m).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,28 +40,51 @@ func TestBookOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// Two processes write; what one of them overwrites is there after its next turn.
-func TestTwoWriters(t *testing.T) {
-	d := memory.New()
-	one, two := NewFile(d), NewFile(d)
-	var a, b, c Times
-	a.Set("n", digest("a"), time.Unix(100, 0))
-	b.Set("n", digest("b"), time.Unix(200, 0))
-	c.Set("n", digest("a"), time.Unix(50, 0)) // older than known
-	for _, step := range []func() error{
-		func() error { return one.Add(t.Context(), a) },
-		func() error { return d.WriteScratch(t.Context(), layout.Pulls, []byte(magic)) }, // who did not see it
-		func() error { return two.Add(t.Context(), b) },
-		func() error { return one.Add(t.Context(), c) },
-	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
+// Several processes write at once, and nothing is lost.
+func TestWritersAtOnce(t *testing.T) {
+	m := memory.New()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 5 {
+				var news Times
+				news.Set("n", digest(fmt.Sprint(i, j)), time.Unix(int64(100*i+j), 0))
+				news.Set("n", digest("same"), time.Unix(int64(100*i+j), 0)) // the latest stands
+				if err := NewFile(m).Add(t.Context(), news); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	times, err := NewFile(m).Read(t.Context())
+	if at, ok := times.Of("n", digest("same")); err != nil || !ok || at.Unix() != 304 {
+		t.Errorf("%v, %v, %v", at, ok, err)
+	}
+	for i := range 4 {
+		for j := range 5 {
+			if at, ok := times.Of("n", digest(fmt.Sprint(i, j))); !ok || at.Unix() != int64(100*i+j) {
+				t.Errorf("%d %d: %v, %v", i, j, at, ok)
+			}
 		}
 	}
-	times, _ := one.Read(t.Context())
-	for name, want := range map[string]int64{"a": 100, "b": 200} {
-		if at, ok := times.Of("n", digest(name)); !ok || at.Unix() != want {
-			t.Errorf("%s: %v, %v", name, at, ok)
+}
+
+// A file that is none of ours is overwritten.
+func TestForeignFileIsReplaced(t *testing.T) {
+	m := memory.New()
+	for _, content := range []string{"x", strings.Repeat("x", int(maxFile)+1)} {
+		if err := m.Apply(t.Context(), nil, storage.Stage{{Key: layout.Pulls, Content: []byte(content)}}); err != nil {
+			t.Fatal(err)
+		}
+		var news Times
+		news.Set("n", digest("a"), time.Unix(100, 0))
+		if err := NewFile(m).Add(t.Context(), news); err != nil {
+			t.Fatal(err)
+		}
+		times, err := NewFile(m).Read(t.Context())
+		if _, ok := times.Of("n", digest("a")); err != nil || !ok {
+			t.Errorf("%v, %v", ok, err)
 		}
 	}
 }
