@@ -1,0 +1,255 @@
+package filesystem
+
+import (
+	"bytes"
+	"errors"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// bigFile is the size from which on a file is flushed before it joins a round:
+// the others shall not wait for it.
+const bigFile = 1 << 20
+
+// change is a storage.Change on its way. prepare, write, flush, publish and
+// cleanUp follow each other.
+type change struct {
+	storage.Change
+	name string  // of the file, absolute
+	like string  // absolute: a durable file with the same content, or ""
+	twin *change // before it in its stage, with the same content, or nil
+
+	temp string // the file to be renamed to name
+	fd   int    // of temp while it needs a flush, or -1
+}
+
+// isPut says whether it puts bytes in place.
+func (c *change) isPut() bool { return !c.Delete && !c.Renew }
+
+// pair finds the changes of a stage that are like one before them.
+func pair(stage []change) {
+	for i := range stage {
+		c := &stage[i]
+		if c.Like == "" {
+			continue
+		}
+		for j := range i {
+			if before := &stage[j]; before.Key == c.Like && before.isPut() && before.twin == nil && before.Upload == nil && bytes.Equal(before.Content, c.Content) {
+				c.twin = before
+			}
+		}
+	}
+}
+
+// prepare checks the change.
+func (c *change) prepare(s *Store) (err error) {
+	if c.name, err = s.abs("write", c.Key); err != nil {
+		return err
+	}
+	if c.Upload == nil {
+		return nil
+	}
+	if u, ok := c.Upload.(*upload); !ok || u.s != s {
+		return errors.New("filesystem: the upload is of another store")
+	}
+	return nil
+}
+
+// write puts the bytes of a put into a file. A big file is flushed here.
+func (c *change) write(s *Store) error {
+	if !c.isPut() {
+		return nil
+	}
+	if c.twin != nil {
+		c.like = c.twin.name // flushed before either of them is published
+		return nil
+	}
+	if c.Upload == nil {
+		if c.like = s.sharable(c.Like, c.Content); c.like != "" {
+			return nil
+		}
+	}
+	size, err := int64(len(c.Content)), error(nil)
+	if u, ok := c.Upload.(*upload); ok {
+		if c.fd, size, err = u.seal(); err != nil {
+			return err
+		}
+		c.temp = u.name
+	} else if c.temp, c.fd, err = s.writeTemp(c.Content); err != nil {
+		return s.writeFault("write", c.Key, err)
+	}
+	if c.Ephemeral {
+		c.closeFile()
+		return nil
+	}
+	if size >= bigFile {
+		return c.flushed(s, s.big.flush(flush{fd: c.fd}))
+	}
+	return nil
+}
+
+// flush makes the bytes durable.
+func (c *change) flush(s *Store) error {
+	if c.fd < 0 {
+		return nil
+	}
+	return c.flushed(s, syncFile(c.fd))
+}
+
+// flushed takes the result of a flush of its file. One that could not be flushed is
+// deleted: its bytes are in doubt for ever, whatever the next flush says.
+func (c *change) flushed(s *Store, err error) error {
+	if err != nil {
+		drop(c.temp)
+		c.temp = ""
+		return s.writeFault("flush", c.Key, err)
+	}
+	c.closeFile()
+	return nil
+}
+
+// closeFile forgets the file; that of an upload is closed with it.
+func (c *change) closeFile() {
+	if c.fd >= 0 && c.Upload == nil {
+		closeFD(c.fd)
+	}
+	c.fd = -1
+}
+
+// publish makes the change visible, if its condition holds. The caller has
+// excluded others. It returns the directories that have to be flushed for it.
+func (c *change) publish(s *Store) (dirs []string, err error) {
+	if err := c.permitted(s); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Delete:
+		return c.remove(s)
+	case c.Renew:
+		return nil, c.renew(s)
+	}
+	if err = c.put(s); err != nil {
+		return nil, s.writeFault("write", c.Key, err)
+	}
+	if c.Ephemeral {
+		return nil, nil
+	}
+	return s.durable.unflushed(c.name), nil
+}
+
+// permitted checks the condition.
+func (c *change) permitted(s *Store) error {
+	want := c.If.Version()
+	if want == "" && !c.If.Absent() {
+		return nil
+	}
+	var st unix.Stat_t
+	err := s.look(c.name, &st)
+	switch {
+	case err != nil && (!isNotExist(err) || s.vanished()):
+		return s.readFault("look at", c.Key, err)
+	case c.If.Absent() && err == nil, want != "" && (err != nil || token(&st) != want):
+		return &fault{"write", c.Key, storage.ErrConflict, nil}
+	}
+	return nil
+}
+
+// remove deletes the file and the directories in which nothing is left.
+func (c *change) remove(s *Store) (dirs []string, err error) {
+	err = unlink(c.name)
+	if errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
+		err = nil // absent
+	}
+	if err != nil {
+		return nil, s.writeFault("delete", c.Key, err)
+	}
+	if c.Ephemeral {
+		s.prune(dirOf(c.name), 1)
+		return nil, nil
+	}
+	return []string{s.prune(dirOf(c.name), math.MaxInt)}, nil
+}
+
+// renew sets the times of the file and of its directory: see share. Whoever may
+// write both may do that; else the file is written again.
+func (c *change) renew(s *Store) error {
+	err := touch(c.name)
+	if err == nil {
+		err = touch(dirOf(c.name))
+	}
+	if isDenied(err) && c.Content != nil {
+		err = c.rewrite(s)
+	}
+	if isNotExist(err) {
+		return s.readFault("renew", c.Key, err)
+	}
+	if err != nil {
+		return s.writeFault("renew", c.Key, err)
+	}
+	return nil
+}
+
+// rewrite puts a new file in the place of one that is there.
+func (c *change) rewrite(s *Store) error {
+	temp, fd, err := s.writeTemp(c.Content)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	if err = syncFile(fd); err == nil {
+		err = rename(temp, c.name)
+	}
+	if err != nil {
+		drop(temp)
+	}
+	return err
+}
+
+// put renames the file into place, or links to the one with the same content.
+// Most directories are new, so one that is not known is made first.
+func (c *change) put(s *Store) error {
+	if dir := dirOf(c.name); !s.durable.has(dir) {
+		if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
+			return err
+		}
+	}
+	if c.like != "" {
+		if s.share(c.like, c.name, len(c.Content)) {
+			return nil
+		}
+		c.like, c.twin, c.Like = "", nil, ""
+		if err := c.write(s); err != nil {
+			return err
+		}
+		if err := c.flush(s); err != nil {
+			return err
+		}
+	}
+	err := s.inDir(c.name, func() error { return rename(c.temp, c.name) })
+	if errors.Is(err, unix.EISDIR) && rmdir(c.name) == nil { // a directory in which nothing is left
+		err = rename(c.temp, c.name)
+	}
+	if errors.Is(err, unix.EXDEV) && c.Upload == nil {
+		return s.inDir(c.name, func() error { return s.writeBeside(c.name, c.Content) })
+	}
+	if err == nil {
+		c.temp = ""
+	}
+	return err
+}
+
+// cleanUp closes what is open and deletes a file that was not published. The
+// bytes of an upload stay.
+func (c *change) cleanUp() {
+	c.closeFile()
+	if u, ok := c.Upload.(*upload); ok {
+		u.release()
+		return
+	}
+	if c.Upload == nil && c.temp != "" {
+		drop(c.temp)
+	}
+}

@@ -1,0 +1,102 @@
+package filesystem
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// fault is a failed operation. Its text has the key and not the root.
+type fault struct {
+	op, key string
+	kind    error // one of package storage, or nil
+	cause   error // the errno, or nil
+}
+
+func (f *fault) Error() string {
+	s := f.op + " " + f.key
+	if f.kind != nil {
+		s += ": " + f.kind.Error()
+	}
+	if f.cause != nil {
+		s += ": " + f.cause.Error()
+	}
+	return s
+}
+
+func (f *fault) Unwrap() []error {
+	switch {
+	case f.kind == nil:
+		return []error{f.cause}
+	case f.cause == nil:
+		return []error{f.kind}
+	}
+	return []error{f.kind, f.cause}
+}
+
+// readFault describes a failed read of key.
+func (s *Store) readFault(op, key string, err error) error {
+	switch {
+	case isNotExist(err) && s.vanished():
+		return &fault{op, key, storage.ErrUnavailable, errVanished}
+	case isNotExist(err):
+		return &fault{op, key, storage.ErrNotExist, nil}
+	case errors.Is(err, unix.EISDIR):
+		return &fault{op, key, storage.ErrNotExist, err}
+	}
+	return &fault{op, key, kindOf(err), err}
+}
+
+// writeFault describes a failed change. What a write needs and does not find is
+// not the caller's object, so it is never ErrNotExist.
+func (s *Store) writeFault(op, key string, err error) error {
+	if f := (*fault)(nil); errors.As(err, &f) {
+		return err
+	}
+	if isNotExist(err) && s.vanished() {
+		return &fault{op, key, storage.ErrUnavailable, errVanished}
+	}
+	return &fault{op, key, kindOf(err), err}
+}
+
+func isNotExist(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
+
+func ignoreNotExist(err error) error {
+	if isNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+func canOnlyRead(err error) bool { return errors.Is(err, unix.EROFS) || isDenied(err) }
+
+func isDenied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
+// isFull says that there is no room, not even for an empty file.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+func kindOf(err error) error {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return nil
+	}
+	switch errno {
+	case unix.ENOSPC, unix.EDQUOT:
+		return storage.ErrNoSpace
+	case unix.EROFS:
+		return storage.ErrReadOnly
+	case unix.EACCES, unix.EPERM:
+		return storage.ErrDenied
+	case unix.ENAMETOOLONG:
+		return storage.ErrInvalidKey
+	case unix.EIO, unix.ENOTCONN, unix.ESTALE, unix.ELOOP, unix.ENXIO, unix.ENODEV,
+		unix.EBADMSG, unix.EHOSTDOWN, unix.ETIMEDOUT, unix.ESHUTDOWN:
+		return storage.ErrUnavailable
+	}
+	if isLost(errno) {
+		return storage.ErrUnavailable
+	}
+	return nil
+}

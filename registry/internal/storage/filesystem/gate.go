@@ -1,0 +1,263 @@
+package filesystem
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// # Sections and barriers
+//
+// There are two gates, files that are locked. A section holds one of them shared,
+// whichever the epoch says; the epoch is the length of a third file. A barrier
+// moves the epoch on, so that new sections take the other gate, and waits until it
+// gets the first alone; then it does the same the other way round. Each gate was
+// then free for a moment after the barrier began, so all old sections have ended,
+// and sections that keep coming were always at the other gate. This is how kernels
+// wait for readers (sleepable RCU). That a section may have read an epoch before it
+// locks its gate does not matter: either a barrier waits for it, or it has seen
+// nothing yet.
+//
+// The sections of a process share one lock, which it keeps for holdGate after it was
+// taken, because a lock costs more than all the rest.
+
+const (
+	epochName = "epoch"
+	gateName  = "gate-"
+	holdGate  = time.Millisecond     // also how long the epoch is believed
+	pollGate  = 2 * time.Millisecond // of a barrier
+)
+
+// gate is this process's hold of one of the files. It is guarded by
+// Coordinator.mu.
+type gate struct {
+	file     lockFile
+	held     bool
+	sections int
+	expired  bool // the lock was held for long enough
+	retired  bool // nobody enters any more
+	timer    *time.Timer
+}
+
+// epoch is guarded by Coordinator.mu.
+type epoch struct {
+	file lockFile
+	at   time.Time // when n was looked up
+	n    int64
+}
+
+// newGates needs c.mu, or nobody else who has c.
+func (c *Coordinator) newGates() {
+	for i := range c.gates {
+		g := &gate{file: lockFile{name: gateName + strconv.Itoa(i)}}
+		g.timer = time.AfterFunc(time.Hour, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			g.expired = true
+			g.rest()
+		})
+		g.timer.Stop()
+		c.gates[i] = g
+	}
+}
+
+// section is a storage.Section.
+type section struct {
+	c       *Coordinator
+	gate    *gate // or nil, see enter
+	pending *pending
+	ended   atomic.Bool
+}
+
+// Begin implements storage.Coordinator.
+func (c *Coordinator) Begin(ctx context.Context) (storage.Section, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	g, err := c.enter()
+	if err != nil {
+		return nil, c.s.writeFault("begin", "/", err)
+	}
+	s := &section{c: c, gate: g}
+	if s.pending, err = c.read(); err != nil {
+		s.End()
+		return nil, c.s.readFault("begin", "/", err)
+	}
+	return s, nil
+}
+
+// Run implements storage.Section.
+func (s *section) Run() string { return s.pending.run }
+
+// Listed implements storage.Section.
+func (s *section) Listed(keys ...string) bool { return s.pending.lists(keys) }
+
+// Deadline implements storage.Section.
+func (s *section) Deadline() time.Time { return time.Time{} }
+
+// End implements storage.Section.
+func (s *section) End() {
+	if s.ended.Swap(true) || s.gate == nil {
+		return
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.gate.sections--
+	s.gate.rest()
+}
+
+// enter takes a gate. It is nil where files cannot be made for lack of room or
+// because all is read-only: there nobody collects beside others either.
+func (c *Coordinator) enter() (*gate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.epoch.at) >= holdGate {
+		if err := c.lookUp(); err != nil {
+			return nil, without(err)
+		}
+	}
+	for range attempts {
+		g := c.gates[c.epoch.n&1]
+		err := g.enter(c.s)
+		if err == nil {
+			return g, nil
+		}
+		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			return nil, without(err)
+		}
+		if err := c.lookUp(); err != nil { // a barrier has it, and has moved the epoch on before
+			return nil, without(err)
+		}
+	}
+	return nil, unix.EBUSY
+}
+
+// without is nil for errors without which a section has to do.
+func without(err error) error {
+	if isFull(err) || canOnlyRead(err) {
+		return nil
+	}
+	return err
+}
+
+// lookUp asks for the epoch. It needs c.mu. If somebody has deleted the files it
+// begins with new ones.
+func (c *Coordinator) lookUp() error {
+	for range attempts {
+		fd, err := c.epoch.file.open(c.s, unix.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		if st.Nlink > 0 {
+			c.epoch.n, c.epoch.at = st.Size, time.Now()
+			return nil
+		}
+		c.epoch.file.close()
+		for _, g := range c.gates {
+			g.retire()
+		}
+		c.newGates()
+	}
+	return unix.EAGAIN
+}
+
+// enter locks the gate, if need be. EWOULDBLOCK if a barrier has it.
+func (g *gate) enter(s *Store) error {
+	if !g.held {
+		fd, err := g.file.open(s, unix.O_RDONLY)
+		if err == nil {
+			err = flock(fd, unix.LOCK_SH)
+		}
+		if err != nil {
+			return err
+		}
+		g.held, g.expired = true, false
+		g.timer.Reset(holdGate)
+	}
+	g.sections++
+	return nil
+}
+
+// rest gives the lock back if it was held for long enough and nobody needs it.
+func (g *gate) rest() {
+	if g.sections > 0 || !g.held || !g.expired && !g.retired {
+		return
+	}
+	g.held = false
+	if g.retired {
+		g.file.close()
+		return
+	}
+	_ = flock(g.file.fd-1, unix.LOCK_UN)
+}
+
+// retire closes the gate when the last section has ended.
+func (g *gate) retire() {
+	g.retired = true
+	g.timer.Stop()
+	if !g.held {
+		g.file.close()
+	}
+	g.rest()
+}
+
+// Barrier implements storage.Coordinator. Of several at the same time one waits
+// for the other: each has to see both gates free.
+func (c *Coordinator) Barrier(ctx context.Context) error {
+	fd, err := c.s.openLock(epochName, unix.O_RDWR)
+	if err == nil {
+		defer closeFD(fd)
+		err = lockSoon(ctx, fd)
+	}
+	for range c.gates {
+		if err == nil {
+			err = c.passGate(ctx, fd)
+		}
+	}
+	if err != nil {
+		return c.s.writeFault("wait for writers", "/", err)
+	}
+	return nil
+}
+
+// passGate sends new sections to the other gate and waits for the old ones. fd is
+// the file of the epoch, which nobody else moves on meanwhile.
+func (c *Coordinator) passGate(ctx context.Context, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Ftruncate(fd, st.Size+1) }); err != nil {
+		return err
+	}
+	gate, err := c.s.openLock(gateName+strconv.FormatInt(st.Size&1, 10), c.s.lockMode(unix.LOCK_EX))
+	if err != nil {
+		return err
+	}
+	defer closeFD(gate)
+	return lockSoon(ctx, gate)
+}
+
+// lockSoon locks the file alone as soon as nobody else has it.
+func lockSoon(ctx context.Context, fd int) error {
+	for {
+		err := flock(fd, unix.LOCK_EX)
+		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			return err
+		}
+		select {
+		case <-time.After(pollGate):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

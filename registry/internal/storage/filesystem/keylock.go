@@ -1,0 +1,106 @@
+package filesystem
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// keyLocks is how many locks the keys share. A lock is held for no longer than one
+// look and one rename take, so few are enough.
+const keyLocks = 16
+
+// keyLock keeps changes of a key from each other: goroutines by the mutex,
+// processes by a lock on the file.
+type keyLock struct {
+	mu   sync.Mutex
+	file lockFile
+	held bool // the file; not where there is no room for it
+	used int
+}
+
+// Where another process keeps a lock for longer than lockPatience it has been
+// stopped in the middle of a change.
+const (
+	lockPatience = 10 * time.Second
+	lockPoll     = 200 * time.Microsecond
+)
+
+// tryExclude makes the caller the only one who changes key, until release. It
+// waits for goroutines of this process, none of which keeps the lock while it
+// waits for something. EWOULDBLOCK if another process has it.
+func (s *Store) tryExclude(key string) (*keyLock, error) {
+	n := hashKey(key) % keyLocks
+	k := &s.keyLocks[n]
+	k.mu.Lock()
+	if err := k.lockFile(s, n); err != nil {
+		k.mu.Unlock()
+		return nil, err
+	}
+	return k, nil
+}
+
+// lockFile needs k.mu. On a volume without room for the file no other process
+// can put anything either, so only deletions could meet, which agree.
+func (k *keyLock) lockFile(s *Store, n uint64) error {
+	const look = 1024 // how often the file may be used until it is certain that it still has its name
+	if k.used++; k.used%look == 0 && k.file.fd != 0 && unlinked(k.file.fd-1) {
+		k.file.close()
+	}
+	if k.file.name == "" {
+		k.file.name = keyLockName(n)
+	}
+	fd, err := k.file.open(s, s.lockMode(unix.LOCK_EX))
+	if isFull(err) {
+		return nil
+	}
+	if err == nil {
+		err = flock(fd, unix.LOCK_EX)
+	}
+	k.held = err == nil
+	return err
+}
+
+func keyLockName(n uint64) string { return "key-" + strconv.FormatUint(n, 10) }
+
+func (k *keyLock) release() {
+	if k.held {
+		k.held = false
+		_ = flock(k.file.fd-1, unix.LOCK_UN)
+	}
+	k.mu.Unlock()
+}
+
+// exclude is tryExclude that waits for other processes.
+func (s *Store) exclude(key string) (*keyLock, error) {
+	for begin := time.Now(); ; time.Sleep(lockPoll) {
+		k, err := s.tryExclude(key)
+		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			return k, err
+		}
+		if time.Since(begin) > lockPatience {
+			return nil, stuck(key)
+		}
+	}
+}
+
+var errStuck = errors.New("another process keeps its lock; is one stopped?")
+
+// stuck describes a lock that is not to be had.
+func stuck(key string) error {
+	return &fault{"lock", key, storage.ErrUnavailable, errStuck}
+}
+
+// hashKey is FNV-1a, the same in all processes.
+func hashKey(key string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	return h
+}
