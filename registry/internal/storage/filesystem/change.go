@@ -176,7 +176,11 @@ func (c *change) remove(s *Store) (dirs []string, err error) {
 // renew sets the times of the file and of its directory: see share. Whoever may
 // write both may do that; else the file is written again.
 func (c *change) renew(s *Store) error {
-	err := touch(c.name)
+	var st unix.Stat_t
+	err := s.look(c.name, &st)
+	if err == nil {
+		err = touch(c.name)
+	}
 	if err == nil {
 		err = touch(dirOf(c.name))
 	}

@@ -15,10 +15,6 @@ import (
 // others remove.
 const attempts = 16
 
-// keepDepth is how many directories below the root stay although they are empty:
-// those above the repositories and blobs.
-const keepDepth = 4
-
 // mkdirAll creates a directory and those above it, up to the root.
 func (s *Store) mkdirAll(dir string) error {
 	for range attempts {
@@ -62,7 +58,7 @@ func (s *Store) inDir(name string, do func() error) error {
 func (s *Store) prune(dir string, levels int) string {
 	s.removing.RLock()
 	defer s.removing.RUnlock()
-	for i := 0; i < levels && s.depth(dir) > keepDepth; i++ {
+	for i := 0; i < levels && dir != s.rootDir(); i++ {
 		s.durable.forget(dir)
 		err := rmdir(dir)
 		// The directory of uploads stays for the next upload; it does not keep a
@@ -76,14 +72,4 @@ func (s *Store) prune(dir string, levels int) string {
 		dir = dirOf(dir)
 	}
 	return dir
-}
-
-// depth is how many directories below the root dir is.
-func (s *Store) depth(dir string) (n int) {
-	for i := len(s.root); i < len(dir); i++ {
-		if dir[i] == '/' {
-			n++
-		}
-	}
-	return n
 }

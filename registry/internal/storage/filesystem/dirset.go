@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"maps"
 	"strings"
 	"sync"
 )
@@ -79,17 +78,6 @@ func (s *dirSet) forget(dir string) {
 	defer s.mu.Unlock()
 	delete(s.now, dir)
 	delete(s.old, dir)
-}
-
-// forgetTree notes that dir and all below it are gone.
-func (s *dirSet) forgetTree(dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	below := func(known string, _ struct{}) bool {
-		return strings.HasPrefix(known, dir) && (len(known) == len(dir) || known[len(dir)] == '/')
-	}
-	maps.DeleteFunc(s.now, below)
-	maps.DeleteFunc(s.old, below)
 }
 
 // dirOf is path.Dir for a name that is absolute and clean, as all here are.

@@ -66,9 +66,10 @@ type Store struct {
 	keyLocks  [keyLocks]keyLock
 	removing  sync.RWMutex // held for reading while directories are removed
 
-	mu      sync.Mutex
-	holders map[string]*upload // who writes which upload, by key
-	states  states
+	mu       sync.Mutex
+	holders  map[string]*upload // who writes which upload, by key
+	watching bool               // for other processes that want one of them
+	states   states
 
 	coordinator Coordinator
 }

@@ -15,13 +15,12 @@ import (
 //
 // There are two gates, files that are locked. A section holds one of them shared,
 // whichever the epoch says; the epoch is the length of a third file. A barrier
-// moves the epoch on, so that new sections take the other gate, and waits until it
-// gets the first alone; then it does the same the other way round. Each gate was
-// then free for a moment after the barrier began, so all old sections have ended,
-// and sections that keep coming were always at the other gate. This is how kernels
-// wait for readers (sleepable RCU). That a section may have read an epoch before it
-// locks its gate does not matter: either a barrier waits for it, or it has seen
-// nothing yet.
+// waits until it gets the gate that nobody should be at, moves the epoch on, so
+// that new sections take that one, and waits until it gets the other. Each gate
+// was then free for a moment after the barrier began, so all old sections have
+// ended. This is how kernels wait for readers (sleepable RCU). That a section may
+// have read an epoch before it locks its gate does not matter: either a barrier
+// waits for it, or it has seen nothing yet.
 //
 // The sections of a process share one lock, which it keeps for holdGate after it was
 // taken, because a lock costs more than all the rest.
@@ -30,7 +29,7 @@ const (
 	epochName = "epoch"
 	gateName  = "gate-"
 	holdGate  = time.Millisecond     // also how long the epoch is believed
-	pollGate  = 2 * time.Millisecond // of a barrier
+	maxPoll   = 2 * time.Millisecond // between two looks at a gate
 )
 
 // gate is this process's hold of one of the files. It is guarded by
@@ -211,51 +210,60 @@ func (g *gate) retire() {
 }
 
 // Barrier implements storage.Coordinator. Of several at the same time one waits
-// for the other: each has to see both gates free.
+// for the other.
 func (c *Coordinator) Barrier(ctx context.Context) error {
-	fd, err := c.s.openLock(epochName, unix.O_RDWR)
-	if err == nil {
-		defer closeFD(fd)
-		err = lockSoon(ctx, fd)
-	}
-	for range c.gates {
-		if err == nil {
-			err = c.passGate(ctx, fd)
-		}
-	}
-	if err != nil {
+	if err := c.barrier(ctx); err != nil {
 		return c.s.writeFault("wait for writers", "/", err)
 	}
 	return nil
 }
 
-// passGate sends new sections to the other gate and waits for the old ones. fd is
-// the file of the epoch, which nobody else moves on meanwhile.
-func (c *Coordinator) passGate(ctx context.Context, fd int) error {
+func (c *Coordinator) barrier(ctx context.Context) error {
+	fd, err := c.s.openLock(epochName, unix.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	if err := lockSoon(ctx, fd); err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if err := c.pass(ctx, st.Size+1); err != nil {
 		return err
 	}
 	if err := retry(func() error { return unix.Ftruncate(fd, st.Size+1) }); err != nil {
 		return err
 	}
-	gate, err := c.s.openLock(gateName+strconv.FormatInt(st.Size&1, 10), c.s.lockMode(unix.LOCK_EX))
+	return c.pass(ctx, st.Size)
+}
+
+// pass waits until all have left the gate of that epoch.
+func (c *Coordinator) pass(ctx context.Context, epoch int64) error {
+	c.mu.Lock()
+	g := c.gates[epoch&1]
+	g.expired = true
+	g.rest()
+	c.mu.Unlock()
+	fd, err := c.s.openLock(g.file.name, c.s.lockMode(unix.LOCK_EX))
 	if err != nil {
 		return err
 	}
-	defer closeFD(gate)
-	return lockSoon(ctx, gate)
+	defer closeFD(fd)
+	return lockSoon(ctx, fd)
 }
 
 // lockSoon locks the file alone as soon as nobody else has it.
 func lockSoon(ctx context.Context, fd int) error {
-	for {
+	for poll := 50 * time.Microsecond; ; poll = min(2*poll, maxPoll) {
 		err := flock(fd, unix.LOCK_EX)
 		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
 			return err
 		}
 		select {
-		case <-time.After(pollGate):
+		case <-time.After(poll):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

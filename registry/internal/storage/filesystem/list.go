@@ -19,18 +19,16 @@ import (
 func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
 		name, err := s.abs("list", prefix)
-		if err == nil {
-			l := &listing{s: s, ctx: ctx, o: o, yield: yield}
-			if err = l.dir(prefix, name); isNotExist(err) && !s.vanished() {
-				err = nil
-			}
-			if err != nil {
-				err = s.readFault("list", prefix, err)
-			}
-		}
-		if err != nil && err != errStopped { //nolint:errorlint // itself
+		if err != nil {
 			yield(storage.Info{}, err)
+			return
 		}
+		l := &listing{s: s, ctx: ctx, o: o, yield: yield}
+		err = l.dir(prefix, name)
+		if err == nil || err == errStopped || isNotExist(err) && !s.vanished() { //nolint:errorlint // itself
+			return
+		}
+		yield(storage.Info{}, s.readFault("list", prefix, err))
 	}
 }
 

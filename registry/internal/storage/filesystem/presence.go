@@ -110,13 +110,13 @@ func (c *Coordinator) refuseOld() (locks, error) {
 		}
 	}
 	fd, err := c.s.lock(oldCollector, unix.LOCK_SH)
-	switch {
-	case err == unix.EWOULDBLOCK: //nolint:errorlint // a bare errno
+	if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
 		return nil, &fault{"join", "/", storage.ErrBusy, errOldCollector}
-	case err == nil:
-		return locks{fd}, nil
 	}
-	return nil, without(err)
+	if err != nil {
+		return nil, without(err)
+	}
+	return locks{fd}, nil
 }
 
 // spareRoom is how much is free where files are made before they are needed.
@@ -201,7 +201,7 @@ func (c *Coordinator) Lock(ctx context.Context, name string) (storage.Lease, err
 // lockName locks a file alone. It tries again for a moment, because others look
 // whether it is locked by locking it.
 func (c *Coordinator) lockName(ctx context.Context, name string) (locks, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*pollGate)
+	ctx, cancel := context.WithTimeout(ctx, 10*maxPoll)
 	defer cancel()
 	fd, err := c.s.openLock(name, c.s.lockMode(unix.LOCK_EX))
 	if err != nil {

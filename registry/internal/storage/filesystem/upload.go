@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,9 +24,8 @@ const (
 )
 
 // upload is a storage.Upload: an open file at its own key, where distribution looks
-// for it. While one is open, its file is locked (flock), so that another process
-// cannot take it over: the bytes that a hung writer still gets would end in a
-// blob. In this process the one who comes later takes it over.
+// for it. While one is open its file is locked (flock), so nobody else writes to
+// it: see takeover.go for how it passes to another request.
 type upload struct {
 	s         *Store
 	key, name string // below the root; absolute
@@ -37,7 +38,10 @@ type upload struct {
 	arrived int64         // of that, written to the disk
 	doubt   error         // a write to the disk failed: the bytes are lost, and no flush says so again
 	taken   bool          // by another request
+	looked  time.Time     // when it was last looked whether another process wants it
 	applied chan struct{} // closed when the Apply that has it ends; or nil
+
+	watched atomic.Bool // a goroutine looks whether another process wants it
 }
 
 // CreateUpload implements storage.Store.
@@ -72,7 +76,7 @@ func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, e
 	if before := s.hold(u); before != nil {
 		before.fence()
 	}
-	if err := u.open(0); err != nil {
+	if err := u.takeOver(ctx); err != nil {
 		s.unhold(u)
 		if isNotExist(err) || errors.Is(err, unix.EISDIR) {
 			return nil, s.readFault("resume", key, err)
@@ -87,27 +91,11 @@ func (s *Store) newUpload(ctx context.Context, op, key string) (*upload, error) 
 		return nil, err
 	}
 	name, err := s.abs(op, key)
-	return &upload{s: s, key: key, name: name, fd: -1}, err
+	return &upload{s: s, key: key, name: name, fd: -1, looked: time.Now()}, err
 }
 
-// hold makes u the writer of its key and returns the one before.
-func (s *Store) hold(u *upload) (before *upload) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.holders[u.key]
-	s.holders[u.key] = u
-	return before
-}
-
-func (s *Store) unhold(u *upload) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holders[u.key] == u {
-		delete(s.holders, u.key)
-	}
-}
-
-// open opens the file, locks it and learns its size.
+// open opens the file, locks it and learns its size. EWOULDBLOCK if another process
+// has it, or EEXIST with flags.
 func (u *upload) open(flags int) error {
 	openFile := open
 	if flags != 0 {
@@ -117,15 +105,15 @@ func (u *upload) open(flags int) error {
 	if err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	if err = flock(fd, unix.LOCK_EX); err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
-		err = &fault{"open", u.key, storage.ErrUploadTaken, errWritten}
-	}
-	if err == nil {
+	var st, named unix.Stat_t
+	if err = flock(fd, unix.LOCK_EX); err == nil {
 		err = unix.Fstat(fd, &st)
 	}
-	if err == nil && (st.Nlink == 0 || !isFile(&st)) {
-		err = unix.ENOENT // applied or cancelled since
+	if err == nil && flags == 0 {
+		err = stat(u.name, &named)
+		if err == nil && (named.Ino != st.Ino || !isFile(&st)) {
+			err = unix.ENOENT // applied since
+		}
 	}
 	if err != nil {
 		closeFD(fd)
@@ -134,11 +122,10 @@ func (u *upload) open(flags int) error {
 	u.fd, u.size, u.started, u.arrived = fd, st.Size, st.Size, st.Size
 	if flags == 0 {
 		u.state = u.s.states.of(u.key, &st)
+		u.unmark(&st)
 	}
 	return nil
 }
-
-var errWritten = errors.New("another process is writing it")
 
 // usable needs u.mu.
 func (u *upload) usable() error {
@@ -155,6 +142,7 @@ func (u *upload) usable() error {
 func (u *upload) Write(p []byte) (n int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.yield()
 	if err := u.usable(); err != nil {
 		return 0, err
 	}
@@ -257,21 +245,6 @@ func (u *upload) Cancel(context.Context) error {
 	u.close()
 	u.s.prune(dirOf(u.name), 1)
 	return ignoreNotExist(err)
-}
-
-// fence ends the request's hold for another one. A write under way is finished,
-// so the size stands still; an Apply under way is waited for.
-func (u *upload) fence() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for u.applied != nil {
-		ended := u.applied
-		u.mu.Unlock()
-		<-ended
-		u.mu.Lock()
-	}
-	u.taken = u.taken || u.fd >= 0
-	u.close()
 }
 
 // seal lends the file to an Apply: nothing is written any more. The Apply ends

@@ -132,29 +132,33 @@ func testUploadSuspended(t *testing.T, p pair) {
 	p.wantContent(t, blobKey, want)
 }
 
-// The state is that of exactly the bytes that are there, or nil.
+// The state is that of exactly the bytes that are there, or nil. A store may keep it
+// in the process that it was given to.
 func testUploadState(t *testing.T, p pair) {
-	wantState := func(u storage.Upload, want string) {
+	wantState := func(u storage.Upload, want string, elsewhere bool) {
 		t.Helper()
-		if _, state := u.Progress(); string(state) != want {
+		if _, state := u.Progress(); string(state) != want && (!elsewhere || state != nil) {
 			t.Errorf("the state is %.20q (%d bytes), want %.20q", state, len(state), want)
 		}
 	}
 	large := strings.Repeat("s", 4<<10)
 	u := create(t, p.a.Store, uploadKey)
-	wantState(u, "")
+	wantState(u, "", false)
 	write(t, u, "abc")
 	suspend(t, u, "hash of abc")
+	u = resume(t, p.a.Store, uploadKey)
+	wantState(u, "hash of abc", false)
+	suspend(t, u, "hash of abc")
 	u = resume(t, p.b.Store, uploadKey)
-	wantState(u, "hash of abc")
+	wantState(u, "hash of abc", true)
 	write(t, u, "d")
-	wantState(u, "")
+	wantState(u, "", false)
 	suspend(t, u, large)
 	u = resume(t, p.a.Store, uploadKey)
-	wantState(u, large)
+	wantState(u, large, true)
 	suspend(t, u, "")
-	u = resume(t, p.b.Store, uploadKey)
-	wantState(u, "")
+	u = resume(t, p.a.Store, uploadKey)
+	wantState(u, "", false)
 	suspend(t, u, "hash of abcd")
 	u = resume(t, p.a.Store, uploadKey)
 	write(t, u, "e")
@@ -258,11 +262,11 @@ func testUploadEnded(t *testing.T, p pair) {
 	if err := errors.Join(u.Suspend(t.Context(), nil), u.Cancel(t.Context())); err != nil {
 		t.Errorf("Suspend and Cancel after Suspend: %v", err)
 	}
-	u = resume(t, p.b.Store, uploadKey)
+	u = resume(t, p.a.Store, uploadKey)
 	if n, state := u.Progress(); n != 1 || string(state) != "state" {
 		t.Errorf("left with %d bytes and the state %q, want 1 and its own", n, state)
 	}
-	apply(t, p.b.Store, storage.Stage{{Key: blobKey, Upload: u}})
+	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
 	_, err = u.Write([]byte("y"))
 	wantError(t, "Write after Apply", err, storage.ErrUploadDone)
 	if err := errors.Join(u.Suspend(t.Context(), nil), u.Cancel(t.Context())); err != nil {
