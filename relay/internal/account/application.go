@@ -19,6 +19,7 @@ type Application struct {
 	Description         string
 	DefaultFormat       Format
 	ShowSender          ShowSender
+	HasImage            bool
 	CreatedAt           time.Time
 	TokenCreatedAt      time.Time
 	OldTokenUntil       time.Time // the token before is valid until then; zero if it is not

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -22,6 +23,7 @@ type application struct {
 	Description         string           `json:"description"`
 	DefaultFormat       relay.Format     `json:"default_format"`
 	ShowSender          relay.ShowSender `json:"show_sender"`
+	Image               *string          `json:"image"`
 	OwnerID             int64            `json:"owner_id"`
 	Owner               string           `json:"owner"`
 	CreatedAt           time.Time        `json:"created_at"`
@@ -43,6 +45,10 @@ func showApplication(a relay.Application) application {
 	}
 	if out.RoomID == "" {
 		out.RoomID = a.RoomID
+	}
+	if a.HasImage {
+		path := fmt.Sprintf("/application/%d/image", a.ID)
+		out.Image = &path
 	}
 	return out
 }
@@ -80,7 +86,7 @@ func (in *applicationFields) set(name string, v value) (err error) {
 		var refresh *bool
 		refresh, err = v.boolean(name)
 		in.refresh = refresh != nil && *refresh
-	case "id", "token", "resolved_room_id", "room_problem", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead":
+	case "id", "token", "resolved_room_id", "room_problem", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead", "image":
 		// what a client read may be sent back
 	default:
 		return unknownField(name)

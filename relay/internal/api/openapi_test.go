@@ -118,6 +118,9 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	}
 }
 
+// onePixel is the smallest GIF.
+const onePixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+
 // TestAnswersAreAsDocumented asks for each route, rightly and wrongly.
 func TestAnswersAreAsDocumented(t *testing.T) {
 	w := newWorld(t, nil)
@@ -154,6 +157,11 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"GET", "/application/{id}", "2", "", "", "", 401},
 		{"PUT", "/application/{id}", "2", "", `{"name":"c"}`, admin, 200},
 		{"POST", "/application/{id}/token", "2", "", `{"grace":"1h"}`, admin, 200},
+		{"GET", "/application/{id}/image", "2", "", "", admin, 404},
+		{"POST", "/application/{id}/image", "2", "", "<svg/>", admin, 400},
+		{"POST", "/application/{id}/image", "2", "", onePixel, admin, 200},
+		{"GET", "/application/{id}/image", "2", "", "", admin, 200},
+		{"DELETE", "/application/{id}/image", "2", "", "", admin, 200},
 		{"DELETE", "/application/{id}", "2", "", "", admin, 200},
 		{"GET", "/user", "", "", "", admin, 200},
 		{"POST", "/user", "", "", `{"name":"u","password":"long enough"}`, admin, 201},

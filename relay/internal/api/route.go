@@ -59,6 +59,10 @@ func (a *API) routes() []*row {
 		{method: del, path: "/application/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteApplication)},
 		{method: post, path: "/application/{id:[0-9]+}/token", who: users, handle: a.forUser(a.regenerateToken)},
 
+		{method: get, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.getImage)},
+		{method: post, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.postImage)},
+		{method: del, path: "/application/{id:[0-9]+}/image", who: users, handle: a.forUser(a.deleteImage)},
+
 		{method: get, path: "/user", who: users, handle: a.forUser(a.listUsers)},
 		{method: post, path: "/user", who: users, handle: a.forUser(a.createUser)},
 		{method: get, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.getUser)},

@@ -42,6 +42,7 @@ var byCode = map[string]SendError{
 	"M_TOO_LARGE":               {Class: ClassTooLarge, Reason: "the event is too large for the homeserver"},
 	"M_UNRECOGNIZED":            {Class: ClassAway, Reason: "the homeserver does not know the request: is its URL right?"},
 	"M_FORBIDDEN":               {Class: ClassPark, Reason: "the homeserver forbids it"},
+	"M_ROOM_IN_USE":             {Class: ClassPark, Reason: "the room alias is taken"},
 	"M_NOT_FOUND":               {Class: ClassPark, Reason: "the homeserver does not know the room"},
 }
 

@@ -63,6 +63,8 @@ type Client struct {
 
 	rooms   rooms
 	pending pendingJoins
+
+	noAliases atomic.Bool // the homeserver does not let the bot make room aliases
 }
 
 // New makes a client. It does not touch the network.

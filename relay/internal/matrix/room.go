@@ -13,22 +13,11 @@ import (
 
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/event"
-	"maunium.net/go/mautrix/id"
-
-	"slipway/relay/internal/format"
 )
 
 // checkAge is how long a look at a room's state is good for while sync does not
 // keep it up to date.
 const checkAge = 10 * time.Second
-
-// NewRoom says what room to create for an application.
-type NewRoom struct {
-	Key    string // names the room, for [Client.KeyOf]; not shown to anybody
-	Name   string
-	Topic  string
-	Invite []string // Matrix ids
-}
 
 // RoomInfo is what the homeserver tells about a room.
 type RoomInfo struct {
@@ -233,56 +222,6 @@ func joinRefused(err error) error {
 func serverOf(id string) string {
 	_, server, _ := strings.Cut(id, ":")
 	return server
-}
-
-// Create makes an unencrypted private room and invites the users, who may do there
-// what the bot may.
-func (c *Client) Create(ctx context.Context, n NewRoom) (string, error) {
-	in := mautrix.ReqCreateRoom{Name: n.Name, Topic: n.Topic, Preset: "trusted_private_chat", Visibility: "private"}
-	if n.Key != "" {
-		in.CreationContent = format.Marked(n.Key)
-	}
-	for _, user := range n.Invite {
-		in.Invite = append(in.Invite, id.UserID(user))
-	}
-	var out mautrix.RespCreateRoom
-	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
-	var failed *SendError
-	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
-		refused := *failed
-		refused.Class, refused.Reason = ClassPark, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?"
-		return "", &refused
-	}
-	if err == nil && out.RoomID == "" {
-		err = notJSON(http.StatusOK, nil, errNoField)
-	}
-	return out.RoomID.String(), err
-}
-
-// Invite invites a user who is neither in the room nor invited.
-func (c *Client) Invite(ctx context.Context, roomID, user string) error {
-	var member event.MemberEventContent
-	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
-		return err
-	}
-	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {
-		return nil
-	}
-	err := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
-	var failed *SendError
-	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
-		refused := *failed
-		refused.Class, refused.Reason = ClassPark, "the homeserver does not let the bot invite the owner into the room: is the owner's Matrix ID right?"
-		return &refused
-	}
-	return err
-}
-
-// KeyOf returns the key that a room was created with, "" for one without.
-func (c *Client) KeyOf(ctx context.Context, roomID string) (string, error) {
-	var content json.RawMessage
-	_, err := c.roomState(ctx, roomID, "m.room.create", &content)
-	return format.MarkerOf(content), err
 }
 
 // Joined lists the ids of the rooms that the bot is in.

@@ -28,36 +28,6 @@ func TestCreateMakesARoomForTheOwner(t *testing.T) {
 	w.wantClass(err, ClassPark)
 }
 
-func TestKeyOf(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	keyed, err := w.bot.Create(w.ctx, NewRoom{Name: "x", Key: "k1"})
-	w.must(err)
-	for room, want := range map[string]string{keyed: "k1", w.room(): ""} {
-		got, err := w.bot.KeyOf(w.ctx, room)
-		w.must(err)
-		if got != want {
-			t.Errorf("the key of %s is %q, want %q", room, got, want)
-		}
-	}
-	_, err = w.bot.KeyOf(w.ctx, w.ownersRoom(nil))
-	w.wantClass(err, ClassPark)
-}
-
-func TestInvite(t *testing.T) {
-	w := newWorld(t)
-	w.connect()
-	room, err := w.bot.Create(w.ctx, NewRoom{Name: "x"})
-	w.must(err)
-	for range 2 { // the second time there is nothing to do
-		w.must(w.bot.Invite(w.ctx, room, w.owner.ID))
-	}
-	w.must(w.owner.Join(w.ctx, room))
-	w.must(w.bot.Invite(w.ctx, room, w.owner.ID)) // nor is there now
-	w.wantClass(w.bot.Invite(w.ctx, room, "nobody"), ClassPark)
-	w.wantClass(w.bot.Invite(w.ctx, w.ownersRoom(nil), w.owner.ID), ClassPark)
-}
-
 func TestResolve(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

@@ -180,9 +180,9 @@ func TestAwayForOneRoom(t *testing.T) {
 	w.connect()
 	room := w.room()
 	for path, ask := range map[string]func() error{
-		"/invite":          func() error { return w.bot.Invite(w.ctx, room, "@"+w.name+"guest:localhost") },
+		"/invite":          func() error { return w.bot.invite(w.ctx, room, "@"+w.name+"guest:localhost") },
 		"/createRoom":      func() error { _, err := w.bot.Create(w.ctx, NewRoom{Name: "x"}); return err },
-		"/m.room.create":   func() error { _, err := w.bot.KeyOf(w.ctx, room); return err },
+		"/m.room.create":   func() error { return w.bot.follows(w.ctx, room, "!old") },
 		"/directory/room/": func() error { _, err := w.bot.Resolve(w.ctx, "#x:localhost"); return err },
 		"/join/":           func() error { return w.bot.Join(w.ctx, room) },
 		"/m.room.encryption": func() error {

@@ -4,6 +4,7 @@ package refusal
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -39,10 +40,14 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		s = e.Field + ": " + s
 	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
+	if e.Err == nil {
+		return s
 	}
-	return s
+	cause := e.Err.Error()
+	if strings.HasPrefix(cause, strings.TrimSuffix(e.Message, ".")) {
+		return strings.TrimSuffix(s, e.Message) + cause // the cause says the same and more
+	}
+	return s + ": " + cause
 }
 
 // Unwrap returns the cause.

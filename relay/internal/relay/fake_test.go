@@ -31,12 +31,10 @@ type homeserver struct {
 	probeErr error
 	findable bool
 	made     int
-	keys     map[string]string   // of the rooms made
+	keys     map[string]string   // the rooms made, by key
 	lost     bool                // the answer about the next room, and its invitations
 	guests   map[string][]string // invited to the rooms made
 	uninvite error               // what inviting is answered with
-	broken   map[string]error    // rooms that the homeserver cannot look into
-	unlist   error               // what the rooms are listed with
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
 	unfind   map[string]error    // …and reading the history, by room
@@ -177,43 +175,25 @@ func (h *homeserver) Join(_ context.Context, room string) error {
 	return nil
 }
 
+// Create is matrix.Client's: a room is known by its key, and who is invited is invited last.
 func (h *homeserver) Create(_ context.Context, n NewRoom) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.made++
-	id := fmt.Sprintf("!made%d:hs", h.made)
-	h.keys[id] = n.Key
-	if h.lost {
-		h.lost = false
-		return "", &SendError{Class: ClassRetry, Reason: "no answer"}
+	id := h.keys[n.Key]
+	if id == "" {
+		h.made++
+		id = fmt.Sprintf("!made%d:hs", h.made)
+		h.keys[n.Key] = id
+		if h.lost {
+			h.lost = false
+			return "", &SendError{Class: ClassRetry, Reason: "no answer"}
+		}
+	}
+	if h.uninvite != nil {
+		return "", h.uninvite
 	}
 	h.guests[id] = n.Invite
 	return id, nil
-}
-
-func (h *homeserver) Invite(_ context.Context, room, user string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.uninvite != nil {
-		return h.uninvite
-	}
-	h.guests[room] = append(h.guests[room], user)
-	return nil
-}
-
-func (h *homeserver) KeyOf(_ context.Context, room string) (string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.broken[room]; err != nil {
-		return "", err
-	}
-	switch room {
-	case "!a:hs":
-		return "", &SendError{Class: ClassPark, Reason: "not in the room"}
-	case "!b:hs":
-		return "", &SendError{Class: ClassDead, Reason: "it is broken"}
-	}
-	return h.keys[room], nil
 }
 
 func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
@@ -223,10 +203,7 @@ func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
 func (h *homeserver) Joined(context.Context) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.unlist != nil {
-		return nil, h.unlist
-	}
-	return append([]string{"!a:hs", "!b:hs"}, slices.Sorted(maps.Keys(h.keys))...), nil
+	return append([]string{"!a:hs", "!b:hs"}, slices.Sorted(maps.Values(h.keys))...), nil
 }
 
 // bodies returns the bodies of a room's events.

@@ -45,13 +45,12 @@ type queue struct {
 	inFlight    int64              // the entry that is being sent
 	uncommitted map[int64]struct{} // at rest, but the database does not know yet
 	waiting     int64
-	oldest      int64                           // when the first of them was accepted
-	notBefore   time.Time                       // no attempt before
-	limited     time.Time                       // …and none at all before: the homeserver has told so
-	joinTried   bool                            // since the last success
-	tried       store.Entry                     // without its message: the entry that was left for another attempt last
-	behind      struct{ id, failed int64 }      // the entry behind a message that failed last, and how often
-	dark        struct{ since, seen time.Time } // that it cannot be told whether the room was made; zero if it can
+	oldest      int64                      // when the first of them was accepted
+	notBefore   time.Time                  // no attempt before
+	limited     time.Time                  // …and none at all before: the homeserver has told so
+	joinTried   bool                       // since the last success
+	tried       store.Entry                // without its message: the entry that was left for another attempt last
+	behind      struct{ id, failed int64 } // the entry behind a message that failed last, and how often
 	wake        chan struct{}
 }
 

@@ -32,12 +32,9 @@ type Rooms interface {
 	Resolve(ctx context.Context, address string) (roomID string, err error)
 	// Join accepts a standing invitation or joins a public room.
 	Join(ctx context.Context, roomID string) error
-	// Create makes an unencrypted private room of the bot's own and invites the users named.
+	// Create makes an unencrypted private room of the bot's own and invites the users named. Repeated with the same
+	// key it returns the same room.
 	Create(ctx context.Context, room NewRoom) (roomID string, err error)
-	// Invite invites a user who is neither in the room nor invited.
-	Invite(ctx context.Context, roomID, user string) error
-	// KeyOf returns the key that a room was created with, "" for one without.
-	KeyOf(ctx context.Context, roomID string) (key string, err error)
 	// Info tells what the bot knows about a room it may be in.
 	Info(ctx context.Context, roomID string) (RoomInfo, error)
 	// Joined lists the ids of the rooms that the bot is in.

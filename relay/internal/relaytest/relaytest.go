@@ -204,15 +204,6 @@ func (h *Homeserver) Create(_ context.Context, n relay.NewRoom) (id string, err 
 	return id, err
 }
 
-// Invite implements relay.Rooms.
-func (h *Homeserver) Invite(context.Context, string, string) (err error) {
-	h.locked(func() { err = h.fail })
-	return err
-}
-
-// KeyOf implements relay.Rooms. No room has one: Create never loses an answer.
-func (h *Homeserver) KeyOf(context.Context, string) (string, error) { return "", nil }
-
 // Info implements relay.Rooms.
 func (h *Homeserver) Info(_ context.Context, roomID string) (info relay.RoomInfo, err error) {
 	h.locked(func() {

@@ -31,6 +31,7 @@ type Application struct {
 	Description         string
 	DefaultFormat       string
 	ShowSender          string
+	HasImage            bool
 	CreatedAt           int64 `gorm:"autoCreateTime:false"`
 	DeletedAt           int64 // its messages are being removed
 	LastUsed            int64

@@ -1,0 +1,58 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// MaxImage bounds the picture of an application, in bytes.
+const MaxImage = 256 << 10
+
+// imageTypes are the types of pictures; none of them can hold script.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// Image returns the picture of an application that v may see, and its media type.
+func (s *Accounts) Image(ctx context.Context, v Principal, id int64) (data []byte, mediaType string, err error) {
+	if _, err := s.AppFor(v, id); err != nil {
+		return nil, "", err
+	}
+	i, err := s.store.Image(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", refusal.Unreadable(err)
+	case len(i.Data) == 0:
+		return nil, "", refusal.NotFound("image")
+	}
+	return i.Data, i.Type, nil
+}
+
+// SetImage keeps a picture of an application; an empty one removes it.
+func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []byte) error {
+	kind := http.DetectContentType(data)
+	switch {
+	case len(data) > MaxImage:
+		return &refusal.Error{Kind: refusal.KindTooLarge, Field: "image", Message: fmt.Sprintf("An image may have %d KiB.", MaxImage>>10)}
+	case len(data) > 0 && !slices.Contains(imageTypes, kind):
+		return refusal.Invalid("image", "The image must be PNG, JPEG, GIF or WebP.")
+	case v.UserID == 0:
+		return refusal.NotFound("application")
+	}
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	a, err := s.AppFor(v, id)
+	if err != nil {
+		return err
+	}
+	if err := s.store.SetImage(ctx, store.Image{ApplicationID: id, Type: kind, Data: data}); err != nil {
+		return refusal.Unwritable(err)
+	}
+	row := *a.Row()
+	row.HasImage = len(data) > 0
+	s.cache.putApp(row)
+	return nil
+}

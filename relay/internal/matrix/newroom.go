@@ -1,0 +1,159 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+)
+
+// NewRoom says what room to create for an application.
+type NewRoom struct {
+	Key    string // 128 random bits or more as text, the same for each attempt at this room
+	Name   string
+	Topic  string
+	Invite []string // Matrix ids
+}
+
+// Create makes an unencrypted private room and invites the users, who may do there
+// what the bot may. Repeated with the same key, after a lost answer or by the next
+// process, it finds the room that it made: the room has an alias made of the key. On a
+// homeserver that does not let the bot make aliases a lost answer makes another room.
+func (c *Client) Create(ctx context.Context, n NewRoom) (string, error) {
+	s, err := c.current()
+	if err != nil {
+		return "", err
+	}
+	if n.Key == "" || c.noAliases.Load() {
+		return c.create(ctx, n, "")
+	}
+	name := "slipway-" + strings.ToLower(n.Key)
+	roomID, err := c.create(ctx, n, name)
+	if !says(err, ClassPark, ClassDead) {
+		return roomID, err
+	}
+	// Refused, perhaps after the room was made: a homeserver invites last.
+	alias := "#" + name + ":" + serverOf(s.userID)
+	made, found, lookErr := c.made(ctx, alias, s.userID)
+	switch {
+	case lookErr != nil:
+		return "", lookErr
+	case found:
+		return made, c.inviteAll(ctx, made, n.Invite)
+	}
+	if roomID, err = c.create(ctx, n, ""); err == nil {
+		c.noAliases.Store(true)
+		c.log.Warn("the homeserver does not let the bot make room aliases: if an answer about a new room is lost, another room is made")
+	}
+	return roomID, err
+}
+
+func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, error) {
+	in := mautrix.ReqCreateRoom{Name: n.Name, Topic: n.Topic, Preset: "trusted_private_chat", Visibility: "private", RoomAliasName: alias}
+	for _, user := range n.Invite {
+		in.Invite = append(in.Invite, id.UserID(user))
+	}
+	var out mautrix.RespCreateRoom
+	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
+	if says(err, ClassPark, ClassDead) {
+		return "", because(err, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?")
+	}
+	if err == nil && out.RoomID == "" {
+		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	return out.RoomID.String(), err
+}
+
+// made looks for the room behind an alias of a key. Only a room that the bot itself
+// created is taken.
+func (c *Client) made(ctx context.Context, alias, me string) (roomID string, found bool, err error) {
+	var out mautrix.RespAliasResolve
+	err = c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", alias)}, &out)
+	if says(err, ClassPark, ClassDead) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	var create struct {
+		Sender string `json:"sender"`
+	}
+	roomID = out.RoomID.String()
+	path := v3("rooms", roomID, "state", "m.room.create", "")
+	err = c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
+	if says(err, ClassPark, ClassDead) || err == nil && create.Sender != me {
+		return "", false, &SendError{Class: ClassPark, Reason: "the alias " + alias + " of the application's room belongs to a room that is not the bot's: give the application another room"}
+	}
+	return roomID, err == nil, err
+}
+
+// inviteAll does for a room that was found what may have failed when it was made.
+func (c *Client) inviteAll(ctx context.Context, roomID string, users []string) error {
+	for _, user := range users {
+		err := c.invite(ctx, roomID, user)
+		if says(err, ClassRetry) {
+			return because(err, "the application's room is there, but its owner "+user+" cannot be invited yet: "+reasonOf(err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// invite invites a user who is neither in the room nor invited.
+func (c *Client) invite(ctx context.Context, roomID, user string) error {
+	var member event.MemberEventContent
+	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+		return err
+	}
+	if member.Membership == event.MembershipJoin || member.Membership == event.MembershipInvite {
+		return nil
+	}
+	err := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
+	if says(err, ClassPark, ClassDead) {
+		return because(err, "the homeserver does not let the bot invite the owner "+user+" into the room: is the owner's Matrix ID right?")
+	}
+	return err
+}
+
+// says tells whether err is a failure of one of the classes.
+func says(err error, classes ...Class) bool {
+	var failed *SendError
+	if !errors.As(err, &failed) {
+		return false
+	}
+	for _, class := range classes {
+		if failed.Class == class {
+			return true
+		}
+	}
+	return false
+}
+
+// because returns a failure with another reason; what was refused blocks the room.
+func because(err error, reason string) error {
+	var failed *SendError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	named := *failed
+	named.Reason = reason
+	if named.Class == ClassDead {
+		named.Class = ClassPark
+	}
+	return &named
+}
+
+func reasonOf(err error) string {
+	var failed *SendError
+	if errors.As(err, &failed) {
+		return failed.Sentence()
+	}
+	return err.Error()
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+
+	"gorm.io/gorm/clause"
+)
+
+// Image is a row of application_images: the picture of an application.
+type Image struct {
+	ApplicationID int64 `gorm:"primaryKey"`
+	Type          string
+	Data          []byte
+}
+
+// TableName implements gorm's Tabler.
+func (Image) TableName() string { return "application_images" }
+
+// Image returns an application's picture; one without data if there is none.
+func (s *Store) Image(ctx context.Context, application int64) (Image, error) {
+	var i Image
+	err := s.Read(ctx).Where("application_id = ?", application).Take(&i).Error
+	if IsMissing(err) {
+		return Image{}, nil
+	}
+	return i, err
+}
+
+// SetImage keeps an application's picture; one without data removes it.
+func (s *Store) SetImage(ctx context.Context, i Image) error {
+	return s.Update(ctx, func(tx *Tx) error {
+		if err := tx.Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
+			return err
+		}
+		if len(i.Data) == 0 {
+			return tx.Where("application_id = ?", i.ApplicationID).Delete(&Image{}).Error
+		}
+		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
+	})
+}
