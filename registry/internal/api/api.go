@@ -11,7 +11,6 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/auth"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/shared/health"
@@ -21,7 +20,7 @@ import (
 // Options is what an API is made of.
 type Options struct {
 	Registry *registry.Registry
-	Auth     *auth.Htpasswd // nil = everybody may do everything
+	Auth     Authorizer // nil = everybody may do everything
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
 	Metrics  *Metrics           // nil = none

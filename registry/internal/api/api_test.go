@@ -19,8 +19,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/shared/health"
 )
 
@@ -304,35 +304,38 @@ func (s *host) dial() net.Conn {
 	return conn
 }
 
-// brokenDriver fails where it is told to.
-type brokenDriver struct {
-	driver.Driver
+// brokenStore fails where it is told to.
+type brokenStore struct {
+	both
 	err error
 }
 
 func TestStorageFaults(t *testing.T) {
-	broken := &brokenDriver{}
-	s := newServer(t, func(s *setup) { broken.Driver, s.driver = s.driver, broken })
+	broken := &brokenStore{}
+	s := newServer(t, func(s *setup) { broken.both, s.store = s.store, broken })
 	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, s.image("a", "x")))
 	for _, c := range []struct {
 		err      error
 		sentence string
+		status   int
+		code     oci.Code
 	}{
-		{driver.ErrNoSpace, "no space left"},
-		{driver.ErrReadOnly, "read-only"},
-		{driver.ErrUnavailable, "not available"},
+		{storage.ErrNoSpace, "no space left", 500, oci.CodeUnknown},
+		{storage.ErrReadOnly, "read-only", 503, oci.CodeUnavailable},
+		{storage.ErrDenied, "permission denied", 500, oci.CodeUnknown},
+		{storage.ErrUnavailable, "I/O error on the storage; see the log", 500, oci.CodeUnknown},
 	} {
 		broken.err = fmt.Errorf("open /secret/path: %w", c.err)
 		for _, r := range [][2]string{{"GET", "/v2/a/manifests/latest"}, {"GET", "/v2/a/blobs/" + d}, {"HEAD", "/v2/a/blobs/" + d}, {"POST", "/v2/a/blobs/uploads/"}, {"GET", "/v2/a/tags/list"}, {"GET", "/v2/_catalog"}, {"DELETE", "/v2/a/manifests/latest"}} {
-			got := s.do(r[0], r[1], nil).wantError(t, 500, oci.CodeUnknown)
+			got := s.do(r[0], r[1], nil).wantError(t, c.status, c.code)
 			if bytes.Contains(got.body, []byte("secret")) || r[0] != "HEAD" && !bytes.Contains(got.body, []byte(c.sentence)) {
 				t.Errorf("%s %s: %s, want %q", r[0], r[1], got.body, c.sentence)
 			}
 		}
 	}
 	lines := s.logged("response completed with error")
-	if n := len(lines); n != 21 {
-		t.Errorf("%d lines, want one for each of 21 requests", n)
+	if n := len(lines); n != 28 {
+		t.Errorf("%d lines, want one for each of 28 requests", n)
 	}
 	if cause := fmt.Sprint(lines[0]["err.cause"]); !strings.Contains(cause, "/secret/path") || lines[0]["http.request.id"] == "" {
 		t.Errorf("the log does not tell the cause: %v", lines[0])
@@ -341,8 +344,8 @@ func TestStorageFaults(t *testing.T) {
 
 // A body that breaks off on our side must look broken to the client.
 func TestDownloadThatFailsIsCut(t *testing.T) {
-	broken := &brokenDriver{}
-	s := newServer(t, func(s *setup) { broken.Driver, s.driver = s.driver, broken })
+	broken := &brokenStore{}
+	s := newServer(t, func(s *setup) { broken.both, s.store = s.store, broken })
 	d := string(s.pushBlob("a", bytes.Repeat([]byte("x"), 1<<20)))
 	broken.err = errShort
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v2/a/blobs/"+d, nil)
@@ -361,7 +364,7 @@ func TestDownloadThatFailsIsCut(t *testing.T) {
 }
 
 func TestPanicIsAnsweredAndLoggedOnce(t *testing.T) {
-	s := newServer(t, func(s *setup) { s.driver = nil })
+	s := newServer(t, func(s *setup) { s.store = nil })
 	s.do("GET", "/v2/a/manifests/x", nil).wantError(t, 500, oci.CodeUnknown)
 	if n := len(s.logs.FilterLevelExact(zap.ErrorLevel).All()); n != 1 {
 		t.Errorf("%d error lines about a panic", n)

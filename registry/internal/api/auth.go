@@ -9,6 +9,12 @@ import (
 	"slipway/registry/internal/oci"
 )
 
+// Authorizer decides whether a request may do what its route does. An error is an
+// *auth.Refusal or a failure to decide; the grant names the user in any case.
+type Authorizer interface {
+	Authorize(r *http.Request, want auth.Access) (auth.Grant, error)
+}
+
 // authorize asks whether the request may do what its row does.
 func (a *API) authorize(w http.ResponseWriter, r *request) error {
 	if a.opts.Auth == nil || r.row.action == 0 {

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage/memory"
 )
 
 // nowhereWriter takes answers without keeping them.
@@ -24,10 +24,11 @@ func (w nowhereWriter) WriteHeader(int)             {}
 func (w nowhereWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) }
 
 // BenchmarkHotPaths is what the API adds to net/http and to the storage: the
-// driver is memory and the logger quiet, as in a registry that serves pulls.
+// store is memory and the logger quiet, as in a registry that serves pulls.
 func BenchmarkHotPaths(b *testing.B) {
+	store := memory.New()
 	a, err := New(Options{
-		Registry: registry.New(registry.Options{Driver: memory.New()}),
+		Registry: registry.New(registry.Options{Store: store, Coordinator: store}),
 		Log:      zap.NewNop(), Secret: []byte("s"), Headers: http.Header{"X-Content-Type-Options": {"nosniff"}},
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package api
 import (
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
@@ -50,7 +49,7 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer func() { _ = b.Close() }() // nothing was written
 	r.digest = d
 	done, err := blobHeaders(w, r, d)
 	if err == nil && !done {
@@ -129,21 +128,13 @@ func sendPart(w http.ResponseWriter, r *request, b *registry.Blob, part span, st
 	if part.length == 0 {
 		return nil
 	}
-	f, ok := file(b)
-	if ok {
+	var src io.Reader = b
+	if f, ok := b.File(); ok { // the kernel sends it
+		src = f
 		defer server.HoldHead(r.Request, part.length)()
 	}
-	_, err := io.CopyN(w, f, part.length)
+	_, err := io.CopyN(w, src, part.length)
 	return err
-}
-
-// file is the reader that net/http knows how to have sent by the kernel, if the
-// driver has one, which ok says.
-func file(b *registry.Blob) (f io.Reader, ok bool) {
-	if f, ok := b.File.(interface{ Unwrap() *os.File }); ok {
-		return f.Unwrap(), true
-	}
-	return b.File, false
 }
 
 func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {

@@ -6,88 +6,71 @@ import (
 	"io"
 	"iter"
 
-	"slipway/registry/internal/driver"
+	"slipway/registry/internal/storage"
 )
 
-// errShort makes files of a brokenDriver end early.
+// errShort makes objects of a brokenStore end early.
 var errShort = errors.New("input/output error")
 
-func (d *brokenDriver) fail() error {
+func (d *brokenStore) fail() error {
 	if errors.Is(d.err, errShort) {
 		return nil
 	}
 	return d.err
 }
 
-func (d *brokenDriver) Stat(ctx context.Context, path string) (driver.Info, error) {
+func (d *brokenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	if err := d.fail(); err != nil {
-		return driver.Info{}, err
+		return storage.Info{}, err
 	}
-	return d.Driver.Stat(ctx, path)
+	return d.both.Stat(ctx, key)
 }
 
-func (d *brokenDriver) Find(ctx context.Context, first, second string) (driver.Info, string, error) {
-	if err := d.fail(); err != nil {
-		return driver.Info{}, "", err
-	}
-	return d.Driver.Find(ctx, first, second)
-}
-
-func (d *brokenDriver) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+func (d *brokenStore) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.Driver.ReadFile(ctx, path, limit)
-}
-
-func (d *brokenDriver) Open(ctx context.Context, path string) (driver.File, error) {
-	if err := d.fail(); err != nil {
-		return nil, err
-	}
-	f, err := d.Driver.Open(ctx, path)
+	o, err := d.both.Open(ctx, key, offset, length)
 	if err == nil && d.err != nil {
-		f = shortFile{f}
+		o.ReadCloser = &shortObject{o.ReadCloser, 0}
 	}
-	return f, err
+	return o, err
 }
 
-func (d *brokenDriver) List(ctx context.Context, dir, after string) iter.Seq2[driver.Entry, error] {
+func (d *brokenStore) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
 	if err := d.fail(); err != nil {
-		return func(yield func(driver.Entry, error) bool) { yield(driver.Entry{}, err) }
+		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, err) }
 	}
-	return d.Driver.List(ctx, dir, after)
+	return d.both.List(ctx, prefix, o)
 }
 
-func (d *brokenDriver) Version(context.Context, string) (string, bool) { return "", false }
+func (d *brokenStore) Generation(context.Context, string) string { return "" }
 
-func (d *brokenDriver) Commit(ctx context.Context, stages ...driver.Stage) error {
-	if err := d.fail(); err != nil {
-		return err
-	}
-	return d.Driver.Commit(ctx, stages...)
-}
-
-func (d *brokenDriver) WriteScratch(ctx context.Context, path string, content []byte) error {
+func (d *brokenStore) Apply(ctx context.Context, s storage.Section, stages ...storage.Stage) error {
 	if err := d.fail(); err != nil {
 		return err
 	}
-	return d.Driver.WriteScratch(ctx, path, content)
+	return d.both.Apply(ctx, s, stages...)
 }
 
-func (d *brokenDriver) CreateUpload(ctx context.Context, path string) (driver.Upload, error) {
+func (d *brokenStore) CreateUpload(ctx context.Context, key string, hint storage.UploadHint) (storage.Upload, error) {
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.Driver.CreateUpload(ctx, path)
+	return d.both.CreateUpload(ctx, key, hint)
 }
 
-// shortFile fails after some bytes.
-type shortFile struct{ driver.File }
+// shortObject fails after some bytes.
+type shortObject struct {
+	io.ReadCloser
+	read int
+}
 
-func (f shortFile) Read(p []byte) (int, error) {
-	at, err := f.Seek(0, io.SeekCurrent)
-	if err == nil && at > 100_000 {
+func (o *shortObject) Read(p []byte) (int, error) {
+	if o.read > 100_000 {
 		return 0, errShort
 	}
-	return f.File.Read(p[:min(len(p), 10_000)])
+	n, err := o.ReadCloser.Read(p[:min(len(p), 10_000)])
+	o.read += n
+	return n, err
 }

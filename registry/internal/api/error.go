@@ -114,6 +114,9 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	status, list := told(err)
+	if h := w.Header(); status == http.StatusServiceUnavailable && h["Retry-After"] == nil {
+		h["Retry-After"] = []string{"1"}
+	}
 	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
 	writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list))
 }

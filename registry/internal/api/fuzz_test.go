@@ -10,9 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage/memory"
 )
 
 // FuzzRequest sends requests of any shape: none may be a fault of the
@@ -35,8 +35,9 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.target, seed.header, seed.value, []byte(seed.body))
 	}
+	store := memory.New()
 	a, err := New(Options{
-		Registry: registry.New(registry.Options{Driver: memory.New(), DeleteEnabled: true}),
+		Registry: registry.New(registry.Options{Store: store, Coordinator: store, DeleteEnabled: true}),
 		Log:      zap.NewNop(), DeleteEnabled: true, Secret: []byte("s"),
 	})
 	if err != nil {

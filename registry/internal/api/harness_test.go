@@ -13,10 +13,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 // host is a registry in memory behind real HTTP.
@@ -30,19 +30,25 @@ type host struct {
 
 // setup is what a test changes about the registry under test.
 type setup struct {
-	driver  driver.Driver
+	store   both
 	options Options
 	rules   registry.Options
+}
+
+// both is a store together with its coordinator.
+type both interface {
+	storage.Store
+	storage.Coordinator
 }
 
 func newServer(t *testing.T, change ...func(*setup)) *host {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	s := setup{driver: memory.New(), options: Options{Log: zap.New(core), DeleteEnabled: true, Secret: []byte("secret")}, rules: registry.Options{DeleteEnabled: true}}
+	s := setup{store: memory.New(), options: Options{Log: zap.New(core), DeleteEnabled: true, Secret: []byte("secret")}, rules: registry.Options{DeleteEnabled: true}}
 	for _, c := range change {
 		c(&s)
 	}
-	s.rules.Driver = s.driver
+	s.rules.Store, s.rules.Coordinator = s.store, s.store
 	s.options.Registry = registry.New(s.rules)
 	a, err := New(s.options)
 	if err != nil {

@@ -148,10 +148,6 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Allow", a.allowed(row.place))
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
-	if r.name != "" {
-		a.opts.Registry.BeginRequest()
-		defer a.opts.Registry.EndRequest()
-	}
 	return row.handle(w, r)
 }
 

@@ -1,10 +1,9 @@
 package api
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"slipway/registry/internal/notify"
@@ -30,6 +29,7 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 	}
 	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
 	if digest != "" && (r.ContentLength != 0 || digest.Empty()) {
+		up.Expect(digest, r.ContentLength)
 		return a.takeWhole(w, r, up, digest)
 	}
 	if a.opts.ChunkMinLength > 0 {
@@ -97,14 +97,14 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
+	if up.Size() == 0 {
+		up.Expect(d, r.ContentLength)
+	}
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
 	if err := a.readyToTell(w); err != nil {
 		return err
-	}
-	if looksBack(r.UserAgent()) {
-		up.WillLook()
 	}
 	desc, err := up.Commit(r.Context(), d)
 	if err != nil {
@@ -112,10 +112,6 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	}
 	return a.answerPush(w, r, d, desc.Size)
 }
-
-// looksBack says whether a client asks for each blob with HEAD as soon as it
-// has uploaded it. Docker's engine does.
-func looksBack(userAgent string) bool { return strings.HasPrefix(userAgent, "docker/") }
 
 func finalDigest(r *request) (oci.Digest, error) {
 	s := r.param("digest")
@@ -139,7 +135,7 @@ func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
 	if _, _, err := a.readState(r); err != nil {
 		return err
 	}
-	up, err := a.repository(r).ResumeUpload(r.Context(), r.last)
+	up, err := a.repository(r).ResumeUpload(r.Context(), r.last, registry.UploadPoint{})
 	if err != nil {
 		return err
 	}
@@ -163,9 +159,9 @@ func (a *API) readState(r *request) (st uploadState, ok bool, err error) {
 	return st, err == nil, err
 }
 
-// resume takes up the upload in the URL, from whoever may still be writing to
-// it, if the request goes on where the upload stands. If it does not, the
-// answer is 416 and says where that is.
+// resume takes the upload in the URL over from whoever may still be writing to
+// it, if the request continues where the upload ends. If it does not, nobody is
+// disturbed, and the answer is 416 and says where that is.
 func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error) {
 	st, stated, err := a.readState(r)
 	if err != nil {
@@ -175,15 +171,31 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	if err != nil {
 		return nil, err
 	}
-	up, err := a.repository(r).ResumeUpload(r.Context(), r.last)
+	at := registry.UploadPoint{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt}
+	var up *registry.Upload
+	if stated && ranged && st.Offset != chunk.start {
+		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.start, st.Offset))
+	} else {
+		if ranged {
+			at.Offset = chunk.start
+		}
+		up, err = a.repository(r).ResumeUpload(r.Context(), r.last, at)
+	}
+	if code(err) == oci.CodeRangeInvalid {
+		if err := a.currentPoint(w, r); err != nil {
+			return nil, err
+		}
+	}
+	return up, err
+}
+
+// currentPoint sets the headers that say where an upload continues.
+func (a *API) currentPoint(w http.ResponseWriter, r *request) error {
+	st, err := a.repository(r).UploadStatus(r.Context(), r.last)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if stated && st.Offset != up.Size() || ranged && chunk.start != up.Size() {
-		err := a.uploadHeaders(w, r, uploadPoint{up.ID(), up.Size(), up.StartedAt()})
-		return nil, errors.Join(oci.NewError(oci.CodeRangeInvalid, "the upload has "+strconv.FormatInt(up.Size(), 10)+" bytes, and the request does not go on behind them"), err, up.Close())
-	}
-	return up, nil
+	return a.uploadHeaders(w, r, uploadPoint{r.last, st.Size, st.StartedAt})
 }
 
 // uploadPoint is how far an upload has come.

@@ -48,7 +48,17 @@ const (
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Deleting   = Own + "/deleting"        // notes of manifests that are being deleted
 	Expiring   = Own + "/expiring"        // tags' links that are being removed, by retention or with their manifests
+	Links      = Own + "/linked"          // marks of what was linked while a collection was under way
 )
+
+// LinkedBy is the prefix of the marks that writers leave for one collection.
+func LinkedBy(run string) string { return Links + "/" + run }
+
+// Linked is the mark that a writer has linked the bytes of d while the collection
+// called run was under way.
+func Linked(run string, d oci.Digest) string {
+	return Links + "/" + run + "/" + string(d.Algorithm()) + "/" + d.Hex()
+}
 
 // Each path below is one concatenation, so that it costs one allocation.
 

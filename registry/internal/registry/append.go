@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"slipway/registry/internal/layout"
 )
 
 const (
@@ -19,7 +17,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // Append stores what src gives until it ends, and returns how much that was.
 // What arrived before an error stays. A failure of src comes back wrapped.
 func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
-	if err := u.repo.reg.takes(ctx); err != nil {
+	if err := u.repo.reg.takes(); err != nil {
 		return 0, err
 	}
 	buf := buffers.Get().(*[bufferSize]byte)
@@ -66,48 +64,51 @@ func (u *Upload) interrupted(cause error) error {
 }
 
 func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
-	if err := u.ready(ctx); err != nil {
+	if err := u.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer u.unlock()
+	if err := u.resumed(ctx); err != nil {
 		return 0, err
 	}
 	n, err := u.w.Write(p)
-	if u.hash != nil && u.hashed == u.size {
+	if u.hashed == u.size {
 		u.hash.Write(p[:n]) //nolint:errcheck // a hash never fails
 		u.hashed += int64(n)
 	}
 	u.size += int64(n)
-	if err != nil && u.w.Size() != u.size {
-		u.size, u.hash = u.w.Size(), nil
+	u.told.Store(u.size)
+	if err != nil {
+		if size, _ := u.w.Progress(); size != u.size {
+			u.size = size
+			u.rewind(u.alg)
+		}
 	}
 	return n, err
 }
 
-// ready makes sure that there is something to write to and that it is still
-// this request's turn. Only its holder may create the object of an upload, and
-// nobody takes over meanwhile: the driver fences writers from when there is one.
-func (u *Upload) ready(ctx context.Context) error {
-	select {
-	case <-u.taken:
-		return ErrUploadTaken
-	default:
-	}
-	if u.w != nil {
+// resumed makes sure that there is something to write to: the first request of a push
+// often brings no bytes, and a failed commit closes the store's upload.
+func (u *Upload) resumed(ctx context.Context) (err error) {
+	switch {
+	case u.w != nil:
 		return nil
+	case !u.begun:
+		u.w, err = u.repo.reg.store.CreateUpload(ctx, u.dataKey(), u.hint)
+	default:
+		u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey())
 	}
-	if err := u.repo.reg.uploads.begin(u); err != nil {
+	if isConflict(err) {
+		err = fmt.Errorf("%w: %w", ErrUploadTaken, err)
+	}
+	if err != nil {
+		u.w = nil
 		return err
 	}
-	defer u.repo.reg.uploads.end(u)
-	return u.create(ctx)
-}
-
-// create begins the object of an upload that has none: the first request of a
-// push often brings no bytes.
-func (u *Upload) create(ctx context.Context) (err error) {
-	if u.w == nil {
-		u.w, err = u.repo.reg.driver.CreateUpload(ctx, u.dataPath())
-		u.empty = false
+	u.begun = true
+	if size, _ := u.w.Progress(); size != u.size {
+		u.size = size
+		u.rewind(u.alg)
 	}
-	return err
+	return nil
 }
-
-func (u *Upload) dataPath() string { return layout.UploadData(u.repo.name, u.id) }

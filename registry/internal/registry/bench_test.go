@@ -8,33 +8,17 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
 )
 
 func benchRegistry(b *testing.B) *Registry {
-	return New(Options{Driver: drivers["filesystem"](b), DeleteEnabled: true})
+	return newRegistry(stores["filesystem"](b), Options{DeleteEnabled: true})
 }
 
 func BenchmarkManifestByTag(b *testing.B) {
 	ctx, repo := context.Background(), benchRegistry(b).Repository("org/app")
-	pushImage(b, repo, "v1", "x")
-	for b.Loop() {
-		if _, err := repo.Manifest(ctx, tagged("v1")); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// The same while pulls are noted.
-func BenchmarkManifestByTagNoted(b *testing.B) {
-	d := drivers["filesystem"](b)
-	book := pulls.Open(pulls.NewFile(d), zap.NewNop())
-	defer book.Close()
-	ctx, repo := context.Background(), New(Options{Driver: d, Pulls: book}).Repository("org/app")
 	pushImage(b, repo, "v1", "x")
 	for b.Loop() {
 		if _, err := repo.Manifest(ctx, tagged("v1")); err != nil {
@@ -94,7 +78,7 @@ func BenchmarkPushBlob(b *testing.B) {
 			withCPU(b, func(i int64) {
 				repo, content := r.Repository(oci.Name(fmt.Sprint("org/", i%16))), fmt.Sprint(i)+rest
 				id := start(b, repo)
-				u, err := repo.ResumeUpload(context.Background(), id)
+				u, err := repo.ResumeUpload(context.Background(), id, UploadPoint{})
 				check(b, err)
 				defer u.Close()
 				_, err = u.Append(context.Background(), strings.NewReader(content))
@@ -130,7 +114,7 @@ func BenchmarkPutManifest(b *testing.B) {
 }
 
 func BenchmarkTags(b *testing.B) {
-	ctx, repo := context.Background(), New(Options{Driver: drivers["memory"](b)}).Repository("org/app")
+	ctx, repo := context.Background(), newRegistry(stores["memory"](b), Options{}).Repository("org/app")
 	m := simpleImage(b, repo, "x")
 	for i := range 10_000 {
 		put(b, repo, tagged(fmt.Sprint("v", i)), m)

@@ -3,72 +3,129 @@ package registry
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"io"
+	"os"
 
-	"go.uber.org/zap"
-
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // mediaTypeBlob is the type of every blob: the registry does not know what is
 // inside.
 const mediaTypeBlob = "application/octet-stream"
 
-// emptyLinkPause is how long a writer is given to fill a link that it has
-// emptied.
-const emptyLinkPause = 2 * time.Millisecond
-
-// Blob is an open blob. The caller closes it.
+// Blob is an open blob, an io.ReadSeekCloser. The caller closes it.
 type Blob struct {
 	oci.Descriptor
-	driver.File
+	object *storage.Object // nil: the next Read opens it
+	at     int64           // where that is
+	open   func(offset int64) (*storage.Object, error)
 }
 
-// Size is the blob's length.
+// Size is the blob's length in bytes.
 func (b *Blob) Size() int64 { return b.Descriptor.Size }
 
-// StatBlob describes a blob of the repository. BLOB_UNKNOWN if it is not there,
-// or known to be damaged, so that clients push it again. Else the blob stays for
-// Options.PromiseAge.
-func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
-	desc, _, err := r.healthyBlob(ctx, d, toTell)
+// File is the file behind the blob, positioned where the next Read begins, if there
+// is one: the kernel can send it. Who reads the file does not call Read.
+func (b *Blob) File() (*os.File, bool) {
+	if b.object == nil {
+		return nil, false
+	}
+	return storage.File(b.object)
+}
+
+// Read implements io.Reader.
+func (b *Blob) Read(p []byte) (n int, err error) {
+	if b.object == nil {
+		if b.object, err = b.open(b.at); err != nil {
+			return 0, fault(err)
+		}
+	}
+	n, err = b.object.Read(p)
+	b.at += int64(n)
+	return n, err
+}
+
+// Seek implements io.Seeker. It does no I/O.
+func (b *Blob) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += b.at
+	case io.SeekEnd:
+		offset += b.Size()
+	}
+	if offset < 0 {
+		return 0, fmt.Errorf("seek to %d in a blob", offset)
+	}
+	if offset == b.at {
+		return offset, nil
+	}
+	if f, ok := b.File(); ok {
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			return 0, err
+		}
+	} else if err := b.Close(); err != nil {
+		return 0, err
+	}
+	b.at = offset
+	return offset, nil
+}
+
+// Close implements io.Closer.
+func (b *Blob) Close() error {
+	if b.object == nil {
+		return nil
+	}
+	o := b.object
+	b.object = nil
+	return o.Close()
+}
+
+// StatBlob describes a blob of the repository, which stays for Options.Grace.
+// BLOB_UNKNOWN if it is not there, or known to be damaged: then clients push it
+// again.
+func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
+	err = r.orUpstream(ctx, Miss{Blob: d}, func() error {
+		return r.reg.advertise(ctx, func(s *section) error {
+			desc, _, err = r.healthyBlob(ctx, s, d)
+			return err
+		})
+	})
 	return desc, err
 }
 
-// OpenBlob opens a blob of the repository. BLOB_UNKNOWN, NAME_UNKNOWN; a fault
-// with ErrDamaged.
-func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
-	target, err := r.blobLink(ctx, d, toRead)
+// OpenBlob opens a blob of the repository. ctx is that of all reads. BLOB_UNKNOWN,
+// NAME_UNKNOWN; a fault with ErrDamaged.
+func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
+	err = r.orUpstream(ctx, Miss{Blob: d}, func() error {
+		b, err = r.openBlob(ctx, d)
+		return r.missingBlob(ctx, err)
+	})
+	return b, err
+}
+
+func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
+	target, err := r.blobLink(ctx, nil, d)
 	if err != nil {
-		return nil, r.missingBlob(ctx, err)
+		return nil, err
 	}
-	f, err := r.reg.openAnywhere(ctx, layout.BlobData(target))
+	open := func(offset int64) (*storage.Object, error) {
+		return r.reg.store.Open(ctx, layout.BlobData(target), offset, -1)
+	}
+	o, err := open(0)
 	if absent(err) {
 		return nil, blobUnknown(d, err)
 	}
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.wholeFile(ctx, target, f); err != nil {
-		f.Close()
+	if err := r.reg.whole(ctx, target, o.Info); err != nil {
+		o.Close()
 		return nil, fault(err)
 	}
-	return &Blob{oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: f.Size()}, f}, nil
-}
-
-// wholeFile is whole for an open file, which is asked for more only where its
-// length is not what it should be.
-func (r *Registry) wholeFile(ctx context.Context, d oci.Digest, f driver.File) error {
-	if note, ok := r.sizes.get(d); f.Size() != 0 && (!ok || note.size == f.Size()) {
-		return nil
-	}
-	info, err := r.find(ctx, layout.BlobData(d), toRead)
-	if err != nil {
-		return err
-	}
-	return r.whole(ctx, d, info)
+	return &Blob{Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: o.Size}, object: o, open: open}, nil
 }
 
 // DeleteBlob takes a blob out of the repository. Its bytes stay: other
@@ -77,24 +134,24 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	if err := r.reg.deletable(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	defer cancel()
-	err := r.reg.removeAnywhere(ctx, layout.LayerLink(r.name, d))
-	if absent(err) {
+	key := layout.LayerLink(r.name, d)
+	if _, err := r.reg.store.Stat(ctx, key); absent(err) {
 		return r.unknown(ctx, blobUnknown(d, nil))
+	} else if err != nil {
+		return fault(err)
 	}
-	return fault(err)
+	return fault(r.reg.apply(ctx, nil, storage.Stage{{Key: key, Delete: true}}))
 }
 
-// statBlob describes a blob and says under which digest its bytes lie. A
+// statBlob describes a blob and says under which digest its bytes are stored. A
 // damaged one is an error with ErrDamaged.
-func (r Repository) statBlob(ctx context.Context, d oci.Digest, why purpose) (desc oci.Descriptor, target oci.Digest, err error) {
-	target, err = r.blobLink(ctx, d, why)
+func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
+	target, err = r.blobLink(ctx, s, d)
 	if err != nil {
 		return desc, "", err
 	}
-	info, err := r.reg.find(ctx, layout.BlobData(target), why)
-	if absent(err) || err == nil && info.Dir {
+	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
+	if absent(err) {
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
@@ -104,62 +161,28 @@ func (r Repository) statBlob(ctx context.Context, d oci.Digest, why purpose) (de
 }
 
 // healthyBlob is statBlob where damage counts as absence.
-func (r Repository) healthyBlob(ctx context.Context, d oci.Digest, why purpose) (oci.Descriptor, oci.Digest, error) {
-	desc, target, err := r.statBlob(ctx, d, why)
+func (r Repository) healthyBlob(ctx context.Context, s *section, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
+	desc, target, err := r.statBlob(ctx, s, d)
 	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
-// damageIsAbsence makes clients push a damaged blob again, and tells the log.
-func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
-	if !errors.Is(err, ErrDamaged) {
-		return err
-	}
-	r.log.Error("a damaged blob is answered as unknown", zap.String("digest", string(d)))
-	return blobUnknown(d, err)
-}
-
 // blobLink looks whether the repository has the blob and returns the digest
-// under which its bytes lie: d itself, or what distribution linked a sha512
+// under which its bytes are stored: d itself, or what distribution linked a sha512
 // digest to. Links are as long as their digest, so one look is enough for all
 // others. BLOB_UNKNOWN.
-func (r Repository) blobLink(ctx context.Context, d oci.Digest, why purpose) (oci.Digest, error) {
-	path := layout.LayerLink(r.name, d)
-	info, err := r.reg.find(ctx, path, why)
-	target := d
+func (r Repository) blobLink(ctx context.Context, s *section, d oci.Digest) (oci.Digest, error) {
+	key, target := layout.LayerLink(r.name, d), d
+	info, err := r.reg.stat(ctx, s, key)
 	if err == nil && info.Size != int64(len(d)) {
-		target, err = r.reg.readLinkTwice(ctx, path, layout.Aside(path))
+		target, info, err = r.reg.readLink(ctx, key)
 	}
-	if err == nil && why == toTell {
-		err = r.reg.renew(ctx, path, target, info)
+	if err == nil {
+		err = r.reg.renew(ctx, s, key, target, info)
 	}
-	if absent(err) || isBadLink(err) || info.Dir {
+	if absent(err) || isBadLink(err) {
 		return "", blobUnknown(d, err)
 	}
 	return target, fault(err)
-}
-
-// readLink reads a link file that others may have at the other path; errors are
-// those of the driver and of layout.ParseLink.
-func (r *Registry) readLink(ctx context.Context, path, other string) (oci.Digest, error) {
-	b, err := r.readEither(ctx, path, other, layout.MaxLink)
-	if errors.Is(err, driver.ErrTooLarge) {
-		return "", layout.ErrBadLink
-	}
-	if err != nil {
-		return "", err
-	}
-	return layout.ParseLink(b)
-}
-
-// readLinkTwice reads a link file, a second time if it is empty: distribution
-// 2.8 empties a link before it writes it anew.
-func (r *Registry) readLinkTwice(ctx context.Context, path, other string) (oci.Digest, error) {
-	d, err := r.readLink(ctx, path, other)
-	if errors.Is(err, layout.ErrEmptyLink) {
-		time.Sleep(emptyLinkPause)
-		d, err = r.readLink(ctx, path, other)
-	}
-	return d, err
 }
 
 func blobUnknown(d oci.Digest, cause error) *oci.Error {

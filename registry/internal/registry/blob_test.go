@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 func TestBlobRoundTrip(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a/b")
 		for _, content := range []string{"", "x", strings.Repeat("layer", 1<<17)} {
 			for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
@@ -36,7 +36,7 @@ func TestBlobRoundTrip(t *testing.T) {
 }
 
 func TestBlobBelongsToItsRepository(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, d := context.Background(), pushBlob(t, r.Repository("mine"), "secret").Digest
 		_, err := r.Repository("yours").StatBlob(ctx, d)
 		wantCode(t, err, oci.CodeBlobUnknown)
@@ -49,11 +49,11 @@ func TestBlobBelongsToItsRepository(t *testing.T) {
 }
 
 func TestAliasOfDistributionIsFollowed(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		d := pushBlob(t, repo, "content").Digest
 		alias := oci.SHA512.FromBytes([]byte("content"))
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.LayerLink("a", alias), Content: layout.Link(d)}}))
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.LayerLink("a", alias), Content: layout.Link(d)}}))
 		desc, err := repo.StatBlob(ctx, alias)
 		check(t, err)
 		if desc.Digest != alias {
@@ -71,7 +71,7 @@ func TestAliasOfDistributionIsFollowed(t *testing.T) {
 }
 
 func TestDeleteBlob(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeNameUnknown)
 		d := pushBlob(t, repo, "x").Digest
@@ -97,8 +97,7 @@ func TestRefusals(t *testing.T) {
 		{"read-only", Options{ReadOnly: true, DeleteEnabled: true}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.opts.Driver = drivers["memory"](t)
-			ctx, repo := context.Background(), New(tt.opts).Repository("a")
+			ctx, repo := context.Background(), newRegistry(stores["memory"](t), tt.opts).Repository("a")
 			_, err := repo.DeleteManifest(ctx, sum("x"))
 			wantCode(t, err, oci.CodeUnsupported)
 			wantCode(t, repo.DeleteTag(ctx, "x"), oci.CodeUnsupported)
@@ -109,7 +108,7 @@ func TestRefusals(t *testing.T) {
 			}
 			_, err = repo.StartUpload(ctx, "")
 			wantCode(t, err, oci.CodeUnsupported)
-			_, err = repo.ResumeUpload(ctx, layout.NewUploadID())
+			_, err = repo.ResumeUpload(ctx, layout.NewUploadID(), UploadPoint{})
 			wantCode(t, err, oci.CodeUnsupported)
 			_, err = repo.MountBlob(ctx, sum("x"), "b", nil)
 			wantCode(t, err, oci.CodeUnsupported)
@@ -122,7 +121,7 @@ func TestRefusals(t *testing.T) {
 // overwrite puts other bytes where those of the digest should be.
 func overwrite(t *testing.T, r *Registry, d oci.Digest, content string) {
 	t.Helper()
-	check(t, r.driver.Commit(context.Background(), driver.Stage{{Path: layout.BlobData(d), Content: []byte(content)}}))
+	check(t, r.store.Apply(context.Background(), nil, storage.Stage{{Key: layout.BlobData(d), Content: []byte(content)}}))
 }
 
 func TestDamagedBlob(t *testing.T) {
@@ -145,13 +144,13 @@ func TestDamagedBlob(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, r *Registry) {
+			onStores(t, func(t *testing.T, r *Registry) {
 				ctx, d := context.Background(), sum(content)
 				repo := r.Repository("a")
 				layer := pushBlob(t, repo, content)
 				config := pushBlob(t, repo, "config")
 				put(t, repo, tagged("t"), image{Config: &config, Layers: []oci.Descriptor{layer}})
-				repo = New(Options{Driver: r.driver}).Repository("a")
+				repo = again(r, Options{}).Repository("a")
 				tt.learn(t, repo)
 				overwrite(t, r, d, tt.damage)
 				_, err := repo.StatBlob(ctx, d)
@@ -178,7 +177,7 @@ func TestDamagedBlob(t *testing.T) {
 
 // A manifest of somebody else must not make a good blob look damaged.
 func TestLyingManifestTakesNothingAway(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		layer, config := pushBlob(t, repo, "good content"), pushBlob(t, repo, "config")
 		lie := layer
@@ -189,11 +188,11 @@ func TestLyingManifestTakesNothingAway(t *testing.T) {
 
 		// Distribution would have taken it.
 		d := oci.SHA256.FromBytes(body)
-		check(t, r.driver.Commit(ctx, driver.Stage{
-			{Path: layout.BlobData(d), Content: body},
-			{Path: layout.RevisionLink("a", d), Content: layout.Link(d)},
+		check(t, r.store.Apply(ctx, nil, storage.Stage{
+			{Key: layout.BlobData(d), Content: body},
+			{Key: layout.RevisionLink("a", d), Content: layout.Link(d)},
 		}))
-		repo = New(Options{Driver: r.driver}).Repository("a")
+		repo = again(r, Options{}).Repository("a")
 		_, err = repo.Manifest(ctx, oci.Reference{Digest: d})
 		check(t, err)
 		_, err = repo.StatBlob(ctx, layer.Digest)
@@ -227,11 +226,11 @@ func TestMount(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, r *Registry) {
+			onStores(t, func(t *testing.T, r *Registry) {
 				ctx := context.Background()
 				pushBlob(t, r.Repository("a"), "x")
 				if tt.restart {
-					r = New(Options{Driver: r.driver})
+					r = again(r, Options{})
 				}
 				repo := r.Repository("b")
 				desc, err := repo.MountBlob(ctx, tt.digest, tt.from, tt.canPull)
@@ -253,7 +252,7 @@ func TestMount(t *testing.T) {
 // A blob deleted from everywhere that is remembered is not conjured up for
 // somebody who may not read everything.
 func TestAnonymousMountLooks(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
 		d := pushBlob(t, r.Repository("a"), "x").Digest
 		check(t, r.Repository("a").DeleteBlob(ctx, d))

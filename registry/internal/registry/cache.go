@@ -3,7 +3,55 @@ package registry
 import (
 	"sync"
 	"sync/atomic"
+
+	"slipway/registry/internal/oci"
 )
+
+// remembered is a cache: it may forget anything at any time, and what it returns
+// was put under that key. One that several processes share can take the place of
+// this package's.
+type remembered[K comparable, V any] interface {
+	get(key K) (value V, ok bool)
+	put(key K, value V, weight int64)
+	forget(key K)
+}
+
+// caches is all that a registry remembers. Nothing of it is needed to be right.
+type caches struct {
+	manifests remembered[oci.Digest, *Manifest]
+	listings  remembered[string, *listing] // by prefix
+	tags      remembered[oci.Name, *tagList]
+	referrers remembered[oci.Name, *referrerIndex]
+	integrity remembered[oci.Digest, integrity]
+	origins   remembered[oci.Digest, origins]
+	pointers  remembered[string, pointer] // by key of a tag's link
+}
+
+// Bounds of what is remembered, in bytes of memory (about) or in entries.
+const (
+	manifestCache  = 8 << 20
+	listingCache   = 8 << 20
+	tagCache       = 4 << 20
+	referrerCache  = 32 << 20 // a repository with more, some 300,000 manifests, has them read by each request
+	integrityCache = 16 << 10
+	originCache    = 8 << 10
+	pointerCache   = 16 << 10
+)
+
+func newCaches(manifests int64) caches {
+	if manifests <= 0 {
+		manifests = manifestCache
+	}
+	return caches{
+		manifests: newCache[oci.Digest, *Manifest](manifests),
+		listings:  newCache[string, *listing](listingCache),
+		tags:      newCache[oci.Name, *tagList](tagCache),
+		referrers: newCache[oci.Name, *referrerIndex](referrerCache),
+		integrity: newCache[oci.Digest, integrity](integrityCache),
+		origins:   newCache[oci.Digest, origins](originCache),
+		pointers:  newCache[string, pointer](pointerCache),
+	}
+}
 
 // cache is a map bounded by the weight of its values. It evicts by SIEVE
 // (Zhang et al., NSDI 2024): a hit only sets a bit, so readers share the lock.
@@ -44,22 +92,6 @@ func (c *cache[K, V]) get(key K) (value V, ok bool) {
 func (c *cache[K, V]) put(key K, value V, weight int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keep(key, value, weight)
-}
-
-// getOrPut is the value that is there, or the one given, which is kept then.
-func (c *cache[K, V]) getOrPut(key K, value V, weight int64) V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.entries[key]; ok {
-		return e.value
-	}
-	c.keep(key, value, weight)
-	return value
-}
-
-// keep needs c.mu.
-func (c *cache[K, V]) keep(key K, value V, weight int64) {
 	if old, ok := c.entries[key]; ok {
 		c.drop(old)
 	}
@@ -80,16 +112,12 @@ func (c *cache[K, V]) keep(key K, value V, weight int64) {
 	c.used += weight
 }
 
-// take returns the value and forgets it.
-func (c *cache[K, V]) take(key K) (value V, ok bool) {
+func (c *cache[K, V]) forget(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entries[key]
-	if ok {
-		value = e.value
+	if e, ok := c.entries[key]; ok {
 		c.drop(e)
 	}
-	return value, ok
 }
 
 // evict drops the first entry from the hand towards the newest that nobody has

@@ -10,9 +10,6 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// manifestsDir is what a repository with manifests or tags has.
-const manifestsDir = "_manifests"
-
 // Catalog lists at most n repositories that hold manifests, strictly after
 // last, and says whether there are more. The order is that of distribution:
 // component by component, so that a/b comes before a-b.
@@ -41,18 +38,11 @@ type catalogPage struct {
 	names []string
 }
 
-// walk adds the repository and those below it, without what comes before the
+// walk adds the repository and those below it, except what comes before the
 // components in after. after is nil where nothing is left out; empty where only
 // the repository itself is.
 func (p *catalogPage) walk(ctx context.Context, name string, after []string) error {
-	dir := layout.Repositories
-	if name != "" {
-		dir = layout.Repository(oci.Name(name))
-	}
-	children, err := p.reg.listDirs(ctx, dir)
-	if absent(err) {
-		return nil
-	}
+	children, err := p.reg.list(ctx, repositoryPrefix(name))
 	if err != nil {
 		return fault(err)
 	}
@@ -96,9 +86,17 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	return nil
 }
 
-// childName is the name of the repository in a directory of another one ("" is
-// the root of all). ok is false for what no request could name: the private
-// directories of the repository itself, and what strangers put there.
+// repositoryPrefix is the prefix of a repository; "" stands for all of them.
+func repositoryPrefix(name string) string {
+	if name == "" {
+		return layout.Repositories
+	}
+	return layout.Repository(oci.Name(name))
+}
+
+// childName is the name of a repository below another one ("" stands for all). ok is
+// false for what no request could name: what belongs to the repository itself, and
+// what others put there.
 func childName(name, child string) (full string, ok bool) {
 	if layout.Private(child) {
 		return "", false

@@ -7,50 +7,50 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // Commit makes the upload a blob of the repository, durably, even if the client
 // hangs up meanwhile. On DIGEST_INVALID the upload stays as it is, to be
 // committed with the right digest. The bytes are always put in place, over what
-// lies there: so a push repairs a damaged blob.
+// is there: so a push repairs a damaged blob.
 func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
 	reg := u.repo.reg
 	if u.done {
 		return oci.Descriptor{}, uploadUnknown()
 	}
-	if err := reg.takes(ctx); err != nil {
+	if err := reg.takes(); err != nil {
 		return oci.Descriptor{}, err
 	}
-	if err := reg.uploads.begin(u); err != nil {
+	if err := u.lock(ctx); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	defer reg.uploads.end(u)
+	defer u.unlock()
 	if err := u.verify(ctx, d); err != nil {
-		return oci.Descriptor{}, err
+		return oci.Descriptor{}, fault(err)
 	}
-	if err := u.place(ctx, d); err != nil {
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	if err := reg.depend(ctx, func(s *section) error { return u.place(ctx, s, d) }); err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
 	u.done = true
 	reg.learned(d, u.size)
 	reg.seenIn(d, u.repo.name)
-	u.discard(ctx)
+	u.clear(ctx)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
 }
 
-// verify is nil if the bytes are those of the digest. What this process has not
-// hashed as it came in is read again. The states of hashes that distribution
-// keeps on disk would save that after a restart, but they may outlive a power
-// loss that the bytes before them did not.
+// verify is nil if the bytes are those of the digest. What was not hashed as it came
+// in is read again.
 func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
-	if u.hash == nil || u.alg != d.Algorithm() {
+	if u.alg != d.Algorithm() {
 		u.rewind(d.Algorithm())
 	}
 	if err := u.catchUp(ctx); err != nil {
-		return fault(err)
+		return err
 	}
 	if got := u.alg.Digest(u.hash.Sum(nil)); got != d {
 		return oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the content is not that of %s but of %s", d, got))
@@ -63,6 +63,9 @@ func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 func (u *Upload) catchUp(ctx context.Context) error {
 	if u.hashed == u.size {
 		return nil
+	}
+	if err := u.resumed(ctx); err != nil {
+		return err
 	}
 	src, err := u.w.Reader(ctx, u.hashed)
 	if err != nil {
@@ -78,54 +81,41 @@ func (u *Upload) catchUp(ctx context.Context) error {
 	return err
 }
 
-func (u *Upload) place(ctx context.Context, d oci.Digest) error {
-	if err := u.create(ctx); err != nil {
+// place puts bytes and link in place. The store closes its upload, also if it fails.
+func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
+	data, link := layout.BlobData(d), layout.LayerLink(u.repo.name, d)
+	if s.Listed(data, link) {
+		return errListed
+	}
+	size := u.size
+	if err := u.resumed(ctx); err != nil {
 		return err
 	}
-	leave, err := u.repo.reg.driver.Enter(ctx)
-	if err != nil {
-		return err
+	if u.size != size {
+		return fmt.Errorf("upload has %d bytes instead of %d", u.size, size)
 	}
-	defer leave()
 	w := u.w
 	u.w = nil
-	link := layout.LayerLink(u.repo.name, d)
-	u.repo.reg.promiseNew(ctx, link, u.looks)
-	err = u.repo.reg.commit(ctx, driver.Stage{
-		{Path: layout.BlobData(d), Upload: w},
-		{Path: link, Content: layout.Link(d)},
-	})
-	if err == nil {
-		return nil
-	}
-	if again := u.reopen(ctx); again != nil {
-		return errors.Join(err, again)
-	}
-	return err
+	return u.repo.reg.apply(ctx, s, append(s.linked(d), storage.Stage{
+		{Key: data, Upload: w},
+		{Key: link, Content: layout.Link(d)},
+	})...)
 }
 
-// reopen takes the bytes up again after a failed commit, if they are still
-// there, so that the commit can be tried once more.
-func (u *Upload) reopen(ctx context.Context) (err error) {
-	u.w, err = u.repo.reg.driver.OpenUpload(context.WithoutCancel(ctx), u.dataPath())
-	if err != nil {
-		u.w, u.size = nil, 0
-		u.rewind(u.alg)
-		return err
+// clear removes what is left beside the bytes after a commit. What stays is removed
+// by a purge.
+func (u *Upload) clear(ctx context.Context) {
+	var err error
+	if u.foreign { // distribution keeps states of its hashes, too
+		err = u.repo.clearUpload(ctx, u.id)
+	} else {
+		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
+		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
 	}
-	if u.w.Size() != u.size {
-		u.size = u.w.Size()
-		u.rewind(u.alg)
-	}
-	return nil
-}
-
-// discard removes what is left beside the bytes after a commit. What stays
-// behind is no harm: the purge takes it.
-func (u *Upload) discard(ctx context.Context) {
-	err := u.repo.reg.driver.Discard(context.WithoutCancel(ctx), layout.Upload(u.repo.name, u.id))
 	if err != nil {
 		u.repo.reg.log.Warn("the rest of an upload stays until the purge",
 			zap.String("repository", string(u.repo.name)), zap.String("upload", u.id), zap.Error(err))
 	}
 }
+
+func isConflict(err error) bool { return errors.Is(err, storage.ErrConflict) }

@@ -2,88 +2,307 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-	"slipway/registry/internal/driver"
+	"go.uber.org/zap"
+
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
-// Delete removes all manifests and tags of the repository, in one step, so that
-// it leaves the catalog. Uploads under way go on, and blobs are left to the
-// collection of garbage: somebody may have been told of them. Repositories below
-// it stay. NAME_UNKNOWN if there is none; DENIED (with ErrImmutable inside) if a
-// tag of it may not be deleted.
+// Tags are deleted first, each only if it still points where it was seen to, and
+// then manifests. What is interrupted leaves manifests with fewer tags; the client's
+// retry finishes. A push that overlaps may have written its manifest before that was
+// deleted and write its tag afterwards: it is waited for, and its tag goes too.
+
+const (
+	// tagsAtOnce is how many tags are deleted in one step: others wait for it.
+	tagsAtOnce = 128
+	// versionPause is more than the granularity of a store's clock, within which
+	// an object that was just written has no version.
+	versionPause = 10 * time.Millisecond
+	// overlapWait bounds how long a deletion waits for pushes that overlap: one of
+	// them may be in a process that is stopped.
+	overlapWait = 5 * time.Second
+)
+
+// DeleteTag removes a tag with its history, and nothing else. MANIFEST_UNKNOWN,
+// NAME_UNKNOWN; DENIED with ErrImmutable inside.
+func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
+	if err := r.reg.deletable(); err != nil {
+		return err
+	}
+	if _, err := r.reg.store.Stat(ctx, layout.TagCurrent(r.name, tag)); absent(err) {
+		return r.unknown(ctx, r.tagUnknown(tag))
+	} else if err != nil {
+		return fault(err)
+	}
+	if err := r.refuseRemoval(tag); err != nil {
+		return err
+	}
+	removal, err := r.tagRemoval(ctx, tag, "")
+	if err != nil {
+		return fault(err)
+	}
+	return fault(r.reg.apply(ctx, nil, removal))
+}
+
+// DeleteTagIf removes a tag with its history if its link still has that version and
+// it is not immutable. A push at the same time, by whatever process, is never undone.
+func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string) (removed bool, err error) {
+	if err := r.reg.writable(); err != nil {
+		return false, err
+	}
+	if version == "" || r.Immutable(tag) {
+		return false, nil
+	}
+	removal, err := r.tagRemoval(ctx, tag, version)
+	if err == nil {
+		err = r.reg.apply(ctx, nil, removal)
+	}
+	if errors.Is(err, storage.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, fault(err)
+}
+
+// DeleteManifest removes a manifest and the tags that point at it, also where only
+// those are left. DENIED with ErrImmutable inside if one of them is immutable, and
+// then nothing is removed; MANIFEST_UNKNOWN, NAME_UNKNOWN. After another error, some
+// of the tags may be gone.
+func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
+	if err := r.reg.deletable(); err != nil {
+		return nil, err
+	}
+	there := r.revision(ctx, nil, d)
+	if unlessAbsent(there) != nil {
+		return nil, fault(there)
+	}
+	tags, err := r.pointingAt(ctx, d)
+	if err != nil {
+		return nil, fault(err)
+	}
+	if there != nil && len(tags) == 0 {
+		return nil, r.unknown(ctx, r.revisionUnknown(d))
+	}
+	for tag := range tags {
+		if err := r.refuseRemoval(tag); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	find := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, d) }
+	removed, err = r.deleteAll(ctx, find)
+	if err == nil && there == nil {
+		err = r.reg.apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink(r.name, d), Delete: true}})
+	}
+	if err != nil {
+		return nil, fault(err)
+	}
+	r.awaitOverlapping(ctx)
+	if err := r.revision(ctx, nil, d); !absent(err) {
+		return removed, fault(err)
+	}
+	late, err := r.deleteAll(ctx, find)
+	return append(removed, late...), fault(err)
+}
+
+// Delete removes all manifests and tags of the repository, so that it leaves the
+// catalog. Uploads under way go on, and blobs are left to the garbage collection:
+// clients may have been told of them. Repositories below it stay. NAME_UNKNOWN if
+// there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
 	if err := r.reg.deletable(); err != nil {
 		return err
 	}
-	mu := r.lock()
-	mu.Lock()
-	defer mu.Unlock()
-	if _, err := r.reg.driver.Stat(ctx, layout.Manifests(r.name)); absent(err) {
+	keys, err := r.reg.keysBelow(ctx, layout.Manifests(r.name))
+	if err != nil {
+		return fault(err)
+	}
+	if len(keys) == 0 {
 		return r.nameUnknown()
-	} else if err != nil {
-		return fault(err)
 	}
-	if err := r.refuseRemovalOfAll(ctx); err != nil {
-		return err
-	}
-	manifests, err := r.revisions(ctx)
+	tags, err := r.pointingAt(ctx, "")
 	if err != nil {
 		return fault(err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	defer cancel()
-	if err := r.eraseAll(ctx); err != nil {
-		return fault(err)
-	}
-	r.reg.targets.take(r.name)
-	for _, d := range manifests {
-		r.releasePromises(ctx, d, 1)
-	}
-	return nil
-}
-
-// eraseAll removes manifests and tags. What of them collectors of garbage and
-// removers of tags have aside goes first, so that nobody puts it back, and what they
-// take aside in that moment goes last.
-func (r Repository) eraseAll(ctx context.Context) error {
-	aside := driver.Stage{
-		{Path: layout.ExpiringTags(r.name), Remove: true},
-		{Path: layout.AsideDir(layout.Manifests(r.name)), Remove: true},
-	}
-	return r.reg.commit(ctx, aside, driver.Stage{{Path: layout.Manifests(r.name), Remove: true}}, aside)
-}
-
-func (r Repository) refuseRemovalOfAll(ctx context.Context) error {
-	if len(r.reg.immutable) == 0 {
-		return nil
-	}
-	tags, _, err := r.Tags(ctx, -1, "")
-	if err != nil {
-		return err
-	}
-	for _, tag := range tags {
-		if err := r.refuseRemoval(oci.Tag(tag)); err != nil {
+	for tag := range tags {
+		if err := r.refuseRemoval(tag); err != nil {
 			return err
 		}
 	}
-	return nil
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	all := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, "") }
+	if _, err := r.deleteAll(ctx, all); err != nil {
+		return fault(err)
+	}
+	if keys, err = r.reg.keysBelow(ctx, layout.Manifests(r.name)); err != nil {
+		return fault(err)
+	}
+	revisions := layout.Manifests(r.name) + "/revisions/"
+	keys = slices.DeleteFunc(keys, func(key string) bool { // tags that have come meanwhile
+		return !strings.HasPrefix(key, revisions) && strings.HasSuffix(key, "/current/link")
+	})
+	for some := range slices.Chunk(keys, tagsAtOnce) {
+		if err := r.reg.apply(ctx, nil, deletions(some)); err != nil {
+			return fault(err)
+		}
+	}
+	r.awaitOverlapping(ctx)
+	_, err = r.deleteAll(ctx, r.dangling)
+	return fault(err)
 }
 
-// revisions is the digests of the manifests, and perhaps of some that were
-// deleted.
-func (r Repository) revisions(ctx context.Context) ([]oci.Digest, error) {
-	var all []oci.Digest
-	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
-		list, err := r.reg.listDirs(ctx, layout.Revisions(r.name, alg))
-		if absent(err) {
+// dangling finds the tags whose manifest is gone.
+func (r Repository) dangling(ctx context.Context) (map[oci.Tag]pointer, error) {
+	tags, err := r.pointingAt(ctx, "")
+	for tag, p := range tags {
+		if p.digest == "" { // the link is bad, whatever it was
+			delete(tags, tag)
 			continue
 		}
+		if there := r.revision(ctx, nil, p.digest); there == nil {
+			delete(tags, tag)
+		} else if !absent(there) {
+			return nil, there
+		}
+	}
+	return tags, err
+}
+
+// awaitOverlapping returns once the pushes have ended that began before.
+func (r Repository) awaitOverlapping(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, overlapWait)
+	defer cancel()
+	if err := r.reg.coordinator.Barrier(ctx); err != nil {
+		r.reg.log.Warn("cannot wait for pushes that overlap a deletion; delete again what they leave",
+			zap.String("repository", string(r.name)), zap.Error(err))
+	}
+}
+
+// pointingAt finds the tags that point at d, or all if d is "": those, too, whose
+// link holds no digest.
+func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
+	all, err := r.reg.list(ctx, layout.Tags(r.name))
+	if err != nil {
+		return nil, err
+	}
+	found := map[oci.Tag]pointer{}
+	for _, name := range all.names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		tag, err := oci.ParseTag(name)
+		if err != nil {
+			continue
+		}
+		p, err := r.readTag(ctx, tag)
+		switch {
+		case absent(err):
+		case err != nil && !isBadLink(err):
+			return nil, err
+		case d == "" || p.digest == d:
+			found[tag] = p
+		}
+	}
+	return found, nil
+}
+
+// deleteAll deletes the tags that are found until there are none.
+func (r Repository) deleteAll(ctx context.Context, find func(context.Context) (map[oci.Tag]pointer, error)) (removed []oci.Tag, err error) {
+	for range maxAttempts {
+		tags, err := find(ctx)
+		if err != nil || len(tags) == 0 {
+			return removed, err
+		}
+		some, err := r.deleteTags(ctx, tags, tagsAtOnce)
+		removed = append(removed, some...)
+		if err != nil {
+			return removed, err
+		}
+		if len(some) < len(tags) {
+			time.Sleep(versionPause)
+		}
+	}
+	return removed, errContended
+}
+
+// deleteTags deletes those of the tags whose links still have the version that was
+// read.
+func (r Repository) deleteTags(ctx context.Context, tags map[oci.Tag]pointer, atOnce int) (removed []oci.Tag, err error) {
+	names := slices.Sorted(maps.Keys(tags))
+	names = slices.DeleteFunc(names, func(tag oci.Tag) bool { return tags[tag].version == "" })
+	for some := range slices.Chunk(names, atOnce) {
+		var stage storage.Stage
+		for _, tag := range some {
+			removal, err := r.tagRemoval(ctx, tag, tags[tag].version)
+			if err != nil {
+				return removed, err
+			}
+			stage = append(stage, removal...)
+		}
+		err := r.reg.apply(ctx, nil, stage)
+		switch {
+		case err == nil:
+			removed = append(removed, some...)
+		case !errors.Is(err, storage.ErrConflict):
+			return removed, err
+		case len(some) > 1: // one of them was moved
+			read := map[oci.Tag]pointer{}
+			for _, tag := range some {
+				read[tag] = tags[tag]
+			}
+			alone, err := r.deleteTags(ctx, read, 1)
+			removed = append(removed, alone...)
+			if err != nil {
+				return removed, err
+			}
+		default:
+			if _, err := r.readTag(ctx, some[0]); absent(err) { // with the others
+				removed = append(removed, some[0])
+			}
+		}
+	}
+	return removed, nil
+}
+
+// tagRemoval deletes a tag with its history, if its link has that version; "" stands
+// for any.
+func (r Repository) tagRemoval(ctx context.Context, tag oci.Tag, version string) (storage.Stage, error) {
+	link := layout.TagCurrent(r.name, tag)
+	keys, err := r.reg.keysBelow(ctx, layout.Tag(r.name, tag))
+	if err != nil {
+		return nil, err
+	}
+	removal := storage.Stage{{Key: link, Delete: true}}
+	if version != "" {
+		removal[0].If = storage.IfVersion(version)
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == link })
+	return append(removal, deletions(keys)...), nil
+}
+
+// keysBelow lists all objects below prefix.
+func (r *Registry) keysBelow(ctx context.Context, prefix string) (keys []string, err error) {
+	for info, err := range r.store.List(ctx, prefix, storage.ListOptions{Flat: true, Names: true}) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, digests(alg, list.names)...)
+		keys = append(keys, info.Key)
 	}
-	return all, nil
+	return keys, nil
+}
+
+func deletions(keys []string) (stage storage.Stage) {
+	for _, key := range keys {
+		stage = append(stage, storage.Change{Key: key, Delete: true})
+	}
+	return stage
 }

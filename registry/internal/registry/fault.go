@@ -3,9 +3,9 @@ package registry
 import (
 	"errors"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // ErrDamaged is inside the error of a read of content whose bytes are known
@@ -19,11 +19,18 @@ var ErrManifestTooLarge = errors.New("the manifest is too large")
 
 // ErrUploadTaken is inside the error of an operation on an upload that a later
 // request has taken over.
-var ErrUploadTaken = driver.ErrUploadTaken
+var ErrUploadTaken = storage.ErrUploadTaken
 
-// fault turns a failure of the storage into what a client may read of it: the
-// kind, and nothing of the path. The cause is for the log. An upload that was
-// taken over is no failure: BLOB_UPLOAD_INVALID.
+// Outcomes inside the package.
+var (
+	errPageFull    = errors.New("the page is full")
+	errNotManifest = errors.New("what is stored as a manifest is not a manifest")
+	errContended   = errors.New("others kept changing it meanwhile")
+)
+
+// fault turns a failure of the store into what a client may read of it: the
+// kind, without a path. The cause is for the log. An upload that was taken over is
+// no failure of the store: BLOB_UPLOAD_INVALID.
 func fault(err error) error {
 	if err == nil {
 		return nil
@@ -35,11 +42,18 @@ func fault(err error) error {
 	if errors.Is(err, ErrUploadTaken) {
 		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Detail: ErrUploadTaken.Error(), Err: err}
 	}
-	return &oci.Error{Code: oci.CodeUnknown, Message: faultText(err), Err: err}
+	code := oci.CodeUnknown
+	if errors.Is(err, storage.ErrReadOnly) {
+		code = oci.CodeUnavailable
+	}
+	return &oci.Error{Code: code, Message: faultText(err), Err: err}
 }
 
 func faultText(err error) string {
-	for _, kind := range []error{driver.ErrNoSpace, driver.ErrReadOnly, driver.ErrUnavailable, ErrDamaged, errNotManifest} {
+	if errors.Is(err, storage.ErrUnavailable) {
+		return "I/O error on the storage; see the log"
+	}
+	for _, kind := range []error{storage.ErrNoSpace, storage.ErrReadOnly, storage.ErrDenied, ErrDamaged, errNotManifest} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}
@@ -47,13 +61,7 @@ func faultText(err error) string {
 	return "the storage failed"
 }
 
-// Outcomes inside the package.
-var (
-	errPageFull    = errors.New("the page is full")
-	errNotManifest = errors.New("what is stored as a manifest is none")
-)
-
-func absent(err error) bool { return errors.Is(err, driver.ErrNotExist) }
+func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
 // unlessAbsent is err, or nil if it only says that there is nothing.
 func unlessAbsent(err error) error {
@@ -75,7 +83,7 @@ func isCode(err error, code oci.Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// writable is nil if the registry takes writes.
+// writable is nil unless the registry is read-only.
 func (r *Registry) writable() error {
 	if r.readOnly {
 		return unsupported("the registry is read-only")

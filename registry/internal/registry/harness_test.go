@@ -9,32 +9,87 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/memory"
 )
 
-// onDrivers runs the test on each driver there is, with deletion enabled.
-func onDrivers(t *testing.T, test func(t *testing.T, r *Registry)) {
-	for name, open := range drivers {
+// both is a store together with its coordinator, which fakes wrap.
+type both interface {
+	storage.Store
+	storage.Coordinator
+}
+
+// newRegistry makes a registry on a store.
+func newRegistry(s both, o Options) *Registry {
+	o.Store, o.Coordinator = s, s
+	return New(o)
+}
+
+// again is another process on the same store.
+func again(r *Registry, o Options) *Registry {
+	o.Store, o.Coordinator = r.store, r.coordinator
+	return New(o)
+}
+
+// onStores runs the test on each store there is, with deletion enabled.
+func onStores(t *testing.T, test func(t *testing.T, r *Registry)) {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, New(Options{Driver: open(t), DeleteEnabled: true}))
+			test(t, newRegistry(open(t), Options{DeleteEnabled: true}))
 		})
 	}
 }
 
-var drivers = map[string]func(testing.TB) driver.Driver{
-	"memory": func(testing.TB) driver.Driver { return memory.New() },
-	"filesystem": func(t testing.TB) driver.Driver {
-		d, err := filesystem.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		return d
+var stores = map[string]func(testing.TB) both{
+	"memory":     func(testing.TB) both { return memory.New() },
+	"filesystem": func(t testing.TB) both { return openFiles(t, t.TempDir()) },
+	"hostile": func(t testing.TB) both {
+		p := hostile.New(hostile.Options{}).Process()
+		t.Cleanup(func() { p.Close() })
+		return p
 	},
+}
+
+func openFiles(t testing.TB, root string) both {
+	t.Helper()
+	s, err := filesystem.Open(root)
+	check(t, err)
+	t.Cleanup(func() { s.Close() })
+	return struct {
+		*filesystem.Store
+		*filesystem.Coordinator
+	}{s, s.Coordinator()}
+}
+
+// pairs are stores that two processes share.
+var pairs = map[string]func(testing.TB) (a, b both){
+	"memory": func(testing.TB) (a, b both) { m := memory.New(); return m, m },
+	"filesystem": func(t testing.TB) (a, b both) {
+		root := t.TempDir()
+		return openFiles(t, root), openFiles(t, root)
+	},
+	"hostile": func(t testing.TB) (a, b both) {
+		bucket := hostile.New(hostile.Options{})
+		p, q := bucket.Process(), bucket.Process()
+		t.Cleanup(func() { p.Close(); q.Close() })
+		return p, q
+	},
+}
+
+// putObject writes an object without the rules.
+func putObject(t testing.TB, s storage.Store, key, content string) {
+	t.Helper()
+	check(t, s.Apply(context.Background(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
+}
+
+// removeObject deletes an object without the rules.
+func removeObject(t testing.TB, s storage.Store, key string) {
+	t.Helper()
+	check(t, s.Apply(context.Background(), nil, storage.Stage{{Key: key, Delete: true}}))
 }
 
 // check ends the test on an error.

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/storage"
 )
 
-// ErrImmutable is inside the DENIED error of a change to a tag that stays what
-// it is.
+// ErrImmutable is inside the DENIED error of a change to an immutable tag.
 var ErrImmutable = errors.New("the tag is immutable")
 
 // TagRule selects tags of repositories.
@@ -31,47 +30,32 @@ func (r Repository) Immutable(tag oci.Tag) bool {
 	return false
 }
 
-// lockForPush lets pushes run beside each other, but for those of an immutable
-// tag: of two that come at the same time, one is the first.
-func (r Repository) lockForPush(tags []oci.Tag) (unlock func()) {
-	mu := r.lock()
-	for _, tag := range tags {
-		if r.Immutable(tag) {
-			mu.Lock()
-			return mu.Unlock
+// setOnce gives the move of an immutable tag to d its condition, so that of two
+// pushes, by whatever processes, one is the first. The tag stays if it points at d
+// already; DENIED if at anything else. A link that holds no digest is overwritten.
+func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Digest, tag oci.Tag) (stays bool, err error) {
+	now, err := r.readTag(ctx, tag)
+	switch {
+	case absent(err):
+		move.If = storage.IfAbsent()
+		return false, nil
+	case isBadLink(err):
+		if now.version != "" {
+			move.If = storage.IfVersion(now.version)
 		}
+		return false, nil
+	case err != nil:
+		return false, fault(err)
+	case now.digest != d:
+		return false, denied(fmt.Sprintf("the tag %s is immutable and stays at %s; push under another tag", tag, now.digest), tag)
 	}
-	mu.RLock()
-	return mu.RUnlock
+	return true, nil
 }
 
-// refuseMove is nil unless one of the tags is immutable and points at anything
-// but d. A link that cannot be read holds nobody up.
-func (r Repository) refuseMove(ctx context.Context, d oci.Digest, tags []oci.Tag) error {
-	for _, tag := range tags {
-		if !r.Immutable(tag) {
-			continue
-		}
-		now, err := r.reg.readLinkTwice(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
-		if absent(err) || isBadLink(err) {
-			continue
-		}
-		if err != nil {
-			return fault(err)
-		}
-		if now != d {
-			return denied(fmt.Sprintf("the tag %s is immutable and stays at %s; push under another tag", tag, now), tag)
-		}
-	}
-	return nil
-}
-
-// refuseRemoval is nil unless one of the tags is immutable.
-func (r Repository) refuseRemoval(tags ...oci.Tag) error {
-	for _, tag := range tags {
-		if r.Immutable(tag) {
-			return denied(fmt.Sprintf("the tag %s is immutable and cannot be deleted", tag), tag)
-		}
+// refuseRemoval is nil unless the tag is immutable.
+func (r Repository) refuseRemoval(tag oci.Tag) error {
+	if r.Immutable(tag) {
+		return denied(fmt.Sprintf("the tag %s is immutable and cannot be deleted", tag), tag)
 	}
 	return nil
 }

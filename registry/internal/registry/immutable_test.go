@@ -8,24 +8,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 )
 
-// immutableRegistry keeps the tags v… of the repositories below prod.
-func immutableRegistry(t *testing.T, driverName string) *Registry {
+// immutableRules keep the tags v… of the repositories below prod.
+func immutableRules(t *testing.T) []TagRule {
 	t.Helper()
 	names, err := pattern.ParseNames([]string{"prod/**"})
 	check(t, err)
 	tags, err := pattern.ParseTags([]string{"v.*"})
 	check(t, err)
-	return New(Options{Driver: drivers[driverName](t), DeleteEnabled: true, Immutable: []TagRule{{names, tags}}})
+	return []TagRule{{names, tags}}
+}
+
+func immutableRegistry(t *testing.T, store string) *Registry {
+	return newRegistry(stores[store](t), Options{DeleteEnabled: true, Immutable: immutableRules(t)})
 }
 
 func TestImmutableTags(t *testing.T) {
-	for name := range drivers {
+	for name := range stores {
 		t.Run(name, func(t *testing.T) {
 			ctx, r := context.Background(), immutableRegistry(t, name)
 			prod, other := r.Repository("prod/app"), r.Repository("other")
@@ -63,17 +68,18 @@ func TestImmutableTags(t *testing.T) {
 	}
 }
 
-// A tag stays what it is also while somebody has its link in his hands.
-func TestImmutableTagInSomebodysHands(t *testing.T) {
-	for name := range drivers {
+// An immutable tag whose link holds no digest can be set.
+func TestImmutableTagWithBadLink(t *testing.T) {
+	for name := range stores {
 		t.Run(name, func(t *testing.T) {
 			r := immutableRegistry(t, name)
 			prod := r.Repository("prod/app")
-			pushImage(t, prod, "v1", "a")
-			check(t, r.driver.SetAside(t.Context(), layout.TagCurrent("prod/app", "v1"), layout.ExpiringTag("prod/app", "v1")))
-			_, err := prod.PutManifest(t.Context(), tagged("v1"), "", simpleImage(t, prod, "b").bytes(), nil)
-			wantImmutable(t, err)
-			pushImage(t, prod, "v1", "a")
+			putObject(t, r.store, layout.TagCurrent("prod/app", "v1"), "")
+			time.Sleep(2 * versionPause)
+			d := pushImage(t, prod, "v1", "a")
+			if m, err := prod.Manifest(t.Context(), tagged("v1")); err != nil || m.Digest != d {
+				t.Errorf("the tag is %v, %v", m, err)
+			}
 		})
 	}
 }
@@ -86,27 +92,39 @@ func wantImmutable(t *testing.T, err error) {
 	}
 }
 
-// Of many pushes of one immutable tag at the same time exactly one wins.
+// Of many pushes of one immutable tag at the same time, through two processes, exactly
+// one wins.
 func TestImmutableTagRace(t *testing.T) {
-	r := immutableRegistry(t, "filesystem")
-	repo := r.Repository("prod/app")
-	images := make([]image, 8)
-	for i := range images {
-		images[i] = simpleImage(t, repo, fmt.Sprint(i))
-	}
-	for round := range 5 {
-		var won atomic.Int64
-		var group sync.WaitGroup
-		for _, img := range images {
-			group.Go(func() {
-				if _, err := repo.PutManifest(context.Background(), tagged(fmt.Sprint("v", round)), "", img.bytes(), nil); err == nil {
-					won.Add(1)
+	for name, open := range pairs {
+		t.Run(name, func(t *testing.T) {
+			a, b := open(t)
+			rules := immutableRules(t)
+			repos := []Repository{
+				newRegistry(a, Options{Immutable: rules}).Repository("prod/app"),
+				newRegistry(b, Options{Immutable: rules}).Repository("prod/app"),
+			}
+			images := make([]image, 8)
+			for i := range images {
+				images[i] = simpleImage(t, repos[0], fmt.Sprint(i))
+			}
+			for round := range 5 {
+				var won atomic.Int64
+				var group sync.WaitGroup
+				for i, img := range images {
+					group.Go(func() {
+						_, err := repos[i%2].PutManifest(context.Background(), tagged(fmt.Sprint("v", round)), "", img.bytes(), nil)
+						if err == nil {
+							won.Add(1)
+						} else {
+							wantImmutable(t, err)
+						}
+					})
 				}
-			})
-		}
-		group.Wait()
-		if won.Load() != 1 {
-			t.Fatalf("%d pushes of different images won the tag", won.Load())
-		}
+				group.Wait()
+				if won.Load() != 1 {
+					t.Fatalf("%d pushes of different images won the tag", won.Load())
+				}
+			}
+		})
 	}
 }

@@ -3,18 +3,15 @@ package registry
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // settle waits until listings may be kept: file systems tell only so finely
@@ -27,7 +24,7 @@ func settle(t *testing.T) {
 }
 
 func TestTags(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		_, _, err := repo.Tags(ctx, -1, "")
 		wantCode(t, err, oci.CodeNameUnknown)
@@ -71,8 +68,8 @@ func TestTags(t *testing.T) {
 }
 
 func TestTagListFollowsEveryChange(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
-		ctx, repo, foreign := context.Background(), r.Repository("a"), New(Options{Driver: r.driver, DeleteEnabled: true}).Repository("a")
+	onStores(t, func(t *testing.T, r *Registry) {
+		ctx, repo, foreign := context.Background(), r.Repository("a"), again(r, Options{DeleteEnabled: true}).Repository("a")
 		want := func(want ...string) {
 			t.Helper()
 			for range 2 {
@@ -90,10 +87,10 @@ func TestTagListFollowsEveryChange(t *testing.T) {
 		want("own")
 		put(t, foreign, tagged("foreign"), m)
 		want("foreign", "own")
-		// A tag's directory is made before its link.
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagIndex("a", "half", d), Content: layout.Link(d)}}))
+		// A tag's history is written before its link.
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.TagIndex("a", "half", d), Content: layout.Link(d)}}))
 		want("foreign", "own")
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", "half"), Content: layout.Link(d)}}))
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.TagCurrent("a", "half"), Content: layout.Link(d)}}))
 		want("foreign", "half", "own")
 		check(t, foreign.DeleteTag(ctx, "half"))
 		want("foreign", "own")
@@ -108,7 +105,7 @@ func TestTagListFollowsEveryChange(t *testing.T) {
 }
 
 func TestCatalog(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
 		names, more, err := r.Catalog(ctx, 10, "")
 		check(t, err)
@@ -120,7 +117,7 @@ func TestCatalog(t *testing.T) {
 		}
 		pushBlob(t, r.Repository("blobs"), "x")
 		start(t, r.Repository("uploads"))
-		check(t, r.driver.WriteScratch(ctx, layout.Manifests("FOO/bar")+"/revisions/x", []byte("x")))
+		putObject(t, r.store, layout.Manifests("FOO/bar")+"/revisions/x", "x")
 
 		all := []string{"0", "a", "a/b/c", "a/b-c", "a-b", "b", "deep/er/still"}
 		for n := 1; n <= len(all)+1; n++ {
@@ -155,14 +152,14 @@ func TestCatalog(t *testing.T) {
 }
 
 func TestCatalogFollowsEveryChange(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
 		var want []string
 		for i := range 4 {
 			name := fmt.Sprintf("org/%d", i)
 			by := r
 			if i%2 == 1 {
-				by = New(Options{Driver: r.driver})
+				by = again(r, Options{})
 			}
 			pushBlob(t, by.Repository(oci.Name(name)), "x")
 			got, _, err := r.Catalog(ctx, 100, "")
@@ -185,52 +182,17 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 	})
 }
 
-// What strangers put into the tree neither shows nor disturbs.
-func TestStrayDirectories(t *testing.T) {
-	root := t.TempDir()
-	d, err := filesystem.Open(root)
-	check(t, err)
-	defer d.Close()
-	ctx, r := context.Background(), New(Options{Driver: d, DeleteEnabled: true})
-	repo := r.Repository("a")
-	digest := pushImage(t, repo, "t", "x")
-	for _, dir := range []string{"lost+found", ".snapshot/x", "UPPER/b", "a/_private/x", "a/_uploads/.nfs+1", "a/_manifests/tags/.x", "a/_manifests/tags/a+b", "a/_manifests/revisions/sha256/+"} {
-		check(t, os.MkdirAll(filepath.Join(root, layout.Repositories, dir), 0o755))
-	}
-	check(t, os.WriteFile(filepath.Join(root, layout.Repositories, "README+"), nil, 0o644))
-	names, more, err := r.Catalog(ctx, 10, "")
-	check(t, err)
-	if !slices.Equal(names, []string{"a"}) || more {
-		t.Errorf("the catalog is %q", names)
-	}
-	tags, _, err := repo.Tags(ctx, -1, "")
-	check(t, err)
-	if !slices.Equal(tags, []string{"t"}) {
-		t.Errorf("the tags are %q", tags)
-	}
-	if got := listReferrers(t, repo, digest, ""); len(got) != 0 {
-		t.Errorf("the referrers are %v", got)
-	}
-	report, err := r.PurgeUploads(ctx, PurgeOptions{})
-	check(t, err)
-	if report.Errors != 0 {
-		t.Errorf("the purge reports %+v", report)
-	}
-	_, err = repo.DeleteManifest(ctx, digest)
-	check(t, err)
-}
-
 // A listing of ten thousand tags is kept, and one new tag does not make all the
 // others be looked at again.
 func TestTagListIsKept(t *testing.T) {
-	counting := &counter{Driver: drivers["filesystem"](t)}
-	ctx, repo := context.Background(), New(Options{Driver: counting}).Repository("a")
+	counting := &counter{both: stores["memory"](t)}
+	ctx, repo := context.Background(), newRegistry(counting, Options{}).Repository("a")
 	d := pushImage(t, repo, "t", "x")
-	var stage driver.Stage
+	var stage storage.Stage
 	for i := range 200 {
-		stage = append(stage, driver.Change{Path: layout.TagCurrent("a", oci.Tag(fmt.Sprint("v", i))), Content: layout.Link(d)})
+		stage = append(stage, storage.Change{Key: layout.TagCurrent("a", oci.Tag(fmt.Sprint("v", i))), Content: layout.Link(d)})
 	}
-	check(t, counting.Commit(ctx, stage))
+	check(t, counting.Apply(ctx, nil, stage))
 	list := func() (stats int64) {
 		time.Sleep(50 * time.Millisecond)
 		before := counting.stats.Load()
@@ -244,76 +206,34 @@ func TestTagListIsKept(t *testing.T) {
 	if n := list(); n != 0 {
 		t.Errorf("the second listing looks at %d tags", n)
 	}
-	check(t, counting.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", "new"), Content: layout.Link(d)}}))
+	check(t, counting.Apply(ctx, nil, storage.Stage{{Key: layout.TagCurrent("a", "new"), Content: layout.Link(d)}}))
 	if n := list(); n != 1 {
 		t.Errorf("after one new tag, %d are looked at", n)
 	}
 }
 
-// counter counts the calls of Stat and Find.
+// counter counts the calls of Stat.
 type counter struct {
-	driver.Driver
+	both
 	stats atomic.Int64
 }
 
-func (c *counter) Stat(ctx context.Context, path string) (driver.Info, error) {
+func (c *counter) Stat(ctx context.Context, key string) (storage.Info, error) {
 	c.stats.Add(1)
-	return c.Driver.Stat(ctx, path)
+	return c.both.Stat(ctx, key)
 }
 
-func (c *counter) Find(ctx context.Context, first, second string) (driver.Info, string, error) {
-	c.stats.Add(1)
-	return c.Driver.Find(ctx, first, second)
-}
-
-// Whoever moves a tag, and however, the next reader sees it.
-func TestMovedTagIsSeenAtOnce(t *testing.T) {
-	root := t.TempDir()
-	d, err := filesystem.Open(root)
-	check(t, err)
-	defer d.Close()
-	ctx, r, foreign := context.Background(), New(Options{Driver: d}), New(Options{Driver: d})
-	repo := r.Repository("a")
-	images := []image{simpleImage(t, repo, "x"), simpleImage(t, repo, "y")}
-	for _, m := range images {
-		put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
-	}
-	link := filepath.Join(root, layout.TagCurrent("a", "t"))
-	moves := map[string]func(m image){
-		"us":               func(m image) { put(t, repo, tagged("t"), m) },
-		"another process":  func(m image) { put(t, foreign.Repository("a"), tagged("t"), m) },
-		"distribution 2.8": func(m image) { check(t, os.WriteFile(link, layout.Link(oci.SHA256.FromBytes(m.bytes())), 0o644)) },
-	}
-	put(t, repo, tagged("t"), images[0])
-	for i := range 12 {
-		if i%3 == 0 {
-			time.Sleep(30 * time.Millisecond) // until a tag may be remembered
-		}
-		for who, move := range moves {
-			m := images[i%2]
-			move(m)
-			for range 3 {
-				got, err := repo.Manifest(ctx, tagged("t"))
-				check(t, err)
-				if want := oci.SHA256.FromBytes(m.bytes()); got.Digest != want {
-					t.Fatalf("moved by %s to %s, but it is read as %s", who, want, got.Digest)
-				}
-			}
-		}
-	}
-}
-
-// The hot path of a pull: a look and a read of the tag for a manifest, two looks
+// The hot path of a pull: a look at the tag and one at the manifest's link, two looks
 // for a blob.
 func TestHotPathsLookOnceOrTwice(t *testing.T) {
-	counting := &counter{Driver: drivers["filesystem"](t)}
-	ctx, repo := context.Background(), New(Options{Driver: counting}).Repository("a")
+	counting := &counter{both: stores["memory"](t)}
+	ctx, repo := context.Background(), newRegistry(counting, Options{}).Repository("a")
 	d := pushBlob(t, repo, "x").Digest
 	pushImage(t, repo, "t", "x")
 	before := counting.stats.Load()
 	_, err := repo.Manifest(ctx, tagged("t"))
 	check(t, err)
-	if n := counting.stats.Load() - before; n != 1 {
+	if n := counting.stats.Load() - before; n != 2 {
 		t.Errorf("a manifest costs %d looks", n)
 	}
 	before = counting.stats.Load()

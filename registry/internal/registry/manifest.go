@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // Manifest is a stored manifest. It is shared: nobody changes it.
@@ -19,83 +19,108 @@ type Manifest struct {
 	Bytes          []byte     // as they were pushed
 	Subject        oci.Digest // "" if it has none
 
-	seen atomic.Int64 // when its bytes were last looked at on the storage, in nanoseconds
+	seen atomic.Int64 // when its bytes were last looked for in the store, in nanoseconds
 }
 
-// bytesTrusted is how long the bytes of a manifest in memory are taken to be on
-// the storage too. Whether the manifest is in the repository is looked at each
-// time; this is for hands that take away bytes alone.
+// bytesTrusted is how long the bytes of a manifest in memory are taken to be in the
+// store too. Whether the manifest is in the repository is looked at each time; this
+// is for operators who remove bytes alone.
 const bytesTrusted = time.Second
 
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 
-// Manifest returns a manifest by tag or digest and notes the pull. MANIFEST_UNKNOWN, NAME_UNKNOWN;
-// a fault with ErrDamaged.
-func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
-	m, err := r.lookUp(ctx, ref)
+// Manifest returns a manifest by tag or digest and reports the pull. One by digest
+// stays for Options.Grace. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
+func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
+	err = r.orUpstream(ctx, Miss{Manifest: ref}, func() error {
+		m, err = r.lookUp(ctx, ref)
+		return err
+	})
 	if err == nil {
-		r.reg.pulls.Note(r.name, m.Digest)
+		r.reg.pulled(r.name, m.Digest)
 	}
 	return m, err
 }
 
-func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
 	if ref.Tag == "" {
-		return r.manifest(ctx, ref.Digest, toTell)
+		err = r.reg.advertise(ctx, func(s *section) error {
+			m, err = r.manifest(ctx, s, ref.Digest)
+			return err
+		})
+		return m, err
 	}
 	d, err := r.resolve(ctx, ref.Tag)
 	if err != nil {
 		return nil, err
 	}
-	return r.manifest(ctx, d, toRead)
+	return r.manifest(ctx, nil, d)
 }
 
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
-func (r Repository) manifest(ctx context.Context, d oci.Digest, why purpose) (*Manifest, error) {
-	if err := r.revision(ctx, d, why); err != nil {
-		return nil, err
+func (r Repository) manifest(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
+	if err := r.revision(ctx, s, d); absent(err) {
+		return nil, r.unknown(ctx, r.revisionUnknown(d))
+	} else if err != nil {
+		return nil, fault(err)
 	}
-	if m, ok := r.reg.manifests.get(d); ok {
-		err := r.reg.lookAt(ctx, m)
-		if absent(err) {
-			return nil, r.revisionUnknown(d)
-		}
-		return m, fault(err)
-	}
-	m, err := r.reg.readManifest(ctx, d)
+	m, err := r.reg.content(ctx, s, d)
 	if absent(err) {
 		return nil, r.revisionUnknown(d)
 	}
-	if err != nil {
-		return nil, fault(err)
-	}
-	r.reg.remember(m)
-	return m, nil
+	return m, fault(err)
 }
 
-// lookAt is nil if the bytes of a manifest in memory are on the storage, or
-// were a moment ago.
+// revision is nil if the repository has the manifest. The error is that of the
+// store.
+func (r Repository) revision(ctx context.Context, s *section, d oci.Digest) error {
+	key := layout.RevisionLink(r.name, d)
+	info, err := r.reg.stat(ctx, s, key)
+	if err != nil {
+		return err
+	}
+	return r.reg.renew(ctx, s, key, d, info)
+}
+
+// content returns a manifest whatever repository has it. The error is that of the
+// store, or ErrDamaged, or errNotManifest.
+func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
+	if s != nil && s.Listed(layout.BlobData(d)) {
+		return nil, errListed
+	}
+	if m, ok := r.manifests.get(d); ok {
+		return m, r.lookAt(ctx, m)
+	}
+	m, err := r.readManifest(ctx, d)
+	if err == nil {
+		r.remember(m)
+	}
+	return m, err
+}
+
+// lookAt is nil if the bytes of a manifest in memory are in the store, or were a
+// moment ago.
 func (r *Registry) lookAt(ctx context.Context, m *Manifest) error {
 	now := r.now().UnixNano()
 	if now-m.seen.Load() < int64(bytesTrusted) {
 		return nil
 	}
-	_, err := r.find(ctx, layout.BlobData(m.Digest), toRead)
+	_, err := r.store.Stat(ctx, layout.BlobData(m.Digest))
 	if err == nil {
 		m.seen.Store(now)
 	}
 	return err
 }
 
-// readManifest reads the manifest from the storage and holds it against its
-// digest. Large ones wait for each other, since reading one takes some times
-// its size in memory. Errors are those of the driver, or ErrDamaged.
+// readManifest reads the manifest from the store and compares it with its digest.
+// Large ones wait for each other, since reading one takes some times its size in
+// memory.
 func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, error) {
-	path := layout.BlobData(d)
-	body, err := r.readAnywhere(ctx, path, smallManifest)
-	if errors.Is(err, driver.ErrTooLarge) {
+	key := layout.BlobData(d)
+	body, _, err := storage.Read(ctx, r.store, key, smallManifest)
+	if errors.Is(err, storage.ErrTooLarge) {
 		select {
 		case r.reading <- struct{}{}:
 			defer func() { <-r.reading }()
@@ -105,7 +130,7 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 		if m, ok := r.manifests.get(d); ok {
 			return m, nil
 		}
-		body, err = r.readAnywhere(ctx, path, max(r.maxManifestSize, DefaultMaxManifestSize))
+		body, _, err = storage.Read(ctx, r.store, key, max(r.maxManifestSize, DefaultMaxManifestSize))
 	}
 	if err != nil {
 		return nil, err
@@ -148,7 +173,7 @@ func (r *Registry) remember(m *Manifest) {
 	r.manifests.put(m.Digest, m, weight)
 }
 
-// learnFrom notes the sizes of the blobs that a manifest lists.
+// learnFrom remembers the sizes of the blobs that a manifest lists.
 func (r *Registry) learnFrom(m *oci.Manifest) {
 	if m.Config != nil {
 		r.learn(m.Config.Digest, m.Config.Size)
@@ -156,10 +181,6 @@ func (r *Registry) learnFrom(m *oci.Manifest) {
 	for i := range m.Layers {
 		r.learn(m.Layers[i].Digest, m.Layers[i].Size)
 	}
-}
-
-func (r Repository) tagUnknown(tag oci.Tag) *oci.Error {
-	return oci.NewError(oci.CodeManifestUnknown, "unknown tag="+string(tag))
 }
 
 func (r Repository) revisionUnknown(d oci.Digest) *oci.Error {

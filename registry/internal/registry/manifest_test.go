@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 func TestManifestRoundTrip(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a/b")
 		m := simpleImage(t, repo, "x")
 		index := func(mediaType string, child oci.Descriptor) image {
@@ -44,14 +44,14 @@ func TestManifestRoundTrip(t *testing.T) {
 						t.Errorf("%s has type %s", tag, got.MediaType)
 					}
 				}
-				repo = New(Options{Driver: r.driver}).Repository(repo.name)
+				repo = again(r, Options{}).Repository(repo.name)
 			}
 		}
 	})
 }
 
 func TestManifestByDigest(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		m := simpleImage(t, repo, "x")
 		for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
@@ -75,45 +75,51 @@ func TestManifestByDigest(t *testing.T) {
 	})
 }
 
-// recorder keeps the stages of commits.
+// recorder keeps the stages of what is applied.
 type recorder struct {
-	driver.Driver
-	stages []driver.Stage
+	both
+	applied [][]storage.Stage
 }
 
-func (r *recorder) Commit(ctx context.Context, stages ...driver.Stage) error {
-	r.stages = stages
-	return r.Driver.Commit(ctx, stages...)
+func (r *recorder) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	r.applied = append(r.applied, stages)
+	return r.both.Apply(ctx, section, stages...)
 }
 
-// Nothing points at a manifest before all of it is durable. When it goes, what
-// is to go with it is noted before.
-func TestPointersComeLast(t *testing.T) {
-	rec := &recorder{Driver: drivers["memory"](t)}
-	repo := New(Options{Driver: rec, DeleteEnabled: true}).Repository("a")
+// Nothing points at a manifest before all of it is durable, and what points at it goes
+// before it does.
+func TestPointersComeLastAndGoFirst(t *testing.T) {
+	rec := &recorder{both: stores["memory"](t)}
+	repo := newRegistry(rec, Options{DeleteEnabled: true}).Repository("a")
 	d := pushImage(t, repo, "t", "x")
-	paths := func(stage driver.Stage) (ps []string) {
-		for _, c := range stage {
-			ps = append(ps, c.Path)
+	keys := func(stages []storage.Stage) (all [][]string) {
+		for _, stage := range stages {
+			var some []string
+			for _, c := range stage {
+				some = append(some, c.Key)
+			}
+			all = append(all, some)
 		}
-		return ps
+		return all
 	}
-	want := [][]string{
+	want := fmt.Sprint([][]string{
 		{layout.BlobData(d), layout.RevisionLink("a", d), layout.TagIndex("a", "t", d)},
 		{layout.TagCurrent("a", "t")},
+	})
+	if got := fmt.Sprint(keys(rec.applied[len(rec.applied)-1])); got != want {
+		t.Errorf("pushed by %s", got)
 	}
-	if len(rec.stages) != 2 || !slices.Equal(paths(rec.stages[0]), want[0]) || !slices.Equal(paths(rec.stages[1]), want[1]) {
-		t.Errorf("pushed by %v", rec.stages)
-	}
+	rec.applied = nil
 	_, err := repo.DeleteManifest(context.Background(), d)
 	check(t, err)
-	if len(rec.stages) != 2 || !strings.HasPrefix(rec.stages[0][0].Path, layout.Deleting+"/") || !slices.Equal(paths(rec.stages[1]), []string{layout.RevisionLink("a", d), layout.Aside(layout.RevisionLink("a", d))}) {
-		t.Errorf("deleted by %v", rec.stages)
+	want = fmt.Sprint([][]string{{layout.TagCurrent("a", "t"), layout.TagIndex("a", "t", d)}}, [][]string{{layout.RevisionLink("a", d)}})
+	if got := fmt.Sprint(keys(rec.applied[0]), keys(rec.applied[1])); got != want || len(rec.applied) != 2 {
+		t.Errorf("deleted by %s", got)
 	}
 }
 
 func TestUnknownManifest(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
 		d := pushImage(t, r.Repository("a"), "t", "x")
 		pushBlob(t, r.Repository("blobs/only"), "x")
@@ -188,7 +194,7 @@ func TestPutManifestChecks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			repo := New(Options{Driver: drivers["memory"](t), Validation: tt.validation}).Repository("a")
+			repo := newRegistry(stores["memory"](t), Options{Validation: tt.validation}).Repository("a")
 			m := simpleImage(t, repo, "x")
 			tt.change(&m)
 			_, err := repo.PutManifest(context.Background(), tagged("t"), "", m.bytes(), nil)
@@ -204,7 +210,7 @@ func TestPutManifestChecks(t *testing.T) {
 }
 
 func TestEachMissingBlobIsTold(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")
 		m := simpleImage(t, repo, "x")
 		for i := range 3 {
@@ -247,7 +253,7 @@ func TestIndexChildren(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			repo := New(Options{Driver: drivers["memory"](t), Validation: tt.validation}).Repository("a")
+			repo := newRegistry(stores["memory"](t), Options{Validation: tt.validation}).Repository("a")
 			present := put(t, repo, tagged("child"), simpleImage(t, repo, "x")).Descriptor
 			for _, mediaType := range []string{oci.MediaTypeIndex, oci.MediaTypeDockerList} {
 				m := image{MediaType: mediaType, Manifests: []oci.Descriptor{present, tt.child}}
@@ -268,7 +274,7 @@ func TestIndexChildren(t *testing.T) {
 }
 
 func TestOversizeManifest(t *testing.T) {
-	repo := New(Options{Driver: drivers["memory"](t), MaxManifestSize: 1000}).Repository("a")
+	repo := newRegistry(stores["memory"](t), Options{MaxManifestSize: 1000}).Repository("a")
 	_, err := repo.PutManifest(context.Background(), tagged("t"), oci.MediaTypeManifest, make([]byte, 1001), nil)
 	wantCode(t, err, oci.CodeManifestInvalid)
 	if !errors.Is(err, ErrManifestTooLarge) {
@@ -277,13 +283,13 @@ func TestOversizeManifest(t *testing.T) {
 }
 
 func TestLargeManifestIsReadOnce(t *testing.T) {
-	ctx, d := context.Background(), drivers["memory"](t)
-	repo := New(Options{Driver: d}).Repository("a")
+	ctx, d := context.Background(), stores["memory"](t)
+	repo := newRegistry(d, Options{}).Repository("a")
 	m := simpleImage(t, repo, "x")
 	m.Annotations = map[string]string{"pad": strings.Repeat("x", 3<<20)}
 	put(t, repo, tagged("t"), m)
-	counting := &reads{Driver: d}
-	repo = New(Options{Driver: counting}).Repository("a")
+	counting := &reads{both: d}
+	repo = newRegistry(counting, Options{}).Repository("a")
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -299,27 +305,27 @@ func TestLargeManifestIsReadOnce(t *testing.T) {
 	}
 }
 
-// reads counts the large files that are read.
+// reads counts the large objects that are read.
 type reads struct {
-	driver.Driver
+	both
 	large atomic.Int64
 }
 
-func (r *reads) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
-	b, err := r.Driver.ReadFile(ctx, path, limit)
-	if len(b) > smallManifest {
+func (r *reads) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	o, err := r.both.Open(ctx, key, offset, length)
+	if err == nil && o.Size > smallManifest && length > smallManifest+1 {
 		r.large.Add(1)
 	}
-	return b, err
+	return o, err
 }
 
 func TestDamagedManifest(t *testing.T) {
 	for _, damage := range []string{"", `{"schemaVersion":2}`} {
-		onDrivers(t, func(t *testing.T, r *Registry) {
+		onStores(t, func(t *testing.T, r *Registry) {
 			ctx, repo := context.Background(), r.Repository("a")
 			m := simpleImage(t, repo, "x")
 			d := put(t, repo, tagged("t"), m).Descriptor.Digest
-			repo = New(Options{Driver: r.driver}).Repository("a")
+			repo = again(r, Options{}).Repository("a")
 			overwrite(t, r, d, damage)
 			_, err := repo.Manifest(ctx, tagged("t"))
 			wantCode(t, err, oci.CodeUnknown)
@@ -327,7 +333,7 @@ func TestDamagedManifest(t *testing.T) {
 				t.Errorf("got %v, want ErrDamaged", err)
 			}
 			put(t, repo, tagged("t"), m)
-			_, err = New(Options{Driver: r.driver}).Repository("a").Manifest(ctx, tagged("t"))
+			_, err = again(r, Options{}).Repository("a").Manifest(ctx, tagged("t"))
 			check(t, err)
 		})
 	}
@@ -336,17 +342,17 @@ func TestDamagedManifest(t *testing.T) {
 // What somebody else takes away is gone at once, whatever is in memory.
 func TestNothingIsAnsweredFromMemoryAlone(t *testing.T) {
 	for name, path := range map[string]func(oci.Digest) string{
-		"tag":      func(oci.Digest) string { return layout.Tag("a", "t") },
+		"tag":      func(oci.Digest) string { return layout.TagCurrent("a", "t") },
 		"revision": func(d oci.Digest) string { return layout.RevisionLink("a", d) },
-		"bytes":    layout.BlobDir,
+		"bytes":    layout.BlobData,
 	} {
 		t.Run(name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, r *Registry) {
+			onStores(t, func(t *testing.T, r *Registry) {
 				ctx, repo := context.Background(), r.Repository("a")
 				d := pushImage(t, repo, "t", "x")
 				_, err := repo.Manifest(ctx, tagged("t"))
 				check(t, err)
-				check(t, r.driver.Commit(ctx, driver.Stage{{Path: path(d), Remove: true}}))
+				check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: path(d), Delete: true}}))
 				if name == "bytes" { // nobody takes them away alone, so they are looked at now and then
 					r.now = func() time.Time { return time.Now().Add(bytesTrusted) }
 				}
@@ -358,7 +364,7 @@ func TestNothingIsAnsweredFromMemoryAlone(t *testing.T) {
 }
 
 func TestDeleteManifest(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		_, err := repo.DeleteManifest(ctx, sum("x"))
 		wantCode(t, err, oci.CodeNameUnknown)
@@ -368,7 +374,7 @@ func TestDeleteManifest(t *testing.T) {
 		pushImage(t, repo, "moved", "x")
 		pushImage(t, repo, "moved", "y")
 		for tag, content := range map[oci.Tag]string{"empty": "", "newline": string(other) + "\n", "rubbish": "x"} {
-			check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.TagCurrent("a", tag), Content: []byte(content)}}))
+			check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.TagCurrent("a", tag), Content: []byte(content)}}))
 		}
 		removed, err := repo.DeleteManifest(ctx, d)
 		check(t, err)
@@ -395,12 +401,12 @@ func TestDeleteManifest(t *testing.T) {
 }
 
 func TestFailedDeletionCanBeRepeated(t *testing.T) {
-	for name, open := range drivers {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			f := &flaky{Driver: open(t)}
-			ctx, repo := context.Background(), New(Options{Driver: f, DeleteEnabled: true}).Repository("a")
+			f := &flaky{both: open(t)}
+			ctx, repo := context.Background(), newRegistry(f, Options{DeleteEnabled: true}).Repository("a")
 			d := pushImage(t, repo, "t", "x")
-			f.fail = driver.ErrUnavailable
+			f.fail = storage.ErrUnavailable
 			_, err := repo.DeleteManifest(ctx, d)
 			wantCode(t, err, oci.CodeUnknown)
 			_, err = repo.Manifest(ctx, tagged("t"))
@@ -412,7 +418,7 @@ func TestFailedDeletionCanBeRepeated(t *testing.T) {
 }
 
 func TestDeleteTag(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		wantCode(t, repo.DeleteTag(ctx, "t"), oci.CodeNameUnknown)
 		d := pushImage(t, repo, "t", "x")
@@ -428,7 +434,7 @@ func TestDeleteTag(t *testing.T) {
 
 // Whoever pushes last to a tag owns it, and what was answered is there.
 func TestConcurrentPushesToOneTag(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		var images []image
 		for i := range 8 {
@@ -461,7 +467,7 @@ func TestConcurrentPushesToOneTag(t *testing.T) {
 // After a deletion and a push that ran at the same time, the tag points at a
 // manifest or is not there.
 func TestDeletionAndPushDoNotTear(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		m := simpleImage(t, repo, "x")
 		d := oci.SHA256.FromBytes(m.bytes())
@@ -486,38 +492,6 @@ func TestDeletionAndPushDoNotTear(t *testing.T) {
 	})
 }
 
-// A push waits for a deletion that is under way, or the tag that it writes
-// would point at a manifest that is about to go.
-func TestPushWaitsForDeletion(t *testing.T) {
-	mem := drivers["memory"](t)
-	m := simpleImage(t, New(Options{Driver: mem}).Repository("a"), "x")
-	d := put(t, New(Options{Driver: mem}).Repository("a"), tagged("old"), m).Descriptor.Digest
-	s := &slow{Driver: mem, begun: make(chan struct{}), release: make(chan struct{})}
-	ctx, repo := context.Background(), New(Options{Driver: s, DeleteEnabled: true}).Repository("a")
-	done := make(chan error)
-	go func() {
-		_, err := repo.DeleteManifest(ctx, d)
-		done <- err
-	}()
-	<-s.begun
-	go func() {
-		_, err := repo.PutManifest(ctx, tagged("new"), "", m.bytes(), nil)
-		done <- err
-	}()
-	select {
-	case <-s.begun:
-		t.Error("the push does not wait")
-	case <-time.After(10 * time.Millisecond):
-		s.release <- struct{}{}
-		<-s.begun
-	}
-	close(s.release)
-	check(t, <-done)
-	check(t, <-done)
-	_, err := repo.Manifest(ctx, tagged("new"))
-	check(t, err)
-}
-
 func FuzzPutManifest(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `[]`, `{"schemaVersion":2}`, `{"schemaVersion":2,"config":{"digest":"sha256:"}}`, `{"schemaVersion":2,"manifests":[{}]}`,
@@ -527,7 +501,7 @@ func FuzzPutManifest(f *testing.F) {
 		f.Add([]byte(s), oci.MediaTypeManifest)
 		f.Add([]byte(s), oci.MediaTypeIndex)
 	}
-	repo := New(Options{Driver: drivers["memory"](f)}).Repository("a")
+	repo := newRegistry(stores["memory"](f), Options{}).Repository("a")
 	pushBlob(f, repo, "config x")
 	f.Fuzz(func(t *testing.T, body []byte, mediaType string) {
 		ctx := context.Background()
@@ -540,7 +514,7 @@ func FuzzPutManifest(f *testing.F) {
 			}
 			return
 		}
-		m, err := New(Options{Driver: repo.reg.driver}).Repository("a").Manifest(ctx, tagged("t"))
+		m, err := again(repo.reg, Options{}).Repository("a").Manifest(ctx, tagged("t"))
 		check(t, err)
 		if !bytes.Equal(m.Bytes, body) || m.MediaType != res.Descriptor.MediaType {
 			t.Fatalf("%q comes back as %q, %q as %q", body, m.Bytes, res.Descriptor.MediaType, m.MediaType)
@@ -552,7 +526,7 @@ func FuzzPutManifest(f *testing.F) {
 }
 
 func TestLongTagHistory(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		long := strings.Repeat("t", oci.MaxTagLength)
 		repo := r.Repository(oci.Name(strings.Repeat("a/", 127) + "b"))
 		pushImage(t, repo, long, "x")

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // origins are repositories that lately had a blob, newest first. They are
@@ -22,23 +22,23 @@ type origins [4]oci.Name
 //
 // BLOB_UNKNOWN and DENIED mean that the client should upload instead.
 func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, error) {
-	if err := r.reg.takes(ctx); err != nil {
+	if err := r.reg.takes(); err != nil {
 		return oci.Descriptor{}, err
 	}
-	leave, err := r.reg.driver.Enter(ctx)
+	var found mountSource
+	err := r.reg.depend(ctx, func(s *section) (err error) {
+		if found, err = r.findMount(ctx, s, d, from, canPull); err != nil {
+			return err
+		}
+		link := storage.Change{Key: layout.LayerLink(r.name, d), Content: layout.Link(found.target), Like: found.link}
+		if s.Listed(link.Key) {
+			return errListed
+		}
+		return r.reg.apply(ctx, s, append(s.linked(found.target), storage.Stage{link})...)
+	})
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	defer leave()
-	found, err := r.findMount(ctx, d, from, canPull)
-	if err != nil {
-		return oci.Descriptor{}, err
-	}
-	link := driver.Change{Path: layout.LayerLink(r.name, d), Content: layout.Link(found.target), Like: found.link}
-	if err := r.reg.commit(ctx, driver.Stage{link}); err != nil {
-		return oci.Descriptor{}, fault(err)
-	}
-	r.reg.promises.told(link.Path)
 	r.reg.seenIn(d, r.name)
 	return found.desc, nil
 }
@@ -46,34 +46,32 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 // mountSource is where a blob to be mounted was found.
 type mountSource struct {
 	desc   oci.Descriptor
-	target oci.Digest // under which its bytes lie
+	target oci.Digest // under which its bytes are stored
 	link   string     // that says so, "" if there is none
 }
 
-func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
+func (r Repository) findMount(ctx context.Context, s *section, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
 	if from == "" {
-		return r.reg.findAnywhere(ctx, d, canPull)
+		return r.reg.findAnywhere(ctx, s, d, canPull)
 	}
 	if canPull != nil && !canPull(from) {
 		return mountSource{}, oci.NewError(oci.CodeDenied, "the blob's repository may not be read")
 	}
-	return r.reg.Repository(from).mountSource(ctx, d)
+	return r.reg.Repository(from).mountSource(ctx, s, d)
 }
 
-func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource, error) {
-	link := layout.LayerLink(r.name, d)
-	r.reg.promises.told(link) // so that the look that follows is not taken for the uploader's own
-	desc, target, err := r.healthyBlob(ctx, d, toTell)
-	return mountSource{desc, target, link}, err
+func (r Repository) mountSource(ctx context.Context, s *section, d oci.Digest) (mountSource, error) {
+	desc, target, err := r.healthyBlob(ctx, s, d)
+	return mountSource{desc, target, layout.LayerLink(r.name, d)}, err
 }
 
-func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
+func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
 	hints, _ := r.origins.get(d)
 	for _, name := range hints {
 		if name == "" || canPull != nil && !canPull(name) {
 			continue
 		}
-		found, err := r.Repository(name).mountSource(ctx, d)
+		found, err := r.Repository(name).mountSource(ctx, s, d)
 		if !isCode(err, oci.CodeBlobUnknown) {
 			return found, err
 		}
@@ -81,7 +79,7 @@ func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(
 	if canPull != nil {
 		return mountSource{}, blobUnknown(d, nil)
 	}
-	info, err := r.find(ctx, layout.BlobData(d), toKeep)
+	info, err := r.stat(ctx, s, layout.BlobData(d))
 	if absent(err) {
 		return mountSource{}, blobUnknown(d, nil)
 	}

@@ -2,12 +2,13 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // PutResult tells what a push of a manifest did.
@@ -18,17 +19,17 @@ type PutResult struct {
 }
 
 // PutManifest stores a manifest under ref and, beside that, under tags. The
-// bytes are kept as they are, and put in place over what lies there: so a push
+// bytes are kept as they are, and put in place over what is there: so a push
 // repairs a damaged manifest. A tag points at its new manifest only after all
-// of that is durable. The registry keeps body: the caller changes it no more.
+// of that is durable. The registry keeps body: the caller does not change it.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
 // one), DIGEST_INVALID, DENIED for a class that may not be pushed and (with
 // ErrImmutable inside) for a tag that may not be moved, and
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
-// repository has not.
+// repository does not have.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
-	if err := r.reg.takes(ctx); err != nil {
+	if err := r.reg.takes(); err != nil {
 		return PutResult{}, err
 	}
 	d, err := r.reg.acceptBody(ref.Digest, body)
@@ -43,12 +44,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)
-	defer r.lockForPush(tags)()
-	if err := r.refuseMove(ctx, d, tags); err != nil {
-		return PutResult{}, err
-	}
-	if err := r.place(ctx, d, body, parsed, tags); err != nil {
-		return PutResult{}, err
+	err = r.reg.depend(ctx, func(s *section) error { return r.place(ctx, s, d, body, parsed, tags) })
+	if err != nil {
+		return PutResult{}, fault(err)
 	}
 	r.reg.learnFrom(parsed)
 	m := r.reg.newManifest(d, body, parsed)
@@ -56,31 +54,43 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 
-// place puts the manifest in place if the repository has all that it refers to.
-// From the look until the manifest is seen, nothing of that is collected: that is
-// what the section is for.
-func (r Repository) place(ctx context.Context, d oci.Digest, body []byte, parsed *oci.Manifest, tags []oci.Tag) error {
-	leave, err := r.reg.driver.Enter(ctx)
-	if err != nil {
-		return fault(err)
+// place puts the manifest in place if the repository has all that it refers to: the
+// bytes, revision and history that distribution writes, too, and then the tags.
+func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []byte, parsed *oci.Manifest, tags []oci.Tag) error {
+	link := layout.Link(d)
+	content := storage.Stage{
+		{Key: layout.BlobData(d), Content: body},
+		{Key: layout.RevisionLink(r.name, d), Content: link},
 	}
-	defer leave()
-	if err := r.checkReferences(ctx, parsed); err != nil {
-		return err
+	if s.Listed(content[0].Key, content[1].Key) {
+		return errListed
 	}
-	before := r.moved(ctx, d, tags)
-	r.promiseManifest(ctx, d, tags)
-	r.noteTarget(d, tags)
-	if err := r.reg.commit(ctx, r.manifestStages(d, body, tags)...); err != nil {
-		return fault(err)
+	for _, tag := range tags {
+		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link, Like: content[1].Key})
 	}
-	r.noteOwn(ctx, d)
-	r.usePromises(parsed)
-	for _, d := range before {
-		r.releasePromises(context.WithoutCancel(ctx), d, maxDepth)
+	for range maxAttempts {
+		pointers, err := r.movePointers(ctx, d, tags)
+		if err != nil {
+			return err
+		}
+		if err := r.checkReferences(ctx, s, parsed); err != nil {
+			return err
+		}
+		stages := append(s.linked(d), content)
+		if len(pointers) > 0 {
+			stages = append(stages, pointers)
+		}
+		err = r.reg.apply(ctx, s, stages...)
+		if !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
 	}
-	return nil
+	return errContended
 }
+
+// maxAttempts is how often a change is tried that others keep from being made by
+// changing the same object.
+const maxAttempts = 100
 
 // acceptBody checks what can be checked before the body is parsed, and returns
 // its digest: of the algorithm that the reference names, else the canonical.
@@ -98,26 +108,6 @@ func (r *Registry) acceptBody(want oci.Digest, body []byte) (oci.Digest, error) 
 		return "", oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the manifest is not that of %s but of %s", want, got))
 	}
 	return want, nil
-}
-
-// manifestStages writes what distribution writes, pointers after what they
-// point at: bytes, revision and history first, then the tags.
-func (r Repository) manifestStages(d oci.Digest, body []byte, tags []oci.Tag) []driver.Stage {
-	link := layout.Link(d)
-	content := driver.Stage{
-		{Path: layout.BlobData(d), Content: body},
-		{Path: layout.RevisionLink(r.name, d), Content: link},
-	}
-	var pointers driver.Stage
-	for _, tag := range tags {
-		content = append(content, driver.Change{Path: layout.TagIndex(r.name, tag, d), Content: link, Like: layout.RevisionLink(r.name, d)})
-		// Not like the others: distribution 2.8 moves a tag by writing into this file.
-		pointers = append(pointers, driver.Change{Path: layout.TagCurrent(r.name, tag), Content: link})
-	}
-	if pointers == nil {
-		return []driver.Stage{content}
-	}
-	return []driver.Stage{content, pointers}
 }
 
 // allTags is tag, if there is one, and more, each once.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 )
@@ -15,17 +12,17 @@ import (
 // checkReferences is nil if the repository has all that a pushed manifest
 // refers to. Its subject need not be there (distribution-spec "Pushing Manifests
 // with Subject").
-func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest) error {
+func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Manifest) error {
 	var problems oci.Errors
 	seen := make(map[oci.Digest]bool, 1+len(m.Layers)+len(m.Manifests))
-	check := func(d *oci.Descriptor, one func(context.Context, *oci.Descriptor) error) error {
+	check := func(d *oci.Descriptor, one func(context.Context, *section, *oci.Descriptor) error) error {
 		if seen[d.Digest] {
 			return nil
 		}
 		seen[d.Digest] = true
-		err := one(ctx, d)
+		err := one(ctx, s, d)
 		var problem *oci.Error
-		if errors.As(err, &problem) && problem.Code != oci.CodeUnknown {
+		if errors.As(err, &problem) && problem.Code != oci.CodeUnknown && problem.Code != oci.CodeUnavailable {
 			problems = append(problems, problem)
 			return nil
 		}
@@ -53,22 +50,22 @@ func (r Repository) checkReferences(ctx context.Context, m *oci.Manifest) error 
 }
 
 // checkBlob looks for a blob of the size that the manifest says.
-func (r Repository) checkBlob(ctx context.Context, d *oci.Descriptor) error {
-	got, target, err := r.healthyBlob(ctx, d.Digest, toKeep)
+func (r Repository) checkBlob(ctx context.Context, s *section, d *oci.Descriptor) error {
+	got, target, err := r.healthyBlob(ctx, s, d.Digest)
 	if isCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
 	if err != nil || d.Size == 0 || d.Size == got.Size {
 		return err
 	}
-	return r.disputed(ctx, d, target)
+	return r.disputed(ctx, s, d, target)
 }
 
-// disputed settles whose fault it is that a stored blob has another size than
-// the manifest says: the blob is damaged and has to be pushed again, or the
-// manifest is wrong and nobody could pull it.
-func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.Digest) error {
-	info, err := r.reg.find(ctx, layout.BlobData(target), toKeep)
+// disputed decides why a stored blob has another size than the manifest says:
+// either the blob is damaged and must be pushed again, or the manifest is wrong and
+// nobody could pull it.
+func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor, target oci.Digest) error {
+	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
 	if err == nil {
 		err = r.reg.prove(ctx, target, info)
 	}
@@ -81,99 +78,49 @@ func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.
 	return wrongSize(d, info.Size)
 }
 
-// checkLayer is checkBlob for layers, some of which lie elsewhere by design.
-func (r Repository) checkLayer(ctx context.Context, d *oci.Descriptor) error {
+// checkLayer is checkBlob for layers, some of which are stored elsewhere by design.
+func (r Repository) checkLayer(ctx context.Context, s *section, d *oci.Descriptor) error {
 	if oci.IsManifest(d.MediaType) {
-		return r.checkManifest(ctx, d)
+		return r.checkManifest(ctx, s, d)
 	}
-	elsewhere := oci.NonDistributable(d.MediaType) && len(d.URLs) > 0
-	if err := r.checkURLs(d); err != nil {
+	if err := r.reg.validation.checkURLs(d); err != nil {
 		return err
 	}
-	if elsewhere {
+	if oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
 		return nil
 	}
-	return r.checkBlob(ctx, d)
-}
-
-func (r Repository) checkURLs(d *oci.Descriptor) error {
-	if r.reg.validation.Disabled {
-		return nil
-	}
-	for _, u := range d.URLs {
-		if !r.reg.validation.allows(u) {
-			return oci.NewError(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
-		}
-	}
-	return nil
-}
-
-// allows says whether a layer may lie at the URL.
-func (v *Validation) allows(s string) bool {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
-		return false
-	}
-	for _, deny := range v.DenyURLs {
-		if deny.MatchString(s) {
-			return false
-		}
-	}
-	for _, allow := range v.AllowURLs {
-		if allow.MatchString(s) {
-			return true
-		}
-	}
-	return len(v.AllowURLs) == 0
+	return r.checkBlob(ctx, s, d)
 }
 
 // checkChild looks for a manifest that an index lists, if the configuration
 // asks for it.
-func (r Repository) checkChild(ctx context.Context, d *oci.Descriptor) error {
-	v := &r.reg.validation
-	if v.Disabled || v.Platforms == PlatformsNone {
+func (r Repository) checkChild(ctx context.Context, s *section, d *oci.Descriptor) error {
+	if !r.reg.validation.needsChild(d) {
 		return nil
 	}
-	if v.Platforms == PlatformsListed && (d.Platform == nil || !slices.Contains(v.PlatformList, *d.Platform)) {
-		return nil
-	}
-	return r.checkManifest(ctx, d)
+	return r.checkManifest(ctx, s, d)
 }
 
-// checkManifest looks for a manifest of the size that the index says.
-func (r Repository) checkManifest(ctx context.Context, d *oci.Descriptor) error {
-	there, err := r.bringBackManifest(ctx, d.Digest, map[oci.Digest]bool{})
-	if err == nil && !there {
-		err = driver.ErrNotExist
-	}
+// checkManifest looks for a manifest of the size that the index says. What the
+// manifest itself needs stays as long as its link does.
+func (r Repository) checkManifest(ctx context.Context, s *section, d *oci.Descriptor) error {
+	err := r.revision(ctx, s, d.Digest)
 	if absent(err) && !oci.IsManifest(d.MediaType) {
-		return r.checkBlob(ctx, d)
+		return r.checkBlob(ctx, s, d)
 	}
+	var m *Manifest
 	if err == nil {
-		var size int64
-		size, err = r.revisionSize(ctx, d.Digest)
-		if err == nil && d.Size != 0 && d.Size != size {
-			return wrongSize(d, size)
-		}
+		m, err = r.reg.content(ctx, s, d.Digest)
 	}
-	if absent(err) || errors.Is(err, ErrDamaged) {
+	switch {
+	case absent(err) || errors.Is(err, ErrDamaged):
 		return referenceUnknown(d.Digest)
+	case err != nil:
+		return fault(err)
+	case d.Size != 0 && d.Size != m.Size:
+		return wrongSize(d, m.Size)
 	}
-	return fault(err)
-}
-
-// revisionSize is the size of a stored manifest that is not damaged.
-func (r Repository) revisionSize(ctx context.Context, d oci.Digest) (int64, error) {
-	m, ok := r.reg.manifests.get(d)
-	if !ok {
-		var err error
-		if m, err = r.reg.readManifest(ctx, d); err != nil {
-			return 0, err
-		}
-		r.reg.remember(m)
-		return m.Size, nil
-	}
-	return m.Size, r.reg.lookAt(ctx, m)
+	return nil
 }
 
 func referenceUnknown(d oci.Digest) error {

@@ -57,11 +57,7 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 
 // referrerCandidates is the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
-	index, ok := r.reg.referrers.get(r.name)
-	if !ok { // those who ask at the same time wait for who reads it
-		index = r.reg.referrers.getOrPut(oci.Name(strings.Clone(string(r.name))), newReferrerIndex(), 0)
-	}
-	indexed, err := index.of(ctx, r, subject)
+	indexed, err := r.referrerIndex().of(ctx, r, subject)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -74,10 +70,23 @@ func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) 
 	return slices.Compact(all), nil
 }
 
+// referrerIndex is the one that is remembered, or a new one. Requests at the same time
+// get the same, and wait for the first one to read it.
+func (r Repository) referrerIndex() *referrerIndex {
+	r.reg.indexing.Lock()
+	defer r.reg.indexing.Unlock()
+	index, ok := r.reg.referrers.get(r.name)
+	if !ok {
+		index = newReferrerIndex()
+		r.reg.referrers.put(oci.Name(strings.Clone(string(r.name))), index, 0)
+	}
+	return index
+}
+
 // referrer describes a candidate. ok is false if it is not there any more, or
 // of another type than asked for.
 func (r Repository) referrer(ctx context.Context, d oci.Digest, artifactType string) (desc oci.Descriptor, ok bool, err error) {
-	m, err := r.manifest(ctx, d, toRead)
+	m, err := r.manifest(ctx, nil, d)
 	switch {
 	case isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown):
 		return desc, false, nil
@@ -102,14 +111,14 @@ func descriptorBytes(d *oci.Descriptor) int {
 // cannot. Nothing that is wrong with it matters.
 func (r Repository) fallback(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
 	tag := fallbackTag(subject)
-	d, err := r.reg.readLink(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
+	p, err := r.readTag(ctx, tag)
 	if absent(err) || isBadLink(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fault(err)
 	}
-	m, err := r.manifest(ctx, d, toRead)
+	m, err := r.manifest(ctx, nil, p.digest)
 	if err != nil || m.MediaType != oci.MediaTypeIndex {
 		return nil, nil //nolint:nilerr // a tag that points at nothing lists nothing
 	}
@@ -134,13 +143,13 @@ func fallbackTag(d oci.Digest) oci.Tag {
 }
 
 // referrerIndex is what the manifests of a repository have as subjects. It is
-// made of the tree when it is first asked for, and read on from there: the
+// made of the store when it is first asked for, and read on from there: the
 // subject of a digest never changes, so only new digests are read. Whether a
 // manifest is still there is looked at when it is listed.
 type referrerIndex struct {
 	mu        sync.Mutex
 	read      map[oci.Algorithm]*listing
-	unread    []oci.Digest // directories whose manifest was not there
+	unread    []oci.Digest // revisions whose manifest was not there
 	bySubject map[oci.Digest][]oci.Digest
 	entries   int
 }
@@ -160,12 +169,12 @@ func (x *referrerIndex) of(ctx context.Context, r Repository, subject oci.Digest
 	if changed {
 		r.reg.referrers.put(oci.Name(strings.Clone(string(r.name))), x, x.weight())
 	} else if len(x.read) == 0 {
-		r.reg.referrers.take(r.name) // nothing was read, and anybody may ask for what does not exist
+		r.reg.referrers.forget(r.name) // nothing was read, and anybody may ask for what does not exist
 	}
 	return x.bySubject[subject], err
 }
 
-// refresh reads what is new in the tree. What it cannot read now it reads the
+// refresh reads what is new in the store. What it cannot read now it reads the
 // next time.
 func (x *referrerIndex) refresh(ctx context.Context, r Repository) (changed bool, err error) {
 	retry := x.unread
@@ -174,12 +183,12 @@ func (x *referrerIndex) refresh(ctx context.Context, r Repository) (changed bool
 		return false, err
 	}
 	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
-		now, err := r.reg.listDirs(ctx, layout.Revisions(r.name, alg))
-		if absent(err) {
-			now, err = noListing, nil
-		}
+		now, err := r.reg.list(ctx, layout.Revisions(r.name, alg))
 		if err != nil {
 			return changed, err
+		}
+		if len(now.names) == 0 {
+			now = noListing
 		}
 		before := x.read[alg]
 		if before == nil {
@@ -229,7 +238,7 @@ func (x *referrerIndex) take(found map[oci.Digest][]oci.Digest) {
 	}
 }
 
-// forget drops manifests whose directory has vanished.
+// forget drops manifests that have vanished.
 func (x *referrerIndex) forget(ds []oci.Digest) {
 	if len(ds) == 0 {
 		return

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,39 +10,41 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // interrupted is a storage whose reads fail after so many of them.
 type interrupted struct {
-	driver.Driver
+	both
 	left int
 }
 
-func (i *interrupted) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+func (i *interrupted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if i.left == 0 {
 		return nil, errDisk
 	}
 	i.left--
-	return i.Driver.ReadFile(ctx, path, limit)
+	return i.both.Open(ctx, key, offset, length)
 }
+
+var errDisk = errors.New("the disk fails")
 
 // What was read before a failure, or before the client hung up, is not lost to
 // those who ask later.
 func TestReferrersAfterFailure(t *testing.T) {
-	for name, open := range drivers {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			store := open(t)
-			repo := New(Options{Driver: store}).Repository("a")
+			repo := newRegistry(store, Options{}).Repository("a")
 			m := simpleImage(t, repo, "x")
 			subject := put(t, repo, tagged("one"), m).Descriptor
 			for i := range 8 {
 				put(t, repo, tagged(fmt.Sprint("r", i)), image{Config: m.Config, Subject: &subject, Annotations: map[string]string{"n": fmt.Sprint(i)}})
 			}
-			failing := &interrupted{Driver: store}
-			again := New(Options{Driver: failing}).Repository("a")
+			failing := &interrupted{both: store}
+			again := newRegistry(failing, Options{}).Repository("a")
 			for _, reads := range []int{3, 4} {
 				failing.left = reads
 				if _, _, err := again.Referrers(t.Context(), subject.Digest, "", "", 0); err == nil {
@@ -60,18 +63,18 @@ func TestReferrersAfterFailure(t *testing.T) {
 
 // What could not be read, and is gone by the next time, is not looked for again.
 func TestReferrersForgetWhatIsGone(t *testing.T) {
-	for name, open := range drivers {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			store := open(t)
-			repo := New(Options{Driver: store, DeleteEnabled: true}).Repository("a")
+			repo := newRegistry(store, Options{DeleteEnabled: true}).Repository("a")
 			d := pushImage(t, repo, "one", "x")
-			failing := &interrupted{Driver: store}
-			r := New(Options{Driver: failing})
+			failing := &interrupted{both: store}
+			r := newRegistry(failing, Options{})
 			if _, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0); err == nil {
 				t.Fatal("it did not fail")
 			}
 			check(t, repo.Delete(t.Context()))
-			check(t, store.Remove(t.Context(), layout.BlobData(d)))
+			removeObject(t, store, layout.BlobData(d))
 			failing.left = 1000
 			_, _, err := r.Repository("a").Referrers(t.Context(), d, "", "", 0)
 			check(t, err)
@@ -82,43 +85,28 @@ func TestReferrersForgetWhatIsGone(t *testing.T) {
 	}
 }
 
-// Tags that somebody who died had in his hands do not bring back a repository
-// that was deleted.
-func TestDeletedRepositoryStaysAway(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
-		repo := r.Repository("a")
-		pushImage(t, repo, "held", "x")
-		pushImage(t, repo, "other", "x")
-		check(t, r.driver.SetAside(t.Context(), "/docker/registry/v2/repositories/a/_manifests/tags/held/current/link", "/docker/registry/v2/slipway/expiring/a/_tags/held"))
-		check(t, repo.Delete(t.Context()))
-		check(t, r.RecoverTags(t.Context()))
-		_, _, err := repo.Tags(t.Context(), -1, "")
-		wantCode(t, err, oci.CodeNameUnknown)
-	})
-}
-
 // counted is a storage that counts what is read, and takes its time.
 type counted struct {
-	driver.Driver
+	both
 	reads atomic.Int64
 }
 
-func (c *counted) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
-	if strings.HasSuffix(path, "/data") {
+func (c *counted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if strings.HasSuffix(key, "/data") {
 		c.reads.Add(1)
 		time.Sleep(time.Millisecond)
 	}
-	return c.Driver.ReadFile(ctx, path, limit)
+	return c.both.Open(ctx, key, offset, length)
 }
 
 // Those who ask at the same time have the manifests read once, not each his own.
 func TestReferrersAreReadOnce(t *testing.T) {
-	store := &counted{Driver: drivers["memory"](t)}
-	repo := New(Options{Driver: store.Driver}).Repository("a")
+	store := &counted{both: stores["memory"](t)}
+	repo := newRegistry(store.both, Options{}).Repository("a")
 	for i := range 10 {
 		pushImage(t, repo, fmt.Sprint("v", i), fmt.Sprint(i))
 	}
-	again := New(Options{Driver: store}).Repository("a")
+	again := newRegistry(store, Options{}).Repository("a")
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -131,7 +119,7 @@ func TestReferrersAreReadOnce(t *testing.T) {
 	if n := store.reads.Load(); n != 10 {
 		t.Errorf("%d manifests were read, of 10", n)
 	}
-	if _, _, err := again.reg.Repository("none").Referrers(t.Context(), sum("x"), "", "", 0); err != nil || len(again.reg.referrers.entries) != 1 {
-		t.Errorf("%d repositories are remembered, %v", len(again.reg.referrers.entries), err)
+	if _, _, err := again.reg.Repository("none").Referrers(t.Context(), sum("x"), "", "", 0); err != nil || len(again.reg.referrers.(*cache[oci.Name, *referrerIndex]).entries) != 1 {
+		t.Errorf("more than one repository is remembered, %v", err)
 	}
 }

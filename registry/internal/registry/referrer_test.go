@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // refer pushes a manifest with the subject, by digest, and returns its digest.
@@ -46,7 +46,7 @@ func digestsOf(descs []oci.Descriptor) []oci.Digest {
 }
 
 func TestReferrers(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		repo, subject := r.Repository("a"), sum("absent")
 		if got := listReferrers(t, repo, subject, ""); len(got) != 0 {
 			t.Errorf("an unknown repository lists %v", got)
@@ -61,7 +61,7 @@ func TestReferrers(t *testing.T) {
 		refer(t, repo, sum("another"), "another", nil)
 		refer(t, r.Repository("b"), subject, "elsewhere", nil)
 
-		for _, repo := range []Repository{repo, New(Options{Driver: r.driver}).Repository("a")} {
+		for _, repo := range []Repository{repo, again(r, Options{}).Repository("a")} {
 			got := listReferrers(t, repo, subject, "")
 			want := []oci.Digest{own, byConfig, index}
 			slices.Sort(want)
@@ -91,9 +91,9 @@ func TestReferrers(t *testing.T) {
 }
 
 func TestReferrersFollowEveryChange(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
-		foreign := New(Options{Driver: r.driver, DeleteEnabled: true}).Repository("a")
+		foreign := again(r, Options{DeleteEnabled: true}).Repository("a")
 		var want []oci.Digest
 		expect := func() {
 			t.Helper()
@@ -124,27 +124,26 @@ func TestReferrersFollowEveryChange(t *testing.T) {
 		check(t, err)
 		drop(gone)
 		expect()
-		// Linked again in a directory that was there all the time.
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
+		// Linked again.
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
 		want = append(want, gone)
 		expect()
-		// A collector takes the directory with all it has.
-		dir := strings.TrimSuffix(layout.RevisionLink("a", gone), "/link")
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: dir, Remove: true}}))
+		// A collector deletes it.
+		removeObject(t, r.store, layout.RevisionLink("a", gone))
 		drop(gone)
 		expect()
 		if index, ok := r.referrers.get("a"); ok && slices.Contains(index.bySubject[subject], gone) {
-			t.Error("a manifest whose directory is gone stays in memory")
+			t.Error("a manifest that is gone stays in memory")
 		}
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
 		want = append(want, gone)
 		expect()
 		// The link is there before the bytes are.
 		late := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","subject":{"digest":"` + string(subject) + `"}}`)
 		d := oci.SHA256.FromBytes(late)
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.RevisionLink("a", d), Content: layout.Link(d)}}))
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink("a", d), Content: layout.Link(d)}}))
 		expect()
-		check(t, r.driver.Commit(ctx, driver.Stage{{Path: layout.BlobData(d), Content: late}}))
+		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.BlobData(d), Content: late}}))
 		want = append(want, d)
 		expect()
 	})
@@ -152,17 +151,17 @@ func TestReferrersFollowEveryChange(t *testing.T) {
 
 // One bad manifest must not hide the good ones.
 func TestReferrersPassOverBadManifests(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
 		good, bad := refer(t, repo, subject, "good", nil), refer(t, repo, subject, "bad", nil)
 		overwrite(t, r, bad, "{}")
 		d := sum("no manifest")
 		overwrite(t, r, d, "no manifest")
-		check(t, r.driver.Commit(ctx, driver.Stage{
-			{Path: layout.RevisionLink("a", d), Content: layout.Link(d)},
-			{Path: layout.Revisions("a", oci.SHA256) + "/stray/file", Content: []byte("x")},
+		check(t, r.store.Apply(ctx, nil, storage.Stage{
+			{Key: layout.RevisionLink("a", d), Content: layout.Link(d)},
+			{Key: layout.Revisions("a", oci.SHA256) + "/stray/file", Content: []byte("x")},
 		}))
-		repo = New(Options{Driver: r.driver}).Repository("a")
+		repo = again(r, Options{}).Repository("a")
 		if got := digestsOf(listReferrers(t, repo, subject, "")); !slices.Equal(got, []oci.Digest{good}) {
 			t.Errorf("listed %v, want %v", got, good)
 		}
@@ -170,7 +169,7 @@ func TestReferrersPassOverBadManifests(t *testing.T) {
 }
 
 func TestFallbackTag(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
 		both := refer(t, repo, subject, "both", nil)
 		m := simpleImage(t, repo, "listed only")
@@ -178,7 +177,7 @@ func TestFallbackTag(t *testing.T) {
 		list := image{MediaType: oci.MediaTypeIndex, Manifests: []oci.Descriptor{
 			only, {MediaType: oci.MediaTypeManifest, Digest: both}, {MediaType: oci.MediaTypeManifest, Digest: sum("gone"), Size: 4},
 		}}
-		loose := New(Options{Driver: r.driver, Validation: Validation{Disabled: true}}).Repository("a")
+		loose := again(r, Options{Validation: Validation{Disabled: true}}).Repository("a")
 		put(t, loose, oci.Reference{Tag: oci.Tag("sha256-" + subject.Hex())}, list)
 		want := []oci.Digest{both, only.Digest}
 		slices.Sort(want)
@@ -201,7 +200,7 @@ func TestFallbackTagName(t *testing.T) {
 }
 
 func TestReferrersInPages(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo, subject := context.Background(), r.Repository("a"), sum("subject")
 		var want []oci.Digest
 		for i := range 7 {
@@ -239,7 +238,7 @@ func TestReferrersInPages(t *testing.T) {
 // A page is bounded in bytes, whatever the annotations.
 func TestReferrersPageIsBounded(t *testing.T) {
 	ctx, subject := context.Background(), sum("subject")
-	repo := New(Options{Driver: drivers["memory"](t)}).Repository("a")
+	repo := newRegistry(stores["memory"](t), Options{}).Repository("a")
 	for i := range 5 {
 		refer(t, repo, subject, fmt.Sprint(i), func(m *image) {
 			m.Annotations = map[string]string{"big": strings.Repeat("x", 1<<20)}

@@ -1,62 +1,52 @@
 // Package registry holds the rules of the registry: what a repository, an
-// upload, a manifest and a tag are, in terms of bytes in a driver. It knows no
-// HTTP and keeps no state that the tree on the storage does not hold: what it
-// remembers (manifests by digest, listings, sizes) only saves work, and whether
-// a thing exists is always asked of the storage.
+// upload, a manifest and a tag are, in terms of objects in a store. It knows no
+// HTTP and keeps no state that the store does not hold: what it remembers
+// (manifests by digest, listings, sizes) only saves work, and whether a thing
+// exists is always asked of the store.
 //
-// Errors are *oci.Error or oci.Errors. A fault of the storage is an *oci.Error
-// with CodeUnknown whose Message says which kind, without a path, and whose
-// Err is the cause for the log.
+// Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
+// with CodeUnknown or CodeUnavailable whose Message names the kind, without a
+// path, and whose Err is the cause for the log.
 package registry
 
 import (
 	"context"
-	"hash/maphash"
 	"regexp"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/storage"
 )
 
 // DefaultMaxManifestSize is the largest manifest accepted unless Options says
 // otherwise: the 4 MiB of distribution-spec "Pushing Manifests".
 const DefaultMaxManifestSize = 4 << 20
 
-// Bounds of what is remembered, in bytes of memory (about) or in entries.
-const (
-	defaultManifestCache = 8 << 20
-	listingCache         = 8 << 20
-	tagCache             = 4 << 20
-	referrerCache        = 32 << 20 // a repository with more, some 300,000 manifests, has them read by each request
-	sizeCache            = 16 << 10
-	originCache          = 8 << 10
-	progressCache        = 4 << 10
-	pointerCache         = 8 << 10
-	timeCache            = 16 << 10
-)
-
-// commitTimeout bounds a commit that goes on after its client has hung up.
-const commitTimeout = 10 * time.Minute
+// applyTimeout bounds a change that goes on after its client has hung up.
+const applyTimeout = 10 * time.Minute
 
 // Options is what a Registry is made of.
 type Options struct {
-	Driver          driver.Driver
+	Store           storage.Store
+	Coordinator     storage.Coordinator
 	Log             *zap.Logger // nil = none
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
-	Immutable       []TagRule   // tags that are neither moved nor deleted
-	Pulls           *pulls.Book // notes pulls, nil = nobody does; the caller closes it
-	ManifestCache   int64       // bytes of manifests kept in memory, 0 = 8 MiB
-	MaxManifestSize int64       // bytes, 0 = DefaultMaxManifestSize
-	// PromiseAge is for how long a blob or manifest stays that a client was told
-	// of, in so far as collectors of garbage are told the same age.
-	PromiseAge time.Duration
+	Immutable       []TagRule                  // tags that are neither moved nor deleted
+	Upstream        Upstream                   // asked for what a repository does not have; nil = nobody is
+	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
+	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
+	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
+	// Grace is how long a blob or manifest stays after a client was told that it
+	// exists; collectors are given the same. 0 = no longer than the request.
+	Grace time.Duration
+	// RenewAfter is the age at which the link of something that a client is told of
+	// is renewed, less than Grace. 0 = each time.
+	RenewAfter time.Duration
 	Now        func() time.Time // nil = time.Now
 }
 
@@ -65,10 +55,10 @@ type Validation struct {
 	// Disabled leaves out the checks of URLs and of an index's children. Layers
 	// and configs are always checked.
 	Disabled bool
-	// AllowURLs and DenyURLs judge the URLs of layers that lie elsewhere. Where
+	// AllowURLs and DenyURLs judge the URLs of layers that are stored elsewhere. Where
 	// neither is set, any http and https URL is accepted.
 	AllowURLs, DenyURLs []*regexp.Regexp
-	// Platforms says which children of an index have to be there.
+	// Platforms says which children of an index must be there.
 	Platforms PlatformRule
 	// PlatformList is what PlatformsListed looks for.
 	PlatformList []oci.Platform
@@ -77,7 +67,7 @@ type Validation struct {
 	Classes []string
 }
 
-// PlatformRule says which children of an index have to be there.
+// PlatformRule says which children of an index must be there.
 type PlatformRule int
 
 // The rules; the zero value asks for every child.
@@ -89,38 +79,26 @@ const (
 
 // Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
-	driver          driver.Driver
+	store           storage.Store
+	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
 	deleteEnabled   bool
 	readOnly        bool
 	validation      Validation
 	immutable       []TagRule
-	pulls           *pulls.Book
+	upstream        Upstream
+	pulled          func(oci.Name, oci.Digest)
 	maxManifestSize int64
+	grace           time.Duration
+	renewAfter      time.Duration
 
-	manifests *cache[oci.Digest, *Manifest]
-	listings  *cache[string, *listing]
-	tags      *cache[oci.Name, *tagList]
-	referrers *cache[oci.Name, *referrerIndex]
-	sizes     *cache[oci.Digest, sizeNote]
-	origins   *cache[oci.Digest, origins]
-	pointers  *cache[string, pointer]
-	targets   *cache[oci.Name, *targets]
-	ownTimes  *cache[string, time.Time] // of manifests' links, see target.go
-	proving   chan struct{}             // holds a token while a blob is re-read to prove it
-	reading   chan struct{}             // holds a token for each large manifest that is being read
-	uploads   *sessions
-
-	promiseAge time.Duration
-	promises   promises
-	serving    serving
-	crew       crew
-	requests   requests
-	recovering recovering
-
-	seed  maphash.Seed
-	locks [64]sync.RWMutex
+	caches
+	proving  chan struct{} // holds a token while a blob is read again to prove it
+	reading  chan struct{} // holds a token for each large manifest that is being read
+	indexing sync.Mutex    // held while an index of referrers is looked up
+	uploads  holders
+	serving  serving
 }
 
 // New makes a registry. It does no I/O and starts no goroutine.
@@ -134,27 +112,17 @@ func New(o Options) *Registry {
 	if o.MaxManifestSize <= 0 {
 		o.MaxManifestSize = DefaultMaxManifestSize
 	}
-	if o.ManifestCache <= 0 {
-		o.ManifestCache = defaultManifestCache
+	if o.Pulled == nil {
+		o.Pulled = func(oci.Name, oci.Digest) {}
 	}
 	return &Registry{
-		driver: o.Driver, log: o.Log, now: o.Now,
-		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly,
-		validation: o.Validation, immutable: o.Immutable, pulls: o.Pulls, maxManifestSize: o.MaxManifestSize, promiseAge: o.PromiseAge,
-		manifests: newCache[oci.Digest, *Manifest](o.ManifestCache),
-		listings:  newCache[string, *listing](listingCache),
-		tags:      newCache[oci.Name, *tagList](tagCache),
-		referrers: newCache[oci.Name, *referrerIndex](referrerCache),
-		sizes:     newCache[oci.Digest, sizeNote](sizeCache),
-		origins:   newCache[oci.Digest, origins](originCache),
-		pointers:  newCache[string, pointer](pointerCache),
-		targets:   newCache[oci.Name, *targets](targetCache),
-		ownTimes:  newCache[string, time.Time](timeCache),
-		proving:   make(chan struct{}, 1),
-		reading:   make(chan struct{}, 2),
-		uploads:   newSessions(),
-		serving:   serving{turn: make(chan struct{}, 1)},
-		seed:      maphash.MakeSeed(),
+		store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now,
+		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
+		upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter,
+		caches:  newCaches(o.ManifestCache),
+		proving: make(chan struct{}, 1),
+		reading: make(chan struct{}, 2),
+		uploads: holders{live: map[string]*Upload{}},
 	}
 }
 
@@ -162,19 +130,24 @@ func New(o Options) *Registry {
 // does no I/O.
 func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg: r, name: name} }
 
-// Check proves that the storage can be read and, if write is true, written.
+// Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
-	if write && !r.readOnly {
-		if err := r.announce(ctx); err != nil {
-			return fault(err)
-		}
-	}
-	return fault(r.driver.Check(ctx, write))
+	return fault(r.store.Check(ctx, write && !r.readOnly))
 }
 
-// commit makes the changes durable, though the client may hang up meanwhile.
-func (r *Registry) commit(ctx context.Context, stages ...driver.Stage) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+// apply makes the changes durable, though the client may hang up meanwhile. s is
+// nil where they rely on nothing that exists.
+func (r *Registry) apply(ctx context.Context, s *section, stages ...storage.Stage) error {
+	ctx, cancel := detach(ctx)
 	defer cancel()
-	return r.driver.Commit(ctx, stages...)
+	if s == nil {
+		return r.store.Apply(ctx, nil, stages...)
+	}
+	return r.store.Apply(ctx, s.Section, stages...)
+}
+
+// detach is the context of a change that is not left half done when the client
+// hangs up.
+func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 }

@@ -2,11 +2,13 @@ package registry
 
 import (
 	"context"
-	"hash/maphash"
-	"sync"
+	"errors"
+	"slices"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // Repository is a named set of manifests, tags and blobs. It is a small value:
@@ -19,25 +21,21 @@ type Repository struct {
 // Name is the repository's name.
 func (r Repository) Name() oci.Name { return r.name }
 
-// lock is held shared by pushes of manifests and alone by deletions, so that a
-// deletion takes away all that points at a manifest or nothing that was pushed
-// after it. It is never held while a client is read from or written to.
-func (r Repository) lock() *sync.RWMutex {
-	return &r.reg.locks[maphash.String(r.reg.seed, string(r.name))%uint64(len(r.reg.locks))]
-}
+// What a repository has, and in which it keeps manifests and tags, or blobs.
+const (
+	manifestsDir = "_manifests"
+	layersDir    = "_layers"
+)
 
-// known says whether anything was ever pushed to the repository.
+// known says whether the repository holds anything.
 func (r Repository) known(ctx context.Context) (bool, error) {
-	for _, dir := range []string{
-		layout.Manifests(r.name), layout.Layers(r.name, oci.SHA256), layout.Layers(r.name, oci.SHA512),
-	} {
-		if _, err := r.reg.driver.Stat(ctx, dir); err == nil {
-			return true, nil
-		} else if !absent(err) {
-			return false, fault(err)
-		}
+	l, err := r.reg.list(ctx, layout.Repository(r.name))
+	if err != nil {
+		return false, fault(err)
 	}
-	return false, nil
+	_, manifests := slices.BinarySearch(l.names, manifestsDir)
+	_, layers := slices.BinarySearch(l.names, layersDir)
+	return manifests || layers, nil
 }
 
 // unknown is the error for something that is not in the repository: e, or
@@ -56,4 +54,63 @@ func (r Repository) unknown(ctx context.Context, e *oci.Error) error {
 
 func (r Repository) nameUnknown() *oci.Error {
 	return oci.NewError(oci.CodeNameUnknown, map[string]string{"name": string(r.name)})
+}
+
+// listing is the names of the prefixes directly below a prefix, sorted bytewise.
+// It is shared: nobody changes it.
+type listing struct {
+	generation string
+	names      []string
+}
+
+// list lists the prefixes directly below prefix; none if there is nothing. A
+// listing is kept while its generation lasts, and as long as it does, the same
+// pointer comes back. The generation is asked first: a change while the listing is
+// read makes the next call read again.
+func (r *Registry) list(ctx context.Context, prefix string) (*listing, error) {
+	l := &listing{generation: r.store.Generation(ctx, prefix)}
+	if kept, ok := r.listings.get(prefix); ok && l.generation != "" && kept.generation == l.generation {
+		return kept, nil
+	}
+	weight := int64(len(prefix)) + 200
+	for info, err := range r.store.List(ctx, prefix, storage.ListOptions{Names: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if info.Prefix {
+			name := info.Key[len(prefix)+1 : len(info.Key)-1]
+			l.names = append(l.names, name)
+			weight += int64(len(name)) + 24
+		}
+	}
+	slices.Sort(l.names) // the store sorts "a-b/" before "a/"
+	if l.generation != "" {
+		r.listings.put(prefix, l, weight)
+	}
+	return l, nil
+}
+
+// emptyLinkPause is how long a writer is given to fill a link that it has
+// emptied.
+const emptyLinkPause = 2 * time.Millisecond
+
+// readLink reads a link. One that is empty is read twice: distribution 2.8 empties
+// a link before it writes it. Errors are those of the store and of
+// layout.ParseLink; with the latter, info is that of the link.
+func (r *Registry) readLink(ctx context.Context, key string) (d oci.Digest, info storage.Info, err error) {
+	for range 2 {
+		var content []byte
+		content, info, err = storage.Read(ctx, r.store, key, layout.MaxLink)
+		if errors.Is(err, storage.ErrTooLarge) {
+			err = layout.ErrBadLink
+		}
+		if err != nil {
+			return "", info, err
+		}
+		if d, err = layout.ParseLink(content); !errors.Is(err, layout.ErrEmptyLink) {
+			break
+		}
+		time.Sleep(emptyLinkPause)
+	}
+	return d, info, err
 }

@@ -3,118 +3,102 @@ package registry
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
-// serving is whether collectors of garbage know that this process serves the
-// storage. While they do not, one may believe that it is alone, and remove what
-// a client of ours has been told of. So nothing is taken then that would rely on
-// what is there. Reading and deleting go on: neither needs what a collector
-// removes, and deleting is what gives a full storage its room back.
+// serving is whether this process has joined those who serve the store. While it
+// has not, an offline collection may delete without asking anybody, so no push is
+// accepted. Reading and deleting rely on nothing that a collection removes.
 type serving struct {
-	wanted atomic.Bool   // by Serve; a process that only maintains need not tell
-	told   atomic.Bool   // they know
-	since  time.Time     // of the storage, when they were told; set before told is
-	turn   chan struct{} // holds a token while somebody tells them; guards leave and ended
-	leave  func()
-	ended  bool
+	wanted atomic.Bool // by Serve; a process that only maintains the store need not join
+	joined atomic.Bool
+	reason atomic.Pointer[error] // why it has not joined
 }
 
-var errNotServing = errors.New("the registry does not serve any more")
+// How often and how long joining is tried again.
+const (
+	joinEvery = time.Second
+	joinWait  = 5 * time.Second
+)
 
-// Serve tells collectors of garbage in other processes that this one serves the
-// storage, until leave, which is never nil. An error says why that cannot be
-// now. Pushes are then answered with UNAVAILABLE until it can: each of them tries
-// again, and each Check of writing. Others are told of requests, too (BeginRequest).
+// Serve joins those who serve the store, until leave, which is never nil. An error
+// says why it cannot join yet: then pushes are answered with UNAVAILABLE, and
+// joining is tried again until it succeeds.
 func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
 	r.serving.wanted.Store(true)
-	stop := r.requests.tellOthers(r.driver)
+	lease, err := r.join(ctx)
+	stay, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	done.Go(func() { r.stayJoined(stay, lease) })
 	return func() {
 		stop()
-		r.stopServing()
-	}, r.announce(ctx)
+		done.Wait()
+	}, err
 }
 
-func (r *Registry) stopServing() {
-	s := &r.serving
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	s.ended = true
-	s.told.Store(false)
-	if s.leave != nil {
-		s.leave()
-		s.leave = nil
+func (r *Registry) join(ctx context.Context) (storage.Lease, error) {
+	lease, err := r.coordinator.Join(ctx)
+	r.serving.reason.Store(&err)
+	r.serving.joined.Store(err == nil)
+	return lease, err
+}
+
+// stayJoined joins whenever the process has not, until ctx ends.
+func (r *Registry) stayJoined(ctx context.Context, lease storage.Lease) {
+	for {
+		if lease != nil {
+			select {
+			case <-lease.Lost():
+			case <-ctx.Done():
+			}
+			r.serving.reason.Store(&errLeft)
+			r.serving.joined.Store(false)
+			lease.Release()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		wait, cancel := context.WithTimeout(ctx, joinWait)
+		lease, _ = r.join(wait) // serving keeps the reason
+		cancel()
+		if lease != nil {
+			continue
+		}
+		select {
+		case <-time.After(joinEvery):
+		case <-ctx.Done():
+		}
 	}
 }
 
-// announce tells collectors, unless they know. The error is that of the driver.
-func (r *Registry) announce(ctx context.Context) error {
-	s := &r.serving
-	if s.told.Load() || !s.wanted.Load() {
-		return nil
-	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if s.told.Load() {
-		return nil
-	}
-	if s.ended {
-		return errNotServing
-	}
-	leave, err := r.driver.Serve(ctx)
-	if err != nil {
+var errLeft = errors.New("the registry is stopping, or has lost its lease")
+
+// takes is nil if the registry accepts pushes. UNSUPPORTED, UNAVAILABLE.
+func (r *Registry) takes() error {
+	if err := r.writable(); err != nil {
 		return err
 	}
-	s.leave, s.since = leave, r.driver.Now()
-	s.told.Store(true)
-	return nil
-}
-
-// began says whether this process began to serve after the time.
-func (s *serving) began(after time.Time) bool { return s.told.Load() && s.since.After(after) }
-
-// maxHeldBack is for how long a push waits to be let in: less than clients do.
-const maxHeldBack = 10 * time.Second
-
-// takes is nil if the registry takes pushes now. UNSUPPORTED, UNAVAILABLE.
-func (r *Registry) takes(ctx context.Context) error {
-	if err := r.writable(); err != nil || r.serving.told.Load() {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxHeldBack)
-	defer cancel()
-	err := r.announce(ctx)
-	if err == nil {
+	if !r.serving.wanted.Load() || r.serving.joined.Load() {
 		return nil
 	}
-	return &oci.Error{Code: oci.CodeUnavailable, Message: "pushes are held back: " + heldBack(err), Err: err}
-}
-
-func heldBack(err error) string {
+	err := *r.serving.reason.Load()
+	reason := faultText(err)
 	switch {
-	case errors.Is(err, driver.ErrNoSpace):
-		return "there is no room on the storage for even an empty file; deleting or collecting garbage makes some"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "a garbage collection that began before this registry does not let it in"
-	default:
-		return faultText(err)
+	case errors.Is(err, storage.ErrNoSpace):
+		reason = "the storage is full; deleting images or collecting garbage frees space"
+	case errors.Is(err, storage.ErrBusy):
+		reason = "an offline garbage collection is running"
+	case errors.Is(err, errLeft):
+		reason = err.Error()
 	}
+	return unavailable("pushes are not accepted now: "+reason, err)
 }
 
-// tell is announce for a reader, who goes on in any case and hardly waits.
-func (r *Registry) tell(ctx context.Context) {
-	if r.serving.told.Load() || !r.serving.wanted.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	_ = r.announce(ctx) // whoever pushes is told why it cannot be
+func unavailable(message string, cause error) *oci.Error {
+	return &oci.Error{Code: oci.CodeUnavailable, Message: message, Err: cause}
 }

@@ -3,51 +3,60 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
-// full is a storage on which nobody can be told anything, for a while.
-type full struct {
-	driver.Driver
-	err   error
-	room  atomic.Bool
-	tries atomic.Int64
+// closed is a store that nobody can join, for a while.
+type closed struct {
+	both
+	mu  sync.Mutex
+	err error
 }
 
-func (f *full) Serve(ctx context.Context) (func(), error) {
-	f.tries.Add(1)
-	if !f.room.Load() {
-		return nil, f.err
+func (c *closed) Join(ctx context.Context) (storage.Lease, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
 	}
-	return f.Driver.Serve(ctx)
+	return c.both.Join(ctx)
 }
 
-func openFull(t *testing.T, err error) (*Registry, *full) {
+func (c *closed) open() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = nil
+}
+
+func openClosed(t *testing.T, err error) (*Registry, *closed) {
 	t.Helper()
-	f := &full{Driver: memory.New(), err: err}
-	r := New(Options{Driver: f, DeleteEnabled: true, PromiseAge: 1})
-	pushImage(t, r.Repository("a"), "v1", "old") // before it served
+	c := &closed{both: memory.New(), err: err}
+	r := newRegistry(c, Options{DeleteEnabled: true})
+	pushImage(t, r.Repository("a"), "v1", "old") // before it serves
 	leave, got := r.Serve(t.Context())
 	if !errors.Is(got, err) {
 		t.Fatalf("serving: %v, want %v", got, err)
 	}
 	t.Cleanup(leave)
-	return r, f
+	return r, c
 }
 
-// Until collectors know of this registry it takes no push, but it is read and
-// gives room back.
-func TestPushesAreHeldBack(t *testing.T) {
-	for _, cause := range []error{driver.ErrNoSpace, driver.ErrReadOnly, context.DeadlineExceeded} {
-		t.Run(cause.Error(), func(t *testing.T) {
-			r, f := openFull(t, cause)
+// Until it has joined the registry accepts no push, but it is read and deletes. It
+// joins by itself as soon as that is possible.
+func TestPushesWaitForJoining(t *testing.T) {
+	for _, cause := range []error{storage.ErrNoSpace, storage.ErrReadOnly, storage.ErrBusy} {
+		synctest.Test(t, func(t *testing.T) {
+			r, c := openClosed(t, cause)
 			repo := r.Repository("a")
 			for name, push := range map[string]func() error{
 				"upload": func() error { _, err := repo.StartUpload(t.Context(), ""); return err },
@@ -62,7 +71,7 @@ func TestPushesAreHeldBack(t *testing.T) {
 			} {
 				err := push()
 				wantCode(t, err, oci.CodeUnavailable)
-				if err == nil || !strings.Contains(err.Error(), "pushes are held back: ") {
+				if !strings.Contains(err.Error(), "pushes are not accepted now: ") {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -72,24 +81,23 @@ func TestPushesAreHeldBack(t *testing.T) {
 			_, err = repo.DeleteManifest(t.Context(), m.Digest)
 			check(t, err)
 
-			f.room.Store(true)
+			c.open()
+			time.Sleep(2 * joinEvery)
 			pushImage(t, repo, "v2", "new")
-			tries := f.tries.Load()
-			pushImage(t, repo, "v3", "newer")
-			if n, err := f.Servers(t.Context()); n != 1 || err != nil || f.tries.Load() != tries {
-				t.Errorf("%d servers, %v, %d tries after %d", n, err, f.tries.Load(), tries)
+			if _, err := c.Exclusive(t.Context()); !errors.Is(err, storage.ErrBusy) {
+				t.Errorf("another process is alone: %v", err)
 			}
 		})
 	}
 }
 
-// An upload that began in better times waits, too, and can be cancelled.
-func TestUploadIsHeldBack(t *testing.T) {
-	r, f := openFull(t, driver.ErrNoSpace)
+// An upload that began before waits, too, and can be cancelled.
+func TestUploadWaitsForJoining(t *testing.T) {
+	r, c := openClosed(t, storage.ErrNoSpace)
 	repo := r.Repository("a")
 	id := layout.NewUploadID()
-	check(t, f.WriteScratch(t.Context(), layout.UploadStartedAt("a", id), layout.StartedAt(r.now())))
-	u, err := repo.ResumeUpload(t.Context(), id)
+	putObject(t, c, layout.UploadStartedAt("a", id), string(layout.StartedAt(r.now())))
+	u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{})
 	check(t, err)
 	_, err = u.Append(t.Context(), strings.NewReader("x"))
 	wantCode(t, err, oci.CodeUnavailable)
@@ -99,25 +107,57 @@ func TestUploadIsHeldBack(t *testing.T) {
 	check(t, u.Close())
 }
 
-// Looks and the health check tell collectors as soon as that can be.
-func TestServingIsTriedAgain(t *testing.T) {
-	for name, try := range map[string]func(*Registry) error{
-		"check": func(r *Registry) error { return r.Check(t.Context(), true) },
-		"look": func(r *Registry) error {
-			m, err := r.Repository("a").Manifest(t.Context(), oci.Reference{Tag: "v1"})
-			if err == nil {
-				_, err = r.Repository("a").Manifest(t.Context(), oci.Reference{Digest: m.Digest})
-			}
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, f := openFull(t, driver.ErrNoSpace)
-			f.room.Store(true)
-			check(t, try(r))
-			if n, _ := f.Servers(t.Context()); n != 1 {
-				t.Errorf("%d servers", n)
-			}
-		})
+// leasing is a store whose leases can be lost.
+type leasing struct {
+	both
+	lost  chan chan struct{} // one for each lease that was given
+	joins int
+}
+
+type losable struct {
+	storage.Lease
+	lost chan struct{}
+}
+
+func (l losable) Lost() <-chan struct{} { return l.lost }
+
+func (l *leasing) Join(ctx context.Context) (storage.Lease, error) {
+	if l.joins++; l.joins == 2 {
+		return nil, fmt.Errorf("once more: %w", storage.ErrUnavailable)
 	}
+	lease, err := l.both.Join(ctx)
+	lost := make(chan struct{})
+	l.lost <- lost
+	return losable{lease, lost}, err
+}
+
+// Without its lease the registry accepts no push until it has joined again.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &leasing{both: memory.New(), lost: make(chan chan struct{}, 10)}
+		r := newRegistry(store, Options{})
+		leave, err := r.Serve(t.Context())
+		check(t, err)
+		defer leave()
+		pushBlob(t, r.Repository("a"), "x")
+		close(<-store.lost)
+		synctest.Wait()
+		_, err = r.Repository("a").StartUpload(t.Context(), "")
+		wantCode(t, err, oci.CodeUnavailable)
+		time.Sleep(2 * joinEvery)
+		pushBlob(t, r.Repository("a"), "y")
+	})
+}
+
+// Who serves keeps an offline collection out until it leaves.
+func TestServeJoins(t *testing.T) {
+	store := memory.New()
+	leave, err := newRegistry(store, Options{}).Serve(t.Context())
+	check(t, err)
+	if _, err := store.Exclusive(t.Context()); !errors.Is(err, storage.ErrBusy) {
+		t.Errorf("another process is alone: %v", err)
+	}
+	leave()
+	_, err = store.Exclusive(t.Context())
+	check(t, err)
 }

@@ -8,14 +8,15 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
-// tagList is the tags of a repository, as far as they were seen to point at
-// something. It is shared: nobody changes it.
+// tagList is the tags of a repository that were seen to point at something. It is
+// shared: nobody changes it.
 type tagList struct {
 	from    *listing
 	names   []string // have a link
-	pending []string // directories that had none yet
+	pending []string // had none yet
 }
 
 // Tags lists at most n tags (all, if n < 0) strictly after last, sorted
@@ -40,15 +41,15 @@ func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string
 	return tags, false, nil
 }
 
-// tagList brings the remembered list up to date. A tag's directory exists
-// before its link does, so directories without one are looked at each time.
+// tagList brings the remembered list up to date. A tag's history exists before its
+// link does, so names without a link are looked at each time.
 func (r Repository) tagList(ctx context.Context) (*tagList, error) {
-	from, err := r.reg.listDirs(ctx, layout.Tags(r.name))
-	if absent(err) {
-		return r.noTags(ctx)
-	}
+	from, err := r.reg.list(ctx, layout.Tags(r.name))
 	if err != nil {
 		return nil, fault(err)
+	}
+	if len(from.names) == 0 {
+		return r.noTags(ctx)
 	}
 	old, _ := r.reg.tags.get(r.name)
 	if old == nil {
@@ -65,8 +66,8 @@ func (r Repository) tagList(ctx context.Context) (*tagList, error) {
 	return list, nil
 }
 
-// readTags looks which of the directories are tags. Those in seen, which is
-// sorted, are known to be.
+// readTags looks which of the names are tags. Those in seen, which is sorted, are
+// known to be.
 func (r Repository) readTags(ctx context.Context, from *listing, seen []string) (*tagList, error) {
 	list := &tagList{from: from, names: make([]string, 0, len(from.names))}
 	for _, name := range from.names {
@@ -81,7 +82,7 @@ func (r Repository) readTags(ctx context.Context, from *listing, seen []string) 
 		if err != nil {
 			continue
 		}
-		_, _, err = r.reg.driver.Find(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
+		_, err = r.reg.store.Stat(ctx, layout.TagCurrent(r.name, tag))
 		if err != nil && !absent(err) {
 			return nil, err
 		}
@@ -94,24 +95,24 @@ func (r Repository) readTags(ctx context.Context, from *listing, seen []string) 
 	return list, nil
 }
 
-// noTags is the list of a repository that has no directory for tags: manifests
-// may have been pushed by digest only.
+// noTags is the list of a repository without tags: manifests may have been pushed
+// by digest only, or all were deleted.
 func (r Repository) noTags(ctx context.Context) (*tagList, error) {
-	_, err := r.reg.driver.Stat(ctx, layout.Manifests(r.name))
-	if absent(err) {
+	known, err := r.known(ctx)
+	if err == nil && !known {
 		return nil, r.nameUnknown()
 	}
-	return &tagList{names: []string{}}, fault(err)
+	return &tagList{names: []string{}}, err
 }
 
 // resolve reads what a tag points at.
 func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.readTag(ctx, tag)
+	p, err := r.readTag(ctx, tag)
 	if err == nil {
-		return d, nil
+		return p.digest, nil
 	}
 	if isBadLink(err) {
-		r.reg.log.Warn("a tag's link cannot be read", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
+		r.reg.log.Warn("cannot read the link of a tag", zap.String("repository", string(r.name)), zap.String("tag", string(tag)), zap.Error(err))
 		return "", r.tagUnknown(tag)
 	}
 	if absent(err) {
@@ -120,66 +121,53 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	return "", fault(err)
 }
 
-// pointsAt is what the tag points at, "" if it is not there or holds no digest.
-// The error is that of the driver.
-func (r Repository) pointsAt(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	d, err := r.readTag(ctx, tag)
-	if absent(err) || isBadLink(err) {
-		return "", nil
-	}
-	return d, err
-}
-
-// pointer is what a link held when its file was in the state that version names.
+// pointer is what the link of a tag held when it had that version.
 type pointer struct {
 	version string
 	digest  oci.Digest
 }
 
-// readTag reads the link of a tag, unless the storage says that it has not changed
-// since it was last read. The tag is there as well while somebody has its link in
-// his hands, who may put it back, or die so that others do.
-func (r Repository) readTag(ctx context.Context, tag oci.Tag) (oci.Digest, error) {
-	path := layout.TagCurrent(r.name, tag)
-	version, ok := r.reg.driver.Version(ctx, path)
-	if ok {
-		if p, found := r.reg.pointers.get(path); found && p.version == version {
-			return p.digest, nil
-		}
+// readTag reads the link of a tag, unless it still has the version that was read
+// before. The error is that of the store, or says that it is a bad link, whose
+// version is returned.
+func (r Repository) readTag(ctx context.Context, tag oci.Tag) (pointer, error) {
+	key := layout.TagCurrent(r.name, tag)
+	info, err := r.reg.store.Stat(ctx, key)
+	if err != nil {
+		return pointer{}, err
 	}
-	d, err := r.reg.readLinkTwice(ctx, path, layout.ExpiringTag(r.name, tag))
-	if ok && err == nil {
-		r.reg.pointers.put(path, pointer{version, d}, 1)
+	if p, ok := r.reg.pointers.get(key); ok && p.version == info.Version {
+		return p, nil
 	}
-	return d, err
+	d, info, err := r.reg.readLink(ctx, key)
+	p := pointer{info.Version, d}
+	if err == nil && p.version != "" {
+		r.reg.pointers.put(key, p, 1)
+	}
+	return p, err
 }
 
-// DeleteTag removes a tag with its history, and nothing else; also one whose link
-// somebody has in his hands, so that it is not put back later.
-// MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
-func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
-	if err := r.reg.deletable(); err != nil {
-		return err
+// movePointers is what makes the tags point at d: all, or none if one is immutable
+// and points at something else.
+func (r Repository) movePointers(ctx context.Context, d oci.Digest, tags []oci.Tag) (storage.Stage, error) {
+	var moves storage.Stage
+	for _, tag := range tags {
+		// Not like other links: distribution 2.8 moves a tag by writing into this file.
+		move := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d)}
+		if r.Immutable(tag) {
+			stays, err := r.setOnce(ctx, &move, d, tag)
+			if err != nil {
+				return nil, err
+			}
+			if stays {
+				continue
+			}
+		}
+		moves = append(moves, move)
 	}
-	mu := r.lock()
-	mu.Lock()
-	defer mu.Unlock()
-	_, _, err := r.reg.driver.Find(ctx, layout.TagCurrent(r.name, tag), layout.ExpiringTag(r.name, tag))
-	if absent(err) {
-		return r.unknown(ctx, r.tagUnknown(tag))
-	}
-	if err != nil {
-		return fault(err)
-	}
-	if err := r.refuseRemoval(tag); err != nil {
-		return err
-	}
-	before, unread := r.pointsAt(ctx, tag)
-	if err := r.reg.commit(ctx, r.tagRemovals([]oci.Tag{tag})...); err != nil {
-		return fault(err)
-	}
-	if unread == nil && before != "" {
-		r.releasePromises(context.WithoutCancel(ctx), before, maxDepth)
-	}
-	return nil
+	return moves, nil
+}
+
+func (r Repository) tagUnknown(tag oci.Tag) *oci.Error {
+	return oci.NewError(oci.CodeManifestUnknown, "unknown tag="+string(tag))
 }

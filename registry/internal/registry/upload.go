@@ -1,14 +1,53 @@
 package registry
 
 import (
+	"bytes"
 	"context"
+	"encoding"
+	"errors"
+	"fmt"
+	"hash"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
+
+// Upload is one request's hold on a blob that is being received. One goroutine
+// uses it, and closes it.
+type Upload struct {
+	repo      Repository
+	id        string
+	key       string // among the holders
+	startedAt time.Time
+	hint      storage.UploadHint
+
+	turn    chan struct{}  // holds a token while the fields below are used
+	w       storage.Upload // nil while there is nothing to write to or to read
+	begun   bool           // the store has the upload
+	foreign bool           // more than startedat may lie beside the bytes
+	done    bool           // committed or cancelled
+	size    int64
+	alg     oci.Algorithm
+	hash    hash.Hash
+	hashed  int64        // bytes in hash
+	told    atomic.Int64 // size, for UploadStatus
+
+	mu      sync.Mutex // guards onTaken
+	taken   chan struct{}
+	onTaken func()
+}
+
+// UploadPoint is where a request continues an upload. The zero value stands for
+// wherever the upload ends.
+type UploadPoint struct {
+	Exact     bool // only at Offset
+	Offset    int64
+	StartedAt time.Time // what the client was told, zero if that is not known
+}
 
 // UploadStatus describes an upload under way.
 type UploadStatus struct {
@@ -16,50 +55,27 @@ type UploadStatus struct {
 	StartedAt time.Time
 }
 
-// Upload is one request's hold on a blob that is being received. One goroutine
-// uses it, and closes it.
-type Upload struct {
-	repo Repository
-	id   string
-	key  string        // among the sessions
-	w    driver.Upload // nil until there are bytes to write or to read
-	size int64
-	progress
-
-	mu      sync.Mutex // guards onTaken
-	taken   chan struct{}
-	onTaken func()
-	busy    chan struct{} // guarded by sessions.mu
-	done    bool          // committed or cancelled
-	looks   bool          // the client will look at the blob
-}
-
-// StartUpload begins an upload. alg is the algorithm of the digest that is to be
+// StartUpload begins an upload. alg is the algorithm of the digest that is
 // expected, "" if nobody said.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.reg.takes(ctx); err != nil {
+	if err := r.reg.takes(); err != nil {
 		return nil, err
 	}
-	if alg == "" {
-		alg = oci.SHA256
-	}
 	u := r.newUpload(layout.NewUploadID())
-	u.progress = progress{startedAt: r.reg.now().UTC().Truncate(time.Second), alg: alg, hash: alg.New(), empty: true}
-	err := r.reg.driver.WriteScratch(ctx, layout.UploadStartedAt(r.name, u.id), layout.StartedAt(u.startedAt))
-	if err != nil {
+	u.startedAt = r.reg.now().UTC().Truncate(time.Second)
+	u.rewind(alg)
+	started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
+	if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.uploads.take(ctx, u); err != nil {
-		return nil, fault(err)
-	}
-	r.reg.uploads.end(u)
-	return u, nil
+	u.unlock()
+	return u, r.reg.uploads.take(ctx, u, UploadPoint{})
 }
 
-// ResumeUpload takes an upload up. A request that still holds it fails from
-// then on with ErrUploadTaken; one that is committing is waited for.
-// BLOB_UPLOAD_UNKNOWN.
-func (r Repository) ResumeUpload(ctx context.Context, id string) (*Upload, error) {
+// ResumeUpload takes an upload over. A request that still holds it fails from then on
+// with ErrUploadTaken; one that is committing is waited for. BLOB_UPLOAD_UNKNOWN;
+// RANGE_INVALID if the upload does not end at the offset: then nobody is disturbed.
+func (r Repository) ResumeUpload(ctx context.Context, id string, at UploadPoint) (*Upload, error) {
 	if err := r.reg.writable(); err != nil {
 		return nil, err
 	}
@@ -67,13 +83,15 @@ func (r Repository) ResumeUpload(ctx context.Context, id string) (*Upload, error
 		return nil, uploadUnknown()
 	}
 	u := r.newUpload(id)
-	if err := r.reg.uploads.take(ctx, u); err != nil {
+	defer u.unlock()
+	if err := r.reg.uploads.take(ctx, u, at); err != nil {
 		return nil, fault(err)
 	}
-	defer r.reg.uploads.end(u)
-	if err := u.open(ctx); err != nil {
-		r.reg.uploads.release(u, true)
-		return nil, err
+	err := u.open(ctx, at)
+	if err != nil {
+		u.suspend() //nolint:errcheck // err says more
+		r.reg.uploads.release(u)
+		return nil, fault(err)
 	}
 	return u, nil
 }
@@ -87,19 +105,20 @@ func (r Repository) UploadStatus(ctx context.Context, id string) (UploadStatus, 
 	if err != nil {
 		return UploadStatus{}, err
 	}
-	size, err := r.reg.driver.UploadSize(ctx, layout.UploadData(r.name, id))
-	if err != nil && !absent(err) {
-		return UploadStatus{}, fault(err)
-	}
-	return UploadStatus{Size: size, StartedAt: startedAt}, nil
+	info, err := r.reg.store.Stat(ctx, layout.UploadData(r.name, id))
+	size := max(info.Size, r.reg.uploads.size(holderKey(r.name, id))) // a store may show it late
+	return UploadStatus{Size: size, StartedAt: startedAt}, fault(unlessAbsent(err))
 }
 
+// newUpload returns an upload whose turn the caller has.
 func (r Repository) newUpload(id string) *Upload {
-	return &Upload{repo: r, id: id, key: sessionKey(r.name, id), taken: make(chan struct{})}
+	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), turn: make(chan struct{}, 1), taken: make(chan struct{})}
+	u.turn <- struct{}{}
+	return u
 }
 
 func (r Repository) startedAt(ctx context.Context, id string) (time.Time, error) {
-	b, err := r.reg.driver.ReadFile(ctx, layout.UploadStartedAt(r.name, id), layout.MaxLink)
+	b, _, err := storage.Read(ctx, r.reg.store, layout.UploadStartedAt(r.name, id), layout.MaxLink)
 	if absent(err) {
 		return time.Time{}, uploadUnknown()
 	}
@@ -122,57 +141,54 @@ func (u *Upload) Size() int64 { return u.size }
 // StartedAt is when the upload was begun, in seconds.
 func (u *Upload) StartedAt() time.Time { return u.startedAt }
 
-// WillLook says that the client is one that looks at a blob as soon as it has
-// uploaded it.
-func (u *Upload) WillLook() { u.looks = true }
+// Expect says which digest the upload will have, and how many bytes are to come, if
+// not negative.
+func (u *Upload) Expect(d oci.Digest, size int64) {
+	u.hint.Final, u.hint.Size = layout.BlobData(d), size
+}
 
-// open finds the upload on the storage. The notes of this process save reading
-// when it was begun; that its bytes are there is looked at in any case.
-func (u *Upload) open(ctx context.Context) (err error) {
-	kept, ok := u.repo.reg.uploads.kept.take(u.key)
-	if !ok {
-		if kept.startedAt, err = u.repo.startedAt(ctx, u.id); err != nil {
-			return err
-		}
-	}
-	u.progress = kept
-	if u.empty {
-		if u.empty, err = u.stillEmpty(ctx); u.empty || err != nil {
-			return err
-		}
-	}
-	u.w, err = u.repo.reg.driver.OpenUpload(ctx, u.dataPath())
-	if absent(err) {
-		u.w = nil
-		u.rewind(u.alg)
-		_, err = u.repo.startedAt(ctx, u.id)
+// open finds the upload in the store. One that has no bytes has only a startedat.
+func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
+	u.rewind("")
+	info, err := u.repo.reg.store.Stat(ctx, u.dataKey())
+	empty := absent(err)
+	if unlessAbsent(err) != nil {
 		return err
 	}
-	if err != nil {
-		return fault(err)
+	err = nil
+	if u.startedAt = at.StartedAt; u.startedAt.IsZero() {
+		u.startedAt, err = u.repo.startedAt(ctx, u.id)
+	} else if empty {
+		_, err = u.repo.reg.store.Stat(ctx, layout.UploadStartedAt(u.repo.name, u.id))
 	}
-	u.size = u.w.Size()
-	if u.hash == nil || u.hashed > u.size {
-		u.rewind(u.alg)
+	switch {
+	case absent(err):
+		return uploadUnknown()
+	case err != nil:
+		return err
+	case at.Exact && info.Size != at.Offset: // before a holder in another process is fenced
+		return wrongOffset(info.Size, at.Offset)
+	case empty:
+		return nil
 	}
+	if u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey()); err != nil {
+		u.w = nil
+		if absent(err) {
+			return uploadUnknown()
+		}
+		return err
+	}
+	u.begun = true
+	var state []byte
+	if u.size, state = u.w.Progress(); at.Exact && u.size != at.Offset {
+		return wrongOffset(u.size, at.Offset)
+	}
+	u.foreign = !u.restore(state)
 	return nil
 }
 
-// emptyTrusted is how long after its begin an upload without bytes is taken to
-// be there still: a purge by another process does not come that soon.
-const emptyTrusted = 10 * time.Minute
-
-// stillEmpty says whether an upload that was begun here and got no bytes here has
-// none yet. One look tells: it may have got some at another replica.
-func (u *Upload) stillEmpty(ctx context.Context) (bool, error) {
-	if u.repo.reg.now().Sub(u.startedAt) > emptyTrusted {
-		return false, nil
-	}
-	_, err := u.repo.reg.driver.Stat(ctx, u.dataPath())
-	if absent(err) {
-		return true, nil
-	}
-	return false, fault(err)
+func wrongOffset(size, offset int64) error {
+	return oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("the upload has %d bytes; it does not continue at byte %d", size, offset))
 }
 
 // rewind forgets the running hash and begins one of the algorithm.
@@ -183,16 +199,48 @@ func (u *Upload) rewind(alg oci.Algorithm) {
 	u.alg, u.hash, u.hashed = alg, alg.New(), 0
 }
 
+// restore takes a running hash up where snapshot left it.
+func (u *Upload) restore(state []byte) bool {
+	name, inner, ok := bytes.Cut(state, []byte(":"))
+	alg, err := oci.ParseAlgorithm(string(name))
+	if !ok || err != nil {
+		return false
+	}
+	h := alg.New()
+	if h, ok := h.(encoding.BinaryUnmarshaler); !ok || h.UnmarshalBinary(inner) != nil {
+		return false
+	}
+	u.alg, u.hash, u.hashed = alg, h, u.size
+	return true
+}
+
+// snapshot is the running hash if it has all bytes, else nil.
+func (u *Upload) snapshot() []byte {
+	h, ok := u.hash.(encoding.BinaryMarshaler)
+	if !ok || u.hashed != u.size {
+		return nil
+	}
+	state, err := h.MarshalBinary()
+	if err != nil {
+		return nil
+	}
+	return append([]byte(u.alg+":"), state...)
+}
+
 // Cancel removes the upload and all that it wrote.
 func (u *Upload) Cancel(ctx context.Context) error {
 	if u.done {
 		return uploadUnknown()
 	}
-	if err := u.repo.reg.uploads.begin(u); err != nil {
+	ctx, cancel := detach(ctx)
+	defer cancel()
+	if err := u.lock(ctx); err != nil {
 		return fault(err)
 	}
-	defer u.repo.reg.uploads.end(u)
-	ctx = context.WithoutCancel(ctx)
+	defer u.unlock()
+	if err := u.resumed(ctx); err != nil && !absent(err) {
+		return fault(err)
+	}
 	if u.w != nil {
 		if err := u.w.Cancel(ctx); err != nil {
 			return fault(err)
@@ -200,19 +248,155 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		u.w = nil
 	}
 	u.done = true
-	return fault(u.repo.reg.driver.Discard(ctx, layout.Upload(u.repo.name, u.id)))
+	return fault(u.repo.clearUpload(ctx, u.id))
+}
+
+// clearUpload deletes all objects of an upload.
+func (r Repository) clearUpload(ctx context.Context, id string) error {
+	keys, err := r.reg.keysBelow(ctx, layout.Upload(r.name, id))
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	stage := deletions(keys)
+	for i := range stage {
+		stage[i].Ephemeral = true
+	}
+	return r.reg.store.Apply(ctx, nil, stage)
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the
-// upload stays to be taken up again.
+// upload stays for whoever resumes it.
 func (u *Upload) Close() error {
-	defer u.repo.reg.uploads.release(u, u.done)
+	u.turn <- struct{}{}
+	defer u.unlock()
+	defer u.repo.reg.uploads.release(u)
+	return fault(u.suspend())
+}
+
+// suspend leaves the upload with its running hash to the next request.
+func (u *Upload) suspend() error {
 	if u.w == nil {
 		return nil
 	}
 	w := u.w
 	u.w = nil
-	return fault(w.Close())
+	return w.Suspend(context.Background(), u.snapshot())
 }
 
+func (u *Upload) dataKey() string { return layout.UploadData(u.repo.name, u.id) }
+
 func uploadUnknown() error { return &oci.Error{Code: oci.CodeBlobUploadUnknown} }
+
+// lock takes the upload's turn. ErrUploadTaken if another request has taken the upload
+// over.
+func (u *Upload) lock(ctx context.Context) error {
+	select {
+	case u.turn <- struct{}{}:
+	default:
+		select {
+		case u.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	select {
+	case <-u.taken:
+		u.unlock()
+		return ErrUploadTaken
+	default:
+		return nil
+	}
+}
+
+func (u *Upload) unlock() { <-u.turn }
+
+// give gives the upload up for another request that continues at that point. Writes and
+// commits under way are waited for.
+func (u *Upload) give(ctx context.Context, at UploadPoint) error {
+	err := u.lock(ctx)
+	if errors.Is(err, ErrUploadTaken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer u.unlock()
+	if !u.done && at.Exact && at.Offset != u.size {
+		return wrongOffset(u.size, at.Offset)
+	}
+	u.suspend() //nolint:errcheck // the other one sees what the store has
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	close(u.taken)
+	if u.onTaken != nil {
+		u.onTaken()
+	}
+	return nil
+}
+
+// OnTaken calls f, which is quick, when another request takes the upload over, or
+// at once if that has happened; not any more after the next call. nil stands for
+// nothing.
+func (u *Upload) OnTaken(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.onTaken = f
+	select {
+	case <-u.taken:
+		if f != nil {
+			f()
+		}
+	default:
+	}
+}
+
+// holders knows which request of this process works on which upload, so that a new
+// one takes over from one that hangs. Between processes the store fences.
+type holders struct {
+	mu   sync.Mutex
+	live map[string]*Upload
+}
+
+// take makes u, whose turn the caller has, the holder of its upload, if the one
+// before has not gone further than that point.
+func (h *holders) take(ctx context.Context, u *Upload, at UploadPoint) error {
+	var before *Upload
+	for {
+		h.mu.Lock()
+		now := h.live[u.key]
+		free := now == nil || now == before
+		if free {
+			h.live[u.key] = u
+		}
+		h.mu.Unlock()
+		if free {
+			return nil
+		}
+		if err := now.give(ctx, at); err != nil {
+			return err
+		}
+		before = now
+	}
+}
+
+// release ends u's hold, if it still has it.
+func (h *holders) release(u *Upload) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.live[u.key] == u {
+		delete(h.live, u.key)
+	}
+}
+
+// size is the size of the upload if a request works on it, else -1.
+func (h *holders) size(key string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.live[key]; u != nil {
+		return u.told.Load()
+	}
+	return -1
+}
+
+// holderKey names an upload among those of all repositories.
+func holderKey(name oci.Name, id string) string { return string(name) + "@" + id }

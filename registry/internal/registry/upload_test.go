@@ -6,21 +6,22 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // appendTo takes the upload up, adds to it and lets go.
 func appendTo(t testing.TB, repo Repository, id, content string) {
 	t.Helper()
-	u, err := repo.ResumeUpload(context.Background(), id)
+	u, err := repo.ResumeUpload(context.Background(), id, UploadPoint{})
 	check(t, err)
 	defer u.Close()
 	n, err := u.Append(context.Background(), strings.NewReader(content))
@@ -49,7 +50,7 @@ func TestUploadInChunks(t *testing.T) {
 		{"after a restart", oci.SHA256, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, r *Registry) {
+			onStores(t, func(t *testing.T, r *Registry) {
 				ctx, content := context.Background(), ""
 				repo := r.Repository("a")
 				id := start(t, repo)
@@ -57,7 +58,7 @@ func TestUploadInChunks(t *testing.T) {
 					appendTo(t, repo, id, chunk)
 					content += chunk
 					if tt.restart {
-						repo = New(Options{Driver: r.driver}).Repository("a")
+						repo = again(r, Options{}).Repository("a")
 					}
 					st, err := repo.UploadStatus(ctx, id)
 					check(t, err)
@@ -65,7 +66,7 @@ func TestUploadInChunks(t *testing.T) {
 						t.Fatalf("status %+v after %d bytes", st, len(content))
 					}
 				}
-				u, err := repo.ResumeUpload(ctx, id)
+				u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 				check(t, err)
 				defer u.Close()
 				if u.Size() != int64(len(content)) {
@@ -85,11 +86,11 @@ func TestUploadInChunks(t *testing.T) {
 }
 
 func TestUnknownUpload(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, r.Repository("b"))
 		for _, id := range []string{id, layout.NewUploadID(), "", "..", "../../b/_uploads/" + id, "x", strings.Repeat("a", 1000)} {
-			_, err := repo.ResumeUpload(ctx, id)
+			_, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 			_, err = repo.UploadStatus(ctx, id)
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
@@ -98,7 +99,7 @@ func TestUnknownUpload(t *testing.T) {
 }
 
 func TestWrongDigestCanBeRetried(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		u, err := repo.StartUpload(ctx, "")
 		check(t, err)
@@ -112,7 +113,7 @@ func TestWrongDigestCanBeRetried(t *testing.T) {
 		wantCode(t, err, oci.CodeBlobUnknown)
 		check(t, u.Close())
 
-		u, err = repo.ResumeUpload(ctx, u.ID())
+		u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{})
 		check(t, err)
 		defer u.Close()
 		_, err = u.Commit(ctx, sum("content"))
@@ -123,16 +124,16 @@ func TestWrongDigestCanBeRetried(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		for _, content := range []string{"", "some"} {
 			id := start(t, repo)
 			appendTo(t, repo, id, content)
-			u, err := repo.ResumeUpload(ctx, id)
+			u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 			check(t, err)
 			check(t, u.Cancel(ctx))
 			check(t, u.Close())
-			_, err = repo.ResumeUpload(ctx, id)
+			_, err = repo.ResumeUpload(ctx, id, UploadPoint{})
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 		}
 		noUploads(t, r)
@@ -141,16 +142,14 @@ func TestCancel(t *testing.T) {
 
 func noUploads(t *testing.T, r *Registry) {
 	t.Helper()
-	for e, err := range r.driver.List(context.Background(), layout.Uploads("a"), "") {
-		if !absent(err) {
-			check(t, err)
-			t.Errorf("%s is left", e.Name)
-		}
+	for u, err := range r.Uploads(context.Background()) {
+		check(t, err)
+		t.Errorf("%+v is left", u)
 	}
 }
 
 func TestCommitLeavesNothingBehind(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		pushBlob(t, r.Repository("a"), "content")
 		pushBlob(t, r.Repository("a"), "")
 		noUploads(t, r)
@@ -175,7 +174,7 @@ func (h *hanging) Read(p []byte) (int, error) {
 }
 
 func TestTakeover(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		first := strings.Repeat("first,", 100_000)
 		hung, err := repo.StartUpload(ctx, "")
@@ -203,7 +202,7 @@ func TestTakeover(t *testing.T) {
 		default:
 		}
 
-		u, err := repo.ResumeUpload(ctx, hung.ID())
+		u, err := repo.ResumeUpload(ctx, hung.ID(), UploadPoint{})
 		check(t, err)
 		<-taken
 		late := false
@@ -237,7 +236,7 @@ func TestTakeover(t *testing.T) {
 var errBroken = errors.New("connection reset")
 
 func TestBrokenConnectionKeepsWhatCame(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		u, err := repo.StartUpload(ctx, "")
 		check(t, err)
@@ -247,7 +246,7 @@ func TestBrokenConnectionKeepsWhatCame(t *testing.T) {
 		}
 		check(t, u.Close())
 		appendTo(t, repo, u.ID(), " and went on")
-		u, err = repo.ResumeUpload(ctx, u.ID())
+		u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{})
 		check(t, err)
 		defer u.Close()
 		_, err = u.Commit(ctx, sum("came and went on"))
@@ -259,25 +258,25 @@ type failing struct{}
 
 func (*failing) Read([]byte) (int, error) { return 0, errBroken }
 
-// flaky is a driver whose next Commit fails.
+// flaky is a store whose next Apply with an upload or manifest fails.
 type flaky struct {
-	driver.Driver
+	both
 	mu   sync.Mutex
 	fail error
 }
 
-func (f *flaky) Commit(ctx context.Context, stages ...driver.Stage) error {
+func (f *flaky) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
 	f.mu.Lock()
 	err := f.fail
 	f.fail = nil
 	f.mu.Unlock()
 	if err == nil {
-		return f.Driver.Commit(ctx, stages...)
+		return f.both.Apply(ctx, section, stages...)
 	}
 	for _, stage := range stages {
 		for _, c := range stage {
 			if c.Upload != nil {
-				c.Upload.Close()
+				c.Upload.Suspend(ctx, nil)
 			}
 		}
 	}
@@ -285,16 +284,16 @@ func (f *flaky) Commit(ctx context.Context, stages ...driver.Stage) error {
 }
 
 func TestFullDisk(t *testing.T) {
-	for name, open := range drivers {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			f := &flaky{Driver: open(t)}
-			ctx, repo := context.Background(), New(Options{Driver: f}).Repository("a")
+			f := &flaky{both: open(t)}
+			ctx, repo := context.Background(), newRegistry(f, Options{}).Repository("a")
 			u, err := repo.StartUpload(ctx, "")
 			check(t, err)
 			defer u.Close()
 			_, err = u.Append(ctx, strings.NewReader("content"))
 			check(t, err)
-			f.fail = driver.ErrNoSpace
+			f.fail = storage.ErrNoSpace
 			_, err = u.Commit(ctx, sum("content"))
 			wantCode(t, err, oci.CodeUnknown)
 			var e *oci.Error
@@ -311,7 +310,7 @@ func TestFullDisk(t *testing.T) {
 
 // A client that hangs up while its blob is being committed leaves a whole blob.
 func TestCommitOutlivesItsClient(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")
 		ctx, hangUp := context.WithCancel(context.Background())
 		u, err := repo.StartUpload(ctx, "")
@@ -327,7 +326,7 @@ func TestCommitOutlivesItsClient(t *testing.T) {
 }
 
 func TestConcurrentPushesOfOneDigest(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		content := strings.Repeat("shared layer ", 30_000)
 		var wg sync.WaitGroup
 		for i := range 12 {
@@ -348,7 +347,7 @@ func TestConcurrentPushesOfOneDigest(t *testing.T) {
 // Requests that take one upload from each other never mix their bytes up: the
 // outcome is some order of whole writes, told truly by Size.
 func TestConcurrentTakeovers(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, repo)
 		var wg sync.WaitGroup
@@ -356,7 +355,7 @@ func TestConcurrentTakeovers(t *testing.T) {
 			wg.Go(func() {
 				chunk := bytes.Repeat([]byte{'a' + byte(i)}, 1000)
 				for range 5 {
-					u, err := repo.ResumeUpload(ctx, id)
+					u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 					if err != nil {
 						t.Error(err)
 						return
@@ -372,13 +371,11 @@ func TestConcurrentTakeovers(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		u, err := repo.ResumeUpload(ctx, id)
+		u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 		check(t, err)
 		defer u.Close()
-		src, err := r.driver.Open(ctx, layout.UploadData("a", id))
-		if err != nil {
-			t.Skip("this driver does not show uploads under way")
-		}
+		src, err := u.w.Reader(ctx, 0)
+		check(t, err)
 		all, err := io.ReadAll(src)
 		check(t, err)
 		src.Close()
@@ -391,7 +388,7 @@ func TestConcurrentTakeovers(t *testing.T) {
 }
 
 func TestPurge(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
 		now := time.Now()
 		r.now = func() time.Time { return now }
@@ -402,12 +399,12 @@ func TestPurge(t *testing.T) {
 		busy, err := r.Repository("a").StartUpload(ctx, "")
 		check(t, err)
 		defer busy.Close()
-		check(t, r.driver.WriteScratch(ctx, layout.Upload("z", "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a")+"/hashstates/sha256/0", []byte("x"))) // no startedat
+		putObject(t, r.store, layout.Upload("z", "0b5e0b3c-6f0e-4a3c-9d0c-1f2e3d4c5b6a")+"/hashstates/sha256/0", "x") // no startedat
 
 		report, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
 		check(t, err)
 		if len(report.Purged) > 0 {
-			t.Fatalf("fresh uploads are purged: %q", report.Purged)
+			t.Fatalf("fresh uploads are purged: %v", report.Purged)
 		}
 		now = now.Add(2 * time.Hour)
 		dry, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour, DryRun: true})
@@ -416,17 +413,17 @@ func TestPurge(t *testing.T) {
 		check(t, err)
 		wet, err := r.PurgeUploads(ctx, PurgeOptions{Age: time.Hour})
 		check(t, err)
-		if strings.Join(dry.Purged, " ") != strings.Join(wet.Purged, " ") || wet.Errors != 0 {
+		if !slices.Equal(dry.Purged, wet.Purged) || dry.Bytes != wet.Bytes || wet.Errors != 0 {
 			t.Errorf("dry run %+v, wet run %+v", dry, wet)
 		}
 		for repo, id := range map[oci.Name]string{"a": old, "a/b/c": deep} {
-			if !strings.Contains(strings.Join(wet.Purged, " "), string(repo)+"/"+id) {
-				t.Errorf("the upload of %s is not in %q", repo, wet.Purged)
+			if !slices.ContainsFunc(wet.Purged, func(u UnfinishedUpload) bool { return u.Repository == repo && u.ID == id }) {
+				t.Errorf("the upload of %s is not in %v", repo, wet.Purged)
 			}
-			_, err = r.Repository(repo).ResumeUpload(ctx, id)
+			_, err = r.Repository(repo).ResumeUpload(ctx, id, UploadPoint{})
 			wantCode(t, err, oci.CodeBlobUploadUnknown)
 		}
-		if strings.Contains(strings.Join(wet.Purged, " "), busy.ID()) {
+		if slices.ContainsFunc(wet.Purged, func(u UnfinishedUpload) bool { return u.ID == busy.ID() }) {
 			t.Error("an upload that a request works on is purged")
 		}
 		_, err = busy.Append(ctx, strings.NewReader("still here"))
@@ -438,52 +435,136 @@ func TestPurge(t *testing.T) {
 
 // Behind a balancer, each request of an upload may reach another process.
 func TestUploadThroughTwoProcesses(t *testing.T) {
-	root := t.TempDir()
-	var repos [2]Repository
-	for i := range repos {
-		d, err := filesystem.Open(root)
-		check(t, err)
-		defer d.Close()
-		repos[i] = New(Options{Driver: d}).Repository("a")
+	for name, open := range pairs {
+		t.Run(name, func(t *testing.T) {
+			ctx, content := context.Background(), ""
+			a, b := open(t)
+			repos := [2]Repository{newRegistry(a, Options{}).Repository("a"), newRegistry(b, Options{}).Repository("a")}
+			id := start(t, repos[0])
+			for i := range 5 {
+				chunk := strings.Repeat(string(rune('a'+i)), 1000)
+				appendTo(t, repos[(i+1)%2], id, chunk)
+				content += chunk
+			}
+			u, err := repos[1].ResumeUpload(ctx, id, UploadPoint{})
+			check(t, err)
+			defer u.Close()
+			_, err = u.Commit(ctx, sum(content+"x"))
+			wantCode(t, err, oci.CodeDigestInvalid)
+			_, err = u.Commit(ctx, sum(content))
+			check(t, err)
+			if got := readBlob(t, repos[0], sum(content)); got != content {
+				t.Errorf("%d bytes come back of %d", len(got), len(content))
+			}
+			_, err = repos[0].ResumeUpload(ctx, id, UploadPoint{})
+			wantCode(t, err, oci.CodeBlobUploadUnknown)
+		})
 	}
-	ctx, content := context.Background(), ""
-	id := start(t, repos[0])
-	for i := range 5 {
-		chunk := strings.Repeat(string(rune('a'+i)), 1000)
-		appendTo(t, repos[(i+1)%2], id, chunk)
-		content += chunk
-	}
-	u, err := repos[1].ResumeUpload(ctx, id)
-	check(t, err)
-	defer u.Close()
-	_, err = u.Commit(ctx, sum(content+"x"))
-	wantCode(t, err, oci.CodeDigestInvalid)
-	_, err = u.Commit(ctx, sum(content))
-	check(t, err)
-	if got := readBlob(t, repos[0], sum(content)); got != content {
-		t.Errorf("%d bytes come back of %d", len(got), len(content))
-	}
-	_, err = repos[0].ResumeUpload(ctx, id)
-	wantCode(t, err, oci.CodeBlobUploadUnknown)
 }
 
-// slow is a driver whose commits tell that they begin and wait to be released.
+// hashed is a store that counts what is read again of uploads.
+type hashed struct {
+	both
+	read *atomic.Int64
+}
+
+func (h hashed) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
+	u, err := h.both.ResumeUpload(ctx, key)
+	return rereading{u, h.read}, err
+}
+
+type rereading struct {
+	storage.Upload
+	read *atomic.Int64
+}
+
+func (u rereading) Reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	size, _ := u.Progress()
+	u.read.Add(size - offset)
+	return u.Upload.Reader(ctx, offset)
+}
+
+// The running hash of an upload goes from request to request: nothing is read again.
+func TestRunningHashIsCarriedOn(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		var read atomic.Int64
+		store := hashed{struct {
+			storage.Store
+			storage.Coordinator
+		}{r.store, r.coordinator}, &read}
+		repo, content := newRegistry(store, Options{}).Repository("a"), ""
+		id := start(t, repo)
+		for i := range 4 {
+			chunk := strings.Repeat(string(rune('a'+i)), 300_000)
+			appendTo(t, repo, id, chunk)
+			content += chunk
+		}
+		u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{Exact: true, Offset: int64(len(content))})
+		check(t, err)
+		defer u.Close()
+		u.w = u.w.(rereading).Upload // Apply wants the store's own
+		_, err = u.Commit(t.Context(), sum(content))
+		check(t, err)
+		if n := read.Load(); n > 0 {
+			t.Errorf("%d bytes were read again", n)
+		}
+	})
+}
+
+// Of two requests that add to one upload at the same place, one wins: the other is
+// told where the upload ends, and disturbs nobody.
+func TestParallelAppends(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		ctx, repo := context.Background(), r.Repository("a")
+		id := start(t, repo)
+		first, err := repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
+		check(t, err)
+		pipe, body := io.Pipe()
+		appended := make(chan error, 1)
+		go func() {
+			_, err := first.Append(ctx, pipe)
+			appended <- err
+		}()
+		content := strings.Repeat("x", 2*worthWriting)
+		_, err = body.Write([]byte(content))
+		check(t, err)
+		for {
+			st, err := repo.UploadStatus(ctx, id)
+			check(t, err)
+			if st.Size > 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_, err = repo.ResumeUpload(ctx, id, UploadPoint{Exact: true})
+		wantCode(t, err, oci.CodeRangeInvalid)
+		body.Close()
+		check(t, <-appended)
+		_, err = first.Commit(ctx, sum(content))
+		check(t, err)
+		check(t, first.Close())
+	})
+}
+
+// slow is a store whose changes of uploads and manifests tell that they begin and wait to be released.
 type slow struct {
-	driver.Driver
+	both
 	begun, release chan struct{}
 }
 
-func (s *slow) Commit(ctx context.Context, stages ...driver.Stage) error {
-	s.begun <- struct{}{}
-	<-s.release
-	return s.Driver.Commit(ctx, stages...)
+func (s *slow) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	if slices.ContainsFunc(slices.Concat(stages...), func(c storage.Change) bool { return !c.Ephemeral }) {
+		s.begun <- struct{}{}
+		<-s.release
+	}
+	return s.both.Apply(ctx, section, stages...)
 }
 
 // A client that repeats its last request, because the answer takes too long,
 // does not disturb the commit that is under way.
 func TestCommitIsNotTakenOver(t *testing.T) {
-	s := &slow{Driver: drivers["memory"](t), begun: make(chan struct{}), release: make(chan struct{})}
-	ctx, repo := context.Background(), New(Options{Driver: s}).Repository("a")
+	s := &slow{both: stores["memory"](t), begun: make(chan struct{}), release: make(chan struct{})}
+	ctx, repo := context.Background(), newRegistry(s, Options{}).Repository("a")
 	u, err := repo.StartUpload(ctx, "")
 	check(t, err)
 	_, err = u.Append(ctx, strings.NewReader("content"))
@@ -496,12 +577,12 @@ func TestCommitIsNotTakenOver(t *testing.T) {
 	}()
 	<-s.begun
 	go func() {
-		_, err := repo.ResumeUpload(ctx, u.ID())
+		_, err := repo.ResumeUpload(ctx, u.ID(), UploadPoint{})
 		resumed <- err
 	}()
 	impatient, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
-	if _, err := repo.ResumeUpload(impatient, u.ID()); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := repo.ResumeUpload(impatient, u.ID(), UploadPoint{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a commit under way is taken over: %v", err)
 	}
 	close(s.release)
@@ -513,17 +594,19 @@ func TestCommitIsNotTakenOver(t *testing.T) {
 // Bytes that vanish between two requests, by whatever hand, do not stay in the
 // hash.
 func TestShrunkUpload(t *testing.T) {
-	onDrivers(t, func(t *testing.T, r *Registry) {
+	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, repo)
 		appendTo(t, repo, id, "these bytes vanish")
-		check(t, r.driver.Discard(ctx, layout.UploadData("a", id)))
-		w, err := r.driver.CreateUpload(ctx, layout.UploadData("a", id))
+		w, err := r.store.ResumeUpload(ctx, layout.UploadData("a", id))
+		check(t, err)
+		check(t, w.Cancel(ctx))
+		w, err = r.store.CreateUpload(ctx, layout.UploadData("a", id), storage.UploadHint{})
 		check(t, err)
 		_, err = w.Write([]byte("other"))
 		check(t, err)
-		check(t, w.Close())
-		u, err := repo.ResumeUpload(ctx, id)
+		check(t, w.Suspend(ctx, nil))
+		u, err := repo.ResumeUpload(ctx, id, UploadPoint{})
 		check(t, err)
 		defer u.Close()
 		_, err = u.Append(ctx, strings.NewReader(" bytes"))

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// section is a storage.Section in which the rules look at what they rely on. A nil
+// *section is that of a reader who relies on nothing.
+type section struct {
+	storage.Section
+	advertise bool // a client is told of what is found, so its link is renewed
+}
+
+// errListed ends an attempt: a garbage collection is about to delete something that
+// is needed.
+var errListed = errors.New("a garbage collection is about to delete it")
+
+// A garbage collection withdraws its list within about a second.
+const (
+	maxListed  = 5 * time.Second // how long a writer waits for it
+	listedPoll = 15 * time.Millisecond
+)
+
+// depend calls f in a section: what f finds in it stays until f has returned. While
+// something that f needs is about to be deleted, it waits and calls f again.
+// UNAVAILABLE after maxListed.
+func (r *Registry) depend(ctx context.Context, f func(*section) error) error {
+	return r.retry(ctx, func() error { return r.inSection(ctx, false, f) })
+}
+
+// advertise is depend for f that finds what a client is told of, and who may rely on
+// it for Options.Grace. On a store that cannot be written nothing is renewed.
+func (r *Registry) advertise(ctx context.Context, f func(*section) error) error {
+	if r.readOnly {
+		return f(nil)
+	}
+	return r.retry(ctx, func() error {
+		err := r.inSection(ctx, true, f)
+		if errors.Is(err, errNoSection) {
+			return f(nil)
+		}
+		return err
+	})
+}
+
+// errNoSection means that there can be no section on a store that cannot be written.
+var errNoSection = errors.New("cannot begin a section")
+
+func (r *Registry) inSection(ctx context.Context, advertise bool, f func(*section) error) error {
+	s, err := r.coordinator.Begin(ctx)
+	if unwritable(err) {
+		err = errors.Join(errNoSection, err)
+	}
+	if err != nil {
+		return fault(err)
+	}
+	defer s.End()
+	if err := f(&section{s, advertise}); err != nil {
+		return err
+	}
+	if end := s.Deadline(); advertise && !end.IsZero() && !time.Now().Before(end) {
+		return storage.ErrExpired
+	}
+	return nil
+}
+
+// retry calls f until it does not fail for a garbage collection or an expired
+// section.
+func (r *Registry) retry(ctx context.Context, f func() error) error {
+	begun := time.Now()
+	for {
+		err := f()
+		switch {
+		case err == nil || !errors.Is(err, errListed) && !errors.Is(err, storage.ErrExpired):
+			return err
+		case time.Since(begun) > maxListed:
+			return unavailable("a garbage collection is deleting what this request needs; try again", err)
+		}
+		select {
+		case <-time.After(listedPoll):
+		case <-ctx.Done():
+			return fault(ctx.Err())
+		}
+	}
+}
+
+// stat describes the object at key. In a section, errListed if it is about to be
+// deleted.
+func (r *Registry) stat(ctx context.Context, s *section, key string) (storage.Info, error) {
+	if s != nil && s.Listed(key) {
+		return storage.Info{}, errListed
+	}
+	return r.store.Stat(ctx, key)
+}
+
+// renew makes the link at key, which info describes, young if a client is told of
+// it and it is old: collectors keep what is young. Where that cannot be written,
+// nothing can be deleted either.
+func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Digest, info storage.Info) error {
+	if s == nil || !s.advertise || r.grace <= 0 {
+		return nil
+	}
+	if age := r.now().Sub(info.Modified); age >= 0 && age < r.renewAfter {
+		return nil
+	}
+	err := r.apply(ctx, s, storage.Stage{{Key: key, Content: layout.Link(d), Renew: true}})
+	if unwritable(err) {
+		return nil
+	}
+	return err
+}
+
+// linked is the stage before a link to d is written. While a collection is under
+// way it leaves a mark, so that the bytes stay though the collection has seen no
+// link to them.
+func (s *section) linked(d oci.Digest) []storage.Stage {
+	if s.Run() == "" {
+		return nil
+	}
+	return []storage.Stage{{{Key: layout.Linked(s.Run(), d), Ephemeral: true}}}
+}
+
+func unwritable(err error) bool {
+	return errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrDenied)
+}

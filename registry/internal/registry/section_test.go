@@ -1,0 +1,342 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+)
+
+// renewals is a store that counts what is renewed, and fails it if told to.
+type renewals struct {
+	both
+	keys []string
+	err  error
+}
+
+func (s *renewals) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	for _, c := range slices.Concat(stages...) {
+		if c.Renew {
+			s.keys = append(s.keys, c.Key)
+			if s.err != nil {
+				return s.err
+			}
+		}
+	}
+	return s.both.Apply(ctx, section, stages...)
+}
+
+// A client that is told of something finds it for the grace period: the link is
+// renewed once it is old. Nobody is told anything by a pull of a blob or by tag.
+func TestAdvertisedLinksAreRenewed(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			store := &renewals{both: open(t)}
+			now := time.Now().Add(time.Second)
+			r := newRegistry(store, Options{Grace: time.Hour, RenewAfter: time.Minute, Now: func() time.Time { return now }})
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "v1", "x")
+			layer := sum("layer x")
+			look := func() {
+				_, err := repo.StatBlob(t.Context(), layer)
+				check(t, err)
+				_, err = repo.Manifest(t.Context(), oci.Reference{Digest: d})
+				check(t, err)
+			}
+			look()
+			if len(store.keys) > 0 {
+				t.Errorf("young links are renewed: %q", store.keys)
+			}
+			now = now.Add(2 * time.Minute)
+			_, err := repo.Manifest(t.Context(), tagged("v1"))
+			check(t, err)
+			readBlob(t, repo, layer)
+			if len(store.keys) > 0 {
+				t.Errorf("a pull renews %q", store.keys)
+			}
+			look()
+			if want := []string{layout.LayerLink("a", layer), layout.RevisionLink("a", d)}; !slices.Equal(store.keys, want) {
+				t.Errorf("renewed %q, want %q", store.keys, want)
+			}
+			info, err := store.Stat(t.Context(), layout.LayerLink("a", layer))
+			check(t, err)
+			if age := time.Since(info.Modified); age > 10*time.Second {
+				t.Errorf("the link is %v old", age)
+			}
+
+			store.keys, store.err = nil, storage.ErrReadOnly
+			look() // what cannot be written is told all the same
+			if len(store.keys) != 2 {
+				t.Errorf("renewed %q", store.keys)
+			}
+			store.keys = nil
+			readOnly := newRegistry(store, Options{Grace: time.Hour, ReadOnly: true}).Repository("a")
+			_, err = readOnly.StatBlob(t.Context(), layer)
+			check(t, err)
+			if len(store.keys) > 0 {
+				t.Errorf("a read-only registry renews %q", store.keys)
+			}
+		})
+	}
+}
+
+// publish stands for a collection that is under way.
+func publish(t *testing.T, s storage.Coordinator, keys ...string) {
+	t.Helper()
+	check(t, s.Publish(context.Background(), storage.Pending{Run: "run", Keys: keys}))
+}
+
+// Whoever needs what a collection is about to delete waits, and then looks again.
+// Pulls do not wait.
+func TestWritersWaitForCollections(t *testing.T) {
+	d, layer := sum(string(image{}.bytes())), sum("layer x")
+	for name, tt := range map[string]struct {
+		keys func(d oci.Digest) []string
+		use  func(repo, other Repository, m *Manifest) error
+		code oci.Code // once it is deleted
+	}{
+		"HEAD, the link": {
+			func(oci.Digest) []string { return []string{layout.LayerLink("a", layer)} },
+			func(repo, _ Repository, _ *Manifest) error {
+				_, err := repo.StatBlob(context.Background(), layer)
+				return err
+			},
+			oci.CodeBlobUnknown,
+		},
+		"HEAD, the bytes": {
+			func(oci.Digest) []string { return []string{layout.BlobData(layer)} },
+			func(repo, _ Repository, _ *Manifest) error {
+				_, err := repo.StatBlob(context.Background(), layer)
+				return err
+			},
+			oci.CodeBlobUnknown,
+		},
+		"a manifest by digest": {
+			func(d oci.Digest) []string { return []string{layout.RevisionLink("a", d)} },
+			func(repo, _ Repository, m *Manifest) error {
+				_, err := repo.Manifest(context.Background(), oci.Reference{Digest: m.Digest})
+				return err
+			},
+			oci.CodeManifestUnknown,
+		},
+		"mount": {
+			func(oci.Digest) []string { return []string{layout.BlobData(layer)} },
+			func(_, other Repository, _ *Manifest) error {
+				_, err := other.MountBlob(context.Background(), layer, "a", nil)
+				return err
+			},
+			oci.CodeBlobUnknown,
+		},
+		"push of a manifest": {
+			func(oci.Digest) []string { return []string{layout.LayerLink("a", layer)} },
+			func(repo, _ Repository, m *Manifest) error {
+				_, err := repo.PutManifest(context.Background(), tagged("new"), m.MediaType, m.Bytes, nil)
+				return err
+			},
+			oci.CodeManifestBlobUnknown,
+		},
+		"push of a manifest that is there": {
+			func(d oci.Digest) []string { return []string{layout.RevisionLink("a", d)} },
+			func(repo, _ Repository, m *Manifest) error {
+				_, err := repo.PutManifest(context.Background(), tagged("new"), m.MediaType, m.Bytes, nil)
+				return err
+			},
+			"",
+		},
+		"upload of known bytes": {
+			func(oci.Digest) []string { return []string{layout.BlobData(layer)} },
+			func(repo, _ Repository, _ *Manifest) error {
+				_, err := tryPushBlob(repo, "layer x", layer)
+				return err
+			},
+			"",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.New()
+				r := newRegistry(store, Options{Grace: time.Hour})
+				repo := r.Repository("a")
+				d = pushImage(t, repo, "v1", "x")
+				m, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+				check(t, err)
+
+				publish(t, store, tt.keys(d)...)
+				begun := time.Now()
+				err = tt.use(repo, r.Repository("b"), m)
+				wantCode(t, err, oci.CodeUnavailable)
+				if waited := time.Since(begun); waited < maxListed || waited > maxListed+time.Second {
+					t.Errorf("it waited %v", waited)
+				}
+				begun = time.Now()
+				readBlob(t, repo, layer)
+				_, err = repo.Manifest(t.Context(), tagged("v1"))
+				check(t, err)
+				if waited := time.Since(begun); waited > 0 {
+					t.Errorf("pulls waited %v", waited)
+				}
+
+				done := make(chan error)
+				go func() { done <- tt.use(repo, r.Repository("b"), m) }()
+				time.Sleep(time.Second)
+				select {
+				case err := <-done:
+					t.Fatalf("it does not wait: %v", err)
+				default:
+				}
+				for _, key := range tt.keys(d) {
+					removeObject(t, store, key)
+				}
+				publish(t, store)
+				err = <-done
+				if tt.code == "" {
+					check(t, err)
+				} else {
+					wantCode(t, err, tt.code)
+				}
+			})
+		})
+	}
+}
+
+// While a collection is under way, each link that is written leaves a mark first.
+func TestLinksLeaveMarks(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			r := newRegistry(store, Options{})
+			pushImage(t, r.Repository("a"), "v0", "before")
+			lock, err := store.Lock(t.Context(), storage.CollectorLock)
+			check(t, err)
+			defer lock.Release()
+			marks := func() string {
+				keys, err := r.keysBelow(t.Context(), layout.LinkedBy("run"))
+				check(t, err)
+				return strings.Join(keys, " ")
+			}
+			if got := marks(); got != "" {
+				t.Errorf("without a collection there are %s", got)
+			}
+			publish(t, store)
+			d := pushImage(t, r.Repository("a"), "v1", "x")
+			_, err = r.Repository("b").MountBlob(t.Context(), sum("layer before"), "a", nil)
+			check(t, err)
+			for _, d := range []oci.Digest{d, sum("layer x"), sum("config x"), sum("layer before")} {
+				if !strings.Contains(marks(), layout.Linked("run", d)) {
+					t.Errorf("no mark of %s in %s", d, marks())
+				}
+			}
+		})
+	}
+}
+
+// expiring is a coordinator whose sections pass their deadline at once, for a while.
+type expiring struct {
+	both
+	left int
+}
+
+func (e *expiring) Begin(ctx context.Context) (storage.Section, error) {
+	s, err := e.both.Begin(ctx)
+	if e.left--; e.left >= 0 {
+		return late{s}, err
+	}
+	return s, err
+}
+
+type late struct{ storage.Section }
+
+func (late) Deadline() time.Time { return time.Now().Add(-time.Second) }
+
+func (e *expiring) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	if _, ok := section.(late); ok {
+		for _, c := range slices.Concat(stages...) {
+			if c.Upload != nil {
+				c.Upload.Suspend(ctx, nil)
+			}
+		}
+		return storage.ErrExpired
+	}
+	return e.both.Apply(ctx, section, stages...)
+}
+
+// What looked at something in a section that is too old looks again in a new one.
+func TestExpiredSectionIsRepeated(t *testing.T) {
+	store := &expiring{both: memory.New()}
+	r := newRegistry(store, Options{DeleteEnabled: true})
+	repo := r.Repository("a")
+	for range 2 {
+		store.left = 1
+		pushBlob(t, repo, "x")
+		store.left = 1
+		_, err := repo.StatBlob(t.Context(), sum("x"))
+		check(t, err)
+		if store.left > 0 {
+			t.Error("the first section was not tried")
+		}
+		store.left = 1
+		_, err = r.Repository("b").MountBlob(t.Context(), sum("x"), "a", nil)
+		check(t, err)
+		m := simpleImage(t, repo, "y")
+		store.left = 1
+		put(t, repo, tagged("v1"), m)
+	}
+}
+
+// sealed is a coordinator on a store that cannot be written.
+type sealed struct{ both }
+
+func (sealed) Begin(context.Context) (storage.Section, error) { return nil, storage.ErrReadOnly }
+
+// A store that became read-only is still pulled from; a push is told why it fails.
+func TestReadOnlyStore(t *testing.T) {
+	store := memory.New()
+	d := pushImage(t, newRegistry(store, Options{}).Repository("a"), "v1", "x")
+	repo := newRegistry(sealed{store}, Options{Grace: time.Hour}).Repository("a")
+	_, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+	check(t, err)
+	_, err = repo.StatBlob(t.Context(), sum("layer x"))
+	check(t, err)
+	_, err = repo.MountBlob(t.Context(), sum("layer x"), "a", nil)
+	wantCode(t, err, oci.CodeUnavailable)
+	if !errors.Is(err, storage.ErrReadOnly) || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An upstream is asked for what is missing, and what it pushes is answered.
+func TestUpstream(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		var asked []Miss
+		upstream := func(_ context.Context, repo Repository, m Miss) (bool, error) {
+			asked = append(asked, m)
+			if found {
+				pushImage(t, repo, "v1", "x")
+			}
+			return found, nil
+		}
+		for name, get := range map[string]func(Repository) error{
+			"tag":  func(r Repository) error { _, err := r.Manifest(t.Context(), tagged("v1")); return err },
+			"blob": func(r Repository) error { _, err := r.OpenBlob(t.Context(), sum("layer x")); return err },
+			"HEAD": func(r Repository) error { _, err := r.StatBlob(t.Context(), sum("layer x")); return err },
+			"digest": func(r Repository) error {
+				_, err := r.Manifest(t.Context(), oci.Reference{Digest: sum("none")})
+				return err
+			},
+		} {
+			asked = nil
+			err := get(newRegistry(memory.New(), Options{Upstream: upstream}).Repository("a"))
+			if ok := found && name != "digest"; (err == nil) != ok || len(asked) != 1 {
+				t.Errorf("%s: %v after %v", name, err, asked)
+			}
+		}
+	}
+}

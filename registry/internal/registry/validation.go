@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"slipway/registry/internal/oci"
+)
+
+// mediaClass is the class of a manifest by the type of its config, as distribution
+// has them; "" for all others.
+func mediaClass(m *oci.Manifest) string {
+	switch m.Config.MediaType {
+	case "application/vnd.docker.container.image.v1+json", "application/vnd.oci.image.config.v1+json":
+		return "image"
+	case "application/vnd.docker.plugin.v1+json":
+		return "plugin"
+	}
+	return ""
+}
+
+// checkClass is nil if manifests of that class may be pushed.
+func (v *Validation) checkClass(m *oci.Manifest) error {
+	if len(v.Classes) == 0 || m.Config == nil {
+		return nil
+	}
+	class := mediaClass(m)
+	if class == "" {
+		return oci.NewError(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
+	}
+	if !slices.Contains(v.Classes, class) {
+		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
+	}
+	return nil
+}
+
+// checkURLs is nil if a layer may be stored where its URLs say.
+func (v *Validation) checkURLs(d *oci.Descriptor) error {
+	if v.Disabled {
+		return nil
+	}
+	for _, u := range d.URLs {
+		if !v.allows(u) {
+			return oci.NewError(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
+		}
+	}
+	return nil
+}
+
+func (v *Validation) allows(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
+		return false
+	}
+	for _, deny := range v.DenyURLs {
+		if deny.MatchString(s) {
+			return false
+		}
+	}
+	for _, allow := range v.AllowURLs {
+		if allow.MatchString(s) {
+			return true
+		}
+	}
+	return len(v.AllowURLs) == 0
+}
+
+// needsChild says whether a manifest that an index lists must be there.
+func (v *Validation) needsChild(d *oci.Descriptor) bool {
+	if v.Disabled || v.Platforms == PlatformsNone {
+		return false
+	}
+	return v.Platforms != PlatformsListed || d.Platform != nil && slices.Contains(v.PlatformList, *d.Platform)
+}
