@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -26,9 +26,9 @@ type node struct {
 }
 
 // readGraph reads all manifests of a repository.
-func readGraph(ctx context.Context, d driver.Driver, name oci.Name) (*graph, error) {
+func readGraph(ctx context.Context, s storage.Store, name oci.Name) (*graph, error) {
 	g := &graph{nodes: map[oci.Digest]*node{}, referrers: map[oci.Digest][]oci.Digest{}, begins: map[string]oci.Digest{}}
-	for link, err := range tree.Revisions(ctx, d, name) {
+	for link, err := range tree.Revisions(ctx, s, name) {
 		if err == nil {
 			err = link.Err
 		}
@@ -38,7 +38,7 @@ func readGraph(ctx context.Context, d driver.Driver, name oci.Name) (*graph, err
 		if err != nil {
 			return nil, err
 		}
-		m, size, err := tree.Manifest(ctx, d, link.Digest, maxManifest)
+		m, size, err := tree.Manifest(ctx, s, link.Digest, maxManifest)
 		if err != nil {
 			return nil, err
 		}

@@ -11,28 +11,29 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver/memory"
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 // store is a registry whose tags v… below safe are immutable.
 type store struct {
 	t *testing.T
 	Options
-	now time.Time
+	memory *memory.Memory
+	now    time.Time
 }
 
 func newStore(t *testing.T, rules ...Rule) *store {
-	d := memory.New()
+	m := memory.New()
 	immutable := registry.TagRule{Repositories: names(t, "safe/**"), Tags: tags(t, "v.*")}
 	rules = slices.Clone(rules)
-	return &store{t: t, now: d.Now(), Options: Options{
-		Driver: d, Rules: rules, Pulls: pulls.NewFile(d), All: true,
-		Registry: registry.New(registry.Options{Driver: d, DeleteEnabled: true, Immutable: []registry.TagRule{immutable}}),
+	return &store{t: t, memory: m, now: time.Now(), Options: Options{
+		Store: m, Rules: rules, Pulls: pulls.NewFile(m), All: true,
+		Registry: registry.New(registry.Options{Store: m, Coordinator: m, DeleteEnabled: true, Immutable: []registry.TagRule{immutable}}),
 	}}
 }
 
@@ -106,12 +107,24 @@ func (s *store) put(name oci.Name, tag string, days int, m map[string]any) oci.D
 	if tag == "" {
 		ref = oci.Reference{Digest: oci.SHA256.FromBytes(body)}
 	}
+	s.memory.SetClock(func() time.Time { return s.now.AddDate(0, 0, -days) })
+	defer s.memory.SetClock(time.Now)
 	res, err := s.Registry.Repository(name).PutManifest(s.t.Context(), ref, "", body, nil)
 	check(s.t, err)
-	if tag != "" {
-		check(s.t, s.Driver.Touch(s.t.Context(), layout.TagCurrent(name, oci.Tag(tag)), s.now.AddDate(0, 0, -days)))
-	}
 	return res.Descriptor.Digest
+}
+
+// write puts objects past the rules.
+func (s *store) write(objects map[string]string) {
+	s.t.Helper()
+	for key, content := range objects {
+		check(s.t, s.Store.Apply(s.t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
+	}
+}
+
+func (s *store) remove(key string) {
+	s.t.Helper()
+	check(s.t, s.Store.Apply(s.t.Context(), nil, storage.Stage{{Key: key, Delete: true}}))
 }
 
 func (s *store) pulled(name oci.Name, d oci.Digest, days int) {

@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
 // Options is what a plan is made of.
 type Options struct {
-	Driver   driver.Driver
+	Store    storage.Store
 	Registry *registry.Registry
 	Rules    []Rule
 	Pulls    *pulls.File
-	All      bool // also tell of each tag that is kept
+	All      bool             // report each tag that is kept, too
+	Now      func() time.Time // nil = time.Now
 }
 
 // Plan is what the rules would do now.
@@ -51,14 +52,17 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	p := &planner{
-		driver: o.Driver, rules: o.Rules, pulls: known, now: o.Driver.Now().UTC(), all: o.All,
+		store: o.Store, rules: o.Rules, pulls: known, now: o.Now().UTC(), all: o.All,
 		immutable: func(n oci.Name, t oci.Tag) bool { return o.Registry.Repository(n).Immutable(t) },
 		gone:      map[oci.Name]map[oci.Digest]bool{},
 		freed:     map[oci.Digest]int64{},
 	}
 	p.plan.At, p.plan.Rules = p.now, len(o.Rules)
-	for name, err := range tree.Repositories(ctx, o.Driver) {
+	for name, err := range tree.Repositories(ctx, o.Store) {
 		if err == nil {
 			err = p.repository(ctx, name)
 		}
@@ -77,7 +81,7 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 
 // planner is a plan in the making.
 type planner struct {
-	driver    driver.Driver
+	store     storage.Store
 	rules     []Rule
 	pulls     pulls.Times
 	now       time.Time
@@ -99,7 +103,7 @@ func (p *planner) problem(name oci.Name, err error) {
 
 func (p *planner) repository(ctx context.Context, name oci.Name) error {
 	var tags []tree.Tag
-	for t, err := range tree.Tags(ctx, p.driver, name) {
+	for t, err := range tree.Tags(ctx, p.store, name) {
 		if err != nil {
 			return err
 		}
@@ -123,7 +127,7 @@ func (p *planner) repository(ctx context.Context, name oci.Name) error {
 
 // follow finds what else goes with the tags that go.
 func (p *planner) follow(ctx context.Context, name oci.Name, verdicts []*Verdict) error {
-	g, err := readGraph(ctx, p.driver, name)
+	g, err := readGraph(ctx, p.store, name)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -67,7 +67,7 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 		if there, err := p.hasManifest(ctx, v); err != nil {
 			return nil, err
 		} else if !there {
-			v.Why = "its manifest is missing: registry verify tells of it"
+			v.Why = "its manifest is missing; see registry verify"
 			continue
 		}
 		byRule[v.Rule-1] = append(byRule[v.Rule-1], v)
@@ -81,8 +81,8 @@ func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]
 // hasManifest says whether a tag points at anything. One that does not takes no
 // place among the newest, which would cost an image its own.
 func (p *planner) hasManifest(ctx context.Context, v *Verdict) (bool, error) {
-	_, err := tree.Stat(ctx, p.driver, layout.RevisionLink(v.Repository, v.Digest))
-	if errors.Is(err, driver.ErrNotExist) {
+	_, err := p.store.Stat(ctx, layout.RevisionLink(v.Repository, v.Digest))
+	if errors.Is(err, storage.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
@@ -91,7 +91,7 @@ func (p *planner) hasManifest(ctx context.Context, v *Verdict) (bool, error) {
 // verdict finds the rule for a tag and looks at what holds under any rule. It
 // says why unless a rule has to decide.
 func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
-	v := &Verdict{Repository: name, Tag: t.Name, Digest: t.Target, Pushed: t.Changed, subject: subjectOf(t.Name)}
+	v := &Verdict{Repository: name, Tag: t.Name, Digest: t.Target, Pushed: t.Modified, subject: subjectOf(t.Name)}
 	for i := range p.rules {
 		switch {
 		case !p.rules[i].selects(name, t.Name):
@@ -119,7 +119,7 @@ func (p *planner) verdict(name oci.Name, t *tree.Tag) *Verdict {
 		v.Why = "it is always kept"
 	case v.subject != "":
 		v.Why = belongs
-	case t.Changed.IsZero():
+	case t.Modified.IsZero():
 		v.Why = "the storage does not know when it was pushed"
 	}
 	return v
@@ -134,7 +134,7 @@ func (r *Rule) decide(tags []*Verdict, now time.Time) {
 		v.begins = r.PulledWithin > 0 && v.Pulled == nil
 		switch {
 		case i < r.Newest:
-			v.Why = fmt.Sprintf("it is number %d of the newest %d", i+1, r.Newest)
+			v.Why = fmt.Sprintf("it is the %s newest; %d are kept", ordinal(i+1), r.Newest)
 		case r.NewerThan > 0 && v.Pushed.After(now.Add(-r.NewerThan)):
 			v.Why = "it was pushed " + ago(now, v.Pushed) + ", within " + short(r.NewerThan)
 		case v.begins:
@@ -151,7 +151,7 @@ func (r *Rule) decide(tags []*Verdict, now time.Time) {
 func (r *Rule) reasons(place int, v *Verdict, now time.Time) string {
 	why := "pushed " + ago(now, v.Pushed)
 	if r.Newest > 0 {
-		why += fmt.Sprintf(", number %d where %d are kept", place+1, r.Newest)
+		why += fmt.Sprintf(", %s newest; %d are kept", ordinal(place+1), r.Newest)
 	}
 	if r.NewerThan > 0 {
 		why += ", not within " + short(r.NewerThan)
@@ -160,6 +160,22 @@ func (r *Rule) reasons(place int, v *Verdict, now time.Time) string {
 		why += ", last pulled " + ago(now, *v.Pulled) + ", not within " + short(r.PulledWithin)
 	}
 	return why
+}
+
+// ordinal writes 1st, 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return fmt.Sprint(n, suffix)
 }
 
 // ago says how long ago something was, as people say it.

@@ -63,12 +63,12 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 		result, err = plan.Apply(ctx, o, log)
 	}
 	if ctx.Err() != nil {
-		log.Info("retention ends before it is done", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted))
+		log.Info("retention was interrupted", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted))
 		return
 	}
 	metrics.ran(plan, result, err)
 	for _, problem := range plan.Problems {
-		log.Warn("retention leaves a repository alone", zap.String("problem", problem))
+		log.Warn("retention skips a repository", zap.String("problem", problem))
 	}
 	level := zapcore.InfoLevel
 	if err != nil {
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 		zap.Bool("dryrun", dryRun), zap.Duration("duration", time.Since(start)), zap.Error(err))
 }
 
-// log tells what would go.
+// log says what would go.
 func (p *Plan) log(log *zap.Logger) {
 	for _, v := range p.Verdicts {
 		if v.Delete {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -17,7 +17,7 @@ func (p *planner) weigh(ctx context.Context) error {
 	if len(p.freed) == 0 {
 		return nil
 	}
-	for name, err := range tree.Everything(ctx, p.driver) {
+	for name, err := range tree.Everything(ctx, p.store) {
 		if err == nil {
 			err = p.claim(ctx, name)
 		}
@@ -44,8 +44,8 @@ func (p *planner) size(ctx context.Context, d oci.Digest, known int64) (int64, e
 	if known >= 0 {
 		return known, nil
 	}
-	info, err := p.driver.Stat(ctx, layout.BlobData(d))
-	if errors.Is(err, driver.ErrNotExist) {
+	info, err := p.store.Stat(ctx, layout.BlobData(d))
+	if errors.Is(err, storage.ErrNotExist) {
 		err = nil
 	}
 	return info.Size, err
@@ -54,14 +54,14 @@ func (p *planner) size(ctx context.Context, d oci.Digest, known int64) (int64, e
 // claim takes out what a repository needs of what stays in it. One that cannot
 // be read keeps all that it has.
 func (p *planner) claim(ctx context.Context, name oci.Name) error {
-	for link, err := range tree.Revisions(ctx, p.driver, name) {
+	for link, err := range tree.Revisions(ctx, p.store, name) {
 		if err != nil {
 			return err
 		}
 		if p.gone[name][link.Digest] {
 			continue
 		}
-		m, _, err := tree.Manifest(ctx, p.driver, link.Digest, maxManifest)
+		m, _, err := tree.Manifest(ctx, p.store, link.Digest, maxManifest)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -81,7 +81,7 @@ func (p *planner) claim(ctx context.Context, name oci.Name) error {
 }
 
 func (p *planner) claimLayers(ctx context.Context, name oci.Name) error {
-	for link, err := range tree.Layers(ctx, p.driver, name) {
+	for link, err := range tree.Layers(ctx, p.store, name) {
 		if err == nil {
 			err = p.keep(ctx, link.Digest)
 		}
