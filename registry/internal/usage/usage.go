@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -25,12 +26,14 @@ type Repository struct {
 
 // Report is what the storage holds.
 type Report struct {
-	Repositories []Repository `json:"repositories"`
-	Blobs        int          `json:"blobs"`    // that some repository has
-	Bytes        int64        `json:"bytes"`    // of them, each once
-	Shared       int64        `json:"shared"`   // of those that several have
-	Orphans      int          `json:"orphans"`  // blobs that no repository has
-	Orphaned     int64        `json:"orphaned"` // their bytes
+	Repositories []Repository `json:"repositories"` // that hold anything
+	Blobs        int          `json:"blobs"`        // that some repository has
+	Bytes        int64        `json:"bytes"`        // of them, each once
+	Shared       int64        `json:"shared"`       // of those that several have
+	Orphans      int          `json:"orphans"`      // blobs that no repository has
+	Orphaned     int64        `json:"orphaned"`     // their bytes
+	Uploads      int          `json:"uploads"`      // that are not finished
+	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads purge frees those of abandoned ones
 	Problems     []string     `json:"problems,omitempty"`
 }
 
@@ -46,15 +49,16 @@ type blob struct {
 const shared = -1
 
 type counter struct {
-	driver driver.Driver
+	store  storage.Store
 	report Report
 	blobs  map[key]blob
 }
 
-// Count looks at the whole storage. What cannot be read is among the problems.
-func Count(ctx context.Context, d driver.Driver) (*Report, error) {
-	c := &counter{driver: d, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
-	for name, err := range tree.Everything(ctx, d) {
+// Count looks at the whole storage, whose rules are given. What cannot be read is
+// among the problems.
+func Count(ctx context.Context, s storage.Store, rules *registry.Registry) (*Report, error) {
+	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
+	for name, err := range tree.Everything(ctx, s) {
 		if err == nil {
 			err = c.repository(ctx, name)
 		}
@@ -72,14 +76,27 @@ func Count(ctx context.Context, d driver.Driver) (*Report, error) {
 			c.report.Shared += b.size
 		}
 	}
-	return &c.report, c.orphans(ctx)
+	if err := c.orphans(ctx); err != nil {
+		return nil, err
+	}
+	return &c.report, c.uploads(ctx, rules)
 }
 
+// repository counts one repository, and leaves it out of the report if it holds
+// nothing.
 func (c *counter) repository(ctx context.Context, name oci.Name) error {
-	i := int32(len(c.report.Repositories))
+	i := len(c.report.Repositories)
 	c.report.Repositories = append(c.report.Repositories, Repository{Name: name})
+	err := c.links(ctx, name, int32(i))
+	if r := &c.report.Repositories[i]; r.Tags+r.Manifests+r.Blobs == 0 {
+		c.report.Repositories = c.report.Repositories[:i]
+	}
+	return err
+}
+
+func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
 	var bad badLinks
-	for link, err := range tree.Layers(ctx, c.driver, name) {
+	for link, err := range tree.Layers(ctx, c.store, name) {
 		if err == nil && !bad.note(link) {
 			err = c.add(ctx, i, link.Target)
 		}
@@ -87,7 +104,7 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 			return err
 		}
 	}
-	for link, err := range tree.Revisions(ctx, c.driver, name) {
+	for link, err := range tree.Revisions(ctx, c.store, name) {
 		if err == nil && !bad.note(link) {
 			c.report.Repositories[i].Manifests++
 			err = c.add(ctx, i, link.Target)
@@ -96,7 +113,7 @@ func (c *counter) repository(ctx context.Context, name oci.Name) error {
 			return err
 		}
 	}
-	for _, err := range tree.Tags(ctx, c.driver, name) {
+	for _, err := range tree.Tags(ctx, c.store, name) {
 		if err != nil {
 			return err
 		}
@@ -126,7 +143,7 @@ func (b *badLinks) err() error {
 	if b.n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d links cannot be read, such as %s: %w", b.n, b.first.Path, b.first.Err)
+	return fmt.Errorf("%d links cannot be read, such as %s: %w", b.n, b.first.Key, b.first.Err)
 }
 
 // add counts a blob of a repository, once.
@@ -134,8 +151,8 @@ func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
 	repo, k := &c.report.Repositories[i], keyOf(d)
 	b, known := c.blobs[k]
 	if !known {
-		info, err := tree.Stat(ctx, c.driver, layout.BlobData(d))
-		if errors.Is(err, driver.ErrNotExist) {
+		info, err := c.store.Stat(ctx, layout.BlobData(d))
+		if errors.Is(err, storage.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
@@ -160,25 +177,32 @@ func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
 
 // orphans counts what no repository has.
 func (c *counter) orphans(ctx context.Context) error {
-	for d, err := range tree.Blobs(ctx, c.driver, "") {
+	for b, err := range tree.Blobs(ctx, c.store, "") {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if _, known := c.blobs[keyOf(d)]; known {
-			continue
+		if _, known := c.blobs[keyOf(b.Digest)]; !known {
+			c.report.Orphans++
+			c.report.Orphaned += b.Size
 		}
-		info, err := c.driver.Stat(ctx, layout.BlobData(d))
-		if errors.Is(err, driver.ErrNotExist) {
-			continue
+	}
+	return nil
+}
+
+func (c *counter) uploads(ctx context.Context, rules *registry.Registry) error {
+	for u, err := range rules.Uploads(ctx) {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err != nil {
-			return err
+			c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: uploads: %v", u.Repository, err))
+			continue
 		}
-		c.report.Orphans++
-		c.report.Orphaned += info.Size
+		c.report.Uploads++
+		c.report.Uploading += u.Size
 	}
 	return nil
 }

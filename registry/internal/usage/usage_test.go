@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 func check(t *testing.T, err error) {
@@ -32,9 +32,14 @@ func push(t *testing.T, repo registry.Repository, content string) {
 	check(t, err)
 }
 
+func write(t *testing.T, s storage.Store, key, content string) {
+	t.Helper()
+	check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
+}
+
 func TestCount(t *testing.T) {
-	d := memory.New()
-	rules := registry.New(registry.Options{Driver: d})
+	m := memory.New()
+	rules := registry.New(registry.Options{Store: m, Coordinator: m})
 	a, b := rules.Repository("a"), rules.Repository("a/b")
 	push(t, a, "own!")
 	push(t, a, "shared by all")
@@ -44,11 +49,17 @@ func TestCount(t *testing.T) {
 	push(t, b, index) // as a blob and as a manifest, it is there once
 	_, err := b.PutManifest(t.Context(), oci.Reference{Tag: "v1"}, "", []byte(index), []oci.Tag{"v2"})
 	check(t, err)
-	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.BlobData(sum("nobody's")), Content: []byte("nobody's")}}))
-	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.LayerLink("c", sum("lost")), Content: layout.Link(sum("lost"))}}))
-	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.LayerLink("Of/distribution", sum("shared by all")), Content: layout.Link(sum("shared by all"))}}))
+	write(t, m, layout.BlobData(sum("nobody's")), "nobody's")
+	write(t, m, layout.LayerLink("c", sum("lost")), string(sum("lost")))
+	write(t, m, layout.LayerLink("Of/distribution", sum("shared by all")), string(sum("shared by all")))
+	write(t, m, layout.LayerLink("empty", sum("lost")), string(sum("lost")))
+	u, err := rules.Repository("only/uploads").StartUpload(t.Context(), "")
+	check(t, err)
+	_, err = u.Append(t.Context(), strings.NewReader("unfinished"))
+	check(t, err)
+	check(t, u.Close())
 
-	got, err := Count(t.Context(), d)
+	got, err := Count(t.Context(), m, rules)
 	check(t, err)
 	size := int64(len(index))
 	want := &Report{
@@ -58,22 +69,22 @@ func TestCount(t *testing.T) {
 			{Name: "a/b", Tags: 2, Manifests: 1, Blobs: 2, Bytes: 13 + size, Own: size},
 			{Name: "c", Blobs: 1, Bytes: 13},
 		},
-		Blobs: 3, Bytes: 17 + size, Shared: 13, Orphans: 1, Orphaned: 8,
+		Blobs: 3, Bytes: 17 + size, Shared: 13, Orphans: 1, Orphaned: 8, Uploads: 1, Uploading: 10,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 
-// A link that cannot be read is told of, and what others lead to is counted.
-func TestCountTellsOfBadLinks(t *testing.T) {
-	d := memory.New()
-	repo := registry.New(registry.Options{Driver: d}).Repository("a")
-	push(t, repo, "one")
+// A link that cannot be read is reported, and what others lead to is counted.
+func TestCountReportsBadLinks(t *testing.T) {
+	m := memory.New()
+	rules := registry.New(registry.Options{Store: m, Coordinator: m})
+	push(t, rules.Repository("a"), "one")
 	for _, path := range []string{layout.LayerLink("a", sum("x")), layout.LayerLink("a", sum("y")), layout.RevisionLink("a", sum("z"))} {
-		check(t, d.WriteScratch(t.Context(), path, nil))
+		write(t, m, path, "")
 	}
-	got, err := Count(t.Context(), d)
+	got, err := Count(t.Context(), m, rules)
 	check(t, err)
 	if len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], "a: 3 links cannot be read, such as "+layout.LayerLink("a", min(sum("x"), sum("y")))+": ") || got.Blobs != 1 {
 		t.Errorf("got %+v", got)
