@@ -6,9 +6,9 @@ import (
 	"io"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -18,8 +18,8 @@ const (
 	maxProgress   = 8 << 20
 )
 
-// progress is how far a verification of the blobs has come, kept on the storage
-// for the next one to take up.
+// progress is how far a verification of the blobs has come. It is kept on the storage
+// so that the next one resumes it.
 type progress struct {
 	Started  time.Time  `json:"started"`
 	After    oci.Digest `json:"after"`
@@ -30,13 +30,13 @@ type progress struct {
 
 // blobs verifies the bytes of all blobs.
 func (v *verification) blobs(ctx context.Context) error {
-	p := v.takeUp(ctx)
+	p := v.resume(ctx)
 	buffer := make([]byte, bufferSize)
 	if v.Repair {
 		v.repairFound(ctx, p, buffer)
 	}
 	saved := time.Now()
-	for d, err := range tree.Blobs(ctx, v.Driver, p.After) {
+	for b, err := range tree.Blobs(ctx, v.Store, p.After) {
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (v *verification) blobs(ctx context.Context) error {
 			v.save(context.WithoutCancel(ctx), p)
 			return err
 		}
-		n, finding := v.blob(ctx, d, buffer)
+		n, finding := v.blob(ctx, b.Digest, buffer)
 		if err := ctx.Err(); err != nil {
 			v.save(context.WithoutCancel(ctx), p)
 			return err
@@ -54,19 +54,19 @@ func (v *verification) blobs(ctx context.Context) error {
 		}
 		v.report.Blobs++
 		v.report.Bytes += n
-		p.After, p.Blobs, p.Bytes = d, v.report.Blobs, v.report.Bytes
+		p.After, p.Blobs, p.Bytes = b.Digest, v.report.Blobs, v.report.Bytes
 		if time.Since(saved) > progressEvery {
 			v.save(ctx, p)
 			saved = time.Now()
 		}
 	}
-	return v.Driver.Discard(ctx, layout.Verified)
+	return v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Delete: true, Ephemeral: true}})
 }
 
-// takeUp reads how far an interrupted verification has come, and what it found.
-func (v *verification) takeUp(ctx context.Context) *progress {
+// resume reads how far an interrupted verification has come, and what it found.
+func (v *verification) resume(ctx context.Context) *progress {
 	fresh := &progress{Started: v.report.Started}
-	content, err := v.Driver.ReadFile(ctx, layout.Verified, maxProgress)
+	content, _, err := storage.Read(ctx, v.Store, layout.Verified, maxProgress)
 	if err != nil || v.Restart {
 		return fresh
 	}
@@ -80,18 +80,18 @@ func (v *verification) takeUp(ctx context.Context) *progress {
 	v.report.Started, v.report.Resumed = p.Started, true
 	v.report.Blobs, v.report.Bytes = p.Blobs, p.Bytes
 	for _, f := range p.Findings {
-		v.note(f)
+		v.record(f)
 	}
 	return &p
 }
 
 // repairFound looks again at the blobs that the interrupted run found damaged
-// and was not asked to put aside.
+// and was not asked to quarantine.
 func (v *verification) repairFound(ctx context.Context, p *progress, buffer []byte) {
 	found := p.Findings
 	p.Findings = nil
 	for _, f := range found {
-		if f.Kind != DamagedBlob || f.Aside != "" {
+		if f.Kind != DamagedBlob || f.Quarantine != "" {
 			p.Findings = append(p.Findings, f)
 			continue
 		}
@@ -106,32 +106,32 @@ func (v *verification) repairFound(ctx context.Context, p *progress, buffer []by
 func (v *verification) save(ctx context.Context, p *progress) {
 	p.Findings = p.Findings[:min(len(p.Findings), maxFindings)]
 	if content, err := json.Marshal(p); err == nil && p.After != "" {
-		_ = v.Driver.WriteScratch(ctx, layout.Verified, content)
+		_ = v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Content: content, Ephemeral: true}})
 	}
 }
 
-// blob reads one blob. One that is found damaged is read a second time, unless
-// it has not changed meanwhile: a push may just have mended it.
+// blob reads one blob. It is read again if it has changed meanwhile: a push may
+// just have repaired it.
 func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n int64, f *Finding) {
-	path := layout.BlobData(d)
+	key := layout.BlobData(d)
 	for range 3 {
-		before, err := v.Driver.Stat(ctx, path)
+		before, err := v.Store.Stat(ctx, key)
 		var got oci.Digest
 		if err == nil {
-			n, got, err = v.hash(ctx, path, d.Algorithm(), buffer)
+			n, got, err = v.hash(ctx, key, d.Algorithm(), buffer)
 		}
 		switch {
 		case absent(err) || ctx.Err() != nil:
-			return n, nil // a collector of garbage has it
+			return n, nil // it was deleted meanwhile
 		case err != nil:
-			f = &Finding{Kind: Unreadable, Digest: d, Path: path, Detail: err.Error()}
+			f = &Finding{Kind: Unreadable, Digest: d, Path: key, Detail: err.Error()}
 			v.found(ctx, *f, nil)
 			return n, f
 		case got == d:
 			return n, nil
 		}
-		if after, err := v.Driver.Stat(ctx, path); err == nil && after == before {
-			f = &Finding{Kind: DamagedBlob, Digest: d, Path: path, Detail: "its bytes are those of " + string(got)}
+		if after, err := v.Store.Stat(ctx, key); err == nil && unchanged(after, before) {
+			f = &Finding{Kind: DamagedBlob, Digest: d, Path: key, Detail: "its bytes are those of " + string(got)}
 			v.found(ctx, *f, &before)
 			return n, v.last()
 		}
@@ -139,7 +139,7 @@ func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n
 	return n, nil
 }
 
-// last is the finding noted last, with what became of it.
+// last is the latest finding, with what became of it.
 func (v *verification) last() *Finding {
 	if len(v.report.Findings) == maxFindings {
 		return nil
@@ -148,29 +148,29 @@ func (v *verification) last() *Finding {
 	return &f
 }
 
-func (v *verification) hash(ctx context.Context, path string, alg oci.Algorithm, buffer []byte) (n int64, got oci.Digest, err error) {
-	file, err := v.Driver.Open(ctx, path)
+func (v *verification) hash(ctx context.Context, key string, alg oci.Algorithm, buffer []byte) (n int64, got oci.Digest, err error) {
+	o, err := v.Store.Open(ctx, key, 0, -1)
 	if err != nil {
 		return 0, "", err
 	}
-	defer file.Close()
+	defer o.Close()
 	h := alg.New()
-	n, err = io.CopyBuffer(h, struct{ io.Reader }{&paced{ctx, file, &v.pace}}, buffer)
+	n, err = io.CopyBuffer(h, struct{ io.Reader }{&paced{ctx, o, &v.pace}}, buffer)
 	return n, alg.Digest(h.Sum(nil)), err
 }
 
 // paced is a reader that keeps to a pace and ends with ctx.
 type paced struct {
-	ctx  context.Context
-	file driver.File
-	pace *pace
+	ctx    context.Context
+	reader io.Reader
+	pace   *pace
 }
 
 func (r *paced) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := r.file.Read(b)
+	n, err := r.reader.Read(b)
 	r.pace.wait(r.ctx, n)
 	return n, err
 }

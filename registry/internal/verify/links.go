@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -17,7 +17,7 @@ const maxManifest = 64 << 20
 func (v *verification) repository(ctx context.Context, name oci.Name) error {
 	v.report.Repositories++
 	has := map[oci.Digest]bool{} // blobs that were looked for
-	for link, err := range tree.Revisions(ctx, v.Driver, name) {
+	for link, err := range tree.Revisions(ctx, v.Store, name) {
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (v *verification) repository(ctx context.Context, name oci.Name) error {
 			v.manifest(ctx, name, link, has)
 		}
 	}
-	for tag, err := range tree.Tags(ctx, v.Driver, name) {
+	for tag, err := range tree.Tags(ctx, v.Store, name) {
 		if err != nil {
 			return err
 		}
@@ -34,12 +34,12 @@ func (v *verification) repository(ctx context.Context, name oci.Name) error {
 			v.tag(ctx, name, tag)
 		}
 	}
-	for link, err := range tree.Layers(ctx, v.Driver, name) {
+	for link, err := range tree.Layers(ctx, v.Store, name) {
 		if err != nil {
 			return err
 		}
 		if v.link(ctx, Finding{Repository: name}, link, true) && !v.stored(ctx, layout.BlobData(link.Target)) {
-			v.dangling(ctx, Finding{Kind: DanglingLayer, Repository: name, Digest: link.Target, Path: link.Path}, link)
+			v.dangling(ctx, Finding{Kind: DanglingLayer, Repository: name, Digest: link.Target, Path: link.Key}, link)
 		}
 	}
 	return ctx.Err()
@@ -59,27 +59,23 @@ func (v *verification) link(ctx context.Context, f Finding, l tree.Link, alias b
 	default:
 		return true
 	}
-	f.Kind, f.Digest, f.Path = BadLink, l.Digest, l.Path
+	f.Kind, f.Digest, f.Path = BadLink, l.Digest, l.Key
 	v.dangling(ctx, f, l)
 	return false
 }
 
-// dangling notes a link that leads nowhere, if it is still what it was.
+// dangling records a link that leads nowhere, if it is still what it was.
 func (v *verification) dangling(ctx context.Context, f Finding, l tree.Link) {
-	now, ok := tree.ReadLink(ctx, v.Driver, l.Path, l.Digest)
-	if !ok || now.Target != l.Target || !now.Changed.Equal(l.Changed) {
-		return
-	}
-	info, err := v.Driver.Stat(ctx, l.Path)
-	if err == nil && info.Changed.Equal(l.Changed) {
-		v.found(ctx, f, &info)
+	now, ok := tree.ReadLink(ctx, v.Store, l.Key, l.Digest)
+	if ok && now.Target == l.Target && unchanged(now.Info, l.Info) {
+		v.found(ctx, f, &now.Info)
 	}
 }
 
-// stored says whether something is at the path. What the storage cannot tell
-// counts as stored.
-func (v *verification) stored(ctx context.Context, path string) bool {
-	_, err := tree.Stat(ctx, v.Driver, path)
+// stored says whether there is an object at key. If the storage fails, it counts as
+// stored.
+func (v *verification) stored(ctx context.Context, key string) bool {
+	_, err := v.Store.Stat(ctx, key)
 	return !absent(err)
 }
 
@@ -87,21 +83,21 @@ func (v *verification) tag(ctx context.Context, name oci.Name, tag tree.Tag) {
 	if v.stored(ctx, layout.RevisionLink(name, tag.Target)) && v.stored(ctx, layout.BlobData(tag.Target)) {
 		return
 	}
-	v.dangling(ctx, Finding{Kind: DanglingTag, Repository: name, Tag: tag.Name, Digest: tag.Target, Path: tag.Path}, tag.Link)
+	v.dangling(ctx, Finding{Kind: DanglingTag, Repository: name, Tag: tag.Name, Digest: tag.Target, Path: tag.Key}, tag.Link)
 }
 
 // manifest verifies that the repository has all that a manifest needs. Its own
 // bytes are verified among the blobs.
 func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Link, has map[oci.Digest]bool) {
 	v.report.Manifests++
-	m, _, err := tree.Manifest(ctx, v.Driver, link.Digest, maxManifest)
+	m, _, err := tree.Manifest(ctx, v.Store, link.Digest, maxManifest)
 	switch {
 	case absent(err):
-		v.dangling(ctx, Finding{Kind: DanglingManifest, Repository: name, Digest: link.Digest, Path: link.Path}, link)
+		v.dangling(ctx, Finding{Kind: DanglingManifest, Repository: name, Digest: link.Digest, Path: link.Key}, link)
 		return
 	case errors.Is(err, tree.ErrDamaged):
 		return
-	case errors.Is(err, tree.ErrNotManifest), errors.Is(err, driver.ErrTooLarge):
+	case errors.Is(err, tree.ErrNotManifest), errors.Is(err, storage.ErrTooLarge):
 		v.found(ctx, Finding{Kind: NotManifest, Repository: name, Digest: link.Digest, Detail: err.Error()}, nil)
 		return
 	case err != nil:
@@ -159,7 +155,7 @@ func (v *verification) reaches(ctx context.Context, name oci.Name, d oci.Digest)
 	if v.stored(ctx, layout.BlobData(d)) {
 		return true
 	}
-	l, ok := tree.ReadLink(ctx, v.Driver, layout.LayerLink(name, d), d)
+	l, ok := tree.ReadLink(ctx, v.Store, layout.LayerLink(name, d), d)
 	return ok && l.Err == nil && l.Target != d && v.stored(ctx, layout.BlobData(l.Target))
 }
 
@@ -173,7 +169,7 @@ func (v *verification) needsManifest(ctx context.Context, name oci.Name, by oci.
 	v.missing(ctx, Finding{Kind: MissingManifest, Repository: name, Digest: d.Digest, By: by})
 }
 
-// missing notes what a manifest lacks, unless the manifest itself has gone.
+// missing records what a manifest lacks, unless the manifest itself has gone.
 func (v *verification) missing(ctx context.Context, f Finding) {
 	if v.stored(ctx, layout.RevisionLink(f.Repository, f.By)) {
 		v.found(ctx, f, nil)

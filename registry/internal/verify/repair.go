@@ -4,198 +4,130 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
+	"io"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
-// repair moves the object of a finding into the quarantine, under its own path.
-// Nothing is deleted, and nothing that was written since it was looked at is
-// kept away: what was moved is looked at again and moved back if need be.
-func (v *verification) repair(ctx context.Context, f *Finding, state *driver.Info) {
+// An object that is damaged or leads nowhere is copied into the quarantine, under
+// its own key, and then deleted if it still is what was seen. So nothing is lost if
+// a repair is interrupted: the next one finds the object again. What a push writes
+// meanwhile stays.
+
+// repair quarantines the object of a finding.
+func (v *verification) repair(ctx context.Context, f *Finding, seen *storage.Info) {
 	ctx = context.WithoutCancel(ctx)
-	tidy := func() error { return nil }
+	var history []storage.Info
+	err := error(nil)
 	if f.Tag != "" {
-		tidy = func() error { return v.tidyTag(ctx, f.Repository, f.Tag) }
-	}
-	aside, err := v.quarantine(ctx, f.Path, state, tidy)
-	if err != nil {
-		v.Log.Error("what verification found cannot be put aside", zap.String("path", f.Path), zap.Error(err))
-		return
-	}
-	f.Aside = aside
-}
-
-// quarantine returns where the object went, or "" if it has changed or gone. It
-// goes by way of a place where it is looked at once more, and what goes with it
-// is tidied up, in a section: who is killed in between leaves it there for the
-// next one to put back, and find again.
-func (v *verification) quarantine(ctx context.Context, object string, state *driver.Info, tidy func() error) (string, error) {
-	leave, err := v.Driver.Enter(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
-	checking, aside := layout.Checking+object, v.aside(object)
-	err = v.Driver.SetAside(ctx, object, checking)
-	if absent(err) || errors.Is(err, driver.ErrExist) { // another verification has it
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	now, err := v.Driver.Stat(ctx, checking)
-	if err == nil && state != nil && (now.Size != state.Size || !now.Changed.Equal(state.Changed)) {
-		return "", v.putBack(ctx, object)
+		history, err = v.history(ctx, f.Repository, f.Tag)
 	}
 	if err == nil {
-		err = tidy()
+		err = v.quarantine(ctx, *seen, history)
 	}
-	if err == nil {
-		err = v.Driver.SetAside(ctx, checking, aside)
+	switch {
+	case errors.Is(err, storage.ErrConflict) || absent(err):
+		v.Log.Info("verification leaves an object that has changed meanwhile", zap.String("path", f.Path))
+	case err != nil:
+		v.Log.Error("cannot quarantine an object", zap.String("path", f.Path), zap.Error(err))
+	default:
+		f.Quarantine = v.quarantined(f.Path)
 	}
-	if absent(err) {
-		return "", nil // another verification has put it back
-	}
-	if err != nil {
-		return "", errors.Join(err, v.putBack(ctx, object))
-	}
-	return aside, errors.Join(v.tidy(ctx, path.Dir(checking)), v.Driver.Flush(ctx, path.Dir(object), path.Dir(aside)))
 }
 
-// aside is where the object at a path goes.
-func (v *verification) aside(object string) string {
-	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + object
+// quarantined is where the object at key is kept.
+func (v *verification) quarantined(key string) string {
+	return layout.Quarantine + "/" + v.report.Started.Format("20060102T150405.000000000") + key
 }
 
-// putBack moves an object back into its place. If something newer is there, it
-// goes into the quarantine.
-func (v *verification) putBack(ctx context.Context, object string) error {
-	err := v.Driver.Restore(ctx, layout.Checking+object, object)
-	if errors.Is(err, driver.ErrExist) {
-		err = v.Driver.SetAside(ctx, layout.Checking+object, v.aside(object))
+// history is the links of a tag beside the one that says what it points at. Without
+// them the tag is not listed any more, by distribution either.
+func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) (links []storage.Info, err error) {
+	for info, err := range v.Store.List(ctx, layout.Tag(name, tag)+"/index", storage.ListOptions{Flat: true}) {
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, info)
 	}
-	if err != nil && !absent(err) {
-		return err
-	}
-	return v.tidy(ctx, path.Dir(layout.Checking+object))
+	return links, nil
 }
 
-// tidy removes the directories that a look once more needed.
-func (v *verification) tidy(ctx context.Context, dir string) error {
-	for ; dir != path.Dir(layout.Checking); dir = path.Dir(dir) {
-		if err := v.Driver.Prune(ctx, dir); err != nil {
+// quarantine copies the objects, deletes the first if it has not changed, and then
+// the others. ErrConflict, ErrNotExist.
+func (v *verification) quarantine(ctx context.Context, object storage.Info, others []storage.Info) error {
+	all := slices.Concat([]storage.Info{object}, others)
+	for i := range all {
+		if err := v.copy(ctx, &all[i]); err != nil {
 			return err
 		}
+	}
+	remove := make(storage.Stage, len(all))
+	for i, o := range all {
+		remove[i] = storage.Change{Key: o.Key, Delete: true, If: storage.IfVersion(o.Version)}
+	}
+	err := v.Store.Apply(ctx, nil, remove[:1], remove[1:])
+	if err != nil && !errors.Is(err, storage.ErrConflict) {
+		return err
+	}
+	if _, still := v.Store.Stat(ctx, object.Key); err != nil && still == nil {
+		return errors.Join(err, v.discard(ctx, all)) // it is another by now
 	}
 	return nil
 }
 
-// Recover puts back what a verification had in its hands that was killed. One
-// that lives has something there in a section only.
-func Recover(ctx context.Context, d driver.Driver) error {
-	v := &verification{Options: Options{Driver: d}}
-	v.report.Started = d.Now().UTC()
-	return v.recover(ctx)
+// discard removes copies of what was not deleted.
+func (v *verification) discard(ctx context.Context, copies []storage.Info) error {
+	remove := make(storage.Stage, len(copies))
+	for i, o := range copies {
+		remove[i] = storage.Change{Key: v.quarantined(o.Key), Delete: true}
+	}
+	return v.Store.Apply(ctx, nil, remove)
 }
 
-// maxHeld bounds how much is put back in one go, maxWait the wait for those who
-// may have it in their hands: one of them may be stopped.
-const (
-	maxHeld = 10_000
-	maxWait = 10 * time.Minute
-	maxTold = 100 // errors
-)
+// maxSmall is the size up to which an object is copied in one piece.
+const maxSmall = 1 << 20
 
-func (v *verification) recover(ctx context.Context) error {
-	held := map[string]time.Time{} // when each object came there
-	if err := v.held(ctx, "", held); err != nil || len(held) == 0 {
+// copy puts a copy of the object into the quarantine, durably. It waits until the
+// object, which may just have been written, has a version.
+func (v *verification) copy(ctx context.Context, seen *storage.Info) error {
+	o, err := v.Store.Open(ctx, seen.Key, 0, -1)
+	for tries := 0; err == nil && o.Version == "" && unchanged(o.Info, *seen) && tries < 10; tries++ {
+		o.Close()
+		time.Sleep(10 * time.Millisecond)
+		o, err = v.Store.Open(ctx, seen.Key, 0, -1)
+	}
+	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	waited := v.Driver.Barrier(wait)
-	var errs []error
-	for _, object := range slices.Sorted(maps.Keys(held)) {
-		if err := v.putBackFound(ctx, object, held[object], waited); err != nil && len(errs) < maxTold {
-			errs = append(errs, fmt.Errorf("%s: %w", object, err))
-		}
+	defer o.Close()
+	known := *seen
+	if known.Version == "" {
+		known.Version = o.Version
 	}
-	return errors.Join(errs...)
-}
-
-// putBackFound puts an object back if it is the one that was found, and nobody
-// who lives has it. waited is why those could not be waited for who might: then its
-// age has to say so.
-func (v *verification) putBackFound(ctx context.Context, object string, since time.Time, waited error) error {
-	info, err := v.Driver.Stat(ctx, layout.Checking+object)
-	if absent(err) || err == nil && !info.Moved.Equal(since) {
-		return nil
+	if o.Version == "" || !unchanged(o.Info, known) {
+		return storage.ErrConflict
 	}
-	if err == nil && waited != nil && v.Driver.Now().Sub(since) <= maxWait {
-		err = waited
-	}
-	if err == nil {
-		err = v.putBack(ctx, object)
-	}
-	return err
-}
-
-// held finds what verifications have in their hands, below dir.
-func (v *verification) held(ctx context.Context, dir string, held map[string]time.Time) error {
-	for e, err := range v.Driver.List(ctx, layout.Checking+dir, "") {
-		child := dir + "/" + e.Name
-		switch {
-		case absent(err) || len(held) == maxHeld:
-			return nil
-		case err != nil:
-			return err
-		case e.Dir:
-			if err := v.held(ctx, child, held); err != nil {
-				return err
-			}
-			continue
-		}
-		info, err := v.Driver.Stat(ctx, layout.Checking+child)
-		if err == nil {
-			held[child] = info.Moved
-		} else if !absent(err) {
+	*seen = o.Info
+	to := v.quarantined(o.Key)
+	if o.Size <= maxSmall {
+		content, err := io.ReadAll(o)
+		if err != nil {
 			return err
 		}
+		return v.Store.Apply(ctx, nil, storage.Stage{{Key: to, Content: content}})
 	}
-	return nil
-}
-
-// tidyTag moves the history of a tag whose link is being put aside, so that the
-// tag is not listed any more, by distribution either.
-func (v *verification) tidyTag(ctx context.Context, name oci.Name, tag oci.Tag) error {
-	dir := layout.Tag(name, tag)
-	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
-		list := dir + "/index/" + string(alg)
-		for e, err := range v.Driver.List(ctx, list, "") {
-			if err == nil {
-				_, err = v.quarantine(ctx, list+"/"+e.Name+"/link", nil, func() error { return nil })
-			}
-			if err != nil && !absent(err) {
-				return err
-			}
-			if err == nil {
-				err = v.Driver.Prune(ctx, list+"/"+e.Name)
-			}
-			if err != nil && !absent(err) {
-				return err
-			}
-		}
-		if err := v.Driver.Prune(ctx, list); err != nil {
-			return err
-		}
+	u, err := v.Store.CreateUpload(ctx, to+".part", storage.UploadHint{Final: to, Size: o.Size})
+	if err != nil {
+		return err
 	}
-	return errors.Join(v.Driver.Prune(ctx, dir+"/index"), v.Driver.Prune(ctx, dir+"/current"), v.Driver.Prune(ctx, dir))
+	if _, err := io.Copy(u, o); err != nil {
+		return fmt.Errorf("copy to %s: %w", to, errors.Join(err, u.Cancel(ctx)))
+	}
+	return v.Store.Apply(ctx, nil, storage.Stage{{Key: to, Upload: u}})
 }

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Metrics tells what verifications find. Nil tells nothing.
+// Metrics counts what verifications find. Nil counts nothing.
 type Metrics struct {
 	runs  *prometheus.CounterVec
 	found *prometheus.GaugeVec
@@ -27,7 +27,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "runs_total", Help: "Verifications that ended."}, []string{"result"}),
 		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "findings", Help: "What the last whole verification found, and did not put aside or did.",
+			Namespace: ns, Subsystem: sub, Name: "findings", Help: "What the last whole verification found, quarantined or not.",
 		}, []string{"kind"}),
 		blobs: gauge("blobs", "Blobs read by the last whole verification."),
 		bytes: gauge("bytes", "Bytes read by the last whole verification."),
@@ -54,8 +54,8 @@ func (m *Metrics) ran(r *Report, err error) {
 	m.last.SetToCurrentTime()
 }
 
-// RunScheduled verifies once, as a schedule does: with a summary in the log. What
-// ctx interrupts is taken up by the next run.
+// RunScheduled verifies once, as a schedule does: with a summary in the log. The next
+// run resumes one that ctx interrupts.
 func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
 	start := time.Now()
 	report, err := Run(ctx, o)
@@ -68,6 +68,6 @@ func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
 		level = zapcore.ErrorLevel
 	}
 	o.Log.Log(level, "verification finished", zap.Int("repositories", report.Repositories), zap.Int("manifests", report.Manifests),
-		zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("repaired", report.Repaired),
+		zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("open", report.Open()), zap.Int("quarantined", report.Quarantined),
 		zap.Duration("duration", time.Since(start)), zap.Error(err))
 }

@@ -1,5 +1,5 @@
-// Package verify reads everything again: whether the bytes of each blob are
-// those of its digest, and whether every link leads to what it should.
+// Package verify checks each blob against its digest, and whether every link leads
+// to what it should.
 package verify
 
 import (
@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -28,7 +28,7 @@ const (
 	DanglingTag      Kind = "dangling_tag"      // a tag of a manifest that the repository has not
 	MissingBlob      Kind = "missing_blob"      // a manifest needs it and the repository has it not
 	MissingManifest  Kind = "missing_manifest"  // an index lists it and the repository has it not
-	NotManifest      Kind = "not_manifest"      // what is linked as a manifest is none
+	NotManifest      Kind = "not_manifest"      // what is linked as a manifest is not one
 	Unreadable       Kind = "unreadable"        // the storage failed
 )
 
@@ -47,28 +47,28 @@ type Finding struct {
 	Tag        oci.Tag    `json:"tag,omitempty"`
 	Digest     oci.Digest `json:"digest,omitempty"` // of what is damaged or missing
 	By         oci.Digest `json:"by,omitempty"`     // the manifest that needs it
-	Path       string     `json:"path,omitempty"`   // of the object that can be put aside
+	Path       string     `json:"path,omitempty"`   // of the object that can be quarantined
 	Detail     string     `json:"detail,omitempty"`
-	Aside      string     `json:"aside,omitempty"` // where it was put
+	Quarantine string     `json:"quarantine,omitempty"` // where it is kept
 }
 
 // Report is what a verification found.
 type Report struct {
 	Started      time.Time    `json:"started"`
-	Resumed      bool         `json:"resumed"` // it took up one that had been interrupted
+	Resumed      bool         `json:"resumed"` // one that had been interrupted
 	Repositories int          `json:"repositories"`
 	Manifests    int          `json:"manifests"`
 	Tags         int          `json:"tags"`
 	Blobs        int          `json:"blobs"`
 	Bytes        int64        `json:"bytes"`
 	Found        map[Kind]int `json:"found"`
-	Repaired     int          `json:"repaired"` // of them: put aside
-	Findings     []Finding    `json:"findings"` // the first of them
+	Quarantined  int          `json:"quarantined"` // of them
+	Findings     []Finding    `json:"findings"`    // the first of them
 }
 
-// Open is the number of findings that were not put aside.
+// Open is the number of findings that remain.
 func (r *Report) Open() int {
-	n := -r.Repaired
+	n := -r.Quarantined
 	for _, k := range r.Found {
 		n += k
 	}
@@ -77,12 +77,12 @@ func (r *Report) Open() int {
 
 // Options says how to verify.
 type Options struct {
-	Driver  driver.Driver
+	Store   storage.Store
 	Log     *zap.Logger
 	Rate    int64 // bytes read in a second, 0 = no limit
-	Repair  bool  // put aside what is damaged or leads nowhere
+	Repair  bool  // quarantine what is damaged or leads nowhere
 	Sparse  bool  // an index may list manifests that are not there
-	Restart bool  // do not take up one that was interrupted
+	Restart bool  // do not resume one that was interrupted
 }
 
 // verification is one under way.
@@ -90,22 +90,54 @@ type verification struct {
 	Options
 	report Report
 	pace   pace
+	open   []Finding // of this pass over the links, that remain
 }
 
-// Run verifies the links and then the blobs, of which it takes up a run that was
-// interrupted. The report is of both; the error is that of ctx, or of a storage
-// that cannot be listed.
+// Run verifies links and blobs, and resumes the verification of blobs that was
+// interrupted. The error is that of ctx, or of a storage that cannot be listed.
+//
+// Without repair, the links come first: they are quick. A repair begins with the
+// blobs, for what it takes away leaves links that lead nowhere.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	v := &verification{Options: o, pace: pace{rate: o.Rate}}
-	v.report = Report{Started: o.Driver.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
+	v.report = Report{Started: time.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
+	steps := []func(context.Context) error{v.links, v.blobs}
 	if o.Repair {
-		if err := v.recover(ctx); err != nil {
+		steps = []func(context.Context) error{v.blobs, v.links}
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
 			return &v.report, err
 		}
 	}
-	for name, err := range tree.Everything(ctx, o.Driver) {
+	return &v.report, nil
+}
+
+// maxPasses bounds how often a repair looks at all links: a link that is taken away
+// may be the one that another leads to.
+const maxPasses = 5
+
+func (v *verification) links(ctx context.Context) error {
+	for pass := 1; ; pass++ {
+		before := v.report.Quarantined
+		v.report.Repositories, v.report.Manifests, v.report.Tags = 0, 0, 0
+		v.open = nil
+		if err := v.repositories(ctx); err != nil {
+			return err
+		}
+		if v.report.Quarantined == before || pass == maxPasses {
+			return nil
+		}
+		for _, f := range v.open { // they are found again
+			v.forget(f)
+		}
+	}
+}
+
+func (v *verification) repositories(ctx context.Context) error {
+	for name, err := range tree.Everything(ctx, v.Store) {
 		if ctx.Err() != nil {
-			return &v.report, ctx.Err()
+			return ctx.Err()
 		}
 		if err == nil {
 			err = v.repository(ctx, name)
@@ -114,32 +146,36 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			v.unreadable(ctx, Finding{Repository: name}, err)
 		}
 	}
-	return &v.report, v.blobs(ctx)
+	return ctx.Err()
 }
 
-// found takes a finding into the report, and puts its object aside if that is
-// wanted. state is what the object was when it was looked at.
-func (v *verification) found(ctx context.Context, f Finding, state *driver.Info) {
+// found takes a finding into the report, and quarantines its object if that is
+// wanted. state is what the object was when it was looked at, nil if there is no
+// object to take away.
+func (v *verification) found(ctx context.Context, f Finding, state *storage.Info) {
 	if v.Repair && state != nil {
 		v.repair(ctx, &f, state)
 	}
-	v.note(f)
-	v.Log.Warn("verification found something", zap.String("kind", string(f.Kind)), zap.String("repository", string(f.Repository)),
+	v.record(f)
+	if f.Quarantine == "" {
+		v.open = append(v.open, f)
+	}
+	v.Log.Warn("verification found a problem", zap.String("kind", string(f.Kind)), zap.String("repository", string(f.Repository)),
 		zap.String("tag", string(f.Tag)), zap.String("digest", string(f.Digest)), zap.String("by", string(f.By)),
-		zap.String("path", f.Path), zap.String("detail", f.Detail), zap.String("aside", f.Aside))
+		zap.String("path", f.Path), zap.String("detail", f.Detail), zap.String("quarantine", f.Quarantine))
 }
 
-func (v *verification) note(f Finding) {
+func (v *verification) record(f Finding) {
 	v.report.Found[f.Kind]++
-	if f.Aside != "" {
-		v.report.Repaired++
+	if f.Quarantine != "" {
+		v.report.Quarantined++
 	}
 	if len(v.report.Findings) < maxFindings {
 		v.report.Findings = append(v.report.Findings, f)
 	}
 }
 
-// forget takes a finding out of the report.
+// forget takes a finding that was not quarantined out of the report.
 func (v *verification) forget(f Finding) {
 	v.report.Found[f.Kind]--
 	if i := slices.Index(v.report.Findings, f); i >= 0 {
@@ -155,12 +191,18 @@ func (v *verification) unreadable(ctx context.Context, f Finding, err error) {
 	v.found(ctx, f, nil)
 }
 
-func absent(err error) bool { return errors.Is(err, driver.ErrNotExist) }
+func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
-// ErrFound is what a command ends with that found something.
+// unchanged says whether an object is still the one that was seen. The time counts
+// too: two writes of the same content may have one version.
+func unchanged(now, seen storage.Info) bool {
+	return now.Version == seen.Version && now.Size == seen.Size && now.Modified.Equal(seen.Modified)
+}
+
+// ErrFound is what a command ends with if problems remain.
 func (r *Report) ErrFound() error {
 	if n := r.Open(); n > 0 {
-		return fmt.Errorf("%d problems found", n)
+		return fmt.Errorf("%d problems found, %d quarantined", n+r.Quarantined, r.Quarantined)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,12 +12,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/tree"
 )
 
 func check(t *testing.T, err error) {
@@ -28,14 +28,25 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func onDrivers(t *testing.T, test func(t *testing.T, d driver.Driver)) {
+// store is a store together with its coordinator.
+type store interface {
+	storage.Store
+	storage.Coordinator
+}
+
+func onStores(t *testing.T, test func(t *testing.T, s store)) {
 	t.Run("memory", func(t *testing.T) { test(t, memory.New()) })
-	t.Run("filesystem", func(t *testing.T) {
-		d, err := filesystem.Open(t.TempDir())
-		check(t, err)
-		t.Cleanup(func() { d.Close() })
-		test(t, d)
-	})
+	for name, o := range map[string]hostile.Options{"hostile": {}, "content versions": {ContentVersions: true}} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.New(o).Process()
+			t.Cleanup(func() { p.Close() })
+			test(t, p)
+		})
+	}
+}
+
+func rules(s store) *registry.Registry {
+	return registry.New(registry.Options{Store: s, Coordinator: s, DeleteEnabled: true})
 }
 
 func sum(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
@@ -71,9 +82,9 @@ func put(t *testing.T, repo registry.Repository, tag string, m any) oci.Digest {
 	return res.Descriptor.Digest
 }
 
-func run(t *testing.T, d driver.Driver, repair bool) *Report {
+func run(t *testing.T, s storage.Store, repair bool) *Report {
 	t.Helper()
-	r, err := Run(t.Context(), Options{Driver: d, Log: zap.NewNop(), Repair: repair})
+	r, err := Run(t.Context(), Options{Store: s, Log: zap.NewNop(), Repair: repair})
 	check(t, err)
 	return r
 }
@@ -88,17 +99,28 @@ func (r *Report) text() string {
 	return strings.Join(lines, "\n")
 }
 
-func write(t *testing.T, d driver.Driver, path, content string) {
+func write(t *testing.T, s storage.Store, key, content string) {
 	t.Helper()
-	check(t, d.WriteScratch(t.Context(), path, []byte(content)))
+	check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
+}
+
+func remove(t *testing.T, s storage.Store, key string) {
+	t.Helper()
+	check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Delete: true}}))
+}
+
+func read(t *testing.T, s storage.Store, key string) string {
+	t.Helper()
+	content, _, err := storage.Read(t.Context(), s, key, 1<<20)
+	check(t, err)
+	return string(content)
 }
 
 func TestHealthy(t *testing.T) {
-	onDrivers(t, func(t *testing.T, d driver.Driver) {
-		rules := registry.New(registry.Options{Driver: d})
-		push(t, rules.Repository("a"), "v1", "x")
-		push(t, rules.Repository("a/b"), "v1", "y")
-		r := run(t, d, true)
+	onStores(t, func(t *testing.T, s store) {
+		push(t, rules(s).Repository("a"), "v1", "x")
+		push(t, rules(s).Repository("a/b"), "v1", "y")
+		r := run(t, s, true)
 		if r.Open() != 0 || r.Repositories != 2 || r.Manifests != 2 || r.Tags != 2 || r.Blobs != 6 || r.Resumed {
 			t.Errorf("got %+v", r)
 		}
@@ -106,9 +128,8 @@ func TestHealthy(t *testing.T) {
 }
 
 func TestFindingsAndRepair(t *testing.T) {
-	onDrivers(t, func(t *testing.T, d driver.Driver) {
-		rules := registry.New(registry.Options{Driver: d, DeleteEnabled: true})
-		repo := rules.Repository("a")
+	onStores(t, func(t *testing.T, s store) {
+		repo := rules(s).Repository("a")
 		damaged, lost := push(t, repo, "damaged", "x"), push(t, repo, "lost", "y")
 		gone, empty := push(t, repo, "gone", "z"), push(t, repo, "empty", "w")
 		unlinked := push(t, repo, "unlinked", "v")
@@ -117,13 +138,13 @@ func TestFindingsAndRepair(t *testing.T) {
 		check(t, err)
 		list := put(t, repo, "list", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}})
 
-		write(t, d, layout.BlobData(damaged[2]), "other")
-		check(t, d.Remove(t.Context(), layout.BlobData(lost[2])))
-		check(t, d.Remove(t.Context(), layout.BlobData(gone[0])))
-		write(t, d, layout.TagCurrent("a", "empty"), "")
-		check(t, d.Remove(t.Context(), layout.LayerLink("a", unlinked[1])))
-		check(t, d.Remove(t.Context(), layout.RevisionLink("a", child[0])))
-		write(t, d, layout.RevisionLink("a", sum("nowhere")), string(sum("elsewhere")))
+		write(t, s, layout.BlobData(damaged[2]), "other")
+		remove(t, s, layout.BlobData(lost[2]))
+		remove(t, s, layout.BlobData(gone[0]))
+		write(t, s, layout.TagCurrent("a", "empty"), "")
+		remove(t, s, layout.LayerLink("a", unlinked[1]))
+		remove(t, s, layout.RevisionLink("a", child[0]))
+		write(t, s, layout.RevisionLink("a", sum("nowhere")), string(sum("elsewhere")))
 
 		want := strings.Join([]string{
 			"bad_link a: " + string(sum("nowhere")),
@@ -137,38 +158,35 @@ func TestFindingsAndRepair(t *testing.T) {
 			"missing_blob a: " + string(unlinked[1]),
 			"missing_manifest a: " + string(child[0]),
 		}, "\n")
-		before := run(t, d, false)
+		before := run(t, s, false)
 		if got := before.text(); got != want {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
-		if before.ErrFound() == nil || before.Repaired != 0 {
-			t.Error("a look counts as repair")
+		if err := before.ErrFound(); err == nil || err.Error() != "10 problems found, 0 quarantined" || before.Quarantined != 0 {
+			t.Errorf("a look ends with %v", err)
 		}
-		if got := run(t, d, true); got.text() != want || got.Repaired != 7 {
-			t.Fatalf("%d repaired of\n%s", got.Repaired, got.text())
-		} else {
-			for _, f := range got.Findings {
-				if f.Aside != "" {
-					if _, err := d.Stat(t.Context(), f.Aside); err != nil {
-						t.Errorf("%s is not in the quarantine: %v", f.Path, err)
-					}
-				}
+		got := run(t, s, true)
+		for _, f := range got.Findings {
+			if f.Quarantine != "" {
+				read(t, s, f.Quarantine)
 			}
 		}
+		if err := got.ErrFound(); err == nil || err.Error() != "12 problems found, 8 quarantined" {
+			t.Errorf("the repair ends with %v:\n%s", err, got.text())
+		}
 		want = strings.Join([]string{
-			"dangling_layer a: " + string(damaged[2]), // of what was put aside
 			"missing_blob a: " + string(damaged[2]),
 			"missing_blob a: " + string(lost[2]),
 			"missing_blob a: " + string(unlinked[1]),
 			"missing_manifest a: " + string(child[0]),
 		}, "\n")
-		if got := run(t, d, true).text(); got != want {
+		if got := run(t, s, true).text(); got != want {
 			t.Errorf("after the repair\n%s\nwant\n%s", got, want)
 		}
 		if _, err := repo.Manifest(t.Context(), oci.Reference{Digest: empty[0]}); err != nil {
 			t.Errorf("the manifest of the bad tag: %v", err)
 		}
-		// Pushes mend the rest.
+		// Pushes repair the rest.
 		tags, _, err := repo.Tags(t.Context(), -1, "")
 		check(t, err)
 		if strings.Join(tags, " ") != "damaged list lost unlinked" {
@@ -177,49 +195,67 @@ func TestFindingsAndRepair(t *testing.T) {
 		for tag, layer := range map[string]string{"damaged": "x", "lost": "y", "unlinked": "v", "child": "u"} {
 			push(t, repo, tag, layer)
 		}
-		if got := run(t, d, false).text(); got != "" {
+		if got := run(t, s, false).text(); got != "" {
 			t.Errorf("after the pushes\n%s", got)
 		}
 		_ = list
 	})
 }
 
-// What is pushed between the look and the repair is not kept away.
 // What an index lists may be a blob, as in the caches of BuildKit; and manifests of
 // schema 1 have layers, too.
 func TestBlobsOfOtherManifests(t *testing.T) {
-	onDrivers(t, func(t *testing.T, d driver.Driver) {
-		repo := registry.New(registry.Options{Driver: d}).Repository("a")
+	onStores(t, func(t *testing.T, s store) {
+		repo := rules(s).Repository("a")
 		lost, kept := pushBlob(t, repo, "lost"), pushBlob(t, repo, "kept")
 		lost.MediaType, kept.MediaType = "application/vnd.oci.image.layer.v1.tar", "application/vnd.buildkit.cacheconfig.v0"
 		put(t, repo, "cache", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{lost, kept}})
 		old := `{"schemaVersion":1,"fsLayers":[{"blobSum":"` + string(sum("older")) + `"},{"blobSum":"` + string(sum("kept")) + `"},{"blobSum":"x"}]}`
-		write(t, d, layout.BlobData(sum(old)), old)
-		write(t, d, layout.RevisionLink("a", sum(old)), string(sum(old)))
-		check(t, d.Remove(t.Context(), layout.BlobData(lost.Digest)))
+		write(t, s, layout.BlobData(sum(old)), old)
+		write(t, s, layout.RevisionLink("a", sum(old)), string(sum(old)))
+		remove(t, s, layout.BlobData(lost.Digest))
 		want := []string{"dangling_layer a: " + string(lost.Digest), "missing_blob a: " + string(lost.Digest), "missing_blob a: " + string(sum("older"))}
 		slices.Sort(want)
-		if r := run(t, d, false); r.text() != strings.Join(want, "\n") {
+		if r := run(t, s, false); r.text() != strings.Join(want, "\n") {
 			t.Errorf("got %s", r.text())
 		}
 	})
 }
 
-func TestRepairIsNoRace(t *testing.T) {
-	onDrivers(t, func(t *testing.T, d driver.Driver) {
-		path := layout.BlobData(sum("x"))
-		write(t, d, path, "damaged")
-		state, err := d.Stat(t.Context(), path)
+// What is pushed between the look and the repair stays.
+func TestRepairKeepsWhatIsPushedMeanwhile(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		key := layout.BlobData(sum("x"))
+		write(t, s, key, "damaged")
+		seen, err := s.Stat(t.Context(), key)
 		check(t, err)
-		time.Sleep(10 * time.Millisecond)
-		write(t, d, path, "x")
-		v := &verification{Options: Options{Driver: d, Log: zap.NewNop(), Repair: true}, report: Report{Found: map[Kind]int{}}}
-		v.found(t.Context(), Finding{Kind: DamagedBlob, Digest: sum("x"), Path: path}, &state)
-		if v.report.Repaired != 0 {
-			t.Error("it was put aside")
+		write(t, s, key, "x")
+		v := &verification{Options: Options{Store: s, Log: zap.NewNop(), Repair: true}, report: Report{Found: map[Kind]int{}}}
+		v.found(t.Context(), Finding{Kind: DamagedBlob, Digest: sum("x"), Path: key}, &seen)
+		if v.report.Quarantined != 0 {
+			t.Error("it was quarantined")
 		}
-		if got, err := d.ReadFile(t.Context(), path, 10); err != nil || !bytes.Equal(got, []byte("x")) {
-			t.Errorf("in its place is %q, %v", got, err)
+		if got := read(t, s, key); got != "x" {
+			t.Errorf("in its place is %q", got)
+		}
+		for info := range s.List(t.Context(), layout.Quarantine, storage.ListOptions{Flat: true}) {
+			t.Errorf("in the quarantine is %s", info.Key)
+		}
+	})
+}
+
+// Large blobs are copied piece by piece.
+func TestQuarantineOfALargeBlob(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		content := strings.Repeat("0123456789", maxSmall/2)
+		write(t, s, layout.BlobData(sum("x")), content)
+		r := run(t, s, true)
+		if r.Quarantined != 1 || r.ErrFound() != nil {
+			t.Fatalf("got %+v", r)
+		}
+		got, _, err := storage.Read(t.Context(), s, r.Findings[0].Quarantine, int64(len(content)))
+		if err != nil || string(got) != content {
+			t.Errorf("%d bytes are in the quarantine, %v", len(got), err)
 		}
 	})
 }
@@ -227,25 +263,21 @@ func TestRepairIsNoRace(t *testing.T) {
 // A verification that ends in the middle goes on there, and keeps what it found.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := memory.New()
-		repo := registry.New(registry.Options{Driver: d}).Repository("a")
+		s := memory.New()
+		repo := rules(s).Repository("a")
 		for i := range 20 {
 			pushBlob(t, repo, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		o := Options{Driver: d, Log: zap.NewNop(), Rate: 1000}
+		o := Options{Store: s, Log: zap.NewNop(), Rate: 1000}
 		var first oci.Digest // is verified before the end
-		for e, err := range d.List(t.Context(), layout.Blobs+"/sha256", "") {
+		for b, err := range tree.Blobs(t.Context(), s, "") {
 			check(t, err)
-			for inner, err := range d.List(t.Context(), layout.Blobs+"/sha256/"+e.Name, "") {
-				check(t, err)
-				if first == "" {
-					first = oci.Digest("sha256:" + inner.Name)
-				}
-			}
+			first = b.Digest
+			break
 		}
-		write(t, d, layout.BlobData(first), "damaged")
+		write(t, s, layout.BlobData(first), "damaged")
 		part, err := Run(ctx, o)
 		if err == nil || part.Blobs < 5 || part.Blobs > 15 {
 			t.Fatalf("%d blobs, %v", part.Blobs, err)
@@ -264,10 +296,10 @@ func TestResume(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := memory.New()
-		pushBlob(t, registry.New(registry.Options{Driver: d}).Repository("a"), strings.Repeat("x", 5<<20))
+		s := memory.New()
+		pushBlob(t, rules(s).Repository("a"), strings.Repeat("x", 5<<20))
 		start := time.Now()
-		_, err := Run(t.Context(), Options{Driver: d, Log: zap.NewNop(), Rate: 1 << 20})
+		_, err := Run(t.Context(), Options{Store: s, Log: zap.NewNop(), Rate: 1 << 20})
 		check(t, err)
 		if took := time.Since(start); took < 4*time.Second || took > 6*time.Second {
 			t.Errorf("5 MiB at 1 MiB/s took %v", took)
