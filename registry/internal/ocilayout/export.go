@@ -48,7 +48,7 @@ type Report struct {
 }
 
 // Export writes the items with all that they refer to and all that refers to
-// them into a new layout. Each blob is held against its digest on the way. Tags
+// them into a new layout. Each blob is checked against its digest. Tags
 // are the names of entries; with several repositories, "repository:tag" is.
 func Export(ctx context.Context, rules *registry.Registry, items []Item, path string) (Report, error) {
 	t, err := create(path)
@@ -244,7 +244,7 @@ func (e *export) blob(repo registry.Repository, d *oci.Descriptor) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", repo.Name(), err)
 	}
-	defer b.Close()
+	defer b.Close() //nolint:errcheck // it was only read
 	return e.write(d.Digest, b.Size(), b)
 }
 

@@ -16,10 +16,19 @@ import (
 // maxDepth is how deep indexes may lie in each other.
 const maxDepth = 32
 
+// ErrSeveral is inside the error for a layout of several repositories that nobody
+// asked to merge.
+var ErrSeveral = errors.New("the layout holds several repositories")
+
+// ImportOptions says how to import.
+type ImportOptions struct {
+	Merge bool // take a layout of several repositories into one
+}
+
 // Import puts all that is in the layout at path into the repository, as pushes
 // would. The tags are the names of the entries; of "repository:tag" it is what
-// comes last.
-func Import(ctx context.Context, path string, repo registry.Repository) (Report, error) {
+// comes last. ErrSeveral, ErrNotLayout.
+func Import(ctx context.Context, path string, repo registry.Repository, o ImportOptions) (Report, error) {
 	s, err := open(path)
 	if err != nil {
 		return Report{}, err
@@ -28,6 +37,9 @@ func Import(ctx context.Context, path string, repo registry.Repository) (Report,
 	x, err := readIndex(s)
 	if err != nil {
 		return Report{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if names := x.repositories(); len(names) > 1 && !o.Merge {
+		return Report{}, fmt.Errorf("%s: %w: %s", path, ErrSeveral, strings.Join(names, ", "))
 	}
 	i := &importer{ctx: ctx, source: s, repo: repo, done: map[oci.Digest]bool{}}
 	tags, err := i.tags(x)
@@ -60,6 +72,27 @@ func readIndex(s source) (*index, error) {
 	return &x, nil
 }
 
+// name is what an entry is called, "" if it has no name.
+func name(d *oci.Descriptor) string {
+	if n := d.Annotations[refName]; n != "" {
+		return n
+	}
+	return d.Annotations[imageName]
+}
+
+// repositories are those that the names of the entries hold, sorted.
+func (x *index) repositories() []string {
+	var names []string
+	for i := range x.Manifests {
+		bare, _, _ := strings.Cut(name(&x.Manifests[i]), "@")
+		if colon := strings.LastIndexByte(bare, ':'); colon > 0 {
+			names = append(names, bare[:colon])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 type importer struct {
 	ctx    context.Context
 	source source
@@ -73,16 +106,13 @@ type importer struct {
 func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
 	byTag, byDigest := map[oci.Tag]oci.Digest{}, map[oci.Digest][]oci.Tag{}
 	for _, d := range x.Manifests {
-		name := d.Annotations[refName]
-		if name == "" {
-			name = d.Annotations[imageName]
-		}
-		if name == "" {
+		called := name(&d)
+		if called == "" {
 			continue
 		}
-		tag, err := tagIn(name)
+		tag, err := tagIn(called)
 		if err != nil {
-			i.report.Notes = append(i.report.Notes, fmt.Sprintf("%s has the name %q, which is no tag", d.Digest, name))
+			i.report.Notes = append(i.report.Notes, fmt.Sprintf("%s has the name %q, which is not a tag", d.Digest, called))
 			continue
 		}
 		if other, ok := byTag[tag]; ok && other != d.Digest {

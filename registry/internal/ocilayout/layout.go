@@ -23,8 +23,8 @@ const (
 	maxManifest = 64 << 20
 )
 
-// ErrNotLayout is inside the error for a source that is no OCI layout.
-var ErrNotLayout = errors.New("it is no OCI layout")
+// ErrNotLayout is inside the error for a source that is not an OCI layout.
+var ErrNotLayout = errors.New("not an OCI layout")
 
 // index is the entry of a layout.
 type index struct {

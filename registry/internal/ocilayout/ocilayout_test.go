@@ -9,17 +9,28 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 )
 
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func newRegistry(m *memory.Memory) *registry.Registry {
+	return registry.New(registry.Options{Store: m, Coordinator: m})
+}
+
+func write(t *testing.T, s storage.Store, objects map[string]string) {
+	t.Helper()
+	for key, content := range objects {
+		check(t, s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: []byte(content)}}))
 	}
 }
 
@@ -101,9 +112,9 @@ func referrers(t *testing.T, repo registry.Repository, d oci.Digest, path string
 func TestThereAndBack(t *testing.T) {
 	for _, file := range []string{"dir", "file.tar"} {
 		t.Run(file, func(t *testing.T) {
-			d := memory.New()
-			rules := registry.New(registry.Options{Driver: d})
-			from, to := rules.Repository("team/app"), registry.New(registry.Options{Driver: memory.New()}).Repository("copy")
+			m := memory.New()
+			rules := newRegistry(m)
+			from, to := rules.Repository("team/app"), newRegistry(memory.New()).Repository("copy")
 			fill(t, from)
 			path := filepath.Join(t.TempDir(), file)
 			out, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path)
@@ -111,7 +122,7 @@ func TestThereAndBack(t *testing.T) {
 			if out.Tags != 4 || out.Manifests != 6 || out.Blobs != 16 || len(out.Notes) != 0 {
 				t.Errorf("exported %+v", out)
 			}
-			in, err := Import(t.Context(), path, to)
+			in, err := Import(t.Context(), path, to, ImportOptions{})
 			check(t, err)
 			if in.Tags != 4 || in.Manifests != 6 || in.Blobs != 10 {
 				t.Errorf("imported %+v", in)
@@ -125,7 +136,7 @@ func TestThereAndBack(t *testing.T) {
 					t.Errorf("%s differs", name)
 				}
 			}
-			if again, err := Import(t.Context(), path, to); err != nil || again.Blobs != 0 || again.Tags != 4 {
+			if again, err := Import(t.Context(), path, to, ImportOptions{}); err != nil || again.Blobs != 0 || again.Tags != 4 {
 				t.Errorf("a second time: %+v, %v", again, err)
 			}
 			if _, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path); !errors.Is(err, os.ErrExist) {
@@ -138,12 +149,12 @@ func TestThereAndBack(t *testing.T) {
 // A tag of a manifest that is missing keeps no other from being exported, unless
 // it was asked for by its name.
 func TestDanglingTagIsLeftOut(t *testing.T) {
-	d := memory.New()
-	rules := registry.New(registry.Options{Driver: d})
+	m := memory.New()
+	rules := newRegistry(m)
 	image(t, rules.Repository("a"), "x", nil, "v1")
 	gone := image(t, rules.Repository("a"), "y", nil, "gone")
 	image(t, rules.Repository("a"), "z", nil, "v2")
-	check(t, d.Remove(t.Context(), layout.RevisionLink("a", gone.Digest)))
+	check(t, m.Apply(t.Context(), nil, storage.Stage{{Key: layout.RevisionLink("a", gone.Digest), Delete: true}}))
 	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
 	check(t, err)
 	if out.Tags != 2 || !slices.Equal(out.Notes, []string{"a:gone leads to a manifest that is not there"}) {
@@ -156,7 +167,7 @@ func TestDanglingTagIsLeftOut(t *testing.T) {
 
 // With several repositories the names of the entries hold them.
 func TestSeveralRepositories(t *testing.T) {
-	rules := registry.New(registry.Options{Driver: memory.New()})
+	rules := newRegistry(memory.New())
 	image(t, rules.Repository("a"), "x", nil, "v1")
 	image(t, rules.Repository("b"), "y", nil, "v2", "other")
 	dir := t.TempDir()
@@ -170,7 +181,13 @@ func TestSeveralRepositories(t *testing.T) {
 	if !strings.Contains(string(content), `"a:v1"`) || !strings.Contains(string(content), `"b:v2"`) {
 		t.Errorf("the index is %s", content)
 	}
-	_, err = Import(t.Context(), dir, rules.Repository("c"))
+	if _, err := Import(t.Context(), dir, rules.Repository("c"), ImportOptions{}); !errors.Is(err, ErrSeveral) || !strings.HasSuffix(err.Error(), ": a, b") {
+		t.Errorf("two repositories into one: %v", err)
+	}
+	if _, _, err := rules.Repository("c").Tags(t.Context(), -1, ""); !isCode(err, oci.CodeNameUnknown) {
+		t.Errorf("the refused import has written something: %v", err)
+	}
+	_, err = Import(t.Context(), dir, rules.Repository("c"), ImportOptions{Merge: true})
 	check(t, err)
 	if tags, _, err := rules.Repository("c").Tags(t.Context(), -1, ""); err != nil || !slices.Equal(tags, []string{"v1", "v2"}) {
 		t.Errorf("tags are %v, %v", tags, err)
@@ -178,10 +195,10 @@ func TestSeveralRepositories(t *testing.T) {
 }
 
 func TestDamageIsNotExported(t *testing.T) {
-	d := memory.New()
-	rules := registry.New(registry.Options{Driver: d})
+	m := memory.New()
+	rules := newRegistry(m)
 	image(t, rules.Repository("a"), "layer", nil, "v1")
-	check(t, d.Commit(t.Context(), driver.Stage{{Path: layout.BlobData(sum("layer")), Content: []byte("LAYER")}}))
+	write(t, m, map[string]string{layout.BlobData(sum("layer")): "LAYER"})
 	for _, name := range []string{"dir", "file.tar"} {
 		path := filepath.Join(t.TempDir(), name)
 		if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path); err == nil {
@@ -196,7 +213,7 @@ func TestDamageIsNotExported(t *testing.T) {
 }
 
 func TestWhatIsNoLayout(t *testing.T) {
-	repo := registry.New(registry.Options{Driver: memory.New()}).Repository("a")
+	repo := newRegistry(memory.New()).Repository("a")
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -220,7 +237,7 @@ func TestWhatIsNoLayout(t *testing.T) {
 		dir + "/climb":                        "DIGEST_INVALID",
 		write("gz.tar", "\x1f\x8b not a tar"): ErrNotLayout.Error(),
 	} {
-		if _, err := Import(t.Context(), path, repo); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Import(t.Context(), path, repo, ImportOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
 	}
@@ -247,8 +264,8 @@ func TestParseItem(t *testing.T) {
 // BuildKit keeps its cache as an index of layers, which are no manifests.
 func TestIndexOfBlobs(t *testing.T) {
 	for _, file := range []string{"dir", "file.tar"} {
-		rules := registry.New(registry.Options{Driver: memory.New()})
-		from, to := rules.Repository("a"), registry.New(registry.Options{Driver: memory.New()}).Repository("copy")
+		rules := newRegistry(memory.New())
+		from, to := rules.Repository("a"), newRegistry(memory.New()).Repository("copy")
 		layer, config := blob(t, from, "layer"), blob(t, from, "config")
 		layer.MediaType, config.MediaType = "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.buildkit.cacheconfig.v0"
 		list := put(t, from, []oci.Tag{"cache"}, map[string]any{"mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{layer, config}})
@@ -258,7 +275,7 @@ func TestIndexOfBlobs(t *testing.T) {
 		if out.Manifests != 1 || out.Blobs != 3 || len(out.Notes) != 0 {
 			t.Errorf("%s: exported %+v", file, out)
 		}
-		in, err := Import(t.Context(), path, to)
+		in, err := Import(t.Context(), path, to, ImportOptions{})
 		check(t, err)
 		if in.Manifests != 1 || in.Blobs != 2 {
 			t.Errorf("%s: imported %+v", file, in)
@@ -272,16 +289,16 @@ func TestIndexOfBlobs(t *testing.T) {
 // A manifest of schema 1, which volumes of distribution 2 hold, has its layers
 // with it.
 func TestSchema1IsExported(t *testing.T) {
-	d := memory.New()
-	rules := registry.New(registry.Options{Driver: d})
+	m := memory.New()
+	rules := newRegistry(m)
 	image(t, rules.Repository("a"), "new", nil, "v2")
 	blob(t, rules.Repository("a"), "old")
 	old := `{"schemaVersion":1,"name":"a","tag":"v1","fsLayers":[{"blobSum":"` + string(sum("old")) + `"}]}`
-	check(t, d.Commit(t.Context(), driver.Stage{
-		{Path: layout.BlobData(sum(old)), Content: []byte(old)},
-		{Path: layout.RevisionLink("a", sum(old)), Content: layout.Link(sum(old))},
-		{Path: layout.TagCurrent("a", "v1"), Content: layout.Link(sum(old))},
-	}))
+	write(t, m, map[string]string{
+		layout.BlobData(sum(old)):          old,
+		layout.RevisionLink("a", sum(old)): string(sum(old)),
+		layout.TagCurrent("a", "v1"):       string(sum(old)),
+	})
 	dir := t.TempDir()
 	_, err := Export(t.Context(), rules, []Item{{Name: "a", Ref: oci.Reference{Tag: "v1"}}}, dir)
 	check(t, err)
@@ -293,18 +310,18 @@ func TestSchema1IsExported(t *testing.T) {
 // What distribution has stored without looking at it keeps nothing from being
 // exported.
 func TestDigestsThatAreNone(t *testing.T) {
-	d := memory.New()
-	rules := registry.New(registry.Options{Driver: d})
+	m := memory.New()
+	rules := newRegistry(m)
 	image(t, rules.Repository("a"), "good", nil, "v2")
-	for tag, m := range map[oci.Tag]string{
+	for tag, content := range map[oci.Tag]string{
 		"v0": `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","config":{"digest":"x"},"layers":[{"digest":"sha256:ab"}]}`,
 		"v1": `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[{"digest":"x"}]}`,
 	} {
-		check(t, d.Commit(t.Context(), driver.Stage{
-			{Path: layout.BlobData(sum(m)), Content: []byte(m)},
-			{Path: layout.RevisionLink("a", sum(m)), Content: layout.Link(sum(m))},
-			{Path: layout.TagCurrent("a", tag), Content: layout.Link(sum(m))},
-		}))
+		write(t, m, map[string]string{
+			layout.BlobData(sum(content)):          content,
+			layout.RevisionLink("a", sum(content)): string(sum(content)),
+			layout.TagCurrent("a", tag):            string(sum(content)),
+		})
 	}
 	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
 	if err != nil || out.Tags != 3 || len(out.Notes) != 3 {

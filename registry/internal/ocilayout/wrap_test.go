@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage/memory"
 )
 
 // docker pushes an image of Docker's media types.
@@ -21,7 +21,7 @@ func docker(t *testing.T, repo registry.Repository, layer string, tags ...oci.Ta
 // What has Docker's media types can be found by its name in a layout, and comes
 // back as it was.
 func TestDockerTypes(t *testing.T) {
-	rules := registry.New(registry.Options{Driver: memory.New()})
+	rules := newRegistry(memory.New())
 	from, to := rules.Repository("a"), rules.Repository("b")
 	one := docker(t, from, "one", "v1")
 	one.Platform = &oci.Platform{Architecture: "arm", OS: "linux"}
@@ -58,7 +58,7 @@ func TestDockerTypes(t *testing.T) {
 			t.Errorf("the index named %s is %s", name, body)
 		}
 	}
-	_, err = Import(t.Context(), path, to)
+	_, err = Import(t.Context(), path, to, ImportOptions{})
 	check(t, err)
 	want, got := contents(t, from), contents(t, to)
 	if len(got) != 2 || got["v1"] != want["v1"] || got["list"] != want["list"] {
@@ -68,7 +68,7 @@ func TestDockerTypes(t *testing.T) {
 
 // A layout of one image has one entry, which is read without a name.
 func TestOneDockerImage(t *testing.T) {
-	rules := registry.New(registry.Options{Driver: memory.New()})
+	rules := newRegistry(memory.New())
 	docker(t, rules.Repository("a"), "one", "v1")
 	path := filepath.Join(t.TempDir(), "dir")
 	_, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
