@@ -38,6 +38,7 @@ test-e2e: tools build ## the built binaries against real clients, peers, a homes
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, a minute of load, ten minutes of collecting under it
 	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad' ./registry/e2e | grep -v '^=== '
+	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/collect
 
 bench: tools build ## CPU per operation, ours beside the registries that are installed, one table
 	@go run ./registry/cmd/bench -registry bin/registry
