@@ -212,11 +212,11 @@ func (m *model) confirm(w world, c int, emit emitter) {
 		me.pc = toConfirmLinks
 		for i := range w.writers {
 			needs := m.goal(i).needs
-			isTag := needs&child != 0 && needs != child
-			if isTag {
-				needs = child
+			unread := manifestsOnce
+			if needs&child != 0 && needs != child { // it is a tag
+				needs, unread = child, tagsOnce
 			}
-			if w.there&made(i) != 0 && !(m.without == tagsOnce && isTag) && !(m.without == manifestsOnce && !isTag) {
+			if w.there&made(i) != 0 && m.without != unread {
 				me.needed |= needs
 			}
 		}

@@ -120,7 +120,11 @@ func (m *model) write(w world, i int, emit emitter) {
 	}
 	before, me, p := w, &w.writers[i], w.plan(i)
 	s, pushing := p.steps[me.pc], me.pc >= p.push
-	hasSection := !(m.without == tellsOutside && !pushing || m.without == pushesAlone && pushing)
+	withoutSection := tellsOutside
+	if pushing {
+		withoutSection = pushesAlone
+	}
+	hasSection := m.without != withoutSection
 	me.pc++
 	switch s.verb {
 	case begin, read:
