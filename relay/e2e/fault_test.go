@@ -248,3 +248,22 @@ func TestSlowRoomDelaysNoOther(t *testing.T) {
 	}
 	s.arrives(slow.room, "s0", "s1", "s2", "s3", "s4")
 }
+
+// While nothing is sent, health tells within 15 seconds that the homeserver is away, and when it is back.
+func TestHealth_NothingIsSent_TellsThatTheHomeserverIsAway(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	colour := func() string {
+		_, out := s.ask(http.MethodGet, "/health", nil)
+		return out.text("matrix")
+	}
+	s.eventually("green", func() bool { return colour() == "green" })
+	s.proxy.Script(faultproxy.Rule{Path: "/sync", Fault: faultproxy.Matrix(503, "M_UNKNOWN")})
+	s.within(15*time.Second, "orange while only sync fails", func() bool { return colour() == "orange" })
+	s.proxy.Script()
+	s.eventually("green again", func() bool { return colour() == "green" })
+	s.proxy.Down()
+	s.within(15*time.Second, "red", func() bool { return colour() == "red" })
+	s.must(s.proxy.Up())
+	s.within(40*time.Second, "green in the end", func() bool { return colour() == "green" })
+}

@@ -52,7 +52,7 @@ func TestPagesInBrowser(t *testing.T) {
 	b.get("/ui/applications/1")
 	in(b, chromedp.SetValue("#grace", "0s"))
 	b.click("form[action$=token] button")
-	b.sees("not valid any more")
+	b.sees("no longer valid")
 	if status, _ := s.request(http.MethodPost, "/message", object{"token": token, "message": "m"}, nil); status != http.StatusUnauthorized {
 		t.Errorf("the former token: %d", status)
 	}
@@ -72,7 +72,7 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 	}}})
 	b := newBrowser(t, s.url)
 	b.login("admin", adminPassword)
-	b.reloads("/ui/applications/new", "encrypted, messages would wait")
+	b.reloads("/ui/applications/new", "encrypted, messages wait")
 	b.fill("#name", "private")
 	b.click("#target-other")
 	b.fill("input[name=room]", room)
@@ -80,7 +80,7 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 	b.sees("This room is encrypted")
 	b.get("/ui/applications/1")
 	b.click("form[action$=test] button")
-	b.sees("Something has to be mended first")
+	b.sees("waits until the cause is fixed")
 	b.get("/ui/rooms?check")
 	b.sees("is encrypted and the relay does not encrypt yet")
 	if got := s.bodies(room); len(got) != 0 {
@@ -123,6 +123,40 @@ func (s *site) wantNoFaults(b *browser, where string) {
 	s.Helper()
 	for _, fault := range b.faults() {
 		s.Errorf("%s: %s", where, fault)
+	}
+}
+
+// TestScript: what the script adds to the pages, under their policy.
+func TestScript(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	b := newBrowser(t, s.url)
+	b.login("admin", adminPassword)
+	b.get("/ui/applications/new")
+	b.fill("#name", "typed")
+	b.fill("input[name=room]", "!typed:localhost")
+	if chosen := in(b, chromedp.Evaluate[string]("document.querySelector('input[name=target]:checked').value")); chosen != "other" {
+		t.Errorf("after a room was typed %q is chosen", chosen)
+	}
+	b.click("#target-new")
+	if text := in(b, chromedp.Evaluate[string]("document.querySelector('input[name=room]').value")); text != "" {
+		t.Errorf("a new room is chosen and %q is still typed", text)
+	}
+	b.click("form.card button.primary")
+	b.sees("Copy the token")
+	b.click("button[data-copy=token-value]")
+	b.sees("Copied")
+	a := s.application("live", "!nowhere:localhost")
+	b.get("/ui/messages")
+	b.sees("No message yet")
+	s.say(a, "appears by itself")
+	b.sees("appears by itself")
+	b.get("/ui/")
+	in(b, chromedp.Evaluate[bool]("window.stays = true"))
+	s.post(a, object{"title": "second", "message": "m"})
+	b.sees("second")
+	if !in(b, chromedp.Evaluate[bool]("window.stays === true")) {
+		t.Error("the page was loaded again")
 	}
 }
 

@@ -33,7 +33,7 @@ func newMessagesCommand() *cobra.Command {
 			if err := r.login(cmd.Context(), user, strings.TrimSpace(string(password))); err != nil {
 				return err
 			}
-			return r.print(cmd.Context(), cmd.OutOrStdout())
+			return r.show(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&base, "url", "http://127.0.0.1:8008", "the homeserver")
@@ -42,11 +42,15 @@ func newMessagesCommand() *cobra.Command {
 	return cmd
 }
 
+const deviceName = "slipway messages"
+
 // reader is a minimal Matrix client.
 type reader struct {
 	base, token string
 }
 
+// login makes a device that ends with the command: a homeserver answers the same first sync of the same device
+// from its cache, for two minutes in Synapse.
 func (r *reader) login(ctx context.Context, user, password string) error {
 	if user == "" || password == "" {
 		return errors.New("--user and --password-file are required")
@@ -55,7 +59,7 @@ func (r *reader) login(ctx context.Context, user, password string) error {
 		Token string `json:"access_token"`
 	}
 	err := r.call(ctx, http.MethodPost, "/login", map[string]any{
-		"type": "m.login.password", "password": password, "device_id": "slipway-messages",
+		"type": "m.login.password", "password": password, "initial_device_display_name": deviceName,
 		"identifier": map[string]string{"type": "m.id.user", "user": user},
 	}, &session)
 	r.token = session.Token
@@ -92,6 +96,11 @@ func (e events) roomName() string {
 		}
 	}
 	return name
+}
+
+// show prints what there is and ends the device.
+func (r *reader) show(ctx context.Context, out io.Writer) error {
+	return errors.Join(r.print(ctx, out), r.call(ctx, http.MethodPost, "/logout", struct{}{}, nil))
 }
 
 // print shows the last messages of each room.

@@ -241,6 +241,43 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestMessages: messages are followed and changed from the command line.
+func TestMessages(t *testing.T) {
+	d := newDesk(t)
+	stop := d.serve()
+	for _, name := range []string{"one", "two"} {
+		d.does(0, "app create "+name+" --room !"+name+":example.org -q --config %")
+		t.Setenv("RELAY_TOKEN", strings.TrimSpace(d.out))
+		for _, text := range []string{"first", "second", "third"} {
+			d.does(0, "send --url http://"+d.addr+" -t to-"+name+" "+text, "queued")
+		}
+	}
+	d.does(0, "messages list --config %", "ID", "to-one first", "to-two third")
+	d.does(0, "messages list --app two --search SECOND --since 1h --config %", "to-two second")
+	if strings.Contains(d.out, "to-one") || strings.Contains(d.out, "third") {
+		t.Errorf("the filter selects\n%s", d.out)
+	}
+	d.does(0, "messages list --until 2020-01-01 --config %")
+	if strings.Contains(d.out, "to-") {
+		t.Errorf("from before 2020:\n%s", d.out)
+	}
+	d.does(0, "messages show 2 --config %", "to-one", "second", "!one:example.org")
+	d.does(0, "messages cancel 1 2 --config %", "2 cancelled")
+	d.does(1, "messages cancel 1 --config %", "message 1: ", "withdrawn already")
+	d.does(0, "messages cancel --app two --state queued,retry_wait,blocked --config %", "3 cancelled")
+	d.does(0, "messages list --state cancelled --app two --config %", "to-two first")
+	d.does(0, "messages retry --state cancelled --config %", "5 queued again")
+	d.does(0, "messages retry 3 --config %", "1 queued again")
+	d.does(1, "messages retry --config %", "name messages by their ids")
+	d.does(1, "messages cancel --state sent --config %", "Name the states")
+	d.does(1, "messages list --since yesterday --config %", `"yesterday" is not a time`)
+	d.does(1, "messages list --state lost --config %", "There is no state")
+	d.does(1, "messages show 99 --config %", "no such message")
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestSendDuringRestart: a message whose relay is away for a moment arrives, once.
 func TestSendDuringRestart(t *testing.T) {
 	d := newDesk(t)

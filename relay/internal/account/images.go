@@ -3,8 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"slices"
+	"strings"
 
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
@@ -13,8 +12,18 @@ import (
 // MaxImage bounds the picture of an application, in bytes.
 const MaxImage = 256 << 10
 
-// imageTypes are the types of pictures; none of them can hold script.
-var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+// imageType is the media type of a picture, by its first bytes; "" for any that could hold script.
+func imageType(data []byte) string {
+	for mediaType, magic := range map[string]string{"image/png": "\x89PNG\r\n\x1a\n", "image/jpeg": "\xff\xd8\xff", "image/gif": "GIF8"} {
+		if strings.HasPrefix(string(data), magic) {
+			return mediaType
+		}
+	}
+	if len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
+		return "image/webp"
+	}
+	return ""
+}
 
 // Image returns the picture of an application that v may see, and its media type.
 func (s *Accounts) Image(ctx context.Context, v Principal, id int64) (data []byte, mediaType string, err error) {
@@ -33,11 +42,11 @@ func (s *Accounts) Image(ctx context.Context, v Principal, id int64) (data []byt
 
 // SetImage keeps a picture of an application; an empty one removes it.
 func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []byte) error {
-	kind := http.DetectContentType(data)
+	kind := imageType(data)
 	switch {
 	case len(data) > MaxImage:
 		return &refusal.Error{Kind: refusal.KindTooLarge, Field: "image", Message: fmt.Sprintf("An image may have %d KiB.", MaxImage>>10)}
-	case len(data) > 0 && !slices.Contains(imageTypes, kind):
+	case len(data) > 0 && kind == "":
 		return refusal.Invalid("image", "The image must be PNG, JPEG, GIF or WebP.")
 	case v.UserID == 0:
 		return refusal.NotFound("application")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -102,6 +103,29 @@ func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v relay.V
 	return nil
 }
 
+// bulkAnswer is what was done to the messages that a filter selects.
+type bulkAnswer struct {
+	Success bool `json:"success"`
+	Done    int  `json:"done"`
+	More    bool `json:"more"` // ask again for those
+}
+
+// bulk changes the messages that the query selects.
+func bulk(change func(context.Context, relay.Viewer, relay.MessageFilter) (relay.Bulk, error)) userHandler {
+	return func(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+		filter, err := filterOf(r)
+		if err != nil {
+			return err
+		}
+		b, err := change(r.Context(), v, filter)
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, bulkAnswer{true, b.Done, b.More})
+		return nil
+	}
+}
+
 // messageList is a page, newest first, in the shape of Gotify's.
 type messageList struct {
 	Messages []delivery `json:"messages"`
@@ -182,7 +206,7 @@ func setFilter(f *relay.MessageFilter, name, text string) (err error) {
 		f.Until, err = time.Parse(time.RFC3339, text)
 	case "token":
 	default:
-		return invalid(name, "There is no filter of this name.")
+		return invalid(name, "There is no filter %q.", name)
 	}
 	if err != nil && relay.KindOf(err) != relay.KindInvalid {
 		return invalid(name, "'%s' cannot be read.", name)

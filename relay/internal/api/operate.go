@@ -27,9 +27,12 @@ type healthReport struct {
 func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	s := a.service.Status(r.Context())
 	h, status := healthReport{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
-	if s.Paused != "" {
+	switch {
+	case s.Paused != "":
 		h.Health, h.Matrix = "orange", "red"
-	} else if s.Parked > 0 {
+	case s.Degraded != "":
+		h.Health, h.Matrix = "orange", "orange"
+	case s.Parked > 0:
 		h.Matrix = "orange"
 	}
 	if a.o.Health.Failing(DatabaseCheck) {

@@ -49,6 +49,8 @@ func (a *API) routes() []*row {
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.deleteMessage)},
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
+		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
+		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
 
 		{method: post, path: "/hook/registry", who: senders, handle: a.postRegistryHook},
 

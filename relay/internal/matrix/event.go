@@ -9,6 +9,9 @@ type Event interface{ event() }
 // Online says that the session is good and the homeserver answers, for the first time or again.
 type Online struct{}
 
+// Offline says that nothing is heard of the homeserver, or that it refuses, and why. Online ends it.
+type Offline struct{ Reason string }
+
 // Synced ends the events of one answer of sync. Receiving it says that all events before it have been handled: their
 // position in the stream is stored then and they are not sent again.
 type Synced struct{}
@@ -38,6 +41,7 @@ type Member struct{ Room, User, Membership string }
 type Echo struct{ Room, Txn, ID string }
 
 func (Online) event()      {}
+func (Offline) event()     {}
 func (Synced) event()      {}
 func (Joined) event()      {}
 func (Left) event()        {}

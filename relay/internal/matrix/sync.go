@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	longPoll     = 30 * time.Second
+	longPoll     = 10 * time.Second
+	lateAfter    = 5 * time.Second  // an answer that comes so much later than asked for is told as missing
 	saveInterval = 10 * time.Second // between writes of the position: replaying a little does no harm
 	maxSyncWait  = 30 * time.Second
 )
@@ -56,16 +57,17 @@ func (c *Client) Run(ctx context.Context) {
 	defer joins.Wait()
 	var at position
 	defer c.savePosition(context.WithoutCancel(ctx), &at)
-	failures := 0
+	failures, told := 0, false
 	for ctx.Err() == nil {
 		err := c.step(ctx, &at, failures > 0)
 		if err == nil {
-			failures = 0
+			failures, told = 0, false
 			continue
 		}
 		failures++
 		c.rooms.setSyncing(false)
-		if failures == 1 && ctx.Err() == nil && !relogin(err) {
+		if !told && (failures > 1 || !relogin(err)) && ctx.Err() == nil { // else another request is logging in
+			told = c.emit(ctx, Offline{reasonOf(err)}) == nil
 			c.log.Warn("cannot sync with the homeserver for now", zap.Error(err))
 		}
 		c.pause(ctx, syncWait(err, failures))
@@ -94,10 +96,11 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		poll = 0
 	}
 	begin := time.Now()
-	answer, err := c.sync(ctx, at.since, poll)
+	answer, late, err := c.syncWatched(ctx, at.since, poll)
 	if err != nil {
 		return c.forgetBadPosition(ctx, at, err)
 	}
+	recovering = recovering || late
 	c.rooms.setSyncing(true)
 	if recovering {
 		if err := c.emit(ctx, Online{}); err != nil {
@@ -117,6 +120,24 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		c.pause(ctx, time.Second) // a server that never waits is not to be hammered
 	}
 	return nil
+}
+
+// syncWatched is sync. If the answer is missing for too long it says so; late tells that.
+func (c *Client) syncWatched(ctx context.Context, since string, poll time.Duration) (answer *mautrix.RespSync, late bool, err error) {
+	if since == "" { // all rooms: that may take its time
+		answer, err = c.sync(ctx, since, poll)
+		return answer, false, err
+	}
+	told := make(chan struct{})
+	watch := time.AfterFunc(poll+lateAfter, func() {
+		defer close(told)
+		_ = c.emit(ctx, Offline{"the homeserver does not answer"}) // fails only when ctx is done
+	})
+	answer, err = c.sync(ctx, since, poll)
+	if late = !watch.Stop(); late {
+		<-told
+	}
+	return answer, late, err
 }
 
 func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (answer *mautrix.RespSync, err error) {

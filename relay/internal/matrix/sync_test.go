@@ -87,6 +87,42 @@ func TestEcho(t *testing.T) {
 	w.eventually("the echo", w.heard.has("echo "+room+" t1 "+events[0].ID))
 }
 
+// That nothing is heard of the homeserver is told within 15 seconds: at once when it refuses, and also when it
+// takes a request and never answers.
+func TestOfflineIsTold(t *testing.T) {
+	for name, fault := range map[string]faultproxy.Fault{"refuses": faultproxy.Matrix(503, "M_UNKNOWN"), "hangs": faultproxy.Hang()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", Timeout: time.Minute})
+			w.connect()
+			w.run(w.bot)
+			w.eventually("in sync", w.heard.has("synced"))
+			told := func(kind string) (n int) {
+				for _, line := range w.heard.all() {
+					if strings.HasPrefix(line, kind) {
+						n++
+					}
+				}
+				return n
+			}
+			w.proxy.Script(faultproxy.Rule{Path: "/sync", Fault: fault})
+			_, err := w.send(w.room(), "t1", "wakes the poll that is under way")
+			w.must(err)
+			began, online := time.Now(), told("online")
+			for told("offline") == 0 {
+				if time.Since(began) > longPoll+lateAfter+2*time.Second {
+					t.Fatalf("not told after %v", time.Since(began))
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			w.proxy.Script()
+			w.proxy.Down() // ends what hangs
+			w.must(w.proxy.Up())
+			w.eventually("back", func() bool { return told("online") > online })
+		})
+	}
+}
+
 // After an outage sync goes on from its position, also in another process.
 func TestSyncGoesOnFromItsPosition(t *testing.T) {
 	w := newWorld(t)

@@ -14,6 +14,7 @@ import (
 const (
 	longestProbe = 30 * time.Second // between two looks whether the homeserver is back
 	lockedProbe  = 5 * time.Minute  // …when only a person can mend it
+	suspectProbe = 10 * time.Second // how long to wait for a sign of life of a homeserver that sync hears nothing of
 	awayRooms    = 3                // rooms in a row that fail before the homeserver counts as away
 )
 
@@ -33,6 +34,7 @@ type gate struct {
 	failures int                // probes that failed
 	flaps    int                // openings since the last success
 	trouble  map[int64]struct{} // rooms that failed since the last success
+	doubt    string             // why it is doubted that the homeserver is there, "" if it is not
 	troubled atomic.Bool        // one of the two is to be forgotten at the next success
 }
 
@@ -98,6 +100,46 @@ func (g *gate) state() (reason string, since time.Time) {
 	return g.reason, g.since
 }
 
+// suspect notes that sync hears nothing of the homeserver, and makes the probing goroutine find out whether sending is
+// possible.
+func (g *gate) suspect(reason string) {
+	g.mu.Lock()
+	g.doubt = reason
+	g.mu.Unlock()
+	g.wake()
+}
+
+// trust ends a suspicion.
+func (g *gate) trust() {
+	g.mu.Lock()
+	g.doubt = ""
+	g.mu.Unlock()
+}
+
+// doubtful returns why it is doubted that the homeserver is there, "" if it is not.
+func (g *gate) doubtful() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.doubt
+}
+
+// verify asks a homeserver for a sign of life that sync hears nothing of. Without one sending pauses before a message
+// has to find out.
+func (g *gate) verify(ctx context.Context) {
+	if reason, _ := g.state(); reason != "" || g.doubtful() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, suspectProbe)
+	defer cancel()
+	err := g.sender.Probe(ctx)
+	if err == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	if failed := classOf(err); failed.Class != ClassWait && (failed.Class != ClassRetry || failed.Status == 0) {
+		g.shut(failed.Class, failed.Sentence())
+	}
+}
+
 // failed counts a room that could not be reached. If room after room fails with no success between them, it is the
 // homeserver that is away.
 func (g *gate) failed(room int64, reason string) {
@@ -143,6 +185,7 @@ func (g *gate) run(stopping <-chan struct{}, before, after func()) {
 				after()
 			}
 		case <-g.kick:
+			g.verify(ctx)
 		case <-stopping:
 			return
 		}

@@ -131,6 +131,8 @@ func (s *Service) handle(e matrix.Event) {
 	switch e := e.(type) {
 	case matrix.Online:
 		s.Resume()
+	case matrix.Offline:
+		s.d.gate.suspect(e.Reason)
 	case matrix.Joined:
 		s.RoomJoined(e.Room)
 	case matrix.PowerLevels: // the bot may be allowed to write again
@@ -235,4 +237,7 @@ func (d *dispatcher) echo(q *queue, txn, eventID string) {
 }
 
 // Resume ends a pause: the session is good again.
-func (s *Service) Resume() { s.d.gate.look() }
+func (s *Service) Resume() {
+	s.d.gate.trust()
+	s.d.gate.look()
+}

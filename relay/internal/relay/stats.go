@@ -8,7 +8,8 @@ type Status struct {
 	OldestAge  time.Duration // since the oldest of them was accepted
 	Paused     string        // why nothing is sent at all, "" if nothing is wrong
 	PausedAt   time.Time
-	Parked     int // rooms that are parked
+	Degraded   string // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
+	Parked     int    // rooms that are parked
 	Ambiguous  int64
 	Dead       int64
 	DatabaseOK bool

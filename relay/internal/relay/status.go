@@ -11,6 +11,7 @@ import (
 func (s *Service) Status(ctx context.Context) Status {
 	st := Status{Waiting: s.d.depth.Load(), OldestAge: s.d.age(), Parked: s.d.parked()}
 	st.Paused, st.PausedAt = s.d.gate.state()
+	st.Degraded = s.d.gate.doubtful()
 	var err error
 	st.Ambiguous, st.Dead, err = s.store.Troubled(ctx)
 	st.DatabaseOK = err == nil

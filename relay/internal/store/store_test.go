@@ -59,7 +59,7 @@ func TestMigrate_PendingJoinsOfTheFirstEdition(t *testing.T) {
 		`["a", 1]`: nil,
 	} {
 		path := filepath.Join(t.TempDir(), "relay.db")
-		atVersion(t, path, 4, `INSERT INTO settings (key, value) VALUES ('matrix.invites', '`+text+`')`)
+		atVersion(t, path, 5, `INSERT INTO settings (key, value) VALUES ('matrix.invites', '`+text+`')`)
 		s := open(t, path)
 		got, err := s.PendingJoins(ctx)
 		if err != nil || !slices.Equal(got, want) {

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -41,6 +43,9 @@ type applicationForm struct {
 	Scale                      relay.Scale
 	Strict                     bool
 	RateLimit                  string
+	Description                string
+	Format                     relay.Format
+	Sender                     relay.ShowSender
 }
 
 // The targets of the form.
@@ -55,6 +60,10 @@ func formOf(v *visit) applicationForm {
 	f := applicationForm{
 		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
 		Scale: relay.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
+		Description: get("description"), Format: relay.Format(get("format")), Sender: relay.ShowSender(get("sender")),
+	}
+	if f.Target == targetNew && f.Room != "" {
+		f.Target = targetOther // typed without choosing it
 	}
 	f.Priority, _ = strconv.Atoi(get("priority")) // a list of numbers: anything else is not from our form
 	return f
@@ -65,10 +74,19 @@ func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
 	rate := 0
 	if f.RateLimit != "" {
 		if rate, err = strconv.Atoi(f.RateLimit); err != nil {
-			return in, &relay.Error{Kind: relay.KindInvalid, Field: "rate_limit", Message: "The limit is a whole number."}
+			return in, &relay.Error{Kind: relay.KindInvalid, Field: "rate_limit", Message: "The limit must be a whole number."}
 		}
 	}
-	in = relay.ApplicationInput{Name: &f.Name, DefaultPriority: &f.Priority, PriorityScale: &f.Scale, StrictCompatibility: &f.Strict, RateLimit: &rate}
+	in = relay.ApplicationInput{
+		Name: &f.Name, DefaultPriority: &f.Priority, PriorityScale: &f.Scale, StrictCompatibility: &f.Strict, RateLimit: &rate,
+		Description: &f.Description,
+	}
+	if f.Format != "" {
+		in.DefaultFormat = &f.Format
+	}
+	if f.Sender != "" {
+		in.ShowSender = &f.Sender
+	}
 	room := ""
 	switch f.Target {
 	case targetJoined:
@@ -91,7 +109,7 @@ type newApplicationPage struct {
 }
 
 func (web *Web) getNewApplication(w http.ResponseWriter, v *visit) error {
-	form := applicationForm{Target: targetNew, Scale: relay.ScaleAuto}
+	form := applicationForm{Target: targetNew, Scale: relay.ScaleAuto, Format: relay.FormatAuto, Sender: relay.ShowAuto}
 	return web.showNewApplication(w, v, form, nil)
 }
 
@@ -115,13 +133,13 @@ func (web *Web) choice(v *visit) (rooms []relay.RoomInfo, gone string) {
 	if v.Admin {
 		all, err := web.service.JoinedRooms(v.ctx())
 		if err != nil {
-			return nil, "The rooms that the bot is in cannot be listed now: the homeserver does not answer."
+			return nil, "Room lookup failed: the homeserver does not respond."
 		}
 		return all, ""
 	}
 	own, err := web.service.Rooms(v.ctx(), v.Viewer)
 	if err != nil {
-		return nil, "Your rooms cannot be listed now."
+		return nil, "Room lookup failed."
 	}
 	for _, r := range own {
 		if r.RoomID != "" {
@@ -144,7 +162,7 @@ func (web *Web) postNewApplication(w http.ResponseWriter, v *visit) error {
 	return web.showToken(w, v, issued, true)
 }
 
-// tokenPage is the one page that ever shows a token.
+// tokenPage is the only page that shows a token.
 type tokenPage struct {
 	frame
 	App     relay.Application
@@ -177,7 +195,7 @@ func (web *Web) base(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// standing is how the bot stands in an application's room, in a sentence.
+// standing says in a sentence whether messages to an application's room can be sent.
 type standing struct {
 	Good bool
 	Text string
@@ -189,29 +207,38 @@ func (web *Web) standing(v *visit, a relay.Application) *standing {
 		address = a.Room
 	}
 	if address == "" && a.RoomProblem != "" {
-		return &standing{Text: "The room is not ready yet, and messages wait: " + sentence(a.RoomProblem)}
+		return &standing{Text: "The room is not ready yet and messages wait: " + sentence(a.RoomProblem)}
 	}
 	if address == "" {
-		return &standing{Text: "The room is not made yet. The bot makes it and invites " + ownerOf(a) + " as soon as the homeserver lets it; messages wait so long."}
+		return &standing{Text: "The room does not exist yet; messages wait. The bot creates it and invites " + ownerOf(a) + " as soon as the homeserver allows it."}
 	}
 	info, err := web.service.CheckRoom(v.ctx(), address)
 	switch {
 	case err != nil:
-		return &standing{Text: "The room cannot be looked at now: " + err.Error()}
+		return &standing{Text: "Room lookup failed: " + reasonOf(err)}
 	case info.Encrypted:
-		return &standing{Text: "This room is encrypted, and the relay never sends plain text into such a room. Its messages wait. Choose a room without encryption, or let the bot make one."}
+		return &standing{Text: "This room is encrypted, and the relay never sends plain text into such a room. Its messages wait. Choose a room without encryption, or let the bot create one."}
 	case info.ReplaceBy != "" && a.RoomProblem != "":
 		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	case info.ReplaceBy != "":
 		return &standing{Text: "This room was replaced by a newer one. Invite the bot there."}
 	case !info.Joined:
-		return &standing{Text: "The bot is not in this room. Invite it, and messages go on by themselves."}
+		return &standing{Text: "The bot is not in this room. Invite it, and its messages are sent."}
 	case !info.Writable:
 		return &standing{Text: "The bot may not write in this room. Raise its power level."}
 	case a.RoomProblem != "":
 		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	}
 	return &standing{Good: true, Text: "The bot is in the room and may write there."}
+}
+
+// reasonOf is what may be shown of an error.
+func reasonOf(err error) string {
+	var refusal *relay.Error
+	if errors.As(err, &refusal) {
+		return sentence(refusal.Message)
+	}
+	return sentence(err.Error())
 }
 
 func ownerOf(a relay.Application) string {
@@ -260,7 +287,10 @@ func (web *Web) showApplication(w http.ResponseWriter, v *visit, form *applicati
 }
 
 func formFrom(a relay.Application) applicationForm {
-	f := applicationForm{Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility}
+	f := applicationForm{
+		Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility,
+		Description: a.Description, Format: a.DefaultFormat, Sender: a.ShowSender,
+	}
 	if f.Room == "" {
 		f.Room = a.RoomID
 	}
@@ -286,7 +316,7 @@ func (web *Web) postApplication(w http.ResponseWriter, v *visit) error {
 func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 	grace, err := time.ParseDuration(v.PostForm.Get("grace"))
 	if err != nil {
-		return web.showApplication(w, v, nil, &relay.Error{Kind: relay.KindInvalid, Field: "grace", Message: "Choose how long the present token stays valid."})
+		return web.showApplication(w, v, nil, &relay.Error{Kind: relay.KindInvalid, Field: "grace", Message: "Choose how long the current token stays valid."})
 	}
 	issued, err := web.service.RegenerateToken(v.ctx(), v.Viewer, idOf(v), grace)
 	if err != nil {
@@ -333,7 +363,7 @@ func (web *Web) getDeleteApplication(w http.ResponseWriter, v *visit) error {
 	}
 	p := confirmPage{
 		frame: web.frame(v, "applications", "Delete "+a.Name), Heading: "Delete “" + a.Name + "”?",
-		Text:   "Its token stops working at once, its history is removed, and messages that still wait are not delivered. What is in the room stays there.",
+		Text:   "Its token stops working at once, its history is removed, and waiting messages are not delivered. What is in the room stays there.",
 		Button: "Delete application", Action: v.URL.Path, Cancel: strings.TrimSuffix(v.URL.Path, "/delete"),
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
@@ -344,4 +374,29 @@ func (web *Web) postDeleteApplication(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	return back(w, v, "/ui/applications", "deleted")
+}
+
+func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
+	data, kind, err := web.service.Image(v.ctx(), v.Viewer, idOf(v))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	_, _ = w.Write(data) // a browser that is gone needs no image
+	return nil
+}
+
+// postImage takes an image, or removes it when none was chosen.
+func (web *Web) postImage(w http.ResponseWriter, v *visit) error {
+	var data []byte
+	if file, _, err := v.FormFile("image"); err == nil {
+		if data, err = io.ReadAll(file); err != nil {
+			return err
+		}
+	}
+	if err := web.service.SetImage(v.ctx(), v.Viewer, idOf(v), data); err != nil {
+		return web.showApplication(w, v, nil, err)
+	}
+	return back(w, v, strings.TrimSuffix(v.URL.Path, "/image"), "saved")
 }

@@ -14,6 +14,7 @@ const (
 	chartTop    = 12
 	chartBase   = 140
 	chartLeft   = 4
+	chartRight  = 64 // for the labels of the lines, beside the columns
 )
 
 // chart is a small picture of a day: one column an hour, what was given up on
@@ -54,7 +55,7 @@ func newChart(hours []relay.Hour, now time.Time) chart {
 			c.Lines = append(c.Lines, gridLine{Y: chartBase - scale(n, top), Label: count(n)})
 		}
 	}
-	step := (chartWidth - 2*chartLeft) / max(len(hours), 1)
+	step := (chartWidth - chartLeft - chartRight) / max(len(hours), 1)
 	for i, h := range hours {
 		c.Columns = append(c.Columns, newColumn(h, chartLeft+i*step, step, top, i, len(hours), now))
 	}
@@ -68,7 +69,7 @@ func newColumn(h relay.Hour, x, step int, top int64, i, n int, now time.Time) co
 		dead = max(2, scale(h.Sent+h.Dead, top)-sent) // two heights rounded each would leave a gap
 	}
 	col := column{
-		X: x + 4, Width: step - 8, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
+		X: x + 3, Width: step - 6, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
 		Sent: h.Sent, Dead: h.Dead, Accepts: h.Accepted, LabelX: x + step/2,
 		Text: fmt.Sprintf("%s–%s UTC: %s delivered, %s given up", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), count(h.Sent), count(h.Dead)),
 	}

@@ -7,49 +7,141 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/relay"
 )
 
-type messagesPage struct {
-	frame
-	Applications []relay.Application
-	Messages     []relay.Message
-	App          int64
-	State        string
-	Text         string
-	Filtered     bool
-	Next         string
-	First        string
+// messagesFilter is what the form of the list selects by.
+type messagesFilter struct {
+	App      int64
+	State    string
+	Text     string
+	From, To string // days in UTC, 2006-01-02
 }
 
-// waiting is a filter's word for everything on its way.
+type messagesPage struct {
+	frame
+	messagesFilter
+	Applications []relay.Application
+	Messages     []relay.Message
+	Filtered     bool
+	Next, First  string
+	Retry        string // address that delivers all of them again; "" if their state does not allow it
+	Cancel       string // …withdraws them
+}
+
+// waiting selects every message that is not final.
 const waiting = "waiting"
+
+func messagesFilterOf(q url.Values) (f messagesFilter) {
+	f = messagesFilter{State: q.Get("state"), Text: strings.TrimSpace(q.Get("q")), From: q.Get("from"), To: q.Get("to")}
+	f.App, _ = strconv.ParseInt(q.Get("app"), 10, 64) // anything else selects nothing
+	return f
+}
+
+// rules is the filter as the rules know it. A day that cannot be read does not restrict.
+func (f messagesFilter) rules() relay.MessageFilter {
+	out := relay.MessageFilter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
+	out.Since, _ = time.Parse(time.DateOnly, f.From)
+	if to, err := time.Parse(time.DateOnly, f.To); err == nil {
+		out.Until = to.AddDate(0, 0, 1).Add(-time.Millisecond)
+	}
+	return out
+}
+
+// address is a page about what the filter selects.
+func (f messagesFilter) address(path string, before int64) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"state": f.State, "q": f.Text, "from": f.From, "to": f.To} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.App != 0 {
+		q.Set("app", strconv.FormatInt(f.App, 10))
+	}
+	if before != 0 {
+		q.Set("before", strconv.FormatInt(before, 10))
+	}
+	return path + "?" + q.Encode()
+}
 
 func (web *Web) getMessages(w http.ResponseWriter, v *visit) error {
 	q := v.URL.Query()
-	p := messagesPage{frame: web.frame(v, "messages", "Messages"), State: q.Get("state"), Text: strings.TrimSpace(q.Get("q"))}
-	p.App, _ = strconv.ParseInt(q.Get("app"), 10, 64) // anything else selects nothing
-	f := relay.MessageFilter{ApplicationID: p.App, Text: p.Text, States: statesOf(p.State)}
-	f.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
-	p.Filtered = p.App != 0 || p.State != "" || p.Text != ""
+	p := messagesPage{frame: web.frame(v, "messages", "Messages"), messagesFilter: messagesFilterOf(q)}
+	p.Filtered = p.messagesFilter != messagesFilter{}
 	var err error
 	if p.Applications, err = web.service.Applications(v.ctx(), v.Viewer); err != nil {
 		return err
 	}
+	f := p.rules()
+	f.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	page, err := web.service.Messages(v.ctx(), v.Viewer, f)
 	if err != nil {
 		return err
 	}
 	p.Messages = page.Messages
 	if page.Next != 0 {
-		p.Next = p.address(page.Next)
+		p.Next = p.address("/ui/messages", page.Next)
 	}
 	if f.Before != 0 {
-		p.First = p.address(0)
+		p.First = p.address("/ui/messages", 0)
+	}
+	if relay.CanRedeliverAll(f.States) {
+		p.Retry = p.address("/ui/messages/all", 0) + "&do=retry"
+	}
+	if relay.CanCancelAll(f.States) {
+		p.Cancel = p.address("/ui/messages/all", 0) + "&do=cancel"
 	}
 	return web.show(w, http.StatusOK, "messages", p)
+}
+
+// getAll asks before all messages that a filter selects are changed.
+func (web *Web) getAll(w http.ResponseWriter, v *visit) error {
+	f := messagesFilterOf(v.URL.Query())
+	rules := f.rules()
+	rules.Limit = relay.MaxPage
+	page, err := web.service.Messages(v.ctx(), v.Viewer, rules)
+	if err != nil {
+		return err
+	}
+	n := count(int64(len(page.Messages))) + " messages"
+	switch {
+	case page.Next != 0:
+		n = "more than " + n
+	case len(page.Messages) == 1:
+		n = "1 message"
+	}
+	p := confirmPage{
+		frame: web.frame(v, "messages", "Withdraw messages"), Heading: "Withdraw " + n + "?",
+		Text:   "They are not delivered. At most 500 are withdrawn at once.",
+		Button: "Withdraw", Action: v.URL.RequestURI(), Cancel: f.address("/ui/messages", 0),
+	}
+	if v.URL.Query().Get("do") == "retry" {
+		p.Title, p.Heading, p.Text, p.Button = "Deliver messages again", "Deliver "+n+" again?", "They are queued again in their rooms. At most 500 are queued at once.", "Deliver again"
+	}
+	return web.show(w, http.StatusOK, "confirm", p)
+}
+
+func (web *Web) postAll(w http.ResponseWriter, v *visit) error {
+	f := messagesFilterOf(v.URL.Query())
+	act, done := web.service.CancelAll, "cancel"
+	if v.URL.Query().Get("do") == "retry" {
+		act, done = web.service.RedeliverAll, "retry"
+	}
+	result, err := act(v.ctx(), v.Viewer, f.rules())
+	if err != nil {
+		return err
+	}
+	if result.More {
+		done += "more"
+	} else {
+		done += "all"
+	}
+	http.Redirect(w, v.Request, f.address("/ui/messages", 0)+"&done="+done, http.StatusSeeOther)
+	return nil
 }
 
 func statesOf(word string) []relay.State {
@@ -60,24 +152,6 @@ func statesOf(word string) []relay.State {
 		return []relay.State{relay.State(word)}
 	}
 	return nil
-}
-
-// address is this list from another place on.
-func (p *messagesPage) address(before int64) string {
-	q := url.Values{}
-	if p.App != 0 {
-		q.Set("app", strconv.FormatInt(p.App, 10))
-	}
-	if p.State != "" {
-		q.Set("state", p.State)
-	}
-	if p.Text != "" {
-		q.Set("q", p.Text)
-	}
-	if before != 0 {
-		q.Set("before", strconv.FormatInt(before, 10))
-	}
-	return "/ui/messages?" + q.Encode()
 }
 
 type messagePage struct {
@@ -144,7 +218,7 @@ func (web *Web) getCancel(w http.ResponseWriter, v *visit) error {
 	number := strconv.FormatInt(m.ID, 10)
 	p := confirmPage{
 		frame: web.frame(v, "messages", "Remove message "+number), Heading: "Remove message " + number + " from its room?",
-		Text:   "Nobody can read it there any more. It cannot be brought back.",
+		Text:   "Nobody can read it there any more. This cannot be undone.",
 		Button: "Remove it", Action: v.URL.Path, Cancel: "/ui/messages/" + number,
 	}
 	return web.show(w, http.StatusOK, "confirm", p)

@@ -39,7 +39,7 @@ func parsePages() (pages, error) {
 	return all, nil
 }
 
-// frame is what every page has around its own.
+// frame is what every page has around its content.
 type frame struct {
 	Title   string
 	Section string // of the navigation
@@ -51,11 +51,12 @@ type frame struct {
 	Field   string // where
 	Style   string
 	Icon    string
+	Script  string
 	Version string
 }
 
 func (web *Web) frame(v *visit, section, title string) frame {
-	f := frame{Title: title, Section: section, Style: web.style.path(), Icon: web.icon.path(), Version: web.o.Version}
+	f := frame{Title: title, Section: section, Style: web.style.path(), Icon: web.icon.path(), Script: web.script.path(), Version: web.o.Version}
 	if v != nil {
 		f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
 		f.Notice = notices[v.URL.Query().Get("done")]
@@ -63,15 +64,19 @@ func (web *Web) frame(v *visit, section, title string) frame {
 	return f
 }
 
-// notices are told after a redirect that names them: a page never shows words
-// out of its address.
+// notices are shown after a redirect that names them: a page never shows text
+// from its address.
 var notices = map[string]string{
 	"created":    "Created.",
 	"saved":      "Saved.",
 	"deleted":    "Deleted.",
 	"redeliver":  "The message is in the queue again.",
-	"cancelled":  "The message is withdrawn. If it is in its room already, its removal is on its way.",
-	"retried":    "The room tries again.",
+	"cancelled":  "The message is withdrawn. If it is in its room already, it is being removed.",
+	"retryall":   "The messages are in the queue again.",
+	"retrymore":  "500 messages are in the queue again. More match: repeat it for those.",
+	"cancelall":  "The messages are withdrawn.",
+	"cancelmore": "500 messages are withdrawn. More match: repeat it for those.",
+	"retried":    "Messages to the room are tried again.",
 	"password":   "The password is changed. All other sessions have ended.",
 	"loggedout":  "You are logged out.",
 	"testqueued": "The test message is on its way.",
@@ -128,7 +133,7 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 
 // fail answers a request that no page could.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := client.Status(relay.KindOf(err)), "Something went wrong here; the log of the relay says what."
+	status, text := client.Status(relay.KindOf(err)), "An internal error occurred; the relay's log has the cause."
 	var refusal *relay.Error
 	if errors.As(err, &refusal) && refusal.Kind != relay.KindInternal {
 		text = refusal.Message

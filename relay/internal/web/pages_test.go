@@ -1,6 +1,9 @@
 package web
 
 import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -65,7 +68,7 @@ func TestApplicationLife(t *testing.T) {
 	b.post("/ui/applications/1", "name", "renamed", "room", room, "priority", "-1", "scale", "gotify", "rate", "30", "strict", "on")
 	b.want(200, "Saved.", "<h1>renamed</h1>", `value="30"`)
 	b.post("/ui/applications/1", "name", "renamed", "rate", "many", "scale", "auto")
-	b.want(400, "The limit is a whole number.")
+	b.want(400, "The limit must be a whole number.")
 	b.post("/ui/applications/1/token", "grace", "1h")
 	second := b.token()
 	b.want(200, "stays valid for", "-"+token)
@@ -73,7 +76,7 @@ func TestApplicationLife(t *testing.T) {
 		t.Errorf("second token %q: works %v, the first %v", second, b.works(second), b.works(token))
 	}
 	b.post("/ui/applications/1/token", "grace", "0s")
-	b.want(200, "not valid any more")
+	b.want(200, "no longer valid")
 	if b.works(second) || b.works(token) {
 		t.Error("an old token still works")
 	}
@@ -83,6 +86,100 @@ func TestApplicationLife(t *testing.T) {
 	b.want(200, "Deleted.", "No application yet")
 	b.get("/ui/applications/1")
 	b.want(404)
+}
+
+// TestTypedRoom: a room that was typed is meant, though its radio button is not chosen.
+func TestTypedRoom(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.get("/ui/applications/new")
+	b.want(200, "Shown before the title in rooms that several applications send to.", `data-selects="target-other"`)
+	b.post("/ui/applications/new", "name", "typed", "target", "new", "room", " "+room+" ", "scale", "auto")
+	b.want(200, "is ready", "may write there")
+	b.get("/ui/applications/1")
+	b.want(200, `value="`+room+`"`)
+}
+
+// TestLooksOfAnApplication: description, format, sender and image.
+func TestLooksOfAnApplication(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("a", room)
+	b.get("/ui/applications/1")
+	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always")
+	b.want(200, "Nightly &lt;b&gt;", `<option value="plain" selected>`, `<option value="always" selected>`, `<option value="0s" selected>stops working at once`)
+	upload := func(data string) {
+		t.Helper()
+		var form bytes.Buffer
+		m := multipart.NewWriter(&form)
+		_ = m.WriteField("csrf", csrfField.FindStringSubmatch(b.page)[1])
+		if file, err := m.CreateFormFile("image", "a.gif"); err == nil && data != "" {
+			_, _ = file.Write([]byte(data))
+		}
+		m.Close()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/ui/applications/1/image", &form)
+		if err == nil {
+			req.Header.Set("Content-Type", m.FormDataContentType())
+		}
+		b.do(req, err)
+	}
+	upload("<svg onload=alert(1)>")
+	b.want(400, "must be PNG, JPEG, GIF or WebP", "-appimage")
+	gif := "GIF89a\x01\x00\x01\x00"
+	upload(gif)
+	b.want(200, "Saved.", "appimage")
+	b.get("/ui/applications/1/image")
+	if b.want(200); b.page != gif || b.header.Get("Content-Type") != "image/gif" {
+		t.Errorf("the image is %q, %s", b.page, b.header.Get("Content-Type"))
+	}
+	b.get("/ui/applications")
+	b.want(200, "appimage", "Nightly &lt;b&gt;")
+	b.get("/ui/applications/1")
+	upload("")
+	b.want(200, "Saved.", "-appimage")
+}
+
+// TestManyMessages: all messages that a filter selects are delivered again or withdrawn, after a question.
+func TestManyMessages(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("a", room)
+	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Reason: "the homeserver does not accept the event"})
+	for _, title := range []string{"one", "two", "three"} {
+		b.send(app, title, "text")
+	}
+	b.hs.FailIn(room, nil)
+	b.get("/ui/messages")
+	b.want(200, "-Deliver all of these again", "-Withdraw all of these")
+	b.get("/ui/messages?state=sent")
+	b.want(200, "-Withdraw all of these")
+	today := time.Now().UTC()
+	for from, want := range map[time.Time]string{today: "three", today.AddDate(0, 0, 1): "-three"} {
+		b.get("/ui/messages?from=" + from.Format(time.DateOnly))
+		b.want(200, want, `value="`+from.Format(time.DateOnly)+`"`)
+	}
+	b.get("/ui/messages?to=" + today.AddDate(0, 0, -1).Format(time.DateOnly))
+	b.want(200, "No message matches")
+	b.get("/ui/messages?to=" + today.Format(time.DateOnly))
+	b.want(200, "three")
+
+	b.get("/ui/messages?state=dead&q=two")
+	b.want(200, "/ui/messages/all?q=two&amp;state=dead&amp;do=retry")
+	b.get("/ui/messages/all?q=two&state=dead&do=retry")
+	b.want(200, "Deliver 1 message again?")
+	b.post("/ui/messages/all?q=two&state=dead&do=retry")
+	b.want(200, "The messages are in the queue again.")
+	b.until("/ui/messages?state=sent", "two")
+	b.get("/ui/messages/all?state=dead&do=cancel")
+	b.want(200, "Withdraw 2 messages?")
+	b.post("/ui/messages/all?state=dead&do=cancel")
+	b.want(200, "The messages are withdrawn.")
+	b.get("/ui/messages?state=cancelled")
+	b.want(200, "one", "three")
+	b.post("/ui/messages/all?state=sent&do=cancel")
+	b.want(400)
+	b.post("/ui/messages/all?do=retry")
+	b.want(400)
 }
 
 func TestRoomsAreSaid(t *testing.T) {
@@ -98,13 +195,13 @@ func TestRoomsAreSaid(t *testing.T) {
 		b.want(200, want)
 	}
 	b.get("/ui/rooms?check")
-	b.want(200, "What the check found", "is encrypted and the relay does not encrypt yet", "Not well:", "Operations", "@relay:example.org")
+	b.want(200, "Check results", "is encrypted and the relay does not encrypt yet", "Failed:", "Operations", "@relay:example.org")
 	b.get("/ui/applications/new")
 	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
 	b.want(200, "is ready")
 	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is away"})
 	b.get("/ui/applications/new")
-	b.want(200, "cannot be listed now")
+	b.want(200, "Room lookup failed")
 }
 
 func TestTestMessage(t *testing.T) {
@@ -133,7 +230,7 @@ func TestMessagePages(t *testing.T) {
 	dead := b.send(app, "Broken", "one")
 	blocked := b.send(held, "Stuck", "two")
 	b.get("/ui/messages")
-	b.want(200, "Broken", "Stuck", "given up", "held back", "The bot may not write in the room.")
+	b.want(200, "Broken", "Stuck", "given up", "blocked", "The bot may not write in the room.")
 	b.get("/ui/messages?state=dead")
 	b.want(200, "Broken", "-Stuck")
 	b.get("/ui/messages?state=waiting")
@@ -143,9 +240,9 @@ func TestMessagePages(t *testing.T) {
 	b.get("/ui/messages?app=2")
 	b.want(200, "-Broken", "Stuck")
 	b.get("/ui/messages?q=nothing+like+it")
-	b.want(200, "No message is like that")
+	b.want(200, "No message matches")
 	b.get("/ui/")
-	b.want(200, "Needs a decision", "Rooms held back", "beta")
+	b.want(200, "Needs a decision", "Blocked rooms", "beta")
 
 	b.get(dead)
 	b.want(200, "The homeserver does not accept the event.", "M_BAD_JSON", "Deliver again")
@@ -159,10 +256,10 @@ func TestMessagePages(t *testing.T) {
 	b.get(dead + "/cancel")
 	b.want(200, "from its room?")
 	b.post(dead + "/cancel")
-	b.want(200, "its removal is on its way")
+	b.want(200, "it is being removed")
 	b.until(dead, "later removed from the room")
 	b.get(blocked)
-	b.want(200, "Something has to be mended first", "The bot may not write in the room.")
+	b.want(200, "waits until the cause is fixed", "The bot may not write in the room.")
 	b.post(blocked + "/cancel")
 	b.want(200, "The message is withdrawn", "withdrawn before it was delivered")
 	b.get("/ui/messages/9999")
@@ -177,7 +274,7 @@ func TestRemovalThatFails(t *testing.T) {
 	b.until(message, "Remove from the room")
 	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not remove events"})
 	b.post(message + "/cancel")
-	b.want(200, "its removal is on its way")
+	b.want(200, "it is being removed")
 	b.until(message, "The event could not be removed from the room: the bot may not remove events.")
 	b.get("/ui/messages")
 	b.want(200, "could not be removed")
@@ -213,7 +310,7 @@ func TestDeliveredAtLast(t *testing.T) {
 	message := b.send(b.app("a", room), "Late", "text")
 	b.until(message, "The homeserver failed.")
 	b.hs.FailIn(room, nil)
-	b.until(message, "The homeserver has taken it.")
+	b.until(message, "The homeserver accepted it.")
 	b.want(200, "-The homeserver failed.")
 }
 
@@ -246,10 +343,10 @@ func TestRetryRoom(t *testing.T) {
 	b.hs.FailIn("!closed:example.org", &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not write in the room"})
 	path := b.send(app, "", "m")
 	b.get("/ui/rooms")
-	b.want(200, "held back", "The bot may not write in the room.", "Try again")
+	b.want(200, "blocked", "The bot may not write in the room.", "Try again")
 	b.hs.FailIn("!closed:example.org", nil)
 	b.post("/ui/rooms/retry", "room", "!closed:example.org")
-	b.want(200, "The room tries again.")
+	b.want(200, "Messages to the room are tried again.")
 	b.until(path, "Remove from the room")
 	b.want(200, "delivered")
 }
@@ -281,12 +378,12 @@ func TestUsersAndAccount(t *testing.T) {
 		b.want(want)
 	}
 	b.get("/ui/rooms?check")
-	b.want(200, "-What the check found", "-Operations", "-hs.example.org")
+	b.want(200, "-Check results", "-Operations", "-hs.example.org")
 	b.get("/ui/applications/new")
 	b.want(200, "-Operations")
 	b.get("/ui/account")
 	b.post("/ui/account/password", "present", "wrong", "password", "even longer", "again", "even longer")
-	b.want(400, "The present password is wrong.")
+	b.want(400, "The current password is wrong.")
 	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longr")
 	b.want(400, "The two new passwords differ.")
 	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longer")
@@ -309,7 +406,7 @@ func TestPausedIsSaid(t *testing.T) {
 	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached"})
 	b.send(app, "", "m")
 	b.get("/ui/")
-	b.want(200, "Deliveries pause.", "The homeserver cannot be reached.")
+	b.want(200, "Deliveries are paused.", "The homeserver cannot be reached.")
 	b.get("/ui/rooms")
-	b.want(200, "Deliveries pause")
+	b.want(200, "Deliveries are paused")
 }

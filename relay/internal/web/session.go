@@ -30,8 +30,8 @@ func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Hand
 	})
 }
 
-// closed serves who has logged in and sends others to do so. What changes
-// something has to bring the session's word.
+// closed serves users who have logged in and sends others to the login page.
+// State-changing requests require the session's CSRF token.
 func (web *Web) closed(h page) http.Handler {
 	return web.open(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := web.visit(r)
@@ -57,6 +57,9 @@ func (web *Web) closed(h page) http.Handler {
 // parseForm reads a form, which maxForm bounds.
 func parseForm(r *http.Request) error {
 	err := r.ParseForm()
+	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		err = r.ParseMultipartForm(maxForm)
+	}
 	var tooLong *http.MaxBytesError
 	switch {
 	case err == nil:

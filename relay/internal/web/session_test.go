@@ -129,7 +129,8 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: policy %q", p, csp)
 		}
 		for _, bad := range []string{"<script", " style=", " onerror=\"", " onclick=", "javascript:", "<img src=x", "src=\"http"} {
-			if body, _, _ := strings.Cut(b.page, "<details><summary>As it was sent"); strings.Contains(body, bad) {
+			body, _, _ := strings.Cut(b.page, "<details><summary>As it was sent")
+			if body = strings.Replace(body, `<script src="/ui/static/relay.`, "", 1); strings.Contains(body, bad) {
 				t.Errorf("%s holds %q", p, bad)
 			}
 		}

@@ -35,7 +35,7 @@ func loadAsset(name, kind string) (asset, error) {
 func (a asset) path() string { return "/ui/static/" + a.name }
 
 func (web *Web) getStatic(w http.ResponseWriter, r *http.Request) error {
-	for _, a := range []asset{web.style, web.icon} {
+	for _, a := range []asset{web.style, web.icon, web.script} {
 		if a.name != mux.Vars(r)["name"] {
 			continue
 		}

@@ -111,7 +111,7 @@ func (web *Web) getDeleteUser(w http.ResponseWriter, v *visit) error {
 	}
 	p := confirmPage{
 		frame: web.frame(v, "users", "Delete "+u.Name), Heading: "Delete the user “" + u.Name + "”?",
-		Text:   "The user's applications are deleted too: their tokens stop working at once and messages that still wait are not delivered.",
+		Text:   "The user's applications are deleted too: their tokens stop working at once and waiting messages are not delivered.",
 		Button: "Delete user", Action: v.URL.Path, Cancel: strings.TrimSuffix(v.URL.Path, "/delete"),
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
@@ -167,7 +167,7 @@ func (web *Web) postPassword(w http.ResponseWriter, v *visit) error {
 	}
 	if _, err := web.service.Authenticate(v.ctx(), v.Name, present, address); err != nil {
 		if relay.KindOf(err) == relay.KindUnauthorized {
-			err = &relay.Error{Kind: relay.KindInvalid, Field: "present", Message: "The present password is wrong."}
+			err = &relay.Error{Kind: relay.KindInvalid, Field: "present", Message: "The current password is wrong."}
 		}
 		return web.showAccount(w, v, err)
 	}

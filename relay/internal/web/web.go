@@ -1,5 +1,5 @@
-// Package web serves the relay's pages for people. They are made on the server
-// from templates, work without script, and use the same rules as the API.
+// Package web serves the relay's pages for people. They are rendered on the server, work
+// without script, and use the same rules as the API.
 package web
 
 import (
@@ -35,6 +35,7 @@ type Web struct {
 	pages   pages
 	style   asset
 	icon    asset
+	script  asset
 	origins client.Origins
 	handler http.Handler
 }
@@ -55,6 +56,9 @@ func New(o Options) (*Web, error) {
 	if w.icon, err = loadAsset("icon.svg", "image/svg+xml"); err != nil {
 		return nil, err
 	}
+	if w.script, err = loadAsset("relay.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
 	if w.pages, err = parsePages(); err != nil {
 		return nil, err
 	}
@@ -65,7 +69,7 @@ func New(o Options) (*Web, error) {
 // ServeHTTP answers one request.
 func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "strict-origin") // a search stays off the log
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -106,10 +110,14 @@ func (web *Web) router() http.Handler {
 	closed(post, "/applications/{id:[0-9]+}", web.postApplication)
 	closed(post, "/applications/{id:[0-9]+}/token", web.postToken)
 	closed(post, "/applications/{id:[0-9]+}/test", web.postTest)
+	closed(get, "/applications/{id:[0-9]+}/image", web.getImage)
+	closed(post, "/applications/{id:[0-9]+}/image", web.postImage)
 	closed(get, "/applications/{id:[0-9]+}/delete", web.getDeleteApplication)
 	closed(post, "/applications/{id:[0-9]+}/delete", web.postDeleteApplication)
 
 	closed(get, "/messages", web.getMessages)
+	closed(get, "/messages/all", web.getAll)
+	closed(post, "/messages/all", web.postAll)
 	closed(get, "/messages/{id:[0-9]+}", web.getMessage)
 	closed(post, "/messages/{id:[0-9]+}/redeliver", web.postRedeliver)
 	closed(get, "/messages/{id:[0-9]+}/cancel", web.getCancel)

@@ -16,8 +16,9 @@ import (
 // words are the functions of the templates.
 var words = template.FuncMap{
 	"ago":        func(t time.Time) string { return ago(time.Now(), t) },
-	"until":      func(t time.Time) string { return span(time.Until(t)) },
+	"until":      func(t time.Time) string { return remaining(time.Until(t)) },
 	"span":       span,
+	"remaining":  remaining,
 	"stamp":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"state":      stateWord,
@@ -59,6 +60,14 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours())/24) + " days"
 }
 
+// remaining is a time to wait, rounded: a day of which a moment has passed is a day.
+func remaining(d time.Duration) string {
+	if d = d.Round(time.Second); d > time.Minute {
+		d = d.Round(time.Minute)
+	}
+	return span(d)
+}
+
 func stateWord(s relay.State) string {
 	switch s {
 	case relay.StateQueued:
@@ -66,7 +75,7 @@ func stateWord(s relay.State) string {
 	case relay.StateRetryWait:
 		return "retrying"
 	case relay.StateBlocked:
-		return "held back"
+		return "blocked"
 	case relay.StateSent:
 		return "delivered"
 	case relay.StateAmbiguous:
@@ -83,17 +92,17 @@ func stateWord(s relay.State) string {
 func stateNote(s relay.State) string {
 	switch s {
 	case relay.StateQueued:
-		return "It waits for its turn."
+		return "It is waiting to be sent."
 	case relay.StateRetryWait:
-		return "An attempt failed; the relay tries again by itself."
+		return "An attempt failed; the relay retries automatically."
 	case relay.StateBlocked:
-		return "Something has to be mended first. It goes on by itself as soon as that is done."
+		return "It waits until the cause is fixed, and is then sent automatically."
 	case relay.StateSent:
-		return "The homeserver has taken it."
+		return "The homeserver accepted it."
 	case relay.StateAmbiguous:
-		return "It was sent, the answer was lost, and the room's history does not settle whether it arrived. Look into the room, then deliver it again or withdraw it."
+		return "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it."
 	case relay.StateDead:
-		return "The relay does not try any more. You can deliver it again."
+		return "The relay has stopped trying. You can deliver it again."
 	case relay.StateCancelled:
 		return "It was withdrawn before it was delivered."
 	case relay.StateRedacted:
@@ -171,7 +180,7 @@ func dict(pairs ...any) (map[string]any, error) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, ok := pairs[i].(string)
 		if !ok {
-			return nil, fmt.Errorf("%v is no name", pairs[i])
+			return nil, fmt.Errorf("%v is not a name", pairs[i])
 		}
 		m[key] = pairs[i+1]
 	}

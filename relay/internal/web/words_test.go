@@ -69,3 +69,14 @@ func TestInitial(t *testing.T) {
 		}
 	}
 }
+
+func TestRemaining(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		24*time.Hour - 300*time.Millisecond: "24 h", 7*24*time.Hour - time.Second/3: "7 days", time.Hour - time.Second/3: "1 h",
+		59 * time.Second: "59 s", 90 * time.Second: "2 min", -time.Second: "0 s",
+	} {
+		if got := remaining(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// newMessagesCommand makes `relay messages`, which follows messages as the administrator of the configuration.
+func newMessagesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "messages",
+		Short: "List and show messages, cancel them or deliver them again",
+		Long:  "Shows and changes messages as the administrator that the configuration names: over the running relay, or on its database when none runs.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newMessagesListCommand(), newMessagesShowCommand(),
+		newMessagesChangeCommand("cancel", "Withdraw messages: those waiting are not sent, those sent are removed from their rooms", "state queued, retry_wait, blocked, ambiguous or dead", http.MethodDelete, "", "cancelled"),
+		newMessagesChangeCommand("retry", "Deliver messages again; those waiting are tried at once", "state dead, ambiguous or cancelled", http.MethodPost, "/redeliver", "queued again"),
+	)
+	return cmd
+}
+
+// messagesFilter are the flags that select messages.
+type messagesFilter struct{ app, state, search, since, until string }
+
+func (f *messagesFilter) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.app, "app", "", "of this application, by name or id")
+	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas")
+	cmd.Flags().StringVar(&f.search, "search", "", "with this text in title or message")
+	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or 24h ago")
+	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or 24h ago")
+}
+
+// query is the filter as the API takes it.
+func (f *messagesFilter) query(ctx context.Context, r *remote) (url.Values, error) {
+	q := url.Values{}
+	if f.app != "" {
+		path, err := r.find(ctx, "application", f.app)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("appid", path[strings.LastIndexByte(path, '/')+1:])
+	}
+	for name, text := range map[string]string{"state": f.state, "q": f.search} {
+		if text != "" {
+			q.Set(name, text)
+		}
+	}
+	for name, text := range map[string]string{"since": f.since, "until": f.until} {
+		if text == "" {
+			continue
+		}
+		t, err := timeOf(text, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		q.Set(name, t.Format(time.RFC3339))
+	}
+	return q, nil
+}
+
+// timeOf reads a time, a day in UTC, or how long ago it was.
+func timeOf(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return now, fmt.Errorf("%q is not a time such as 2006-01-02, 2006-01-02T15:04:05Z or 24h", text)
+}
+
+// delivery is what the commands read of a message.
+type delivery struct {
+	ID          int64     `json:"id"`
+	Application string    `json:"application"`
+	Title       string    `json:"title"`
+	Message     string    `json:"message"`
+	Priority    int       `json:"priority"`
+	Date        time.Time `json:"date"`
+	Status      string    `json:"status"`
+	Attempts    int       `json:"attempts"`
+	Next        string    `json:"next_attempt_at"`
+	Error       string    `json:"last_error"`
+	Room        string    `json:"room_id"`
+	Event       string    `json:"event_id"`
+	Sent        string    `json:"sent_at"`
+}
+
+func newMessagesListCommand() *cobra.Command {
+	var t target
+	var f messagesFilter
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List messages, newest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.use(cmd, func(r *remote) error {
+				q, err := f.query(cmd.Context(), r)
+				if err != nil {
+					return err
+				}
+				q.Set("limit", strconv.Itoa(limit))
+				var page struct{ Messages []delivery }
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/message?"+q.Encode(), nil, &page); err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				fmt.Fprintln(w, "ID\tACCEPTED\tAPPLICATION\tSTATE\tMESSAGE\tREASON")
+				for _, m := range page.Messages {
+					fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Date.UTC().Format(time.RFC3339), m.Application, m.Status, firstLine(m.Title, m.Message), m.Error)
+				}
+				return w.Flush()
+			})
+		},
+	}
+	t.addFlags(cmd)
+	f.addFlags(cmd)
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many, 1 to 200")
+	return cmd
+}
+
+// firstLine is the beginning of a message.
+func firstLine(title, text string) string {
+	line := []rune(strings.Join(strings.Fields(title+" "+text[:min(len(text), 400)]), " "))
+	if len(line) > 50 {
+		return string(line[:49]) + "…"
+	}
+	return string(line)
+}
+
+func newMessagesShowCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a message with its state",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.use(cmd, func(r *remote) error {
+				var m delivery
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/message/"+url.PathEscape(args[0]), nil, &m); err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				for _, line := range [][2]string{
+					{"message", strconv.FormatInt(m.ID, 10)},
+					{"application", m.Application},
+					{"state", m.Status},
+					{"reason", m.Error},
+					{"next attempt", m.Next},
+					{"accepted", m.Date.UTC().Format(time.RFC3339)},
+					{"delivered", m.Sent},
+					{"attempts", strconv.Itoa(m.Attempts)},
+					{"priority", strconv.Itoa(m.Priority)},
+					{"room", m.Room},
+					{"event", m.Event},
+					{"title", m.Title},
+				} {
+					if line[1] != "" {
+						fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+					}
+				}
+				fmt.Fprintf(w, "\n%s\n", m.Message)
+				return w.Flush()
+			})
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
+
+// newMessagesChangeCommand makes a command that changes the messages that are named, or all that a filter selects.
+func newMessagesChangeCommand(name, short, states, method, suffix, done string) *cobra.Command {
+	var t target
+	var f messagesFilter
+	cmd := &cobra.Command{
+		Use:   name + " [ID]…",
+		Short: short,
+		Long:  short + ". Names them, or selects them by --" + states + " and the other filters.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (f.state == "") {
+				return errors.New("name messages by their ids, or select them by --state")
+			}
+			return t.use(cmd, func(r *remote) error {
+				n, err := len(args), error(nil)
+				for _, id := range args {
+					if _, err := r.do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, nil); err != nil {
+						return fmt.Errorf("message %s: %w", id, err)
+					}
+				}
+				if n == 0 {
+					n, err = f.changeAll(cmd.Context(), r, method)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
+				return err
+			})
+		},
+	}
+	t.addFlags(cmd)
+	f.addFlags(cmd)
+	return cmd
+}
+
+func (f *messagesFilter) changeAll(ctx context.Context, r *remote, method string) (n int, err error) {
+	q, err := f.query(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	path := "/message/redeliver?"
+	if method == http.MethodDelete {
+		path = "/message/cancel?"
+	}
+	for more := true; more && err == nil; {
+		var answer struct {
+			Done int
+			More bool
+		}
+		_, err = r.do(ctx, http.MethodPost, path+q.Encode(), nil, &answer)
+		n, more = n+answer.Done, answer.More && answer.Done > 0
+	}
+	return n, err
+}

@@ -1,0 +1,74 @@
+package relay
+
+import (
+	"context"
+	"slices"
+
+	"slipway/relay/internal/refusal"
+)
+
+// MaxBulk is how many messages one call of RedeliverAll or CancelAll changes.
+const MaxBulk = 500
+
+// Bulk is what such a call has done.
+type Bulk struct {
+	Done int
+	More bool // more messages match than one call changes
+}
+
+var (
+	redeliverable = []State{StateDead, StateAmbiguous, StateCancelled}
+	cancellable   = []State{StateQueued, StateRetryWait, StateBlocked, StateAmbiguous, StateDead}
+)
+
+// CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
+func CanRedeliverAll(states []State) bool { return within(states, redeliverable) }
+
+// CanCancelAll reports whether CancelAll takes a filter with these states. Messages that are sent are removed one by one.
+func CanCancelAll(states []State) bool { return within(states, cancellable) }
+
+func within(states, of []State) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s State) bool { return !slices.Contains(of, s) })
+}
+
+// RedeliverAll queues messages again that f selects. f must name their states.
+func (s *Service) RedeliverAll(ctx context.Context, v Viewer, f MessageFilter) (Bulk, error) {
+	if !CanRedeliverAll(f.States) {
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: dead, ambiguous or cancelled.")
+	}
+	return s.bulk(ctx, v, f, s.Redeliver)
+}
+
+// CancelAll withdraws messages that f selects. f must name their states.
+func (s *Service) CancelAll(ctx context.Context, v Viewer, f MessageFilter) (Bulk, error) {
+	if !CanCancelAll(f.States) {
+		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: queued, retry_wait, blocked, ambiguous or dead.")
+	}
+	return s.bulk(ctx, v, f, s.Cancel)
+}
+
+// bulk changes messages one by one. One whose state has changed meanwhile is left as it is.
+func (s *Service) bulk(ctx context.Context, v Viewer, f MessageFilter, change func(context.Context, Viewer, int64) (Message, error)) (b Bulk, err error) {
+	for f.Limit = MaxPage; ; {
+		page, err := s.Messages(ctx, v, f)
+		if err != nil {
+			return b, err
+		}
+		for _, m := range page.Messages {
+			if b.Done == MaxBulk {
+				b.More = true
+				return b, nil
+			}
+			switch _, err := change(ctx, v, m.ID); KindOf(err) {
+			case "":
+				b.Done++
+			case KindConflict, KindNotFound:
+			default:
+				return b, err
+			}
+		}
+		if f.Before = page.Next; f.Before == 0 {
+			return b, nil
+		}
+	}
+}
