@@ -3,6 +3,7 @@ package collect
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,246 +13,255 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/oci"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
 )
 
-// ErrIncomplete is inside the error of a run that left repositories alone.
-var ErrIncomplete = errors.New("some repositories could not be read and were left alone")
+// Errors of a run.
+var (
+	// ErrIncomplete is inside the error of a run that skipped repositories.
+	ErrIncomplete = errors.New("some repositories could not be read and were skipped")
+	// ErrWriter means that a writer did not end, and so nothing more could be deleted.
+	ErrWriter = errors.New("a request that writes does not end; is a registry stopped or frozen?")
+	// ErrNoRoom means that a full storage has no room for the list of what is about to be
+	// deleted, which a run beside registries needs.
+	ErrNoRoom = errors.New("the storage is full: stop the registries that serve it and collect again")
 
-// Options is what a run is told.
+	errLockLost = errors.New("the collector's lock was lost")
+)
+
+// Options says what a run does.
 type Options struct {
-	Driver driver.Driver
-	Log    *zap.Logger // nil = none
-	// Age is for how long a client may rely on what it was told. Without a
-	// server on the storage nobody relies on anything, unless KeepAge is set.
+	Store       storage.Store
+	Coordinator storage.Coordinator
+	Log         *zap.Logger // nil = none
+
+	// Age is for how long a client may rely on what it was told. While no server is
+	// on the storage nobody relies on anything, unless KeepAge is set.
 	Age     time.Duration
 	KeepAge bool
-	// DeleteUntagged takes manifests too that no tag leads to.
+	// Release frees, however young it is, what a manifest has used that was deleted
+	// since.
+	Release bool
+	// DeleteUntagged also deletes manifests to which no tag leads.
 	DeleteUntagged bool
-	DryRun         bool        // only tell
+	DryRun         bool        // changes nothing
 	Tell           func(Event) // nil = nobody; one call at a time, the events of a repository in one piece
-	// Processors is how many the machine has; 0 is as many as may run Go.
+
+	// Paced makes a run beside servers rest, so that it uses no more than a tenth of
+	// the machine's Processors; 0 is as many as may run Go.
+	Paced      bool
 	Processors int
-}
-
-// Report tells what a run did, or would do.
-type Report struct {
-	DryRun       bool          `json:"dryRun"`
-	Duration     time.Duration `json:"durationNanoseconds"`
-	Repositories int           `json:"repositories"`
-	Manifests    Count         `json:"manifests"`
-	Blobs        Count         `json:"blobs"`
-	Bytes        Count         `json:"bytes"`
-	Kept         Reasons       `json:"kept"`
-	LayerLinks   int64         `json:"layerLinksRemoved"`
-	TagEntries   int64         `json:"tagHistoryRemoved"`
-	Restored     int64         `json:"restored"` // set aside and needed after all
-	NoRoom       int64         `json:"noRoom"`   // stayed because a full storage has no room to set them aside
-	Problems     []Problem     `json:"problems"`
-}
-
-// Count is about one kind of thing. Manifests are counted in each repository.
-type Count struct {
-	Found int64 `json:"found"`
-	Freed int64 `json:"freed"`
-	Kept  int64 `json:"kept"`
-}
-
-// Reasons says why blobs were kept.
-type Reasons struct {
-	Needed   Reason `json:"neededByManifests"`
-	Promised Reason `json:"promisedToClients"`
-	Withheld Reason `json:"ofRepositoriesLeftAlone"`
-}
-
-// Reason is how many blobs were kept for one reason, and their bytes.
-type Reason struct {
-	Blobs int64 `json:"blobs"`
-	Bytes int64 `json:"bytes"`
-}
-
-// Problem is why a repository was left alone.
-type Problem struct {
-	Repository oci.Name   `json:"repository"`
-	Manifest   oci.Digest `json:"manifest,omitempty"`
-	Error      string     `json:"error"`
+	// Wait is how long the list may be published while writers that have not seen it
+	// are waited for; 0 is a second. Writers who need what is listed wait as long.
+	Wait time.Duration
 }
 
 // run is one collection.
 type run struct {
 	Options
+	name    string
+	begun   time.Time
 	digests *digests
 	graph   *graph
-	before  time.Time // what was promised since counts
-	anyAge  bool      // no promise was given before
+	limit   limit
+	orphans orphans
 
-	hands   chan struct{} // see crew
-	pace    pace
-	alone   alone
-	telling sync.Mutex
+	free      chan struct{} // see workers
+	pace      pace
+	exclusive exclusive
+	telling   sync.Mutex
 
 	mu     sync.Mutex // guards what follows
 	report Report
-	flush  map[string]struct{} // directories that revisions were taken out of
+	bytes  []blob // what is to be deleted with the next list
 }
 
-// book writes into the report.
-func (r *run) book(write func(p *Report)) {
+// count writes into the report.
+func (r *run) count(write func(p *Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	write(&r.report)
 }
 
-// barrierTimeout bounds the wait for writers: longer than a commit may take.
-const barrierTimeout = 15 * time.Minute
+const (
+	firstPatience = 15 * time.Minute // for writers that do not know of the run: longer than a commit may take
+	listPatience  = time.Minute      // for those that have not seen a list, over all tries
+	tryAgain      = time.Second
+	endTime       = 10 * time.Second // for withdrawing what was published
+)
 
-// Run collects once. The error wraps driver.ErrBusy if another run is under way,
-// and ErrIncomplete if repositories were left alone; the report is good then.
+// Run collects once. The error wraps storage.ErrBusy if another run is under way,
+// and ErrIncomplete if repositories were skipped; the report is good then. When ctx
+// ends, the run ends after the deletion under way, and the report says what it
+// has done.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	start := time.Now()
-	report, err := round(ctx, o)
-	for err == nil && report.NoRoom > 0 && report.progress() {
-		before := report
-		report, err = round(ctx, o)
-		report.add(&before)
-	}
-	if err == nil && report.NoRoom > 0 {
-		report.Problems = append(report.Problems, Problem{Error: fmt.Sprintf("there is no room to set %d objects aside", report.NoRoom)})
-	}
+	r := newRun(o)
+	err := r.run(ctx)
+	report := r.report
 	slices.SortStableFunc(report.Problems, func(a, b Problem) int { return cmp.Compare(a.Repository, b.Repository) })
-	report.Duration = time.Since(start)
+	report.Duration = time.Since(r.begun)
 	if err == nil && len(report.Problems) > 0 {
 		err = fmt.Errorf("%w: %d", ErrIncomplete, len(report.Problems))
 	}
 	return report, err
 }
 
-// round collects as much as there is room to set aside: all, but on a storage
-// that is full.
-func round(ctx context.Context, o Options) (Report, error) {
-	r := newRun(o)
-	err := r.run(ctx)
-	return r.report, err
-}
-
 func newRun(o Options) *run {
-	r := &run{Options: o, digests: newDigests(), graph: newGraph(), flush: map[string]struct{}{}}
+	o.Wait = cmp.Or(o.Wait, time.Second)
+	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), graph: newGraph()}
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	return r
 }
 
-// progress says whether another round may find room.
-func (p *Report) progress() bool {
-	return p.Blobs.Freed > 0 || p.Manifests.Freed > 0 || p.LayerLinks > 0
-}
-
-// add adds what the round before has freed.
-func (p *Report) add(before *Report) {
-	for sum, n := range map[*Count]int64{&p.Manifests: before.Manifests.Freed, &p.Blobs: before.Blobs.Freed, &p.Bytes: before.Bytes.Freed} {
-		sum.Found += n
-		sum.Freed += n
-	}
-	p.LayerLinks += before.LayerLinks
-	p.TagEntries += before.TagEntries
-	p.Restored += before.Restored
-}
-
 func (r *run) run(ctx context.Context) error {
-	if err := r.setLimit(ctx); err != nil {
+	if empty, err := r.empty(ctx); empty || err != nil {
 		return err
 	}
 	if r.DryRun {
-		return r.sweep(ctx)
+		r.setLimit(false)
+		return r.collect(ctx)
 	}
-	unlock, err := r.Driver.Lock(ctx)
+	lock, err := r.Coordinator.Lock(ctx, storage.CollectorLock)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if err := r.beAlone(ctx); err != nil {
+	defer lock.Release()
+	ctx, cancel := whileHeld(ctx, lock)
+	defer cancel()
+	defer r.withdraw(ctx)
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	defer r.endAlone()
-	if err := r.sweep(ctx); err != nil {
-		return err
+	defer r.exclusive.end()
+	if err := r.collect(ctx); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
 	}
-	if r.wasAlone() {
-		return nil
-	}
-	if err := r.confirm(ctx); err != nil {
-		return err
-	}
-	return r.purge(ctx)
+	return r.removeMarks(ctx)
 }
 
-// sweep is the first look: it sets aside what nobody seems to need.
-func (r *run) sweep(ctx context.Context) error {
-	if !r.DryRun {
-		if err := r.recover(ctx); err != nil {
-			return err
+// empty says whether nothing has been stored yet. Then not even a lock is made.
+func (r *run) empty(ctx context.Context) (bool, error) {
+	for _, prefix := range []string{layout.Repositories, layout.Blobs} {
+		for _, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
+			return false, err
 		}
 	}
-	if err := r.eachRepository(ctx, r.sweepRepository); err != nil {
-		return err
-	}
-	r.tellMarked()
-	if err := r.flushRevisions(ctx); err != nil {
-		return err
-	}
-	return r.sweepBlobs(ctx)
+	return true, nil
 }
 
-// confirm is the second look. Nothing is set aside any more.
-func (r *run) confirm(ctx context.Context) error {
-	wait, cancel := context.WithTimeout(ctx, barrierTimeout)
+// whileHeld is ctx as long as the lock is held.
+func whileHeld(ctx context.Context, lock storage.Lease) (held context.Context, cancel func()) {
+	held, end := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-lock.Lost():
+			end(errLockLost)
+		case <-held.Done():
+		}
+	})
+	return held, func() { end(nil); wg.Wait() }
+}
+
+// begin makes sure that all writers know of the run, or that there are none.
+func (r *run) begin(ctx context.Context) error {
+	lease, err := r.Coordinator.Exclusive(ctx)
+	alone := err == nil
+	if !alone && !errors.Is(err, storage.ErrBusy) {
+		return err
+	}
+	r.setLimit(alone)
+	if alone {
+		r.exclusive.lease = lease
+		r.free = make(chan struct{}, workers-1)
+	}
+	err = r.publish(ctx)
+	if alone && errors.Is(err, storage.ErrNoSpace) {
+		return nil // see letIn
+	}
+	if err != nil || alone {
+		return err
+	}
+	r.pace.begin(r.Paced)
+	wait, cancel := context.WithTimeout(ctx, firstPatience)
 	defer cancel()
-	if err := r.Driver.Barrier(wait); err != nil {
-		return fmt.Errorf("some writer does not end, so nothing is purged: %w", err)
+	if err := r.Coordinator.Barrier(wait); err != nil {
+		return fmt.Errorf("%w: %w", ErrWriter, err)
 	}
-	return r.eachRepository(ctx, r.confirmRepository)
-}
-
-// slack covers that the clock of a file system stands still for up to a tick,
-// or counts whole seconds only.
-func slack(changed time.Time) time.Duration {
-	if changed.Nanosecond() == 0 {
-		return 2100 * time.Millisecond
-	}
-	return 50 * time.Millisecond
-}
-
-// setLimit decides which promises count, and how many hands work. Servers renew
-// promises older than a quarter of the age only.
-func (r *run) setLimit(ctx context.Context) error {
-	now := r.Driver.Now() // before the look: who comes after it promises later
-	n, err := r.Driver.Servers(ctx)
-	if err != nil {
-		return err
-	}
-	age := r.Age + r.Age/4
-	if n == 0 && !r.KeepAge {
-		age = 0
-	}
-	if n == 0 {
-		r.hands = make(chan struct{}, hands-1)
-	}
-	r.pace.begin(r.Driver.Busy)
-	r.anyAge = age == 0
-	r.before = now.Add(-age)
 	return nil
 }
 
-// relied says whether a client may rely on what was last changed then.
-func (r *run) relied(changed time.Time) bool {
-	if r.anyAge {
-		return changed.After(r.before)
+// publish replaces the list.
+func (r *run) publish(ctx context.Context, keys ...string) error {
+	err := r.Coordinator.Publish(ctx, storage.Pending{Run: r.name, Keys: keys})
+	if errors.Is(err, storage.ErrNoSpace) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
-	return changed.Add(slack(changed)).After(r.before)
+	return err
 }
 
-func absent(err error) bool { return errors.Is(err, driver.ErrNotExist) }
+// withdraw ends the run for all writers.
+func (r *run) withdraw(ctx context.Context) {
+	if errors.Is(context.Cause(ctx), errLockLost) {
+		return // it is void, and perhaps another's by now
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if err := r.Coordinator.Publish(ctx, storage.Pending{}); err != nil && !errors.Is(err, storage.ErrNoSpace) {
+		r.Log.Warn("cannot withdraw the list of the garbage collection; it is void when this process ends", zap.Error(err))
+	}
+}
+
+// listed calls f while keys are listed and every writer knows that. Where a writer
+// keeps it waiting it withdraws the list and tries again; ErrWriter after
+// listPatience.
+func (r *run) listed(ctx context.Context, keys []string, f func(context.Context) error) error {
+	for begun := time.Now(); ; {
+		err := r.tryListed(ctx, keys, f)
+		if err == nil || !errors.Is(err, ErrWriter) || time.Since(begun) > listPatience {
+			return err
+		}
+		select {
+		case <-time.After(tryAgain):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Context) error) (err error) {
+	if err := r.publish(ctx, keys...); err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil || errors.Is(err, ErrWriter) { // else the run ends
+			err = cmp.Or(r.publish(ctx), err)
+		}
+	}()
+	wait, cancel := context.WithTimeout(ctx, r.Wait)
+	defer cancel()
+	if err := r.Coordinator.Barrier(wait); err != nil {
+		if ctx.Err() == nil && wait.Err() != nil {
+			return ErrWriter
+		}
+		return err
+	}
+	return f(ctx)
+}
+
+// collect reads all repositories and deletes what nothing needs: their links, then
+// the bytes.
+func (r *run) collect(ctx context.Context) error {
+	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
+		return err
+	}
+	r.tellMarked()
+	return r.collectBytes(ctx)
+}
+
+func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }

@@ -1,65 +1,106 @@
 package collect
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/tree"
 )
 
-// tree writes a registry's tree by hand, as distribution does.
-type tree struct {
+// volume writes a registry's tree by hand, as distribution does.
+type volume struct {
 	t       testing.TB
-	d       driver.Driver
-	careful bool // runs take the long way though nobody serves
+	s       storage.Store
+	c       storage.Coordinator
+	put     func(key string, content []byte, age time.Duration) // written so long ago
+	serving bool                                                // a server has joined
 }
 
-// onDrivers runs the test on each driver there is.
-func onDrivers(t *testing.T, test func(t *testing.T, x tree)) {
-	for _, way := range []string{"alone", "careful"} {
-		t.Run("memory "+way, func(t *testing.T) { test(t, tree{t, memory.New(), way == "careful"}) })
-		t.Run("filesystem "+way, func(t *testing.T) {
-			d, err := filesystem.Open(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
+// onStores runs the test on each store there is, while nobody serves it and beside
+// a server.
+func onStores(t *testing.T, test func(t *testing.T, x volume)) {
+	for name, open := range map[string]func(t *testing.T) volume{"memory": onMemory, "files": onFiles, "hostile": onBucket} {
+		for _, serving := range []bool{false, true} {
+			if name == "hostile" && !serving {
+				continue // there is no telling that nobody serves a bucket
 			}
-			t.Cleanup(func() { d.Close() })
-			test(t, tree{t, d, way == "careful"})
-		})
+			t.Run(fmt.Sprintf("%s serving=%v", name, serving), func(t *testing.T) {
+				t.Parallel()
+				x := open(t)
+				if x.serving = serving; serving {
+					lease, err := x.c.Join(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(lease.Release)
+				}
+				test(t, x)
+			})
+		}
 	}
 }
 
-func (x tree) put(path string, content []byte) {
-	x.t.Helper()
-	if err := x.d.Commit(context.Background(), driver.Stage{{Path: path, Content: content}}); err != nil {
-		x.t.Fatal(err)
-	}
-	x.age(path, 24*time.Hour)
+func onMemory(t *testing.T) volume {
+	m := memory.New()
+	return volume{t: t, s: m, c: m, put: putter(t, m, m.SetClock)}
 }
 
-// age makes the object look as if it was last changed so long ago.
-func (x tree) age(path string, by time.Duration) {
-	x.t.Helper()
-	if err := x.d.Touch(context.Background(), path, time.Now().Add(-by)); err != nil {
-		x.t.Fatal(err)
+func onBucket(t *testing.T) volume {
+	b := hostile.New(hostile.Options{Lease: 200 * time.Millisecond})
+	p := b.Process()
+	t.Cleanup(func() { p.Close() })
+	return volume{t: t, s: p, c: p, put: putter(t, p, b.SetClock)}
+}
+
+// putter sets the clock of the store for each put.
+func putter(t *testing.T, s storage.Store, set func(func() time.Time)) func(string, []byte, time.Duration) {
+	return func(key string, content []byte, age time.Duration) {
+		t.Helper()
+		set(func() time.Time { return time.Now().Add(-age) })
+		defer set(time.Now)
+		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: content}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-func (x tree) blob(repo oci.Name, content string) oci.Digest {
+func onFiles(t *testing.T) volume {
+	root := t.TempDir()
+	s, err := filesystem.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return volume{t: t, s: s, c: s.Coordinator(), put: func(key string, content []byte, age time.Duration) {
+		t.Helper()
+		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: key, Content: content}}); err != nil {
+			t.Fatal(err)
+		}
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(root+key, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
+
+const day = 24 * time.Hour
+
+func (x volume) blob(repo oci.Name, content string) oci.Digest {
 	x.t.Helper()
 	d := oci.SHA256.FromBytes([]byte(content))
-	x.put(layout.BlobData(d), []byte(content))
-	x.put(layout.LayerLink(repo, d), layout.Link(d))
+	x.put(layout.BlobData(d), []byte(content), day)
+	x.put(layout.LayerLink(repo, d), layout.Link(d), day)
 	return d
 }
 
@@ -75,42 +116,42 @@ type document struct {
 	Subject   *descriptor  `json:"subject,omitempty"`
 }
 
-func (x tree) manifest(repo oci.Name, tag oci.Tag, doc document) oci.Digest {
+func (x volume) manifest(repo oci.Name, tag oci.Tag, doc document) oci.Digest {
 	x.t.Helper()
 	body, err := json.Marshal(doc)
 	if err != nil {
 		x.t.Fatal(err)
 	}
 	d := oci.SHA256.FromBytes(body)
-	x.put(layout.BlobData(d), body)
-	x.put(layout.RevisionLink(repo, d), layout.Link(d))
+	x.put(layout.BlobData(d), body, day)
+	x.put(layout.RevisionLink(repo, d), layout.Link(d), day)
 	if tag != "" {
-		x.put(layout.TagIndex(repo, tag, d), layout.Link(d))
-		x.put(layout.TagCurrent(repo, tag), layout.Link(d))
+		x.put(layout.TagIndex(repo, tag, d), layout.Link(d), day)
+		x.put(layout.TagCurrent(repo, tag), layout.Link(d), day)
 	}
 	return d
 }
 
 // image is a manifest with a config and a layer of its own.
-func (x tree) image(repo oci.Name, tag oci.Tag, seed string) (manifest oci.Digest, blobs []oci.Digest) {
+func (x volume) image(repo oci.Name, tag oci.Tag, seed string) (manifest oci.Digest, blobs []oci.Digest) {
 	x.t.Helper()
 	blobs = []oci.Digest{x.blob(repo, "config "+seed), x.blob(repo, "layer "+seed)}
 	return x.manifest(repo, tag, document{Config: &descriptor{Digest: blobs[0]}, Layers: []descriptor{{Digest: blobs[1]}}}), blobs
 }
 
-func (x tree) remove(path string) {
+func (x volume) remove(key string) {
 	x.t.Helper()
-	if err := x.d.Remove(context.Background(), path); err != nil {
+	if err := x.s.Apply(x.t.Context(), nil, storage.Stage{{Key: key, Delete: true}}); err != nil {
 		x.t.Fatal(err)
 	}
 }
 
-func (x tree) has(path string) bool {
-	_, err := x.d.Stat(context.Background(), path)
+func (x volume) has(path string) bool {
+	_, err := x.s.Stat(x.t.Context(), path)
 	return err == nil
 }
 
-func (x tree) want(what string, path string, there bool) {
+func (x volume) want(what string, path string, there bool) {
 	x.t.Helper()
 	if got := x.has(path); got != there {
 		x.t.Errorf("%s: there = %v, want %v", what, got, there)
@@ -118,7 +159,7 @@ func (x tree) want(what string, path string, there bool) {
 }
 
 // whole checks a manifest and what it needs.
-func (x tree) whole(what string, repo oci.Name, manifest oci.Digest, blobs []oci.Digest) {
+func (x volume) whole(what string, repo oci.Name, manifest oci.Digest, blobs []oci.Digest) {
 	x.t.Helper()
 	x.want(what+": revision", layout.RevisionLink(repo, manifest), true)
 	x.want(what+": bytes", layout.BlobData(manifest), true)
@@ -128,7 +169,7 @@ func (x tree) whole(what string, repo oci.Name, manifest oci.Digest, blobs []oci
 	}
 }
 
-func (x tree) gone(what string, repo oci.Name, manifest oci.Digest, blobs []oci.Digest) {
+func (x volume) gone(what string, repo oci.Name, manifest oci.Digest, blobs []oci.Digest) {
 	x.t.Helper()
 	x.want(what+": revision", layout.RevisionLink(repo, manifest), false)
 	x.want(what+": bytes", layout.BlobData(manifest), false)
@@ -138,35 +179,26 @@ func (x tree) gone(what string, repo oci.Name, manifest oci.Digest, blobs []oci.
 	}
 }
 
-func (x tree) run(o Options) Report {
+func (x volume) run(o Options) Report {
 	x.t.Helper()
-	o.Driver = x.d
 	report, err := x.tryRun(o)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	for e, err := range x.d.List(context.Background(), layout.AsideRoot, "") {
-		if err == nil {
-			x.t.Errorf("%s is left aside", e.Name)
-		}
+	for info, err := range x.s.List(x.t.Context(), layout.Links, storage.ListOptions{Flat: true}) {
+		x.t.Errorf("a mark is left: %v, %v", info.Key, err)
 	}
 	return report
 }
 
-// tryRun runs; one that is careful cannot be alone, because another is.
-func (x tree) tryRun(o Options) (Report, error) {
+func (x volume) tryRun(o Options) (Report, error) {
 	x.t.Helper()
-	o.Driver = x.d
-	if x.careful {
-		if _, release, err := x.d.Alone(context.Background()); err == nil {
-			defer release()
-		}
-	}
-	return Run(context.Background(), o)
+	o.Store, o.Coordinator = x.s, x.c
+	return Run(x.t.Context(), o)
 }
 
 func TestDeletedManifestIsFreed(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		kept, keptBlobs := x.image("a", "v1", "kept")
 		old, oldBlobs := x.image("a", "v2", "old")
 		x.remove(layout.RevisionLink("a", old))
@@ -184,7 +216,7 @@ func TestDeletedManifestIsFreed(t *testing.T) {
 }
 
 func TestUntagged(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		tagged, taggedBlobs := x.image("a", "v1", "tagged")
 		child, childBlobs := x.image("a", "", "child")
 		inner := x.manifest("a", "", document{Manifests: []descriptor{{Digest: child}}})
@@ -213,7 +245,7 @@ func TestUntagged(t *testing.T) {
 }
 
 func TestSharedBetweenRepositories(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		a, blobs := x.image("a", "v1", "shared")
 		b, _ := x.image("b/c", "v1", "shared")
 		x.remove(layout.RevisionLink("a", a))
@@ -227,7 +259,7 @@ func TestSharedBetweenRepositories(t *testing.T) {
 // the name of a host before the repository's. What is in them is needed all the
 // same, and is there on the way back.
 func TestNamesOfOthers(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		for _, name := range []oci.Name{"FOO/bar", "Registry.example.org/team/app", "a.example.org/" + oci.Name(strings.Repeat("x/", 125)+"end"), "n-/a"} {
 			manifest, blobs := x.image(name, "v1", string(name))
 			x.run(Options{DeleteUntagged: true})
@@ -236,39 +268,39 @@ func TestNamesOfOthers(t *testing.T) {
 	})
 }
 
-func TestPromisesHoldWhereSomebodyServes(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+// What a client was told of stays beside a server, and only there.
+func TestRecentLinksStayBesideAServer(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
 		told, untold := x.blob("a", "told"), x.blob("a", "untold")
-		x.age(layout.LayerLink("a", told), time.Minute)
+		x.put(layout.LayerLink("a", told), layout.Link(told), time.Minute)
 		child, childBlobs := x.image("a", "", "child")
-		x.age(layout.RevisionLink("a", child), time.Minute)
-		leave, err := x.d.Serve(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		x.put(layout.RevisionLink("a", child), layout.Link(child), time.Minute)
 		report := x.run(Options{Age: time.Hour, DeleteUntagged: true})
-		x.want("promised blob", layout.BlobData(told), true)
-		x.want("promised link", layout.LayerLink("a", told), true)
 		x.want("old blob", layout.BlobData(untold), false)
-		x.whole("promised manifest", "a", child, childBlobs)
-		if report.Kept.Promised.Blobs != 1 {
+		if !x.serving {
+			x.want("blob when nobody serves", layout.BlobData(told), false)
+			x.gone("manifest when nobody serves", "a", child, childBlobs)
+			return
+		}
+		x.want("recent blob", layout.BlobData(told), true)
+		x.want("recent link", layout.LayerLink("a", told), true)
+		x.whole("recent manifest", "a", child, childBlobs)
+		if report.Kept.Recent.Blobs != 4 || report.Kept.InUse.Blobs != 0 {
 			t.Errorf("kept = %+v", report.Kept)
 		}
-		leave()
-		x.run(Options{Age: time.Hour, DeleteUntagged: true})
-		x.want("blob when nobody serves", layout.BlobData(told), false)
-		x.gone("manifest when nobody serves", "a", child, childBlobs)
-		x.want("the repository", layout.Repository("a"), false)
+		x.run(Options{Age: 0, KeepAge: true, DeleteUntagged: true})
+		x.want("blob at age 0", layout.BlobData(told), false)
+		x.gone("manifest at age 0", "a", child, childBlobs)
 	})
 }
 
 func TestUnreadableManifest(t *testing.T) {
-	for name, spoil := range map[string]func(x tree, d oci.Digest){
-		"missing":   func(x tree, d oci.Digest) { x.remove(layout.BlobData(d)) },
-		"truncated": func(x tree, d oci.Digest) { x.put(layout.BlobData(d), []byte("{")) },
+	for name, spoil := range map[string]func(x volume, d oci.Digest){
+		"missing":   func(x volume, d oci.Digest) { x.remove(layout.BlobData(d)) },
+		"truncated": func(x volume, d oci.Digest) { x.put(layout.BlobData(d), []byte("{"), day) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, x tree) {
+			onStores(t, func(t *testing.T, x volume) {
 				bad, badBlobs := x.image("bad", "v1", "bad")
 				spoil(x, bad)
 				loose := x.blob("bad", "loose")
@@ -285,7 +317,7 @@ func TestUnreadableManifest(t *testing.T) {
 				}
 				x.whole("untagged there", "bad", untagged, untaggedBlobs)
 				x.want("garbage of another repository", layout.BlobData(garbage), false)
-				if report.Kept.Withheld.Blobs == 0 {
+				if report.Kept.Unreadable.Blobs == 0 {
 					t.Errorf("kept = %+v", report.Kept)
 				}
 			})
@@ -294,7 +326,7 @@ func TestUnreadableManifest(t *testing.T) {
 }
 
 func TestDryRunTouchesNothing(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		old, oldBlobs := x.image("a", "", "old")
 		report := x.run(Options{DryRun: true, DeleteUntagged: true})
 		x.whole("after a dry run", "a", old, oldBlobs)
@@ -306,47 +338,17 @@ func TestDryRunTouchesNothing(t *testing.T) {
 	})
 }
 
-// A run that was killed leaves things aside; whatever is needed of them comes
-// back, and the rest goes.
-func TestAfterAKilledRun(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
-		kept, keptBlobs := x.image("a", "v1", "kept")
-		child, childBlobs := x.image("a", "", "child")
-		index := x.manifest("a", "multi", document{Manifests: []descriptor{{Digest: child}}})
-		old, oldBlobs := x.image("a", "", "old")
-		var paths []string
-		for _, d := range slices.Concat(keptBlobs, childBlobs, oldBlobs) {
-			paths = append(paths, layout.LayerLink("a", d), layout.BlobData(d))
-		}
-		paths = append(paths, layout.BlobData(kept), layout.BlobData(child), layout.RevisionLink("a", child),
-			layout.RevisionLink("a", old), layout.BlobData(old))
-		for _, path := range paths {
-			if err := x.d.SetAside(t.Context(), path, layout.Aside(path)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		report := x.run(Options{DeleteUntagged: true})
-		x.whole("kept", "a", kept, keptBlobs)
-		x.whole("child", "a", child, childBlobs)
-		x.whole("index", "a", index, nil)
-		x.gone("old", "a", old, oldBlobs)
-		if report.Blobs.Freed != 3 || report.Restored == 0 {
-			t.Errorf("report = %+v", report)
-		}
-	})
-}
-
 func TestUploadsAreLeft(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
-		x.put(layout.UploadStartedAt("a/b", "id"), layout.StartedAt(time.Now()))
-		x.put(layout.UploadData("a/b", "id"), []byte("half"))
+	onStores(t, func(t *testing.T, x volume) {
+		x.put(layout.UploadStartedAt("a/b", "id"), layout.StartedAt(time.Now()), day)
+		x.put(layout.UploadData("a/b", "id"), []byte("half"), day)
 		x.run(Options{DeleteUntagged: true})
 		x.want("upload", layout.UploadData("a/b", "id"), true)
 	})
 }
 
 func TestTidying(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		x.image("a", "v1", "one")
 		old, _ := x.image("b", "v1", "old")
 		current, _ := x.image("b", "v1", "current")
@@ -356,26 +358,31 @@ func TestTidying(t *testing.T) {
 		x.remove(layout.TagCurrent("b", "v1"))
 		x.remove(layout.TagIndex("b", "v1", current))
 		x.remove(layout.RevisionLink("b", current))
-		if err := x.d.Discard(t.Context(), layout.Tag("b", "v1")); err != nil {
-			t.Fatal(err)
-		}
 		x.run(Options{DeleteUntagged: true})
-		x.want("the other repository", layout.Repository("a"), true)
-		x.want("a repository with nothing in it", layout.Repository("b"), false)
+		var got []oci.Name
+		for name, err := range tree.Repositories(t.Context(), x.s) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, name)
+		}
+		if len(got) != 1 || got[0] != "a" {
+			t.Errorf("repositories: %v, want a alone", got)
+		}
 	})
 }
 
 func TestOtherAlgorithms(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		// As this registry writes it.
 		own := oci.SHA512.FromBytes([]byte("own"))
-		x.put(layout.BlobData(own), []byte("own"))
-		x.put(layout.LayerLink("a", own), layout.Link(own))
+		x.put(layout.BlobData(own), []byte("own"), day)
+		x.put(layout.LayerLink("a", own), layout.Link(own), day)
 		loose := oci.SHA512.FromBytes([]byte("loose"))
-		x.put(layout.BlobData(loose), []byte("loose"))
+		x.put(layout.BlobData(loose), []byte("loose"), day)
 		// As distribution does: an alias.
 		target, alias := x.blob("a", "aliased"), oci.SHA512.FromBytes([]byte("aliased"))
-		x.put(layout.LayerLink("a", alias), layout.Link(target))
+		x.put(layout.LayerLink("a", alias), layout.Link(target), day)
 		x.manifest("a", "v1", document{Layers: []descriptor{{Digest: own}, {Digest: alias}}})
 		x.run(Options{})
 		x.want("sha512", layout.BlobData(own), true)
@@ -386,23 +393,24 @@ func TestOtherAlgorithms(t *testing.T) {
 }
 
 func TestOneAtATime(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
-		unlock, err := x.d.Lock(t.Context())
+	onStores(t, func(t *testing.T, x volume) {
+		x.image("a", "v1", "one")
+		lock, err := x.c.Lock(t.Context(), storage.CollectorLock)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unlock()
-		if _, err := Run(t.Context(), Options{Driver: x.d}); !errors.Is(err, driver.ErrBusy) {
+		defer lock.Release()
+		if _, err := x.tryRun(Options{}); !errors.Is(err, storage.ErrBusy) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := Run(t.Context(), Options{Driver: x.d, DryRun: true}); err != nil {
+		if _, err := x.tryRun(Options{DryRun: true}); err != nil {
 			t.Errorf("a dry run is held up: %v", err)
 		}
 	})
 }
 
 func TestEmptyStorage(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
+	onStores(t, func(t *testing.T, x volume) {
 		if report := x.run(Options{DeleteUntagged: true}); report.Blobs.Found != 0 {
 			t.Errorf("report = %+v", report)
 		}
@@ -410,7 +418,7 @@ func TestEmptyStorage(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	x := tree{t: t, d: memory.New()}
+	x := onMemory(t)
 	x.image("a", "v1", "kept")
 	x.image("a", "", "old")
 	var got []string
@@ -422,40 +430,40 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A server that comes while a run is alone need not wait for its end.
+// A server that comes while a run is exclusive need not wait for its end.
 func TestServerComesInTheMiddle(t *testing.T) {
-	onDrivers(t, func(t *testing.T, x tree) {
-		kept, keptBlobs := x.image("a", "v1", "kept")
-		for i := range 60 {
-			x.image("b", "", fmt.Sprint("old ", i))
-		}
-		served := make(chan error)
-		var inTheMiddle bool
-		report := x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
-			switch {
-			case e.Kind == OldManifest && served != nil && !inTheMiddle:
-				inTheMiddle = true
-				go func() {
-					_, err := x.d.Serve(context.Background())
-					served <- err
-				}()
-				time.Sleep(20 * time.Millisecond) // it waits now
-			case e.Kind == OldBlob && !x.careful && served != nil:
-				if err := <-served; err != nil {
-					t.Error(err)
-				}
-				served = nil
+	for name, open := range map[string]func(t *testing.T) volume{"memory": onMemory, "files": onFiles} {
+		t.Run(name, func(t *testing.T) {
+			x := open(t)
+			kept, keptBlobs := x.image("a", "v1", "kept")
+			for i := range 60 {
+				x.image("b", "", fmt.Sprint("old ", i))
 			}
-		}})
-		if !x.careful && served != nil {
-			t.Error("the server waits for the end of the run")
-		}
-		x.whole("kept", "a", kept, keptBlobs)
-		if report.Blobs.Freed != 180 || report.Blobs.Kept != 3 {
-			t.Errorf("report = %+v", report)
-		}
-		if served != nil {
-			<-served
-		}
-	})
+			served := make(chan error)
+			var began, before bool
+			report := x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+				switch {
+				case e.Kind == OldManifest && !began:
+					began = true
+					go func() {
+						_, err := x.c.Join(t.Context())
+						served <- err
+					}()
+					time.Sleep(20 * time.Millisecond) // it waits now
+				case e.Kind == OldBlob && !before:
+					before = true
+					if err := <-served; err != nil {
+						t.Error(err)
+					}
+				}
+			}})
+			if !before {
+				t.Error("the server waits for the end of the run")
+			}
+			x.whole("kept", "a", kept, keptBlobs)
+			if report.Blobs.Freed != 180 || report.Blobs.Kept != 3 {
+				t.Errorf("report = %+v", report)
+			}
+		})
+	}
 }

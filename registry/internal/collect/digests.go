@@ -14,14 +14,17 @@ type id = uint32
 
 // What is known of a digest.
 const (
-	needed    uint8 = 1 << iota // by a manifest
-	promised                    // to a client
-	withheld                    // by a repository that is left alone
-	confirmed                   // by the second look
+	inUse      uint8 = 1 << iota // a manifest needs it to which a tag leads
+	byUntagged                   // a manifest needs it to which none leads
+	recent                       // a client may rely on it
+	unreadable                   // a repository that is skipped may need it
+	isRevision                   // some repository has it as a manifest; see orphans
+
+	isKept = inUse | byUntagged | recent | unreadable
 )
 
 // digests numbers digests, in some 45 bytes each. A digest of another algorithm
-// than sha256 goes by the sha256 of its text. It is safe for many hands.
+// than sha256 goes by the sha256 of its text. It is safe for concurrent use.
 type digests struct {
 	mu    sync.Mutex
 	table []uint32 // number + 1, open addressing
@@ -105,23 +108,24 @@ func (s *digests) mark(i id, what uint8) {
 	s.notes[i/chunk][i%chunk] |= what
 }
 
-// what is known of a digest.
-func (s *digests) what(d oci.Digest) uint8 {
-	i, ok := s.find(d)
-	if !ok {
-		return 0
-	}
+// what says why the bytes of a digest stay, 0 if they do not.
+func (s *digests) what(i id) uint8 { return s.all(i) & isKept }
+
+// is says whether one thing is known of a digest.
+func (s *digests) is(i id, what uint8) bool { return s.all(i)&what != 0 }
+
+func (s *digests) all(i id) uint8 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.notes[i/chunk][i%chunk]
 }
 
-// marked is how many digests something is known of.
+// marked is how many digests stay.
 func (s *digests) marked() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.n {
-		if s.notes[i/chunk][i%chunk] != 0 {
+		if s.notes[i/chunk][i%chunk]&isKept != 0 {
 			n++
 		}
 	}

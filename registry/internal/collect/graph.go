@@ -10,7 +10,7 @@ type references struct {
 }
 
 // graph remembers what manifests need. A digest fixes that, so each manifest is
-// read once in a run. It is safe for many hands.
+// read once in a run. It is safe for concurrent use.
 type graph struct {
 	mu        sync.Mutex
 	manifests map[id]span

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // maxManifest is more than any registry takes.
@@ -18,13 +18,28 @@ func (r *run) manifest(ctx context.Context, i id, d oci.Digest) error {
 	if _, known := r.graph.get(i); known {
 		return nil
 	}
-	body, err := r.bytes(ctx, d)
+	refs, err := r.references(ctx, d)
+	if err == nil {
+		r.graph.put(i, refs)
+	}
+	return err
+}
+
+// references reads a manifest, and proves it.
+func (r *run) references(ctx context.Context, d oci.Digest) (references, error) {
+	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(d), maxManifest)
+	if absent(err) {
+		return references{}, errors.New("its bytes are missing")
+	}
 	if err != nil {
-		return err
+		return references{}, err
+	}
+	if d.Algorithm().FromBytes(body) != d {
+		return references{}, errors.New("its bytes are damaged")
 	}
 	read, err := oci.ReadReferences(body)
 	if err != nil {
-		return err
+		return references{}, err
 	}
 	refs := references{hasSubject: read.Subject != ""}
 	for _, ref := range slices.Concat(read.Needed, read.Elsewhere) {
@@ -33,36 +48,13 @@ func (r *run) manifest(ctx context.Context, i id, d oci.Digest) error {
 	if refs.hasSubject {
 		refs.subject = r.digests.add(read.Subject)
 	}
-	r.graph.put(i, refs)
-	return nil
+	return refs, nil
 }
 
-// bytes reads a manifest, wherever it is, and proves it.
-func (r *run) bytes(ctx context.Context, d oci.Digest) ([]byte, error) {
-	place := layout.BlobData(d)
-	body, err := r.Driver.ReadFile(ctx, place, maxManifest)
-	for _, path := range []string{layout.Aside(place), place} {
-		if absent(err) {
-			body, err = r.Driver.ReadFile(ctx, path, maxManifest)
-		}
-	}
-	if absent(err) {
-		return nil, errors.New("its bytes are missing")
-	}
-	if err != nil {
-		return nil, err
-	}
-	if d.Algorithm().FromBytes(body) != d {
-		return nil, errors.New("its bytes are damaged")
-	}
-	return body, nil
-}
-
-// link reads a link file. Errors are those of the driver and of
-// layout.ParseLink.
-func (r *run) link(ctx context.Context, path string) (oci.Digest, error) {
-	b, err := r.Driver.ReadFile(ctx, path, layout.MaxLink)
-	if errors.Is(err, driver.ErrTooLarge) {
+// link reads a link. Errors are those of the store and of layout.ParseLink.
+func (r *run) link(ctx context.Context, key string) (oci.Digest, error) {
+	b, _, err := storage.Read(ctx, r.Store, key, layout.MaxLink)
+	if errors.Is(err, storage.ErrTooLarge) {
 		return "", layout.ErrBadLink
 	}
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"slipway/registry/internal/driver"
+	"slipway/registry/internal/storage"
 )
 
 // Metrics counts what scheduled runs do.
@@ -35,10 +35,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Namespace: ns, Subsystem: sub, Name: "kept_bytes", Help: "Bytes that the last collection kept, by reason.",
 		}, []string{"reason"}),
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "problems", Help: "Manifests and tags that the last collection could not read; their repositories are left alone.",
+			Namespace: ns, Subsystem: sub, Name: "problems", Help: "Manifests and tags that the last collection could not read; their repositories are skipped.",
 		}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "last_success_timestamp_seconds", Help: "When the last collection ended that left nothing alone.",
+			Namespace: ns, Subsystem: sub, Name: "last_success_timestamp_seconds", Help: "When the last collection ended that skipped nothing.",
 		}),
 	}
 	registerer.MustRegister(m.runs, m.seconds, m.freed, m.bytes, m.problems, m.last)
@@ -50,7 +50,7 @@ func (m *Metrics) observe(p *Report, err error) {
 		return
 	}
 	switch {
-	case errors.Is(err, driver.ErrBusy):
+	case errors.Is(err, storage.ErrBusy):
 		m.runs.WithLabelValues("busy").Inc()
 		return
 	case errors.Is(err, ErrIncomplete):
@@ -64,9 +64,9 @@ func (m *Metrics) observe(p *Report, err error) {
 	}
 	m.seconds.Observe(p.Duration.Seconds())
 	m.problems.Set(float64(len(p.Problems)))
-	m.bytes.WithLabelValues("needed").Set(float64(p.Kept.Needed.Bytes))
-	m.bytes.WithLabelValues("promised").Set(float64(p.Kept.Promised.Bytes))
-	m.bytes.WithLabelValues("withheld").Set(float64(p.Kept.Withheld.Bytes))
+	m.bytes.WithLabelValues("in_use").Set(float64(p.Kept.InUse.Bytes))
+	m.bytes.WithLabelValues("recent").Set(float64(p.Kept.Recent.Bytes))
+	m.bytes.WithLabelValues("unreadable").Set(float64(p.Kept.Unreadable.Bytes))
 	if p.DryRun {
 		return
 	}

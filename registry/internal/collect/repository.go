@@ -2,46 +2,53 @@ package collect
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
 )
 
 // revision is a manifest in a repository.
 type revision struct {
-	id      id
-	aside   bool
-	live    bool
-	changed time.Time // of its link
+	id       id
+	modified time.Time // of its link
+	tagged   bool      // a tag leads to it
+	live     bool      // it stays
+	young    bool
 }
 
-// repository is what a look at one has found. Its manifests are sorted by id.
+// layer is a link to a blob.
+type layer struct {
+	digest   oci.Digest
+	modified time.Time
+	live     bool
+	young    bool
+}
+
+// repository is what a look at one has found.
 type repository struct {
 	name      oci.Name
-	revisions []revision
-	referrers map[id][]int // into revisions, by subject
-	needs     []id         // of the live manifests and their own, sorted
-	story     *story
+	revisions []revision // sorted by id
+	referrers map[id][]int
+	tags      []tag
+	layers    []layer
+	byID      map[id]struct{} // of the layers, once it is asked for
+	needs     []id            // of live manifests, and their own, sorted
+	users     users
+	events    *events
 
-	mu       sync.Mutex
-	troubled bool // it is left alone
+	mu         sync.Mutex
+	unreadable bool // it is skipped
 }
 
 // find is where in the revisions a manifest is.
 func (repo *repository) find(i id) (at int, ok bool) {
 	return slices.BinarySearchFunc(repo.revisions, i, func(rev revision, i id) int { return int(rev.id) - int(i) })
-}
-
-// add puts revisions among those that are there.
-func (repo *repository) add(revs ...revision) {
-	repo.revisions = append(repo.revisions, revs...)
-	slices.SortFunc(repo.revisions, func(a, b revision) int { return int(a.id) - int(b.id) })
 }
 
 // needsBlob says whether a live manifest needs it, or is it.
@@ -50,80 +57,102 @@ func (repo *repository) needsBlob(i id) bool {
 	return ok
 }
 
-// eachRepository calls f for every directory that may be a repository, also by
-// a name that only distribution takes (upper case in front, longer than ours),
-// and removes those that are empty. A directory that cannot be listed ends the run:
-// who knows what it needs.
+// linked says whether the repository has a link to a blob.
+func (repo *repository) linked(r *run, i id) bool {
+	if repo.byID == nil {
+		repo.byID = make(map[id]struct{}, len(repo.layers))
+		for j := range repo.layers {
+			repo.byID[r.digests.add(repo.layers[j].digest)] = struct{}{}
+		}
+	}
+	_, ok := repo.byID[i]
+	return ok
+}
+
+// eachRepository calls f for every prefix that may be a repository, also by a name
+// that only distribution takes (upper case in front, longer than ours). A prefix
+// that cannot be listed ends the run: who knows what it needs.
 func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repository) error) error {
-	crew := r.crew(ctx)
-	crew.try(func(ctx context.Context) error { return r.walk(ctx, crew, "", f) })
-	return crew.wait()
+	g := r.group(ctx)
+	g.try(func(ctx context.Context) error {
+		for name, err := range tree.Everything(ctx, r.Store) {
+			if err == nil {
+				err = r.step(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			g.do(func(ctx context.Context) error {
+				repo := &repository{name: name, events: &events{r: r}}
+				defer repo.events.end()
+				return f(ctx, repo)
+			})
+		}
+		return nil
+	})
+	return g.wait()
 }
 
-func (r *run) walk(ctx context.Context, crew *crew, name string, f func(context.Context, *repository) error) error {
-	dir := layout.Repositories
-	if name != "" {
-		dir = layout.Repository(oci.Name(name))
+// collectRepository deletes what no manifest of a repository needs and no client
+// relies on.
+func (r *run) collectRepository(ctx context.Context, repo *repository) error {
+	repo.events.emit(Event{Kind: Repository, Repository: repo.name})
+	if err := r.look(ctx, repo); err != nil {
+		return err
 	}
-	private := false
-	for e, err := range r.Driver.List(ctx, dir, "") {
-		if absent(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !e.Dir {
-			continue
-		}
-		if layout.Private(e.Name) {
-			private = true
-			continue
-		}
-		child := strings.TrimPrefix(name+"/"+e.Name, "/")
-		if !driver.ValidPath(layout.Repository(oci.Name(child))) {
-			continue // no registry has made it
-		}
-		r.letIn()
-		crew.do(func(ctx context.Context) error { return r.walk(ctx, crew, child, f) })
+	r.count(func(p *Report) {
+		p.Repositories++
+		p.Manifests.Found += int64(len(repo.revisions))
+		p.Manifests.Kept += int64(len(repo.revisions))
+	})
+	r.tellKept(repo)
+	if err := r.deleteLinks(ctx, repo); err != nil {
+		return err
 	}
-	if private && name != "" {
-		repo := &repository{name: oci.Name(name), story: &story{r: r}}
-		defer repo.story.end()
-		if err := f(ctx, repo); err != nil {
-			return err
-		}
-	}
-	return r.tidyUp(ctx, dir)
+	return r.tidyTags(ctx, repo)
 }
 
-// tidyUp removes the directory of a repository if it is empty, and those above
-// it that are empty then.
-func (r *run) tidyUp(ctx context.Context, dir string) error {
-	for ; dir != layout.Repositories; dir = path.Dir(dir) {
-		if err := r.tidy(ctx, dir); err != nil {
-			return err
-		}
+// look reads a repository and decides what of it stays. It marks the digests of
+// that.
+func (r *run) look(ctx context.Context, repo *repository) error {
+	if err := r.readRevisions(ctx, repo); err != nil {
+		return err
 	}
-	return nil
+	if err := r.readTags(ctx, repo); err != nil {
+		return err
+	}
+	if err := r.readLayers(ctx, repo); err != nil {
+		return err
+	}
+	if err := r.decide(ctx, repo); err != nil {
+		return err
+	}
+	return r.mark(ctx, repo)
 }
 
-// read finds the manifests of a repository and what they need.
-func (r *run) read(ctx context.Context, repo *repository) error {
-	for _, alg := range algorithms {
-		if err := r.listRevisions(ctx, repo, alg); err != nil {
-			return err
+// readRevisions finds the manifests of a repository and what they need.
+func (r *run) readRevisions(ctx context.Context, repo *repository) error {
+	for _, alg := range tree.Algorithms() {
+		for l, err := range r.links(ctx, layout.Revisions(repo.name, alg), alg) {
+			if err != nil {
+				return err
+			}
+			modified, err := r.age(ctx, l.Info, l.digest)
+			if err != nil {
+				return err
+			}
+			repo.revisions = append(repo.revisions, revision{id: r.digests.add(l.digest), modified: modified})
 		}
 	}
-	repo.add() // sorts them
-	crew := r.crew(ctx)
+	slices.SortFunc(repo.revisions, func(a, b revision) int { return int(a.id) - int(b.id) })
+	g := r.group(ctx)
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
 		if _, known := r.graph.get(rev.id); !known {
-			crew.do(func(ctx context.Context) error { return r.readRevision(ctx, repo, rev.id) })
+			g.do(func(ctx context.Context) error { return r.readRevision(ctx, repo, rev.id) })
 		}
 	}
-	if err := crew.wait(); err != nil {
+	if err := g.wait(); err != nil {
 		return err
 	}
 	repo.referrers = map[id][]int{}
@@ -135,8 +164,8 @@ func (r *run) read(ctx context.Context, repo *repository) error {
 	return nil
 }
 
-// readRevision reads a manifest. One that cannot be read makes the repository
-// one that is left alone.
+// readRevision reads a manifest. A repository with one that cannot be read is
+// skipped.
 func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
 	d := r.digests.digest(i)
 	err := r.manifest(ctx, i, d)
@@ -144,92 +173,79 @@ func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		r.trouble(repo, d, err)
+		r.skip(repo, d, err)
 	}
-	r.letIn()
-	return r.pace.step(ctx)
+	return r.step(ctx)
 }
 
-func (r *run) listRevisions(ctx context.Context, repo *repository, alg oci.Algorithm) error {
-	dir := layout.Revisions(repo.name, alg)
-	err := r.eachDigest(ctx, dir, alg, ofDir, func(d oci.Digest) error {
-		info, err := r.Driver.Stat(ctx, layout.RevisionLink(repo.name, d))
-		if absent(err) {
-			return r.tidy(ctx, dir+"/"+d.Hex())
-		}
-		if err == nil {
-			repo.revisions = append(repo.revisions, revision{id: r.digests.add(d), changed: info.Changed})
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return r.tidy(ctx, dir)
-}
-
-// trouble notes that the repository cannot be understood and is left alone.
-func (r *run) trouble(repo *repository, d oci.Digest, err error) {
+// skip notes that a repository cannot be understood: nothing of it is deleted.
+func (r *run) skip(repo *repository, d oci.Digest, err error) {
 	repo.mu.Lock()
-	repo.troubled = true
+	repo.unreadable = true
 	repo.mu.Unlock()
-	r.mu.Lock()
-	known := slices.ContainsFunc(r.report.Problems, func(p Problem) bool { return p.Repository == repo.name && p.Manifest == d })
+	known := false
+	r.count(func(p *Report) {
+		known = slices.ContainsFunc(p.Problems, func(p Problem) bool { return p.Repository == repo.name && p.Manifest == d })
+		if !known {
+			p.Problems = append(p.Problems, Problem{repo.name, d, err.Error()})
+		}
+	})
 	if !known {
-		r.report.Problems = append(r.report.Problems, Problem{repo.name, d, err.Error()})
-	}
-	r.mu.Unlock()
-	if !known {
-		repo.story.tell(Event{Kind: LeftAlone, Repository: repo.name, Digest: d, Err: err})
+		repo.events.emit(Event{Kind: Skipped, Repository: repo.name, Digest: d, Err: err})
 	}
 }
 
-// spread marks as live what the live manifests lead to: what they need, their
-// subjects, and the manifests whose subject they are.
-func (r *run) spread(repo *repository) {
-	var todo []int
-	reach := func(i int) {
-		if !repo.revisions[i].live {
-			repo.revisions[i].live = true
-			todo = append(todo, i)
+// readLayers finds the links to blobs. While their ages do not matter, their names
+// are enough.
+func (r *run) readLayers(ctx context.Context, repo *repository) error {
+	list := r.links
+	if !r.ages() {
+		list = r.names
+	}
+	for _, alg := range tree.Algorithms() {
+		for l, err := range list(ctx, layout.Layers(repo.name, alg), alg) {
+			if err != nil {
+				return err
+			}
+			repo.layers = append(repo.layers, layer{digest: l.digest, modified: l.Modified})
 		}
 	}
-	for i := range repo.revisions {
-		if repo.revisions[i].live {
-			todo = append(todo, i)
-		}
-	}
-	for len(todo) > 0 {
-		rev := &repo.revisions[todo[len(todo)-1]]
-		todo = todo[:len(todo)-1]
-		for _, i := range repo.referrers[rev.id] {
-			reach(i)
-		}
-		refs, _ := r.graph.get(rev.id)
-		for _, ref := range refs.needs {
-			if i, ok := repo.find(ref); ok {
-				reach(i)
+	return nil
+}
+
+// link is a listed link.
+type link struct {
+	digest oci.Digest
+	storage.Info
+}
+
+// links yields the links below a prefix that are named by digests.
+func (r *run) links(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+	return r.list(ctx, prefix, "/link", alg, storage.ListOptions{Flat: true})
+}
+
+// names yields the digests below a prefix, whether or not there is a link.
+func (r *run) names(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+	return r.list(ctx, prefix, "/", alg, storage.ListOptions{Names: true})
+}
+
+func (r *run) list(ctx context.Context, prefix, suffix string, alg oci.Algorithm, o storage.ListOptions) func(yield func(link, error) bool) {
+	return func(yield func(link, error) bool) {
+		for info, err := range r.Store.List(ctx, prefix, o) {
+			if err == nil {
+				err = r.step(ctx)
+			}
+			if err != nil {
+				yield(link{}, err)
+				return
+			}
+			hex, ok := strings.CutSuffix(info.Key[len(prefix)+1:], suffix)
+			if !ok {
+				continue
+			}
+			if d, err := oci.ParseDigest(string(alg) + ":" + hex); err == nil && !yield(link{d, info}, nil) {
+				return
 			}
 		}
-		if i, ok := repo.find(refs.subject); ok && refs.hasSubject {
-			reach(i)
-		}
-	}
-}
-
-// need notes that the live manifests of the repository, and all that they need,
-// stay.
-func (r *run) need(repo *repository, why uint8) {
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
-		if rev.live {
-			refs, _ := r.graph.get(rev.id)
-			repo.needs = append(append(repo.needs, rev.id), refs.needs...)
-		}
-	}
-	slices.Sort(repo.needs)
-	repo.needs = slices.Compact(repo.needs)
-	for _, i := range repo.needs {
-		r.digests.mark(i, why)
 	}
 }

@@ -6,12 +6,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/driver"
+	"slipway/registry/internal/storage"
 )
 
-// RunScheduled collects once, as a schedule does: with a summary in the log.
-// Where another process collects, it leaves that to it. metrics may be nil.
+// RunScheduled collects once, as a schedule in a server does: paced, with a summary
+// in the log. Where another process collects, it leaves that to it. metrics may be
+// nil.
 func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
+	o.Paced = true
 	report, err := Run(ctx, o)
 	if ctx.Err() != nil {
 		return
@@ -22,12 +24,12 @@ func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
 
 // log writes the summary of a run.
 func (p *Report) log(log *zap.Logger, err error) {
-	if errors.Is(err, driver.ErrBusy) {
-		log.Info("garbage collection is left to another process, which is at it")
+	if errors.Is(err, storage.ErrBusy) {
+		log.Info("garbage collection skipped: another process is collecting")
 		return
 	}
 	for _, problem := range p.Problems {
-		log.Error("garbage collection leaves a repository alone",
+		log.Error("garbage collection skipped a repository",
 			zap.String("repository", string(problem.Repository)), zap.String("manifest", string(problem.Manifest)), zap.String("reason", problem.Error))
 	}
 	fields := []zap.Field{
@@ -35,7 +37,7 @@ func (p *Report) log(log *zap.Logger, err error) {
 		zap.Int64("manifests.found", p.Manifests.Found), zap.Int64("manifests.freed", p.Manifests.Freed),
 		zap.Int64("blobs.found", p.Blobs.Found), zap.Int64("blobs.freed", p.Blobs.Freed),
 		zap.Int64("bytes.found", p.Bytes.Found), zap.Int64("bytes.freed", p.Bytes.Freed),
-		zap.Int64("bytes.promised", p.Kept.Promised.Bytes), zap.Int64("bytes.withheld", p.Kept.Withheld.Bytes),
+		zap.Int64("bytes.recent", p.Kept.Recent.Bytes), zap.Int64("bytes.unreadable", p.Kept.Unreadable.Bytes),
 		zap.Int("problems", len(p.Problems)),
 	}
 	if err != nil && !errors.Is(err, ErrIncomplete) {

@@ -3,9 +3,12 @@ package collect
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
 )
 
 // tag is a tag and the manifest that it points at.
@@ -14,77 +17,62 @@ type tag struct {
 	at   id
 }
 
-// tags reads where the tags point. One that cannot be read makes the repository
-// one that is left alone.
-func (r *run) tags(ctx context.Context, repo *repository) ([]tag, error) {
-	var tags []tag
-	for e, err := range r.Driver.List(ctx, layout.Tags(repo.name), "") {
-		if absent(err) {
-			return tags, nil
-		}
+// readTags reads where the tags point. A repository with one that cannot be read
+// is skipped if untagged manifests are deleted.
+func (r *run) readTags(ctx context.Context, repo *repository) error {
+	prefix := layout.Tags(repo.name)
+	for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
 		if err == nil {
-			err = r.pace.step(ctx)
+			err = r.step(ctx)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		name, err := oci.ParseTag(e.Name)
-		if err != nil || !e.Dir {
+		name, err := oci.ParseTag(strings.TrimSuffix(info.Key[len(prefix)+1:], "/"))
+		if err != nil || !info.Prefix {
 			continue
 		}
 		d, err := r.link(ctx, layout.TagCurrent(repo.name, name))
 		switch {
 		case err == nil:
-			tags = append(tags, tag{name, r.digests.add(d)})
-		case !absent(err): // else it never had one, or is being deleted
-			r.trouble(repo, "", fmt.Errorf("tag %s: %w", name, err))
-		}
-	}
-	return tags, nil
-}
-
-// reachTagged marks as live what the tags point at; in a repository that is left
-// alone, all.
-func (repo *repository) reachTagged(tags []tag) {
-	for _, t := range tags {
-		if at, ok := repo.find(t.at); ok {
-			repo.revisions[at].live = true
-		}
-	}
-	for i := range repo.revisions {
-		repo.revisions[i].live = repo.revisions[i].live || repo.troubled
-	}
-}
-
-// tidyTags removes from the histories of the tags what the repository has not
-// any more.
-func (r *run) tidyTags(ctx context.Context, repo *repository, tags []tag) error {
-	if repo.troubled || r.DryRun {
-		return nil
-	}
-	for _, t := range tags {
-		for _, alg := range algorithms {
-			if err := r.tidyTag(ctx, repo, t, alg); err != nil {
-				return err
-			}
+			repo.tags = append(repo.tags, tag{name, r.digests.add(d)})
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !absent(err) && r.DeleteUntagged: // else it never had one, or is being deleted
+			r.skip(repo, "", fmt.Errorf("tag %s: %w", name, err))
 		}
 	}
 	return nil
 }
 
-func (r *run) tidyTag(ctx context.Context, repo *repository, t tag, alg oci.Algorithm) error {
-	dir := layout.TagHistory(repo.name, t.name, alg)
-	return r.eachDigest(ctx, dir, alg, ofDir, func(d oci.Digest) error {
-		if i, known := r.digests.find(d); known && (i == t.at || repo.has(i)) {
-			return nil
+// tidyTags removes from the histories of the tags what the repository no longer
+// has.
+func (r *run) tidyTags(ctx context.Context, repo *repository) error {
+	if repo.unreadable || r.DryRun || !r.DeleteUntagged {
+		return nil
+	}
+	var old storage.Stage
+	for _, t := range repo.tags {
+		for _, alg := range tree.Algorithms() {
+			for l, err := range r.names(ctx, layout.TagHistory(repo.name, t.name, alg), alg) {
+				if err != nil {
+					return err
+				}
+				if i, known := r.digests.find(l.digest); !known || i != t.at && !repo.keeps(i) {
+					old = append(old, storage.Change{Key: layout.TagIndex(repo.name, t.name, l.digest), Delete: true, Ephemeral: true})
+				}
+			}
 		}
-		r.book(func(p *Report) { p.TagEntries++ })
-		return r.Driver.Discard(ctx, dir+"/"+d.Hex())
-	})
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	r.count(func(p *Report) { p.TagEntries += int64(len(old)) })
+	return r.Store.Apply(ctx, nil, old)
 }
 
-// has says whether the repository has a live manifest.
-func (repo *repository) has(i id) bool {
+// keeps says whether the repository keeps a manifest.
+func (repo *repository) keeps(i id) bool {
 	at, ok := repo.find(i)
 	return ok && repo.revisions[at].live
 }

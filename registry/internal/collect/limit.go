@@ -1,0 +1,70 @@
+package collect
+
+import (
+	"context"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// limit says what is young: clients may have been told of it within the grace
+// period and rely on it.
+type limit struct {
+	counts bool // else nothing is
+	before time.Time
+	// alone: nobody relied on anything when the run began. What is newer than before
+	// is so once a server has come.
+	alone bool
+}
+
+const (
+	// renewAfter is at least how old a link may be that is not renewed when a client
+	// is told of it; object stores take a quarter of the age.
+	renewAfter = time.Second
+	// skew is how much the clocks of a storage and of this machine may differ.
+	skew = 5 * time.Second
+	// future is what no renewal can have written: the date is wrong.
+	future = time.Minute
+)
+
+// setLimit decides what is young in this run.
+func (r *run) setLimit(alone bool) {
+	if alone && !r.KeepAge {
+		r.limit = limit{counts: true, before: r.begun.Add(-skew), alone: true}
+		return
+	}
+	r.limit = limit{counts: r.Age > 0, before: r.begun.Add(-r.Age - max(r.Age/4, renewAfter))}
+}
+
+// ages says whether it matters when links were renewed.
+func (r *run) ages() bool { return r.limit.counts && !(r.limit.alone && r.exclusive.now()) }
+
+// young says whether a client may rely on a link that was renewed then.
+func (r *run) young(modified time.Time) bool {
+	if !r.ages() {
+		return false
+	}
+	if modified.Nanosecond() == 0 { // the storage may count whole seconds
+		modified = modified.Add(2 * time.Second)
+	}
+	return modified.Add(50 * time.Millisecond).After(r.limit.before) // a tick of its clock
+}
+
+// age returns when a link was renewed. One dated in the future is renewed now: so it
+// is young, as it may have to be, and grows old from now on.
+func (r *run) age(ctx context.Context, info storage.Info, d oci.Digest) (time.Time, error) {
+	if !r.ages() || info.Modified.Before(r.begun.Add(future)) {
+		return info.Modified, nil
+	}
+	r.count(func(p *Report) { p.Future++ })
+	if r.DryRun {
+		return info.Modified, nil
+	}
+	err := r.Store.Apply(ctx, nil, storage.Stage{{Key: info.Key, Content: layout.Link(d), Renew: true}})
+	if absent(err) {
+		err = nil
+	}
+	return r.begun, err
+}

@@ -1,0 +1,160 @@
+package collect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/tree"
+)
+
+// Push, delete, garbage-collect: the bytes are free in that run, though the links
+// are young. What a manifest has used protects nobody any more who was told of it
+// before, so with Options.Release a link is released that is no newer than the
+// bytes of a manifest which is deleted and needs it, where the repository links
+// all that this manifest needs. Where it was deleted alone, or with its repository's
+// other copies, its bytes still lie there without a revision.
+
+// user is a deleted manifest, or one that is going.
+type user struct {
+	modified time.Time // of its bytes
+	needs    []id
+}
+
+// users are found by what they need.
+type users map[id][]*user
+
+func (u users) add(by *user) {
+	for _, need := range by.needs {
+		u[need] = append(u[need], by)
+	}
+}
+
+// maxOrphan is the size up to which bytes without a revision are read, because they
+// may be a manifest.
+const maxOrphan = 4 << 20
+
+// orphans are young manifests that no repository has any more. They are looked for
+// when the first young link is found that nothing needs.
+type orphans struct {
+	once  sync.Once
+	users users
+	err   error
+}
+
+func (r *run) findOrphans(ctx context.Context) (users, error) {
+	r.orphans.once.Do(func() { r.orphans.users, r.orphans.err = r.readOrphans(ctx) })
+	return r.orphans.users, r.orphans.err
+}
+
+func (r *run) readOrphans(ctx context.Context) (users, error) {
+	for name, err := range tree.Everything(ctx, r.Store) {
+		if err != nil {
+			return nil, err
+		}
+		for _, alg := range tree.Algorithms() {
+			for l, err := range r.links(ctx, layout.Revisions(name, alg), alg) {
+				if err != nil {
+					return nil, err
+				}
+				r.digests.mark(r.digests.add(l.digest), isRevision)
+			}
+		}
+	}
+	all := users{}
+	for b, err := range tree.Blobs(ctx, r.Store, "") {
+		if err == nil {
+			err = r.step(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b.Size > maxOrphan || !r.young(b.Modified) {
+			continue
+		}
+		if at, known := r.digests.find(b.Digest); known && r.digests.is(at, isRevision) {
+			continue
+		}
+		refs, err := r.references(ctx, b.Digest)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err == nil && len(refs.needs) > 0 {
+			all.add(&user{b.Modified, refs.needs})
+		}
+	}
+	return all, nil
+}
+
+// usersGone makes the manifests of the repository that go users of what they
+// need.
+func (r *run) usersGone(ctx context.Context, repo *repository) error {
+	repo.users = users{}
+	for i := range repo.revisions {
+		rev := &repo.revisions[i]
+		if rev.live {
+			continue
+		}
+		info, err := r.Store.Stat(ctx, layout.BlobData(r.digests.digest(rev.id)))
+		if absent(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		refs, _ := r.graph.get(rev.id)
+		repo.users.add(&user{info.Modified, refs.needs})
+	}
+	return nil
+}
+
+// released says whether a young link has been used by a manifest that is deleted.
+func (r *run) released(ctx context.Context, repo *repository, i id, modified time.Time) (bool, error) {
+	if !r.Release {
+		return false, nil
+	}
+	orphans, err := r.findOrphans(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, of := range []users{orphans, repo.users} {
+		for _, u := range of[i] {
+			if !modified.After(u.modified) && r.linksAll(repo, u.needs) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (r *run) linksAll(repo *repository, needs []id) bool {
+	for _, i := range needs {
+		if _, ok := repo.find(i); !ok && !repo.linked(r, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// releasedRevision says whether a young, untagged manifest was a child of one that
+// is deleted, or has lost its tag to another: then its link is no newer than its
+// entry in the history of that tag. A client who was told within renewAfter of the
+// push does not show.
+func (r *run) releasedRevision(ctx context.Context, repo *repository, rev *revision) (bool, error) {
+	released, err := r.released(ctx, repo, rev.id, rev.modified)
+	if released || err != nil || !r.Release {
+		return released, err
+	}
+	d := r.digests.digest(rev.id)
+	for _, t := range repo.tags {
+		info, err := r.Store.Stat(ctx, layout.TagIndex(repo.name, t.name, d))
+		if err == nil && !rev.modified.After(info.Modified.Add(renewAfter)) {
+			return true, nil
+		}
+		if err != nil && !absent(err) {
+			return false, err
+		}
+	}
+	return false, nil
+}
