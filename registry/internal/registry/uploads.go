@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -151,13 +152,15 @@ func (u *UnfinishedUpload) before(t time.Time) bool {
 	return !last.IsZero() && !last.After(t)
 }
 
+// purgeUpload deletes all objects of an upload, which ends it for whoever holds it.
+// Durable deletions leave no empty directories.
 func (r Repository) purgeUpload(ctx context.Context, id string) error {
-	w, err := r.reg.store.ResumeUpload(ctx, layout.UploadData(r.name, id))
-	if err == nil {
-		err = w.Cancel(ctx)
-	}
-	if unlessAbsent(err) != nil {
+	keys, err := r.reg.keysBelow(ctx, layout.Upload(r.name, id))
+	if err != nil {
 		return fault(err)
 	}
-	return fault(r.clearUpload(ctx, id))
+	if data := layout.UploadData(r.name, id); !slices.Contains(keys, data) {
+		keys = append(keys, data)
+	}
+	return fault(r.reg.apply(ctx, nil, deletions(keys)))
 }

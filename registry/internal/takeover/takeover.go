@@ -35,13 +35,17 @@ type Report struct {
 }
 
 // Pending says whether there is anything to do.
-func Pending(root string) bool {
-	for _, dir := range []string{aside, expiring, checking, deleting, reserve} {
-		if _, err := os.Lstat(root + dir); err == nil {
-			return true
-		}
-	}
-	return false
+func Pending(root string) bool { return Moved(root) || exists(root+reserve) }
+
+// Moved says whether there are objects that nobody finds before Run has restored them,
+// or deletions to finish.
+func Moved(root string) bool {
+	return exists(root+aside) || exists(root+expiring) || exists(root+checking) || exists(root+deleting)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Run restores what was moved, finishes deletions of manifests, and removes the

@@ -60,6 +60,14 @@ func (v *verification) blobs(ctx context.Context) error {
 			saved = time.Now()
 		}
 	}
+	return v.forgetProgress(ctx)
+}
+
+// forgetProgress writes nothing to a storage that has none.
+func (v *verification) forgetProgress(ctx context.Context) error {
+	if _, err := v.Store.Stat(ctx, layout.Verified); absent(err) {
+		return nil
+	}
 	return v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Delete: true, Ephemeral: true}})
 }
 

@@ -3,6 +3,7 @@ package filesystem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -22,9 +23,13 @@ const (
 	pollJoin       = 5 * time.Millisecond
 )
 
+// ErrOldVersion is inside the ErrBusy beside a process of the version that
+// coordinates in another way.
+var ErrOldVersion = errors.New("a registry of an older version has the storage open")
+
 var (
-	errOldServer    = errors.New("a registry of an older version has the storage open; stop it first")
-	errOldCollector = errors.New("an older version collects garbage in the storage; wait for its end")
+	errOldServer    = fmt.Errorf("%w; stop it first", ErrOldVersion)
+	errOldCollector = fmt.Errorf("%w to collect garbage; wait for its end", ErrOldVersion)
 )
 
 // locks are files and directories held locked by being open.
