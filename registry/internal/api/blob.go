@@ -10,7 +10,6 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/shared/server"
 )
 
 // Header values that never change. net/http only reads them.
@@ -76,9 +75,9 @@ func sendBlob(w http.ResponseWriter, r *request, b *registry.Blob) error {
 		return unsatisfiable(w, b.Size())
 	case rangeOne:
 		w.Header()["Content-Range"] = []string{contentRange(part, b.Size())}
-		return sendPart(w, r, b, part, http.StatusPartialContent)
+		return sendPart(w, b, part, http.StatusPartialContent)
 	default:
-		return sendPart(w, r, b, span{0, b.Size()}, http.StatusOK)
+		return sendPart(w, b, span{0, b.Size()}, http.StatusOK)
 	}
 }
 
@@ -118,7 +117,7 @@ func unsatisfiable(w http.ResponseWriter, size int64) error {
 
 // sendPart sends a part of the blob. An error comes after the answer has
 // begun, so fail cuts the connection.
-func sendPart(w http.ResponseWriter, r *request, b *registry.Blob, part span, status int) error {
+func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) error {
 	if part.start > 0 {
 		if _, err := b.Seek(part.start, io.SeekStart); err != nil {
 			return err
@@ -129,21 +128,17 @@ func sendPart(w http.ResponseWriter, r *request, b *registry.Blob, part span, st
 	if part.length == 0 {
 		return nil
 	}
-	f, ok := file(b)
-	if ok {
-		defer server.HoldHead(r.Request, part.length)()
-	}
-	_, err := io.CopyN(w, f, part.length)
+	_, err := io.CopyN(w, file(b), part.length)
 	return err
 }
 
 // file is the reader that net/http knows how to have sent by the kernel, if the
-// driver has one, which ok says.
-func file(b *registry.Blob) (f io.Reader, ok bool) {
+// storage has one.
+func file(b *registry.Blob) io.Reader {
 	if f, ok := b.File.(interface{ Unwrap() *os.File }); ok {
-		return f.Unwrap(), true
+		return f.Unwrap()
 	}
-	return b.File, false
+	return b.File
 }
 
 func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
