@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"sync/atomic"
@@ -11,8 +10,12 @@ import (
 	"time"
 )
 
-// listener hands out connections that end when a client takes nothing of an
-// answer, and no more of them at once than allowed.
+// slice is how many bytes of an answer share a deadline, at least: a client that
+// takes less in the time of Options.StallTimeout is cut off.
+const slice = 256 << 10
+
+// listener hands out connections whose writes have deadlines, and no more of them
+// at once than allowed.
 type listener struct {
 	net.Listener
 	pace  pace
@@ -43,7 +46,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.leave()
 		return nil, err
 	}
-	return &conn{Conn: inner, pace: l.pace, queue: unknown, left: l.leave}, nil
+	limitUnsent(inner)
+	return &conn{Conn: inner, pace: l.pace, left: l.leave}, nil
 }
 
 // Close implements net.Listener.
@@ -60,142 +64,85 @@ func (l *listener) leave() {
 	}
 }
 
-// conn is a connection whose writes must make progress. It sits beneath TLS,
-// so that it judges what leaves the machine. Deadlines are set rarely: one that
-// still has most of its time is left alone.
+// conn writes in slices that have a deadline each. It sits beneath TLS, so that it
+// judges what leaves the machine.
 type conn struct {
 	net.Conn
 	pace  pace
 	until atomic.Int64 // our write deadline, 0 if it is not ours
-	taken atomic.Bool  // somebody above set a write deadline of his own
-	queue int64        // what the kernel held when a write last ran out of time
-	stuck atomic.Bool  // a write has failed for good
-	more  bool         // what is written is followed by a file (HoldHead)
+	taken atomic.Bool  // somebody above set a write deadline
+	stuck atomic.Bool  // a write has run out of time
 	left  func()
 	ended atomic.Bool
 }
 
-const unknown = -1
-
-// Write implements net.Conn. It may outlast any number of deadlines as long as
-// the client takes its bytes.
+// Write implements net.Conn.
 func (c *conn) Write(p []byte) (n int, err error) {
 	if c.stuck.Load() {
-		return 0, os.ErrDeadlineExceeded // not even TLS says goodbye to one who takes nothing
+		return 0, os.ErrDeadlineExceeded // not even TLS says goodbye to a client that takes nothing
 	}
 	for {
 		c.arm()
-		m, err := c.write(p[n:])
+		m, err := c.Conn.Write(p[n:min(n+c.pace.slice, len(p))])
 		n += m
-		if err == nil {
-			c.queue = unknown
-			return n, nil
-		}
-		if !c.movedOn(int64(m), err) {
-			return n, err
+		if err != nil || n == len(p) {
+			return n, c.note(err)
 		}
 	}
 }
 
-func (c *conn) write(p []byte) (int, error) {
-	if c.more {
-		return c.writeMore(p)
+// note remembers that a write has run out of time.
+func (c *conn) note(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.stuck.Store(true)
 	}
-	return c.Conn.Write(p)
+	return err
 }
 
-// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile.
+// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile, a
+// slice at a time.
 func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
-	c.more = false // nothing follows the file
-	tcp, ok := c.Conn.(*net.TCPConn)
-	file, limit := fileIn(src)
-	if !ok || file == nil {
+	to, ok := c.Conn.(io.ReaderFrom)
+	limited, file := fileIn(src)
+	if !ok || !file {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	n, err = c.sendfile(tcp, io.LimitedReader{R: kernelOnly{file}, N: limit})
-	if limited, ok := src.(*io.LimitedReader); ok {
-		limited.N -= n
-	}
-	if !errors.Is(err, errNoSendfile) {
-		return n, err
-	}
-	m, err := io.Copy(struct{ io.Writer }{c}, src)
-	return n + m, err
-}
-
-// sendfile goes on after deadlines as Write does: the kernel has moved the
-// file's offset by just as much as it sent.
-func (c *conn) sendfile(tcp *net.TCPConn, file io.LimitedReader) (n int64, err error) {
-	for {
+	for limited.N > 0 {
 		c.arm()
-		m, err := tcp.ReadFrom(&file)
+		part := io.LimitedReader{R: limited.R, N: min(limited.N, int64(c.pace.slice))}
+		m, err := to.ReadFrom(&part)
 		n += m
-		if err == nil {
-			c.queue = unknown
-			return n, nil
-		}
-		if !c.movedOn(m, err) {
-			return n, err
+		limited.N -= m
+		if err != nil || part.N > 0 { // the file has ended
+			return n, c.note(err)
 		}
 	}
+	return n, nil
 }
 
-// kernelOnly is a file that refuses to be read. The net package would read it
-// when the file system knows no sendfile, and bytes that are read but not sent
-// when a deadline passes would be lost.
-type kernelOnly struct{ syscall.Conn }
-
-var errNoSendfile = errors.New("the file system knows no sendfile")
-
-// Read implements io.Reader.
-func (kernelOnly) Read([]byte) (int, error) { return 0, errNoSendfile }
-
-// fileIn finds the file, or nil, that src reads, and how much of it.
-func fileIn(src io.Reader) (file syscall.Conn, limit int64) {
-	limit = math.MaxInt64
-	if l, ok := src.(*io.LimitedReader); ok {
-		src, limit = l.R, l.N
+// fileIn is the reader as one with a limit, and whether a file is in it.
+func fileIn(src io.Reader) (limited *io.LimitedReader, file bool) {
+	limited, ok := src.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: src, N: 1<<63 - 1}
 	}
-	file, _ = src.(syscall.Conn)
-	return file, limit
+	_, file = limited.R.(syscall.Conn)
+	return limited, file
 }
 
-// arm sees to it that the next write has enough time.
+// arm sees to it that the next write has enough time. A deadline that still has
+// most of its time is left alone.
 func (c *conn) arm() {
 	if c.taken.Load() {
 		return
 	}
 	now := time.Now()
-	if time.Duration(c.until.Load()-now.UnixNano()) > c.pace.window/4*3 {
+	if time.Duration(c.until.Load()-now.UnixNano()) > c.pace.timeout/4*3 {
 		return
 	}
-	until := now.Add(c.pace.window)
+	until := now.Add(c.pace.timeout)
 	c.until.Store(until.UnixNano())
 	_ = c.Conn.SetWriteDeadline(until) // fails only on a closed connection, as the write will
-}
-
-// movedOn says whether a write that failed after n bytes may go on: it ran out
-// of time, but the client takes bytes. The kernel wakes a writer only when a
-// good part of its queue has left, which on a thin link takes minutes, so the
-// queue itself is asked. The first time there is nothing to compare it with,
-// and the client gets another window.
-func (c *conn) movedOn(n int64, err error) bool {
-	if !errors.Is(err, os.ErrDeadlineExceeded) || c.taken.Load() {
-		return false
-	}
-	c.until.Store(0)
-	before, now := c.queue, c.unsent()
-	c.queue = now
-	switch {
-	case n >= c.pace.need:
-		return true
-	case now != unknown && before == unknown:
-		return true
-	case now != unknown && n+before-now >= c.pace.need:
-		return true
-	}
-	c.stuck.Store(true)
-	return false
 }
 
 // SetWriteDeadline implements net.Conn for those above (crypto/tls, when it

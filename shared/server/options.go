@@ -37,9 +37,9 @@ type Options struct {
 	IdleTimeout       time.Duration
 	MaxHeaderBytes    int
 
-	// A client that sends its body, or takes its answer, at less than about
-	// MinRate bytes a second for the length of StallTimeout is cut off. There
-	// is no bound on the whole time of a request.
+	// A client is cut off that within StallTimeout sends less of its body than
+	// MinRate (bytes a second) asks for, or takes less of its answer than that, or
+	// than 256 KiB. There is no bound on the whole time of a request.
 	StallTimeout time.Duration
 	MinRate      int64
 

@@ -2,23 +2,24 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"time"
 )
 
-// pace is the least progress: need bytes in each window.
+// pace is the least progress: need bytes of a body, or a slice of an answer, within
+// the timeout.
 type pace struct {
-	window time.Duration
-	need   int64
+	timeout time.Duration
+	need    int64
+	slice   int
 }
 
-// newPace makes the window half of the time after which a silent client is cut,
-// because a client may fall silent just after a window began.
 func newPace(stall time.Duration, rate int64) pace {
-	window := stall / 2
-	return pace{window, max(1, int64(float64(rate)*window.Seconds()/2))}
+	need := max(1, int64(float64(rate)*stall.Seconds()))
+	return pace{timeout: stall, need: need, slice: int(min(max(need, slice), 4<<20))}
 }
 
 // maxDiscard is what a client gets at most to finish a body that nobody reads.
@@ -43,7 +44,7 @@ func paced(next http.Handler, p pace) http.Handler {
 			return
 		}
 		if r.ProtoMajor == 2 {
-			s := &stream{ResponseWriter: w, deadliner: d, pace: p}
+			s := &stream{ResponseWriter: w, deadliner: d, timeout: p.timeout}
 			defer s.arm()
 			w = s
 		}
@@ -66,9 +67,9 @@ type body struct {
 	io.ReadCloser
 	deadliner deadliner
 	pace      pace
-	armed     time.Time // when the window began
+	armed     time.Time // when the deadline was set
 	idle      time.Time // when the last Read returned
-	got       int64     // in this window
+	got       int64     // since then
 	ended     bool
 	stalled   bool
 }
@@ -77,8 +78,8 @@ type body struct {
 // os.ErrDeadlineExceeded.
 func (b *body) Read(p []byte) (int, error) {
 	now := time.Now()
-	switch own := now.Sub(b.idle); {
-	case b.got >= b.pace.need && now.Sub(b.armed) > b.pace.window/4, own > b.pace.window/4:
+	switch most := b.pace.timeout / 4; {
+	case b.got >= b.pace.need && now.Sub(b.armed) > most, now.Sub(b.idle) > most:
 		b.arm(now)
 	}
 	n, err := b.ReadCloser.Read(p)
@@ -92,7 +93,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) arm(now time.Time) {
 	b.armed, b.idle, b.got = now, now, 0
-	_ = b.deadliner.SetReadDeadline(now.Add(2 * b.pace.window)) // fails only on a closed connection
+	_ = b.deadliner.SetReadDeadline(now.Add(b.pace.timeout)) // fails only on a closed connection
 }
 
 // end takes the deadline away at the end of the body, because net/http goes on
@@ -109,7 +110,7 @@ func (b *body) end(err error) {
 // leave bounds the time for the rest that the handler did not read.
 func (b *body) leave() {
 	if !b.ended && !b.stalled {
-		_ = b.deadliner.SetReadDeadline(time.Now().Add(min(b.pace.window, maxDiscard)))
+		_ = b.deadliner.SetReadDeadline(time.Now().Add(min(b.pace.timeout/2, maxDiscard)))
 	}
 }
 
@@ -118,17 +119,21 @@ func (b *body) leave() {
 type stream struct {
 	http.ResponseWriter
 	deadliner deadliner
-	pace      pace
+	timeout   time.Duration
 	until     time.Time
 }
 
-// Write implements io.Writer, in pieces of which each gets its time.
+// Write implements io.Writer, in pieces of which each gets its time. When the
+// client is too slow the error is os.ErrDeadlineExceeded, as on a connection.
 func (s *stream) Write(p []byte) (n int, err error) {
 	const piece = 16 << 10
 	for {
 		s.arm()
 		m, err := s.ResponseWriter.Write(p[n:min(n+piece, len(p))])
 		n += m
+		if err != nil && !time.Now().Before(s.until) {
+			err = fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
+		}
 		if err != nil || n == len(p) {
 			return n, err
 		}
@@ -146,9 +151,9 @@ func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 func (s *stream) arm() {
 	now := time.Now()
-	if s.until.Sub(now) > s.pace.window {
+	if s.until.Sub(now) > s.timeout/2 {
 		return
 	}
-	s.until = now.Add(2 * s.pace.window)
+	s.until = now.Add(s.timeout)
 	_ = s.deadliner.SetWriteDeadline(s.until)
 }

@@ -162,7 +162,7 @@ type plainReader struct{ io.Reader }
 
 // download asks for a file and returns the connection after the request, and
 // what the handler's copy will say.
-func download(t *testing.T, way string) (net.Conn, chan error) {
+func download(t *testing.T, way string, stall time.Duration) (net.Conn, chan error) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "blob")
@@ -185,6 +185,7 @@ func download(t *testing.T, way string) (net.Conn, chan error) {
 		_, err = io.Copy(w, src)
 		got <- err
 	})
+	o.StallTimeout = stall
 	if way == "tls" {
 		cert, key := newPair(t, "x").save(t, dir, "server")
 		o.TLS = &TLS{Certificate: cert, Key: key}
@@ -206,7 +207,7 @@ func TestAnswerNobodyTakesIsCut(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			_, got := download(t, way)
+			_, got := download(t, way, 400*time.Millisecond)
 			select {
 			case err := <-got:
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -216,6 +217,34 @@ func TestAnswerNobodyTakesIsCut(t *testing.T) {
 				t.Fatal("the answer still waits for its client")
 			}
 		})
+	}
+}
+
+// The client of an HTTP/2 stream can stop the flow of one answer.
+func TestStreamNobodyTakesIsCut(t *testing.T) {
+	t.Parallel()
+	got := make(chan error, 1)
+	o := impatient(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := w.Write(make([]byte, 32<<20))
+		got <- err
+	})
+	o.H2C = true
+	s := serve(t, o)
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	resp, err := client.Get("http://" + s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	select {
+	case err := <-got:
+		if !errors.Is(err, os.ErrDeadlineExceeded) || resp.ProtoMajor != 2 {
+			t.Errorf("HTTP/%d: the handler saw %v", resp.ProtoMajor, err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the answer still waits for its client")
 	}
 }
 
@@ -239,9 +268,8 @@ func TestAnswerOverAThinLinkSurvives(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			c, got := download(t, way)
-			// Three times StallTimeout, while the kernel holds several MB.
-			link := thinLink{c, time.Now().Add(1200 * time.Millisecond)}
+			c, got := download(t, way, time.Second)
+			link := thinLink{c, time.Now().Add(3 * time.Second)}
 			resp, err := http.ReadResponse(bufio.NewReaderSize(link, 64<<10), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -54,7 +54,6 @@ func (s *Server) configure(o Options) error {
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		ErrorLog:          errorLog(o.Log),
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       connContext,
 		Protocols:         &protocols,
 	}
 	if !s.secure {

@@ -49,6 +49,7 @@ type API struct {
 	urls    urls
 	states  states
 	headers []header
+	memory  *answers
 	router  *mux.Router
 	handler http.Handler
 }
@@ -73,7 +74,7 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, headers: commonHeaders(opts.Headers)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), headers: commonHeaders(opts.Headers)}
 	a.router = a.newRouter()
 	a.handler = logging.Wrap(http.HandlerFunc(a.route), logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
 	return a, nil

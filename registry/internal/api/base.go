@@ -24,8 +24,7 @@ func (a *API) getHealth(w http.ResponseWriter, r *request) error {
 // getBase is the API version check: whoever gets 200 speaks to a registry and
 // is let in (distribution-spec "Determining Support").
 func (a *API) getBase(w http.ResponseWriter, r *request) error {
-	writeBody(w, r, http.StatusOK, contentTypeJSON, []byte("{}"))
-	return nil
+	return writeBody(w, r, http.StatusOK, contentTypeJSON, []byte("{}"))
 }
 
 // redirect mends a path that has one slash too many or too few at its end.

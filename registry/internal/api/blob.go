@@ -9,7 +9,6 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/shared/server"
 )
 
 // Header values that never change. net/http only reads them.
@@ -75,9 +74,9 @@ func sendBlob(w http.ResponseWriter, r *request, b *registry.Blob) error {
 		return unsatisfiable(w, b.Size())
 	case rangeOne:
 		w.Header()["Content-Range"] = []string{contentRange(part, b.Size())}
-		return sendPart(w, r, b, part, http.StatusPartialContent)
+		return sendPart(w, b, part, http.StatusPartialContent)
 	default:
-		return sendPart(w, r, b, span{0, b.Size()}, http.StatusOK)
+		return sendPart(w, b, span{0, b.Size()}, http.StatusOK)
 	}
 }
 
@@ -117,7 +116,7 @@ func unsatisfiable(w http.ResponseWriter, size int64) error {
 
 // sendPart sends a part of the blob. An error comes after the answer has
 // begun, so fail cuts the connection.
-func sendPart(w http.ResponseWriter, r *request, b *registry.Blob, part span, status int) error {
+func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) error {
 	if part.start > 0 {
 		if _, err := b.Seek(part.start, io.SeekStart); err != nil {
 			return err
@@ -131,7 +130,6 @@ func sendPart(w http.ResponseWriter, r *request, b *registry.Blob, part span, st
 	var src io.Reader = b
 	if f, ok := b.File(); ok { // the kernel sends it
 		src = f
-		defer server.HoldHead(r.Request, part.length)()
 	}
 	_, err := io.CopyN(w, src, part.length)
 	return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"slipway/registry/internal/oci"
@@ -21,17 +22,32 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 	if n > a.opts.CatalogMax {
 		return oci.NewError(oci.CodePaginationInvalid, map[string]int{"n": n})
 	}
+	last := r.param("last")
+	body, next, err := a.catalogPage(r.Context(), n, last)
+	if err != nil {
+		return err
+	}
+	if next != "" {
+		r.linkNext(w, nextPage(n, next))
+	}
+	return a.writeLarge(w, r, contentTypeJSON, body, 3*int64(len(body)), func(ctx context.Context) ([]byte, error) {
+		body, _, err := a.catalogPage(ctx, n, last)
+		return body, err
+	})
+}
+
+// catalogPage is the body of a page, and behind which repository the next one
+// begins, "" if it is the last.
+func (a *API) catalogPage(ctx context.Context, n int, last string) (body []byte, next string, err error) {
 	names, more := []string(nil), false
 	if n > 0 {
-		if names, more, err = a.opts.Registry.Catalog(r.Context(), n, r.param("last")); err != nil {
-			return err
+		if names, more, err = a.opts.Registry.Catalog(ctx, n, last); err != nil {
+			return nil, "", err
 		}
 	}
 	if more && len(names) > 0 {
-		r.linkNext(w, nextPage(n, names[len(names)-1]))
+		next = names[len(names)-1]
 	}
-	body := append(make([]byte, 0, listSize(names)), `{"repositories":`...)
-	body = append(appendStrings(body, names), "}\n"...)
-	writeBody(w, r, http.StatusOK, contentTypeJSON, body)
-	return nil
+	body = append(make([]byte, 0, listSize(names)), `{"repositories":`...)
+	return append(appendStrings(body, names), "}\n"...), next, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -51,9 +52,19 @@ func (e *statusError) Unwrap() error { return e.err }
 // statusClientGone is written into logs and metrics, never to a client.
 const statusClientGone = 499
 
-// errClientGone stands for a client that hung up, or sent too slowly, in the
-// middle of its request.
-var errClientGone = errors.New("the client went away")
+// Of clients whose request or answer did not get to its end.
+var (
+	errClientGone    = errors.New("the client went away")
+	errClientStalled = errors.New("the client stalled and was cut off")
+)
+
+// clientFailed is the error of a transfer that failed at the client's end.
+func clientFailed(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errClientStalled, err)
+	}
+	return fmt.Errorf("%w: %w", errClientGone, err)
+}
 
 // told returns what a client is told of an error, and the status. An error
 // that isn't made for clients is told as UNKNOWN and nothing more.
@@ -106,7 +117,7 @@ var errPanic = errors.New("a handler panicked")
 // answer has begun, or nobody is left to read one, the connection is cut: the
 // client must see a broken transfer, never a short success.
 func (r *request) fail(w http.ResponseWriter, err error) {
-	r.err, r.gone = err, clientGone(r, err)
+	r.err, r.gone, r.stalled = err, clientGone(r, err), errors.Is(err, os.ErrDeadlineExceeded)
 	if r.gone && !r.rec.Began() {
 		w.WriteHeader(statusClientGone)
 	}
@@ -118,7 +129,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		h["Retry-After"] = []string{"1"}
 	}
 	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
-	writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list))
+	_ = writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list)) // nobody is left to be told
 }
 
 // clientGone tells a broken connection from a fault of ours.
@@ -129,7 +140,7 @@ func clientGone(r *request, err error) bool {
 	if absence(err) != nil {
 		return false
 	}
-	for _, reason := range []error{errClientGone, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, os.ErrDeadlineExceeded, net.ErrClosed} {
+	for _, reason := range []error{errClientGone, errClientStalled, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, os.ErrDeadlineExceeded, net.ErrClosed} {
 		if errors.Is(err, reason) {
 			return true
 		}
@@ -139,14 +150,17 @@ func clientGone(r *request, err error) bool {
 
 var contentTypeJSON = []string{"application/json"}
 
-// writeBody answers with a document. A failure to write is the client's: there
-// is nobody to tell.
-func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) {
+// writeBody answers with a document that is small, or there for long.
+func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) error {
 	h := w.Header()
 	h["Content-Type"] = contentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
+	if r.Method == http.MethodHead {
+		return nil
 	}
+	if _, err := w.Write(body); err != nil {
+		return clientFailed(err)
+	}
+	return nil
 }

@@ -44,6 +44,8 @@ func (r *request) logEnd(status int) {
 // asks for each layer, so it is no warning.
 func (r *request) line(status int) (zapcore.Level, string) {
 	switch {
+	case r.stalled:
+		return zapcore.InfoLevel, errClientStalled.Error()
 	case r.gone:
 		return zapcore.InfoLevel, "the client went away"
 	case r.refusal == auth.NoCredentials:

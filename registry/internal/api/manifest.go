@@ -1,9 +1,10 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
-	"strconv"
+	"strings"
 
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
@@ -34,15 +35,28 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	case http.StatusPreconditionFailed:
 		return preconditionFailed(w, oci.CodeManifestUnknown)
 	}
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(m.Bytes))}
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		if _, err := w.Write(m.Bytes); err != nil {
-			return errClientGone
-		}
+	contentType := w.Header()["Content-Type"]
+	if len(m.Bytes) > smallAnswer {
+		a.tellManifestPull(r, ref.Tag, found, m)
+		return a.writeLarge(w, r, contentType, m.Bytes, 3*m.Size, a.manifestAgain(r, m.Digest))
+	}
+	if err := writeBody(w, r, http.StatusOK, contentType, m.Bytes); err != nil {
+		return err
 	}
 	a.tellManifestPull(r, ref.Tag, found, m)
 	return nil
+}
+
+// manifestAgain reads the bytes of a manifest that a client is slow to take.
+func (a *API) manifestAgain(r *request, d oci.Digest) render {
+	d = oci.Digest(strings.Clone(string(d)))
+	return func(ctx context.Context) ([]byte, error) {
+		m, err := a.repository(r).Manifest(ctx, oci.Reference{Digest: d})
+		if err != nil {
+			return nil, err
+		}
+		return m.Bytes, nil
+	}
 }
 
 // unknownTag says of a tag outside the grammar that it does not exist, which

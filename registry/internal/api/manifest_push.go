@@ -86,7 +86,7 @@ func (a *API) readManifest(r *request) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
-		return nil, errClientGone
+		return nil, clientFailed(err)
 	}
 	if int64(b.Len()) > limit {
 		return nil, tooLarge(r, limit)

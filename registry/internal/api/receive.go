@@ -48,7 +48,7 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	case errors.Is(err, registry.ErrUploadTaken):
 		return err
 	case src.err != nil:
-		return errClientGone
+		return clientFailed(src.err)
 	case err != nil:
 		return err
 	case src.left > 0 || src.more():

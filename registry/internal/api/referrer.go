@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 )
 
 // A page of referrers is an image index, which clients limit to the size of a
@@ -13,13 +15,11 @@ import (
 const (
 	maxReferrers      = 1000
 	maxReferrersBytes = 3 << 20
-)
 
-type referrersIndex struct {
-	SchemaVersion int               `json:"schemaVersion"`
-	MediaType     string            `json:"mediaType"`
-	Manifests     []json.RawMessage `json:"manifests"`
-}
+	// referrersCost is what making a page takes: the descriptors, each encoded,
+	// and the body.
+	referrersCost = 3 * maxReferrersBytes
+)
 
 var contentTypeIndex = []string{oci.MediaTypeIndex}
 
@@ -39,12 +39,12 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		n = maxReferrers
 	}
 	artifactType := r.param("artifactType")
-	descriptors, next, err := a.repository(r).Referrers(r.Context(), subject, artifactType, r.param("last"), n)
-	if err != nil {
+	page := referrersPage{a.repository(r), subject, artifactType, r.param("last"), n}
+	if err := a.memory.acquire(r.Context(), referrersCost); err != nil {
 		return err
 	}
-	index := referrersIndex{SchemaVersion: 2, MediaType: oci.MediaTypeIndex}
-	index.Manifests, next, err = fit(descriptors, next)
+	body, next, err := page.body(r.Context())
+	a.memory.room.Release(referrersCost)
 	if err != nil {
 		return err
 	}
@@ -52,24 +52,57 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		w.Header().Set("OCI-Filters-Applied", "artifactType")
 	}
 	if next != "" {
-		page := nextPage(n, next)
+		parameters := nextPage(n, next)
 		if artifactType != "" {
-			page.Set("artifactType", artifactType)
+			parameters.Set("artifactType", artifactType)
 		}
-		r.linkNext(w, page)
+		r.linkNext(w, parameters)
 	}
-	body, err := json.Marshal(index)
+	return a.writeLarge(w, r, contentTypeIndex, body, referrersCost, func(ctx context.Context) ([]byte, error) {
+		body, _, err := page.body(ctx)
+		return body, err
+	})
+}
+
+// referrersPage is what a client asks for.
+type referrersPage struct {
+	repository   registry.Repository
+	subject      oci.Digest
+	artifactType string
+	last         string
+	n            int
+}
+
+// body is the image index with the page, and behind which digest the next one
+// begins, "" if it is the last.
+func (p *referrersPage) body(ctx context.Context) (body []byte, next string, err error) {
+	descriptors, next, err := p.repository.Referrers(ctx, p.subject, p.artifactType, p.last, p.n)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	writeBody(w, r, http.StatusOK, contentTypeIndex, append(body, '\n'))
-	return nil
+	manifests, next, err := fit(descriptors, next)
+	if err != nil {
+		return nil, "", err
+	}
+	const head, tail = `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[`, "]}\n"
+	size := len(head) + len(tail)
+	for _, m := range manifests {
+		size += len(m) + 1
+	}
+	body = append(make([]byte, 0, size), head...)
+	for i, m := range manifests {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, m...)
+	}
+	return append(body, tail...), next, nil
 }
 
 // fit encodes as many descriptors as a page may hold, at least one, and says
 // behind which digest the next page begins.
-func fit(descriptors []oci.Descriptor, next string) ([]json.RawMessage, string, error) {
-	page, size := make([]json.RawMessage, 0, len(descriptors)), 0
+func fit(descriptors []oci.Descriptor, next string) ([][]byte, string, error) {
+	page, size := make([][]byte, 0, len(descriptors)), 0
 	for i := range descriptors {
 		b, err := json.Marshal(&descriptors[i])
 		if err != nil {

@@ -25,7 +25,8 @@ type request struct {
 	refusal auth.Reason // why it may not pass, "" if it may
 	fresh   bool        // its password was compared, not remembered
 	err     error
-	gone    bool // the client hung up
+	gone    bool // the client hung up, or was cut off
+	stalled bool // it was cut off because it was too slow
 	query   url.Values
 }
 

@@ -55,11 +55,11 @@ type H2C struct {
 	Enabled bool `key:"enabled" doc:"Accept HTTP/2 without TLS."`
 }
 
-// Limits protect the server from clients that do not get on.
+// Limits protect the server from clients that are slow.
 type Limits struct {
 	ReadHeaderTimeout time.Duration `key:"readheadertimeout" doc:"Time a client has for the head of a request."`
 	IdleTimeout       time.Duration `key:"idletimeout" doc:"Time an open connection may stay without a request."`
-	StallTimeout      time.Duration `key:"stalltimeout" doc:"A transfer is given up when it moved less than stalltimeout times minrate in such a time; how long it takes in all does not matter."`
-	MinRate           config.Size   `key:"minrate" doc:"Bytes a second that a transfer must make."`
+	StallTimeout      time.Duration `key:"stalltimeout" doc:"A client that takes less than 256 KiB of an answer, or sends less than stalltimeout times minrate of a body, in such a time is cut off; how long a transfer takes in all does not matter."`
+	MinRate           config.Size   `key:"minrate" doc:"Bytes a second that a client must send, and take of an answer if that is more than 256 KiB in stalltimeout."`
 	MaxConns          int           `key:"maxconns" doc:"Most connections open at the same time; 0 means no limit."`
 }

@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/store"
@@ -97,7 +98,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Doctor: target, Pages: pages, Health: p.checks,
-		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, RegistrySecret: []byte(cfg.Hook.Registry.Secret.Reveal()), Origins: origins,
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Inbound: []inbound.Protocol{inbound.Registry([]byte(cfg.Hook.Registry.Secret.Reveal()))}, Origins: origins,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
 		o.Prometheus = p.metrics

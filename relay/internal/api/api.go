@@ -13,6 +13,7 @@ import (
 
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/relay"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -36,7 +37,7 @@ type Options struct {
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere
 
-	RegistrySecret []byte // what registries sign their notifications with; empty takes unsigned ones
+	Inbound []inbound.Protocol // what other programs post in shapes of their own
 
 	MaxBody        int64          // bytes of a request's body; 0 means 2 MiB
 	MaxWait        time.Duration  // longest ?wait=; 0 means 30 s

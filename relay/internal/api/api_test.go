@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 	"slipway/shared/health"
@@ -31,12 +32,18 @@ const room = "!room:example.org"
 
 func newWorld(t *testing.T, change func(*relay.Options)) *world {
 	t.Helper()
+	return newWorldFor(t, change, inbound.Registry(nil))
+}
+
+func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
+	t.Helper()
 	s, hs := relaytest.New(t, change)
 	hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
 	checks := health.Start(zap.NewNop(), health.Check{Name: DatabaseCheck, Func: s.CheckDatabase})
 	t.Cleanup(checks.Close)
 	a := New(Options{
 		Health:  checks,
+		Inbound: []inbound.Protocol{protocol},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
 		Doctor:     doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),

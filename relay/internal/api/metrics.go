@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway/relay/internal/inbound"
 )
 
 // Metrics count requests by route and status. nil counts nothing.
@@ -20,19 +22,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_http_requests_total", Help: "Requests answered, by route and status."}, []string{"method", "route", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "relay_http_request_seconds", Help: "Time to answer, by route.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"method", "route"}),
 	}
-	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_hook_events_total", Help: "Events that registries sent, by what became of them: accepted, repeated, ignored, refused."}, []string{"sender", "result"})
+	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_hook_events_total", Help: "Events that other programs posted, by what became of them: accepted, repeated, ignored, refused."}, []string{"sender", "result"})
 	reg.MustRegister(m.requests, m.duration, m.events)
-	m.hooked(&hookAnswer{})
 	return m
 }
 
-// hooked counts the events of an envelope.
-func (m *Metrics) hooked(a *hookAnswer) {
+// inbound counts the events of a request.
+func (m *Metrics) inbound(sender string, r inbound.Result) {
 	if m == nil {
 		return
 	}
-	for result, n := range map[string]int{"accepted": a.Accepted, "repeated": a.Repeated, "ignored": a.Ignored, "refused": a.Refused} {
-		m.events.WithLabelValues("registry", result).Add(float64(n))
+	for result, n := range map[string]int{"accepted": r.Accepted, "repeated": r.Repeated, "ignored": r.Ignored, "refused": r.Refused} {
+		m.events.WithLabelValues(sender, result).Add(float64(n))
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 // routes is the whole interface; the one most asked for comes first.
 func (a *API) routes() []*row {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
-	return []*row{
+	rows := []*row{
 		{method: post, path: "/message", who: senders, handle: a.postMessage},
 		{method: get, path: "/message", who: viewers, handle: a.forViewer(a.listMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
@@ -51,8 +51,6 @@ func (a *API) routes() []*row {
 		{method: post, path: "/message/{id:[0-9]+}/redeliver", who: viewers, handle: a.forViewer(a.redeliverMessage)},
 		{method: post, path: "/message/redeliver", who: viewers, handle: a.forViewer(bulk(a.service.RedeliverAll))},
 		{method: post, path: "/message/cancel", who: viewers, handle: a.forViewer(bulk(a.service.CancelAll))},
-
-		{method: post, path: "/hook/registry", who: senders, handle: a.postRegistryHook},
 
 		{method: get, path: "/application", who: users, handle: a.forUser(a.listApplications)},
 		{method: post, path: "/application", who: users, handle: a.forUser(a.createApplication)},
@@ -78,6 +76,10 @@ func (a *API) routes() []*row {
 		{method: get, path: "/version", who: anybody, handle: a.getVersion},
 		{method: get, path: "/openapi.yml", who: anybody, handle: a.getOpenAPI},
 	}
+	for _, p := range a.o.Inbound {
+		rows = append(rows, a.inboundRows(p)...)
+	}
+	return rows
 }
 
 // router puts the rows into mux. An unknown path and a wrong method are rows as

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
 
@@ -27,6 +28,8 @@ func Status(kind relay.Kind) int {
 		return http.StatusConflict
 	case relay.KindTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case refusal.KindMediaType:
+		return http.StatusUnsupportedMediaType
 	case relay.KindRateLimited:
 		return http.StatusTooManyRequests
 	case relay.KindUnavailable:

@@ -13,15 +13,16 @@ type Kind string
 
 // The kinds of refusal.
 const (
-	KindInvalid      Kind = "invalid"      // the request is wrong; Field names the culprit when there is one
-	KindUnauthorized Kind = "unauthorized" // no such token, name or password
-	KindForbidden    Kind = "forbidden"    // known, but not allowed
-	KindNotFound     Kind = "not_found"    // not there, or not yours
-	KindConflict     Kind = "conflict"     // taken, or not possible in the present state
-	KindTooLarge     Kind = "too_large"    // over a size limit
-	KindRateLimited  Kind = "rate_limited" // too fast; RetryAfter says how long to wait
-	KindUnavailable  Kind = "unavailable"  // cannot be stored or reached now; RetryAfter says when to come back
-	KindInternal     Kind = "internal"     // a fault of ours
+	KindInvalid      Kind = "invalid"                // the request is wrong; Field names the culprit when there is one
+	KindUnauthorized Kind = "unauthorized"           // no such token, name or password
+	KindForbidden    Kind = "forbidden"              // known, but not allowed
+	KindNotFound     Kind = "not_found"              // not there, or not yours
+	KindConflict     Kind = "conflict"               // taken, or not possible in the present state
+	KindTooLarge     Kind = "too_large"              // over a size limit
+	KindMediaType    Kind = "unsupported_media_type" // a body of a kind that is not read here
+	KindRateLimited  Kind = "rate_limited"           // too fast; RetryAfter says how long to wait
+	KindUnavailable  Kind = "unavailable"            // cannot be stored or reached now; RetryAfter says when to come back
+	KindInternal     Kind = "internal"               // a fault of ours
 )
 
 // Error is a refusal that may be shown to whoever asked: Message is a sentence without secrets. Err, the cause,

@@ -1,9 +1,10 @@
-package hook
+package inbound
 
 import (
-	"errors"
 	"strings"
 	"testing"
+
+	"slipway/relay/internal/refusal"
 )
 
 // pushV2 is what distribution 2.8 sends for `docker push localhost:5000/team/app:1`,
@@ -35,16 +36,16 @@ const pushV2 = `{
 }`
 
 func TestRegistryReadsDistributionsPush(t *testing.T) {
-	notices, ignored, err := Registry([]byte(pushV2))
-	if err != nil || ignored != 0 || len(notices) != 1 {
-		t.Fatal(notices, ignored, err)
+	b, err := parseEnvelope([]byte(pushV2))
+	if err != nil || b.Ignored != 0 || len(b.Messages) != 1 {
+		t.Fatal(b.Messages, b.Ignored, err)
 	}
-	want := Notice{
+	want := Message{
 		Key: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
-		Message: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`",
+		Text: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`",
 	}
-	if notices[0] != want {
-		t.Errorf("%+v\nwant %+v", notices[0], want)
+	if b.Messages[0] != want {
+		t.Errorf("%+v\nwant %+v", b.Messages[0], want)
 	}
 }
 
@@ -70,13 +71,13 @@ func TestRegistryMessages(t *testing.T) {
 		{`{"action":"push","target":{"repository":"a","tag":"` + strings.Repeat("é", 100) + `"}}`, "a:" + strings.Repeat("é", 64) + "… pushed", "pushed"},
 		{`{"action":"push","target":{"repository":"a","tag":"\u202e1"},"actor":{"name":"\u0000"}}`, "a:\uFFFD1 pushed", "pushed by `\uFFFD`"},
 	} {
-		notices, _, err := Registry([]byte(`{"events":[` + tt.event + `]}`))
-		if err != nil || len(notices) != 1 {
-			t.Errorf("%s: %v, %d notices", tt.event, err, len(notices))
+		b, err := parseEnvelope([]byte(`{"events":[` + tt.event + `]}`))
+		if err != nil || len(b.Messages) != 1 {
+			t.Errorf("%s: %v, %d messages", tt.event, err, len(b.Messages))
 			continue
 		}
-		if n := notices[0]; n.Title != tt.title || n.Message != tt.message {
-			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Message, tt.title, tt.message)
+		if n := b.Messages[0]; n.Title != tt.title || n.Text != tt.message {
+			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Text, tt.title, tt.message)
 		}
 	}
 }
@@ -91,22 +92,22 @@ func TestRegistryIgnores(t *testing.T) {
 		`{"action":"push","target":{"tag":"1"}}`,
 		`{}`, `null`,
 	} {
-		notices, ignored, err := Registry([]byte(`{"events":[` + event + `]}`))
-		if err != nil || len(notices) != 0 || ignored != 1 {
-			t.Errorf("%s: %v, %d notices, %d ignored", event, err, len(notices), ignored)
+		b, err := parseEnvelope([]byte(`{"events":[` + event + `]}`))
+		if err != nil || len(b.Messages) != 0 || b.Ignored != 1 {
+			t.Errorf("%s: %v, %d messages, %d ignored", event, err, len(b.Messages), b.Ignored)
 		}
 	}
 }
 
 func TestRegistryKeysAndPriorities(t *testing.T) {
 	const target = `"action":"push","target":{"repository":"a","tag":"1"}`
-	read := func(events string) []Notice {
+	read := func(events string) []Message {
 		t.Helper()
-		notices, _, err := Registry([]byte(`{"events":[` + events + `]}`))
+		b, err := parseEnvelope([]byte(`{"events":[` + events + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return notices
+		return b.Messages
 	}
 	n := read(`{` + target + `},{` + target + `,"timestamp":"2026-11-21T00:00:00Z"},{"id":"` + strings.Repeat("x", 101) + `",` + target + `},{"id":"é",` + target + `}`)
 	seen := map[string]bool{}
@@ -128,13 +129,13 @@ func TestRegistryKeysAndPriorities(t *testing.T) {
 
 func TestRegistryRefuses(t *testing.T) {
 	for _, body := range []string{``, `x`, `{}`, `[]`, `{"events":null}`, `{"events":{}}`, `{"events":["x"]}`, `{"events":[{"target":1}]}`, `{"events":[]} {}`} {
-		if _, _, err := Registry([]byte(body)); err == nil {
+		if _, err := parseEnvelope([]byte(body)); err == nil {
 			t.Errorf("%s is taken", body)
 		}
 	}
-	many := `{"events":[` + strings.Repeat(`{},`, MaxEvents) + `{}]}`
-	if _, _, err := Registry([]byte(many)); !errors.Is(err, ErrTooMany) {
-		t.Errorf("%d events: %v", MaxEvents+1, err)
+	many := `{"events":[` + strings.Repeat(`{},`, maxEvents) + `{}]}`
+	if _, err := parseEnvelope([]byte(many)); refusal.KindOf(err) != refusal.KindTooLarge {
+		t.Errorf("%d events: %v", maxEvents+1, err)
 	}
 }
 

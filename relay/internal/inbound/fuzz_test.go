@@ -1,4 +1,4 @@
-package hook
+package inbound
 
 import (
 	"encoding/json"
@@ -19,15 +19,15 @@ func FuzzRegistry(f *testing.F) {
 	f.Add([]byte(pushV2))
 	f.Add([]byte(`{"events":[{"action":"push","target":{"repository":"<b>","tag":"[x](http://y)","digest":"a:b"},"actor":{"name":"` + "`\\n# x\\n``" + `"}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		notices, ignored, err := Registry(body)
+		b, err := parseEnvelope(body)
 		if err != nil {
 			return
 		}
-		if len(notices)+ignored > MaxEvents {
+		if len(b.Messages)+b.Ignored > maxEvents {
 			t.Fatal("more events than may be")
 		}
-		for _, n := range notices {
-			checkNotice(t, n)
+		for _, n := range b.Messages {
+			checkMessage(t, n)
 		}
 	})
 }
@@ -47,24 +47,24 @@ func FuzzNames(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		notices, _, err := Registry(event)
-		if err != nil || len(notices) != 1 {
+		b, err := parseEnvelope(event)
+		if err != nil || len(b.Messages) != 1 {
 			t.Fatalf("%s: %v", event, err)
 		}
-		checkNotice(t, notices[0])
+		checkMessage(t, b.Messages[0])
 	})
 }
 
-func checkNotice(t *testing.T, n Notice) {
+func checkMessage(t *testing.T, n Message) {
 	t.Helper()
-	if strings.ContainsFunc(n.Title+n.Message+n.Key, unicode.IsControl) || len(n.Key) > 128 || n.Message == "" {
-		t.Fatalf("%+q", n.Title+" | "+n.Message)
+	if strings.ContainsFunc(n.Title+n.Text+n.Key, unicode.IsControl) || len(n.Key) > 128 || n.Text == "" {
+		t.Fatalf("%+q", n.Title+" | "+n.Text)
 	}
-	html, _ := format.Body("", n.Message)
+	html, _ := format.Body("", n.Text)
 	if left := markup.ReplaceAllString(html, ""); strings.ContainsAny(left, "<>") || strings.Contains(html, "<span") {
-		t.Fatalf("%+q renders as %s", n.Message, html)
+		t.Fatalf("%+q renders as %s", n.Text, html)
 	}
 	if spans := strings.Count(html, "<code>"); spans > 3+maxPlatforms {
-		t.Fatalf("%+q renders with %d code spans: %s", n.Message, spans, html)
+		t.Fatalf("%+q renders with %d code spans: %s", n.Text, spans, html)
 	}
 }

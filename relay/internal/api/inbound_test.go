@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"slipway/relay/internal/hook"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/relay"
 )
 
@@ -86,14 +86,13 @@ func TestRegistryHookRefuses(t *testing.T) {
 
 // TestRegistryHookSigned: with a secret, a token alone is not enough.
 func TestRegistryHookSigned(t *testing.T) {
-	w := newWorld(t, nil)
-	w.api.o.RegistrySecret = []byte("a shared secret")
+	w := newWorldFor(t, nil, inbound.Registry([]byte("a shared secret")))
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 	body := envelopeOf(pushed("1", "hello", "1"))
 	signature := func(secret, body string) string {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write([]byte(body))
-		return hook.SignatureHeader + ": sha256=" + hex.EncodeToString(mac.Sum(nil))
+		return "X-Hub-Signature-256: sha256=" + hex.EncodeToString(mac.Sum(nil))
 	}
 	good := signature("a shared secret", body)
 	for _, tt := range []struct {
@@ -103,7 +102,7 @@ func TestRegistryHookSigned(t *testing.T) {
 		sentence   string
 	}{
 		{"no signature", body, []string{bearer}, 401, "signed in the header X-Hub-Signature-256"},
-		{"an empty one", body, []string{bearer, hook.SignatureHeader + ": "}, 401, "signed in the header"},
+		{"an empty one", body, []string{bearer, "X-Hub-Signature-256: "}, 401, "signed in the header"},
 		{"of another secret", body, []string{bearer, signature("another", body)}, 401, "not that of this body"},
 		{"of another body", body + " ", []string{bearer, good}, 401, "not that of this body"},
 		{"of what is no envelope", "{", []string{bearer, good}, 401, "not that of this body"},
@@ -116,7 +115,15 @@ func TestRegistryHookSigned(t *testing.T) {
 			t.Errorf("%s: the answer is %q, want %q in it", tt.what, text, tt.sentence)
 		}
 	}
+	timed := func(at time.Time) string {
+		mac := hmac.New(sha256.New, []byte("a shared secret"))
+		fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
+		return fmt.Sprintf("X-Slipway-Signature: t=%d,v1=%x", at.Unix(), mac.Sum(nil))
+	}
+	old := w.ask("POST", "/hook/registry", body, bearer, good, timed(time.Now().Add(-6*time.Minute)))
+	w.want("an old one beside a good one", old, 401)
 	w.want("signed", w.ask("POST", "/hook/registry", body, bearer, good), 200, "accepted", 1.)
+	w.want("signed with the time", w.ask("POST", "/hook/registry", body, bearer, timed(time.Now())), 200, "repeated", 1.)
 }
 
 // TestRegistryHookComesBack: what could not be stored whole is sent again, and then

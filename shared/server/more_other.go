@@ -1,5 +1,0 @@
-//go:build !linux
-
-package server
-
-func (c *conn) writeMore(p []byte) (int, error) { return c.Conn.Write(p) }
