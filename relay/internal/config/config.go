@@ -95,7 +95,8 @@ type RegistryHook struct {
 
 // Formatting is about how messages look.
 type Formatting struct {
-	ColoredTitle bool `key:"coloredtitle" doc:"Colour titles by priority."`
+	ColoredTitle  bool `key:"coloredtitle" doc:"Colour titles by priority."`
+	PriorityWords bool `key:"prioritywords" doc:"Begin titles with the priority, [high] for example, unless it is normal: for lock screens and screen readers, which show no colours."`
 }
 
 // Delivery says how patient and how parallel the relay sends.
