@@ -39,7 +39,7 @@ type target struct {
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	addConfigFlag(cmd, &t.config)
-	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: what the configuration says)")
+	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: from the configuration)")
 }
 
 // use finds the relay, as open does, and does something with it.
