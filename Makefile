@@ -40,8 +40,9 @@ soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, a minute of lo
 	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad' ./registry/e2e | grep -v '^=== '
 	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/collect
 
-bench: tools build ## CPU per operation, ours beside the registries that are installed, one table
+bench: tools build ## CPU per operation, ours beside the registries and relays that are installed, a table each
 	@go run ./registry/cmd/bench -registry bin/registry
+	@go run ./relay/cmd/bench -relay bin/relay
 
 lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done

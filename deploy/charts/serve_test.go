@@ -23,7 +23,7 @@ func TestConfigurations(t *testing.T) {
 		"relay":    {"{}", `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
 	} {
 		for _, values := range all {
-			cmd := exec.Command(harness.Binary(t, chart), "config", "check", unpack(t, render(t, chart, values)))
+			cmd := exec.Command(harness.Binary(t, chart), harness.ConfigCheck(chart, unpack(t, render(t, chart, values)))...)
 			cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "the configuration is valid\n" {
 				t.Errorf("%s with %s: %v\n%s", chart, values, err, out)

@@ -78,7 +78,7 @@ func checkConfiguration(t *testing.T, b block) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), harness.Binary(t, service), "config", "check", file)
+	cmd := exec.CommandContext(t.Context(), harness.Binary(t, service), harness.ConfigCheck(service, file)...)
 	cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
 	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte("warning:")) {
 		t.Errorf("%s:%d: %s takes it not: %v\n%s", b.page, b.line, service, err, out)

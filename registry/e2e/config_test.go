@@ -138,6 +138,9 @@ http: {addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhe
 			t.Errorf("got %d, %s, want %q", code, out, want)
 		}
 	}
+	if out, code := runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nauth: {htpasswd: {realm: r, path: /nowhere/htpasswd}}\n", nil, "config", "check", "--skip-files"); code != 0 {
+		t.Errorf("--skip-files: %d, %s", code, out)
+	}
 	out, code = runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nlog: {level: trace}\nhttp: {draintimeout: 5, addr: '127.0.0.1:1', debug: {addr: '127.0.0.1:1'}}\n", nil, "config", "check")
 	for _, want := range []string{"log.level: \"trace\" is not", "http.draintimeout: 5 has no unit; write 5s", "http.addr and http.debug.addr are equal"} {
 		if code != 1 || !strings.Contains(out, want) {

@@ -116,6 +116,9 @@ func startWatched(t *testing.T, command, version string, w *watcher) *process {
 	writeFile(t, config, []byte(strings.NewReplacer("%ROOT%", dir+"/root", "%HTPASSWD%", htpasswd, "%ADDR%", addr, "%VERSION%", version, "%URL%", w.URL).Replace(watchedConfig)))
 	cmd := exec.Command(command, "serve", config)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "OTEL_TRACES_EXPORTER=none"}
+	if command == binary { // distribution believes everybody
+		cmd.Env = append(cmd.Env, "REGISTRY_HTTP_TRUSTEDPROXIES=[127.0.0.1, 10.0.0.0/8]")
+	}
 	return start(t, addr, cmd)
 }
 

@@ -36,10 +36,10 @@ func TestClientsOfGotify(t *testing.T) {
 		name, token, body, msgtype string
 		args                       func(token string) []string
 	}{
-		{"apprise", long, "Backup\n\nfrom Apprise, high", "m.text", func(token string) []string {
+		{"apprise", long, "[high] Backup\n\nfrom *Apprise*, high", "m.text", func(token string) []string {
 			return []string{"-t", "Backup", "-b", "from *Apprise*, high", "-i", "markdown", "gotify://" + s.addr + "/" + token + "?priority=high"}
 		}},
-		{"curl", long, "Server\n\nas Unraid's agent does", "m.notice", func(token string) []string {
+		{"curl", long, "[low] Server\n\nas Unraid's agent does", "m.notice", func(token string) []string {
 			return []string{"-fsS", "-F", "title=Server", "-F", "message=as Unraid's agent does", "-F", "priority=1", s.url + "/message?token=" + token}
 		}},
 		{"shoutrrr", "", "Update\n\nfrom **Shoutrrr**", "m.text", func(token string) []string {

@@ -35,13 +35,14 @@ func Config(c Configuration) *cobra.Command {
 }
 
 func (c Configuration) check() *cobra.Command {
-	return c.reading(&cobra.Command{
+	var skip bool
+	cmd := c.reading(&cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Say what is wrong with the configuration",
 		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, c.Sources),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := c.load(cmd, args)
-			if err == nil && c.Check != nil {
+			if err == nil && c.Check != nil && !skip {
 				err = c.Check(cfg)
 			}
 			if err != nil {
@@ -51,6 +52,10 @@ func (c Configuration) check() *cobra.Command {
 			return err
 		},
 	})
+	if c.Check != nil {
+		cmd.Flags().BoolVar(&skip, "skip-files", false, "do not look whether files that it names can be read, for a check on another machine")
+	}
+	return cmd
 }
 
 func (c Configuration) show() *cobra.Command {

@@ -14,6 +14,16 @@ import (
 	"slipway/shared/programtest"
 )
 
+// ConfigCheck is the arguments that check a configuration which was written for
+// another machine.
+func ConfigCheck(service, file string) []string {
+	args := []string{"config", "check", file}
+	if service == "registry" { // the relay looks at no files
+		args = append(args, "--skip-files")
+	}
+	return args
+}
+
 // Binary is the path of a service, "registry" or "relay", as the sources are
 // now. It is built below bin/, where an unchanged one is left alone, so that
 // each package of tests asks for it without paying for it.

@@ -6,6 +6,7 @@ package api
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 
 	"github.com/gorilla/mux"
@@ -33,6 +34,11 @@ type Options struct {
 	Headers      http.Header // added to every answer
 	Secret       []byte      // signs the state of uploads, the same at all replicas
 
+	// Whose headers about the address of a client are believed, for logs, events
+	// and the limits of logins: networks of proxies, peers on a unix socket.
+	TrustedProxies []netip.Prefix
+	TrustUnix      bool
+
 	DeleteEnabled   bool
 	ReadOnly        bool
 	CatalogMax      int   // entries of a catalog page, 0 = 1000
@@ -50,6 +56,7 @@ type API struct {
 	states  states
 	headers []header
 	memory  *answers
+	proxies proxies
 	router  *mux.Router
 	handler http.Handler
 }
@@ -74,7 +81,7 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), headers: commonHeaders(opts.Headers)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
 	a.router = a.newRouter()
 	a.handler = logging.Wrap(http.HandlerFunc(a.route), logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
 	return a, nil
@@ -91,7 +98,13 @@ func commonHeaders(configured http.Header) []header {
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if client := a.proxies.client(r); client != r.RemoteAddr {
+		r = r.WithContext(r.Context()) // a copy
+		r.RemoteAddr = client
+	}
+	a.handler.ServeHTTP(w, r)
+}
 
 // route finds the row and lets it answer. mux's own ServeHTTP would put the
 // route into the request's context, at the price of two copies of the request;

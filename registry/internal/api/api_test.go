@@ -10,6 +10,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -410,7 +411,9 @@ func waitFor(t *testing.T, done func() bool) {
 }
 
 func TestLogLines(t *testing.T) {
-	s := newServer(t)
+	s := newServer(t, func(s *setup) {
+		s.options.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	})
 	image := s.image("a", "x")
 	d := string(s.pushManifest("a", "latest", oci.MediaTypeManifest, image))
 	s.do("GET", "/v2/a/manifests/latest", nil).want(t, 200)

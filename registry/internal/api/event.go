@@ -50,7 +50,7 @@ func (a *API) newEvent(r *request, action notify.Action, target notify.Target) n
 	}
 	return notify.Event{
 		Action: action, Target: target, Actor: actor,
-		Request: notify.Request{ID: r.rec.ID(), Addr: remoteAddr(r.Request), Host: r.Host, Method: r.Method, UserAgent: r.UserAgent()},
+		Request: notify.Request{ID: r.rec.ID(), Addr: r.RemoteAddr, Host: r.Host, Method: r.Method, UserAgent: r.UserAgent()},
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *request) logEnd(status int) {
 		zap.String("http.request.method", r.Method),
 		zap.String("http.request.host", r.Host),
 		zap.String("http.request.uri", logging.RedactURI(r.RequestURI)),
-		zap.String("http.request.remoteaddr", remoteAddr(r.Request)),
+		zap.String("http.request.remoteaddr", r.RemoteAddr),
 		zap.String("http.request.useragent", r.UserAgent()),
 		zap.Int("http.response.status", status),
 		zap.Int64("http.response.written", r.rec.Bytes()),

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
@@ -39,16 +37,4 @@ func (r *request) params() url.Values {
 		r.query = r.URL.Query()
 	}
 	return r.query
-}
-
-// remoteAddr is the client's address for logs: what the reverse proxy says,
-// else the connection's. It decides nothing.
-func remoteAddr(r *http.Request) string {
-	if first := firstElement(r.Header.Get("X-Forwarded-For")); net.ParseIP(first) != nil {
-		return first
-	}
-	if real := strings.TrimSpace(r.Header.Get("X-Real-Ip")); net.ParseIP(real) != nil {
-		return real
-	}
-	return r.RemoteAddr
 }

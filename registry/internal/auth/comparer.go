@@ -12,9 +12,11 @@ import (
 
 const (
 	memoLimit    = 4096
-	waitingLimit = 64 // comparisons under way or waiting, for each slot
-	perNameLimit = 4  // different passwords of one name under way or waiting
-	perHostLimit = 16 // different credentials from one address under way or waiting
+	waitingLimit = 1024             // comparisons that wait
+	maxWait      = 30 * time.Second // for a comparison
+
+	// keepKnown is how long credentials that were right come first in the queue.
+	keepKnown = 24 * time.Hour
 
 	// bcrypt takes no more of a password. Whatever follows has never counted, in
 	// any implementation; `registry htpasswd` refuses to make such a password.
@@ -25,45 +27,52 @@ var errBusy = errors.New("too many passwords wait for their comparison")
 
 // comparer compares passwords with bcrypt hashes without letting that eat the
 // machine: it remembers outcomes for a while, compares one pair once however
-// many ask for it at the same time, and uses at most half of the cores with a
-// bounded queue before them. One name, or one address, can fill a part of the
-// queue only, so guessing does not keep the others out.
+// many ask for it at the same time, and uses at most half of the cores, with a
+// bounded queue before them that is fair to those who do not guess.
 type comparer struct {
 	sums         *summer
 	right, wrong *memo
-	slots        chan struct{}
+	known        *memo // were right once
+	workers      int   // at most
 	ended        sync.WaitGroup
 
-	mu     sync.Mutex
-	calls  map[sum]*call
-	byName map[string]int
-	byHost map[string]int
+	mu      sync.Mutex
+	calls   map[sum]*call
+	queue   queue
+	running int // workers
 }
 
 // call is a comparison that one or more requests wait for.
 type call struct {
 	sum        sum
 	user, host string
+	known      bool
+	password   []byte
+	hash       string
 	waiting    int // under comparer.mu
 	done       chan struct{}
-	matches    bool // valid once done is closed
+	matches    bool  // valid once done is closed
+	err        error // likewise
 }
 
 func newComparer(keep time.Duration) *comparer {
+	known := keepKnown
+	if keep <= 0 {
+		known = 0
+	}
 	return &comparer{
-		sums:   newSummer(),
-		right:  newMemo(keep, memoLimit),
-		wrong:  newMemo(keep, memoLimit),
-		slots:  make(chan struct{}, max(1, runtime.NumCPU()/2)),
-		calls:  map[sum]*call{},
-		byName: map[string]int{},
-		byHost: map[string]int{},
+		sums:    newSummer(),
+		right:   newMemo(keep, memoLimit),
+		wrong:   newMemo(keep, memoLimit),
+		known:   newMemo(known, memoLimit),
+		workers: max(1, runtime.NumCPU()/2),
+		calls:   map[sum]*call{},
 	}
 }
 
 // compare says whether the password belongs to the hash, and whether that was
 // found out just now. The error is errBusy or the context's.
-func (c *comparer) compare(ctx context.Context, l credentials, host, hash string) (matches, fresh bool, err error) {
+func (c *comparer) compare(ctx context.Context, l credentials, addr, hash string) (matches, fresh bool, err error) {
 	s := c.sums.sum(l.user, l.password, hash)
 	if c.right.has(s) {
 		return true, false, nil
@@ -71,84 +80,84 @@ func (c *comparer) compare(ctx context.Context, l credentials, host, hash string
 	if c.wrong.has(s) {
 		return false, false, nil
 	}
-	k, err := c.join(s, l, host, hash)
-	if err != nil {
-		return false, false, err
-	}
+	k := c.join(s, l, addr, hash)
+	timeout := time.NewTimer(maxWait)
+	defer timeout.Stop()
 	select {
 	case <-k.done:
-		return k.matches, true, nil
+		return k.matches, true, k.err
+	case <-timeout.C:
+		err = errBusy
 	case <-ctx.Done():
-		c.leave(k)
-		return false, false, ctx.Err()
+		err = ctx.Err()
 	}
+	c.mu.Lock()
+	k.waiting--
+	c.mu.Unlock()
+	return false, false, err
 }
 
 // join waits at the call for s, which it starts if there is none.
-func (c *comparer) join(s sum, l credentials, host, hash string) (*call, error) {
+func (c *comparer) join(s sum, l credentials, addr, hash string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k, ok := c.calls[s]; ok {
 		k.waiting++
-		return k, nil
+		return k
 	}
-	k := &call{sum: s, user: string(l.user), host: host, waiting: 1, done: make(chan struct{})}
-	if len(c.calls) >= waitingLimit*cap(c.slots) || c.byName[k.user] >= perNameLimit || c.byHost[k.host] >= perHostLimit {
-		return nil, errBusy
+	k := &call{
+		sum: s, user: string(l.user), host: host(addr), known: c.known.has(s), hash: hash, waiting: 1, done: make(chan struct{}),
+		password: append([]byte(nil), l.password[:min(len(l.password), maxPassword)]...),
 	}
 	c.calls[s] = k
-	c.byName[k.user]++
-	c.byHost[k.host]++
-	password := append([]byte(nil), l.password[:min(len(l.password), maxPassword)]...)
-	c.ended.Go(func() { c.run(k, password, hash) })
-	return k, nil
-}
-
-func (c *comparer) leave(k *call) {
-	c.mu.Lock()
-	k.waiting--
-	c.mu.Unlock()
-}
-
-// run compares when a slot is free, unless everybody has left by then.
-func (c *comparer) run(k *call, password []byte, hash string) {
-	c.slots <- struct{}{}
-	defer func() { <-c.slots }()
-	if c.abandoned(k) {
-		return
+	c.queue.push(k)
+	if c.queue.length > waitingLimit {
+		if dropped := c.queue.dropOldest(); dropped != nil {
+			c.end(dropped, false, errBusy)
+		}
 	}
-	k.matches = bcrypt.CompareHashAndPassword([]byte(hash), password) == nil
-	clear(password)
-	if k.matches {
-		c.right.add(k.sum)
-	} else {
-		c.wrong.add(k.sum)
+	if c.running < c.workers {
+		c.running++
+		c.ended.Go(c.work)
 	}
-	c.mu.Lock()
-	c.forget(k)
-	c.mu.Unlock()
-	close(k.done)
+	return k
 }
 
-func (c *comparer) abandoned(k *call) bool {
+// work compares until nobody waits.
+func (c *comparer) work() {
+	for k := c.next(); k != nil; k = c.next() {
+		matches := bcrypt.CompareHashAndPassword([]byte(k.hash), k.password) == nil
+		if matches {
+			c.right.add(k.sum)
+			c.known.add(k.sum)
+		} else {
+			c.wrong.add(k.sum)
+		}
+		c.mu.Lock()
+		c.end(k, matches, nil)
+		c.mu.Unlock()
+	}
+}
+
+// next is the call whose turn it is, nil at the end of the queue. Calls that nobody
+// waits for any more end without a comparison.
+func (c *comparer) next() *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.waiting > 0 {
-		return false
+	for k := c.queue.pop(); k != nil; k = c.queue.pop() {
+		if k.waiting > 0 {
+			return k
+		}
+		c.end(k, false, errBusy)
 	}
-	c.forget(k)
-	return true
+	c.running--
+	return nil
 }
 
-// forget ends a call; c.mu is held.
-func (c *comparer) forget(k *call) {
+// end answers those who wait for the call; c.mu is held.
+func (c *comparer) end(k *call, matches bool, err error) {
 	delete(c.calls, k.sum)
-	countDown(c.byName, k.user)
-	countDown(c.byHost, k.host)
-}
-
-func countDown(m map[string]int, key string) {
-	if m[key]--; m[key] == 0 {
-		delete(m, key)
-	}
+	clear(k.password)
+	k.matches, k.err = matches, err
+	close(k.done)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -49,6 +49,7 @@ type HtpasswdOptions struct {
 type Htpasswd struct {
 	file      *passwordFile
 	comparer  *comparer
+	brake     *brake
 	anonymous bool
 	challenge string
 	seed      maphash.Seed
@@ -67,6 +68,7 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	return &Htpasswd{
 		file:      file,
 		comparer:  newComparer(o.Remember),
+		brake:     newBrake(),
 		anonymous: o.AnonymousPull,
 		challenge: "Basic realm=" + strconv.Quote(o.Realm),
 		seed:      maphash.MakeSeed(),
@@ -102,12 +104,16 @@ func (h *Htpasswd) login(r *http.Request, a Access, c credentials) (Grant, error
 		return Grant{}, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
 	hash, known := users.hash(c.user, h.seed)
-	matches, fresh, err := h.comparer.compare(r.Context(), c, host(r.RemoteAddr), hash)
+	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, hash)
 	switch {
 	case errors.Is(err, errBusy):
 		return Grant{}, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
 		return Grant{}, fmt.Errorf("wait for the comparison of a password: %w", err)
+	case !matches && fresh:
+		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), time.Now()))
+	}
+	switch {
 	case !known:
 		return Grant{}, h.unauthorized(a, UnknownUser, string(c.user))
 	case !matches:
@@ -116,10 +122,20 @@ func (h *Htpasswd) login(r *http.Request, a Access, c credentials) (Grant, error
 	return Grant{User: string(c.user), Fresh: fresh}, nil
 }
 
-// host is the address without its port. Behind a reverse proxy it is the
-// proxy's, for all: what a client says about itself limits nobody.
+// host is the address without its port, of IPv6 the network that one customer has.
+// Behind a reverse proxy that is not in http.trustedproxies all clients share one.
 func host(addr string) string {
-	return addr[:max(0, strings.LastIndexByte(addr, ':'))]
+	a, err := netip.ParseAddrPort(addr)
+	ip := a.Addr()
+	if err != nil {
+		if ip, err = netip.ParseAddr(addr); err != nil {
+			return addr
+		}
+	}
+	if ip = ip.Unmap(); ip.Is6() {
+		return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
+	}
+	return ip.String()
 }
 
 func (h *Htpasswd) unauthorized(a Access, reason Reason, user string) *Refusal {

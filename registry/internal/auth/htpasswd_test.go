@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"net/http"
 	"net/http/httptest"
@@ -56,6 +57,7 @@ func open(t testing.TB, o HtpasswdOptions, lines ...string) *Htpasswd {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
+	h.brake.step = 0 // all requests come from one address
 	return h
 }
 
@@ -302,10 +304,7 @@ func TestLastLineOfAUserCounts(t *testing.T) {
 func TestIdenticalLoginsAreComparedOnce(t *testing.T) {
 	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
 	var fresh sync.Map
-	h.comparer.slots <- struct{}{} // hold back the comparison
-	for len(h.comparer.slots) < cap(h.comparer.slots) {
-		h.comparer.slots <- struct{}{}
-	}
+	hold(h)
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -321,9 +320,7 @@ func TestIdenticalLoginsAreComparedOnce(t *testing.T) {
 		}
 		return false
 	})
-	for range cap(h.comparer.slots) {
-		<-h.comparer.slots
-	}
+	release(h)
 	wg.Wait()
 	fresh.Range(func(k, v any) bool {
 		if v != true {
@@ -347,65 +344,175 @@ func waitFor(t *testing.T, ok func() bool) {
 	t.Fatal("it never came to that")
 }
 
-func TestFullQueue(t *testing.T) {
-	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
-	for range cap(h.comparer.slots) {
-		h.comparer.slots <- struct{}{} // all cores busy
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	guess := func(user, password, from string) {
-		r := basic(user, password).WithContext(ctx)
-		r.RemoteAddr = from + ":1234"
-		wg.Go(func() { _, _ = h.Authorize(r, Access{Action: Ping}) })
-	}
-	calls := func() int {
+// hold keeps comparisons waiting until release.
+func hold(h *Htpasswd) {
+	h.comparer.mu.Lock()
+	defer h.comparer.mu.Unlock()
+	h.comparer.running = h.comparer.workers
+}
+
+func release(h *Htpasswd) {
+	h.comparer.mu.Lock()
+	defer h.comparer.mu.Unlock()
+	h.comparer.running = 1
+	h.comparer.ended.Go(h.comparer.work)
+}
+
+// loginFrom tries to log in from an address.
+func loginFrom(ctx context.Context, h *Htpasswd, user, password, from string) error {
+	r := basic(user, password).WithContext(ctx)
+	r.RemoteAddr = from + ":1234"
+	_, err := h.Authorize(r, Access{Action: Ping})
+	return err
+}
+
+// waitForCalls waits until so many comparisons are waited for.
+func waitForCalls(t *testing.T, h *Htpasswd, n int) {
+	t.Helper()
+	waitFor(t, func() bool {
 		h.comparer.mu.Lock()
 		defer h.comparer.mu.Unlock()
-		return len(h.comparer.calls)
-	}
-	try := func(user, from string) *Refusal {
-		r := basic(user, "password")
-		r.RemoteAddr = from + ":4321"
-		_, err := h.Authorize(r, Access{Action: Ping})
-		return refusal(t, err)
-	}
-	for i := range perNameLimit {
-		guess("alice", strings.Repeat("x", i+1), "10.0.0.1")
-	}
-	waitFor(t, func() bool { return calls() == perNameLimit })
-	if refused := try("alice", "10.0.0.2"); refused.Err.Code != oci.CodeTooManyRequests || refused.RetryAfter == 0 {
-		t.Errorf("a fifth password for one name: %+v", refused)
-	}
-	for i := range perHostLimit {
-		guess("host"+strings.Repeat("x", i), "p", "10.0.0.3")
-	}
-	waitFor(t, func() bool { return calls() == perNameLimit+perHostLimit })
-	if refused := try("bob", "10.0.0.3"); refused.Reason != TooManyLogins {
-		t.Errorf("one too many from one address: %+v", refused)
-	}
-	for i := range waitingLimit * cap(h.comparer.slots) {
-		guess("user"+strings.Repeat("x", i), "p", "10.0.1."+strings.Repeat("1", i))
-	}
-	waitFor(t, func() bool { return calls() == waitingLimit*cap(h.comparer.slots) })
-	if refused := try("bob", "10.0.0.4"); refused.Reason != TooManyLogins {
-		t.Errorf("with a full queue: %+v", refused)
-	}
+		return len(h.comparer.calls) == n
+	})
+}
 
-	cancel() // they hang up: nothing is compared for nobody
+// A queue that is full loses what has waited longest of those who fill it, and
+// nothing is compared for clients that have hung up.
+func TestFullQueue(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"))
+	hold(h)
+	ctx, cancel := context.WithCancel(t.Context())
+	refused := make(chan error, 2*waitingLimit)
+	var wg sync.WaitGroup
+	for i := range waitingLimit {
+		wg.Go(func() { refused <- loginFrom(ctx, h, "alice", fmt.Sprint(i), "10.0.0.1") })
+	}
+	waitForCalls(t, h, waitingLimit)
+	honest := make(chan error, 1)
+	go func() { honest <- loginFrom(t.Context(), h, "bob", "secret", "10.0.0.1") }()
+	if got := refusal(t, <-refused); got.Reason != TooManyLogins || got.Err.Code != oci.CodeTooManyRequests || got.RetryAfter == 0 {
+		t.Errorf("who fills the queue: %+v", got)
+	}
+	waitForCalls(t, h, waitingLimit)
+	cancel()
 	wg.Wait()
-	for range cap(h.comparer.slots) {
-		<-h.comparer.slots
+	release(h)
+	if err := <-honest; err != nil {
+		t.Errorf("who came last: %v", err)
 	}
-	waitFor(t, func() bool { return calls() == 0 })
-	if n := len(h.comparer.byName) + len(h.comparer.byHost); n != 0 {
-		t.Errorf("%d counters are left", n)
-	}
+	waitForCalls(t, h, 0)
 	if n := len(h.comparer.wrong.expires); n != 0 {
 		t.Errorf("%d passwords were compared though nobody waited", n)
 	}
-	if _, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil {
+	if h.comparer.queue.length != 0 || len(h.comparer.queue.hosts) != 0 {
+		t.Errorf("left in the queue: %+v", h.comparer.queue)
+	}
+	if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.1"); err != nil {
 		t.Errorf("after the flood: %v", err)
+	}
+}
+
+// Two hundred clients that guess without end, all from the address of those who
+// know their passwords, lock nobody out.
+func TestGuessesLockNobodyOut(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"), line(t, "carl", "secret"), line(t, "dora", "secret"))
+	const here = "10.0.0.1"
+	if err := loginFrom(t.Context(), h, "alice", "secret", here); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_ = loginFrom(ctx, h, "carl", fmt.Sprint(i, n), here)
+			}
+		})
+	}
+	waitForCalls(t, h, 200)
+	for _, tt := range []struct{ name, user, from string }{
+		{"remembered", "alice", here},
+		{"not remembered any more", "alice", here},
+		{"for the first time", "bob", here},
+		{"for the first time, the name that is guessed", "carl", here},
+		{"from elsewhere", "dora", "10.0.0.2"},
+	} {
+		if tt.name == "not remembered any more" {
+			h.comparer.right.mu.Lock()
+			clear(h.comparer.right.expires)
+			h.comparer.right.mu.Unlock()
+		}
+		began := time.Now()
+		if err := loginFrom(t.Context(), h, tt.user, "secret", tt.from); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		t.Logf("%s: %v", tt.name, time.Since(began))
+	}
+	cancel()
+	wg.Wait()
+}
+
+// The more wrong passwords come from an address, the later they are answered.
+func TestBrake(t *testing.T) {
+	b, now := newBrake(), time.Now()
+	for i := range freeFailures {
+		if d := b.failed("a", now); d != 0 {
+			t.Errorf("failure %d waits %v", i, d)
+		}
+	}
+	if d := b.failed("a", now); d != brakeStep {
+		t.Errorf("the next one waits %v", d)
+	}
+	for range 100 {
+		b.failed("a", now)
+	}
+	if d := b.failed("a", now); d != maxBrake {
+		t.Errorf("after many: %v", d)
+	}
+	if d := b.failed("b", now); d != 0 {
+		t.Errorf("another address waits %v", d)
+	}
+	if d := b.failed("a", now.Add(brakeMemory+time.Second)); d != 0 {
+		t.Errorf("after a minute: %v", d)
+	}
+	for i := range 2 * maxBrakeHosts {
+		b.failed(fmt.Sprint(i), now)
+	}
+	if len(b.hosts) > maxBrakeHosts {
+		t.Errorf("%d addresses are remembered", len(b.hosts))
+	}
+}
+
+func TestQueueTakesTurns(t *testing.T) {
+	var q queue
+	for _, k := range []*call{
+		{host: "a", user: "x1"}, {host: "a", user: "x1"}, {host: "a", user: "x1"}, {host: "a", user: "x2"}, {host: "b", user: "y"}, {host: "b", user: "y"}, {host: "c", user: "z", known: true},
+	} {
+		q.push(k)
+	}
+	if k := q.dropOldest(); k.host != "a" || k.user != "x1" {
+		t.Errorf("dropped %s %s", k.host, k.user)
+	}
+	var order []string
+	for k := q.pop(); k != nil; k = q.pop() {
+		order = append(order, k.host+k.user)
+	}
+	if got := strings.Join(order, " "); got != "cz ax2 by ax1 by ax1" && got != "cz by ax2 by ax1 ax1" {
+		t.Errorf("order %s", got)
+	}
+	if q.length != 0 || len(q.hosts) != 0 {
+		t.Errorf("left: %+v", q)
+	}
+}
+
+func TestHostOfAnAddress(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1:1234": "192.0.2.1", "192.0.2.1": "192.0.2.1", "[::ffff:192.0.2.1]:5": "192.0.2.1", "@": "@",
+		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "2001:db8:1:2:9::1": "2001:db8:1:2::/64", "[fe80::1%eth0]:80": "fe80::/64",
+	} {
+		if got := host(addr); got != want {
+			t.Errorf("host(%q) = %q, want %q", addr, got, want)
+		}
 	}
 }
 

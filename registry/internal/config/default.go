@@ -58,13 +58,14 @@ func defaultStorage() Storage {
 
 func defaultHTTP() HTTP {
 	return HTTP{
-		Addr:         "0.0.0.0:5000",
-		Net:          "tcp",
-		Secret:       config.Secret{},
-		DrainTimeout: 30 * time.Second,
-		Headers:      map[string][]string{"X-Content-Type-Options": {"nosniff"}},
-		TLS:          &TLS{MinimumTLS: "tls1.2"},
-		Debug:        Debug{Prometheus: Prometheus{Path: "/metrics"}},
+		Addr:           "0.0.0.0:5000",
+		Net:            "tcp",
+		Secret:         config.Secret{},
+		TrustedProxies: []string{},
+		DrainTimeout:   30 * time.Second,
+		Headers:        map[string][]string{"X-Content-Type-Options": {"nosniff"}},
+		TLS:            &TLS{MinimumTLS: "tls1.2"},
+		Debug:          Debug{Prometheus: Prometheus{Path: "/metrics"}},
 	}
 }
 

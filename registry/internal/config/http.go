@@ -8,18 +8,19 @@ import (
 
 // HTTP is the server for clients and the one for debugging.
 type HTTP struct {
-	Addr         string              `key:"addr" doc:"Address to listen on, host:port, or the path of a unix socket."`
-	Net          string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
-	Prefix       string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
-	Host         string              `key:"host" doc:"URL that clients reach the registry by; taken from the request and the headers of a proxy otherwise."`
-	Secret       config.Secret       `key:"secret" doc:"Signs the state of uploads; the same at all replicas. Random, with a warning, unless given."`
-	RelativeURLs bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
-	DrainTimeout time.Duration       `key:"draintimeout" doc:"Time that open requests get to finish when the registry stops; 0 waits for none."`
-	Headers      map[string][]string `key:"headers" doc:"Headers added to every answer."`
-	TLS          *TLS                `key:"tls"`
-	Debug        Debug               `key:"debug"`
-	HTTP2        HTTP2               `key:"http2"`
-	H2C          H2C                 `key:"h2c"`
+	Addr           string              `key:"addr" doc:"Address to listen on, host:port, or the path of a unix socket."`
+	Net            string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
+	Prefix         string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
+	Host           string              `key:"host" doc:"URL that clients reach the registry by; taken from the request and the headers of a proxy otherwise."`
+	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; the same at all replicas. Random, with a warning, unless given."`
+	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks (10.0.0.0/8) of reverse proxies whose X-Forwarded-For, Forwarded or X-Real-IP is believed: for the log, events and the limits of logins. unix stands for peers on a unix socket."`
+	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
+	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time that open requests get to finish when the registry stops; 0 waits for none."`
+	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
+	TLS            *TLS                `key:"tls"`
+	Debug          Debug               `key:"debug"`
+	HTTP2          HTTP2               `key:"http2"`
+	H2C            H2C                 `key:"h2c"`
 }
 
 // TLS turns encryption on.

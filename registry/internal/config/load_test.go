@@ -257,6 +257,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "http: {host: registry.example.org}", nil, "http.host:"},
 		{minimal + "http: {prefix: reg}", nil, "http.prefix: must begin with a slash"},
 		{minimal + "http: {draintimeout: 5}", nil, "http.draintimeout: 5 has no unit; write 5s"},
+		{minimal + "http: {trustedproxies: [10.0.0.0/8, proxy]}", nil, `http.trustedproxies: "proxy" must be an address, a network such as 10.0.0.0/8, or unix (c.yml:3)`},
 		{minimal + "http: {draintimeout: -5s}", nil, "http.draintimeout: must not be negative"},
 		{minimal + "http: {headers: {'X Y': [a]}}", nil, `http.headers.X Y: "X Y" cannot be the name of a header`},
 		{minimal + "http: {headers: {X: [\"a\\nb\"]}}", nil, "http.headers.X: holds what a header cannot"},

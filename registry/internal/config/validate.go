@@ -96,6 +96,9 @@ func (h *HTTP) validate(p *config.Problems) {
 	if u, err := url.Parse(h.Host); h.Host != "" && (err != nil || u.Scheme == "" || u.Host == "") {
 		p.Addf("http.host", "%q is not a URL such as https://registry.example.org", h.Host)
 	}
+	if _, _, err := h.Proxies(); err != nil {
+		p.Addf("http.trustedproxies", "%v", err)
+	}
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
 	headers(p, "http.headers", h.Headers)
 	if h.TLS != nil {

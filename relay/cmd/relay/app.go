@@ -29,8 +29,8 @@ type application struct {
 func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
-		Short: "Create, list, rename and delete applications, make new tokens",
-		Long:  "Manages applications as the administrator that the configuration names: over the running relay, or on its database when it does not run.",
+		Short: "Create, list, rename and delete applications, create new tokens",
+		Long:  "Manages applications as the administrator that the configuration names: over the running relay, or on its database when none runs.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -62,9 +62,9 @@ func newAppCreateCommand() *cobra.Command {
 		},
 	}
 	t.addFlags(cmd)
-	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot makes one and invites the administrator")
+	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot creates one and invites the administrator")
 	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that name none, -2 to 2")
-	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "make a short token, for clients that check Gotify's form (Watchtower)")
+	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "create a short token, for clients that check Gotify's form (Watchtower)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
 }
@@ -127,7 +127,7 @@ func newAppTokenCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "token ID|NAME",
-		Short: "Make a new token for an application and show it, once",
+		Short: "Create a new token for an application and show it, once; the old one stops working at once without --grace",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.use(cmd, func(r *remote) error {
@@ -144,7 +144,7 @@ func newAppTokenCommand() *cobra.Command {
 		},
 	}
 	t.addFlags(cmd)
-	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the present token stays valid")
+	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the current token stays valid")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
 }

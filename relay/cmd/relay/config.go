@@ -81,5 +81,5 @@ func fileNamed(flag string, args []string) (string, error) {
 	case flag == "" || flag == args[0]:
 		return args[0], nil
 	}
-	return "", fmt.Errorf("two configurations are named, %s and --config %s: leave one of them out", args[0], flag)
+	return "", fmt.Errorf("two configurations are given, %s and --config %s: leave one out", args[0], flag)
 }

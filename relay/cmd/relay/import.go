@@ -33,8 +33,8 @@ func newImportPushBitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pushbits DATABASE",
 		Short: "Take over users, applications, tokens, rooms and passwords from PushBits' SQLite file",
-		Long: "Reads PushBits' database, which stays as it is, and makes its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
-			"All of it is taken or nothing; what is there already, or was imported earlier, is left alone. The relay must not run meanwhile. " +
+		Long: "Reads PushBits' database without changing it and creates its users and applications here: tokens and passwords stay valid, messages go to the same rooms. " +
+			"The import is one transaction; what exists already, or was imported earlier, is left as it is. The relay must not run meanwhile. " +
 			"The bot has to be in the rooms: let matrix.username be the account that PushBits used, and ask `relay doctor` afterwards.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func newImportPushBitsCommand() *cobra.Command {
 		},
 	}
 	addConfigFlag(cmd, &file)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "tell what would be taken and take nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be imported and change nothing")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	}
 	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, fmt.Errorf("a relay runs on the database %s: end it, import, and start it again", cfg.Database.Connection)
+		return nil, fmt.Errorf("a relay uses the database %s: stop it, import, and start it again", cfg.Database.Connection)
 	}
 	if err != nil {
 		return nil, err
@@ -89,9 +89,9 @@ func tellImported(out io.Writer, told []relay.Imported, dry bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	taken := 0
 	for _, t := range told {
-		mark := "left"
+		mark := "skipped"
 		if t.Taken {
-			mark = "taken"
+			mark = "imported"
 			taken++
 		}
 		fmt.Fprintf(w, "%s\t%s\t%q\t%s\n", mark, t.Noun, t.Name, t.Note)
@@ -99,9 +99,9 @@ func tellImported(out io.Writer, told []relay.Imported, dry bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	done := "are taken"
+	done := "imported"
 	if dry {
-		done = "would be taken; nothing was changed"
+		done = "would be imported; nothing was changed"
 	}
 	_, err := fmt.Fprintf(out, "%d of %d %s\n", taken, len(told), done)
 	return err

@@ -15,16 +15,16 @@ func TestImportPushBits(t *testing.T) {
 	d := newDesk(t)
 	old := pushBitsFile(t)
 	line := "import pushbits --config % " + old
-	d.does(0, line+" --dry-run", `taken  user         "Carol"`, "6 of 9 would be taken; nothing was changed")
+	d.does(0, line+" --dry-run", `imported  user         "Carol"`, "6 of 9 would be imported; nothing was changed")
 	d.does(0, "app list --config %")
 	if strings.Contains(d.out, "backup") {
 		t.Fatalf("a dry run has imported:\n%s", d.out)
 	}
 
-	d.does(0, line, `left   user         "admin"       there already and left alone`, `taken  user         "Carol"       with the password`,
-		`left   user         "carol"       upper and lower case are the same here, and there is Carol; the applications go to admin`,
-		`left   user         "a:b"`, `taken  application  "backup"      with its token, as backup 2`, `taken  application  "cron"        with its token, to admin`, "6 of 9 are taken")
-	d.does(0, line, `left  application  "backup"      there already`, "0 of 9 are taken")
+	d.does(0, line, `skipped   user         "admin"       there already and left alone`, `imported  user         "Carol"       with the password`,
+		`skipped   user         "carol"       upper and lower case are the same here, and there is Carol; the applications go to admin`,
+		`skipped   user         "a:b"`, `imported  application  "backup"      with its token, as backup 2`, `imported  application  "cron"        with its token, to admin`, "6 of 9 imported")
+	d.does(0, line, `skipped  application  "backup"      there already`, "0 of 9 imported")
 	d.does(0, "app list --config %", "backup 2", "watchtower", "sensors")
 
 	stop := d.serve()
@@ -35,10 +35,10 @@ func TestImportPushBits(t *testing.T) {
 		d.logsIn("Carol", "battery staple", 200)
 		d.logsIn("Carol", "another staple", 401)
 	}
-	d.does(1, line, "a relay runs on the database")
+	d.does(1, line, "a relay uses the database")
 	d.does(0, "app token watchtower --config %")
 	stop()
-	d.does(0, line, `left  application  "watchtower"  was imported earlier, and was deleted or given a new token since`, "0 of 9 are taken")
+	d.does(0, line, `skipped  application  "watchtower"  was imported earlier, and was deleted or given a new token since`, "0 of 9 imported")
 }
 
 // asks makes a request that is to be answered with status.

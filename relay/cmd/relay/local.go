@@ -42,7 +42,7 @@ func localTransport(cfg *config.Config) (*http.Transport, error) {
 		InsecureSkipVerify: true, //nolint:gosec // what is presented is compared with the very certificate
 		VerifyPeerCertificate: func(presented [][]byte, _ [][]*x509.Certificate) error {
 			if len(presented) == 0 || !bytes.Equal(presented[0], pair.Certificate[0]) {
-				return errors.New("what answers does not have the certificate of http.certfile")
+				return errors.New("the server does not present the certificate of http.certfile")
 			}
 			return nil
 		},

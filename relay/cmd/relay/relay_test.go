@@ -130,7 +130,7 @@ func TestConfigCommands(t *testing.T) {
 	d.does(1, "serve --config /nowhere/relay.yml", "/nowhere/relay.yml")
 	d.does(1, "serve /nowhere/relay.yml", "/nowhere/relay.yml")
 	for _, command := range []string{"serve", "config check", "config show"} {
-		d.does(1, command+" a.yml -c b.yml", "two configurations are named, a.yml and --config b.yml: leave one of them out")
+		d.does(1, command+" a.yml -c b.yml", "two configurations are given, a.yml and --config b.yml: leave one out")
 	}
 	t.Setenv("RELAY_CONFIG", d.file)
 	for _, command := range []string{"serve", "config check", "config show"} {

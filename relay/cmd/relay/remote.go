@@ -29,7 +29,6 @@ type remote struct {
 	token          string // of an application
 	key            string // idempotency key of the requests; "" for none
 	client         *http.Client
-	here           *parts // of a relay in this process, else nil
 	close          func() error
 }
 
@@ -40,7 +39,7 @@ type target struct {
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	addConfigFlag(cmd, &t.config)
-	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: what the configuration says)")
+	cmd.Flags().StringVar(&t.url, "url", "", "address of a running relay (default: from the configuration)")
 }
 
 // use finds the relay, as open does, and does something with it.
@@ -81,7 +80,7 @@ func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("no relay runs at %s, and its database cannot be opened: %w", r.base, err)
 	}
-	r.client.Transport, r.here, r.close = inProcess{p.api}, p, p.close
+	r.client.Transport, r.close = inProcess{p.api}, p.close
 	return nil
 }
 

@@ -22,9 +22,9 @@ func newServeCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
-		Short: "Serve the relay",
-		Long: "Serves the relay as the configuration says: that of FILE or --config FILE, which are the same, and the RELAY_ variables, which stand above it. The homeserver need not be there: what is accepted waits for it. " +
-			"Ends after SIGTERM or SIGINT, when what is in flight is finished; the rest is delivered after the next start.",
+		Short: "Run the relay",
+		Long: "Runs the relay with the configuration of FILE, or --config FILE, and the RELAY_ variables, which take precedence. It starts without the homeserver: accepted messages wait for it. " +
+			"SIGTERM or SIGINT stops it after the requests and deliveries under way; the rest is delivered after the next start.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, report, err := loadNamed(file, args)
@@ -66,14 +66,13 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	stop := p.start(ctx)
 	defer stop()
-	log.Info("the relay serves", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
+	log.Info("relay started", zap.String("version", built().Version), zap.String("homeserver", cfg.Matrix.Homeserver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
-	log.Info("the relay ends", zap.Error(err))
+	log.Info("relay stopped", zap.Error(err))
 	return err
 }
 
-// tuneCollector lets garbage grow to three times the live heap before it is
-// collected. The live heap is a few MiB, so that costs little memory and saves
+// tuneCollector sets GOGC to 300. The live heap is a few MiB, so that costs little memory and saves
 // an eighth of the CPU of a message. GOGC in the environment is left alone.
 func tuneCollector() {
 	const percent = 300

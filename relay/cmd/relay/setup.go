@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +11,6 @@ import (
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/homeserver"
 	"slipway/relay/internal/setup"
-	"slipway/relay/internal/store"
 )
 
 // setupOptions are the flags of `relay setup`.
@@ -73,13 +70,16 @@ func runSetup(cmd *cobra.Command, o setupOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := openRelay(ctx, cfg, o.relay)
+	r, closeRelay, err := openRelay(ctx, cfg, o.relay, secrets.Path(setup.BotPassword))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	a := &applicationSetup{o: o, cfg: cfg, secrets: secrets, registry: registry, remote: r, accounts: accounts, say: say}
-	if err := a.make(ctx); err != nil {
+	defer func() { err = errors.Join(err, closeRelay()) }()
+	a := &setup.ApplicationSetup{
+		Name: o.app, Admin: cfg.Admin.Name, Person: cfg.Admin.MatrixID, NewRoom: o.newRoom,
+		Secrets: secrets, Registry: registry, Relay: r, Accounts: accounts, Say: say,
+	}
+	if err := a.Make(ctx); err != nil {
 		return err
 	}
 	command := "relay setup show --secrets " + o.secrets
@@ -126,28 +126,4 @@ func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secr
 		Person: cfg.Admin.MatrixID, Reset: o.reset, Say: say,
 	}
 	return a, a.Make(ctx)
-}
-
-// openRelay finds the relay if it runs, or makes one in this process over the
-// configuration's database, which is the usual case: setup comes first.
-func openRelay(ctx context.Context, cfg *config.Config, url string) (*remote, error) {
-	r := &remote{base: strings.TrimRight(url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}, close: func() error { return nil }}
-	if r.base == "" {
-		r.base = localURL(cfg)
-		transport, err := localTransport(cfg)
-		if err != nil {
-			return nil, err
-		}
-		r.client.Transport = transport
-	}
-	look, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
-		return r, nil
-	}
-	err := r.openHere(ctx, cfg)
-	if errors.Is(err, store.ErrLocked) {
-		return nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Connection)
-	}
-	return r, err
 }

@@ -84,7 +84,7 @@ func newUserCreateCommand() *cobra.Command {
 	var stdin bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Create a user; without --password-stdin a password is made and shown, once",
+		Short: "Create a user; without --password-stdin a password is generated and shown, once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := newPassword(cmd, stdin)

@@ -74,24 +74,20 @@ func New(o Options) *API {
 
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if sloppy(r.URL.Path) {
-		r = tidy(r)
-	}
+	r = normalizePath(r)
 	if a.o.Access != nil {
-		r = hidePrivate(r)
+		r = redactQuery(r)
 	}
 	a.handler.ServeHTTP(w, r)
 }
 
-// sloppy tells whether a sender has joined its base address and the path with
-// a slash too many.
-func sloppy(path string) bool {
-	return strings.HasPrefix(path, "//") || len(path) > 1 && path[len(path)-1] == '/' && !strings.HasPrefix(path, "/ui/")
-}
-
-// tidy answers such a request where it was meant to go: a redirect would turn
-// the POST of many clients into a GET.
-func tidy(r *http.Request) *http.Request {
+// normalizePath removes a slash too many between the sender's base address and the path, or behind it. A redirect
+// would turn the POST of many clients into a GET.
+func normalizePath(r *http.Request) *http.Request {
+	path := r.URL.Path
+	if !strings.HasPrefix(path, "//") && (len(path) < 2 || path[len(path)-1] != '/' || strings.HasPrefix(path, "/ui/")) {
+		return r
+	}
 	out := *r
 	u := *r.URL
 	u.Path, u.RawPath = "/"+strings.Trim(u.Path, "/"), ""

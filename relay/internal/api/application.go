@@ -108,7 +108,7 @@ func unknownField(name string) error {
 	if len(name) > 60 {
 		name = name[:60] + "…"
 	}
-	return invalid(name, "There is no field %q here.", name)
+	return invalid(name, "Unknown field %q.", name)
 }
 
 // readFields reads a body of management, which is small.
@@ -148,7 +148,7 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v relay.
 	return nil
 }
 
-// showIssued is the one place where a token is told.
+// showIssued is the only answer that holds a token.
 func showIssued(issued relay.IssuedToken) application {
 	out := showApplication(issued.Application)
 	out.Token = issued.Token
@@ -193,8 +193,7 @@ func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v relay.
 	return nil
 }
 
-// done is the answer when there is nothing to tell. PushBits' tools want a 200
-// with an object.
+// done is the answer without content. PushBits' tools expect a 200 with an object.
 type done struct {
 	Success bool `json:"success"`
 }
@@ -214,7 +213,7 @@ func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v relay.Vi
 	var d time.Duration
 	if grace != "" {
 		if d, err = time.ParseDuration(grace); err != nil {
-			return invalid("grace", "The time of grace is to be like 24h.")
+			return invalid("grace", "The grace period must be a duration such as 24h.")
 		}
 	}
 	issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), d)

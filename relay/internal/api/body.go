@@ -15,10 +15,10 @@ import (
 
 const (
 	firstRead = 2 << 10
-	bodyTime  = 60 * time.Second // in all; that it moves on at all is the server's business
+	bodyTime  = 60 * time.Second // in all; the server ends transfers that stall
 
-	// Most bodies are small. Of those that are not, a few at a time are held in
-	// memory: whoever sends them has not shown a token yet.
+	// Most bodies are small. Only a few large ones are held in memory at a time,
+	// because their senders are not authenticated yet.
 	bigBody   = 64 << 10
 	bigBodies = 16
 )
@@ -29,10 +29,10 @@ type body struct {
 	big   chan struct{} // where a place is taken, nil if none is
 }
 
-// bodies are reused from request to request.
+// bodies are reused.
 var bodies = sync.Pool{New: func() any { return &body{bytes: make([]byte, 0, firstRead)} }}
 
-// release gives the body back. Nothing may point into it any more.
+// release returns the body to the pool. Nothing may point into it any more.
 func (b *body) release() {
 	if b.big != nil {
 		<-b.big
@@ -42,8 +42,8 @@ func (b *body) release() {
 	bodies.Put(b)
 }
 
-// readBody reads the whole body into a buffer that grows with what arrives,
-// not with what is announced. The caller releases it.
+// readBody reads the whole body into a buffer that grows with the bytes received,
+// not with Content-Length. The caller releases it.
 func (a *API) readBody(r *http.Request) (*body, error) {
 	if r.ContentLength > a.o.MaxBody {
 		return nil, tooLarge(a.o.MaxBody)
@@ -78,15 +78,14 @@ func (a *API) fill(b *body, r *http.Request) error {
 	}
 }
 
-// grow makes room. A body that becomes big waits for its place among the big
-// ones.
+// grow enlarges the buffer. A body that becomes big waits for one of the places.
 func (a *API) grow(ctx context.Context, b *body) error {
 	if len(b.bytes) >= bigBody && b.big == nil {
 		select {
 		case a.big <- struct{}{}:
 			b.big = a.big
 		case <-ctx.Done():
-			return &relay.Error{Kind: relay.KindUnavailable, Message: "Too many long messages come in at once.", RetryAfter: comeBack, Err: ctx.Err()}
+			return &relay.Error{Kind: relay.KindUnavailable, Message: "Too many long messages arrive at once.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
 		}
 	}
 	b.bytes = append(b.bytes, 0)[:len(b.bytes)]
@@ -94,12 +93,12 @@ func (a *API) grow(ctx context.Context, b *body) error {
 }
 
 func tooLarge(limit int64) error {
-	return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A body may have %d bytes.", limit)}
+	return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A body may have at most %d bytes.", limit)}
 }
 
 func unreadable(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &statusError{http.StatusRequestTimeout, "timeout", "The body did not arrive in time."}
 	}
-	return &relay.Error{Kind: relay.KindInvalid, Message: "The body could not be read to its end.", Err: err}
+	return &relay.Error{Kind: relay.KindInvalid, Message: "The body could not be read completely.", Err: err}
 }

@@ -71,8 +71,8 @@ func basic(encoded string) (name, password string, ok bool) {
 	return strings.Cut(string(raw), ":")
 }
 
-// forUser lets in users by name and password, or by the session of the pages. Browsers
-// send both along with the forms of other sites.
+// forUser admits users by name and password, or by the session of the pages. Browsers
+// send both with the forms of other sites too.
 func (a *API) forUser(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := a.o.Origins.Own(r); err != nil {
@@ -99,8 +99,8 @@ func (a *API) user(r *http.Request) (relay.Viewer, error) {
 	return relay.Viewer{}, &relay.Error{Kind: relay.KindUnauthorized, Message: "A name and a password are required."}
 }
 
-// session is the user of the pages' cookie. What changes something has to bring
-// the session's CSRF word, which another site cannot know.
+// session is the user of the pages' cookie. State-changing requests require the
+// session's CSRF token, which another site cannot know.
 func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
 	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
@@ -110,13 +110,13 @@ func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
 	if err != nil {
 		return v, false, err
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameWord(s.CSRF, r.Header.Get("X-CSRF-Token")) {
-		return v, false, &relay.Error{Kind: relay.KindForbidden, Message: "The header X-CSRF-Token does not hold the session's word."}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameToken(s.CSRF, r.Header.Get("X-CSRF-Token")) {
+		return v, false, &relay.Error{Kind: relay.KindForbidden, Message: "The header X-CSRF-Token must hold the session's CSRF token."}
 	}
 	return v, true, nil
 }
 
-func sameWord(want, got string) bool {
+func sameToken(want, got string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) == 1
 }
 
@@ -148,7 +148,7 @@ const (
 	slowed  = 32 // at a time
 )
 
-// forViewer lets in applications by their token as well.
+// forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var t tokens

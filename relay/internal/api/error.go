@@ -9,12 +9,11 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// comeBack is when to try again what cannot be done now, unless the rules know
-// better.
-const comeBack = 5 * time.Second
+// defaultRetryAfter is when to try again, unless the rules say otherwise.
+const defaultRetryAfter = 5 * time.Second
 
 // errMethod is the answer to a method that a path does not know.
-var errMethod = &statusError{http.StatusMethodNotAllowed, "method_not_allowed", "This address does not know the method."}
+var errMethod = &statusError{http.StatusMethodNotAllowed, "method_not_allowed", "This path does not support the method."}
 
 // errMedia is the answer to a body in a form that is not understood.
 var errMedia = &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", `The body must be JSON such as {"message": "text"}, a form, or a text with "Content-Type: text/plain".`}
@@ -54,7 +53,7 @@ func writeError(w http.ResponseWriter, err error) {
 	case errors.As(err, &refusal) && refusal.RetryAfter > 0:
 		h.Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
 	case p.ErrorCode == http.StatusServiceUnavailable:
-		h.Set("Retry-After", client.RetryAfter(comeBack))
+		h.Set("Retry-After", client.RetryAfter(defaultRetryAfter))
 	}
 	if p.ErrorCode == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="relay"`)
@@ -76,7 +75,7 @@ func problemOf(err error) problem {
 	case errors.As(err, &refusal) && refusal.Kind != relay.KindInternal:
 		p.Description, p.Field = refusal.Message, refusal.Field
 	default:
-		p.Code, p.Description = string(relay.KindInternal), "Something went wrong here; the log of the relay says what."
+		p.Code, p.Description = string(relay.KindInternal), "An internal error occurred; the relay's log has the cause."
 	}
 	return p
 }

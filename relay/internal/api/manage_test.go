@@ -138,7 +138,7 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 	admin, form := basicHeader(relaytest.AdminName, relaytest.AdminPassword), "Content-Type: application/x-www-form-urlencoded"
 	const user = "name=evil&password=long+enough&is_admin=true"
 	for name, header := range map[string]string{"a browser of today": "Sec-Fetch-Site: cross-site", "an old one": "Origin: https://evil.example"} {
-		w.want(name, w.ask("POST", "/user", user, admin, form, header), 403, "errorDescription", "This request comes from another site.")
+		w.want(name, w.ask("POST", "/user", user, admin, form, header), 403, "errorDescription", "Cross-site requests are refused.")
 		w.want(name+", deleting", w.ask("DELETE", "/user/1", "", admin, header), 403)
 		w.want(name+", reading", w.ask("GET", "/user", "", admin, header), 200)
 	}

@@ -200,7 +200,7 @@ func (a *API) waitOf(r *http.Request) (time.Duration, error) {
 		d, err = time.Duration(min(n, 3600))*time.Second, nil
 	}
 	if err != nil || d < 0 {
-		return 0, invalid("wait", "The time to wait is to be like 5s.")
+		return 0, invalid("wait", "The time to wait must be a duration such as 5s.")
 	}
 	return min(d, a.o.MaxWait), nil
 }

@@ -162,7 +162,7 @@ func (row *row) fail(w http.ResponseWriter, rec *logging.Recorder, r *http.Reque
 }
 
 func (a *API) notFound(http.ResponseWriter, *http.Request) error {
-	return &relay.Error{Kind: relay.KindNotFound, Message: "There is nothing at this address."}
+	return &relay.Error{Kind: relay.KindNotFound, Message: "There is nothing at this path."}
 }
 
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {

@@ -33,11 +33,11 @@ func (v value) text(field string) (*string, error) {
 		s := string(v.raw)
 		return &s, nil
 	case v.raw[0] != '"':
-		return nil, invalid(field, "Field '%s' is to be a text.", field)
+		return nil, invalid(field, "Field '%s' must be a string.", field)
 	}
 	s, err := unquote(v.raw)
 	if err != nil {
-		return nil, invalid(field, "Field '%s' is not a text.", field)
+		return nil, invalid(field, "Field '%s' is not a valid string.", field)
 	}
 	return &s, nil
 }
@@ -54,7 +54,7 @@ func (v value) integer(field string) (*int, error) {
 	}
 	f, err := strconv.ParseFloat(raw, 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<31 || strings.ContainsAny(raw, "xXpP_iInN") {
-		return nil, invalid(field, "Field '%s' is to be a whole number.", field)
+		return nil, invalid(field, "Field '%s' must be a whole number.", field)
 	}
 	n := int(f)
 	return &n, nil
@@ -82,7 +82,7 @@ func (v value) boolean(field string) (*bool, error) {
 	case raw == "false", v.form && (raw == "0" || raw == "off" || raw == "no"):
 		return &no, nil
 	}
-	return nil, invalid(field, "Field '%s' is to be true or false.", field)
+	return nil, invalid(field, "Field '%s' must be true or false.", field)
 }
 
 // object reads the JSON of an object, for keeping it; null counts as absent.
@@ -91,7 +91,7 @@ func (v value) object(field string) ([]byte, error) {
 	case v.null(), v.form && len(v.raw) == 0:
 		return nil, nil
 	case v.form, v.raw[0] != '{':
-		return nil, invalid(field, "Field '%s' is to be an object.", field)
+		return nil, invalid(field, "Field '%s' must be an object.", field)
 	}
 	return bytes.Clone(v.raw), nil
 }

@@ -1,5 +1,5 @@
-// Package client tells who is at the other end of a request: its address, and
-// whether it speaks HTTPS, with proxies that are trusted in between.
+// Package client reads from a request its client's address and whether the client
+// uses HTTPS, through trusted proxies.
 package client
 
 import (

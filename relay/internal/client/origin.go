@@ -7,9 +7,9 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// Origins tells requests that another site has caused: browsers say where a request
-// comes from, and send cookies and passwords along with any. Who is no browser says
-// nothing and is let in. The zero value trusts the site that is asked.
+// Origins refuses cross-site requests. Browsers send cookies and passwords with any
+// request and say where it comes from; other clients say nothing and are admitted.
+// The zero value trusts the requested host only.
 type Origins struct{ check *http.CrossOriginProtection }
 
 // NewOrigins trusts pages of publicURL, where a proxy hides it; "" is none.
@@ -25,14 +25,14 @@ func NewOrigins(publicURL string) (Origins, error) {
 	return o, o.check.AddTrustedOrigin(u.Scheme + "://" + u.Host)
 }
 
-// Own refuses a request that would change something and comes from another site.
+// Own refuses a state-changing request that comes from another site.
 func (o Origins) Own(r *http.Request) error {
 	check := o.check
 	if check == nil {
 		check = http.NewCrossOriginProtection()
 	}
 	if err := check.Check(r); err != nil {
-		return &relay.Error{Kind: relay.KindForbidden, Message: "This request comes from another site.", Err: err}
+		return &relay.Error{Kind: relay.KindForbidden, Message: "Cross-site requests are refused.", Err: err}
 	}
 	return nil
 }

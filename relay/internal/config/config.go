@@ -20,14 +20,14 @@ type Config struct {
 	HTTP       HTTP       `key:"http" doc:"Where and how the relay listens."`
 	Database   Database   `key:"database" doc:"Where messages, users and applications are kept."`
 	Matrix     Matrix     `key:"matrix" doc:"The bot's account."`
-	Admin      Admin      `key:"admin" doc:"The first administrator, made or brought up to date at each start."`
-	Security   Security   `key:"security" doc:"How exactly tokens are taken."`
-	Hook       Hook       `key:"hook" doc:"What other programs post by themselves."`
+	Admin      Admin      `key:"admin" doc:"The first administrator, created or updated at each start."`
+	Security   Security   `key:"security" doc:"How strictly tokens are checked."`
+	Hook       Hook       `key:"hook" doc:"What other programs post."`
 	Formatting Formatting `key:"formatting" doc:"How messages look."`
-	Delivery   Delivery   `key:"delivery" doc:"How patient and how parallel the relay sends."`
-	Limits     Limits     `key:"limits" doc:"What is taken in at most."`
-	History    History    `key:"history" doc:"Messages at rest."`
-	Metrics    Metrics    `key:"metrics" doc:"Numbers for Prometheus."`
+	Delivery   Delivery   `key:"delivery" doc:"How long and how parallel the relay sends."`
+	Limits     Limits     `key:"limits" doc:"Limits of what is accepted."`
+	History    History    `key:"history" doc:"Messages that are final."`
+	Metrics    Metrics    `key:"metrics" doc:"Metrics for Prometheus."`
 	Logging    Logging    `key:"logging" doc:"The log goes to stderr."`
 
 	Debug          config.Dead  `key:"debug" why:"write logging.level: debug"`
@@ -44,7 +44,7 @@ type HTTP struct {
 	KeyFile        string        `key:"keyfile" doc:"PEM file of the certificate's key."`
 	TrustedProxies []string      `key:"trustedproxies" alias:"trustedProxies" doc:"Addresses or networks (10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto are believed."`
 	PublicURL      string        `key:"publicurl" doc:"Address that people and senders reach the relay under, for the curl lines in the web interface; empty takes it from the request."`
-	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time given to open requests when the relay ends."`
+	DrainTimeout   time.Duration `key:"draintimeout" doc:"Time given to open requests when the relay stops."`
 }
 
 // Database is where messages, users and applications are kept.
@@ -66,20 +66,20 @@ type Matrix struct {
 // Invites is about whose invitations the bot takes, besides those of the
 // administrator and the known users.
 type Invites struct {
-	Servers []string `key:"servers" doc:"Names of homeservers all of whose people may invite the bot."`
+	Servers []string `key:"servers" doc:"Homeservers whose users may all invite the bot."`
 }
 
 // Admin is the first administrator. It is made, or brought up to date, at each
 // start.
 type Admin struct {
 	Name     string        `key:"name" doc:"Login name of the administrator."`
-	Password config.Secret `key:"password" doc:"Password of the administrator, also ADMIN_PASSWORD. Required. A changed one takes effect at the next start."`
+	Password config.Secret `key:"password" doc:"Password of the administrator, also ADMIN_PASSWORD. Required, at least 8 characters. A changed one takes effect at the next start."`
 	MatrixID string        `key:"matrixid" doc:"Matrix ID of the administrator, who may invite the bot. Required."`
 }
 
 // Security is about tokens.
 type Security struct {
-	CheckToken bool         `key:"checktoken" doc:"Take application tokens exactly: no white space, none that is malformed, no doubled ones, the old one not longer than its grace. false relaxes the form and keeps a regenerated token's predecessor for a day; the check itself is never left out."`
+	CheckToken bool         `key:"checktoken" doc:"Check application tokens strictly: no white space around them, and the old token stops working as soon as its grace period is over. false ignores the white space and keeps the old token for a day. Tokens are checked in any case."`
 	CheckHIBP  config.Later `key:"checkhibp" empty:"ok" doc:"Check of new passwords against Have I Been Pwned."`
 }
 
@@ -90,18 +90,19 @@ type Hook struct {
 
 // RegistryHook is about the notifications of registries.
 type RegistryHook struct {
-	Secret config.Secret `key:"secret" doc:"What the registry signs its notifications with (notifications.endpoints[].secret): /hook/registry then refuses what is not signed. At least 16 characters, better 32 random ones. Empty takes what has a token."`
+	Secret config.Secret `key:"secret" doc:"Secret by which the registry signs its notifications (notifications.endpoints[].secret): /hook/registry then refuses unsigned ones. At least 16 characters, better 32 random ones. Empty accepts all that have a token."`
 }
 
 // Formatting is about how messages look.
 type Formatting struct {
-	ColoredTitle bool `key:"coloredtitle" doc:"Colour titles by priority."`
+	ColoredTitle  bool `key:"coloredtitle" doc:"Colour titles by priority."`
+	PriorityWords bool `key:"prioritywords" doc:"Begin titles with the priority, [high] for example, unless it is normal: for lock screens and screen readers, which show no colours."`
 }
 
 // Delivery says how patient and how parallel the relay sends.
 type Delivery struct {
-	Parallel int           `key:"parallel" doc:"Rooms that are sent to at the same time; in one room messages go one by one."`
-	MaxAge   time.Duration `key:"maxage" doc:"A message that could not be delivered for so long is given up."`
+	Parallel int           `key:"parallel" doc:"Rooms that are sent to at the same time; within a room messages are sent one by one."`
+	MaxAge   time.Duration `key:"maxage" doc:"How long delivery is tried before a message is given up."`
 }
 
 // Limits bound what is taken in.
@@ -109,9 +110,9 @@ type Limits struct {
 	Body          config.Size   `key:"body" doc:"Largest body of a request."`
 	Message       config.Size   `key:"message" doc:"Longest text of a message."`
 	Title         config.Size   `key:"title" doc:"Longest title of a message."`
-	RatePerMinute int           `key:"rateperminute" doc:"Messages a minute that an application may send unless it has a limit of its own; 0 is no limit."`
+	RatePerMinute int           `key:"rateperminute" doc:"Messages a minute that an application may send, unless it has its own limit; 0 is no limit."`
 	Burst         int           `key:"burst" doc:"Messages at once within that rate; 0 means a minute's worth."`
-	Waiting       int64         `key:"waiting" doc:"Messages on their way; beyond that nothing more is accepted."`
+	Waiting       int64         `key:"waiting" doc:"Messages that may wait for delivery; beyond that none is accepted."`
 	Wait          time.Duration `key:"wait" doc:"Longest time that a sender may ask to wait for the delivery (?wait=)."`
 }
 

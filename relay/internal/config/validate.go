@@ -36,7 +36,7 @@ func (h *HTTP) validate(p *config.Problems) {
 		p.Addf("http.listenaddress", "%q is not host:port", h.ListenAddress)
 	}
 	if h.Port < 0 || h.Port > 65535 {
-		p.Addf("http.port", "%d is no port", h.Port)
+		p.Addf("http.port", "%d is not a port", h.Port)
 	}
 	if (h.CertFile == "") != (h.KeyFile == "") {
 		p.Addf("http.certfile", "goes together with http.keyfile; give both or none")
@@ -62,7 +62,7 @@ func address(p *config.Problems, key, text string) {
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		p.Addf(key, "%q is no port", port)
+		p.Addf(key, "%q is not a port", port)
 	}
 }
 

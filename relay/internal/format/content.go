@@ -15,6 +15,7 @@ const markerKey = "io.slipway.relay"
 type content struct {
 	message         Message
 	body, formatted string
+	continued       bool // the event before has announced it
 }
 
 // json is canonical JSON (Matrix appendix, canonical JSON): keys sorted, nothing
@@ -28,7 +29,11 @@ func (c content) json() []byte {
 	}
 	b = appendMarker(append(b, ','), c.message.Marker)
 	b = append(b, `,"m.mentions":`...)
-	b = c.message.appendMentions(b)
+	if c.continued {
+		b = append(b, "{}"...)
+	} else {
+		b = c.message.appendMentions(b)
+	}
 	b = append(b, `,"msgtype":`...)
 	b = appendString(b, c.message.msgtype())
 	return append(b, '}')

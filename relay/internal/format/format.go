@@ -5,6 +5,7 @@
 package format
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -42,32 +43,99 @@ type Message struct {
 
 // Options of Render.
 type Options struct {
-	ColoredTitle bool // colour the title by priority
-	Budget       int  // largest content in bytes; 0 is DefaultBudget
+	ColoredTitle  bool // colour the title by priority
+	PriorityWords bool // say the priority in the title, unless it is normal
+	Budget        int  // largest content in bytes; 0 is DefaultBudget
 }
 
-// Event is a rendered message.
+// Event is a rendered message, or a part of one.
 type Event struct {
 	Content   []byte // of an m.room.message, canonical JSON
 	Truncated bool   // the body was cut: FullText has the rest
+}
+
+// PartMarker is the marker of a message's event by its place, which begins at 0.
+func PartMarker(marker string, i int) string {
+	if i == 0 {
+		return marker
+	}
+	return marker + "p" + strconv.Itoa(i)
 }
 
 // Render builds the event of a message. When the content would be too large, the
 // formatted body goes first; if the plain one alone is still too large it is cut
 // at the end of a line or a rune and says so.
 func Render(m Message, o Options) Event {
-	budget := max(o.Budget, minBudget)
-	if o.Budget == 0 {
-		budget = DefaultBudget
+	e, _ := renderOne(m, o)
+	return e
+}
+
+// Events builds the events of a message, in the order they are to be sent: one, or if its formatting or text would be
+// lost for its size, up to MaxEvents that end between blocks, items or lines where possible. If the last is truncated,
+// the full text belongs into a file behind it. Only the first mentions anybody.
+func Events(m Message, o Options) []Event {
+	e, whole := renderOne(m, o)
+	if whole {
+		return []Event{e}
 	}
-	title := titleOf(m)
+	title := titleOf(m, o)
+	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, o.ColoredTitle) + " "}
+	budget := o.budget() - len(frame.json()) - 2*len(truncated) - 2<<10 // for tags that a part closes and the next repeats
+	most := MaxEvents * o.budget()
+	if m.ContentType != Plain {
+		most /= 2 // the text stands there twice
+	}
+	source, cut := cutSource(cleanText(m.Body), most)
+	parts := splitBody(m.ContentType, source, budget)
+	if len(parts) > MaxEvents {
+		parts, cut = parts[:MaxEvents], true
+	}
+	events := make([]Event, len(parts))
+	for i, r := range parts {
+		part := content{message: m, continued: i > 0}
+		part.message.Marker = PartMarker(m.Marker, i)
+		heading := title
+		if i > 0 {
+			heading = ""
+		}
+		events[i] = part.fit(heading, r, cut && i == len(parts)-1, o)
+	}
+	return events
+}
+
+func splitBody(contentType, source string, budget int) []rendered {
+	if contentType == Plain || contentType != HTML && !affordable(source) {
+		return splitPlain(source, budget)
+	}
+	text, literal := []byte(source), false
+	if contentType != HTML {
+		text, literal = markdown(source), true
+	}
+	parts := sanitizeParts(text, literal, budget)
+	if parts[0].text == "" {
+		return splitPlain(source, budget)
+	}
+	return parts
+}
+
+// renderOne makes one event of the message. whole is false if its formatting or a part of its text is lost.
+func renderOne(m Message, o Options) (e Event, whole bool) {
+	budget := o.budget()
 	source, cut := cutSource(cleanText(m.Body), sourceTimes*budget)
 	r := render(m.ContentType, source, budget)
-	c := content{message: m, body: joinTitle(title, r.text)}
+	c := content{message: m}
+	e = c.fit(titleOf(m, o), r, cut || r.cut, o)
+	return e, !e.Truncated && (c.formatted != "" || !r.markup)
+}
+
+// fit makes an event of a rendered body within the budget. cut says that there is more.
+func (c *content) fit(title string, r rendered, cut bool, o Options) Event {
+	budget := o.budget()
+	c.body = joinTitle(title, r.text)
 	if r.markup || title != "" {
-		c.formatted = titleHTML(title, m.Priority, o.ColoredTitle) + r.html
+		c.formatted = titleHTML(title, c.message.Priority, o.ColoredTitle) + r.html
 	}
-	if cut || r.cut {
+	if cut {
 		c.body += truncated
 		if c.formatted != "" {
 			c.formatted += "<p>" + strings.TrimSpace(truncated) + "</p>"
@@ -82,7 +150,14 @@ func Render(m Message, o Options) Event {
 		c.body = cutJSON(c.body, budget-(len(out)-jsonLen(c.body)), truncated)
 		out, cut = c.json(), true
 	}
-	return Event{Content: out, Truncated: cut || r.cut}
+	return Event{Content: out, Truncated: cut}
+}
+
+func (o Options) budget() int {
+	if o.Budget == 0 {
+		return DefaultBudget
+	}
+	return max(o.Budget, minBudget)
 }
 
 // Body renders a body alone: sanitised HTML that is safe inside a page, and text.
@@ -142,13 +217,20 @@ func joinTitle(title, body string) string {
 	return title + "\n\n" + body
 }
 
-// titleOf is the first line of the event: who sends, and the title.
-func titleOf(m Message) string {
+// priorityWords are for readers who see no colours: on a lock screen, through a screen reader.
+var priorityWords = map[int]string{-2: "[lowest]", -1: "[low]", 1: "[high]", 2: "[highest]"}
+
+// titleOf is the first line of the event: the priority in words, who sends, and the title.
+func titleOf(m Message, o Options) string {
 	sender, title := cleanTitle(m.Sender), cleanTitle(m.Title)
-	if sender == "" || title == "" {
-		return sender + title
+	if sender != "" && title != "" {
+		sender += ": "
 	}
-	return sender + ": " + title
+	title = sender + title
+	if word := priorityWords[m.Priority]; o.PriorityWords && word != "" {
+		title = strings.TrimSpace(word + " " + title)
+	}
+	return title
 }
 
 // titleColors are data-mx-color values by priority; a normal message has none.

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,21 +28,44 @@ type sanitizer struct {
 	skip    atom.Atom // inside a dropped element
 	nested  int       // of the same name inside it
 	markup  bool
+	split   splitter
 }
 
 type element struct {
-	tag  atom.Atom
-	href string // of an <a>
+	tag   atom.Atom
+	href  string // of an <a>
+	start string // its tag
 }
 
 // sanitize keeps the allowed part of source. With literal, tags that are not
 // HTML or not for messages are shown as they were written instead of being lost.
 func sanitize(source []byte, literal bool, limit int) rendered {
-	s := sanitizer{
+	s := newSanitizer(source, literal, limit)
+	return s.run()
+}
+
+// sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a
+// single tag is larger.
+func sanitizeParts(source []byte, literal bool, budget int) []rendered {
+	s := newSanitizer(source, literal, math.MaxInt)
+	s.split.budget = budget
+	last := s.run()
+	if last.text == "" && len(s.split.parts) > 0 {
+		return s.split.parts
+	}
+	return append(s.split.parts, last)
+}
+
+func newSanitizer(source []byte, literal bool, limit int) *sanitizer {
+	return &sanitizer{
 		z: html.NewTokenizer(bytes.NewReader(source)), literal: literal,
 		out: make([]byte, 0, len(source)+64), text: textWriter{limit: limit},
 	}
-	for s.next() {
+}
+
+func (s *sanitizer) run() rendered {
+	for s.next() && len(s.split.parts) <= MaxEvents {
+		s.measure()
 	}
 	for len(s.open) > 0 {
 		s.pop()
@@ -69,8 +93,16 @@ func (s *sanitizer) next() bool {
 }
 
 func (s *sanitizer) write(text string) {
-	s.out = appendEscaped(s.out, text)
-	s.text.write(text)
+	if s.split.budget == 0 {
+		s.out = appendEscaped(s.out, text)
+		s.text.write(text)
+		return
+	}
+	pieces(text, s.text.pre > 0, func(piece string, rank int) {
+		s.out = appendEscaped(s.out, piece)
+		s.text.write(piece)
+		s.mark(rank)
+	})
 }
 
 // tag reads the name of the current tag and whether attributes follow; 0 is an
@@ -145,14 +177,18 @@ func (s *sanitizer) push(tag atom.Atom, attributes bool) {
 		e.href = value
 	}
 	s.markup = s.markup || tag != atom.P && tag != atom.Br
+	from := len(s.out)
 	s.out = append(append(s.out, '<'), tag.String()...)
 	s.out = append(append(s.out, s.attrs...), '>')
+	e.start = string(s.out[from:])
 	s.text.openTag(tag)
 	if tag == atom.Ol {
 		s.text.countFrom(value)
 	}
 	if !void {
 		s.open = append(s.open, e)
+	} else if tag == atom.Br {
+		s.mark(atLine)
 	}
 }
 
@@ -242,6 +278,7 @@ func (s *sanitizer) pop() {
 	}
 	s.text.closeTag(e.tag)
 	s.out = append(append(append(s.out, "</"...), e.tag.String()...), '>')
+	s.markBlock(e.tag)
 }
 
 // image keeps an image of the homeserver's media repository. Clients load no

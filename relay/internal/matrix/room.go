@@ -28,6 +28,7 @@ type RoomInfo struct {
 	Invited   bool
 	Encrypted bool
 	Writable  bool   // the bot's power level suffices for m.room.message
+	Notifies  bool   // …and for notifying everybody in the room (@room)
 	ReplaceBy string // the room that took its place, if it was upgraded
 }
 
@@ -235,6 +236,15 @@ func (c *Client) Joined(ctx context.Context) ([]string, error) {
 	return rooms, err
 }
 
+// Membership tells how a user stands in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
+func (c *Client) Membership(ctx context.Context, roomID, user string) (string, error) {
+	var member event.MemberEventContent
+	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
+		return "", c.notIn(err)
+	}
+	return string(member.Membership), nil
+}
+
 // Info tells what the bot knows about a room it may be in.
 func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	info := RoomInfo{RoomID: roomID}
@@ -278,10 +288,16 @@ func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomIn
 	}
 	info.Name, info.Alias = line(name.Name), alias.Alias.String()
 	info.Writable = power.of(me) >= power.needed("m.room.message")
-	if !info.Writable {
-		info.Writable, err = c.isCreator(ctx, info.RoomID, me)
+	info.Notifies = power.of(me) >= power.notify()
+	if !info.Writable || !info.Notifies {
+		creator, err := c.isCreator(ctx, info.RoomID, me)
+		if err != nil {
+			return info, err
+		}
+		info.Writable, info.Notifies = info.Writable || creator, info.Notifies || creator
 	}
-	return info, err
+	info.Notifies = info.Notifies && info.Writable
+	return info, nil
 }
 
 // isCreator tells whether the bot made the room, of a version where creators
@@ -308,6 +324,18 @@ type powerLevels struct {
 	UsersDefault  level            `json:"users_default"`
 	Events        map[string]level `json:"events"`
 	EventsDefault level            `json:"events_default"`
+	Notifications struct {
+		Room *level `json:"room"`
+	} `json:"notifications"`
+}
+
+// notify is the level that @room needs.
+func (p powerLevels) notify() level {
+	if p.Notifications.Room != nil {
+		return *p.Notifications.Room
+	}
+	const unset = 50
+	return unset
 }
 
 type level int64

@@ -101,6 +101,67 @@ func TestPowerLevelTooLow(t *testing.T) {
 	w.wantBodies(room)
 }
 
+func TestInfo_MayNotifyTheRoom(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.ownersRoom(map[string]any{"room_version": "11", "invite": []string{w.bot.UserID()}})
+	w.must(w.bot.Join(w.ctx, room))
+	me := w.bot.UserID()
+	for _, tt := range []struct {
+		levels           map[string]any
+		writes, notifies bool
+	}{
+		{map[string]any{"users": map[string]int{w.owner.ID: 100}}, true, false},
+		{map[string]any{"users": map[string]int{w.owner.ID: 100, me: 50}}, true, true},
+		{map[string]any{"users": map[string]int{w.owner.ID: 100, me: 50}, "notifications": map[string]int{"room": 60}}, true, false},
+		{map[string]any{"users": map[string]int{w.owner.ID: 100}, "notifications": map[string]int{"room": 0}}, true, true},
+		{map[string]any{"users": map[string]int{w.owner.ID: 100}, "notifications": map[string]int{"room": 0}, "events_default": 10}, false, false},
+	} {
+		w.must(w.owner.SetState(w.ctx, room, "m.room.power_levels", tt.levels))
+		info, err := w.bot.Info(w.ctx, room)
+		w.must(err)
+		if info.Writable != tt.writes || info.Notifies != tt.notifies {
+			t.Errorf("%v: writes %v, notifies %v", tt.levels, info.Writable, info.Notifies)
+		}
+	}
+	info, err := w.bot.Info(w.ctx, w.room()) // the bot's own
+	w.must(err)
+	if !info.Notifies {
+		t.Errorf("in its own room: %+v", info)
+	}
+}
+
+func TestMembership(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	want := func(room, user, membership string) {
+		t.Helper()
+		if got, err := w.bot.Membership(w.ctx, room, user); got != membership || err != nil {
+			t.Errorf("%s is %q, want %q (%v)", user, got, membership, err)
+		}
+	}
+	want(room, w.owner.ID, "join")
+	want(room, "@"+w.name+"nobody:localhost", "")
+	w.must(w.owner.Call(w.ctx, "POST", "/_matrix/client/v3/rooms/"+room+"/leave", struct{}{}, nil))
+	want(room, w.owner.ID, "leave")
+	w.must(w.bot.invite(w.ctx, room, w.owner.ID))
+	want(room, w.owner.ID, "invite")
+	_, err := w.bot.Membership(w.ctx, w.ownersRoom(nil), w.owner.ID)
+	w.wantClass(err, ClassJoin)
+}
+
+// Members who come and go are told.
+func TestMembersAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	room := w.room()
+	w.run(w.bot)
+	w.eventually("the owner is there", w.heard.has("member "+room+" "+w.owner.ID+" join"))
+	w.must(w.owner.Call(w.ctx, "POST", "/_matrix/client/v3/rooms/"+room+"/leave", struct{}{}, nil))
+	w.eventually("the owner has left", w.heard.has("member "+room+" "+w.owner.ID+" leave"))
+}
+
 func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
 	w := newWorld(t)
 	w.connect()

@@ -97,7 +97,7 @@ func TestForgedForms(t *testing.T) {
 			req.Header.Set(h[0], h[1])
 		}
 		b.do(req, err)
-		b.want(403, "another site")
+		b.want(403, "Cross-site requests are refused")
 	}
 	b.get("/ui/applications")
 	b.want(200, "-<th scope=\"row\">")

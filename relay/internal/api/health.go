@@ -9,11 +9,10 @@ import (
 	"slipway/shared/health"
 )
 
-// DatabaseCheck is the name of the check that tells whether messages can be
-// stored.
+// DatabaseCheck is the name of the check whether messages can be stored.
 const DatabaseCheck = "database"
 
-// healthReport is what Gotify's clients read, with the parts of this relay.
+// healthReport is Gotify's, with fields of this relay.
 type healthReport struct {
 	Health    string `json:"health"`
 	Database  string `json:"database"`
@@ -22,8 +21,8 @@ type healthReport struct {
 	OldestAge int64  `json:"oldest_seconds"`
 }
 
-// getHealth is green when messages are taken in and go out, orange when they are
-// taken in and wait, red when they cannot be taken in.
+// getHealth is green when messages are accepted and delivered, orange when they are
+// accepted and wait, red when they cannot be accepted.
 func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	s := a.service.Status(r.Context())
 	h, status := healthReport{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
@@ -47,17 +46,17 @@ func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// getReady looks at the intake only: a homeserver that is away must not take
-// senders away from the relay, whose purpose it is to hold their messages.
+// getReady checks the intake only: the relay accepts messages while the homeserver
+// is away.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.o.Health.Failing(DatabaseCheck) {
-		return &relay.Error{Kind: relay.KindUnavailable, Message: "Messages cannot be stored.", RetryAfter: health.DefaultInterval}
+		return &relay.Error{Kind: relay.KindUnavailable, Message: "Messages cannot be stored now.", RetryAfter: health.DefaultInterval}
 	}
 	writeJSON(w, http.StatusOK, done{true})
 	return nil
 }
 
-// findings is what the doctor says.
+// findings is the doctor's answer.
 type findings struct {
 	OK       bool             `json:"ok"`
 	Findings []doctor.Finding `json:"findings"`

@@ -17,13 +17,13 @@ var (
 // writeJSON answers with a value.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // our own types always encode
+	if err != nil { // these types always encode
 		status, body = http.StatusInternalServerError, []byte(`{"error":"Internal Server Error","errorCode":500,"success":false}`)
 	}
 	writeBytes(w, status, append(body, '\n'))
 }
 
-// writeBytes answers with JSON that is made already.
+// writeBytes answers with encoded JSON.
 func writeBytes(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff

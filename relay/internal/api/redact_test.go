@@ -14,7 +14,7 @@ func TestHidePrivate(t *testing.T) {
 		"/message?%zz=a":                    "/message?%zz=***",
 		"/ui/messages?q=a&state=dead":       "/ui/messages?q=***&state=dead",
 	} {
-		if got := hidePrivate(&http.Request{RequestURI: uri}).RequestURI; got != want {
+		if got := redactQuery(&http.Request{RequestURI: uri}).RequestURI; got != want {
 			t.Errorf("%s becomes %s, want %s", uri, got, want)
 		}
 	}

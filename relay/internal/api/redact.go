@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// private are the parts of a query that hold what people write to each other.
-// Tokens and passwords are the log's own business.
+// private are the parameters that hold what people write to each other. Tokens
+// and passwords are redacted by the log itself.
 var private = map[string]bool{"message": true, "title": true, "extras": true, "q": true}
 
-// hidePrivate returns the request with a request line that may be logged.
-func hidePrivate(r *http.Request) *http.Request {
+// redactQuery returns the request with a request line that may be logged.
+func redactQuery(r *http.Request) *http.Request {
 	path, query, found := strings.Cut(r.RequestURI, "?")
 	if !found {
 		return r

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/config"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/setup"
+	"slipway/relay/internal/store"
+)
+
+// openRelay finds the relay if it runs, or opens one over the configuration's
+// database, which is the usual case: setup comes first.
+func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string) (setup.Relay, func() error, error) {
+	r := &remote{base: strings.TrimRight(url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}}
+	if r.base == "" {
+		r.base = localURL(cfg)
+		transport, err := localTransport(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.client.Transport = transport
+	}
+	look, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
+		return running{r}, func() error { return nil }, nil
+	}
+	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Connection)
+	case err != nil:
+		return nil, nil, err
+	}
+	opened, err := openFor(ctx, cfg, p, botPassword)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.close())
+	}
+	return opened, p.close, nil
+}
+
+// openFor logs the bot in, so that nothing is tried that cannot succeed, and the administrator.
+func openFor(ctx context.Context, cfg *config.Config, p *parts, botPassword string) (setup.Relay, error) {
+	err := p.bot.Probe(ctx)
+	var failed *matrix.SendError
+	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" {
+		return nil, setup.Refused(cfg.Matrix.Username, botPassword)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the bot cannot log in: %w", err)
+	}
+	admin, err := p.service.Authenticate(ctx, cfg.Admin.Name, cfg.Admin.Password.Reveal(), "setup")
+	return setup.Opened{Service: p.service, Admin: admin}, err
+}
+
+// running is a relay that serves already.
+type running struct{ remote *remote }
+
+// Applications implements [setup.Relay].
+func (r running) Applications(ctx context.Context) ([]setup.Application, error) {
+	var apps []application
+	_, err := r.remote.do(ctx, http.MethodGet, "/application", nil, &apps)
+	list := make([]setup.Application, 0, len(apps))
+	for _, app := range apps {
+		list = append(list, app.forSetup())
+	}
+	return list, err
+}
+
+func (app application) forSetup() setup.Application {
+	return setup.Application{ID: app.ID, Name: app.Name, Owner: app.Owner, Token: app.Token}
+}
+
+// Create implements [setup.Relay].
+func (r running) Create(ctx context.Context, name string) (setup.Application, error) {
+	var app application
+	_, err := r.remote.do(ctx, http.MethodPost, "/application", map[string]any{"name": name}, &app)
+	return app.forSetup(), err
+}
+
+// NewToken implements [setup.Relay].
+func (r running) NewToken(ctx context.Context, id int64, grace time.Duration) (setup.Application, error) {
+	var app application
+	_, err := r.remote.do(ctx, http.MethodPost, applicationPath(id)+"/token", map[string]any{"grace": grace.String()}, &app)
+	return app.forSetup(), err
+}
+
+// Rename implements [setup.Relay].
+func (r running) Rename(ctx context.Context, id int64, name string) error {
+	_, err := r.remote.do(ctx, http.MethodPut, applicationPath(id), map[string]any{"name": name}, nil)
+	return err
+}
+
+// TakesToken implements [setup.Relay].
+func (r running) TakesToken(ctx context.Context, token string) (bool, error) {
+	asker := &remote{base: r.remote.base, token: token, client: r.remote.client}
+	status, err := asker.do(ctx, http.MethodGet, "/message?limit=1", nil, nil)
+	if status == http.StatusUnauthorized {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// EnsureRoom implements [setup.Relay]. A relay that runs makes its rooms by itself.
+func (r running) EnsureRoom(ctx context.Context, id int64) (string, error) {
+	var app struct {
+		Room    string `json:"resolved_room_id"`
+		Problem string `json:"room_problem"`
+	}
+	if _, err := r.remote.do(ctx, http.MethodGet, applicationPath(id), nil, &app); err != nil {
+		return "", err
+	}
+	if app.Room == "" {
+		return "", fmt.Errorf("%w: %s", setup.ErrRoomNotYet, app.Problem)
+	}
+	return app.Room, nil
+}
+
+func applicationPath(id int64) string { return "/application/" + strconv.FormatInt(id, 10) }

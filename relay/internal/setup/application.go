@@ -1,0 +1,160 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// oldToken is how long a token that is lost stays valid after a new one is made:
+// a sender that runs may still have it.
+const oldToken = time.Hour
+
+// ApplicationSetup makes an application with its room and the files of its token.
+type ApplicationSetup struct {
+	Name     string
+	Admin    string // name of the relay's administrator
+	Person   string // Matrix ID of the administrator, who is invited to the room
+	NewRoom  bool   // if the homeserver has lost the room, make another application of the name
+	Secrets  *Secrets
+	Registry *Secrets // what the registry reads
+	Relay    Relay
+	Accounts *Accounts // nil if none were made
+	Say      func(format string, args ...any)
+}
+
+// Make makes what is missing, and leaves alone what is there.
+func (a *ApplicationSetup) Make(ctx context.Context) error {
+	err := a.enter(ctx)
+	if !errors.Is(err, ErrNoRoom) {
+		return err
+	}
+	if !a.NewRoom {
+		return fmt.Errorf("the homeserver does not know the room of the application %s: if its data is lost, run setup once with --new-room, which makes another application of this name and renames the old one", a.Name)
+	}
+	if err := a.renameOld(ctx); err != nil {
+		return err
+	}
+	return a.enter(ctx)
+}
+
+// enter makes what is missing of the application and its room and lets the person in.
+func (a *ApplicationSetup) enter(ctx context.Context) error {
+	app, err := a.application(ctx)
+	if err != nil {
+		return err
+	}
+	room, err := a.room(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	if a.Accounts == nil {
+		a.Say("room %s: %s is invited", room, a.Person)
+		return nil
+	}
+	return a.Accounts.Enter(ctx, room)
+}
+
+// renameOld renames the application, whose room is gone, so that another can have its name.
+func (a *ApplicationSetup) renameOld(ctx context.Context) error {
+	app, err := a.find(ctx)
+	if err != nil {
+		return err
+	}
+	name := a.Name + ", until " + time.Now().UTC().Format("2006-01-02 15:04:05")
+	if err := a.Relay.Rename(ctx, app.ID, name); err != nil {
+		return err
+	}
+	a.Say("application %s: its room is gone; it is %q now", a.Name, name)
+	return nil
+}
+
+// application finds the application or makes it, and writes a token that the relay takes.
+func (a *ApplicationSetup) application(ctx context.Context) (app Application, err error) {
+	if app, err = a.find(ctx); err != nil {
+		return app, err
+	}
+	good, err := a.tokenIsGood(ctx)
+	if err != nil {
+		return app, err
+	}
+	switch {
+	case app.ID != 0 && good:
+		a.Say("application %s: there already, and its token in %s is good", a.Name, a.Secrets.Path(Token))
+	case app.ID != 0 && a.own(app):
+		if app, err = a.Relay.NewToken(ctx, app.ID, oldToken); err != nil {
+			return app, err
+		}
+		a.Say("application %s: there already, a new token is in %s", a.Name, a.Secrets.Path(Token))
+	default:
+		if app, err = a.Relay.Create(ctx, a.Name); err != nil {
+			return app, err
+		}
+		a.Say("application %s: made, its token is in %s", a.Name, a.Secrets.Path(Token))
+	}
+	return app, a.writeToken(app.Token)
+}
+
+// find returns the application of the name: the administrator's, or else one of somebody's,
+// to whom the administrator may have given it.
+func (a *ApplicationSetup) find(ctx context.Context) (found Application, err error) {
+	apps, err := a.Relay.Applications(ctx)
+	for _, app := range apps {
+		if app.Name == a.Name && (found.ID == 0 || a.own(app)) {
+			found = app
+		}
+	}
+	return found, err
+}
+
+// own tells whether the administrator owns the application. The token of another's is
+// not the setup's to change.
+func (a *ApplicationSetup) own(app Application) bool { return strings.EqualFold(app.Owner, a.Admin) }
+
+// tokenIsGood asks the relay whether it takes the token of the file.
+func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
+	token, err := a.Secrets.Get(Token)
+	if token == "" || err != nil {
+		return false, err
+	}
+	return a.Relay.TakesToken(ctx, token)
+}
+
+// writeToken writes a new token, and the header file in any case: an earlier setup
+// may have ended between the two.
+func (a *ApplicationSetup) writeToken(token string) (err error) {
+	if token != "" {
+		if err = a.Secrets.Put(Token, token); err != nil {
+			return err
+		}
+	} else if token, err = a.Secrets.Get(Token); err != nil {
+		return err
+	}
+	header := "Authorization: Bearer " + token
+	if there, err := a.Registry.Get(Headers); there == header || err != nil {
+		return err
+	}
+	a.Say("header of the registry's notifications: in %s", a.Registry.Path(Headers))
+	return a.Registry.Put(Headers, header)
+}
+
+// room makes the application's room, again while the homeserver fails, until ctx ends.
+func (a *ApplicationSetup) room(ctx context.Context, id int64) (string, error) {
+	const longest = 8 * time.Second
+	for wait := time.Second / 2; ; wait = min(2*wait, longest) {
+		room, err := a.Relay.EnsureRoom(ctx, id)
+		switch {
+		case err == nil:
+			return room, nil
+		case !errors.Is(err, ErrRoomNotYet):
+			return "", fmt.Errorf("cannot make the room of the application %s: %w", a.Name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("cannot make the room of the application %s in time; run setup again when this is repaired: %w", a.Name, err)
+		case <-time.After(wait):
+		}
+	}
+}

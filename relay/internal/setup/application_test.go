@@ -1,0 +1,96 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+func newSetup(t *testing.T) (*ApplicationSetup, *relay.Service, *relaytest.Homeserver) {
+	t.Helper()
+	s, hs := relaytest.New(t, nil)
+	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = secrets.Close() })
+	return &ApplicationSetup{
+		Name: "registry", Admin: relaytest.AdminName, Person: relaytest.AdminMatrixID, Secrets: secrets, Registry: secrets,
+		Relay: Opened{Service: s, Admin: admin}, Say: func(string, ...any) {},
+	}, s, hs
+}
+
+// An application of somebody else's that has the name keeps its token.
+func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
+	a, s, hs := newSetup(t)
+	admin := a.Relay.(Opened).Admin
+	hs.Has(relay.RoomInfo{RoomID: "!his:example.org", Joined: true, Writable: true})
+	name, password := "bob", "password of bob"
+	if _, err := s.CreateUser(t.Context(), admin, relay.UserInput{Name: &name, Password: &password}); err != nil {
+		t.Fatal(err)
+	}
+	bob, err := s.Authenticate(t.Context(), name, password, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	his, err := Opened{s, bob}.Create(t.Context(), "registry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := a.application(t.Context())
+	if err != nil || first.Owner != relaytest.AdminName || first.ID == his.ID {
+		t.Errorf("the application is %+v, %v", first, err)
+	}
+	if good, err := a.Relay.TakesToken(t.Context(), his.Token); !good || err != nil {
+		t.Errorf("bob's token: %v, %v", good, err)
+	}
+	if again, err := a.application(t.Context()); err != nil || again.ID != first.ID {
+		t.Errorf("the second time it is %+v, %v", again, err)
+	}
+	// What the administrator has given away since is still the one.
+	if err := a.Relay.Rename(t.Context(), his.ID, "his"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.UpdateApplication(t.Context(), admin, first.ID, relay.ApplicationInput{OwnerID: &bob.UserID}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := a.application(t.Context()); err != nil || again.ID != first.ID {
+		t.Errorf("given away, it is %+v, %v", again, err)
+	}
+}
+
+// A room that cannot be made yet is tried again; what is refused for good is said at once.
+func TestRoom(t *testing.T) {
+	a, s, hs := newSetup(t)
+	hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is not available"})
+	app, err := a.application(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := a.room(short, app.ID); err == nil || !strings.Contains(err.Error(), "in time") || !strings.Contains(err.Error(), "is not available") {
+		t.Errorf("while the homeserver is away: %v", err)
+	}
+	hs.Fail(&relay.SendError{Class: relay.ClassPark, Reason: "the owner's Matrix ID is wrong"})
+	began := time.Now()
+	if _, err := a.room(t.Context(), app.ID); err == nil || errors.Is(err, ErrRoomNotYet) || !strings.Contains(err.Error(), "Matrix ID is wrong") || time.Since(began) > time.Second {
+		t.Errorf("a refusal: %v after %v", err, time.Since(began))
+	}
+	time.AfterFunc(100*time.Millisecond, func() { hs.Fail(nil) })
+	hs.Fail(&relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"})
+	room, err := a.room(t.Context(), app.ID)
+	apps, listErr := s.Applications(t.Context(), a.Relay.(Opened).Admin)
+	if err != nil || listErr != nil || room == "" || apps[0].RoomID != room {
+		t.Errorf("room %q, %v; applications %+v, %v", room, err, apps, listErr)
+	}
+}
