@@ -18,7 +18,7 @@ func newExportCommand() *cobra.Command {
 		Short: "Write repositories as an OCI layout",
 		Long: "Writes all tags of the repositories, or those given, with the images of indexes and with signatures and all else that refers to them, " +
 			"as an OCI layout: into a file if TARGET ends in .tar, else into a directory. The entries are named by their tags, with several repositories REPOSITORY:TAG. " +
-			"Each blob is held against its digest. It may run beside a server.",
+			"Each blob is checked against its digest. It may run beside a server.",
 		Args: cobra.MinimumNArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var items []ocilayout.Item
@@ -29,22 +29,22 @@ func newExportCommand() *cobra.Command {
 				}
 				items = append(items, item)
 			}
-			w, err := openWorkshop(cmd, args[0])
+			e, err := openEnvironment(cmd, args[0], false)
 			if err != nil {
 				return err
 			}
-			report, err := ocilayout.Export(cmd.Context(), w.rules, items, args[len(args)-1])
+			report, err := ocilayout.Export(cmd.Context(), e.rules, items, args[len(args)-1])
 			if err == nil {
-				err = printCarried(cmd.OutOrStdout(), "written", report, asJSON)
+				err = printCarried(cmd.OutOrStdout(), "exported", report, asJSON)
 			}
-			return errors.Join(err, w.close())
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
 	return cmd
 }
 
-// printCarried tells what went into or out of a layout.
+// printCarried prints what went into or out of a layout.
 func printCarried(out io.Writer, done string, r ocilayout.Report, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, r)

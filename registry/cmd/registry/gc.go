@@ -11,14 +11,18 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 	"golang.org/x/term"
 
 	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+	"slipway/shared/logging"
 )
 
 // gcFlags are those of CNCF distribution, and ours.
@@ -34,23 +38,23 @@ func newGarbageCollectCommand() *cobra.Command {
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
 			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
-			"Beside a registry that serves, blobs and manifests that a client was told of stay for storage.maintenance.gc.age, unless " +
-			"what needed them was deleted since.",
+			"Beside a registry that serves, what clients were told of in the last storage.maintenance.gc.age is kept, unless a manifest " +
+			"that was deleted since has used it. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := loadForPeople(cmd, args)
 			if err != nil {
 				return err
 			}
-			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, DeleteUntagged: flags.deleteUntagged, DryRun: flags.dryRun}
+			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, Release: true, DeleteUntagged: flags.deleteUntagged, DryRun: flags.dryRun}
 			if cmd.Flags().Changed("age") {
 				o.Age, o.KeepAge = flags.age, true
 			}
 			return garbageCollect(cmd.Context(), cfg, o, flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only tell what would be freed")
-	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "take manifests too that no tag leads to")
+	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only show what would be freed; nothing on the storage is changed")
+	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
 	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client was told of (default: as the configuration says; 0 where nobody serves)")
@@ -58,57 +62,69 @@ func newGarbageCollectCommand() *cobra.Command {
 }
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
-	if s := cfg.Storage.Filesystem; s != nil {
-		if _, err := os.Stat(s.RootDirectory); err != nil {
-			return fmt.Errorf("storage: %w", err)
-		}
-	}
-	processors, end := hurry()
+	processors, end := doublePlaces()
 	defer end()
 	o.Processors = processors
-	store, err := openDriver(cfg)
+	log, err := logging.New(stderr, logging.Config{Level: "warn", Format: logging.Format(cfg.Log.Formatter)})
+	if err != nil {
+		return err
+	}
+	store, err := openBackend(cfg, zap.NewNop(), nil)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(stdout, 64<<10)
-	var told teller
+	var p printer
 	switch {
 	case flags.json || flags.quiet:
-		told.progress = isTerminal(stderr)
+		p.progress = isTerminal(stderr)
 	default:
-		told.lines = out
-		told.progress = isTerminal(stderr) && !isTerminal(stdout)
+		p.lines = out
+		p.progress = isTerminal(stderr) && !isTerminal(stdout)
 	}
-	told.status = stderr
-	o.Driver = store
-	if told.lines != nil || told.progress {
-		o.Tell = told.tell
+	p.status = stderr
+	o.Store, o.Coordinator = store, store.coordinator
+	if p.lines != nil || p.progress {
+		o.Tell = p.event
 	}
-	var report collect.Report
-	if err = putBackTags(ctx, o); err == nil {
-		report, err = collect.Run(ctx, o)
-	}
-	told.end()
+	report, err := collectGarbage(ctx, store, o, log)
+	p.end()
 	if err == nil || errors.Is(err, collect.ErrIncomplete) {
-		err = errors.Join(err, told.report(out, &report, flags))
+		err = errors.Join(err, p.report(out, &report, o, flags))
 	}
 	switch {
-	case errors.Is(err, driver.ErrBusy):
-		err = errors.New("another garbage collection is under way on this storage")
+	case errors.Is(err, filesystem.ErrOldVersion):
+	case errors.Is(err, storage.ErrBusy):
+		err = errors.New("another garbage collection is running on this storage")
 	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: run this as the user whom the storage belongs to", err)
+		err = fmt.Errorf("%w: run this as the user who owns the storage", err)
 	}
-	for _, p := range report.Problems {
-		fmt.Fprintf(stderr, "%s: left alone: %s%s\n", cmp.Or(p.Repository, "storage"), prefixed(string(p.Manifest), " "), p.Error)
+	for _, problem := range report.Problems {
+		fmt.Fprintf(stderr, "%s: skipped: %s%s\n", cmp.Or(problem.Repository, "storage"), prefixed(string(problem.Manifest), " "), problem.Error)
 	}
 	return errors.Join(err, out.Flush(), store.Close())
 }
 
-// hurry fits the runtime to a command that mostly waits for the file system: a
+// collectGarbage collects once. A storage that does not exist yet has no garbage.
+func collectGarbage(ctx context.Context, store *backend, o collect.Options, log *zap.Logger) (collect.Report, error) {
+	if store.root != "" {
+		if _, err := os.Stat(store.root); errors.Is(err, fs.ErrNotExist) {
+			return collect.Report{DryRun: o.DryRun, Problems: []collect.Problem{}}, nil
+		}
+	}
+	if o.DryRun {
+		store.warnMoved(log)
+	} else if err := store.takeOver(ctx, log); err != nil {
+		return collect.Report{}, err
+	}
+	return collect.Run(ctx, o)
+}
+
+// doublePlaces fits the runtime to a command that mostly waits for the file system: a
 // thread that waits in the kernel keeps its place among those that may run until
 // the runtime takes it away, so there are twice as many places as processors. The
 // end undoes it.
-func hurry() (processors int, end func()) {
+func doublePlaces() (processors int, end func()) {
 	processors = runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * processors)
 	return processors, func() { runtime.GOMAXPROCS(processors) }
@@ -121,9 +137,9 @@ func prefixed(s, sep string) string {
 	return s + sep
 }
 
-// teller writes the steps of a collection in the lines of CNCF distribution, or
+// printer writes the steps of a collection in the lines of CNCF distribution, or
 // how far it is to a terminal.
-type teller struct {
+type printer struct {
 	lines    *bufio.Writer // nil = none
 	progress bool
 	status   io.Writer
@@ -132,7 +148,7 @@ type teller struct {
 	repositories, manifests, oldManifests, oldBlobs, marked int64
 }
 
-func (t *teller) tell(e collect.Event) {
+func (t *printer) event(e collect.Event) {
 	switch e.Kind {
 	case collect.Repository:
 		t.repositories++
@@ -161,37 +177,56 @@ func (t *teller) tell(e collect.Event) {
 }
 
 // line writes one, whose errors show when the writer is flushed.
-func (t *teller) line(format string, args ...any) {
+func (t *printer) line(format string, args ...any) {
 	if t.lines != nil {
 		fmt.Fprintf(t.lines, format, args...)
 	}
 }
 
 // end clears the line of the progress.
-func (t *teller) end() {
+func (t *printer) end() {
 	if t.progress && !t.shown.IsZero() {
 		fmt.Fprint(t.status, "\r\x1b[K")
 	}
 }
 
 // report writes the summary. Its last line is distribution's.
-func (t *teller) report(out io.Writer, report *collect.Report, flags gcFlags) error {
+func (t *printer) report(out io.Writer, report *collect.Report, o collect.Options, flags gcFlags) error {
 	if flags.json {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)
 	}
-	freed := "freed"
-	if report.DryRun {
-		freed = "to free"
+	t.line("\n%d blobs (%s) found in %d repositories\n", report.Blobs.Found, size(report.Bytes.Found), report.Repositories)
+	switch {
+	case report.Blobs.Freed == 0:
+		t.line("nothing to free\n")
+	case report.DryRun:
+		t.line("%d blobs (%s) to free\n", report.Blobs.Freed, size(report.Bytes.Freed))
+	default:
+		t.line("freed %d blobs (%s) in %s\n", report.Blobs.Freed, size(report.Bytes.Freed), report.Duration.Round(time.Millisecond))
 	}
-	kept := &report.Kept
-	t.line("\n%d blobs with %s found in %d repositories; %d with %s %s in %s\n", report.Blobs.Found, size(report.Bytes.Found),
-		report.Repositories, report.Blobs.Freed, size(report.Bytes.Freed), freed, report.Duration.Round(time.Millisecond))
-	t.line("%d blobs with %s kept: %s needed by manifests, %s promised to clients, %s of repositories left alone\n", report.Blobs.Kept, size(report.Bytes.Kept),
-		size(kept.Needed.Bytes), size(kept.Promised.Bytes), size(kept.Withheld.Bytes))
+	if report.Blobs.Kept > 0 {
+		t.line("kept %d blobs (%s): %s\n", report.Blobs.Kept, size(report.Bytes.Kept), reasons(&report.Kept, o))
+	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil
+}
+
+// reasons says why bytes were kept, and what frees them.
+func reasons(kept *collect.Reasons, o collect.Options) string {
+	inUse := size(kept.InUse.Bytes) + " in use"
+	if kept.Untagged.Blobs > 0 && !o.DeleteUntagged {
+		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", size(kept.Untagged.Bytes))
+	}
+	all := []string{inUse}
+	if kept.Recent.Blobs > 0 {
+		all = append(all, size(kept.Recent.Bytes)+" recent (--age 0 frees them; pushes under way may fail)")
+	}
+	if kept.Unreadable.Blobs > 0 {
+		all = append(all, size(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")
+	}
+	return strings.Join(all, ", ")
 }
 
 // size is a number of bytes for people.

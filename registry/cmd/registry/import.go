@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -11,39 +12,44 @@ import (
 
 // newImportCommand makes `registry import`.
 func newImportCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, merge bool
 	cmd := &cobra.Command{
 		Use:   "import FILE SOURCE REPOSITORY",
-		Short: "Take an OCI layout into a repository",
-		Long: "Takes all that is in the OCI layout, a directory or a tar file, into the repository, as pushes would: what pushes may not do, " +
-			"such as moving an immutable tag, it does not either. Blobs that are there are not copied. It may run beside a server.",
+		Short: "Import an OCI layout into a repository",
+		Long: "Imports all that is in the OCI layout, a directory or a tar file, into the repository, as pushes would: what pushes may not do, " +
+			"such as moving an immutable tag, it does not either. Blobs that are there are not copied. It may run beside a server.\n\n" +
+			"A layout of several repositories is refused unless --merge is set: tags of one name would replace each other.",
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := oci.ParseName(args[2])
 			if err != nil {
 				return err
 			}
-			w, err := openWorkshop(cmd, args[0])
+			e, err := openEnvironment(cmd, args[0], true)
 			if err != nil {
 				return err
 			}
-			return errors.Join(w.takeIn(cmd, args[1], name, asJSON), w.close())
+			return errors.Join(e.importLayout(cmd, args[1], name, ocilayout.ImportOptions{Merge: merge}, asJSON), e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	cmd.Flags().BoolVar(&merge, "merge", false, "import a layout of several repositories into the one repository")
 	return cmd
 }
 
-// takeIn imports a layout, announced to collectors of garbage like any writer.
-func (w *workshop) takeIn(cmd *cobra.Command, path string, name oci.Name, asJSON bool) error {
-	leave, err := announce(cmd.Context(), w.cfg, w.rules, w.log)
+// importLayout imports a layout, as a member of those who write to the storage.
+func (e *environment) importLayout(cmd *cobra.Command, path string, name oci.Name, o ocilayout.ImportOptions, asJSON bool) error {
+	leave, err := join(cmd.Context(), e.cfg, e.rules, e.log)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	report, err := ocilayout.Import(cmd.Context(), path, w.rules.Repository(name))
+	report, err := ocilayout.Import(cmd.Context(), path, e.rules.Repository(name), o)
+	if errors.Is(err, ocilayout.ErrSeveral) {
+		return fmt.Errorf("%w; --merge imports them into %s", err, name)
+	}
 	if err != nil {
 		return err
 	}
-	return printCarried(cmd.OutOrStdout(), "taken in", report, asJSON)
+	return printCarried(cmd.OutOrStdout(), "imported", report, asJSON)
 }

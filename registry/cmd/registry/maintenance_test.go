@@ -1,63 +1,102 @@
 package main
 
 import (
-	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
-	"go.uber.org/zap"
-
-	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver/memory"
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry"
 )
 
-// A tag that a dead process had in its hands is back after a start, at once, and
-// before garbage is collected, which would else take its manifest for untagged.
-func TestTagsAreRecovered(t *testing.T) {
-	for name, work := range map[string]func(*maintenance){
-		"start": func(m *maintenance) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			m.start(ctx, &sync.WaitGroup{})
-		},
-		"collection": func(m *maintenance) { m.collect(nil)(t.Context()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := memory.New()
-			link := layout.TagCurrent("a", "v1")
-			if err := store.WriteScratch(t.Context(), layout.ExpiringTags("a")+"/v1", layout.Link(oci.SHA256.FromBytes(nil))); err != nil {
-				t.Fatal(err)
+// command runs a command on the volume and returns its output.
+func (v *volume) command(args ...string) (code int, stdout, stderr string) {
+	v.t.Helper()
+	v.t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", v.root)
+	var out, problems strings.Builder
+	code = run(v.t.Context(), args, strings.NewReader(""), &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+// A collection takes over the volume of an older version before it takes a manifest
+// for untagged whose only tag was moved by a process that was killed.
+func TestCollectionTakesOverFirst(t *testing.T) {
+	for _, moved := range []string{layout.Own + "/expiring/r0/_tags/t0", layout.Own + "/verify/checking" + layout.TagCurrent("r0", "t0")} {
+		t.Run(moved, func(t *testing.T) {
+			v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+			p := v.push(0)
+			ok(t, os.MkdirAll(filepath.Dir(v.root+moved), 0o755))
+			ok(t, os.Rename(v.root+layout.TagCurrent(p.repo, p.tag), v.root+moved))
+			if code, _, stderr := v.command("garbage-collect", "-m", "-d"); code != 0 || !strings.Contains(stderr, "older version") {
+				t.Errorf("a dry run ended with %d: %s", code, stderr)
 			}
-			cfg, log := config.Default(), zap.NewNop()
-			cfg.Storage.Maintenance.GC.DeleteUntagged = true
-			work(&maintenance{cfg: &cfg, store: store, rules: registry.New(registryOptions(&cfg, store, log)), log: log})
-			if _, err := store.Stat(t.Context(), link); err != nil {
-				t.Error(err)
+			if code, _, stderr := v.command("garbage-collect", "-m"); code != 0 {
+				t.Errorf("it ended with %d: %s", code, stderr)
 			}
+			v.pullAll([]picture{p})
 		})
 	}
 }
 
-// A collection by hand takes no manifest for untagged whose tag a process had in
-// its hands that was killed, and is its only one.
-func TestCollectionByHandSeesTagsInHands(t *testing.T) {
-	for _, held := range []string{layout.Expiring + "/r0/_tags/t0", layout.Checking + layout.TagCurrent("r0", "t0")} {
-		t.Run(held, func(t *testing.T) {
-			v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
-			p := v.push(0)
-			ok(t, os.MkdirAll(filepath.Dir(v.root+held), 0o755))
-			ok(t, os.Rename(v.root+layout.TagCurrent(p.repo, p.tag), v.root+held))
-			t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", v.root)
-			if code := run(t.Context(), []string{"garbage-collect", "-m"}, strings.NewReader(""), t.Output(), t.Output()); code != 0 {
-				t.Errorf("it ended with %d", code)
-			}
-			v.pullAll([]picture{p})
-		})
+// everything is all files and directories below root.
+func everything(t *testing.T, root string) string {
+	t.Helper()
+	var all []string
+	ok(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		all = append(all, path)
+		return err
+	}))
+	return strings.Join(all, "\n")
+}
+
+// Commands that only look change nothing.
+func TestCommandsThatChangeNothing(t *testing.T) {
+	for _, args := range []string{"garbage-collect -d", "garbage-collect -d -m --age 0", "usage", "uploads list", "uploads purge -d --age 0", "retention plan", "verify"} {
+		v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+		v.push(0)
+		before := everything(t, v.root)
+		if code, _, stderr := v.command(strings.Fields(args)...); code != 0 {
+			t.Errorf("%s: ended with %d: %s", args, code, stderr)
+		}
+		if after := everything(t, v.root); after != before {
+			t.Errorf("%s: the storage was\n%s\nand is\n%s", args, before, after)
+		}
+	}
+}
+
+// A storage that does not exist yet has no garbage, and is not made.
+func TestCollectNothing(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir() + "/none"}
+	code, stdout, stderr := v.command("garbage-collect")
+	if code != 0 || !strings.Contains(stdout, "nothing to free") {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+	if _, err := os.Stat(v.root); err == nil {
+		t.Error("it was made")
+	}
+}
+
+func TestUploadsCommand(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	const id = "11111111-2222-4333-8444-555555555555"
+	v.write(layout.UploadStartedAt("team/app", id), "2020-01-02T03:04:05Z")
+	v.write(layout.UploadData("team/app", id), strings.Repeat("x", 2048))
+	for _, step := range []struct{ args, want string }{
+		{"uploads list", "1 uploads with 2.0 KiB unfinished"},
+		{"usage", "2.0 KiB in 1 unfinished uploads; registry uploads purge removes abandoned ones"},
+		{"uploads purge", "0 uploads with 0 B removed"},
+		{"uploads purge --age 0 --dry-run", "1 uploads with 2.0 KiB to remove"},
+		{"uploads purge --age 0", "1 uploads with 2.0 KiB removed"},
+		{"uploads list", "0 uploads with 0 B unfinished"},
+		{"usage", "0 B in 0 unfinished uploads"},
+	} {
+		code, stdout, stderr := v.command(strings.Fields(step.args)...)
+		if code != 0 || !strings.HasSuffix(stdout, step.want+"\n") {
+			t.Errorf("%s: ended with %d: %s%s, want %s", step.args, code, stdout, stderr, step.want)
+		}
+	}
+	if _, err := os.Stat(v.root + layout.Repository("team")); err == nil {
+		t.Error("empty directories are left")
 	}
 }

@@ -18,7 +18,7 @@ import (
 func newRetentionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retention",
-		Short: "Show or delete the tags that the rules say go",
+		Short: "Show or delete the tags that the rules select for deletion",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -30,26 +30,26 @@ func newRetentionPlanCommand() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
-		Short: "Show what the rules would delete, why, and the bytes that nothing would need then",
+		Short: "Show what the rules would delete, why, and the bytes that would become reclaimable",
 		Long: "Shows each tag that storage.maintenance.retention would delete now, the rule and the reason. It changes nothing. " +
 			"The bytes are those of manifests and blobs that nothing else needs, each counted once; garbage collection with deleteuntagged frees them.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWorkshop(cmd, fileArgument(args))
+			e, err := openEnvironment(cmd, fileArgument(args), false)
 			if err != nil {
 				return err
 			}
-			plan, err := retention.Make(cmd.Context(), w.retention(all))
+			plan, err := retention.Make(cmd.Context(), e.retention(all))
 			if err == nil && asJSON {
 				err = writeJSON(cmd.OutOrStdout(), plan)
 			} else if err == nil {
 				err = printPlan(cmd.OutOrStdout(), plan)
 			}
-			return errors.Join(err, w.close())
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the plan as JSON")
-	cmd.Flags().BoolVar(&all, "all", false, "tell also why each other tag stays")
+	cmd.Flags().BoolVar(&all, "all", false, "also show why each other tag is kept")
 	return cmd
 }
 
@@ -57,35 +57,35 @@ func newRetentionApplyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
-		Short: "Delete the tags that the rules say go",
+		Short: "Delete the tags that the rules select for deletion",
 		Long:  "Deletes the tags that `registry retention plan` shows, whether or not storage.maintenance.retention is enabled, also beside a server. A tag that is pushed meanwhile stays.",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWorkshop(cmd, fileArgument(args))
+			e, err := openEnvironment(cmd, fileArgument(args), true)
 			if err != nil {
 				return err
 			}
-			return errors.Join(w.applyRetention(cmd, asJSON), w.close())
+			return errors.Join(e.applyRetention(cmd, asJSON), e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
 	return cmd
 }
 
-func (w *workshop) retention(all bool) retention.Options {
+func (e *environment) retention(all bool) retention.Options {
 	return retention.Options{
-		Driver: w.store, Registry: w.rules, Pulls: pulls.NewFile(w.store), All: all,
-		Rules: retentionRules(w.cfg.Storage.Maintenance.Retention.Rules),
+		Store: e.store, Registry: e.rules, Pulls: pulls.NewFile(e.store), All: all,
+		Rules: retentionRules(e.cfg.Storage.Maintenance.Retention.Rules),
 	}
 }
 
-func (w *workshop) applyRetention(cmd *cobra.Command, asJSON bool) error {
-	o := w.retention(false)
+func (e *environment) applyRetention(cmd *cobra.Command, asJSON bool) error {
+	o := e.retention(false)
 	plan, err := retention.Make(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
-	result, err := plan.Apply(cmd.Context(), o, w.log)
+	result, err := plan.Apply(cmd.Context(), o, e.log)
 	if asJSON {
 		return errors.Join(err, writeJSON(cmd.OutOrStdout(), struct {
 			*retention.Plan
@@ -93,10 +93,10 @@ func (w *workshop) applyRetention(cmd *cobra.Command, asJSON bool) error {
 		}{plan, result}))
 	}
 	for _, problem := range plan.Problems {
-		fmt.Fprintln(cmd.OutOrStdout(), "left alone:", problem)
+		fmt.Fprintln(cmd.OutOrStdout(), "skipped:", problem)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d tags deleted, %d left alone because they changed meanwhile, %d kept\n", result.Deleted, result.Changed, plan.Kept)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s in %d blobs are for garbage collection\n", size(plan.Bytes), plan.Blobs)
+	fmt.Fprintf(cmd.OutOrStdout(), "%d tags deleted, %d skipped because they changed meanwhile, %d kept\n", result.Deleted, result.Changed, plan.Kept)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %d blobs can now be freed by garbage-collect -m\n", size(plan.Bytes), plan.Blobs)
 	return err
 }
 
@@ -124,10 +124,10 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 		fmt.Fprintf(out, "overlap: rules %d and %d both select %d tags, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, o.Tags, o.Example, o.Rule)
 	}
 	for _, problem := range plan.Problems {
-		fmt.Fprintln(out, "left alone:", problem)
+		fmt.Fprintln(out, "skipped:", problem)
 	}
-	fmt.Fprintf(out, "%d tags would go, %d tags of the rules stay\n", plan.Deleted, plan.Kept)
-	_, err := fmt.Fprintf(out, "%s in %d blobs would then be needed by nothing; %s more are shared with what stays\n", size(plan.Bytes), plan.Blobs, size(plan.Shared))
+	fmt.Fprintf(out, "%d tags would be deleted, %d tags of the rules kept\n", plan.Deleted, plan.Kept)
+	_, err := fmt.Fprintf(out, "%s in %d blobs would become reclaimable; %s more are shared with what stays\n", size(plan.Bytes), plan.Blobs, size(plan.Shared))
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,9 +19,10 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
 	"slipway/shared/health"
 	"slipway/shared/logging"
 	"slipway/shared/server"
@@ -67,19 +69,26 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 		return err
 	}
 	metrics := newMetrics(cfg)
-	store, err := openStorage(cfg, log, metrics)
+	store, err := openBackend(cfg, log, metrics)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if cfg.Storage.Maintenance.ReadOnly.Enabled {
+		store.warnMoved(log)
+	} else if err := store.takeOver(ctx, log); err != nil {
+		return err
+	}
 	pulled := pulls.NewFile(store)
 	book := openPulls(&cfg.Storage.Maintenance, pulled, log)
 	defer book.Close()
 	options := registryOptions(cfg, store, log)
-	options.Pulls = book
+	if book != nil {
+		options.Pulled = book.Note
+	}
 	rules := registry.New(options)
 
-	leave, err := announce(ctx, cfg, rules, log)
+	leave, err := join(ctx, cfg, rules, log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +110,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
 
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: users, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: authorizer(users), Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
 	if err != nil {
 		return err
 	}
@@ -116,30 +125,31 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	defer stopWorking()
 	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
 	work.start(working, &background)
-	log.Info("the registry serves", zap.String("version", built().Version), zap.String("storage", store.Name()), zap.Stringer("address", servers[0].Addr()))
+	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
-	log.Info("the registry ends")
+	log.Info("registry stopped")
 	return err
 }
 
-// announce tells collectors of garbage in other processes that this one serves
-// the storage, until leave: clients rely on what it tells them. One that takes no
-// pushes tells nothing that anybody relies on. On a storage that can only be read,
-// or has no room for an empty file, or where a collection does not let it in, it
-// takes none until it can.
-func announce(ctx context.Context, cfg *config.Config, rules *registry.Registry, log *zap.Logger) (leave func(), err error) {
+// join lets the processes that share the storage know of this one, until leave: clients
+// rely on what it tells them. One that accepts no pushes need not. Where it cannot join
+// yet, pushes are answered with 503 until it has.
+func join(ctx context.Context, cfg *config.Config, rules *registry.Registry, log *zap.Logger) (leave func(), err error) {
 	if cfg.Storage.Maintenance.ReadOnly.Enabled {
 		return func() {}, nil
 	}
-	wait, cancel := context.WithTimeout(ctx, announceWait)
+	wait, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	leave, err = rules.Serve(wait)
 	switch {
 	case err == nil:
-	case errors.Is(err, driver.ErrReadOnly), errors.Is(err, driver.ErrNoSpace):
-		log.Warn("nothing can be written to the storage: pushes are held back until it can, pulls and deletions are not", zap.Error(err))
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		log.Warn("a garbage collection that began before this registry does not let it in: pushes are held back until it does, pulls and deletions are not")
+	case errors.Is(err, filesystem.ErrOldVersion):
+		leave()
+		return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
+	case errors.Is(err, storage.ErrReadOnly), errors.Is(err, storage.ErrDenied), errors.Is(err, storage.ErrNoSpace):
+		log.Warn("the storage cannot be written: pushes are answered with 503 until it can; pulls and deletions work", zap.Error(err))
+	case errors.Is(err, storage.ErrBusy) && ctx.Err() == nil:
+		log.Warn("an offline garbage collection is running: pushes are answered with 503 until it has ended; pulls and deletions work")
 	default:
 		leave()
 		return nil, err
@@ -147,9 +157,9 @@ func announce(ctx context.Context, cfg *config.Config, rules *registry.Registry,
 	return leave, nil
 }
 
-// announceWait is for how long a collection that believes itself alone is waited
-// for at the start; it takes some milliseconds to let a registry in.
-const announceWait = 5 * time.Second
+// joinWait is how long a start waits for an offline garbage collection, which lets
+// the registry in within some milliseconds.
+const joinWait = 5 * time.Second
 
 // openAuth is nil where everybody may do everything.
 func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
@@ -162,6 +172,14 @@ func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
 		remember = -1
 	}
 	return auth.NewHtpasswd(auth.HtpasswdOptions{Realm: h.Realm, Path: h.Path, Log: log, AnonymousPull: h.AnonymousPull, Remember: remember})
+}
+
+// authorizer is nil where everybody may do everything.
+func authorizer(users *auth.Htpasswd) api.Authorizer {
+	if users == nil {
+		return nil
+	}
+	return users
 }
 
 // newMetrics is nil where nobody can ask for metrics.

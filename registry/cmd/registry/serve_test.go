@@ -61,7 +61,7 @@ func (r *running) find(expression string) string {
 }
 
 func (r *running) url() string {
-	return "http://" + r.find(`the registry serves.*address="?(127\.0\.0\.1:\d+)`)
+	return "http://" + r.find(`registry started.*address="?(127\.0\.0\.1:\d+)`)
 }
 
 func (r *running) debugURL() string {
@@ -131,7 +131,7 @@ func TestServeAndEnd(t *testing.T) {
 	if !strings.Contains(r.stdout.String(), `"GET /v2/_catalog HTTP/1.1" 200`) {
 		t.Errorf("access log: %s", &r.stdout)
 	}
-	for _, want := range []string{"random one signs the uploads", "storage operation", "the registry ends"} {
+	for _, want := range []string{"random one signs the uploads", "storage operation", "registry stopped"} {
 		if !strings.Contains(r.stderr.String(), want) {
 			t.Errorf("%q is not in the log: %s", want, &r.stderr)
 		}

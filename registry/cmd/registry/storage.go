@@ -1,49 +1,100 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/config"
-	"slipway/registry/internal/driver"
-	"slipway/registry/internal/driver/filesystem"
-	"slipway/registry/internal/driver/memory"
-	"slipway/registry/internal/driver/watched"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/instrumented"
+	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/takeover"
 )
 
-// openStorage opens the storage and puts an eye on it.
-func openStorage(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (driver.Driver, error) {
-	d, err := openDriver(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if metrics == nil {
-		return watched.New(d, log, nil), nil
-	}
-	return watched.New(d, log, metrics), nil
+// backend is the storage, and what the processes that share it agree by.
+type backend struct {
+	storage.Store
+	coordinator storage.Coordinator
+	driver      string // its key in the configuration
+	root        string // of files, else ""
 }
 
-// openDriver is the choice of the driver.
-func openDriver(cfg *config.Config) (driver.Driver, error) {
+// openBackend opens the storage that the configuration names, with metrics if there
+// are any. It creates nothing.
+func openBackend(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*backend, error) {
+	b := &backend{}
 	switch s := &cfg.Storage; {
 	case s.Filesystem != nil:
-		return filesystem.Open(s.Filesystem.RootDirectory)
+		root, err := filepath.Abs(s.Filesystem.RootDirectory)
+		if err != nil {
+			return nil, err
+		}
+		files, err := filesystem.Open(root)
+		if err != nil {
+			return nil, err
+		}
+		b.Store, b.coordinator, b.driver, b.root = files, files.Coordinator(), "filesystem", root
 	case s.InMemory != nil:
-		return memory.New(), nil
+		m := memory.New()
+		b.Store, b.coordinator, b.driver = m, m, "inmemory"
 	default:
 		return nil, errors.New("the configuration names no storage")
 	}
+	if metrics == nil {
+		b.Store = instrumented.New(b.Store, b.driver, log, nil)
+	} else {
+		b.Store = instrumented.New(b.Store, b.driver, log, metrics)
+	}
+	return b, nil
 }
 
-func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) registry.Options {
+// takeOver puts right what a version of the registry has left that moved objects
+// while it worked. It fails beside a process of that version.
+func (b *backend) takeOver(ctx context.Context, log *zap.Logger) error {
+	if b.root == "" || !takeover.Pending(b.root) {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	lease, err := b.coordinator.Join(wait)
+	if err != nil && !errors.Is(err, filesystem.ErrOldVersion) && !takeover.Moved(b.root) {
+		return nil //nolint:nilerr // what is left takes no more than a little room
+	}
+	if err != nil {
+		return fmt.Errorf("the storage holds objects that an older version of the registry has moved: %w", err)
+	}
+	defer lease.Release()
+	report, err := takeover.Run(ctx, b.root, b.Store)
+	log.Info("volume of an older version taken over", zap.Int("restored", report.Restored), zap.Int("deletions", report.Deletions), zap.Error(err))
+	return err
+}
+
+// warnMoved says what a command does not see that only reads.
+func (b *backend) warnMoved(log *zap.Logger) {
+	if b.root != "" && takeover.Moved(b.root) {
+		log.Warn("the storage holds objects that an older version of the registry has moved and that are not seen now; starting the registry restores them")
+	}
+}
+
+// renewAfter is the age at which a link is renewed that a client is told of: on
+// files that costs next to nothing.
+const renewAfter = time.Second
+
+func registryOptions(cfg *config.Config, b *backend, log *zap.Logger) registry.Options {
 	return registry.Options{
-		Driver:          store,
+		Store:           b.Store,
+		Coordinator:     b.coordinator,
 		Log:             log,
 		DeleteEnabled:   cfg.Storage.Delete.Enabled,
 		ReadOnly:        cfg.Storage.Maintenance.ReadOnly.Enabled,
@@ -51,7 +102,8 @@ func registryOptions(cfg *config.Config, store driver.Driver, log *zap.Logger) r
 		Immutable:       immutable(cfg.Storage.Maintenance.Immutable),
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
-		PromiseAge:      cfg.Storage.Maintenance.GC.Age,
+		Grace:           cfg.Storage.Maintenance.GC.Age,
+		RenewAfter:      renewAfter,
 	}
 }
 

@@ -18,22 +18,22 @@ func newUsageCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "usage [FILE]",
-		Short: "Tell how many bytes each repository takes",
-		Long: "Tells for each repository the bytes of all its blobs and manifests, and the bytes that no other repository has too. " +
-			"In the sum, what several repositories have is counted once.",
+		Short: "Show how many bytes each repository takes",
+		Long: "Shows for each repository the bytes of all its blobs and manifests, and OWN, the bytes unique to this repository. " +
+			"In the sum, what several repositories have is counted once. Repositories that hold nothing are not listed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := openWorkshop(cmd, fileArgument(args))
+			e, err := openEnvironment(cmd, fileArgument(args), false)
 			if err != nil {
 				return err
 			}
-			report, err := usage.Count(cmd.Context(), w.store)
+			report, err := usage.Count(cmd.Context(), e.store, e.rules)
 			if err == nil && asJSON {
 				err = writeJSON(cmd.OutOrStdout(), report)
 			} else if err == nil {
 				err = printUsage(cmd.OutOrStdout(), report)
 			}
-			return errors.Join(err, w.close())
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
@@ -53,7 +53,16 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	for _, problem := range r.Problems {
 		fmt.Fprintln(out, "not counted:", problem)
 	}
-	_, err := fmt.Fprintf(out, "%s in %d blobs, %s of them shared by repositories; %s more in %d blobs that no repository has\n",
+	fmt.Fprintf(out, "%s in %d blobs, %s of them shared by repositories; %s more in %d blobs that no repository has\n",
 		size(r.Bytes), r.Blobs, size(r.Shared), size(r.Orphaned), r.Orphans)
+	_, err := fmt.Fprintf(out, "%s in %d unfinished uploads%s\n", size(r.Uploading), r.Uploads, hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
 	return err
+}
+
+// hint is text if it applies.
+func hint(applies bool, text string) string {
+	if !applies {
+		return ""
+	}
+	return text
 }

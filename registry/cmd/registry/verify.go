@@ -21,34 +21,34 @@ func newVerifyCommand() *cobra.Command {
 	var rate string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Read all bytes again and find links that lead nowhere",
-		Long: "Holds the bytes of each blob against its digest, and finds links and tags that lead nowhere and manifests that lack something. " +
-			"It may run beside a server. Interrupted, it goes on where it was the next time. Ends with 1 if it found something that it did not put aside.",
+		Short: "Check all blobs against their digests and all links",
+		Long: "Checks each blob against its digest, and finds links and tags that lead nowhere and manifests that lack something. " +
+			"It may run beside a server. The next run resumes an interrupted one. Exits with 1 if problems remain.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var limit settings.Size
 			if err := limit.UnmarshalText([]byte(rate)); err != nil {
 				return fmt.Errorf("--rate: %w", err)
 			}
-			w, err := openWorkshop(cmd, fileArgument(args))
+			e, err := openEnvironment(cmd, fileArgument(args), repair)
 			if err != nil {
 				return err
 			}
-			o := verifyOptions(w.cfg)
-			o.Driver, o.Log, o.Rate, o.Repair, o.Restart = w.store, zap.NewNop(), int64(limit), repair, restart
+			o := verifyOptions(e.cfg)
+			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.store, zap.NewNop(), int64(limit), repair, restart
 			report, err := verify.Run(cmd.Context(), o)
 			if asJSON {
 				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
 			} else {
 				err = errors.Join(err, printVerification(cmd.OutOrStdout(), report))
 			}
-			return errors.Join(err, report.ErrFound(), w.close())
+			return errors.Join(err, report.ErrFound(), e.close())
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "put aside what is damaged or leads nowhere, so that pushes mend it; nothing is deleted")
+	cmd.Flags().BoolVar(&repair, "repair", false, "move what is damaged or leads nowhere to the quarantine, so that pushes repair it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
-	cmd.Flags().BoolVar(&restart, "restart", false, "begin anew though the last verification was interrupted")
-	cmd.Flags().StringVar(&rate, "rate", "0", "most bytes read in a second, such as 50MiB; 0 means no limit")
+	cmd.Flags().BoolVar(&restart, "restart", false, "do not resume an interrupted verification")
+	cmd.Flags().StringVar(&rate, "rate", "0", "bytes read per second at most, such as 50MiB; 0 = no limit")
 	return cmd
 }
 
@@ -72,12 +72,12 @@ func printVerification(out io.Writer, r *verify.Report) error {
 		return err
 	}
 	if r.Resumed {
-		fmt.Fprintf(out, "taken up from a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
+		fmt.Fprintf(out, "resumed a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
 	}
-	_, err := fmt.Fprintf(out, "%d repositories, %d tags, %d manifests, %d blobs with %s verified; %d problems, %d of them put aside\n",
-		r.Repositories, r.Tags, r.Manifests, r.Blobs, size(r.Bytes), r.Open()+r.Repaired, r.Repaired)
-	if r.Repaired > 0 {
-		_, err = fmt.Fprintf(out, "what was put aside lies below %s on the storage\n", layout.Quarantine)
+	_, err := fmt.Fprintf(out, "%d repositories, %d tags, %d manifests, %d blobs with %s verified; %d problems found, %d quarantined\n",
+		r.Repositories, r.Tags, r.Manifests, r.Blobs, size(r.Bytes), r.Open()+r.Quarantined, r.Quarantined)
+	if r.Quarantined > 0 {
+		_, err = fmt.Fprintf(out, "quarantined objects are kept below %s on the storage\n", layout.Quarantine)
 	}
 	return err
 }
@@ -87,8 +87,8 @@ func details(f verify.Finding) string {
 	if f.By != "" {
 		text += ", needed by " + string(f.By)
 	}
-	if f.Aside != "" {
-		text += ", put aside"
+	if f.Quarantine != "" {
+		text += ", quarantined"
 	}
 	if len(text) > 2 && text[:2] == ", " {
 		text = text[2:]

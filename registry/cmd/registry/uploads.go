@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/registry"
+)
+
+// newUploadsCommand makes `registry uploads`, which lists and removes uploads that
+// are not finished.
+func newUploadsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uploads",
+		Short: "List or remove unfinished uploads",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newUploadsListCommand(), newUploadsPurgeCommand())
+	return cmd
+}
+
+func newUploadsListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [FILE]",
+		Short: "List unfinished uploads",
+		Long:  "Lists the uploads that were begun and not finished, with the bytes that they have and the time of their last byte. It may run beside a server and changes nothing.",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := openEnvironment(cmd, fileArgument(args), false)
+			if err != nil {
+				return err
+			}
+			uploads, err := e.uploads(cmd)
+			if asJSON {
+				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), uploads))
+			} else {
+				err = errors.Join(err, printUploads(cmd.OutOrStdout(), uploads, "unfinished"))
+			}
+			return errors.Join(err, e.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads as JSON")
+	return cmd
+}
+
+// uploads returns those that can be read; the error says which repositories cannot.
+func (e *environment) uploads(cmd *cobra.Command) ([]registry.UnfinishedUpload, error) {
+	uploads, failed := []registry.UnfinishedUpload{}, error(nil)
+	for u, err := range e.rules.Uploads(cmd.Context()) {
+		if cmd.Context().Err() != nil {
+			return uploads, cmd.Context().Err()
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: skipped: %v\n", u.Repository, err)
+			failed = errors.New("some repositories cannot be read")
+			continue
+		}
+		uploads = append(uploads, u)
+	}
+	return uploads, failed
+}
+
+func newUploadsPurgeCommand() *cobra.Command {
+	var asJSON, dryRun bool
+	var age time.Duration
+	cmd := &cobra.Command{
+		Use:   "purge [FILE]",
+		Short: "Remove abandoned uploads",
+		Long: "Removes the uploads to which nothing was added for storage.maintenance.uploadpurging.age, or for --age, whether or not uploadpurging is enabled. " +
+			"It may run beside a server: with --age 0, uploads that are under way there fail.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := openEnvironment(cmd, fileArgument(args), !dryRun)
+			if err != nil {
+				return err
+			}
+			o := registry.PurgeOptions{Age: e.cfg.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
+			if cmd.Flags().Changed("age") {
+				o.Age = age
+			}
+			report, err := e.rules.PurgeUploads(cmd.Context(), o)
+			if report.Errors > 0 {
+				err = errors.Join(err, fmt.Errorf("%d uploads or repositories cannot be read or removed; see the log", report.Errors))
+			}
+			switch {
+			case asJSON:
+				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]registry.UnfinishedUpload{}, report.Purged...)))
+			case dryRun:
+				err = errors.Join(err, printUploads(cmd.OutOrStdout(), report.Purged, "to remove"))
+			default:
+				err = errors.Join(err, printUploads(cmd.OutOrStdout(), report.Purged, "removed"))
+			}
+			return errors.Join(err, e.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads that were removed as JSON")
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "d", false, "only show what would be removed")
+	cmd.Flags().DurationVar(&age, "age", 0, "time without activity (default: as the configuration says)")
+	return cmd
+}
+
+func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state string) error {
+	var bytes int64
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(uploads) > 0 {
+		fmt.Fprintln(t, "BYTES\tLAST BYTE\tREPOSITORY\tUPLOAD")
+	}
+	for _, u := range uploads {
+		bytes += u.Size
+		last := u.Modified
+		if last.IsZero() {
+			last = u.Started
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", size(u.Size), last.UTC().Format(time.RFC3339), u.Repository, u.ID)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d uploads with %s %s\n", len(uploads), size(bytes), state)
+	return err
+}
