@@ -123,7 +123,7 @@ func (v *verification) save(ctx context.Context, p *progress) {
 func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n int64, f *Finding) {
 	key := layout.BlobData(d)
 	for range 3 {
-		before, err := v.Store.Stat(ctx, key)
+		before, err := v.stat(ctx, key)
 		var got oci.Digest
 		if err == nil {
 			n, got, err = v.hash(ctx, key, d.Algorithm(), buffer)
@@ -138,7 +138,7 @@ func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n
 		case got == d:
 			return n, nil
 		}
-		if after, err := v.Store.Stat(ctx, key); err == nil && unchanged(after, before) {
+		if after, err := v.stat(ctx, key); err == nil && unchanged(after, before) {
 			f = &Finding{Kind: DamagedBlob, Digest: d, Path: key, Detail: "its bytes are those of " + string(got)}
 			v.found(ctx, *f, &before)
 			return n, v.last()

@@ -66,8 +66,11 @@ func (v *verification) link(ctx context.Context, f Finding, l tree.Link, alias b
 
 // dangling records a link that leads nowhere, if it is still what it was.
 func (v *verification) dangling(ctx context.Context, f Finding, l tree.Link) {
+	if _, err := v.stat(ctx, l.Key); err != nil {
+		return
+	}
 	now, ok := tree.ReadLink(ctx, v.Store, l.Key, l.Digest)
-	if ok && now.Target == l.Target && unchanged(now.Info, l.Info) {
+	if ok && now.Target == l.Target && now.Modified.Equal(l.Modified) && (l.Version == "" || now.Version == l.Version) {
 		v.found(ctx, f, &now.Info)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -49,8 +48,11 @@ func (v *verification) quarantined(key string) string {
 // history is the links of a tag beside the one that says what it points at. Without
 // them the tag is not listed any more, by distribution either.
 func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) (links []storage.Info, err error) {
-	for info, err := range v.Store.List(ctx, layout.Tag(name, tag)+"/index", storage.ListOptions{Flat: true}) {
+	for info, err := range v.Store.List(ctx, layout.Tag(name, tag)+"/index", storage.ListOptions{Flat: true, Names: true}) {
 		if err != nil {
+			return nil, err
+		}
+		if info, err = v.stat(ctx, info.Key); err != nil {
 			return nil, err
 		}
 		links = append(links, info)
@@ -62,8 +64,8 @@ func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) 
 // the others. ErrConflict, ErrNotExist.
 func (v *verification) quarantine(ctx context.Context, object storage.Info, others []storage.Info) error {
 	all := slices.Concat([]storage.Info{object}, others)
-	for i := range all {
-		if err := v.copy(ctx, &all[i]); err != nil {
+	for _, o := range all {
+		if err := v.copy(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -93,27 +95,16 @@ func (v *verification) discard(ctx context.Context, copies []storage.Info) error
 // maxSmall is the size up to which an object is copied in one piece.
 const maxSmall = 1 << 20
 
-// copy puts a copy of the object into the quarantine, durably. It waits until the
-// object, which may just have been written, has a version.
-func (v *verification) copy(ctx context.Context, seen *storage.Info) error {
+// copy puts a copy of the object into the quarantine, durably.
+func (v *verification) copy(ctx context.Context, seen storage.Info) error {
 	o, err := v.Store.Open(ctx, seen.Key, 0, -1)
-	for tries := 0; err == nil && o.Version == "" && unchanged(o.Info, *seen) && tries < 10; tries++ {
-		o.Close()
-		time.Sleep(10 * time.Millisecond)
-		o, err = v.Store.Open(ctx, seen.Key, 0, -1)
-	}
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	known := *seen
-	if known.Version == "" {
-		known.Version = o.Version
-	}
-	if o.Version == "" || !unchanged(o.Info, known) {
+	if o.Version == "" || !unchanged(o.Info, seen) {
 		return storage.ErrConflict
 	}
-	*seen = o.Info
 	to := v.quarantined(o.Key)
 	if o.Size <= maxSmall {
 		content, err := io.ReadAll(o)

@@ -193,6 +193,18 @@ func (v *verification) unreadable(ctx context.Context, f Finding, err error) {
 
 func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
+// stat describes an object. One that was just written has no version for a moment, which
+// is waited for: without it nobody can say later that it has not changed.
+func (v *verification) stat(ctx context.Context, key string) (info storage.Info, err error) {
+	for range 10 {
+		if info, err = v.Store.Stat(ctx, key); err != nil || info.Version != "" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return info, err
+}
+
 // unchanged says whether an object is still the one that was seen. The time counts
 // too: two writes of the same content may have one version.
 func unchanged(now, seen storage.Info) bool {

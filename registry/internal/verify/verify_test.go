@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/memory"
 	"slipway/registry/internal/tree"
@@ -34,8 +35,19 @@ type store interface {
 	storage.Coordinator
 }
 
+type files struct {
+	storage.Store
+	storage.Coordinator
+}
+
 func onStores(t *testing.T, test func(t *testing.T, s store)) {
 	t.Run("memory", func(t *testing.T) { test(t, memory.New()) })
+	t.Run("filesystem", func(t *testing.T) {
+		f, err := filesystem.Open(t.TempDir())
+		check(t, err)
+		t.Cleanup(func() { f.Close() })
+		test(t, files{f, f.Coordinator()})
+	})
 	for name, o := range map[string]hostile.Options{"hostile": {}, "content versions": {ContentVersions: true}} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.New(o).Process()
@@ -227,10 +239,10 @@ func TestRepairKeepsWhatIsPushedMeanwhile(t *testing.T) {
 	onStores(t, func(t *testing.T, s store) {
 		key := layout.BlobData(sum("x"))
 		write(t, s, key, "damaged")
-		seen, err := s.Stat(t.Context(), key)
+		v := &verification{Options: Options{Store: s, Log: zap.NewNop(), Repair: true}, report: Report{Found: map[Kind]int{}}}
+		seen, err := v.stat(t.Context(), key)
 		check(t, err)
 		write(t, s, key, "x")
-		v := &verification{Options: Options{Store: s, Log: zap.NewNop(), Repair: true}, report: Report{Found: map[Kind]int{}}}
 		v.found(t.Context(), Finding{Kind: DamagedBlob, Digest: sum("x"), Path: key}, &seen)
 		if v.report.Quarantined != 0 {
 			t.Error("it was quarantined")
