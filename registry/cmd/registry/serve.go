@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -145,7 +144,7 @@ func join(ctx context.Context, cfg *config.Config, rules *registry.Registry, log
 	case err == nil:
 	case errors.Is(err, filesystem.ErrOldVersion):
 		leave()
-		return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
+		return nil, besideOldVersion(cfg.Storage.Filesystem.RootDirectory)
 	case errors.Is(err, storage.ErrReadOnly), errors.Is(err, storage.ErrDenied), errors.Is(err, storage.ErrNoSpace):
 		log.Warn("the storage cannot be written: pushes are answered with 503 until it can; pulls and deletions work", zap.Error(err))
 	case errors.Is(err, storage.ErrBusy) && ctx.Err() == nil:

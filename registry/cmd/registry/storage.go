@@ -68,16 +68,23 @@ func (b *backend) takeOver(ctx context.Context, log *zap.Logger) error {
 	wait, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	lease, err := b.coordinator.Join(wait)
-	if err != nil && !errors.Is(err, filesystem.ErrOldVersion) && !takeover.Moved(b.root) {
+	switch {
+	case errors.Is(err, filesystem.ErrOldVersion):
+		return besideOldVersion(b.root)
+	case err != nil && !takeover.Moved(b.root):
 		return nil //nolint:nilerr // what is left takes no more than a little room
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("the storage holds objects that an older version of the registry has moved: %w", err)
 	}
 	defer lease.Release()
 	report, err := takeover.Run(ctx, b.root, b.Store)
 	log.Info("volume of an older version taken over", zap.Int("restored", report.Restored), zap.Int("deletions", report.Deletions), zap.Error(err))
 	return err
+}
+
+// besideOldVersion says why nothing can be done.
+func besideOldVersion(root string) error {
+	return fmt.Errorf("%s: %w; stop it, or wait until it has ended", root, filesystem.ErrOldVersion)
 }
 
 // warnMoved says what a command does not see that only reads.
