@@ -35,9 +35,9 @@ type RetentionRule struct {
 // Verification reads everything again, now and then.
 type Verification struct {
 	Enabled  bool          `key:"enabled" doc:"Verify the storage while serving."`
-	Interval time.Duration `key:"interval" doc:"Time from the end of one verification to the begin of the next."`
-	Rate     config.Size   `key:"rate" doc:"Most bytes read in a second; 0 means no limit."`
-	Repair   bool          `key:"repair" doc:"Put aside what is damaged or leads nowhere."`
+	Interval time.Duration `key:"interval" doc:"Time from the end of one verification to the start of the next."`
+	Rate     config.Size   `key:"rate" doc:"Bytes read per second at most; 0 means no limit."`
+	Repair   bool          `key:"repair" doc:"Quarantine what is damaged or leads nowhere."`
 }
 
 func (m *Maintenance) validate(p *config.Problems) {
