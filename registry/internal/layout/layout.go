@@ -23,11 +23,7 @@
 // contain another digest than its path says, and leads to that one's bytes.
 package layout
 
-import (
-	"strings"
-
-	"slipway/registry/internal/oci"
-)
+import "slipway/registry/internal/oci"
 
 // Roots of the two trees. Names beside them are never walked by anybody.
 const (
@@ -43,11 +39,8 @@ const (
 const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
 	Verified   = Own + "/verify/progress" // how far the verification has come
-	Checking   = Own + "/verify/checking" // what is being put aside by it and is looked at once more
-	Quarantine = Own + "/quarantine"      // what was put aside by it
+	Quarantine = Own + "/quarantine"      // what was damaged or led nowhere
 	Events     = Own + "/events"          // notifications that wait to be sent
-	Deleting   = Own + "/deleting"        // notes of manifests that are being deleted
-	Expiring   = Own + "/expiring"        // tags' links that are being removed, by retention or with their manifests
 	Links      = Own + "/linked"          // marks of what was linked while a collection was under way
 )
 
@@ -139,28 +132,6 @@ func UploadData(n oci.Name, id string) string {
 // distribution does not know the upload.
 func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
-}
-
-// ExpiringTags is the directory of the links that are being removed from a
-// repository.
-func ExpiringTags(n oci.Name) string { return Expiring + "/" + string(n) + "/_tags" }
-
-// ExpiringTag is where the link of a tag is while it is being removed: named by
-// the tag. A name that a listing would take for a file that is not finished
-// ("v1.tmp") has hyphens around it, with which no tag begins.
-func ExpiringTag(n oci.Name, t oci.Tag) string {
-	if strings.HasSuffix(string(t), ".tmp") {
-		return ExpiringTags(n) + "/-" + string(t) + "-"
-	}
-	return ExpiringTags(n) + "/" + string(t)
-}
-
-// FromExpiring is the tag whose link is under name in ExpiringTags.
-func FromExpiring(name string) (oci.Tag, error) {
-	if inner, ok := strings.CutPrefix(name, "-"); ok {
-		name = strings.TrimSuffix(inner, "-")
-	}
-	return oci.ParseTag(name)
 }
 
 // TagHistory is the directory of one algorithm of a tag's history.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/registry/internal/driver"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 const (
@@ -47,8 +47,8 @@ func TestPaths(t *testing.T) {
 		if tt.got != tt.want {
 			t.Errorf("got  %s\nwant %s", tt.got, tt.want)
 		}
-		if !driver.ValidPath(tt.got) {
-			t.Errorf("%s is no valid path for a driver", tt.got)
+		if !storage.ValidKey(tt.got) {
+			t.Errorf("%s is not a valid key", tt.got)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestPaths(t *testing.T) {
 func TestLongestPathIsValid(t *testing.T) {
 	long := oci.Name(strings.Repeat("a/", 127) + "b")
 	p := TagIndex(long, oci.Tag(strings.Repeat("T", oci.MaxTagLength)), oci.SHA512.FromBytes(nil))
-	if !driver.ValidPath(p) {
+	if !storage.ValidKey(p) {
 		t.Errorf("a path of %d bytes is refused", len(p))
 	}
 }
@@ -81,24 +81,5 @@ func TestPrivate(t *testing.T) {
 		if got := Private(name); got != want {
 			t.Errorf("Private(%q) = %v, want %v", name, got, want)
 		}
-	}
-}
-
-func TestAside(t *testing.T) {
-	for path, want := range map[string]string{
-		BlobData(dgst):           "/_aside/docker/registry/v2/blobs/sha256/e3/" + hexa + ".data",
-		LayerLink(name, dgst):    "/_aside/docker/registry/v2/repositories/a/b/_layers/sha256/" + hexa + ".link",
-		RevisionLink(name, dgst): "/_aside/docker/registry/v2/repositories/a/b/_manifests/revisions/sha256/" + hexa + ".link",
-	} {
-		got := Aside(path)
-		if got != want || !driver.ValidPath(got) {
-			t.Errorf("Aside(%s) = %s, want %s", path, got, want)
-		}
-	}
-	if dir, ok := FromAside(hexa+".link", "link"); !ok || dir != hexa {
-		t.Errorf("FromAside = %s, %v", dir, ok)
-	}
-	if _, ok := FromAside(hexa+".data", "link"); ok {
-		t.Error("bytes pass for a link")
 	}
 }
