@@ -97,17 +97,17 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if work.ReadOnly.Enabled {
 		return
 	}
-	turn := schedule.NewTurn()
+	slot := schedule.NewSlot()
 	if p := work.UploadPurging; p.Enabled {
-		group.Go(func() { schedule.Every(ctx, p.Interval, turn, m.purge) })
+		group.Go(func() { schedule.Every(ctx, p.Interval, slot, m.purge) })
 	}
 	if work.Retention.Enabled {
 		metrics := measured(m.metrics, retention.NewMetrics)
-		group.Go(func() { schedule.Every(ctx, work.Retention.Interval, turn, m.retain(metrics)) })
+		group.Go(func() { schedule.Every(ctx, work.Retention.Interval, slot, m.retain(metrics)) })
 	}
 	if work.GC.Enabled {
 		metrics := measured(m.metrics, collect.NewMetrics)
-		group.Go(func() { schedule.Every(ctx, work.GC.Interval, turn, m.collect(metrics)) })
+		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.collect(metrics)) })
 	}
 	if work.Verify.Enabled {
 		metrics := measured(m.metrics, verify.NewMetrics)
@@ -138,14 +138,14 @@ func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
 	return func(ctx context.Context) { verify.RunScheduled(ctx, o, metrics) }
 }
 
-// openPulls begins a book of pulls if a rule asks for them; else it is nil.
-func openPulls(cfg *config.Maintenance, file *pulls.File, log *zap.Logger) *pulls.Book {
+// recordPulls starts a recorder of pulls if a rule asks for them; else it is nil.
+func recordPulls(cfg *config.Maintenance, file *pulls.File, log *zap.Logger) *pulls.Recorder {
 	if cfg.ReadOnly.Enabled {
 		return nil
 	}
 	for _, rule := range cfg.Retention.Rules {
 		if rule.PulledWithin > 0 {
-			return pulls.Open(file, log)
+			return pulls.Start(file, log)
 		}
 	}
 	return nil

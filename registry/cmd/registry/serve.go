@@ -78,12 +78,12 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	} else if err := store.takeOver(ctx, log); err != nil {
 		return err
 	}
-	pulled := pulls.NewFile(store)
-	book := openPulls(&cfg.Storage.Maintenance, pulled, log)
-	defer book.Close()
+	lastPulls := pulls.NewFile(store)
+	recorder := recordPulls(&cfg.Storage.Maintenance, lastPulls, log)
+	defer recorder.Close()
 	options := registryOptions(cfg, store, log)
-	if book != nil {
-		options.Pulled = book.Note
+	if recorder != nil {
+		options.Pulled = recorder.Record
 	}
 	rules := registry.New(options)
 
@@ -122,7 +122,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	defer background.Wait()
 	working, stopWorking := context.WithCancel(ctx)
 	defer stopWorking()
-	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: pulled, log: log, metrics: metrics}
+	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)

@@ -47,7 +47,7 @@ func (t Times) Of(name oci.Name, d oci.Digest) (at time.Time, ok bool) {
 // Empty says whether nothing is known.
 func (t Times) Empty() bool { return len(t.seconds) == 0 }
 
-// Set notes a pull, unless a later one is known.
+// Set records a pull, unless a later one is known.
 func (t *Times) Set(name oci.Name, d oci.Digest, at time.Time) {
 	t.set(keyOf(name, d), at.Unix())
 }

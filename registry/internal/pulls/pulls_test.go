@@ -17,15 +17,15 @@ import (
 
 func digest(s string) oci.Digest { return oci.SHA256.FromBytes([]byte(s)) }
 
-func TestBookOutlivesTheProcess(t *testing.T) {
+func TestRecordsOutliveTheProcess(t *testing.T) {
 	m := memory.New()
-	b := Open(NewFile(m), zap.NewNop())
+	r := Start(NewFile(m), zap.NewNop())
 	before := time.Now().Truncate(time.Second)
 	for range 1000 {
-		b.Note("a/b", digest("x"))
+		r.Record("a/b", digest("x"))
 	}
-	b.Note("a/b", digest("y"))
-	b.Close()
+	r.Record("a/b", digest("y"))
+	r.Close()
 	times, err := NewFile(m).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +115,11 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-func BenchmarkNote(b *testing.B) {
-	book := Open(NewFile(memory.New()), zap.NewNop())
-	defer book.Close()
+func BenchmarkRecord(b *testing.B) {
+	r := Start(NewFile(memory.New()), zap.NewNop())
+	defer r.Close()
 	d := digest("x")
 	for b.Loop() {
-		book.Note("org/app", d)
+		r.Record("org/app", d)
 	}
 }

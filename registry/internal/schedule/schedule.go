@@ -11,16 +11,16 @@ import (
 // together spread out.
 const Soon = time.Minute
 
-// Turn lets one job run at a time of those that have it.
-type Turn chan struct{}
+// Slot lets one job run at a time of those that share it.
+type Slot chan struct{}
 
-// NewTurn is a turn that nobody has.
-func NewTurn() Turn { return make(Turn, 1) }
+// NewSlot is a slot that is free.
+func NewSlot() Slot { return make(Slot, 1) }
 
 // Every runs the job within Soon, and then an interval, which is a second at
-// least, after each of its ends, until ctx ends. A job that finds the turn taken
-// waits for it; a nil turn is never taken. It returns when the job has ended.
-func Every(ctx context.Context, interval time.Duration, turn Turn, job func(context.Context)) {
+// least, after each of its ends, until ctx ends. A job that finds the slot taken
+// waits for it; a nil slot is never taken. It returns when the job has ended.
+func Every(ctx context.Context, interval time.Duration, slot Slot, job func(context.Context)) {
 	interval = max(interval, time.Second)
 	for wait := rand.N(min(interval, Soon)); ; wait = interval {
 		select {
@@ -28,18 +28,18 @@ func Every(ctx context.Context, interval time.Duration, turn Turn, job func(cont
 		case <-ctx.Done():
 			return
 		}
-		if !turn.run(ctx, job) {
+		if !slot.run(ctx, job) {
 			return
 		}
 	}
 }
 
-// run is false if ctx ended before it was the job's turn.
-func (t Turn) run(ctx context.Context, job func(context.Context)) bool {
-	if t != nil {
+// run is false if ctx ended before the slot was free.
+func (s Slot) run(ctx context.Context, job func(context.Context)) bool {
+	if s != nil {
 		select {
-		case t <- struct{}{}:
-			defer func() { <-t }()
+		case s <- struct{}{}:
+			defer func() { <-s }()
 		case <-ctx.Done():
 			return false
 		}

@@ -29,16 +29,16 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// Two jobs of one turn never run together, and a job that waits for its turn
+// Two jobs of one slot never run together, and a job that waits for the slot
 // ends with the context.
-func TestTurn(t *testing.T) {
+func TestSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		turn := NewTurn()
+		slot := NewSlot()
 		var mu sync.Mutex
 		running, runs := 0, map[int]int{}
 		for i := range 3 {
-			go Every(ctx, 2*time.Second, turn, func(context.Context) {
+			go Every(ctx, 2*time.Second, slot, func(context.Context) {
 				mu.Lock()
 				running++
 				runs[i]++
