@@ -39,7 +39,7 @@ func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 	for part := range slices.Chunk(r.garbage(repo), storage.MaxPending) {
 		alone, err := r.DryRun, error(nil)
 		if !alone {
-			alone, err = r.exclusive.do(func() error { return r.deleteNow(ctx, part) })
+			alone, err = r.exclusive.do(func() error { return r.deleteNow(ctx, repo, part) })
 		}
 		if !alone {
 			part, err = r.deleteListed(ctx, repo, part)
@@ -69,7 +69,7 @@ func (r *run) deleteListed(ctx context.Context, repo *repository, part []garbage
 			still[g.key] = true
 		}
 		part = slices.DeleteFunc(part, func(g garbage) bool { return !still[g.key] })
-		return r.deleteNow(ctx, part)
+		return r.deleteNow(ctx, again, part)
 	})
 	return part, err
 }
@@ -77,16 +77,18 @@ func (r *run) deleteListed(ctx context.Context, repo *repository, part []garbage
 // perChange is how many links a worker deletes at a time.
 const perChange = 256
 
-// deleteNow deletes links: those of manifests durably before those that they need.
-func (r *run) deleteNow(ctx context.Context, part []garbage) error {
-	split := manifests(part)
+// deleteNow deletes links: those of manifests durably before those that they need,
+// which may come back after a power loss. If nothing is left of the repository all
+// are deleted durably, for a store of files then removes its directories.
+func (r *run) deleteNow(ctx context.Context, repo *repository, part []garbage) error {
+	split, stays := manifests(part), repo.stays()
 	for _, links := range [][]garbage{part[:split], part[split:]} {
 		g := r.group(ctx)
 		for some := range slices.Chunk(links, perChange) {
 			g.do(func(ctx context.Context) error {
 				stage := make(storage.Stage, len(some))
 				for i := range some {
-					stage[i] = storage.Change{Key: some[i].key, Delete: true}
+					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && !some[i].revision}
 				}
 				return r.Store.Apply(ctx, nil, stage)
 			})
@@ -133,7 +135,11 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 			return err
 		}
 		i := r.digests.add(l.digest)
-		if what := r.digests.what(i); what != 0 {
+		what := r.digests.what(i)
+		if what == 0 && !r.Release && r.young(l.Modified) {
+			what = recent // and a command may find in it what it releases
+		}
+		if what != 0 {
 			r.count(func(p *Report) { p.keep(what, l.Size) })
 			continue
 		}

@@ -39,7 +39,7 @@ func (r *run) setLimit(alone bool) {
 }
 
 // ages says whether it matters when links were renewed.
-func (r *run) ages() bool { return r.limit.counts && !(r.limit.alone && r.exclusive.now()) }
+func (r *run) ages() bool { return r.limit.counts && (!r.limit.alone || !r.exclusive.now()) }
 
 // young says whether a client may rely on a link that was renewed then.
 func (r *run) young(modified time.Time) bool {

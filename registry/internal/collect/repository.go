@@ -57,6 +57,12 @@ func (repo *repository) needsBlob(i id) bool {
 	return ok
 }
 
+// stays says whether anything of the repository does.
+func (repo *repository) stays() bool {
+	return slices.ContainsFunc(repo.revisions, func(rev revision) bool { return rev.live }) ||
+		slices.ContainsFunc(repo.layers, func(l layer) bool { return l.live })
+}
+
 // linked says whether the repository has a link to a blob.
 func (repo *repository) linked(r *run, i id) bool {
 	if repo.byID == nil {

@@ -1,0 +1,299 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+)
+
+// beside runs beside a server and calls f once, between the first look at a
+// repository, which has a manifest that stays, and the deletion of its garbage.
+func beside(t *testing.T, o Options, f func(x volume, kept oci.Digest, garbage oci.Digest)) (volume, Report, error) {
+	t.Helper()
+	x := onMemory(t)
+	lease, err := x.c.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(lease.Release)
+	kept, _ := x.image("b", "v1", "kept")
+	garbage := x.blob("b", "garbage")
+	called := false
+	o.Tell = func(e Event) {
+		if e.Kind == Manifest && !called {
+			called = true
+			f(x, kept, garbage)
+		}
+	}
+	report, err := x.tryRun(o)
+	if !called {
+		t.Fatal("the hook was not called")
+	}
+	return x, report, err
+}
+
+func TestRenewedBetweenTheLooksStays(t *testing.T) {
+	x, report, err := beside(t, Options{Age: time.Hour}, func(x volume, _, garbage oci.Digest) {
+		x.put(layout.LayerLink("b", garbage), layout.Link(garbage), 0)
+	})
+	d := oci.SHA256.FromBytes([]byte("garbage"))
+	if err != nil || report.Kept.Recent.Blobs != 1 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	x.want("link", layout.LayerLink("b", d), true)
+	x.want("bytes", layout.BlobData(d), true)
+}
+
+func TestManifestPushedBetweenTheLooksKeepsItsBlobs(t *testing.T) {
+	var pushed oci.Digest
+	x, _, err := beside(t, Options{Age: 0, DeleteUntagged: true}, func(x volume, _, garbage oci.Digest) {
+		pushed = x.manifest("b", "v2", document{Layers: []descriptor{{Digest: garbage}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.whole("what was pushed", "b", pushed, []oci.Digest{oci.SHA256.FromBytes([]byte("garbage"))})
+}
+
+func TestBytesLinkedDuringTheRunStay(t *testing.T) {
+	d := oci.SHA256.FromBytes([]byte("garbage"))
+	x, report, err := beside(t, Options{Age: 0}, func(x volume, _, garbage oci.Digest) {
+		s, err := x.c.Begin(t.Context())
+		if err != nil || s.Run() == "" || s.Listed(layout.LayerLink("b", garbage)) {
+			t.Errorf("the run is not published, or too much: %v, %q", err, s.Run())
+		}
+		defer s.End()
+		x.put(layout.Linked(s.Run(), garbage), nil, 0)
+		x.put(layout.LayerLink("a", garbage), layout.Link(garbage), 0) // a was looked at before
+	})
+	if err != nil || report.Kept.Recent.Blobs != 1 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	x.want("the other link", layout.LayerLink("b", d), false)
+	x.want("link", layout.LayerLink("a", d), true)
+	x.want("bytes", layout.BlobData(d), true)
+}
+
+// While a writer keeps the run waiting nothing is listed for long, and the run
+// goes on when the writer ends.
+func TestWriterThatDoesNotEndInTime(t *testing.T) {
+	x, report, err := beside(t, Options{Age: 0, Wait: 20 * time.Millisecond}, func(x volume, _, garbage oci.Digest) {
+		s, err := x.c.Begin(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(500*time.Millisecond, func() {
+			other, err := x.c.Begin(context.Background())
+			if err != nil || other.Listed(layout.LayerLink("b", garbage)) {
+				t.Errorf("%v, or it is listed still", err)
+			}
+			other.End()
+			s.End()
+		})
+	})
+	if err != nil || report.Blobs.Freed != 1 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	x.want("garbage", layout.BlobData(oci.SHA256.FromBytes([]byte("garbage"))), false)
+}
+
+// A run that is told to end withdraws its list, and the next one finishes.
+func TestRunThatIsEndedWithdrawsItsList(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	x := onMemory(t)
+	lease, err := x.c.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	x.image("b", "v1", "kept")
+	garbage := x.blob("b", "garbage")
+	held, err := x.c.Begin(t.Context()) // the run waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err = Run(ctx, Options{Store: x.s, Coordinator: x.c}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	held.End()
+	s, err := x.c.Begin(t.Context())
+	if err != nil || s.Run() != "" || s.Listed(layout.LayerLink("b", garbage)) {
+		t.Errorf("%v; %q is under way", err, s.Run())
+	}
+	s.End()
+	if report := x.run(Options{}); report.Blobs.Freed != 1 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// full is a coordinator whose storage has no room for the list.
+type full struct{ storage.Coordinator }
+
+func (full) Publish(_ context.Context, p storage.Pending) error {
+	if p.Run == "" {
+		return nil
+	}
+	return storage.ErrNoSpace
+}
+
+func TestFullStorageIsFreedWhileNobodyServes(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		kept, keptBlobs := x.image("a", "v1", "kept")
+		old, oldBlobs := x.image("a", "", "old")
+		x.c = full{x.c}
+		_, err := x.tryRun(Options{DeleteUntagged: true})
+		x.whole("kept", "a", kept, keptBlobs)
+		if x.serving {
+			if !errors.Is(err, ErrNoRoom) {
+				t.Errorf("got %v", err)
+			}
+			x.whole("garbage beside a server", "a", old, oldBlobs)
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.gone("garbage", "a", old, oldBlobs)
+	})
+}
+
+// Push, delete, collect: the bytes are free in that run, unless somebody was told of
+// them since.
+func TestRelease(t *testing.T) {
+	const pushed = 10 * time.Minute
+	young := func(x volume, tag oci.Tag, seed string) (oci.Digest, []oci.Digest) {
+		m, blobs := x.image("a", tag, seed)
+		for _, d := range blobs {
+			x.put(layout.BlobData(d), []byte(map[bool]string{true: "config ", false: "layer "}[d == blobs[0]]+seed), pushed+time.Minute)
+			x.put(layout.LayerLink("a", d), layout.Link(d), pushed+time.Minute)
+		}
+		body, _, err := storage.Read(x.t.Context(), x.s, layout.BlobData(m), 1<<20)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.put(layout.BlobData(m), body, pushed)
+		x.put(layout.RevisionLink("a", m), layout.Link(m), pushed)
+		if tag != "" {
+			x.put(layout.TagIndex("a", tag, m), layout.Link(m), pushed)
+		}
+		return m, blobs
+	}
+	onStores(t, func(t *testing.T, x volume) {
+		kept, keptBlobs := young(x, "kept", "kept")
+		deleted, deletedBlobs := young(x, "v1", "deleted")
+		x.remove(layout.RevisionLink("a", deleted))
+		x.remove(layout.TagCurrent("a", "v1"))
+		moved, movedBlobs := young(x, "v2", "moved")
+		child, childBlobs := young(x, "", "child")
+		index := x.manifest("a", "v3", document{Manifests: []descriptor{{Digest: child}}})
+		x.remove(layout.RevisionLink("a", index))
+		x.remove(layout.TagCurrent("a", "v3"))
+		x.put(layout.BlobData(index), []byte(`{"manifests":[{"digest":"`+string(child)+`"}]}`), pushed-time.Minute)
+		told, toldBlobs := young(x, "v4", "told")
+		x.remove(layout.RevisionLink("a", told))
+		x.remove(layout.TagCurrent("a", "v4"))
+		x.put(layout.LayerLink("a", toldBlobs[1]), layout.Link(toldBlobs[1]), time.Minute)
+		loose := x.blob("a", "loose")
+		x.put(layout.LayerLink("a", loose), layout.Link(loose), time.Minute)
+		young(x, "v2", "new") // takes v2 from moved
+
+		o := Options{Age: time.Hour, KeepAge: true, DeleteUntagged: true}
+		x.run(o)
+		for _, blobs := range [][]oci.Digest{deletedBlobs, movedBlobs, childBlobs} {
+			x.want("what is young stays for a schedule", layout.BlobData(blobs[1]), true)
+		}
+		o.Release = true
+		x.run(o)
+		x.whole("kept", "a", kept, keptBlobs)
+		x.gone("deleted", "a", deleted, deletedBlobs)
+		x.gone("moved", "a", moved, movedBlobs)
+		x.gone("child of a deleted index", "a", child, childBlobs)
+		x.want("config of what was deleted", layout.BlobData(toldBlobs[0]), false)
+		x.want("what somebody was told of since", layout.BlobData(toldBlobs[1]), true)
+		x.want("what nothing has used yet", layout.BlobData(loose), true)
+	})
+}
+
+// What is dated in the future is renewed, so that it grows old from now on.
+func TestDatedInTheFuture(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		x.image("a", "v1", "kept")
+		odd := x.blob("a", "odd")
+		x.put(layout.LayerLink("a", odd), layout.Link(odd), -1000*day)
+		report := x.run(Options{Age: time.Hour})
+		if !x.serving {
+			x.want("the link", layout.LayerLink("a", odd), false)
+			return
+		}
+		info, err := x.s.Stat(t.Context(), layout.LayerLink("a", odd))
+		if err != nil || time.Until(info.Modified) > time.Minute {
+			t.Errorf("%v, modified %v", err, info.Modified)
+		}
+		if report.Future == 0 || report.Kept.Recent.Blobs != 1 {
+			t.Errorf("%+v", report)
+		}
+	})
+}
+
+func TestDryRunCreatesNoFile(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	s, err := filesystem.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, dry := range []bool{true, false} {
+		report, err := Run(t.Context(), Options{Store: s, Coordinator: s.Coordinator(), DryRun: dry})
+		if err != nil || report.Blobs.Found != 0 {
+			t.Errorf("a storage that does not exist yet: %v, %+v", err, report)
+		}
+		if _, err := os.Stat(root); !os.IsNotExist(err) {
+			t.Errorf("dry = %v: the root was made: %v", dry, err)
+		}
+	}
+	d := oci.SHA256.FromBytes([]byte("x"))
+	if err := os.MkdirAll(root+layout.BlobDir(d), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+layout.BlobData(d), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := Run(t.Context(), Options{Store: s, Coordinator: s.Coordinator(), DryRun: true}); err != nil || report.Blobs.Freed != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A prefix that cannot be read ends the run before anything is deleted: who knows
+// what it needs.
+func TestUnlistableRepositoryEndsTheRun(t *testing.T) {
+	x := onMemory(t)
+	x.blob("a", "garbage")
+	x.s = unlistable{x.s}
+	if _, err := x.tryRun(Options{}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	x.want("bytes", layout.BlobData(oci.SHA256.FromBytes([]byte("garbage"))), true)
+}
+
+type unlistable struct{ storage.Store }
+
+func (s unlistable) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	if prefix == layout.Repository("a") {
+		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, storage.ErrUnavailable) }
+	}
+	return s.Store.List(ctx, prefix, o)
+}
