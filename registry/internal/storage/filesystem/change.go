@@ -68,10 +68,14 @@ func (c *change) write(s *Store) error {
 		return nil
 	}
 	if c.Upload == nil {
-		if c.like = s.sharable(c.Like, c.Content); c.like != "" {
+		if c.like = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
 			return nil
 		}
 	}
+	return c.writeFile(s)
+}
+
+func (c *change) writeFile(s *Store) error {
 	size, err := int64(len(c.Content)), error(nil)
 	if u, ok := c.Upload.(*upload); ok {
 		if c.fd, size, err = u.seal(); err != nil {
@@ -159,6 +163,9 @@ func (c *change) permitted(s *Store) error {
 
 // remove deletes the file and the directories in which nothing is left.
 func (c *change) remove(s *Store) (dirs []string, err error) {
+	if c.Ephemeral && s.keepSpare(c.name) {
+		return nil, nil
+	}
 	err = unlink(c.name)
 	if errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
 		err = nil // absent
@@ -215,17 +222,25 @@ func (c *change) rewrite(s *Store) error {
 // put renames the file into place, or links to the one with the same content.
 // Most directories are new, so one that is not known is made first.
 func (c *change) put(s *Store) error {
+	if c.Ephemeral && c.Upload == nil && c.like == "" {
+		if s.useSpare(c.name, c.Content) {
+			return nil
+		}
+		if err := c.writeFile(s); err != nil {
+			return err
+		}
+	}
 	if dir := dirOf(c.name); !s.durable.has(dir) {
 		if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
 			return err
 		}
 	}
 	if c.like != "" {
-		if s.share(c.like, c.name, len(c.Content)) {
+		if s.share(c.like, c.name) {
 			return nil
 		}
-		c.like, c.twin, c.Like = "", nil, ""
-		if err := c.write(s); err != nil {
+		c.like, c.twin = "", nil
+		if err := c.writeFile(s); err != nil {
 			return err
 		}
 		if err := c.flush(s); err != nil {

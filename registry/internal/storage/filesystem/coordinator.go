@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"slipway/registry/internal/storage"
 )
@@ -27,9 +26,9 @@ type Coordinator struct {
 	gates [2]*gate
 	epoch epoch
 
-	listMu sync.Mutex // guards list
+	listMu sync.Mutex // guards list and latest
 	list   lockFile
-	latest atomic.Pointer[pending] // as read last
+	latest *pending // as read last
 
 	soleMu sync.Mutex
 	sole   bool // Lock holds the root directory, because there was no room for a file

@@ -64,6 +64,7 @@ type Store struct {
 	big       *lane // flushes big files
 	dirs      *lane // flushes directories from which something was deleted
 	keyLocks  [keyLocks]keyLock
+	spares    spares
 	removing  sync.RWMutex // held for reading while directories are removed
 
 	mu       sync.Mutex
@@ -126,6 +127,7 @@ func (s *Store) Close() error {
 	for i := range s.keyLocks {
 		s.keyLocks[i].file.close()
 	}
+	s.spares.drop()
 	s.leaveStaging()
 	return nil
 }

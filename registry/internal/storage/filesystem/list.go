@@ -68,46 +68,65 @@ func (l *listing) dir(prefix, name string) error {
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.entry(prefix+"/"+e.name, name+"/"+e.name, e.kind); err != nil {
+		if err := l.entry(prefix, name, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry yields a file or directory, or what is in it.
-func (l *listing) entry(key, name string, kind byte) error {
-	info := storage.Info{Key: key}
-	switch {
-	case kind == unix.DT_DIR && l.o.Flat:
-		if below := key + "/"; below < l.o.After && !strings.HasPrefix(l.o.After, below) {
+// entry yields an entry of the directory at dir, or what is below it.
+func (l *listing) entry(prefix, dir string, e rawEntry) error {
+	info := storage.Info{Prefix: e.kind == unix.DT_DIR}
+	if info.Prefix {
+		info.Key = prefix + "/" + e.name + "/"
+	} else {
+		info.Key = prefix + "/" + e.name
+	}
+	if info.Prefix && l.o.Flat {
+		if info.Key < l.o.After && !strings.HasPrefix(l.o.After, info.Key) {
 			return nil
 		}
-		return ignoreNotExist(l.dir(key, name))
-	case kind == unix.DT_DIR:
-		info.Key, info.Prefix = key+"/", true
-	case key > l.o.After && !l.o.Names:
+		return ignoreNotExist(l.dir(prefix+"/"+e.name, dir+"/"+e.name))
+	}
+	if info.Key <= l.o.After {
+		return nil
+	}
+	if !info.Prefix && !l.o.Names {
+		name := dir + "/" + e.name
 		var st unix.Stat_t
 		if err := stat(name, &st); err != nil || !isFile(&st) {
 			return ignoreNotExist(err)
 		}
-		info = l.s.info(key, name, &st)
+		info = l.s.info(info.Key, name, &st)
 		if !l.s.clock(name, device(&st)).local {
 			info.Version = "" // see look
 		}
 	}
-	if info.Key > l.o.After && !l.yield(info, nil) {
+	if !l.yield(info, nil) {
 		return errStopped
 	}
 	return nil
 }
 
 // validName says whether a key may have name as a component.
-func validName(name string) bool { return storage.ValidKey("/" + name) }
+func validName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', 'A' <= c && c <= 'Z', c == '_', c == '-', c == '.' && i > 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // compareKeys orders entries as the keys are that begin with them, where a
 // directory's name ends in a slash.
 func compareKeys(a, b rawEntry) int {
+	if len(a.name) == len(b.name) {
+		return strings.Compare(a.name, b.name) // no name stands twice
+	}
 	n := min(len(a.name), len(b.name))
 	if c := strings.Compare(a.name[:n], b.name[:n]); c != 0 {
 		return c

@@ -104,17 +104,17 @@ func (p *pending) lists(keys []string) bool {
 
 // read returns the list that counts now.
 func (c *Coordinator) read() (*pending, error) {
-	fd, done, err := c.openList()
+	fd, err := c.openList()
 	if err != nil {
 		return none, without(err)
 	}
-	defer done()
+	defer c.closeList()
 	for range attempts {
 		var heads [2 * headSize]byte
 		if _, err := pread(fd, heads[:], 0); err != nil {
 			return nil, err
 		}
-		p := c.latest.Load()
+		p := c.latest
 		if p == nil || p.heads != heads {
 			if p, err = load(fd, heads); err != nil {
 				return nil, err
@@ -122,7 +122,7 @@ func (c *Coordinator) read() (*pending, error) {
 			if p == nil {
 				continue // the slot was written again meanwhile
 			}
-			c.latest.Store(p)
+			c.latest = p
 		}
 		if p.run == "" && len(p.hashes) == 0 || !c.collectorLives() {
 			return none, nil
@@ -148,20 +148,21 @@ func load(fd int, heads [2 * headSize]byte) (*pending, error) {
 	return p, nil
 }
 
-// openList returns the file to be read, until done. What this machine remembers
-// of a file of another one is asked for again when it is opened.
-func (c *Coordinator) openList() (fd int, done func(), err error) {
-	if !c.s.local() {
-		fd, err = c.s.openLock(pendingName, unix.O_RDONLY)
-		return fd, func() { closeFD(fd) }, err
-	}
+// openList returns the file to be read, until closeList. What this machine
+// remembers of a file of another one is asked for again when it is opened.
+func (c *Coordinator) openList() (fd int, err error) {
 	c.listMu.Lock()
-	fd, err = c.list.open(c.s, unix.O_RDONLY)
-	if err != nil {
+	if fd, err = c.list.open(c.s, unix.O_RDONLY); err != nil {
 		c.listMu.Unlock()
-		return -1, nil, err
 	}
-	return fd, c.listMu.Unlock, nil
+	return fd, err
+}
+
+func (c *Coordinator) closeList() {
+	if !c.s.local() {
+		c.list.close()
+	}
+	c.listMu.Unlock()
 }
 
 // collectorLives says whether somebody holds the collector's lock.
@@ -242,11 +243,10 @@ func allocate(fd int) error {
 // pread fills p from offset on, as far as the file goes.
 func pread(fd int, p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
-		var m int
-		err = retry(func() error {
-			m, err = unix.Pread(fd, p[n:], offset+int64(n))
-			return err
-		})
+		m, err := unix.Pread(fd, p[n:], offset+int64(n))
+		if err == unix.EINTR { //nolint:errorlint // a bare errno
+			continue
+		}
 		if err != nil || m == 0 {
 			return n, err
 		}

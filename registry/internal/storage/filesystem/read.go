@@ -106,7 +106,7 @@ func readSmall(fd int, size int64) (io.ReadCloser, error) {
 
 // openRange takes over fd. What it returns is the file itself, or leads to it.
 func openRange(fd int, key string, st *unix.Stat_t, offset, length int64) (io.ReadCloser, error) {
-	err := unix.SetNonblock(fd, false) // package os would take it for a pipe
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // without O_NONBLOCK, for which package os would take it for a pipe
 	if err == nil && offset != 0 {
 		_, err = unix.Seek(fd, offset, io.SeekStart)
 	}

@@ -18,9 +18,9 @@ import (
 // request, which unlocks the file.
 
 const (
-	// mark is a bit of the file's mode that means nothing otherwise. An upload that is
+	// askedFor is a bit of the file's mode that means nothing otherwise. An upload that is
 	// asked for in the moment in which it becomes a blob may keep it.
-	mark = unix.S_IXUSR
+	askedFor = unix.S_IXUSR
 
 	lookWriting     = time.Millisecond // how often a writer looks for the mark
 	lookHeld        = 50 * time.Millisecond
@@ -97,7 +97,7 @@ func (u *upload) yield() {
 	}
 	u.looked = now
 	var st unix.Stat_t
-	if unix.Fstat(u.fd, &st) == nil && st.Mode&mark != 0 {
+	if unix.Fstat(u.fd, &st) == nil && st.Mode&askedFor != 0 {
 		u.pass()
 	}
 }
@@ -112,7 +112,7 @@ func (u *upload) takeOver(ctx context.Context) error {
 		if time.Since(begin) > uploadPatience {
 			return &fault{"resume", u.key, storage.ErrUploadTaken, errors.New(errWrittenThere)}
 		}
-		u.mark()
+		u.ask()
 		select {
 		case <-time.After(pollUpload):
 		case <-ctx.Done():
@@ -121,17 +121,17 @@ func (u *upload) takeOver(ctx context.Context) error {
 	}
 }
 
-func (u *upload) mark() {
+func (u *upload) ask() {
 	var st unix.Stat_t
-	if stat(u.name, &st) == nil && st.Mode&mark == 0 {
-		_ = unix.Chmod(u.name, permissions(&st)|mark) // only its owner may; then the other one is waited for
+	if stat(u.name, &st) == nil && st.Mode&askedFor == 0 {
+		_ = unix.Chmod(u.name, permissions(&st)|askedFor) // only its owner may; then the other one is waited for
 	}
 }
 
-// unmark takes the mark off the file that is open.
-func (u *upload) unmark(st *unix.Stat_t) {
-	if st.Mode&mark != 0 {
-		_ = unix.Fchmod(u.fd, permissions(st)&^mark)
+// answer takes the mark off the file that is open.
+func (u *upload) answer(st *unix.Stat_t) {
+	if st.Mode&askedFor != 0 {
+		_ = unix.Fchmod(u.fd, permissions(st)&^askedFor)
 	}
 }
 

@@ -122,7 +122,7 @@ func (u *upload) open(flags int) error {
 	u.fd, u.size, u.started, u.arrived = fd, st.Size, st.Size, st.Size
 	if flags == 0 {
 		u.state = u.s.states.of(u.key, &st)
-		u.unmark(&st)
+		u.answer(&st)
 	}
 	return nil
 }

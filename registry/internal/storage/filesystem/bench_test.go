@@ -1,0 +1,223 @@
+package filesystem
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// BenchmarkPush is what the push of a small layer does: note, upload, Apply of data
+// and link, and the deletion of what is left. Run it on the file system in
+// question with TMPDIR.
+func BenchmarkPush(b *testing.B) {
+	for _, parallel := range []int{1, 16} {
+		b.Run(fmt.Sprint(parallel), func(b *testing.B) {
+			s := openRoot(b, b.TempDir())
+			defer s.Close()
+			data := make([]byte, 4096)
+			var n atomic.Int64
+			run(b, parallel, func() {
+				pushLayer(b, s, data, n.Add(1))
+			})
+		})
+	}
+}
+
+// run calls f b.N times by so many goroutines, and reports the time of the
+// processor, which the waiting for the disk hides.
+func run(b *testing.B, parallel int, f func()) {
+	b.ReportAllocs()
+	before := processorTime()
+	next := make(chan struct{}, b.N)
+	for range b.N {
+		next <- struct{}{}
+	}
+	close(next)
+	done := make(chan struct{})
+	for range parallel {
+		go func() {
+			for range next {
+				f()
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range parallel {
+		<-done
+	}
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N)/1000, "cpu-µs/op")
+}
+
+func processorTime() int64 {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+func pushLayer(b *testing.B, s *Store, data []byte, n int64) {
+	id := fmt.Sprintf("%08x", n)
+	up := "/docker/registry/v2/repositories/bench/_uploads/" + id
+	note := storage.Change{Key: up + "/startedat", Content: []byte("2026-11-21T01:46:28Z"), Ephemeral: true}
+	if err := s.Apply(b.Context(), nil, storage.Stage{note}); err != nil {
+		b.Fatal(err)
+	}
+	u, err := s.CreateUpload(b.Context(), up+"/data", storage.UploadHint{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := u.Write(data); err != nil {
+		b.Fatal(err)
+	}
+	err = s.Apply(b.Context(), nil, storage.Stage{
+		{Key: "/docker/registry/v2/blobs/sha256/" + id[6:] + "/" + id + "/data", Upload: u},
+		{Key: "/docker/registry/v2/repositories/bench/_layers/sha256/" + id + "/link", Content: make([]byte, 71)},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Apply(b.Context(), nil, storage.Stage{{Key: note.Key, Delete: true, Ephemeral: true}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkApply is one link.
+func BenchmarkApply(b *testing.B) {
+	for _, parallel := range []int{1, 16} {
+		b.Run(fmt.Sprint(parallel), func(b *testing.B) {
+			s := openRoot(b, b.TempDir())
+			defer s.Close()
+			var n atomic.Int64
+			run(b, parallel, func() {
+				key := fmt.Sprintf("/docker/registry/v2/repositories/bench/_layers/sha256/%d/link", n.Add(1))
+				if err := s.Apply(b.Context(), nil, storage.Stage{{Key: key, Content: make([]byte, 71)}}); err != nil {
+					b.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkMount is a link like one that is there.
+func BenchmarkMount(b *testing.B) {
+	s := openRoot(b, b.TempDir())
+	defer s.Close()
+	content := make([]byte, 71)
+	src := "/docker/registry/v2/repositories/src/_layers/sha256/1/link"
+	if err := s.Apply(b.Context(), nil, storage.Stage{{Key: src, Content: content}}); err != nil {
+		b.Fatal(err)
+	}
+	var n atomic.Int64
+	run(b, 16, func() {
+		key := fmt.Sprintf("/docker/registry/v2/repositories/bench/_layers/sha256/%d/link", n.Add(1))
+		if err := s.Apply(b.Context(), nil, storage.Stage{{Key: key, Content: content, Like: src}}); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+const benchKey = "/docker/registry/v2/repositories/bench/_manifests/tags/latest/current/link"
+
+func BenchmarkStat(b *testing.B) {
+	s := benchStore(b)
+	for b.Loop() {
+		if _, err := s.Stat(b.Context(), benchKey); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkStatMissing(b *testing.B) {
+	s := benchStore(b)
+	for b.Loop() {
+		if _, err := s.Stat(b.Context(), benchKey+"s"); err == nil {
+			b.Fatal("it is there")
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	s := benchStore(b)
+	for b.Loop() {
+		if _, _, err := storage.Read(b.Context(), s, benchKey, 256); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	s := benchStore(b)
+	for b.Loop() {
+		o, err := s.Open(b.Context(), benchKey, 0, -1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o.Close()
+	}
+}
+
+func BenchmarkRenew(b *testing.B) {
+	s := benchStore(b)
+	for b.Loop() {
+		if err := s.Apply(b.Context(), nil, storage.Stage{{Key: benchKey, Renew: true}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSection is Begin and End, while nobody collects and while somebody does.
+func BenchmarkSection(b *testing.B) {
+	for _, run := range []string{"", "run"} {
+		b.Run(run, func(b *testing.B) {
+			s := benchStore(b)
+			c := s.Coordinator()
+			lease, err := c.Lock(b.Context(), storage.CollectorLock)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer lease.Release()
+			if err := c.Publish(b.Context(), storage.Pending{Run: run}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				section, err := c.Begin(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				section.End()
+			}
+		})
+	}
+}
+
+func BenchmarkList10000(b *testing.B) {
+	s := openRoot(b, b.TempDir())
+	defer s.Close()
+	for i := range 10_000 {
+		if err := s.mkdirAll(fmt.Sprintf("%s/tags/v%d", s.root, i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		n := 0
+		for range s.List(b.Context(), "/tags", storage.ListOptions{Names: true}) {
+			n++
+		}
+		if n != 10_000 {
+			b.Fatalf("%d tags", n)
+		}
+	}
+}
+
+func benchStore(b *testing.B) *Store {
+	s := openRoot(b, b.TempDir())
+	b.Cleanup(func() { s.Close() })
+	if err := s.Apply(b.Context(), nil, storage.Stage{{Key: benchKey, Content: make([]byte, 71), Ephemeral: true}}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	return s
+}

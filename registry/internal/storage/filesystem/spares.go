@@ -1,0 +1,154 @@
+package filesystem
+
+import (
+	"path"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// spares are directories in the staging directory, each with one small file, that
+// wait to be used again. Every upload leaves its directory with the note of when
+// it began, and creating and deleting inodes is the dearest thing that a small push
+// does: on ext4 without a journal a deleted inode even slows all creations near it
+// down for minutes. Kept whole, such a directory is one write and one rename from
+// being the next upload's.
+type spares struct {
+	mu   sync.Mutex
+	free map[string][]spare // by the name of the file; only names that were asked for
+}
+
+// spare is a directory and its file, open for writing.
+type spare struct {
+	dir string
+	fd  int
+}
+
+const (
+	maxSpares     = 64 // of a name
+	maxSpareNames = 4
+	maxNote       = 256 // bytes, what the file may hold
+)
+
+// take returns a spare whose file has the name.
+func (p *spares) take(name string) (taken spare, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free, known := p.free[name]
+	if n := len(free); n > 0 {
+		p.free[name] = free[:n-1]
+		return free[n-1], true
+	}
+	if !known && len(p.free) < maxSpareNames {
+		if p.free == nil {
+			p.free = map[string][]spare{}
+		}
+		p.free[name] = nil
+	}
+	return spare{}, false
+}
+
+// wants says whether a spare with that file is of use.
+func (p *spares) wants(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free, known := p.free[name]
+	return known && len(free) < maxSpares
+}
+
+func (p *spares) add(name string, s spare) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free[name] = append(p.free[name], s)
+}
+
+// drop deletes them all.
+func (p *spares) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, free := range p.free {
+		for _, s := range free {
+			s.drop()
+		}
+	}
+	p.free = nil
+}
+
+func (s *spare) drop() {
+	closeFD(s.fd)
+	drop(s.dir)
+}
+
+// keepSpare takes away the file at name together with its directory, if nothing
+// else is in it. What somebody adds in this very moment goes with it, as it would
+// with a deletion, and is found by useSpare.
+func (s *Store) keepSpare(name string) bool {
+	dir, base := path.Split(name)
+	if dir = path.Clean(dir); !s.spares.wants(base) {
+		return false
+	}
+	fd, err := open(name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	kept := spare{s.tempName(), fd}
+	s.durable.forget(dir)
+	if !isNote(fd) || !holdsOnly(dir, base) || rename(dir, kept.dir) != nil {
+		closeFD(fd)
+		return false
+	}
+	s.spares.add(base, kept)
+	return true
+}
+
+// isNote says whether the file has one name and is small. One that has got a second
+// name, as backups give it, is none of ours any more.
+func isNote(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && isFile(&st) && st.Nlink == 1 && st.Size <= maxNote
+}
+
+// useSpare writes a file into a spare and makes that its directory, which is not
+// there yet. It is false if there is no spare, or it cannot be used for whatever
+// reason.
+func (s *Store) useSpare(name string, content []byte) bool {
+	dir, base := path.Split(name)
+	if dir = path.Clean(dir); len(content) > maxNote {
+		return false
+	}
+	kept, ok := s.spares.take(base)
+	if !ok {
+		return false
+	}
+	if !isNote(kept.fd) || !holdsOnly(kept.dir, base) || pwrite(kept.fd, content, 0) != nil || unix.Ftruncate(kept.fd, int64(len(content))) != nil ||
+		s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
+		kept.drop()
+		return false
+	}
+	closeFD(kept.fd)
+	s.durable.forget(dir)
+	return true
+}
+
+// holdsOnly says whether the directory has that file and nothing else.
+func holdsOnly(dir, name string) bool {
+	fd, err := openDir(dir)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	var buf [1024]byte
+	n, err := unix.ReadDirent(fd, buf[:]) // far more room than it needs
+	found := 0
+	for b := buf[:max(n, 0)]; err == nil && len(b) > 0; {
+		var entry []byte
+		switch entry, _, b = nextDirent(b); string(entry) {
+		case ".", "..":
+		case name:
+			found++
+		default:
+			return false
+		}
+	}
+	return err == nil && found == 1
+}

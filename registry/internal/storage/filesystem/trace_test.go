@@ -1,0 +1,290 @@
+package filesystem
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The tests here run this test binary again under strace and look at what it
+// asks the kernel for, because nothing else shows whether bytes would outlive a
+// power loss.
+
+// strace runs the scenario (see scenarios) in a process of its own, on root.
+func strace(t *testing.T, scenario, root string, args ...string) []call {
+	if _, err := exec.LookPath("strace"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	out := path.Join(t.TempDir(), "trace")
+	args = append([]string{"-f", "-y", "-v", "-o", out, "-s", "0"}, args...)
+	args = append(args, os.Args[0], "-test.run=^TestScenario$")
+	cmd := exec.Command("strace", args...)
+	cmd.Env = append(os.Environ(), "SCENARIO="+scenario, "SCENARIO_ROOT="+root, "GORACE=atexit_sleep_ms=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("strace %v: %v\n%s", args, err, output)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls(strings.Split(string(b), "\n"))
+}
+
+// call is a system call; begun and its place in a trace are numbers of lines.
+type call struct {
+	text  string
+	begun int
+}
+
+// calls puts together what strace tears apart when threads overlap. A call has
+// the place where it ended.
+func calls(lines []string) []call {
+	calls := make([]call, len(lines))
+	open := map[string]call{} // by thread
+	for i, line := range lines {
+		thread, text, _ := strings.Cut(line, " ")
+		text = strings.TrimSpace(text)
+		if before, ok := strings.CutSuffix(text, "<unfinished ...>"); ok {
+			open[thread] = call{before, i}
+		} else if _, after, ok := strings.Cut(text, " resumed>"); ok && strings.HasPrefix(text, "<... ") {
+			calls[i] = call{open[thread].text + after, open[thread].begun}
+		} else {
+			calls[i] = call{text, i}
+		}
+	}
+	return calls
+}
+
+const traced = "trace=write,fdatasync,fsync,io_setup,io_submit,io_getevents,renameat,renameat2,linkat,mkdirat,newfstatat"
+
+// disk is what is known to be on it: a model of the weakest file system, on
+// which a name is durable only when its directory was flushed, and bytes only
+// when the file was.
+type disk struct {
+	t        *testing.T
+	root     string
+	clock    int
+	written  map[string]int    // files: last write
+	named    map[string]int    // files and directories: when they got the name
+	flushed  map[string]int    // both: begin of the last flush
+	handed   map[string]handed // flushes that the kernel has, by their mark
+	visible  []string          // in the order of their appearance
+	finished map[string]bool
+}
+
+func newDisk(t *testing.T, root string) *disk {
+	return &disk{
+		t: t, root: root, written: map[string]int{}, named: map[string]int{}, flushed: map[string]int{},
+		handed: map[string]handed{}, finished: map[string]bool{},
+	}
+}
+
+// handed is a flush that the kernel has been asked for.
+type handed struct {
+	name  string
+	begun int
+}
+
+// replay takes the calls of a trace in the order in which they ended. A flush
+// counts for what was done before it began.
+func (d *disk) replay(trace []call) {
+	for i, c := range trace {
+		d.clock = i + 1
+		d.apply(c.text, c.begun+1)
+	}
+}
+
+var (
+	fdCall    = regexp.MustCompile(`^(write|fdatasync|fsync)\(\d+<([^>]*)>.*= \d+$`)
+	nameCalls = regexp.MustCompile(`^(renameat2?|linkat|mkdirat)\((.*)\) += 0$`)
+	submitted = regexp.MustCompile(`\{aio_data=(0|0x[0-9a-f]+), aio_lio_opcode=IOCB_CMD_FD?SYNC, aio_fildes=\d+<([^>]*)>`)
+	ended     = regexp.MustCompile(`\{data=(0|0x[0-9a-f]+), obj=0x[0-9a-f]+, res=0,`)
+	names     = regexp.MustCompile(`"([^"]*)"`)
+	mark      = regexp.MustCompile(`"/mark/(begin|end)(/[^"]*)"`)
+)
+
+func (d *disk) apply(call string, start int) {
+	if m := mark.FindStringSubmatch(call); m != nil {
+		d.mark(m[1], m[2])
+		return
+	}
+	if m := fdCall.FindStringSubmatch(call); m != nil {
+		if m[1] == "write" {
+			d.written[m[2]] = d.clock
+		} else {
+			d.flushed[m[2]] = start
+		}
+		return
+	}
+	if strings.HasPrefix(call, "io_") {
+		d.together(call, start)
+		return
+	}
+	m := nameCalls.FindStringSubmatch(call)
+	if m == nil {
+		return
+	}
+	paths := names.FindAllStringSubmatch(m[2], -1)
+	to := paths[len(paths)-1][1]
+	d.named[to] = d.clock
+	if m[1] == "mkdirat" {
+		return
+	}
+	from := paths[0][1]
+	d.written[to], d.flushed[to] = d.written[from], d.flushed[from]
+	if !d.private(to) {
+		d.appeared(to)
+	}
+}
+
+// together notes flushes that the kernel is asked for, and those that it has
+// done.
+func (d *disk) together(call string, start int) {
+	for _, m := range submitted.FindAllStringSubmatch(call, -1) {
+		d.handed[m[1]] = handed{m[2], start}
+	}
+	for _, m := range ended.FindAllStringSubmatch(call, -1) {
+		h := d.handed[m[1]]
+		d.flushed[h.name] = h.begun
+	}
+}
+
+func (d *disk) private(name string) bool {
+	return strings.HasPrefix(name, d.root+"/.staging") || strings.Contains(name, "/_uploads/")
+}
+
+// appeared checks that a file that got its name in the tree has its bytes on
+// the disk, and that the stage before is there with its name.
+func (d *disk) appeared(name string) {
+	if d.written[name] > d.flushed[name] {
+		d.t.Errorf("%s gets its name before its bytes are flushed", name)
+	}
+	d.visible = append(d.visible, name)
+	if dir, ok := strings.CutSuffix(name, "/second/link"); ok {
+		d.durable(dir+"/first/link", "when the second stage becomes visible")
+	}
+}
+
+func (d *disk) mark(what, name string) {
+	if what == "end" {
+		d.durable(d.root+name, "when Apply has returned")
+		d.finished[name] = true
+	}
+}
+
+// durable checks that name would be found after a power loss now.
+func (d *disk) durable(name, when string) {
+	if d.written[name] > d.flushed[name] {
+		d.t.Errorf("the bytes of %s are not flushed %s", name, when)
+	}
+	for ; name != d.root; name = path.Dir(name) {
+		if d.named[name] > d.flushed[path.Dir(name)] {
+			d.t.Errorf("the name of %s is not flushed %s", name, when)
+		}
+	}
+}
+
+func TestOrderOfSystemCalls(t *testing.T) {
+	for _, tt := range []struct{ scenario, refused string }{
+		{"one", ""},
+		{"many", ""},
+		{"many", "io_setup:error=EAGAIN"}, // somebody else uses up what there is
+		{"many", "io_submit:error=ENOSYS:when=2+2"},
+	} {
+		t.Run(tt.scenario+tt.refused, func(t *testing.T) {
+			root := t.TempDir()
+			d := newDisk(t, root)
+			args := []string{"-e", traced}
+			if tt.refused != "" {
+				args = append(args, "-e", "inject="+tt.refused)
+			}
+			trace := strace(t, tt.scenario, root, args...)
+			d.replay(trace)
+			if len(d.finished) == 0 || len(d.visible) != len(d.finished) {
+				t.Errorf("%d lines of trace show %d calls and %d new names", len(trace), len(d.finished), len(d.visible))
+			}
+			injected := slices.ContainsFunc(trace, func(c call) bool { return strings.Contains(c.text, "INJECTED") })
+			if injected != (tt.refused != "") {
+				t.Errorf("injected: %v", injected)
+			}
+		})
+	}
+}
+
+// TestBigUploadIsWrittenBackMeanwhile checks that a big upload never has more
+// than so much on its way to the disk.
+func TestBigUploadIsWrittenBackMeanwhile(t *testing.T) {
+	written, arrived, calls := 0, 0, 0
+	for _, c := range strace(t, "big", t.TempDir(), "-e", "trace=write,sync_file_range") {
+		var offset, size int
+		if m := regexp.MustCompile(`write\(\d+<.*/data>.* = (\d+)$`).FindStringSubmatch(c.text); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			written += n
+		} else if m := regexp.MustCompile(`sync_file_range\(\d+<[^>]*>, (\d+), (\d+), (.*)\)`).FindStringSubmatch(c.text); m != nil {
+			calls++
+			offset, _ = strconv.Atoi(m[1])
+			size, _ = strconv.Atoi(m[2])
+			if strings.Contains(m[3], "WAIT_AFTER") && offset <= arrived {
+				arrived = max(arrived, offset+size)
+			}
+		}
+		if written-arrived > ahead+window {
+			t.Fatalf("%d bytes are written, %d have arrived", written, arrived)
+		}
+	}
+	if written != bigSize || calls < 8 {
+		t.Errorf("the trace shows %d bytes and %d calls", written, calls)
+	}
+}
+
+// TestOrderIsChecked checks the checker: each of these orders loses something.
+func TestOrderIsChecked(t *testing.T) {
+	good := []string{
+		`1 mkdirat(AT_FDCWD, "/r/a", 0777) = 0`,
+		`1 write(3</r/.staging/1.tmp>, ""..., 4) = 4`,
+		`1 fdatasync(3</r/.staging/1.tmp>) = 0`,
+		`1 renameat(AT_FDCWD, "/r/.staging/1.tmp", AT_FDCWD, "/r/a/link") = 0`,
+		`1 fsync(4</r/a> <unfinished ...>`,
+		`2 fsync(5</r>) = 0`,
+		`1 <... fsync resumed>) = 0`,
+		`1 newfstatat(AT_FDCWD, "/mark/end/a/link", 0x0, 0) = -1 ENOENT (No such file or directory)`,
+	}
+	together := slices.Concat(good[:2], []string{
+		`1 io_submit(0x7f, 1, [{aio_data=0x1, aio_lio_opcode=IOCB_CMD_FDSYNC, aio_fildes=3</r/.staging/1.tmp>}]) = 1`,
+		`2 io_getevents(0x7f, 1, 64, [{data=0x1, obj=0x36, res=0, res2=0}], {tv_sec=0, tv_nsec=0}) = 1`,
+		good[3],
+		`1 io_submit(0x7f, 2, [{aio_data=0x2, aio_lio_opcode=IOCB_CMD_FSYNC, aio_fildes=4</r/a>}, {aio_data=0x3, aio_lio_opcode=IOCB_CMD_FSYNC, aio_fildes=5</r>}]) = 2`,
+		`2 io_getevents(0x7f, 1, 64, [{data=0x2, obj=0x36, res=0, res2=0}, {data=0x3, obj=0x37, res=0, res2=0}], {tv_sec=0, tv_nsec=0}) = 2`,
+	}, good[7:])
+	check := func(trace []string) bool {
+		inner := &testing.T{}
+		newDisk(inner, "/r").replay(calls(trace))
+		return !inner.Failed()
+	}
+	if !check(good) || !check(together) {
+		t.Error("a good order is refused")
+	}
+	for i := range together[2:7] {
+		if bad := slices.Delete(slices.Clone(together), 2+i, 3+i); i != 2 && check(bad) {
+			t.Errorf("without %s all is well", together[2+i])
+		}
+	}
+	for i, what := range map[int]string{2: "fdatasync", 6: "fsync of the directory", 5: "fsync of the parent"} {
+		bad := append(append([]string{}, good[:i]...), good[i+1:]...)
+		if check(bad) {
+			t.Errorf("without the %s all is well", what)
+		}
+	}
+	late := append([]string{good[4]}, good...) // the flush begins before the entry
+	if check(append(late[:5:5], late[6:]...)) {
+		t.Error("a flush counts for what came after its begin")
+	}
+}
