@@ -104,13 +104,7 @@ func (c *Coordinator) presence(how int) (locks, error) {
 func (c *Coordinator) refuseOld() (locks, error) {
 	entries, _ := os.ReadDir(c.s.locks + "/" + oldServers)
 	for _, e := range entries {
-		fd, err := open(c.s.locks+"/"+oldServers+"/"+e.Name(), c.s.lockMode(unix.LOCK_EX))
-		if err != nil {
-			continue
-		}
-		err = flock(fd, unix.LOCK_EX)
-		closeFD(fd)
-		if err != nil {
+		if c.oldServes(c.s.locks + "/" + oldServers + "/" + e.Name()) {
 			return nil, &fault{"join", "/", storage.ErrBusy, errOldServer}
 		}
 	}
@@ -122,6 +116,23 @@ func (c *Coordinator) refuseOld() (locks, error) {
 		return nil, without(err)
 	}
 	return locks{fd}, nil
+}
+
+// oldServes says whether a server of the version before has the file locked. It
+// removes one that no server has. Somebody else may look at the same moment.
+func (c *Coordinator) oldServes(file string) bool {
+	fd, err := open(file, c.s.lockMode(unix.LOCK_EX))
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*maxPoll)
+	defer cancel()
+	if lockSoon(ctx, fd) != nil {
+		return true
+	}
+	unlink(file) //nolint:errcheck // the next one finds it again
+	return false
 }
 
 // spareRoom is how much is free where files are made before they are needed.

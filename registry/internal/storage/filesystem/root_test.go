@@ -297,3 +297,23 @@ func TestTreeOnAnotherFileSystem(t *testing.T) {
 	}
 	wantStaging(t, s, 0)
 }
+
+// Somebody else's tree can be read, and says what is refused.
+func TestDenied(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root is refused nothing")
+	}
+	root := t.TempDir()
+	s := populated(t, root)
+	for _, dir := range []string{"/a", "/.staging"} {
+		check(t, os.Chmod(root+dir, 0o555))
+		defer os.Chmod(root+dir, 0o777)
+	}
+	for what, c := range map[string]storage.Change{
+		"a put": {Key: "/a/g", Content: []byte("x")}, "a deletion": {Key: "/a/f", Delete: true},
+	} {
+		if err := s.Apply(t.Context(), nil, storage.Stage{c}); !errors.Is(err, storage.ErrDenied) {
+			t.Errorf("Apply of %s: %v, want ErrDenied", what, err)
+		}
+	}
+}
