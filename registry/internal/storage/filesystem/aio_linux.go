@@ -83,7 +83,7 @@ func (a *aio) stop() {
 }
 
 // flush returns when all are flushed, or cannot be.
-func (a *aio) flush(all []flush) {
+func (a *aio) flush(all []*flush) {
 	for len(all) > 0 && !a.broken {
 		n := min(len(all), aioDepth)
 		a.turn(all[:n])
@@ -97,10 +97,10 @@ func (a *aio) flush(all []flush) {
 // turn is flush for no more than aioDepth. The last one tells when it is done;
 // the others mostly are by then, for all wait for the same. What the kernel does
 // not take is flushed here.
-func (a *aio) turn(all []flush) {
+func (a *aio) turn(all []*flush) {
 	for i := range all {
 		a.calls[i] = iocb{data: uint64(i), opcode: iocbFdatasync, fd: uint32(all[i].fd)}
-		if all[i].dir {
+		if all[i].dir != "" {
 			a.calls[i].opcode = iocbFsync
 		}
 	}
@@ -118,7 +118,7 @@ func (a *aio) turn(all []flush) {
 }
 
 // collect waits for the results. A flush whose result does not come has failed.
-func (a *aio) collect(all []flush) {
+func (a *aio) collect(all []*flush) {
 	for i := range all {
 		all[i].err = unix.EIO
 	}

@@ -22,10 +22,10 @@ func kernelAIO(t *testing.T) *aio {
 	return a
 }
 
-func openFlush(t *testing.T, dir bool) flush {
+func openFlush(t *testing.T, dir string) *flush {
 	t.Helper()
 	name := t.TempDir()
-	if !dir {
+	if dir == "" {
 		name = filepath.Join(name, "file")
 		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -36,19 +36,21 @@ func openFlush(t *testing.T, dir bool) flush {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeFD(fd) })
-	return flush{fd: fd, dir: dir}
+	return &flush{fd: fd, dir: dir}
 }
 
 // More than the kernel takes at once, again and again.
 func TestAIOFlushes(t *testing.T) {
 	a := kernelAIO(t)
-	file, dir := openFlush(t, false), openFlush(t, true)
+	file, dir := openFlush(t, ""), openFlush(t, "dir")
 	for _, n := range []int{1, 2, 300, 7} {
-		all := make([]flush, n)
+		all := make([]*flush, n)
 		for i := range all {
-			if all[i] = file; i%2 == 0 {
-				all[i] = dir
+			one := *file
+			if i%2 == 0 {
+				one = *dir
 			}
+			all[i] = &one
 		}
 		a.flush(all)
 		for i, f := range all {
@@ -63,7 +65,7 @@ func TestAIOFlushes(t *testing.T) {
 // are flushed.
 func TestAIORefused(t *testing.T) {
 	a := kernelAIO(t)
-	all := []flush{openFlush(t, false), {fd: 1 << 20}, openFlush(t, true)}
+	all := []*flush{openFlush(t, ""), {fd: 1 << 20}, openFlush(t, "dir")}
 	a.flush(all)
 	if all[0].err != nil || !errors.Is(all[1].err, unix.EBADF) || all[2].err != nil {
 		t.Errorf("errors are %v, %v, %v; want EBADF for the second only", all[0].err, all[1].err, all[2].err)

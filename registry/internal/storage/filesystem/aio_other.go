@@ -9,4 +9,4 @@ func startAIO() *aio { return nil }
 
 func (a *aio) stop() {}
 
-func (a *aio) flush([]flush) {}
+func (a *aio) flush([]*flush) {}

@@ -2,21 +2,18 @@ package filesystem
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
-// commit is one call of Apply. It belongs to its caller, and to the committer
-// from submit until done is closed.
+// commit is one call of Apply.
 type commit struct {
 	section storage.Section // or nil
 	stages  [][]change
-	next    int       // the stage to be published
-	at      int       // the change of it to be published
-	waiting time.Time // since when another process keeps that change from it, or zero
-	err     error
-	done    chan struct{}
 }
 
 // Apply implements storage.Store.
@@ -35,11 +32,21 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 	if err := c.each(func(ch *change) error { return ch.write(s) }); err != nil {
 		return err
 	}
-	if c.light() {
-		return s.applyHere(c)
+	if err := c.flushFiles(s); err != nil {
+		return err
 	}
-	c.done = make(chan struct{})
-	return s.committer.submit(c)
+	for _, stage := range c.stages {
+		if err := c.expired(); err != nil {
+			return err
+		}
+		if err := s.publish(stage); err != nil {
+			return err
+		}
+		if err := s.flushDirs(stage); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newCommit(section storage.Section, stages []storage.Stage) *commit {
@@ -79,81 +86,91 @@ func (c *commit) expired() error {
 	return nil
 }
 
-// light says whether it puts nothing that has to be durable.
-func (c *commit) light() bool {
-	for _, stage := range c.stages {
-		for i := range stage {
-			if stage[i].isPut() && !stage[i].Ephemeral {
-				return false
-			}
+// flushFiles flushes the new files of all stages; the big ones with others of
+// their kind, for which the rest shall not wait.
+func (c *commit) flushFiles(s *Store) error {
+	var small, big []*change
+	_ = c.each(func(ch *change) error {
+		switch {
+		case ch.fd < 0:
+		case ch.size < bigFile:
+			small = append(small, ch)
+		default:
+			big = append(big, ch)
 		}
+		return nil
+	})
+	err := s.big.files(s, big)
+	if failed := s.flusher.files(s, small); err == nil {
+		err = failed
 	}
-	return true
+	return err
 }
 
-// applyHere makes the changes of a commit that is light.
-func (s *Store) applyHere(c *commit) error {
-	for _, stage := range c.stages {
-		if err := c.expired(); err != nil {
+// files flushes the files of changes.
+func (f *flusher) files(s *Store, changes []*change) (err error) {
+	all := make([]*flush, len(changes))
+	for i, ch := range changes {
+		all[i] = &flush{fd: ch.fd}
+	}
+	f.run(all)
+	for i, ch := range changes {
+		if failed := ch.flushed(s, all[i].err); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// publish makes the changes visible.
+func (s *Store) publish(stage []change) error {
+	for i := range stage {
+		if err := s.publishOne(&stage[i]); err != nil {
 			return err
-		}
-		var dirs []string
-		for i := range stage {
-			changed, err := s.changeHere(&stage[i])
-			if err != nil {
-				return err
-			}
-			dirs = append(dirs, changed...)
-		}
-		if err := s.flushDirs(dirs); err != nil {
-			return s.writeFault("flush", stage[0].Key, err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) changeHere(ch *change) (dirs []string, err error) {
+func (s *Store) publishOne(ch *change) error {
 	k, err := s.exclude(ch.Key)
 	if err != nil {
-		return nil, s.writeFault("lock", ch.Key, err)
+		return s.writeFault("lock", ch.Key, err)
 	}
 	defer k.release()
 	return ch.publish(s)
 }
 
-// flushDirs flushes each directory once. One that is gone was removed after the
-// change, by who flushes the one above.
-func (s *Store) flushDirs(dirs []string) error {
-	if len(dirs) == 0 {
-		return nil
-	}
-	set := make(map[string]error, len(dirs))
-	for _, dir := range dirs {
-		set[dir] = nil
-	}
-	flushAll(set, s.dirs.run)
-	for _, err := range set {
-		if err != nil && (!isNotExist(err) || s.vanished()) {
-			return err
-		}
-	}
-	return nil
-}
+// maxDirs is how many directories are flushed together: a stage that deletes much
+// does not keep others waiting for all of it.
+const maxDirs = 64
 
-// file is a change whose file has to be flushed.
-type file struct {
-	c  *commit
-	ch *change
-}
-
-// unflushed adds the files that have to be flushed.
-func (c *commit) unflushed(files []file) []file {
-	for _, stage := range c.stages {
-		for i := range stage {
-			if stage[i].fd >= 0 {
-				files = append(files, file{c, &stage[i]})
+// flushDirs flushes what the changes need to be durable. A directory that is not
+// there any more was removed since, which is fine unless all is gone.
+func (s *Store) flushDirs(stage []change) error {
+	var all []*flush
+	known := map[string]*flush{}
+	for i := range stage {
+		for _, dir := range stage[i].dirs {
+			if known[dir.name] == nil {
+				known[dir.name] = &flush{dir: dir.name}
+				all = append(all, known[dir.name])
 			}
 		}
 	}
-	return files
+	for some := range slices.Chunk(all, maxDirs) {
+		s.flusher.run(some)
+	}
+	for _, f := range all {
+		if f.err != nil && (f.err != unix.ENOENT || s.vanished()) { //nolint:errorlint // a bare errno
+			return s.writeFault("flush", stage[0].Key, f.err)
+		}
+	}
+	gone := func(d dirEntry) bool { return known[d.name].err != nil }
+	for i := range stage {
+		if ch := &stage[i]; ch.isPut() && !slices.ContainsFunc(ch.dirs, gone) {
+			s.durable.remember(ch.dirs)
+		}
+	}
+	return nil
 }

@@ -10,11 +10,10 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// bigFile is the size from which on a file is flushed before it joins a round:
-// the others shall not wait for it.
+// bigFile is the size from which on a file is flushed apart from small ones.
 const bigFile = 1 << 20
 
-// change is a storage.Change on its way. prepare, write, flush, publish and
+// change is a storage.Change on its way. prepare, write, flushed, publish and
 // cleanUp follow each other.
 type change struct {
 	storage.Change
@@ -24,6 +23,9 @@ type change struct {
 
 	temp string // the file to be renamed to name
 	fd   int    // of temp while it needs a flush, or -1
+	size int64  // of temp
+
+	dirs []dirEntry // to be flushed before it is durable
 }
 
 // isPut says whether it puts bytes in place.
@@ -58,7 +60,7 @@ func (c *change) prepare(s *Store) (err error) {
 	return nil
 }
 
-// write puts the bytes of a put into a file. A big file is flushed here.
+// write puts the bytes of a put into a file.
 func (c *change) write(s *Store) error {
 	if !c.isPut() {
 		return nil
@@ -75,10 +77,10 @@ func (c *change) write(s *Store) error {
 	return c.writeFile(s)
 }
 
-func (c *change) writeFile(s *Store) error {
-	size, err := int64(len(c.Content)), error(nil)
+func (c *change) writeFile(s *Store) (err error) {
+	c.size = int64(len(c.Content))
 	if u, ok := c.Upload.(*upload); ok {
-		if c.fd, size, err = u.seal(); err != nil {
+		if c.fd, c.size, err = u.seal(); err != nil {
 			return err
 		}
 		c.temp = u.name
@@ -87,20 +89,8 @@ func (c *change) writeFile(s *Store) error {
 	}
 	if c.Ephemeral {
 		c.closeFile()
-		return nil
-	}
-	if size >= bigFile {
-		return c.flushed(s, s.big.flush(flush{fd: c.fd}))
 	}
 	return nil
-}
-
-// flush makes the bytes durable.
-func (c *change) flush(s *Store) error {
-	if c.fd < 0 {
-		return nil
-	}
-	return c.flushed(s, syncFile(c.fd))
 }
 
 // flushed takes the result of a flush of its file. One that could not be flushed is
@@ -123,25 +113,25 @@ func (c *change) closeFile() {
 	c.fd = -1
 }
 
-// publish makes the change visible, if its condition holds. The caller has
-// excluded others. It returns the directories that have to be flushed for it.
-func (c *change) publish(s *Store) (dirs []string, err error) {
+// publish makes the change visible, if its condition holds, and notes what has to
+// be flushed for it. The caller has excluded others.
+func (c *change) publish(s *Store) error {
 	if err := c.permitted(s); err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case c.Delete:
 		return c.remove(s)
 	case c.Renew:
-		return nil, c.renew(s)
+		return c.renew(s)
 	}
-	if err = c.put(s); err != nil {
-		return nil, s.writeFault("write", c.Key, err)
+	if err := c.put(s); err != nil {
+		return s.writeFault("write", c.Key, err)
 	}
-	if c.Ephemeral {
-		return nil, nil
+	if !c.Ephemeral {
+		c.dirs = s.durable.unflushed(c.name)
 	}
-	return s.durable.unflushed(c.name), nil
+	return nil
 }
 
 // permitted checks the condition.
@@ -162,22 +152,23 @@ func (c *change) permitted(s *Store) error {
 }
 
 // remove deletes the file and the directories in which nothing is left.
-func (c *change) remove(s *Store) (dirs []string, err error) {
+func (c *change) remove(s *Store) error {
 	if c.Ephemeral && s.keepSpare(c.name) {
-		return nil, nil
+		return nil
 	}
-	err = unlink(c.name)
+	err := unlink(c.name)
 	if errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
 		err = nil // absent
 	}
 	if err != nil {
-		return nil, s.writeFault("delete", c.Key, err)
+		return s.writeFault("delete", c.Key, err)
 	}
 	if c.Ephemeral {
 		s.prune(dirOf(c.name), 1)
-		return nil, nil
+		return nil
 	}
-	return []string{s.prune(dirOf(c.name), math.MaxInt)}, nil
+	c.dirs = []dirEntry{{name: s.prune(dirOf(c.name), math.MaxInt)}}
+	return nil
 }
 
 // renew sets the times of the file and of its directory: see share. Whoever may
@@ -243,7 +234,7 @@ func (c *change) put(s *Store) error {
 		if err := c.writeFile(s); err != nil {
 			return err
 		}
-		if err := c.flush(s); err != nil {
+		if err := c.flushed(s, syncFile(c.fd)); err != nil {
 			return err
 		}
 	}

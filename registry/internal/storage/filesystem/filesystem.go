@@ -17,20 +17,21 @@
 // # What Apply does
 //
 // For each put a file is written in .staging (an upload was written in its own
-// place). Then, for all calls that wait at the same time together:
+// place). Then
 //
 //  1. the files are flushed (fdatasync), of all stages;
 //  2. those of the first stage are renamed into place;
-//  3. each directory that got an entry is flushed (fsync), the parents of
+//  3. each directory that got or lost an entry is flushed (fsync), the parents of
 //     directories that are new included, up to one whose own entry is known to
 //     be flushed;
-//  4. the second stage follows with 2 and 3, in the next round.
+//  4. the second stage follows with 2 and 3.
+//
+// Calls that flush at the same time do it together: see flusher.
 //
 // A name is thus on the disk only after its bytes, and a later stage only after
 // an earlier one. After a failed flush the kernel may have dropped the dirty
 // pages and reports success the next time, so a file whose flush failed is
-// deleted and never flushed again. What writes no file (deletions, renewals)
-// and what need not be durable is done by its caller, who waits for nobody.
+// deleted and never flushed again.
 package filesystem
 
 import (
@@ -59,13 +60,12 @@ type Store struct {
 	device   atomic.Pointer[rootDevice]
 	clocks   sync.Map // device → *clock, of others
 
-	durable   *dirSet
-	committer *committer
-	big       *lane // flushes big files
-	dirs      *lane // flushes directories from which something was deleted
-	keyLocks  [keyLocks]keyLock
-	spares    spares
-	removing  sync.RWMutex // held for reading while directories are removed
+	durable  *dirSet
+	flusher  flusher
+	big      flusher // of big files
+	keyLocks [keyLocks]keyLock
+	spares   spares
+	removing sync.RWMutex // held for reading while directories are removed
 
 	mu       sync.Mutex
 	holders  map[string]*upload // who writes which upload, by key
@@ -110,7 +110,6 @@ func Open(root string) (*Store, error) {
 	s.vanished() // remembers which directory it is
 	s.local()
 	s.coordinator.open(s)
-	s.committer, s.big, s.dirs = startCommitter(s), startLane(), startLane()
 	return s, nil
 }
 
@@ -120,9 +119,8 @@ func (s *Store) Coordinator() *Coordinator { return &s.coordinator }
 
 // Close implements storage.Store.
 func (s *Store) Close() error {
-	s.committer.stop()
+	s.flusher.stop()
 	s.big.stop()
-	s.dirs.stop()
 	s.coordinator.close()
 	for i := range s.keyLocks {
 		s.keyLocks[i].file.close()

@@ -1,37 +1,119 @@
 package filesystem
 
-// flush is one file or directory to be flushed.
+import "sync"
+
+// flush is one file, or one directory, to be flushed.
 type flush struct {
-	fd  int
-	dir bool
-	err error
+	fd   int
+	dir  string // its path, to be opened; or ""
+	same *flush // another one of the same directory, whose result is this one's; or nil
+	err  error
 }
 
 // now flushes it in this thread.
 func (f *flush) now() error {
-	if !f.dir {
+	if f.dir == "" {
 		return syncFile(f.fd)
 	}
 	return flushDir(f.fd)
 }
 
-// flusher flushes many at a time. One goroutine uses it.
+// flusher shares flushes. Who comes while nobody flushes does so at once, in its
+// own thread. All who come meanwhile wait, and then one of them flushes for all:
+// so the more there are, the fewer flushes each of them costs.
 type flusher struct {
+	mu      sync.Mutex
+	busy    bool
+	waiting []*caller
+
+	// Of the one who flushes:
 	asked bool // the kernel, for aio: not before there is a crowd, because giving it back takes tens of milliseconds
 	aio   *aio // nil where the kernel has none
 	crowd int  // runs for which more than one caller at a time is expected
 }
 
-func newFlusher() *flusher { return &flusher{} }
+// caller is somebody who waits.
+type caller struct {
+	all  []*flush
+	turn chan bool // true: flush for all who wait; false: it is done
+}
 
+const (
+	maxCallers = 256 // share a run
+	crowdLasts = 16  // for so many runs after one that was shared, others may be
+)
+
+// stop needs that nobody flushes any more.
 func (f *flusher) stop() { f.aio.stop() }
 
-// crowdLasts is for how many runs after one that was shared others may be.
-const crowdLasts = 16
+// run returns when all are flushed; each has its own error.
+func (f *flusher) run(all []*flush) {
+	if len(all) == 0 {
+		return
+	}
+	me := &caller{all: all}
+	f.mu.Lock()
+	if f.busy {
+		me.turn = make(chan bool, 1)
+		f.waiting = append(f.waiting, me)
+		f.mu.Unlock()
+		if !<-me.turn {
+			return
+		}
+		f.mu.Lock()
+	}
+	f.busy = true
+	n := min(len(f.waiting), maxCallers)
+	others := f.waiting[:n:n]
+	f.waiting = f.waiting[n:]
+	f.mu.Unlock()
 
-// expect notes how many share the next run.
-func (f *flusher) expect(n int) {
-	if n > 1 {
+	f.together(me, others)
+
+	f.mu.Lock()
+	if f.busy = len(f.waiting) > 0; f.busy {
+		f.waiting[0].turn <- true
+		f.waiting = f.waiting[1:]
+	}
+	f.mu.Unlock()
+	for _, c := range others {
+		c.turn <- false
+	}
+}
+
+// together flushes for several callers, each directory once.
+func (f *flusher) together(me *caller, others []*caller) {
+	f.expect(len(others) + 1)
+	if len(others) == 0 {
+		f.flush(me.all)
+		return
+	}
+	var all []*flush
+	dirs := map[string]*flush{}
+	for _, c := range append(others, me) {
+		for _, one := range c.all {
+			if one.same = dirs[one.dir]; one.same != nil {
+				continue
+			}
+			all = append(all, one)
+			if one.dir != "" {
+				dirs[one.dir] = one
+			}
+		}
+	}
+	f.flush(all)
+	for _, c := range append(others, me) {
+		for _, one := range c.all {
+			if one.same != nil {
+				one.err = one.same.err
+			}
+		}
+	}
+}
+
+// expect notes how many callers share this run.
+func (f *flusher) expect(callers int) {
+	if callers > 1 {
 		f.crowd = crowdLasts
 		if !f.asked {
 			f.asked, f.aio = true, startAIO()
@@ -41,55 +123,44 @@ func (f *flusher) expect(n int) {
 	}
 }
 
-// run flushes them all; each has its own error. Where several callers come at a
-// time they are handed to the kernel together, if it can take them.
-func (f *flusher) run(all []flush) {
-	if len(all) > crowdLasts {
-		f.expect(len(all))
-	}
-	if f.crowd > 0 && f.aio != nil && len(all) > 1 {
-		f.aio.flush(all)
-		return
-	}
-	for i := range all {
-		if one := &all[i]; !one.dir && len(all) > 1 {
-			one.err = startWriteBack(one.fd, 0, 0, false)
+// flush opens the directories and flushes all.
+func (f *flusher) flush(all []*flush) {
+	open := make([]*flush, 0, len(all))
+	for _, one := range all {
+		if one.dir != "" {
+			one.fd, one.err = openDir(one.dir)
+		}
+		if one.err == nil {
+			open = append(open, one)
 		}
 	}
-	for i := range all {
-		if one := &all[i]; one.err == nil {
-			one.err = one.now()
+	f.flushOpen(open)
+	for _, one := range open {
+		if one.dir == "" {
+			continue
+		}
+		closeFD(one.fd)
+		if unsupported(one.err) {
+			one.err = nil
 		}
 	}
 }
 
-// maxOpen is how many directories are open at a time to be flushed.
-const maxOpen = 256
-
-// flushAll flushes the directories that are the keys of dirs, by run, and notes
-// the errors there.
-func flushAll(dirs map[string]error, run func([]flush)) {
-	names, open := make([]string, 0, min(len(dirs), maxOpen)), make([]flush, 0, min(len(dirs), maxOpen))
-	flushOpen := func() {
-		run(open)
-		for i, f := range open {
-			closeFD(f.fd)
-			if !unsupported(f.err) {
-				dirs[names[i]] = f.err
-			}
-		}
-		names, open = names[:0], open[:0]
+// flushOpen hands them to the kernel together where several callers come at a
+// time, if it can take them.
+func (f *flusher) flushOpen(all []*flush) {
+	if f.crowd > 0 && f.aio != nil && len(all) > 1 {
+		f.aio.flush(all)
+		return
 	}
-	for dir := range dirs {
-		fd, err := openDir(dir)
-		if err != nil {
-			dirs[dir] = err
-			continue
-		}
-		names, open = append(names, dir), append(open, flush{fd: fd, dir: true})
-		if len(open) == maxOpen {
-			flushOpen()
+	for _, one := range all {
+		if one.dir == "" && len(all) > 1 {
+			one.err = startWriteBack(one.fd, 0, 0, false)
 		}
 	}
-	flushOpen()
+	for _, one := range all {
+		if one.err == nil {
+			one.err = one.now()
+		}
+	}
 }

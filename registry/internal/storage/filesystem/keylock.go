@@ -31,19 +31,29 @@ const (
 	lockPoll     = 200 * time.Microsecond
 )
 
-// tryExclude makes the caller the only one who changes key, until release. It
-// waits for goroutines of this process, none of which keeps the lock while it
-// waits for something. EWOULDBLOCK if another process has it.
-func (s *Store) tryExclude(key string) (*keyLock, error) {
+// exclude makes the caller the only one who changes key, until release. It waits
+// for other processes without the mutex, which nobody keeps for long.
+func (s *Store) exclude(key string) (*keyLock, error) {
 	n := hashKey(key) % keyLocks
 	k := &s.keyLocks[n]
 	k.mu.Lock()
-	if err := k.lockFile(s, n); err != nil {
+	err := k.lockFile(s, n)
+	for begin := time.Now(); err == unix.EWOULDBLOCK; err = k.lockFile(s, n) { //nolint:errorlint // a bare errno
+		k.mu.Unlock()
+		if time.Since(begin) > lockPatience {
+			return nil, &fault{"lock", key, storage.ErrUnavailable, errStuck}
+		}
+		time.Sleep(lockPoll)
+		k.mu.Lock()
+	}
+	if err != nil {
 		k.mu.Unlock()
 		return nil, err
 	}
 	return k, nil
 }
+
+var errStuck = errors.New("another process keeps its lock; is one stopped?")
 
 // lockFile needs k.mu. On a volume without room for the file no other process
 // can put anything either, so only deletions could meet, which agree.
@@ -74,26 +84,6 @@ func (k *keyLock) release() {
 		_ = flock(k.file.fd-1, unix.LOCK_UN)
 	}
 	k.mu.Unlock()
-}
-
-// exclude is tryExclude that waits for other processes.
-func (s *Store) exclude(key string) (*keyLock, error) {
-	for begin := time.Now(); ; time.Sleep(lockPoll) {
-		k, err := s.tryExclude(key)
-		if err != unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
-			return k, err
-		}
-		if time.Since(begin) > lockPatience {
-			return nil, stuck(key)
-		}
-	}
-}
-
-var errStuck = errors.New("another process keeps its lock; is one stopped?")
-
-// stuck describes a lock that is not to be had.
-func stuck(key string) error {
-	return &fault{"lock", key, storage.ErrUnavailable, errStuck}
 }
 
 // hashKey is FNV-1a, the same in all processes.

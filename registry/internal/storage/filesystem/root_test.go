@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -298,22 +300,68 @@ func TestTreeOnAnotherFileSystem(t *testing.T) {
 	wantStaging(t, s, 0)
 }
 
-// Somebody else's tree can be read, and says what is refused.
+// What somebody else owns can be read, and says what is refused.
 func TestDenied(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root is refused nothing")
-	}
 	root := t.TempDir()
 	s := populated(t, root)
-	for _, dir := range []string{"/a", "/.staging"} {
+	check(t, os.Chmod(root+"/a/f", 0o444))
+	for _, dir := range []string{"/..", "", "/a", "/.staging"} {
 		check(t, os.Chmod(root+dir, 0o555))
 		defer os.Chmod(root+dir, 0o777)
 	}
-	for what, c := range map[string]storage.Change{
-		"a put": {Key: "/a/g", Content: []byte("x")}, "a deletion": {Key: "/a/f", Delete: true},
-	} {
-		if err := s.Apply(t.Context(), nil, storage.Stage{c}); !errors.Is(err, storage.ErrDenied) {
-			t.Errorf("Apply of %s: %v, want ErrDenied", what, err)
+	asNobody(t, func() {
+		for what, c := range map[string]storage.Change{
+			"a put": {Key: "/a/g", Content: []byte("x")}, "a deletion": {Key: "/a/f", Delete: true},
+		} {
+			if err := s.Apply(t.Context(), nil, storage.Stage{c}); !errors.Is(err, storage.ErrDenied) {
+				t.Errorf("Apply of %s: %v, want ErrDenied", what, err)
+			}
 		}
+		if b, err := readAll(t.Context(), s, "/a/f"); err != nil || string(b) != "x" {
+			t.Errorf("read %q, %v", b, err)
+		}
+	})
+}
+
+// asNobody calls f with no more rights on files than anybody has.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if os.Geteuid() == 0 {
+			runtime.LockOSThread() // which ends with the goroutine
+			if err := unix.Setfsuid(65534); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		f()
+	}()
+	<-done
+}
+
+// A file whose time only its owner may set is written again to be renewed.
+func TestRenewalOfSomebodyElsesFile(t *testing.T) {
+	root := t.TempDir()
+	s := populated(t, root)
+	check(t, os.Chmod(root+"/a/f", 0o444))
+	for _, dir := range []string{"/..", "", "/a", "/.staging"} {
+		check(t, os.Chmod(root+dir, 0o777))
+	}
+	before, err := s.Stat(t.Context(), "/a/f")
+	check(t, err)
+	time.Sleep(fineTick)
+	asNobody(t, func() {
+		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/a/f", Content: []byte("x"), Renew: true}}); err != nil {
+			t.Error(err)
+		}
+	})
+	after, err := s.Stat(t.Context(), "/a/f")
+	if err != nil || !after.Modified.After(before.Modified) {
+		t.Errorf("renewed, it is of %v, %v; before of %v", after.Modified, err, before.Modified)
+	}
+	if b, err := readAll(t.Context(), s, "/a/f"); err != nil || string(b) != "x" {
+		t.Errorf("read %q, %v", b, err)
 	}
 }

@@ -63,7 +63,7 @@ func (s *Store) makeDurable(name string, content []byte) error {
 	}
 	dirs := s.durable.unflushed(name)
 	for _, dir := range dirs {
-		if err := syncDir(dir); err != nil {
+		if err := syncDir(dir.name); err != nil {
 			return err
 		}
 	}

@@ -313,16 +313,28 @@ func TestDeletionLeavesNoDirectories(t *testing.T) {
 func TestDirSetForgets(t *testing.T) {
 	s := newDirSet("/r")
 	s.remember(s.unflushed("/r/a/b/c/link"))
-	if got := s.unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
+	unflushed := func(name string) (dirs []string) {
+		for _, dir := range s.unflushed(name) {
+			dirs = append(dirs, dir.name)
+		}
+		return dirs
+	}
+	if got := unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
 		t.Errorf("unflushed = %v, want the new directory and its parent", got)
 	}
 	s.forget("/r/a/b")
-	if got := s.unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
+	if got := unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
 		t.Errorf("unflushed = %v after a directory was created again", got)
+	}
+	late := s.unflushed("/r/a/b/link")
+	s.forget("/r/a/b")
+	s.remember(late) // flushed before it was created again
+	if s.has("/r/a/b") {
+		t.Error("a flush counts for a directory that was created later")
 	}
 	s.remember(s.unflushed("/r/hot/link"))
 	for i := range 3 * maxDurable {
-		s.remember([]string{"/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)})
+		s.remember([]dirEntry{{name: "/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)}})
 		if !s.has("/r/hot") {
 			t.Fatal("a directory in use is forgotten")
 		}
