@@ -23,11 +23,11 @@ import (
 const (
 	// tagsAtOnce is how many tags are deleted in one step: others wait for it.
 	tagsAtOnce = 128
-	// versionPause is more than the granularity of a store's clock, within which
-	// an object that was just written has no version.
+	// versionPause is how long a tag is left alone that was just written: within the
+	// granularity of the store's clock it has no version.
 	versionPause = 10 * time.Millisecond
 	// overlapWait bounds how long a deletion waits for pushes that overlap: one of
-	// them may be in a process that is stopped.
+	// them may be in a process that is stopped, or move a tag again and again.
 	overlapWait = 5 * time.Second
 )
 
@@ -217,7 +217,7 @@ func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]p
 
 // deleteAll deletes the tags that are found until there are none.
 func (r Repository) deleteAll(ctx context.Context, find func(context.Context) (map[oci.Tag]pointer, error)) (removed []oci.Tag, err error) {
-	for range maxAttempts {
+	for progress := time.Now(); time.Since(progress) < overlapWait; {
 		tags, err := find(ctx)
 		if err != nil || len(tags) == 0 {
 			return removed, err
@@ -226,6 +226,9 @@ func (r Repository) deleteAll(ctx context.Context, find func(context.Context) (m
 		removed = append(removed, some...)
 		if err != nil {
 			return removed, err
+		}
+		if len(some) > 0 {
+			progress = time.Now()
 		}
 		if len(some) < len(tags) {
 			time.Sleep(versionPause)

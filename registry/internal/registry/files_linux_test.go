@@ -1,0 +1,182 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// What strangers put into the tree neither shows nor disturbs.
+func TestStrayDirectories(t *testing.T) {
+	root := t.TempDir()
+	ctx, r := context.Background(), newRegistry(openFiles(t, root), Options{DeleteEnabled: true})
+	repo := r.Repository("a")
+	digest := pushImage(t, repo, "t", "x")
+	for _, dir := range []string{"lost+found", ".snapshot/x", "UPPER/b", "a/_private/x", "a/_uploads/.nfs+1", "a/_manifests/tags/.x", "a/_manifests/tags/a+b", "a/_manifests/revisions/sha256/+"} {
+		check(t, os.MkdirAll(filepath.Join(root, layout.Repositories, dir), 0o755))
+	}
+	check(t, os.WriteFile(filepath.Join(root, layout.Repositories, "README+"), nil, 0o644))
+	names, more, err := r.Catalog(ctx, 10, "")
+	check(t, err)
+	if !slices.Equal(names, []string{"a"}) || more {
+		t.Errorf("the catalog is %q", names)
+	}
+	tags, _, err := repo.Tags(ctx, -1, "")
+	check(t, err)
+	if !slices.Equal(tags, []string{"t"}) {
+		t.Errorf("the tags are %q", tags)
+	}
+	if got := listReferrers(t, repo, digest, ""); len(got) != 0 {
+		t.Errorf("the referrers are %v", got)
+	}
+	report, err := r.PurgeUploads(ctx, PurgeOptions{})
+	check(t, err)
+	if report.Errors != 0 {
+		t.Errorf("the purge reports %+v", report)
+	}
+	_, err = repo.DeleteManifest(ctx, digest)
+	check(t, err)
+}
+
+// Whoever moves a tag, and however, the next reader sees it.
+func TestMovedTagIsSeenAtOnce(t *testing.T) {
+	root := t.TempDir()
+	d := openFiles(t, root)
+	ctx, r, foreign := context.Background(), newRegistry(d, Options{}), newRegistry(d, Options{})
+	repo := r.Repository("a")
+	images := []image{simpleImage(t, repo, "x"), simpleImage(t, repo, "y")}
+	for _, m := range images {
+		put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
+	}
+	link := filepath.Join(root, layout.TagCurrent("a", "t"))
+	moves := map[string]func(m image){
+		"us":               func(m image) { put(t, repo, tagged("t"), m) },
+		"another process":  func(m image) { put(t, foreign.Repository("a"), tagged("t"), m) },
+		"distribution 2.8": func(m image) { check(t, os.WriteFile(link, layout.Link(oci.SHA256.FromBytes(m.bytes())), 0o644)) },
+	}
+	put(t, repo, tagged("t"), images[0])
+	for i := range 12 {
+		if i%3 == 0 {
+			time.Sleep(30 * time.Millisecond) // until a tag may be remembered
+		}
+		for who, move := range moves {
+			m := images[i%2]
+			move(m)
+			for range 3 {
+				got, err := repo.Manifest(ctx, tagged("t"))
+				check(t, err)
+				if want := oci.SHA256.FromBytes(m.bytes()); got.Digest != want {
+					t.Fatalf("moved by %s to %s, but it is read as %s", who, want, got.Digest)
+				}
+			}
+		}
+	}
+}
+
+// On a disk without a byte or an inode left images are deleted, by digest too, and a
+// push is told what is missing.
+func TestDeletionOnAFullDisk(t *testing.T) {
+	for name, options := range map[string]string{"small": "size=2m,nr_inodes=500", "few inodes": "size=32m,nr_inodes=300"} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			check(t, unix.Mount("slipway-test", root, "tmpfs", 0, options)) // runs as root
+			t.Cleanup(func() {
+				if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			store := openFiles(t, root)
+			r := newRegistry(store, Options{DeleteEnabled: true})
+			leave, err := r.Serve(t.Context())
+			check(t, err)
+			defer leave()
+			repo := r.Repository("a")
+			d := pushImage(t, repo, "one", "x")
+			pushImage(t, repo, "two", "x")
+			pushImage(t, repo, "tag", "y")
+			pushImage(t, r.Repository("b"), "all", "z")
+			time.Sleep(50 * time.Millisecond)
+			fillDisk(t, root)
+
+			_, err = tryPushBlob(repo, strings.Repeat("x", 1<<20), sum(strings.Repeat("x", 1<<20)))
+			if !errors.Is(err, storage.ErrNoSpace) {
+				t.Errorf("pushing: %v", err)
+			}
+			_, err = repo.StatBlob(t.Context(), sum("layer x"))
+			check(t, err)
+			removed, err := repo.DeleteManifest(t.Context(), d)
+			check(t, err)
+			if !slices.Equal(removed, []oci.Tag{"one", "two"}) {
+				t.Errorf("removed %q", removed)
+			}
+			fillDisk(t, root)
+			check(t, repo.DeleteTag(t.Context(), "tag"))
+			fillDisk(t, root)
+			check(t, r.Repository("b").Delete(t.Context()))
+			fillDisk(t, root)
+			_, err = r.PurgeUploads(t.Context(), PurgeOptions{})
+			check(t, err)
+			noUploads(t, r)
+		})
+	}
+}
+
+// fillDisk leaves neither a byte nor an inode.
+func fillDisk(t *testing.T, root string) {
+	t.Helper()
+	f, err := os.CreateTemp(root, "fill")
+	for size := 1 << 20; err == nil && size > 0; {
+		if _, werr := f.Write(make([]byte, size)); werr != nil {
+			size /= 2
+		}
+	}
+	for err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(root, "fill"); err == nil {
+			f.Close()
+		}
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+// Uploads that fail on a full disk leave no file open.
+func TestFailedUploadsCloseTheirFiles(t *testing.T) {
+	root := t.TempDir()
+	check(t, unix.Mount("slipway-test", root, "tmpfs", 0, "size=2m")) // runs as root
+	t.Cleanup(func() { unix.Unmount(root, unix.MNT_DETACH) })
+	repo := newRegistry(openFiles(t, root), Options{}).Repository("a")
+	pushBlob(t, repo, "x")
+	open := func() (n int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		check(t, err)
+		for _, fd := range fds {
+			if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, root) && strings.Contains(to, "_uploads") {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 10 {
+		content := fmt.Sprint(i) + strings.Repeat("x", 3<<20)
+		if _, err := tryPushBlob(repo, content, sum(content)); !errors.Is(err, storage.ErrNoSpace) {
+			t.Fatalf("upload %d: %v", i, err)
+		}
+	}
+	if n := open(); n > 0 {
+		t.Errorf("%d files are open", n)
+	}
+}
