@@ -35,8 +35,9 @@ func fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *oci.Error
-	if errors.As(err, &known) {
+	var one *oci.Error
+	var several oci.Errors
+	if errors.As(err, &one) || errors.As(err, &several) {
 		return err
 	}
 	if errors.Is(err, ErrUploadTaken) {
