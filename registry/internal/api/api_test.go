@@ -285,6 +285,39 @@ func TestUploadIsTakenOverFromAHungWriter(t *testing.T) {
 	s.do("PUT", with(got.location(t), "digest", string(digestOf(content))), nil).want(t, 201)
 }
 
+// Of two PATCHes of one upload at the same place one wins, and the other one is told
+// why it does not.
+func TestParallelPatches(t *testing.T) {
+	s := newServer(t)
+	content := bytes.Repeat([]byte("x"), 300_000)
+	for range 20 {
+		at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
+		answers := make(chan answer, 2)
+		for range cap(answers) {
+			go func() { answers <- s.do("PATCH", at, content) }()
+		}
+		won := 0
+		for range cap(answers) {
+			switch a := <-answers; a.StatusCode {
+			case 202:
+				won++
+				at = a.location(t)
+			case 416:
+				a.wantError(t, 416, oci.CodeRangeInvalid, "Range", "*", "Location", "*")
+			default:
+				a.wantError(t, 404, oci.CodeBlobUploadInvalid)
+				if !bytes.Contains(a.body, []byte("taken over by another request")) {
+					t.Errorf("body %s", a.body)
+				}
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d requests won", won)
+		}
+		s.do("PUT", with(at, "digest", string(digestOf(content))), nil).want(t, 201)
+	}
+}
+
 // sendPart begins a PATCH of which only the first bytes come.
 func (s *host) sendPart(at string, first []byte) net.Conn {
 	s.t.Helper()

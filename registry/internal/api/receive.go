@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -96,6 +97,14 @@ func (b *body) more() bool {
 // the upload over: the connection it comes from is probably dead. stop ends
 // the watch.
 func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
-	up.OnTaken(func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })
-	return func() { up.OnTaken(nil) }
+	done := make(chan struct{})
+	cancel := context.AfterFunc(up.Taken(), func() {
+		defer close(done)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	})
+	return func() {
+		if !cancel() {
+			<-done // the connection may serve another request next
+		}
+	}
 }

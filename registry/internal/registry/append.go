@@ -55,12 +55,10 @@ func fill(buf []byte, src io.Reader) (n int, err error) {
 // interrupted is the error of a src that failed, perhaps because somebody saw
 // that the upload was taken over.
 func (u *Upload) interrupted(cause error) error {
-	select {
-	case <-u.taken:
+	if u.taken.Err() != nil {
 		return fault(fmt.Errorf("%w: %w", ErrUploadTaken, cause))
-	default:
-		return fmt.Errorf("receiving the upload: %w", cause)
 	}
+	return fmt.Errorf("receiving the upload: %w", cause)
 }
 
 func (u *Upload) write(ctx context.Context, p []byte) (int, error) {

@@ -36,9 +36,8 @@ type Upload struct {
 	hashed  int64        // bytes in hash
 	told    atomic.Int64 // size, for UploadStatus
 
-	mu      sync.Mutex // guards onTaken
-	taken   chan struct{}
-	onTaken func()
+	taken context.Context // ends when another request has taken the upload over
+	stop  context.CancelFunc
 }
 
 // UploadPoint is where a request continues an upload. The zero value stands for
@@ -112,7 +111,8 @@ func (r Repository) UploadStatus(ctx context.Context, id string) (UploadStatus, 
 
 // newUpload returns an upload whose turn the caller has.
 func (r Repository) newUpload(id string) *Upload {
-	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), turn: make(chan struct{}, 1), taken: make(chan struct{})}
+	u := &Upload{repo: r, id: id, key: holderKey(r.name, id), turn: make(chan struct{}, 1)}
+	u.taken, u.stop = context.WithCancel(context.Background())
 	u.turn <- struct{}{}
 	return u
 }
@@ -140,6 +140,9 @@ func (u *Upload) Size() int64 { return u.size }
 
 // StartedAt is when the upload was begun, in seconds.
 func (u *Upload) StartedAt() time.Time { return u.startedAt }
+
+// Taken ends when another request has taken the upload over.
+func (u *Upload) Taken() context.Context { return u.taken }
 
 // Expect says which digest the upload will have, and how many bytes are to come, if
 // not negative.
@@ -299,13 +302,11 @@ func (u *Upload) lock(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	select {
-	case <-u.taken:
+	if u.taken.Err() != nil {
 		u.unlock()
 		return ErrUploadTaken
-	default:
-		return nil
 	}
+	return nil
 }
 
 func (u *Upload) unlock() { <-u.turn }
@@ -325,29 +326,8 @@ func (u *Upload) give(ctx context.Context, at UploadPoint) error {
 		return wrongOffset(u.size, at.Offset)
 	}
 	u.suspend() //nolint:errcheck // the other one sees what the store has
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	close(u.taken)
-	if u.onTaken != nil {
-		u.onTaken()
-	}
+	u.stop()
 	return nil
-}
-
-// OnTaken calls f, which is quick, when another request takes the upload over, or
-// at once if that has happened; not any more after the next call. nil stands for
-// nothing.
-func (u *Upload) OnTaken(f func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.onTaken = f
-	select {
-	case <-u.taken:
-		if f != nil {
-			f()
-		}
-	default:
-	}
 }
 
 // holders knows which request of this process works on which upload, so that a new
