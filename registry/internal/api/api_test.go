@@ -294,11 +294,29 @@ func TestParallelPatches(t *testing.T) {
 		at := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202).location(t)
 		answers := make(chan answer, 2)
 		for range cap(answers) {
-			go func() { answers <- s.do("PATCH", at, content) }()
+			r, err := http.NewRequestWithContext(t.Context(), "PATCH", at, bytes.NewReader(content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				resp, err := s.client.Do(r)
+				if err != nil {
+					t.Error(err)
+					answers <- answer{}
+					return
+				}
+				defer resp.Body.Close()
+				body, _ := io.ReadAll(resp.Body)
+				answers <- answer{resp, body}
+			}()
 		}
 		won := 0
 		for range cap(answers) {
-			switch a := <-answers; a.StatusCode {
+			a := <-answers
+			if a.Response == nil {
+				t.FailNow()
+			}
+			switch a.StatusCode {
 			case 202:
 				won++
 				at = a.location(t)

@@ -47,6 +47,7 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	stop()
 	switch {
 	case errors.Is(err, registry.ErrUploadTaken):
+		readOn(w, r)
 		return err
 	case src.err != nil:
 		return clientFailed(src.err)
@@ -93,14 +94,29 @@ func (b *body) more() bool {
 	return n > 0
 }
 
-// interruptWhenTaken ends the reading of a body once another request has taken
+// readOnTime is how long a client that has lost its upload to another request, or
+// sends what does not belong there, may go on sending before it is answered.
+const readOnTime = time.Second
+
+// readOn reads the rest of a body for nothing, within bounds, so that the answer
+// arrives: a client that sends all before it reads gets a reset instead if the
+// connection is closed over bytes on their way.
+func readOn(w http.ResponseWriter, r *request) {
+	if r.ContentLength == 0 || r.Header.Get("Expect") != "" {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readOnTime))
+	_, _ = io.CopyN(io.Discard, r.Body, maxUnread) // the answer is the same whatever comes
+}
+
+// interruptWhenTaken ends the reading of a body soon after another request has taken
 // the upload over: the connection it comes from is probably dead. stop ends
 // the watch.
 func interruptWhenTaken(w http.ResponseWriter, up *registry.Upload) (stop func()) {
 	done := make(chan struct{})
 	cancel := context.AfterFunc(up.Taken(), func() {
 		defer close(done)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readOnTime))
 	})
 	return func() {
 		if !cancel() {

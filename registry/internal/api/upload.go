@@ -185,6 +185,7 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 		if err := a.currentPoint(w, r); err != nil {
 			return nil, err
 		}
+		readOn(w, r)
 	}
 	return up, err
 }

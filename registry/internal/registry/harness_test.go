@@ -104,7 +104,7 @@ func check(t testing.TB, err error) {
 func wantCode(t testing.TB, err error, code oci.Code) {
 	t.Helper()
 	var e *oci.Error
-	if es, ok := err.(oci.Errors); ok { // not inside another
+	if es, ok := err.(oci.Errors); ok { //nolint:errorlint // not inside another
 		e = es[0]
 	} else if !errors.As(err, &e) {
 		t.Fatalf("got %v, want code %s", err, code)
