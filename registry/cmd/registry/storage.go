@@ -95,8 +95,9 @@ func (b *backend) warnMoved(log *zap.Logger) {
 }
 
 // renewAfter is the age at which a link is renewed that a client is told of: on
-// files that costs next to nothing.
-const renewAfter = time.Second
+// files each time but for bursts. What is not renewed, a garbage collection by
+// command does not see.
+const renewAfter = 20 * time.Millisecond
 
 func registryOptions(cfg *config.Config, b *backend, log *zap.Logger) registry.Options {
 	return registry.Options{

@@ -136,8 +136,8 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 		}
 		i := r.digests.add(l.digest)
 		what := r.digests.what(i)
-		if what == 0 && !r.Release && r.young(l.Modified) {
-			what = recent // and a command may find in it what it releases
+		if what == 0 && r.evidence(ctx, l) {
+			what = recent
 		}
 		if what != 0 {
 			r.count(func(p *Report) { p.keep(what, l.Size) })

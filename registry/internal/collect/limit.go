@@ -20,8 +20,8 @@ type limit struct {
 }
 
 const (
-	// renewAfter is at least how old a link may be that is not renewed when a client
-	// is told of it; object stores take a quarter of the age.
+	// renewAfter is more than how old a link on files may be that is not renewed when
+	// a client is told of it; object stores take a quarter of the age.
 	renewAfter = time.Second
 	// skew is how much the clocks of a storage and of this machine may differ.
 	skew = 5 * time.Second

@@ -199,6 +199,14 @@ func TestRelease(t *testing.T) {
 		x.remove(layout.RevisionLink("a", index))
 		x.remove(layout.TagCurrent("a", "v3"))
 		x.put(layout.BlobData(index), []byte(`{"manifests":[{"digest":"`+string(child)+`"}]}`), pushed-time.Minute)
+		untagged, untaggedBlobs := young(x, "v5", "untagged")
+		body, _, err := storage.Read(t.Context(), x.s, layout.BlobData(untagged), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.remove(layout.TagCurrent("a", "v5"))
+		x.remove(layout.TagIndex("a", "v5", untagged))
+		x.put(layout.BlobData(untagged), body, pushed-time.Minute) // renewed by that
 		told, toldBlobs := young(x, "v4", "told")
 		x.remove(layout.RevisionLink("a", told))
 		x.remove(layout.TagCurrent("a", "v4"))
@@ -209,7 +217,7 @@ func TestRelease(t *testing.T) {
 
 		o := Options{Age: time.Hour, KeepAge: true, DeleteUntagged: true}
 		x.run(o)
-		for _, blobs := range [][]oci.Digest{deletedBlobs, movedBlobs, childBlobs} {
+		for _, blobs := range [][]oci.Digest{deletedBlobs, movedBlobs, childBlobs, untaggedBlobs} {
 			x.want("what is young stays for a schedule", layout.BlobData(blobs[1]), true)
 		}
 		o.Release = true
@@ -217,6 +225,7 @@ func TestRelease(t *testing.T) {
 		x.whole("kept", "a", kept, keptBlobs)
 		x.gone("deleted", "a", deleted, deletedBlobs)
 		x.gone("moved", "a", moved, movedBlobs)
+		x.gone("untagged", "a", untagged, untaggedBlobs)
 		x.gone("child of a deleted index", "a", child, childBlobs)
 		x.want("config of what was deleted", layout.BlobData(toldBlobs[0]), false)
 		x.want("what somebody was told of since", layout.BlobData(toldBlobs[1]), true)

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,18 +74,36 @@ func (r *run) readOrphans(ctx context.Context) (users, error) {
 		if b.Size > maxOrphan || !r.young(b.Modified) {
 			continue
 		}
-		if at, known := r.digests.find(b.Digest); known && r.digests.is(at, isRevision) {
+		at := r.digests.add(b.Digest)
+		if r.digests.is(at, isRevision) {
 			continue
 		}
 		refs, err := r.references(ctx, b.Digest)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err == nil && len(refs.needs) > 0 {
-			all.add(&user{b.Modified, refs.needs})
+		if err != nil || len(refs.needs) == 0 {
+			continue
 		}
+		all.add(&user{b.Modified, refs.needs})
 	}
 	return all, nil
+}
+
+// evidence says whether young bytes that nothing needs let a later run release
+// something: a scheduled run leaves that to commands, and one that keeps untagged
+// manifests keeps the index that they were of.
+func (r *run) evidence(ctx context.Context, l link) bool {
+	switch {
+	case !r.young(l.Modified):
+		return false
+	case !r.Release:
+		return true
+	case r.DeleteUntagged || l.Size > maxOrphan:
+		return false
+	}
+	refs, err := r.references(ctx, l.digest)
+	return err == nil && slices.ContainsFunc(refs.needs, func(i id) bool { return r.digests.is(i, isRevision) })
 }
 
 // usersGone makes the manifests of the repository that go users of what they
@@ -138,18 +157,25 @@ func (r *run) linksAll(repo *repository, needs []id) bool {
 }
 
 // releasedRevision says whether a young, untagged manifest was a child of one that
-// is deleted, or has lost its tag to another: then its link is no newer than its
-// entry in the history of that tag. A client who was told within renewAfter of the
-// push does not show.
+// is deleted, or has lost its tag: to another manifest, then its link is no newer
+// than its entry in the history of that tag; or by the deletion of the tag, then its
+// link is older than its bytes, which are renewed with that.
 func (r *run) releasedRevision(ctx context.Context, repo *repository, rev *revision) (bool, error) {
 	released, err := r.released(ctx, repo, rev.id, rev.modified)
 	if released || err != nil || !r.Release {
 		return released, err
 	}
 	d := r.digests.digest(rev.id)
+	info, err := r.Store.Stat(ctx, layout.BlobData(d))
+	if err == nil && info.Modified.After(rev.modified) {
+		return true, nil
+	}
+	if err != nil && !absent(err) {
+		return false, err
+	}
 	for _, t := range repo.tags {
 		info, err := r.Store.Stat(ctx, layout.TagIndex(repo.name, t.name, d))
-		if err == nil && !rev.modified.After(info.Modified.Add(renewAfter)) {
+		if err == nil && !rev.modified.After(info.Modified) {
 			return true, nil
 		}
 		if err != nil && !absent(err) {

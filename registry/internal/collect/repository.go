@@ -147,7 +147,9 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 			if err != nil {
 				return err
 			}
-			repo.revisions = append(repo.revisions, revision{id: r.digests.add(l.digest), modified: modified})
+			i := r.digests.add(l.digest)
+			r.digests.mark(i, isRevision)
+			repo.revisions = append(repo.revisions, revision{id: i, modified: modified})
 		}
 	}
 	slices.SortFunc(repo.revisions, func(a, b revision) int { return int(a.id) - int(b.id) })

@@ -37,9 +37,10 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.reg.deletable(); err != nil {
 		return err
 	}
-	if _, err := r.reg.store.Stat(ctx, layout.TagCurrent(r.name, tag)); absent(err) {
+	at, err := r.readTag(ctx, tag)
+	if absent(err) {
 		return r.unknown(ctx, r.tagUnknown(tag))
-	} else if err != nil {
+	} else if err != nil && !isBadLink(err) {
 		return fault(err)
 	}
 	if err := r.refuseRemoval(tag); err != nil {
@@ -49,7 +50,27 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err != nil {
 		return fault(err)
 	}
-	return fault(r.reg.apply(ctx, nil, removal))
+	if err := r.reg.apply(ctx, nil, removal); err != nil {
+		return fault(err)
+	}
+	r.reg.untagged(ctx, at.digest)
+	return nil
+}
+
+// untagged lets garbage collections know that a manifest has lost a tag, and so
+// waits for none: its bytes are newer than its link from then on. If that fails, or
+// the store has no room for it, it stays for Options.Grace.
+func (r *Registry) untagged(ctx context.Context, d oci.Digest) {
+	if d == "" {
+		return
+	}
+	body, _, err := storage.Read(ctx, r.store, layout.BlobData(d), r.maxManifestSize)
+	if err == nil {
+		err = r.apply(ctx, nil, storage.Stage{{Key: layout.BlobData(d), Content: body, Renew: true}})
+	}
+	if err != nil && !absent(err) {
+		r.log.Debug("cannot renew the bytes of a manifest that has lost a tag", zap.String("digest", string(d)), zap.Error(err))
+	}
 }
 
 // DeleteTagIf removes a tag with its history if its link still has that version and
