@@ -18,6 +18,8 @@ type commit struct {
 
 // Apply implements storage.Store.
 func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	s.using.RLock()
+	defer s.using.RUnlock()
 	c := newCommit(section, stages)
 	defer c.each(func(ch *change) error { ch.cleanUp(); return nil }) //nolint:errcheck // always nil
 	if err := ctx.Err(); err != nil {

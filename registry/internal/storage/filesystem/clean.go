@@ -61,6 +61,7 @@ func (s *Store) Clean(ctx context.Context) error {
 		return err
 	}
 	s.clean(time.Now())
+	drop(s.locks + "/reserve") // of the version before
 	return nil
 }
 

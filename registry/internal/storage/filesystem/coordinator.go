@@ -45,6 +45,11 @@ func (c *Coordinator) open(s *Store) {
 func (c *Coordinator) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closeFiles()
+}
+
+// closeFiles needs c.mu. Sections that are under way keep their gates.
+func (c *Coordinator) closeFiles() {
 	c.epoch.file.close()
 	for _, g := range c.gates {
 		g.retire()

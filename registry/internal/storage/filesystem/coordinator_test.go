@@ -216,6 +216,19 @@ func TestLocksDeletedByHand(t *testing.T) {
 			}
 			section.End()
 			check(t, all[1].Barrier(t.Context()))
+			lease, err := all[0].Lock(t.Context(), storage.CollectorLock)
+			check(t, err)
+			check(t, all[0].Publish(t.Context(), storage.Pending{Run: "r"}))
+			for _, c := range all {
+				time.Sleep(2 * holdGate)
+				section, err := c.Begin(t.Context())
+				check(t, err)
+				if section.Run() != "r" {
+					t.Error("a section does not see the run")
+				}
+				section.End()
+			}
+			lease.Release()
 		}
 	}
 }
@@ -238,6 +251,36 @@ func TestSectionsOnAReadOnlyRoot(t *testing.T) {
 	lease.Release()
 	err = s.Coordinator().Publish(t.Context(), storage.Pending{})
 	wantErr(t, "Publish", err, storage.ErrReadOnly)
+}
+
+// Who may not use the locks of others has no sections; who may not even make them
+// does without.
+func TestSectionsWithoutRights(t *testing.T) {
+	root := t.TempDir()
+	s := openRoot(t, root)
+	defer s.Close()
+	for _, dir := range []string{"/..", ""} {
+		check(t, os.Chmod(root+dir, 0o555))
+		defer os.Chmod(root+dir, 0o777)
+	}
+	begin := func() (err error) {
+		asNobody(t, func() {
+			var section storage.Section
+			if section, err = s.Coordinator().Begin(t.Context()); err == nil {
+				section.End()
+			}
+		})
+		return err
+	}
+	wantErr(t, "Begin where nobody has locks", begin(), nil)
+	for _, name := range []string{epochName, "gate-0", "gate-1", pendingName} {
+		write(t, root+"/.locks/"+name, "")
+		check(t, os.Chmod(root+"/.locks/"+name, 0o600))
+	}
+	check(t, os.Chmod(root+"/.locks", 0o755))
+	if os.Geteuid() == 0 { // else they are its own
+		wantErr(t, "Begin with the locks of others", begin(), storage.ErrDenied)
+	}
 }
 
 // old plays a process of the version before: it locks as its Serve, Lock and Alone

@@ -55,6 +55,7 @@ type Store struct {
 	counter  atomic.Uint64
 	alive    atomic.Int64 // descriptor of the locked file that says so, or -1
 
+	using    sync.RWMutex           // held for reading by Apply
 	asRoot   bool                   // new files get the owner of the root directory
 	identity atomic.Pointer[rootID] // of the root directory, nil before it was seen
 	device   atomic.Pointer[rootDevice]
@@ -119,6 +120,8 @@ func (s *Store) Coordinator() *Coordinator { return &s.coordinator }
 
 // Close implements storage.Store.
 func (s *Store) Close() error {
+	s.using.Lock()
+	defer s.using.Unlock()
 	s.flusher.stop()
 	s.big.stop()
 	s.coordinator.close()

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -136,9 +137,10 @@ func (c *Coordinator) enter() (*gate, error) {
 	return nil, unix.EBUSY
 }
 
-// without is nil for errors without which a section has to do.
+// without is nil for errors with which a section has to do without a file: it is
+// not there and cannot be made.
 func without(err error) error {
-	if isFull(err) || canOnlyRead(err) {
+	if isFull(err) || errors.Is(err, unix.EROFS) || errors.Is(err, errNoFile) {
 		return nil
 	}
 	return err
@@ -160,10 +162,7 @@ func (c *Coordinator) lookUp() error {
 			c.epoch.n, c.epoch.at = st.Size, time.Now()
 			return nil
 		}
-		c.epoch.file.close()
-		for _, g := range c.gates {
-			g.retire()
-		}
+		c.closeFiles()
 		c.newGates()
 	}
 	return unix.EAGAIN

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,16 +34,24 @@ func (s *Store) lockMode(how int) int {
 	return unix.O_RDONLY
 }
 
+// errNoFile says that a file of the directory of locks is not there and this
+// process may not make it.
+var errNoFile = errors.New("it is not there")
+
 // openLock opens a file of the directory of locks, which it creates if need be.
 func (s *Store) openLock(name string, mode int) (fd int, err error) {
 	file := s.locks + "/" + name
-	if fd, err = s.create(file, mode); err != unix.ENOENT || s.vanished() { //nolint:errorlint // a bare errno
-		return fd, err
+	fd, err = s.create(file, mode)
+	if err == unix.ENOENT && !s.vanished() { //nolint:errorlint // a bare errno
+		if err = s.mkdir(s.locks); err == nil || err == unix.EEXIST { //nolint:errorlint // a bare errno
+			fd, err = s.create(file, mode)
+		}
 	}
-	if err := s.mkdir(s.locks); err != nil && err != unix.EEXIST { //nolint:errorlint // a bare errno
-		return -1, err
+	var st unix.Stat_t
+	if isDenied(err) && stat(file, &st) == unix.ENOENT { //nolint:errorlint // a bare errno
+		err = fmt.Errorf("%w: %w", errNoFile, err)
 	}
-	return s.create(file, mode)
+	return fd, err
 }
 
 // lock opens a file of the directory of locks and locks it.

@@ -3,6 +3,8 @@ package filesystem
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,23 +52,23 @@ func (s *Store) unhold(u *upload) {
 	}
 }
 
-// watch looks for marks as long as there are uploads.
+// watch looks for marks as long as there are uploads. One that is being written
+// looks itself.
 func (s *Store) watch() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, u := range s.holders {
-		if u.watched.CompareAndSwap(false, true) {
-			go func() {
-				defer u.watched.Store(false)
-				u.mu.Lock()
-				defer u.mu.Unlock()
-				u.yield()
-			}()
+	held := slices.Collect(maps.Values(s.holders))
+	s.watching = len(held) > 0
+	s.mu.Unlock()
+	if len(held) == 0 {
+		return
+	}
+	for _, u := range held {
+		if u.mu.TryLock() {
+			u.yield()
+			u.mu.Unlock()
 		}
 	}
-	if s.watching = len(s.holders) > 0; s.watching {
-		time.AfterFunc(lookHeld, s.watch)
-	}
+	time.AfterFunc(lookHeld, s.watch)
 }
 
 // fence ends the request's hold for another one.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,8 +39,6 @@ type upload struct {
 	taken   bool          // by another request
 	looked  time.Time     // when it was last looked whether another process wants it
 	applied chan struct{} // closed when the Apply that has it ends; or nil
-
-	watched atomic.Bool // a goroutine looks whether another process wants it
 }
 
 // CreateUpload implements storage.Store.
