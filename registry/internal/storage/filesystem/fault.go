@@ -70,8 +70,6 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-func canOnlyRead(err error) bool { return errors.Is(err, unix.EROFS) || isDenied(err) }
-
 func isDenied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
 // isFull says that there is no room, not even for an empty file.
