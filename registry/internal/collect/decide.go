@@ -45,7 +45,7 @@ func (r *run) decideRevisions(ctx context.Context, repo *repository) (gone int, 
 	live := make([]bool, len(repo.revisions))
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
-		live[i] = rev.tagged || !r.DeleteUntagged || repo.unreadable
+		live[i] = rev.tagged || !r.DeleteUntagged || repo.unreadable || repo.unlisted(r.digests.digest(rev.id))
 		if !live[i] && r.young(rev.modified) {
 			released, err := r.releasedRevision(ctx, repo, rev)
 			if err != nil {

@@ -55,12 +55,12 @@ func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 // deleteListed deletes, while it is listed, what is garbage at a second look, too.
 // It returns that.
 func (r *run) deleteListed(ctx context.Context, repo *repository, part []garbage) (gone []garbage, err error) {
-	keys := make([]string, len(part))
+	keys, listed := make([]string, len(part)), make(map[string]bool, len(part))
 	for i := range part {
-		keys[i] = part[i].key
+		keys[i], listed[part[i].key] = part[i].key, true
 	}
 	err = r.listed(ctx, keys, func(ctx context.Context) error {
-		again := &repository{name: repo.name, events: repo.events}
+		again := &repository{name: repo.name, events: repo.events, listed: listed}
 		if err := r.look(ctx, again); err != nil {
 			return err
 		}

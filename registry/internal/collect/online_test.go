@@ -54,14 +54,18 @@ func TestRenewedBetweenTheLooksStays(t *testing.T) {
 }
 
 func TestManifestPushedBetweenTheLooksKeepsItsBlobs(t *testing.T) {
-	var pushed oci.Digest
-	x, _, err := beside(t, Options{Age: 0, DeleteUntagged: true}, func(x volume, _, garbage oci.Digest) {
-		pushed = x.manifest("b", "v2", document{Layers: []descriptor{{Digest: garbage}}})
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, tag := range []oci.Tag{"v2", ""} { // without a tag: an index that lists it may follow
+		t.Run("tag "+string(tag), func(t *testing.T) {
+			var pushed oci.Digest
+			x, _, err := beside(t, Options{Age: 0, DeleteUntagged: true}, func(x volume, _, garbage oci.Digest) {
+				pushed = x.manifest("b", tag, document{Layers: []descriptor{{Digest: garbage}}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.whole("what was pushed", "b", pushed, []oci.Digest{oci.SHA256.FromBytes([]byte("garbage"))})
+		})
 	}
-	x.whole("what was pushed", "b", pushed, []oci.Digest{oci.SHA256.FromBytes([]byte("garbage"))})
 }
 
 func TestBytesLinkedDuringTheRunStay(t *testing.T) {

@@ -41,6 +41,7 @@ type repository struct {
 	needs     []id            // of live manifests, and their own, sorted
 	users     users
 	events    *events
+	listed    map[string]bool // at the second look: the keys that may be deleted
 
 	mu         sync.Mutex
 	unreadable bool // it is skipped
@@ -55,6 +56,12 @@ func (repo *repository) find(i id) (at int, ok bool) {
 func (repo *repository) needsBlob(i id) bool {
 	_, ok := slices.BinarySearch(repo.needs, i)
 	return ok
+}
+
+// unlisted says whether a manifest stays because it is not listed: writers rely on it
+// and on all that it needs without waiting. It may have come since the first look.
+func (repo *repository) unlisted(d oci.Digest) bool {
+	return repo.listed != nil && !repo.listed[layout.RevisionLink(repo.name, d)]
 }
 
 // stays says whether anything of the repository does.
