@@ -20,7 +20,7 @@ import (
 // aioDepth is how many flushes the kernel takes at once; more go in turns.
 const aioDepth = 256
 
-// What an iocb asks for, and that the eventfd is to be told.
+// What an iocb asks for, and that its end is written to the eventfd.
 const (
 	iocbFsync     = 2
 	iocbFdatasync = 3

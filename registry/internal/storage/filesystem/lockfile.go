@@ -24,7 +24,7 @@ func unlinked(fd int) bool {
 	return unix.Fstat(fd, &st) != nil || st.Nlink == 0
 }
 
-// lockMode is how a file is opened that is to be locked. One that is open for
+// lockMode is how a file is opened in order to lock it. One that is open for
 // writing keeps its file system from being remounted read-only, and reading
 // is enough for a lock, except for LOCK_EX on NFS.
 func (s *Store) lockMode(how int) int {

@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"maps"
 	"path"
 	"sync"
 
@@ -39,13 +40,24 @@ func (p *spares) take(name string) (taken spare, ok bool) {
 		p.free[name] = free[:n-1]
 		return free[n-1], true
 	}
-	if !known && len(p.free) < maxSpareNames {
-		if p.free == nil {
-			p.free = map[string][]spare{}
-		}
-		p.free[name] = nil
+	if !known {
+		p.ask(name)
 	}
 	return spare{}, false
+}
+
+// ask notes that spares with that file are of use, in place of a name of which
+// there is none if there are many. It needs p.mu.
+func (p *spares) ask(name string) {
+	if p.free == nil {
+		p.free = map[string][]spare{}
+	}
+	if len(p.free) >= maxSpareNames {
+		maps.DeleteFunc(p.free, func(_ string, free []spare) bool { return len(free) == 0 })
+	}
+	if len(p.free) < maxSpareNames {
+		p.free[name] = nil
+	}
 }
 
 // wants says whether a spare with that file is of use.
@@ -59,6 +71,9 @@ func (p *spares) wants(name string) bool {
 func (p *spares) add(name string, s spare) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.free == nil {
+		p.free = map[string][]spare{}
+	}
 	p.free[name] = append(p.free[name], s)
 }
 

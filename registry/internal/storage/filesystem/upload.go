@@ -48,10 +48,13 @@ func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHi
 		return nil, err
 	}
 	err = s.inDir(u.name, func() error { return u.open(unix.O_CREAT | unix.O_EXCL) })
-	if errors.Is(err, unix.EEXIST) {
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.EEXIST):
 		return nil, &fault{"create", key, storage.ErrConflict, nil}
-	}
-	if err != nil {
+	case errors.Is(err, unix.EWOULDBLOCK): // before it was locked
+		return nil, &fault{"create", key, storage.ErrUploadTaken, nil}
+	default:
 		return nil, s.writeFault("create", key, err)
 	}
 	s.states.take(key)
@@ -109,7 +112,7 @@ func (u *upload) open(flags int) error {
 	if err == nil && flags == 0 {
 		err = stat(u.name, &named)
 		if err == nil && (named.Ino != st.Ino || !isFile(&st)) {
-			err = unix.ENOENT // applied since
+			err = unix.ENOENT // applied or deleted since
 		}
 	}
 	if err != nil {

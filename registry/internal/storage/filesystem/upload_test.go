@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -203,6 +204,21 @@ func TestSpares(t *testing.T) {
 	}
 	s.Close()
 	wantStaging(t, s, 0)
+}
+
+// Notes with names that do not come again leave room for those that do.
+func TestSparesOfManyNames(t *testing.T) {
+	s := openRoot(t, t.TempDir())
+	defer s.Close()
+	for i := range 20 {
+		for _, name := range []string{fmt.Sprint("/marks/", i), fmt.Sprint("/up/", i, "/startedat")} {
+			apply(t, s, storage.Change{Key: name, Content: []byte("x"), Ephemeral: true})
+		}
+		apply(t, s, storage.Change{Key: fmt.Sprint("/up/", i, "/startedat"), Delete: true, Ephemeral: true})
+	}
+	if n := len(s.spares.free["startedat"]); n != 1 || len(s.spares.free) > maxSpareNames {
+		t.Errorf("%d spares of %d names, want one", n, len(s.spares.free))
+	}
 }
 
 // What must not be used again is not.
