@@ -71,6 +71,7 @@ type run struct {
 	pace      pace
 	exclusive exclusive
 	telling   sync.Mutex
+	listing   sync.Mutex // held while something is listed
 
 	mu     sync.Mutex // guards what follows
 	report Report
@@ -235,6 +236,8 @@ func (r *run) listed(ctx context.Context, keys []string, f func(context.Context)
 }
 
 func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Context) error) (err error) {
+	r.listing.Lock() // workers of an exclusive run that has let a server in
+	defer r.listing.Unlock()
 	if err := r.publish(ctx, keys...); err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package collect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,6 +139,58 @@ func TestRunThatIsEndedWithdrawsItsList(t *testing.T) {
 	s.End()
 	if report := x.run(Options{}); report.Blobs.Freed != 1 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// oneList fails the test if a list replaces another.
+type oneList struct {
+	storage.Coordinator
+	t      *testing.T
+	mu     sync.Mutex
+	listed bool
+	lists  int
+}
+
+func (c *oneList) Publish(ctx context.Context, p storage.Pending) error {
+	c.mu.Lock()
+	if len(p.Keys) > 0 && c.listed {
+		c.t.Error("a list replaces another one that was not withdrawn")
+	}
+	if c.listed = len(p.Keys) > 0; c.listed {
+		c.lists++
+	}
+	c.mu.Unlock()
+	return c.Coordinator.Publish(ctx, p)
+}
+
+// The workers of a run that was exclusive take turns with their lists once a server
+// has come.
+func TestOneListAtATime(t *testing.T) {
+	x := onFiles(t)
+	for i := range 60 {
+		x.image(oci.Name(fmt.Sprint("a", i)), "v1", fmt.Sprint("kept ", i))
+		x.image(oci.Name(fmt.Sprint("a", i)), "", fmt.Sprint("old ", i))
+	}
+	c := &oneList{Coordinator: x.c, t: t}
+	joined := make(chan error, 1)
+	x.c = c
+	report := x.run(Options{DeleteUntagged: true, Tell: func() func(Event) {
+		var once sync.Once
+		return func(Event) {
+			once.Do(func() {
+				go func() {
+					lease, err := c.Coordinator.Join(t.Context())
+					if err == nil {
+						t.Cleanup(lease.Release)
+					}
+					joined <- err
+				}()
+				time.Sleep(50 * time.Millisecond)
+			})
+		}
+	}()})
+	if err := <-joined; err != nil || c.lists < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 {
+		t.Errorf("%v, %d lists, %+v", err, c.lists, report)
 	}
 }
 
