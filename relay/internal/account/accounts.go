@@ -26,10 +26,8 @@ type Admin struct {
 	Name, Password, MatrixID string
 }
 
-// Rooms is told which rooms applications name.
+// Rooms makes rooms.
 type Rooms interface {
-	// Add makes a room known that has just been stored.
-	Add(room store.Room)
 	// Make makes or looks up a room if the homeserver answers soon; else that is done later.
 	Make(ctx context.Context, room int64)
 }

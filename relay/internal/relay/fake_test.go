@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -285,7 +286,7 @@ func (r *rig) open() {
 func (r *rig) row(u store.User) store.User {
 	r.t.Helper()
 	u.CreatedAt = 1
-	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { return tx.Create(&u).Error }); err != nil {
+	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { return tx.SaveUser(&u) }); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := r.Reload(context.Background()); err != nil {
@@ -383,14 +384,35 @@ func (r *rig) await(id int64, want State) Message {
 	return Message{}
 }
 
+// exec changes the database while the service is not open, or reads what one statement returns.
+func (r *rig) exec(text string, into ...any) {
+	r.t.Helper()
+	db, err := sql.Open("sqlite", r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer db.Close()
+	if len(into) > 0 {
+		err = db.QueryRow(text).Scan(into...)
+	} else {
+		_, err = db.Exec(text)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// waiting counts what is on its way.
+func (r *rig) waiting() int64 { return r.Status(context.Background()).Waiting }
+
 // drained waits until nothing waits any more.
 func (r *rig) drained() {
 	r.t.Helper()
 	for range 2000 {
-		if r.d.depth.Load() == 0 {
+		if r.waiting() == 0 {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r.t.Fatalf("%d wait", r.d.depth.Load())
+	r.t.Fatalf("%d wait", r.waiting())
 }
