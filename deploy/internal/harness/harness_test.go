@@ -29,7 +29,7 @@ func TestStart(t *testing.T) {
 	if err := p.Stop(t, 10*time.Second); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if !strings.Contains(p.Output(), "the registry serves") {
+	if !strings.Contains(p.Output(), "registry started") {
 		t.Errorf("its output: %s", p.Output())
 	}
 }
