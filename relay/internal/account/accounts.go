@@ -30,6 +30,9 @@ type Admin struct {
 type Rooms interface {
 	// Make makes or looks up a room if the homeserver answers soon; else that is done later.
 	Make(ctx context.Context, room int64)
+	// Membership tells how a user stands in a room, named by id or alias: join, invite, leave, ban, knock, or "". It
+	// asks the homeserver; what it refuses, it refuses with a [*refusal.Error].
+	Membership(ctx context.Context, address, user string) (roomID, membership string, err error)
 }
 
 // Accounts are the users and applications. Its methods may be called by any number of goroutines; what they refuse,

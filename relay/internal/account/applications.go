@@ -91,7 +91,8 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 	owner, _ := s.cache.user(r.OwnerID)
 	app := Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
-		RoomID: room.RoomID, RoomProblem: room.Parked,
+		RoomID: room.RoomID, RoomProblem: room.Parked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
+		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: r.RoomRight == rightMember && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
 		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage,
 		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
@@ -113,13 +114,18 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
 	now := time.Now().UnixMilli()
-	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), CreatedAt: now, TokenCreatedAt: now}
+	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto, CreatedAt: now, TokenCreatedAt: now}
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
+	right, address, err := s.rightTo(ctx, v, row.OwnerID, value(in.Room))
+	if err != nil {
+		return IssuedToken{}, err
+	}
+	row.RoomRight = right
 	token, hash := newToken(row.StrictCompatibility)
 	row.TokenHash = hash
-	app, err := s.insertApplication(ctx, &row, value(in.Room))
+	app, err := s.insertApplication(ctx, &row, address)
 	if err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
@@ -169,9 +175,6 @@ func (s *Accounts) setApplication(v Principal, row *store.Application, in Applic
 		}
 		row.Name = name
 	}
-	if err := CheckAddress(value(in.Room)); err != nil {
-		return err
-	}
 	if err := s.setOwner(v, row, in.OwnerID); err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) e
 	if _, ok := s.cache.user(*owner); !ok {
 		return refusal.Invalid("owner_id", "There is no such user.")
 	}
-	row.OwnerID = *owner
+	row.OwnerID, row.RoomRight, row.OwnerAbsent = *owner, rightAdmin, false
 	return nil
 }
 
@@ -233,6 +236,12 @@ func setLooks(row *store.Application, in ApplicationInput) error {
 		}
 		row.ShowSender = string(*show)
 	}
+	if whom := in.Mention; whom != nil {
+		var err error
+		if row.Mention, err = checkMention(*whom); err != nil {
+			return err
+		}
+	}
 	if text := in.Description; text != nil {
 		if len(*text) > maxDescription {
 			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
@@ -247,11 +256,18 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
 	}
+	to, err := s.newRoomOf(ctx, v, id, value(in.Room))
+	if err != nil {
+		return Application{}, err
+	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	a, err := s.AppFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return Application{}, err
+	}
+	if to != nil && to.owner != a.Row().OwnerID {
+		return Application{}, refusal.Conflict("room_id", "The application was given away meanwhile.")
 	}
 	row := store.Application{}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
@@ -259,12 +275,12 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 		if err := s.setApplication(v, &row, in); err != nil {
 			return err
 		}
-		if in.Room != nil && *in.Room != "" {
-			room, err := tx.RoomAt(*in.Room)
+		if to != nil {
+			room, err := tx.RoomAt(to.address)
 			if err != nil {
 				return err
 			}
-			row.RoomID = room.ID
+			row.RoomID, row.RoomRight, row.OwnerAbsent = room.ID, to.right, false
 		}
 		return tx.UpdateApplication(&row)
 	})
@@ -273,6 +289,33 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	}
 	s.cache.putApp(row)
 	return s.application(ctx, a.Row())
+}
+
+// newRoom is another room that an application is given.
+type newRoom struct {
+	right, address string
+	owner          int64 // whose right it is
+}
+
+// newRoomOf checks whether an application may be given another room. It returns nil if the application keeps its room.
+func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address string) (*newRoom, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // no other room and no error
+	}
+	a, err := s.AppFor(v, id)
+	if err != nil {
+		return nil, err
+	}
+	room, err := s.store.Room(ctx, a.Row().RoomID)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	if address == room.Address || address == room.RoomID {
+		return nil, nil //nolint:nilnil // no other room and no error
+	}
+	to := &newRoom{owner: a.Row().OwnerID}
+	to.right, to.address, err = s.rightTo(ctx, v, to.owner, address)
+	return to, err
 }
 
 // RegenerateToken makes a new token; the present one stays valid for grace (0: not at all).

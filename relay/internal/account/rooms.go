@@ -15,7 +15,9 @@ type Room struct {
 	Address   string // as applications name it: id or alias
 	RoomID    string // resolved, "" if not yet
 	Name      string
-	Encrypted bool   // sticky: once seen encrypted, for ever
+	Encrypted bool // sticky: once seen encrypted, for ever
+	Notifies  bool // the bot may notify everybody there (@room), as found at CheckedAt
+	CheckedAt time.Time
 	Parked    string // why nothing is sent there, "" if nothing is wrong
 	ParkedAt  time.Time
 	Waiting   int64     // messages waiting for it
@@ -52,7 +54,7 @@ func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
 
 func showRoom(r store.Room, b store.Backlog, apps []string) Room {
 	room := Room{
-		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Parked: r.Parked, ParkedAt: store.Time(r.ParkedAt),
+		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: store.Time(r.CheckedAt), Parked: r.Parked, ParkedAt: store.Time(r.ParkedAt),
 		Waiting: b.Waiting, Oldest: store.Time(b.Oldest), Apps: apps, row: r.ID,
 	}
 	if r.ToMake() {

@@ -82,7 +82,7 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 	return showUser(row), nil
 }
 
-// UpdateUser changes a user. A user may change the own password and Matrix id. The last administrator stays one.
+// UpdateUser changes a user. A user may change the own password and remove the own Matrix id. The last administrator stays one.
 // A new password ends the user's sessions.
 func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
 	row, err := s.userFor(v, id)
@@ -91,6 +91,9 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	}
 	if !v.Admin && (in.Name != nil && *in.Name != row.Name || in.Admin != nil && *in.Admin != row.IsAdmin) {
 		return User{}, refusal.Forbidden("Only administrators change a user's name and rights.")
+	}
+	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
+		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators enter Matrix IDs: who is in a room may let applications send there."}
 	}
 	changed := row
 	if err := s.setUser(ctx, &changed, in); err != nil {

@@ -75,7 +75,7 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *messag
 			return id, err
 		}
 	}
-	return d.send(room, device, e, e.Wire)
+	return d.send(q, room, device, e, e.Wire)
 }
 
 // render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
@@ -92,13 +92,16 @@ func (d *Delivery) render(e *message.Entry) (err error) {
 	}
 	r := format.Render(format.Message{
 		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: e.Mention, Marker: e.Txn,
+		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
 	}, o)
 	e.Wire, e.Cut = r.Content, r.Truncated
 	return nil
 }
 
-func (d *Delivery) send(room store.Room, device string, e *message.Entry, wire []byte) (string, error) {
+func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, wire []byte) (string, error) {
+	if q.Room().Encrypted { // since the queue looked last
+		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
+	}
 	e.Device, e.EventType = device, "m.room.message"
 	return d.sender.Send(d.ctx, matrix.Outgoing{
 		RoomID: room.RoomID, TxnID: e.Txn, Device: e.Device, EventType: e.EventType, Content: wire, Encrypted: room.Encrypted,
@@ -108,7 +111,7 @@ func (d *Delivery) send(room store.Room, device string, e *message.Entry, wire [
 // sendFile sends the full text of a message whose event had to be cut.
 func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
 	if room.Encrypted {
-		return "", &matrix.SendError{Class: matrix.ClassEncrypted}
+		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
 	}
 	if id, err := d.fileThere(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -120,7 +123,7 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message
 	if f.URI, err = d.sender.Upload(d.ctx, f.Name, f.MimeType, text); err != nil {
 		return "", err
 	}
-	return d.send(room, device, e, format.FileContent(f))
+	return d.send(q, room, device, e, format.FileContent(f))
 }
 
 func fileOf(e *message.Entry) format.File {

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
@@ -25,7 +24,6 @@ type Options struct {
 	Store    *store.Store
 	Sender   Sender
 	Rooms    Rooms
-	Events   <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Format   format.Options
 	Log      *zap.Logger
 	Metrics  *Metrics
@@ -50,6 +48,7 @@ type Delivery struct {
 	pause    *pause
 	rate     *accountRate
 	stopping chan struct{}
+	stale    chan struct{} // something has changed in a room
 	wg       sync.WaitGroup
 	ctx      context.Context // of the attempts: ends a while after stopping is closed
 	cancel   context.CancelFunc
@@ -61,7 +60,7 @@ type Delivery struct {
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
 		o: o, store: o.Store, sender: o.Sender, log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
-		slots: make(chan struct{}, o.Parallel), pause: newPause(o.Sender, o.Log), rate: &accountRate{}, stopping: make(chan struct{}),
+		slots: make(chan struct{}, o.Parallel), pause: newPause(o.Sender, o.Log), rate: &accountRate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	rooms, err := o.Store.Rooms(ctx)
@@ -93,7 +92,8 @@ func (d *Delivery) Run(ctx context.Context) {
 		d.wg.Go(q.run)
 	}
 	d.mu.Unlock()
-	d.wg.Go(func() { d.pause.run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms) }) })
+	d.wg.Go(func() { d.pause.run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
+	d.wg.Go(d.lookWhenStale)
 	d.listen(ctx)
 	d.mu.Lock()
 	d.running = false
@@ -105,7 +105,7 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.cancel()
 }
 
-// listen does what the store and the homeserver tell, until ctx is done.
+// listen does what the store tells, until ctx is done.
 func (d *Delivery) listen(ctx context.Context) {
 	for {
 		select {
@@ -113,8 +113,6 @@ func (d *Delivery) listen(ctx context.Context) {
 			return
 		case <-d.store.Changes():
 			d.takeChanges()
-		case e := <-d.o.Events:
-			d.Handle(e)
 		}
 	}
 }
@@ -150,6 +148,7 @@ func (d *Delivery) add(r store.Room) *queue {
 	}
 	q := newQueue(d, r)
 	d.queues[r.ID] = q
+	d.lookSoon()
 	if d.running {
 		d.wg.Go(q.run)
 	}

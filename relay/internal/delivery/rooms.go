@@ -38,30 +38,12 @@ func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
 	return rooms, nil
 }
 
-// LookUpRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
-func (d *Delivery) LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
-	defer cancel()
-	id, err := d.o.Rooms.Resolve(ctx, address)
-	if err != nil {
-		return matrix.RoomInfo{}, away(err)
-	}
-	info, err := d.o.Rooms.Info(ctx, id)
-	if err != nil {
-		return matrix.RoomInfo{}, away(err)
-	}
-	if info.Encrypted {
-		d.encrypted(id)
-	}
-	return info, nil
-}
-
 // away is the answer when the homeserver did not say what was asked.
 func away(err error) error {
 	return &refusal.Error{Kind: refusal.KindUnavailable, Message: classOf(err).Sentence(), RetryAfter: refusal.RetryAfter, Err: err}
 }
 
-// Handle does what an event of the homeserver asks for. Run calls it for all of them.
+// Handle does what an event of the homeserver asks for. It returns soon.
 func (d *Delivery) Handle(e matrix.Event) {
 	switch e := e.(type) {
 	case matrix.Online:
@@ -71,8 +53,10 @@ func (d *Delivery) Handle(e matrix.Event) {
 		d.pause.suspect(e.Reason)
 	case matrix.Joined:
 		d.joined(e.Room)
+		d.lookAgain(e.Room)
 	case matrix.PowerLevels: // the bot may be allowed to write again
 		d.joined(e.Room)
+		d.lookAgain(e.Room)
 	case matrix.Left:
 		d.left(e.Room, e.Reason)
 	case matrix.Encrypted:

@@ -37,6 +37,8 @@ type Rooms interface {
 	Create(ctx context.Context, room matrix.NewRoom) (roomID string, err error)
 	// Info tells what the bot knows about a room it may be in.
 	Info(ctx context.Context, roomID string) (matrix.RoomInfo, error)
+	// Membership tells how a user stands in a room that the bot is in: join, invite, leave, ban, knock, or "".
+	Membership(ctx context.Context, roomID, user string) (string, error)
 	// Joined lists the ids of the rooms that the bot is in.
 	Joined(ctx context.Context) ([]string, error)
 }

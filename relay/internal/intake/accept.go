@@ -65,6 +65,9 @@ func (s *Intake) accept(ctx context.Context, app *account.App, all []Request, no
 }
 
 func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+	if err := app.MaySend(); err != nil {
+		return nil, err
+	}
 	row := app.Row()
 	stored := make([]*store.Accept, len(all))
 	for i, r := range all {

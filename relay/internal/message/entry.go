@@ -43,6 +43,7 @@ type Entry struct {
 	// Set on entries that are read for delivery.
 	Sender    string // the application's name if it belongs before the title
 	Mention   string // the Matrix id of the application's owner
+	Whom      string // whom high priorities mention, see account.Mention
 	Deleted   bool   // the application was deleted
 	TargetTxn string // of follow-ups: the message's transaction id
 	TargetAt  int64  // of follow-ups: when the message may first have reached the homeserver

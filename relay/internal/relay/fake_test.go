@@ -35,6 +35,9 @@ type homeserver struct {
 	keys     map[string]string   // the rooms made, by key
 	lost     bool                // the answer about the next room, and its invitations
 	guests   map[string][]string // invited to the rooms made
+	members  map[string]string   // who is not in a room, by room and user: how they stand
+	away     error               // what looking at rooms is answered with
+	infos    map[string]RoomInfo // what is told of rooms, where it is not all well
 	uninvite error               // what inviting is answered with
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
@@ -166,6 +169,9 @@ func (h *homeserver) Upload(context.Context, string, string, []byte) (string, er
 }
 
 func (h *homeserver) Resolve(_ context.Context, address string) (string, error) {
+	if address[0] == '!' {
+		return address, nil
+	}
 	return "!resolved-" + address[1:], nil
 }
 
@@ -197,8 +203,25 @@ func (h *homeserver) Create(_ context.Context, n NewRoom) (string, error) {
 	return id, nil
 }
 
+func (h *homeserver) Membership(_ context.Context, room, user string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away != nil {
+		return "", h.away
+	}
+	if m, ok := h.members[room+" "+user]; ok {
+		return m, nil
+	}
+	return "join", nil
+}
+
 func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
-	return RoomInfo{RoomID: room, Joined: true, Writable: true}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if info, ok := h.infos[room]; ok {
+		return info, h.away
+	}
+	return RoomInfo{RoomID: room, Joined: true, Writable: true}, h.away
 }
 
 func (h *homeserver) Joined(context.Context) ([]string, error) {

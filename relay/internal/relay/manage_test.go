@@ -251,7 +251,7 @@ func TestUsers(t *testing.T) {
 			return err
 		}, KindInvalid},
 		{"bad matrix id", func() error {
-			_, err := r.UpdateUser(ctx, anna, anna.UserID, UserInput{MatrixID: p("anna")})
+			_, err := r.UpdateUser(ctx, r.admin, anna.UserID, UserInput{MatrixID: p("anna")})
 			return err
 		}, KindInvalid},
 		{"a user makes users", func() error {

@@ -64,6 +64,7 @@ type Service struct {
 	store    *store.Store
 	delivery *delivery.Delivery
 	stopping chan struct{}
+	online   chan struct{} // the homeserver answers, for the first time or again
 }
 
 // cleanKey is a setting: "1" after an orderly end.
@@ -72,7 +73,7 @@ const cleanKey = "outbox.clean"
 // New brings the administrator up to date and reads what is kept in memory. It takes over the store: if it fails, the
 // store is closed. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
-	s := &Service{o: o, log: o.Log, store: o.Store, stopping: make(chan struct{})}
+	s := &Service{o: o, log: o.Log, store: o.Store, stopping: make(chan struct{}), online: make(chan struct{}, 1)}
 	if err := s.assemble(ctx); err != nil {
 		_ = s.store.Close()
 		return nil, err
@@ -90,7 +91,7 @@ func (s *Service) assemble(ctx context.Context) error {
 		return err
 	}
 	s.delivery, err = delivery.New(ctx, delivery.Options{
-		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Events: o.Events, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery,
+		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery,
 		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour),
 	})
 	if err != nil {
@@ -122,6 +123,8 @@ func (s *Service) assemble(ctx context.Context) error {
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.maintain(ctx) })
+	beside.Go(func() { s.listen(ctx) })
+	beside.Go(func() { s.lookAtOwners(ctx) })
 	beside.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)

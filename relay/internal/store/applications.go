@@ -13,8 +13,13 @@ func (tx *Tx) CreateApplication(a *Application) error { return tx.db.Create(a).E
 // UpdateApplication stores what may be set on an application.
 func (tx *Tx) UpdateApplication(a *Application) error {
 	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
-		Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender").
+		Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender", "mention", "room_right", "owner_absent").
 		Updates(a).Error
+}
+
+// SetOwnerAbsent stores whether the owner of an application is known not to be in its room.
+func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
+	return tx.exec(`UPDATE applications SET owner_absent = ? WHERE id = ?`, absent, id)
 }
 
 // UpdateToken stores an application's tokens.

@@ -17,7 +17,7 @@ const place = `(CASE WHEN o.after > 0 THEN o.after ELSE o.id END)`
 
 const pendingColumns = `o.id, o.kind, o.after, o.room, o.txn, o.queued_at, o.state, o.attempts, o.next_at, o.first_attempt_at, o.device,
 	o.event_type, o.wire, o.cut, o.error, o.code, o.event_id, m.application_id, m.accepted_at, m.priority, m.source, m.title, m.body,
-	m.content_type, coalesce(u.matrix_id, ''), a.id IS NULL OR a.deleted_at > 0, coalesce(t.txn, ''), coalesce(t.first_attempt_at, 0),
+	m.content_type, coalesce(u.matrix_id, ''), coalesce(a.mention, ''), a.id IS NULL OR a.deleted_at > 0, coalesce(t.txn, ''), coalesce(t.first_attempt_at, 0),
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
 		(SELECT a.name FROM applications b WHERE b.room_id = a.room_id AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
 
@@ -35,7 +35,7 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 		if err := rows.Scan(
 			&e.ID, &e.Kind, &e.After, &e.Room, &e.Txn, &e.QueuedAt, &e.State, &e.Attempts, &e.NextAt, &e.FirstAttemptAt, &e.Device,
 			&e.EventType, &e.Wire, &e.Cut, &e.Error, &e.Code, &e.EventID, &e.ApplicationID, &e.AcceptedAt, &e.Priority, &e.Source, &e.Title,
-			&e.Body, &e.ContentType, &e.Mention, &e.Deleted, &e.TargetTxn, &e.TargetAt, &e.Sender,
+			&e.Body, &e.ContentType, &e.Mention, &e.Whom, &e.Deleted, &e.TargetTxn, &e.TargetAt, &e.Sender,
 		); err != nil {
 			return nil, false, err
 		}

@@ -95,8 +95,7 @@ func TestMigrate_PendingJoinsOfTheFirstEdition(t *testing.T) {
 
 // TestMigrateKeepsData brings a database of each earlier version, with a message waiting in it, to the newest.
 func TestMigrateKeepsData(t *testing.T) {
-	names, _ := migrations.ReadDir("migrations")
-	for version := 1; version < len(names); version++ { // the last one has other tables
+	for version := 1; version < 7; version++ { // from then on the outbox has other columns
 		path := filepath.Join(t.TempDir(), "relay.db")
 		atVersion(t, path, version,
 			`INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) VALUES (7, 1, 5, 0, 'api', 'T', 'B', '')`,
