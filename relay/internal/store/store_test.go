@@ -112,6 +112,57 @@ func TestMigrateKeepsData(t *testing.T) {
 	}
 }
 
+// TestKilledWhileMigrating takes an image of the files at the end of a migration, before it is committed, as a killed
+// process leaves them: the database is of the version before, and is migrated when it is opened.
+func TestKilledWhileMigrating(t *testing.T) {
+	path, image := filepath.Join(t.TempDir(), "relay.db"), filepath.Join(t.TempDir(), "relay.db")
+	last := 0
+	names, _ := migrations.ReadDir("migrations")
+	for i, n := range names {
+		if n.Name() == "0007_outbox.sql" {
+			last = i
+		}
+	}
+	atVersion(t, path, last,
+		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+			INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) SELECT i, 1, 5, 0, 'api', 'T', hex(zeroblob(200)), '' FROM n`,
+		`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) SELECT id, id, 0, 1, CASE WHEN id < 4990 THEN 10 ELSE 0 END, 'txn' || id, 5 FROM messages`)
+	db, err := sql.Open("sqlite", dsn(path, "cache_size(10)")) // most of the migration is in the files before its commit
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	text, _ := migrations.ReadFile("migrations/0007_outbox.sql")
+	if _, err := tx.Exec(string(text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(image+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if suffix != "" && len(data) < 100_000 {
+			t.Errorf("the log has %d bytes only", len(data))
+		}
+	}
+	s := open(t, image)
+	if s.Migrated.From != last || s.Migrated.To != len(names) {
+		t.Errorf("migrated %+v, want from %d", s.Migrated, last)
+	}
+	left, _, err := s.Pending(ctx, 1, 100, 1<<30, nil)
+	if err != nil || len(left) != 11 || left[0].ID != 4990 || left[0].Txn != "txn4990" {
+		t.Errorf("%d are on their way, %v", len(left), err)
+	}
+}
+
 // atVersion makes a database with an earlier schema and runs statements in it.
 func atVersion(t *testing.T, path string, version int, statements ...string) {
 	t.Helper()
