@@ -153,5 +153,24 @@ func (s *Accounts) Reload(ctx context.Context) error { return s.cache.load(ctx, 
 // App returns an application by its id; nil if there is none.
 func (s *Accounts) App(id int64) *App { return s.cache.app(id) }
 
+// Shown returns what an application's messages show of it: its name if it belongs before their titles, and its owner's
+// Matrix id.
+func (s *Accounts) Shown(row *store.Application) (sender, owner string) {
+	c := s.cache
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	owner = c.users[row.OwnerID].MatrixID
+	choice := ShowSender(row.ShowSender)
+	if choice == ShowAlways {
+		return row.Name, owner
+	}
+	for id, a := range c.apps {
+		if choice == ShowAuto && id != row.ID && a.Row().RoomID == row.RoomID {
+			return row.Name, owner
+		}
+	}
+	return "", owner
+}
+
 // Visible returns the applications that v may see.
 func (s *Accounts) Visible(v Principal) []*App { return s.cache.all(v.Sees) }

@@ -127,14 +127,14 @@ func (d *Delivery) takeChanges() {
 	for _, c := range changes {
 		if c.Room == 0 {
 			for _, q := range d.all() {
-				q.changed(c.Kind)
+				q.changed(c)
 			}
 			continue
 		}
 		if q, err := d.queue(c.Room); err != nil {
 			d.log.Error("cannot read a room", zap.Int64("room", c.Room), zap.Error(err))
 		} else {
-			q.changed(c.Kind)
+			q.changed(c)
 		}
 	}
 }

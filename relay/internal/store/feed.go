@@ -5,12 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"slipway/relay/internal/message"
 )
 
 // Change says that a room's entries are not as they were.
 type Change struct {
-	Room int64 // 0: all rooms
-	Kind ChangeKind
+	Room    int64 // 0: all rooms
+	Kind    ChangeKind
+	Entries []*message.Entry // of Added: what was added, in order; nil if that has to be read
 }
 
 // ChangeKind says what has changed in a room.
@@ -26,7 +29,7 @@ const (
 // feed passes on what has become durable. Nobody is called: readers come for it.
 type feed struct {
 	mu      sync.Mutex
-	rooms   map[int64]ChangeKind
+	rooms   map[int64]*Change
 	signal  chan struct{}
 	failure error // of results that could not be stored
 
@@ -38,7 +41,7 @@ type feed struct {
 }
 
 func newFeed() *feed {
-	return &feed{rooms: map[int64]ChangeKind{}, signal: make(chan struct{}, 1), final: map[int64][]chan struct{}{}}
+	return &feed{rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), final: map[int64][]chan struct{}{}}
 }
 
 // Changes receives when [Store.TakeChanges] has something.
@@ -49,8 +52,8 @@ func (s *Store) TakeChanges() (changes []Change, failure error) {
 	f := s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for room, kind := range f.rooms {
-		changes = append(changes, Change{Room: room, Kind: kind})
+	for _, c := range f.rooms {
+		changes = append(changes, *c)
 	}
 	clear(f.rooms)
 	failure, f.failure = f.failure, nil
@@ -63,9 +66,7 @@ func (s *Store) Retry(room int64) { s.feed.change(Change{Room: room, Kind: Retry
 func (f *feed) change(all ...Change) {
 	f.mu.Lock()
 	for _, c := range all {
-		if kind, ok := f.rooms[c.Room]; !ok || kind < c.Kind {
-			f.rooms[c.Room] = c.Kind
-		}
+		f.merge(c)
 	}
 	f.mu.Unlock()
 	f.wake()
@@ -76,6 +77,24 @@ func (f *feed) wake() {
 	case f.signal <- struct{}{}:
 	default:
 	}
+}
+
+// maxHanded is how many entries of a room are handed over; more are read.
+const maxHanded = 8
+
+// merge adds a change to what is known of its room. f.mu is held.
+func (f *feed) merge(c Change) {
+	known := f.rooms[c.Room]
+	if known == nil {
+		f.rooms[c.Room] = &c
+		return
+	}
+	known.Kind = max(known.Kind, c.Kind)
+	if known.Entries == nil || c.Entries == nil || len(known.Entries)+len(c.Entries) > maxHanded {
+		known.Entries = nil
+		return
+	}
+	known.Entries = append(known.Entries, c.Entries...)
 }
 
 // complain notes that results could not be stored.
@@ -92,7 +111,8 @@ func (f *feed) announce(b *batch) {
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if a.stored() {
-				changes = append(changes, Change{Room: a.Entry.Room})
+				e := a.Entry // the delivery's own
+				changes = append(changes, Change{Room: e.Room, Entries: []*message.Entry{&e}})
 			}
 		}
 	}
