@@ -108,6 +108,15 @@ func (m *Monitor) Failures() map[string]string {
 	return failures
 }
 
+// Status says of each check, advisory ones too, whether it succeeds.
+func (m *Monitor) Status() map[string]bool {
+	status := make(map[string]bool, len(m.checks))
+	for _, w := range m.checks {
+		status[w.Name] = w.failure.Load() == nil
+	}
+	return status
+}
+
 func (m *Monitor) run(ctx context.Context, w *watch) {
 	tick := time.NewTicker(w.Interval)
 	defer tick.Stop()

@@ -25,7 +25,11 @@ const (
 
 // Config says what New makes. The zero value logs text at level info.
 type Config struct {
-	Level        string // error, warn, info or debug, in any case; "" is info
+	Level string // error, warn, info or debug, in any case; "" is info
+
+	// Dynamic, if not nil, is set to Level and can be changed later.
+	Dynamic *zap.AtomicLevel
+
 	Format       Format // "" is Text
 	Fields       map[string]any
 	ReportCaller bool // adds func and file to each line
@@ -63,7 +67,12 @@ func New(w io.Writer, c Config) (*zap.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := zap.New(newCore(enc, w, level), zap.WithCaller(c.ReportCaller))
+	var enabler zapcore.LevelEnabler = level
+	if c.Dynamic != nil {
+		c.Dynamic.SetLevel(level)
+		enabler = c.Dynamic
+	}
+	log := zap.New(newCore(enc, w, enabler), zap.WithCaller(c.ReportCaller))
 	return log.With(fixedFields(c.Fields)...), nil
 }
 

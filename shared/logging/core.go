@@ -14,7 +14,7 @@ type core struct {
 	zapcore.Core
 }
 
-func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.Level) core {
+func newCore(enc zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler) core {
 	out, ok := w.(zapcore.WriteSyncer)
 	if !ok {
 		out = zapcore.AddSync(w)

@@ -268,8 +268,8 @@ func TestAnswerOverAThinLinkSurvives(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			c, got := download(t, way, time.Second)
-			link := thinLink{c, time.Now().Add(3 * time.Second)}
+			c, got := download(t, way, 2*time.Second)
+			link := thinLink{c, time.Now().Add(5 * time.Second)}
 			resp, err := http.ReadResponse(bufio.NewReaderSize(link, 64<<10), nil)
 			if err != nil {
 				t.Fatal(err)

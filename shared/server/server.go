@@ -21,6 +21,7 @@ type Server struct {
 	secure   bool
 	requests atomic.Int64       // in their handlers
 	cut      context.CancelFunc // ends the requests' contexts
+	files    *certificates      // nil without TLS
 }
 
 // Listen binds the address and loads the certificates, so that their errors
@@ -67,6 +68,7 @@ func (s *Server) configure(o Options) error {
 	if err != nil {
 		return err
 	}
+	s.files = files
 	s.http.TLSConfig = &tls.Config{GetConfigForClient: files.config, NextProtos: names, MinVersion: files.base.MinVersion}
 	return nil
 }
@@ -82,6 +84,16 @@ func (s *Server) counted(next http.Handler) http.Handler {
 
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Reload reads the TLS files again, if they have changed. Files that cannot be used
+// are logged, and the former ones stay.
+func (s *Server) Reload() {
+	if s.files != nil {
+		s.files.mu.Lock()
+		defer s.files.mu.Unlock()
+		s.files.look()
+	}
+}
 
 // Close ends the server at once.
 func (s *Server) Close() error {

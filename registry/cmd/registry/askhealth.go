@@ -40,7 +40,7 @@ func newHealthCommand() *cobra.Command {
 			defer cancel()
 			err = askHealth(ctx, cfg)
 			if errors.Is(err, errCertificate) {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), "the registry lives; more it tells at http.debug.addr, which asks for no certificate")
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "the registry runs; set http.debug.addr for a full check without a client certificate")
 				return err
 			}
 			if err != nil {

@@ -20,8 +20,8 @@ func newEventsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "events [FILE]",
-		Short: "Tell what waits to be sent to the endpoints of notifications, and why",
-		Long: "Tells for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
+		Short: "Show which events wait for the endpoints of notifications, and why",
+		Long: "Shows for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
 			"It runs beside the registry and changes nothing. Replicas that share a storage have a queue each.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,8 +70,8 @@ func newEventsRetryCommand() *cobra.Command {
 func newEventsDropCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop ENDPOINT [FILE]",
-		Short: "Throw away what waits for an endpoint",
-		Long:  "Throws away the events that wait for an endpoint now. It works beside the registry and without one.",
+		Short: "Drop the events that wait for an endpoint",
+		Long:  "Drops the events that wait for an endpoint now. It works beside the registry and without one.",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, base, err := eventsConfig(fileArgument(args[1:]))
@@ -83,7 +83,7 @@ func newEventsDropCommand() *cobra.Command {
 				err = fmt.Errorf("no events wait for %q", args[0])
 			}
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "what waited for %s is thrown away\n", args[0])
+				fmt.Fprintf(cmd.OutOrStdout(), "dropped %d events for %s\n", n, args[0])
 			}
 			return err
 		},

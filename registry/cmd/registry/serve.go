@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -22,6 +20,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
+	settings "slipway/shared/config"
 	"slipway/shared/health"
 	"slipway/shared/logging"
 	"slipway/shared/server"
@@ -32,14 +31,17 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Serve the registry",
 		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
-			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered.",
+			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
+			"SIGHUP reloads certificates, the password file and the level of the log.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, report, err := config.Load(fileArgument(args), os.Environ())
+			load := func() (*config.Config, *settings.Report, error) { return config.Load(fileArgument(args), os.Environ()) }
+			cfg, report, err := load()
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), cfg, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			again := func() (*config.Config, error) { cfg, _, err := load(); return cfg, err }
+			return serve(cmd.Context(), cfg, again, report.Warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 }
@@ -47,11 +49,14 @@ func newServeCommand() *cobra.Command {
 // serve makes every part of the service by hand, runs it until ctx ends, and
 // takes it apart in the opposite order. The log goes to stderr and the access
 // log to stdout, as with CNCF distribution.
-func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, stderr io.Writer) (err error) {
+func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config, error), warnings []string, stdout, stderr io.Writer) (err error) {
+	signals, ignore := hangups()
+	defer ignore()
 	lines, accessLines := logging.NewBuffer(stderr), logging.NewBuffer(stdout)
 	defer func() { err = errors.Join(err, lines.Close(), accessLines.Close()) }()
+	level := zap.NewAtomicLevel()
 	log, err := logging.New(lines, logging.Config{
-		Level: cfg.Log.Level, Format: logging.Format(cfg.Log.Formatter), Fields: cfg.Log.Fields, ReportCaller: cfg.Log.ReportCaller,
+		Level: cfg.Log.Level, Dynamic: &level, Format: logging.Format(cfg.Log.Formatter), Fields: cfg.Log.Fields, ReportCaller: cfg.Log.ReportCaller,
 	})
 	if err != nil {
 		return err
@@ -108,6 +113,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	}
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
+	watchHealth(metrics, checks)
 
 	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: authorizer(users), Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
 	if err != nil {
@@ -124,6 +130,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	defer stopWorking()
 	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
+	reload := reloader{cfg: *cfg, load: again, level: &level, users: users, servers: servers, log: log}
+	background.Go(func() { reload.run(working, signals) })
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("registry stopped")
@@ -181,24 +189,6 @@ func authorizer(users *auth.Htpasswd) api.Authorizer {
 	return users
 }
 
-// newMetrics is nil where nobody can ask for metrics.
-func newMetrics(cfg *config.Config) *prometheus.Registry {
-	if d := cfg.HTTP.Debug; d.Addr == "" || !d.Prometheus.Enabled {
-		return nil
-	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return metrics
-}
-
-// measured makes metrics, unless nobody can ask for them.
-func measured[M any](metrics *prometheus.Registry, make func(prometheus.Registerer) *M) *M {
-	if metrics == nil {
-		return nil
-	}
-	return make(metrics)
-}
-
 // newAPI completes the options with what the configuration says.
 func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
@@ -210,7 +200,7 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
 	o.Secret = []byte(cfg.HTTP.Secret.Reveal())
 	if len(o.Secret) == 0 {
-		o.Log.Warn("no http.secret: a random one signs the uploads of this process, so another replica will not take up those URLs; set REGISTRY_HTTP_SECRET to the same value at all replicas")
+		o.Log.Warn("http.secret is not set: uploads cannot move between replicas or survive a restart")
 		o.Secret = make([]byte, 32)
 		_, _ = rand.Read(o.Secret) // never fails
 	}

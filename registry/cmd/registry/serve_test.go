@@ -116,7 +116,9 @@ func TestServeAndEnd(t *testing.T) {
 	for _, want := range []string{
 		`registry_http_requests_total{code="200",handler="catalog",method="get"} 1`,
 		`registry_storage_action_seconds_count{action="List",driver="filesystem"}`,
-		"go_goroutines", "process_resident_memory_bytes",
+		"go_goroutines", "process_resident_memory_bytes", `registry_build_info{commit="`,
+		"registry_health_ready 1", `registry_health_check{check="storagedriver_filesystem_write"} 1`,
+		"registry_storage_volume_size_bytes ", "registry_storage_volume_free_bytes ",
 	} {
 		if code, body := get(t, debug+"/metrics"); code != 200 || !strings.Contains(body, want) {
 			t.Errorf("metrics: %d without %s", code, want)
@@ -131,7 +133,7 @@ func TestServeAndEnd(t *testing.T) {
 	if !strings.Contains(r.stdout.String(), `"GET /v2/_catalog HTTP/1.1" 200`) {
 		t.Errorf("access log: %s", &r.stdout)
 	}
-	for _, want := range []string{"random one signs the uploads", "storage operation", "registry stopped"} {
+	for _, want := range []string{"http.secret is not set", "storage operation", "registry stopped"} {
 		if !strings.Contains(r.stderr.String(), want) {
 			t.Errorf("%q is not in the log: %s", want, &r.stderr)
 		}
@@ -151,6 +153,25 @@ func TestServeFromAFile(t *testing.T) {
 	}
 	if code := r.end(); code != 0 || r.stdout.String() != "" || strings.Contains(r.stderr.String(), "random one") {
 		t.Errorf("ended with %d, %s%s", code, &r.stdout, &r.stderr)
+	}
+}
+
+func TestMetricsOfHealth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "maintenance")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, map[string]string{
+		"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_DEBUG_ADDR": "127.0.0.1:0", "REGISTRY_HTTP_DEBUG_PROMETHEUS_ENABLED": "true",
+		"REGISTRY_HEALTH_FILE": "[{file: " + file + ", interval: 10ms}]",
+	})
+	debug := r.debugURL()
+	r.find("health check fails")
+	_, body := get(t, debug+"/metrics")
+	for _, want := range []string{"registry_health_ready 0", `registry_health_check{check="` + file + `"} 0`, `registry_health_check{check="storagedriver_inmemory"} 1`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("metrics without %s", want)
+		}
 	}
 }
 

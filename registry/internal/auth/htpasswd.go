@@ -75,6 +75,13 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	}, nil
 }
 
+// Reload reads the password file again, if it has changed.
+func (h *Htpasswd) Reload() {
+	h.file.mu.Lock()
+	defer h.file.mu.Unlock()
+	h.file.look()
+}
+
 // Close waits for the comparisons in progress.
 func (h *Htpasswd) Close() { h.comparer.ended.Wait() }
 

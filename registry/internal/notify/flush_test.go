@@ -22,13 +22,13 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	n := open(t, dir, r.endpoint("r"))
 	n.push(t, "1")
 	eventually(t, "it arrived", func() bool { return r.got() == "1" })
-	changes := n.endpoints[0].queue.changes.(*diskLane)
+	changes := n.endpoints[0].queue.changes.log
 	aside := changes.dir + ".aside"
 	if err := os.Rename(changes.dir, aside); err != nil {
 		t.Fatal(err)
 	}
 	n.endpoints[0].queue.mu.Lock()
-	changes.seal() // the next needs a new file
+	changes.sealed = true // the next needs a new file
 	n.endpoints[0].queue.mu.Unlock()
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "2"}}); err == nil {
 		t.Fatal("it is taken without a place")
@@ -47,31 +47,21 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	}
 }
 
-// brokenLane fails to flush.
-type brokenLane struct {
-	lane
-	broken atomic.Bool
-}
-
-func (l *brokenLane) sync() func() error {
-	return func() error {
-		if l.broken.Load() {
-			return syscall.EIO
-		}
-		return nil
-	}
-}
-
 // After a failed flush nothing is taken until one has succeeded.
 func TestFlushFails(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	n := open(t, t.TempDir(), r.endpoint("r"))
 	q := n.endpoints[0].queue
+	var broken atomic.Bool
+	broken.Store(true)
 	q.mu.Lock()
-	l := &brokenLane{lane: q.changes}
-	l.broken.Store(true)
-	q.changes = l
+	q.changes.log.fsync = func(f *os.File) error {
+		if broken.Load() {
+			return syscall.EIO
+		}
+		return f.Sync()
+	}
 	q.mu.Unlock()
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "1"}}); !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
@@ -80,7 +70,7 @@ func TestFlushFails(t *testing.T) {
 	if n.Ready() == nil {
 		t.Error("it is ready without proof")
 	}
-	l.broken.Store(false)
+	broken.Store(false)
 	eventually(t, "it is ready", func() bool { return n.Ready() == nil })
 	n.push(t, "2")
 	eventually(t, "both arrived", func() bool { return r.got() == "1 2" })

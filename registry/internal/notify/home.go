@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,17 +17,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// Each process has a directory of its own below the one in the configuration, its
-// home, and in it one for each endpoint. A file in it is locked while the process
-// lives; the kernel drops the lock of one that dies. A home whose lock is free is
-// taken over, at the start or by whoever serves the same storage: no event waits
-// for a replica that does not come back.
+// home is a process's directory below the one in the configuration, and in it there
+// is one for each endpoint. A file in it is locked while the process lives; the
+// kernel drops the lock of one that dies. A home whose lock is free is adopted, at
+// the start or by another process that serves the same storage: no event waits for
+// a replica that does not come back.
 type home struct {
-	base    string
-	dir     string
-	lock    *os.File
-	maxSize int64
-	log     *zap.Logger
+	dir  string
+	lock *os.File
+	left int // queues that are being emptied, of an adopted home
 }
 
 const lockName = "lock"
@@ -35,12 +33,11 @@ const lockName = "lock"
 // errTaken says that another process holds the lock.
 var errTaken = errors.New("another process has it")
 
-// openHome takes over a home that nobody has, or makes one.
-func openHome(base string, maxSize int64, log *zap.Logger) (*home, error) {
+// openHome adopts a home that nobody has, or makes one.
+func openHome(base string) (*home, error) {
 	if err := makeDirs(base); err != nil {
 		return nil, fmt.Errorf("the queue of notifications: %w", err)
 	}
-	h := &home{base: base, maxSize: maxSize, log: log}
 	names, err := homes(base)
 	if err != nil {
 		return nil, fmt.Errorf("the queue of notifications: %w", err)
@@ -52,8 +49,7 @@ func openHome(base string, maxSize int64, log *zap.Logger) (*home, error) {
 		}
 		lock, err := lockHome(dir)
 		if err == nil {
-			h.dir, h.lock = dir, lock
-			return h, nil
+			return &home{dir: dir, lock: lock}, nil
 		}
 		if !errors.Is(err, errTaken) {
 			return nil, fmt.Errorf("the queue of notifications: %s: %w", dir, err)
@@ -84,7 +80,7 @@ func homes(base string) ([]string, error) {
 }
 
 // lockHome locks a home until the file is closed; errTaken if somebody has it, or
-// if it was taken over and removed meanwhile.
+// if it was adopted and removed meanwhile.
 func lockHome(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -95,10 +91,7 @@ func lockHome(dir string) (*os.File, error) {
 		return nil, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errTaken
-	}
-	if err == nil && !isAt(f, path) {
+	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && !isAt(f, path) {
 		err = errTaken
 	}
 	if err != nil {
@@ -121,8 +114,8 @@ func isAt(f *os.File, path string) bool {
 // endpointPrefix keeps names such as ".." from meaning something.
 const endpointPrefix = "to-"
 
-func (h *home) endpointDir(name string) string {
-	return filepath.Join(h.dir, endpointPrefix+url.PathEscape(name))
+func endpointDir(home, name string) string {
+	return filepath.Join(home, endpointPrefix+url.PathEscape(name))
 }
 
 // endpointsIn lists the names of the endpoints that a home has queues for.
@@ -141,218 +134,134 @@ func endpointsIn(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (h *home) close() error { return h.lock.Close() }
+// How often a process looks for homes that nobody has.
+const adoptEvery = 15 * time.Second
 
-// How often a process looks for homes that nobody has, and for requests of
-// `registry events`.
-const (
-	adoptEvery   = 15 * time.Second
-	requestsPoll = time.Second
-)
-
-// keepHouse takes over what dead processes have left, and does what `registry
-// events` asks for.
-func (n *Notifier) keepHouse(ctx context.Context) {
-	requests := time.NewTicker(requestsPoll)
-	defer requests.Stop()
-	n.adopt(ctx)
-	n.sayStrangers()
-	adopted := time.Now()
-	for {
-		select {
-		case <-requests.C:
-		case <-ctx.Done():
-			return
-		}
-		n.obey()
-		if time.Since(adopted) >= adoptEvery {
-			n.adopt(ctx)
-			adopted = time.Now()
-		}
-	}
-}
-
-// adopt takes over the homes whose processes are dead, until ctx ends: the next
-// process goes on.
-func (n *Notifier) adopt(ctx context.Context) {
-	if n.Ready() != nil {
-		return // there is no room even for what is our own
-	}
-	n.home.sweepGone()
-	names, err := homes(n.home.base)
+// adopt has the endpoints empty the queues of processes that are dead, before their
+// own. What waits there for endpoints that are not configured stays.
+func (n *Notifier) adopt() {
+	sweepRemoved(n.base)
+	names, err := homes(n.base)
 	if err != nil {
-		n.log.Warn("the queues of other processes cannot be looked at", zap.Error(err))
+		n.log.Warn("cannot look for the queues of other processes", zap.Error(err))
 		return
 	}
 	for _, name := range names {
-		dir := filepath.Join(n.home.base, name)
-		if dir == n.home.dir {
+		dir := filepath.Join(n.base, name)
+		n.mu.Lock()
+		foreign := n.foreign[dir]
+		n.mu.Unlock()
+		if foreign {
 			continue
 		}
 		lock, err := lockHome(dir)
 		if errors.Is(err, errTaken) {
+			continue // our own, too
+		}
+		events := 0
+		if err == nil {
+			events, err = n.adoptHome(&home{dir: dir, lock: lock})
+		}
+		if err != nil {
+			n.log.Warn("cannot adopt the queues of a dead process", zap.String("directory", dir), zap.Error(err))
+		} else if events > 0 {
+			n.log.Info("adopted the queues of a dead process", zap.Int("events", events))
+		}
+	}
+}
+
+func (n *Notifier) adoptHome(h *home) (events int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	names, err := endpointsIn(h.dir)
+	if err != nil {
+		return 0, errors.Join(err, h.lock.Close())
+	}
+	adopted := map[*endpoint]*queue{}
+	for _, name := range names {
+		e := n.endpoint(name)
+		if e == nil {
 			continue
 		}
-		moved := 0
-		if err == nil {
-			moved, err = n.moveIn(ctx, dir)
-			lock.Close()
-		}
-		if ctx.Err() != nil {
-			return
-		}
+		q, err := openQueue(endpointDir(h.dir, name), n.maxSize, e.log)
 		if err != nil {
-			n.log.Warn("the queues that a dead process has left cannot be taken over", zap.String("directory", dir), zap.Error(err))
-		} else if moved > 0 {
-			n.log.Info("took over the events that a dead process has left", zap.Int("events", moved))
+			for _, q := range adopted {
+				_ = q.close()
+			}
+			return 0, errors.Join(err, h.lock.Close())
 		}
+		adopted[e] = q
 	}
+	n.adopted = append(n.adopted, h)
+	h.left = len(adopted) + 1
+	for e, q := range adopted {
+		b := q.backlog()
+		events += b.changes + b.pulls
+		e.adopt(q, func() { n.emptied(h, endpointDir(h.dir, e.name)) })
+	}
+	n.release(h)
+	return events, nil
 }
 
-// moveIn puts the events of another home into our queues and removes it. Cut
-// short, it goes on the next time, and some events are sent twice.
-func (n *Notifier) moveIn(ctx context.Context, dir string) (moved int, err error) {
-	names, err := endpointsIn(dir)
+// emptied removes a queue of an adopted home that has nothing left.
+func (n *Notifier) emptied(h *home, dir string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_ = os.RemoveAll(dir) // else it is adopted again
+	n.release(h)
+}
+
+// release gives an adopted home up when its last queue is empty; n.mu is held.
+func (n *Notifier) release(h *home) {
+	if h.left--; h.left > 0 {
+		return
+	}
+	n.adopted = slices.DeleteFunc(n.adopted, func(other *home) bool { return other == h })
+	defer h.lock.Close()
+	reports, err := readHome(h.dir)
+	if err == nil && !slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
+		err = removeHome(h.dir)
+	} else {
+		n.foreign[h.dir] = true
+	}
 	if err != nil {
-		return 0, err
+		n.log.Debug("cannot remove the directory of a dead process", zap.String("directory", h.dir), zap.Error(err)) // it is adopted again
 	}
-	for _, name := range names {
-		count, err := n.moveQueue(ctx, filepath.Join(dir, endpointPrefix+url.PathEscape(name)), name)
-		moved += count
-		if err != nil {
-			return moved, err
-		}
-	}
-	return moved, removeHome(dir)
 }
 
-// gonePrefix marks a home that is being removed.
-const gonePrefix = "gone-"
+// removedPrefix marks a home that is being removed.
+const removedPrefix = "gone-"
 
-// removeHome takes the name away first, so that whoever starts meanwhile makes a
-// new home instead of moving into this one.
+// removeHome takes the name away first, so that a process that starts meanwhile
+// makes a new home instead of using this one.
 func removeHome(dir string) error {
-	gone := filepath.Join(filepath.Dir(dir), gonePrefix+filepath.Base(dir))
-	if err := os.Rename(dir, gone); err != nil {
+	removed := filepath.Join(filepath.Dir(dir), removedPrefix+filepath.Base(dir))
+	if err := os.Rename(dir, removed); err != nil {
 		return err
 	}
-	return os.RemoveAll(gone)
+	return os.RemoveAll(removed)
 }
 
-// sweepGone removes what a crash has left of removed homes.
-func (h *home) sweepGone() {
-	entries, _ := os.ReadDir(h.base)
+// sweepRemoved removes what a crash has left of removed homes.
+func sweepRemoved(base string) {
+	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), gonePrefix) {
-			_ = os.RemoveAll(filepath.Join(h.base, e.Name())) // again the next time
+		if strings.HasPrefix(e.Name(), removedPrefix) {
+			_ = os.RemoveAll(filepath.Join(base, e.Name())) // again the next time
 		}
 	}
 }
 
-// moveBatch is how many events are moved in one commit.
-const moveBatch = 256
-
-// moveQueue moves what another home has for an endpoint into our queue for it.
-func (n *Notifier) moveQueue(ctx context.Context, dir, name string) (moved int, err error) {
-	add, done, err := n.mover(name)
-	if err != nil {
-		return 0, err
-	}
-	for _, kind := range []string{changesDir, pullsDir} {
-		count, err := moveLane(filepath.Join(dir, kind), func(entries []entry) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return add(kind, entries)
-		})
-		moved += count
-		if err != nil {
-			return moved, errors.Join(err, done())
-		}
-	}
-	return moved, done()
-}
-
-// moveLane moves what waits in a lane, and leaves behind what has been added: what
-// fails later does not repeat it at each attempt.
-func moveLane(dir string, add func([]entry) error) (moved int, err error) {
-	var batch []entry
-	var end place
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		entries := batch
-		batch = nil
-		if err := add(entries); err != nil {
-			return err
-		}
-		moved += len(entries)
-		return leaveBehind(dir, end)
-	}
-	err = readLane(dir, func(r record, at place) error {
-		batch, end = append(batch, entry{r.at, r.body}), at
-		if len(batch) < moveBatch {
-			return nil
-		}
-		return flush()
-	})
-	return moved, errors.Join(err, flush())
-}
-
-// mover returns what puts events into our queue for an endpoint. Changes go
-// through the committer, which alone writes them while the registry runs; a queue
-// whose endpoint is not configured nobody else uses.
-func (n *Notifier) mover(name string) (add func(kind string, entries []entry) error, done func() error, err error) {
-	if e := n.endpoint(name); e != nil {
-		add = func(kind string, entries []entry) error {
-			if kind == pullsDir {
-				return e.queue.addPulls(entries)
-			}
-			jobs := make([]job, len(entries))
-			for i, entry := range entries {
-				jobs[i] = job{e, entry}
-			}
-			return n.committer.commit(jobs)
-		}
-		return add, func() error { return nil }, nil
-	}
-	q, err := openQueue(n.home.endpointDir(name), n.home.maxSize, n.log)
-	if err != nil {
-		return nil, nil, err
-	}
-	add = func(kind string, entries []entry) error {
-		if kind == pullsDir {
-			return q.addPulls(entries)
-		}
-		flush, err := q.addChanges(entries)
-		if err != nil {
-			return err
-		}
-		return flush()
-	}
-	return add, q.close, nil
-}
-
-// sayStrangers tells of queues whose endpoints the configuration does not have.
-func (n *Notifier) sayStrangers() {
-	reports, err := Read(n.home.base)
+// warnUnknown logs queues whose endpoints the configuration does not have.
+func (n *Notifier) warnUnknown() {
+	reports, err := Read(n.base)
 	if err != nil {
 		return
 	}
 	for _, r := range reports {
 		if r.Changes+r.Pulls > 0 && n.endpoint(r.Endpoint) == nil {
-			n.log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` takes them away",
+			n.log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` removes them",
 				zap.String("endpoint", r.Endpoint), zap.Int("events", r.Changes+r.Pulls))
 		}
 	}
-}
-
-func (n *Notifier) endpoint(name string) *endpoint {
-	for _, e := range n.endpoints {
-		if e.name == name {
-			return e
-		}
-	}
-	return nil
 }

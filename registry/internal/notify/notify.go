@@ -55,6 +55,8 @@ type Notifier struct {
 	source     Source
 	log        *zap.Logger
 	metrics    *Metrics
+	base       string // of the homes; "" = in memory
+	maxSize    int64
 	home       *home // nil = in memory
 	committer  *committer
 	pulls      chan Event
@@ -65,7 +67,11 @@ type Notifier struct {
 	stop    func()
 	senders sync.WaitGroup // those who send them
 	leave   context.CancelFunc
-	keeper  sync.WaitGroup // who keeps house
+	keeper  sync.WaitGroup // who runs the maintenance loop
+
+	mu      sync.Mutex
+	adopted []*home         // whose queues are being emptied
+	foreign map[string]bool // homes in which only events for other endpoints are left
 }
 
 // waitingPulls is how many pulls may wait for being written.
@@ -76,6 +82,7 @@ const waitingPulls = 1 << 12
 func New(o Options) (*Notifier, error) {
 	n := &Notifier{
 		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: newID()},
+		base: o.Directory, maxSize: o.MaxSize, foreign: map[string]bool{},
 		log: o.Log, metrics: o.Metrics, pulls: make(chan Event, waitingPulls), quit: make(chan struct{}),
 	}
 	for i := range o.Endpoints {
@@ -85,7 +92,7 @@ func New(o Options) (*Notifier, error) {
 		}
 		n.endpoints = append(n.endpoints, e)
 	}
-	if err := n.openQueues(o.Directory, o.MaxSize); err != nil {
+	if err := n.openQueues(); err != nil {
 		return nil, err
 	}
 	if o.Metrics != nil {
@@ -95,20 +102,21 @@ func New(o Options) (*Notifier, error) {
 	return n, nil
 }
 
-func (n *Notifier) openQueues(directory string, maxSize int64) (err error) {
-	if directory == "" {
-		for _, e := range n.endpoints {
-			e.queue = newMemoryQueue(maxSize)
+func (n *Notifier) openQueues() (err error) {
+	if n.base != "" {
+		if n.home, err = openHome(n.base); err != nil {
+			return err
 		}
-		return nil
-	}
-	if n.home, err = openHome(directory, maxSize, n.log); err != nil {
-		return err
 	}
 	for _, e := range n.endpoints {
-		e.dir = n.home.endpointDir(e.name)
-		if e.queue, err = openQueue(e.dir, maxSize, e.log); err != nil {
+		if n.home != nil {
+			e.dir = endpointDir(n.home.dir, e.name)
+		}
+		if e.queue, err = openQueue(e.dir, n.maxSize, e.log); err != nil {
 			return errors.Join(err, n.closeQueues())
+		}
+		if e.dir == "" {
+			continue
 		}
 		if e.state, err = readState(e.dir); err != nil {
 			return errors.Join(err, n.closeQueues())
@@ -141,10 +149,10 @@ func (n *Notifier) start() {
 	for _, e := range n.endpoints {
 		n.senders.Go(func() { e.run(ctx, cut) })
 	}
-	house, leave := context.WithCancel(context.Background())
+	maintained, leave := context.WithCancel(context.Background())
 	n.leave = leave
 	if n.home != nil {
-		n.keeper.Go(func() { n.keepHouse(house) })
+		n.keeper.Go(func() { n.maintain(maintained) })
 	}
 }
 
@@ -369,8 +377,7 @@ func (n *Notifier) drain() {
 func (n *Notifier) waiting() int {
 	sum := 0
 	for _, e := range n.endpoints {
-		b := e.queue.backlog()
-		sum += b.changes + b.pulls
+		sum += e.backlog().events()
 	}
 	return sum
 }
@@ -378,12 +385,48 @@ func (n *Notifier) waiting() int {
 func (n *Notifier) closeQueues() error {
 	var errs []error
 	for _, e := range n.endpoints {
-		if e.queue != nil {
-			errs = append(errs, e.queue.close())
+		if e.queue == nil {
+			continue // it failed to open
+		}
+		for _, q := range e.queues() {
+			errs = append(errs, q.close())
 		}
 	}
 	if n.home != nil {
-		errs = append(errs, n.home.close())
+		errs = append(errs, n.home.lock.Close())
+	}
+	for _, h := range n.adopted {
+		errs = append(errs, h.lock.Close())
 	}
 	return errors.Join(errs...)
+}
+
+func (n *Notifier) endpoint(name string) *endpoint {
+	for _, e := range n.endpoints {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// maintain adopts what dead processes have left, and does what `registry events`
+// asks for.
+func (n *Notifier) maintain(ctx context.Context) {
+	tick := time.NewTicker(requestsPoll)
+	defer tick.Stop()
+	n.adopt()
+	n.warnUnknown()
+	for looked := time.Now(); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		n.obey()
+		if time.Since(looked) >= adoptEvery {
+			n.adopt()
+			looked = time.Now()
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,36 +119,59 @@ func TestAdopts(t *testing.T) {
 	one.push(t, "1", "2")
 	one.Pulled(Event{Action: Pull, Target: Target{Tag: "p"}})
 	eventually(t, "the pulls are written", func() bool { return waiting(t, dir) == 6 })
-	two.adopt(t.Context())
-	if names, _ := homes(dir); len(names) != 2 {
-		t.Fatalf("the home of one who lives was taken: %v", names)
+	two.adopt()
+	if two.logs.FilterMessageSnippet("adopted").Len() != 0 {
+		t.Fatalf("the home of one who lives was taken: %v", two.logs.All())
 	}
 	one.kill(t)
 	two.push(t, "3")
-	ended, end := context.WithCancel(t.Context())
-	end()
-	two.adopt(ended)
-	if names, _ := homes(dir); len(names) != 2 || two.logs.FilterMessageSnippet("cannot be taken over").Len() != 0 {
-		t.Errorf("one that ends takes over: %v, %v", names, two.logs.All())
+	two.adopt()
+	two.adopt()
+	if two.logs.FilterMessageSnippet("adopted the queues").FilterField(zap.Int("events", 3)).Len() != 1 {
+		t.Errorf("log: %v", two.logs.All())
 	}
-	two.adopt(t.Context())
-	if names, _ := homes(dir); len(names) != 1 {
-		t.Errorf("homes: %v", names)
+	if got := two.endpoints[0].backlog(); got.changes != 3 || got.pulls != 1 {
+		t.Errorf("backlog %+v", got)
 	}
 	r.status.Store(200)
 	eventually(t, "all arrived", func() bool { return len(strings.Fields(r.got())) == 4 })
 	if got := strings.Fields(r.got()); slices.Index(got, "1") > slices.Index(got, "2") {
 		t.Errorf("order: %v", got)
 	}
-	two.sayStrangers()
+	eventually(t, "the queue of one is removed", func() bool { reports, _ := Read(dir); return len(reports) == 2 })
+	two.adopt() // is not tempted again
+	two.warnUnknown()
 	if two.logs.FilterMessageSnippet("not configured").FilterField(zap.Int("events", 3)).Len() != 1 || waiting(t, dir) != 3 {
 		t.Errorf("what waits for an endpoint that two does not have: %d, %v", waiting(t, dir), two.logs.All())
 	}
 	two.end(t)
 	// Whoever has that endpoint sends it.
 	s.status.Store(200)
-	open(t, dir, s.endpoint("gone"))
+	three := open(t, dir, s.endpoint("gone"))
 	eventually(t, "all arrived", func() bool { return s.got() == "1 2 p" })
+	three.adopt()
+	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
+}
+
+// A process that is killed while it empties the queue of another leaves the rest to
+// the next one.
+func TestAdopts_KilledHalfway(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	one, two := open(t, dir, r.endpoint("r")), open(t, dir, r.endpoint("r"))
+	one.push(t, "1", "2", "3", "4")
+	one.kill(t)
+	r.bad.Store("3")
+	r.status.Store(200)
+	two.adopt()
+	eventually(t, "half of it arrived", func() bool { return r.got() == "1 2" })
+	two.kill(t)
+	r.bad.Store("")
+	three := open(t, dir, r.endpoint("r"))
+	three.adopt()
+	eventually(t, "all arrived", func() bool { return strings.HasSuffix(r.got(), "3 4") })
+	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
 }
 
 func TestIgnore(t *testing.T) {
@@ -239,11 +261,11 @@ func TestRetryAndDrop(t *testing.T) {
 	n := open(t, dir, e)
 	n.push(t, "1", "2")
 	eventually(t, "it was tried", func() bool { return r.tries.Load() == 1 })
-	if asked, err := Retry(t.Context(), dir, e.Name); asked != 1 || err != nil {
+	if asked, err := Retry(t.Context(), dir, e.Name); asked != 2 || err != nil {
 		t.Fatal(asked, err)
 	}
 	eventually(t, "it was tried again", func() bool { return r.tries.Load() == 2 })
-	if asked, err := Drop(t.Context(), dir, e.Name); asked != 1 || err != nil || waiting(t, dir) != 0 {
+	if asked, err := Drop(t.Context(), dir, e.Name); asked != 2 || err != nil || waiting(t, dir) != 0 {
 		t.Fatal(asked, err, waiting(t, dir))
 	}
 	n.push(t, "3")

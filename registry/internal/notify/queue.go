@@ -9,59 +9,124 @@ import (
 	"go.uber.org/zap"
 )
 
-// queue is what waits for one endpoint: changes, which are kept at nearly any
-// price, and pulls, which make room for them. Among themselves they leave in the
-// order in which they came.
+// queue is what waits for one endpoint: changes, and pulls, which make room for
+// them. They leave in the order in which they came.
 type queue struct {
-	max  int64 // bytes of both lanes
+	max  int64 // bytes of both rows
 	more chan struct{}
+	log  *zap.Logger
 
 	mu      sync.Mutex
-	changes lane
-	pulls   lane
+	changes row
+	pulls   row
 	seq     uint64
 	dropped dropped // since the last call of takeDropped
 }
 
+// row is a list of events, the oldest in front. Their bodies are in the log or, of a
+// queue that is gone with the process, in memory.
+type row struct {
+	items []item
+	bytes int64
+	log   *diskLog // nil = in memory
+}
+
+// item is an event that waits. It is small: there may be a hundred thousand.
+type item struct {
+	seq    uint64
+	at     int64 // in nanoseconds since 1970
+	length int32
+	offset int32    // in the segment
+	seg    *segment // nil in memory
+	body   []byte   // in memory only
+}
+
+func newItem(r *record, seg *segment, offset int64) item {
+	return item{seq: r.seq, at: r.at.UnixNano(), length: int32(r.size()), seg: seg, offset: int32(offset)}
+}
+
+func (i *item) time() time.Time { return time.Unix(0, i.at).UTC() }
+
 // dropped counts events that left a queue without being sent.
 type dropped struct{ changes, pulls int }
 
-func newMemoryQueue(maxSize int64) *queue {
-	return newQueue(maxSize, &memoryLane{}, &memoryLane{})
-}
-
-// Of a full queue a segment is dropped at a time.
+// Bounds of a segment; one has a sixteenth of the queue, if that is within them.
 const (
 	segmentsPerQueue = 16
 	maxSegment       = 4 << 20
 	minSegment       = 16 << 10
 )
 
-// The directories of the lanes.
+// The directories of the rows.
 const (
 	changesDir = "changes"
 	pullsDir   = "pulls"
 )
 
-func openQueue(dir string, maxSize int64, log *zap.Logger) (*queue, error) {
+// openQueue opens the queue in dir; "" is one in memory.
+func openQueue(dir string, maxSize int64, log *zap.Logger) (q *queue, err error) {
+	q = &queue{max: maxSize, more: make(chan struct{}, 1), log: log}
+	if dir == "" {
+		return q, nil
+	}
 	limit := min(max(maxSize/segmentsPerQueue, minSegment), maxSegment)
-	changes, err := openDiskLane(filepath.Join(dir, changesDir), limit, log)
-	if err != nil {
+	if err := q.changes.open(filepath.Join(dir, changesDir), limit, log); err != nil {
 		return nil, err
 	}
-	pulls, err := openDiskLane(filepath.Join(dir, pullsDir), limit, log)
-	if err != nil {
-		return nil, errors.Join(err, changes.close())
+	if err := q.pulls.open(filepath.Join(dir, pullsDir), limit, log); err != nil {
+		return nil, errors.Join(err, q.changes.log.close())
 	}
-	return newQueue(maxSize, changes, pulls), nil
+	for _, r := range []*row{&q.changes, &q.pulls} {
+		if n := len(r.items); n > 0 {
+			q.seq = max(q.seq, r.items[n-1].seq)
+			q.signal()
+		}
+	}
+	return q, nil
 }
 
-func newQueue(maxSize int64, changes, pulls lane) *queue {
-	q := &queue{max: maxSize, more: make(chan struct{}, 1), changes: changes, pulls: pulls, seq: max(changes.last(), pulls.last())}
-	if changes.count()+pulls.count() > 0 {
-		q.more <- struct{}{}
+func (r *row) open(dir string, limit int64, log *zap.Logger) (err error) {
+	r.log, r.items, err = openLog(dir, limit, log)
+	for _, i := range r.items {
+		r.bytes += int64(i.length)
 	}
-	return q
+	return err
+}
+
+// append puts records at the end. After an error none of them is there.
+func (r *row) append(records []record) (err error) {
+	items := make([]item, len(records))
+	for i := range records {
+		items[i] = newItem(&records[i], nil, 0)
+		items[i].body = records[i].body
+	}
+	if r.log != nil {
+		if items, err = r.log.append(records); err != nil {
+			return err
+		}
+	}
+	for _, i := range items {
+		r.bytes += int64(i.length)
+	}
+	r.items = append(r.items, items...)
+	return nil
+}
+
+// pop takes the first event away.
+func (r *row) pop() {
+	first := r.items[0]
+	r.items[0] = item{}
+	r.items = r.items[1:]
+	r.bytes -= int64(first.length)
+	var next *item
+	if len(r.items) > 0 {
+		next = &r.items[0]
+	} else {
+		r.items = nil
+	}
+	if r.log != nil {
+		r.log.remove(first, next)
+	}
 }
 
 // entry is a record on its way into queues.
@@ -80,32 +145,34 @@ func (q *queue) number(entries []entry) (records []record, size int64) {
 	return records, size
 }
 
+func (q *queue) full(size int64) bool { return q.changes.bytes+q.pulls.bytes+size > q.max }
+
 // addChanges puts changes at the end. They are durable once flush, which one
-// goroutine at a time calls, has returned nil. A full queue loses pulls first,
-// the oldest before others, then the oldest changes.
+// goroutine at a time calls, has returned nil. A full queue loses pulls first, then
+// changes, the oldest first.
 func (q *queue) addChanges(entries []entry) (flush func() error, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	records, size := q.number(entries)
-	for q.changes.size()+q.pulls.size()+size > q.max {
-		if n := q.pulls.dropOldest(); n > 0 {
-			q.dropped.pulls += n
-		} else if n := q.changes.dropOldest(); n > 0 {
-			q.dropped.changes += n
-		} else {
-			break
-		}
+	for ; q.full(size) && len(q.pulls.items) > 0; q.dropped.pulls++ {
+		q.pulls.pop()
+	}
+	for ; q.full(size) && len(q.changes.items) > 0; q.dropped.changes++ {
+		q.changes.pop()
 	}
 	if err := q.changes.append(records); err != nil {
 		return nil, err
 	}
 	q.signal()
-	sync := q.changes.sync()
+	if q.changes.log == nil {
+		return func() error { return nil }, nil
+	}
+	sync := q.changes.log.sync()
 	return func() error {
 		err := sync()
 		if err != nil {
 			q.mu.Lock()
-			q.changes.seal()
+			q.changes.log.sealed = true
 			q.mu.Unlock()
 		}
 		return err
@@ -118,13 +185,12 @@ func (q *queue) addPulls(entries []entry) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	records, size := q.number(entries)
-	for q.changes.size()+q.pulls.size()+size > q.max {
-		n := q.pulls.dropOldest()
-		if n == 0 {
+	for ; q.full(size); q.dropped.pulls++ {
+		if len(q.pulls.items) == 0 {
 			q.dropped.pulls += len(records)
 			return nil
 		}
-		q.dropped.pulls += n
+		q.pulls.pop()
 	}
 	if err := q.pulls.append(records); err != nil {
 		q.dropped.pulls += len(records)
@@ -148,69 +214,89 @@ func (q *queue) signal() {
 	}
 }
 
-// next is the event that is to be sent; ok is false if none waits.
+// front is the row whose first event is the next; its items are empty if none waits.
+func (q *queue) front() *row {
+	if len(q.pulls.items) == 0 || len(q.changes.items) > 0 && q.changes.items[0].seq < q.pulls.items[0].seq {
+		return &q.changes
+	}
+	return &q.pulls
+}
+
+// next is the event that is to be sent; ok is false if none waits. Events that cannot
+// be read any more are lost, and logged.
 func (q *queue) next() (r record, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_, r, ok = q.front()
-	return r, ok
+	for {
+		row := q.front()
+		if len(row.items) == 0 {
+			return record{}, false
+		}
+		r, err := row.read(row.items[0])
+		if err == nil {
+			return r, true
+		}
+		bad, lost := row.items[0].seg, 0
+		for ; len(row.items) > 0 && row.items[0].seg == bad; lost++ {
+			row.pop()
+		}
+		q.log.Error("events in a queue cannot be read any more; they are lost", zap.String("file", row.log.path(bad.id)), zap.Int("events", lost), zap.Error(err))
+	}
 }
 
-func (q *queue) front() (lane, record, bool) {
-	change, isChange := q.changes.head()
-	pull, isPull := q.pulls.head()
-	if isChange && (!isPull || change.seq < pull.seq) {
-		return q.changes, change, true
+func (r *row) read(i item) (record, error) {
+	if r.log == nil {
+		return record{seq: i.seq, at: i.time(), body: i.body}, nil
 	}
-	return q.pulls, pull, isPull
+	return r.log.read(i)
 }
 
 // afterNext is the event that is to be sent behind the next.
 func (q *queue) afterNext() (r record, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	front, _, ok := q.front()
-	if !ok {
-		return record{}, false
+	front, other := q.front(), &q.changes
+	if front == &q.changes {
+		other = &q.pulls
 	}
-	other := q.changes
-	if front == q.changes {
-		other = q.pulls
+	switch {
+	case len(front.items) > 1 && (len(other.items) == 0 || front.items[1].seq < other.items[0].seq):
+		r, err := front.read(front.items[1])
+		return r, err == nil
+	case len(front.items) > 0 && len(other.items) > 0:
+		r, err := other.read(other.items[0])
+		return r, err == nil
 	}
-	r, ok = front.second()
-	if o, also := other.head(); also && (!ok || o.seq < r.seq) {
-		return o, true
-	}
-	return r, ok
+	return record{}, false
 }
 
 // settle takes the event with the number out, if it is still there.
 func (q *queue) settle(seq uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range []lane{q.changes, q.pulls} {
-		if r, ok := l.head(); ok && r.seq == seq {
-			l.advance()
+	for _, r := range []*row{&q.changes, &q.pulls} {
+		if len(r.items) > 0 && r.items[0].seq == seq {
+			r.pop()
 		}
 	}
 }
 
 // waits says whether the event with the number is still the next.
 func (q *queue) waits(seq uint64) bool {
-	r, ok := q.next()
-	return ok && r.seq == seq
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	items := q.front().items
+	return len(items) > 0 && items[0].seq == seq
 }
 
 // drop takes out everything that happened until then and returns how many events
 // that was.
-func (q *queue) drop(until time.Time) int {
+func (q *queue) drop(until time.Time) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
-	for _, l := range []lane{q.changes, q.pulls} {
-		for r, ok := l.head(); ok && !r.at.After(until); r, ok = l.head() {
-			l.advance()
-			n++
+	for _, r := range []*row{&q.changes, &q.pulls} {
+		for ; len(r.items) > 0 && !r.items[0].time().After(until); n++ {
+			r.pop()
 		}
 	}
 	return n
@@ -226,9 +312,9 @@ type backlog struct {
 func (q *queue) backlog() backlog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b := backlog{changes: q.changes.count(), pulls: q.pulls.count(), bytes: q.changes.size() + q.pulls.size()}
-	if _, r, ok := q.front(); ok {
-		b.oldest = r.at
+	b := backlog{changes: len(q.changes.items), pulls: len(q.pulls.items), bytes: q.changes.bytes + q.pulls.bytes}
+	if items := q.front().items; len(items) > 0 {
+		b.oldest = items[0].time()
 	}
 	return b
 }
@@ -242,4 +328,14 @@ func (q *queue) takeDropped() dropped {
 	return d
 }
 
-func (q *queue) close() error { return errors.Join(q.changes.close(), q.pulls.close()) }
+func (q *queue) close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var errs []error
+	for _, r := range []*row{&q.changes, &q.pulls} {
+		if r.log != nil {
+			errs = append(errs, r.log.close())
+		}
+	}
+	return errors.Join(errs...)
+}

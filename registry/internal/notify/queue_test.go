@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,75 +24,82 @@ func records(from, n, size int) []record {
 	return all
 }
 
-func openLane(t *testing.T, dir string, limit int64) (*diskLane, *observer.ObservedLogs) {
+// openRow opens a row on the disk.
+func openRow(t *testing.T, dir string, limit int64) (*row, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	l, err := openDiskLane(dir, limit, zap.New(core))
-	if err != nil {
+	r := &row{}
+	if err := r.open(dir, limit, zap.New(core)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.close() })
-	return l, logs
+	t.Cleanup(func() { r.log.close() })
+	return r, logs
+}
+
+// queueOf is a queue with the one row.
+func queueOf(r *row, logs *zap.Logger) *queue {
+	q := &queue{more: make(chan struct{}, 1), log: logs}
+	q.changes = *r
+	return q
 }
 
 // drain takes everything out and returns the numbers.
-func drain(l lane) []uint64 {
+func drain(r *row) []uint64 {
+	q := queueOf(r, zap.NewNop())
 	var all []uint64
-	for r, ok := l.head(); ok; r, ok = l.head() {
-		all = append(all, r.seq)
-		l.advance()
+	for x, ok := q.next(); ok; x, ok = q.next() {
+		all = append(all, x.seq)
+		q.settle(x.seq)
 	}
+	*r = q.changes
 	return all
 }
 
-// A lane on the disk holds what one in memory holds, also when it is opened anew
+// A row on the disk holds what one in memory holds, also when it is opened anew
 // at any moment, and counts the same.
-func TestDiskLaneIsALane(t *testing.T) {
+func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		dir := t.TempDir()
-		disk, logs := openLane(t, dir, 2000)
-		memory := &memoryLane{}
+		disk, logs := openRow(t, dir, 2000)
+		memory := &row{}
 		next := 1
 		for step := range 400 {
 			switch rnd.IntN(12) {
-			case 0, 1, 2, 3:
+			case 0, 1, 2, 3, 4:
 				batch := records(next, 1+rnd.IntN(5), 1+rnd.IntN(700))
 				next += len(batch)
-				if err := disk.append(batch); err != nil {
+				if err := errors.Join(disk.append(batch), memory.append(batch)); err != nil {
 					t.Fatal(err)
 				}
-				memory.append(batch)
-			case 4, 5, 6, 7:
-				disk.advance()
-				memory.advance()
-			case 8:
-				for range disk.dropOldest() {
-					memory.dropOldest()
+			case 5, 6, 7, 8:
+				if len(memory.items) > 0 {
+					disk.pop()
+					memory.pop()
 				}
 			case 9:
 				drain(disk)
 				drain(memory)
 			case 10, 11:
-				disk.close()
-				disk, logs = openLane(t, dir, 2000)
+				disk.log.close()
+				disk, logs = openRow(t, dir, 2000)
 			}
-			a, aok := disk.head()
-			b, bok := memory.head()
-			if aok != bok || a.seq != b.seq || !a.at.Equal(b.at) || !bytes.Equal(a.body, b.body) || disk.size() != memory.size() || disk.count() != memory.count() {
-				t.Fatalf("seed %d, step %d: %d %v, %d of %d bytes; want %d %v, %d of %d", seed, step, a.seq, aok, disk.count(), disk.size(), b.seq, bok, memory.count(), memory.size())
+			if len(disk.items) != len(memory.items) || disk.bytes != memory.bytes {
+				t.Fatalf("seed %d, step %d: %d of %d bytes; want %d of %d", seed, step, len(disk.items), disk.bytes, len(memory.items), memory.bytes)
+			}
+			for i := range min(2, len(memory.items)) {
+				a, err := disk.read(disk.items[i])
+				b, _ := memory.read(memory.items[i])
+				if err != nil || a.seq != b.seq || !a.at.Equal(b.at) || !bytes.Equal(a.body, b.body) || !disk.items[i].time().Equal(b.at) {
+					t.Fatalf("seed %d, step %d: number %d is %d %v, want %d", seed, step, i, a.seq, err, b.seq)
+				}
 			}
 			if step%8 > 0 {
 				continue
 			}
-			c, cok := disk.second()
-			d, dok := memory.second()
-			if cok != dok || c.seq != d.seq || !bytes.Equal(c.body, d.body) {
-				t.Fatalf("seed %d, step %d: the second is %d %v, want %d %v", seed, step, c.seq, cok, d.seq, dok)
-			}
-			var seen []uint64
-			if err := readLane(dir, func(r record, _ place) error { seen = append(seen, r.seq); return nil }); err != nil || len(seen) != memory.count() {
-				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, len(seen), err, memory.count())
+			seen := 0
+			if err := scanLog(dir, func(f scannedFile) { seen += len(f.items) }); err != nil || seen != len(memory.items) {
+				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, seen, err, len(memory.items))
 			}
 		}
 		if logs.Len() > 0 {
@@ -102,21 +108,21 @@ func TestDiskLaneIsALane(t *testing.T) {
 		if got, want := drain(disk), drain(memory); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if ids, _ := segmentIDs(dir); len(ids) > 1 {
-			t.Errorf("%d segments are left of an empty lane", len(ids))
+		if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) > 1 {
+			t.Errorf("%d segments are left of an empty row", len(files))
 		}
 	}
 }
 
 // Wherever a crash tears the last write, the whole records before it are there,
-// the rest is cut, and said once.
+// the rest is cut, and logged once.
 func TestTornEnd(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLane(t, dir, 1<<20)
+	l, _ := openRow(t, dir, 1<<20)
 	if err := l.append(records(1, 3, 40)); err != nil {
 		t.Fatal(err)
 	}
-	l.close()
+	l.log.close()
 	path := filepath.Join(dir, segmentName(1))
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -130,19 +136,19 @@ func TestTornEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := max(cut-len(segmentMagic), 0) / size
-			l, logs := openLane(t, dir, 1<<20)
-			if l.count() != want {
-				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), l.count(), want)
+			l, logs := openRow(t, dir, 1<<20)
+			if len(l.items) != want {
+				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), len(l.items), want)
 			}
-			l.close()
+			l.log.close()
 			said := logs.FilterMessageSnippet("middle of an event").Len()
 			if clean := len(torn) == 0 || garbage == nil && cut == len(segmentMagic)+want*size; (said == 0) != clean {
-				t.Errorf("cut at %d with %d bytes behind: said %d times", cut, len(garbage), said)
+				t.Errorf("cut at %d with %d bytes behind: logged %d times", cut, len(garbage), said)
 			}
-			if l, logs = openLane(t, dir, 1<<20); logs.Len() > 0 || l.count() != want {
-				t.Errorf("it is said again, or not the same: %d, %v", l.count(), logs.All())
+			if l, logs = openRow(t, dir, 1<<20); logs.Len() > 0 || len(l.items) != want {
+				t.Errorf("it is logged again, or not the same: %d, %v", len(l.items), logs.All())
 			}
-			l.close()
+			l.log.close()
 		}
 	}
 }
@@ -151,9 +157,9 @@ func TestTornEnd(t *testing.T) {
 // written.
 func TestFlippedBits(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLane(t, dir, 1<<20)
+	l, _ := openRow(t, dir, 1<<20)
 	l.append(records(1, 3, 20))
-	l.close()
+	l.log.close()
 	path := filepath.Join(dir, segmentName(1))
 	whole, _ := os.ReadFile(path)
 	for i := 0; i < len(whole)*8; i += 5 {
@@ -161,12 +167,12 @@ func TestFlippedBits(t *testing.T) {
 		damaged[i/8] ^= 1 << (i % 8)
 		os.WriteFile(path, damaged, 0o600)
 		os.Remove(filepath.Join(dir, cursorName))
-		l, _ := openLane(t, dir, 1<<20)
+		l, _ := openRow(t, dir, 1<<20)
 		got := drain(l)
 		if want := []uint64{1, 2, 3}; len(got) >= 3 || !slices.Equal(got, want[:len(got)]) {
 			t.Fatalf("bit %d: %v", i, got)
 		}
-		l.close()
+		l.log.close()
 	}
 }
 
@@ -174,7 +180,7 @@ func TestFlippedBits(t *testing.T) {
 // others.
 func TestDamageWhileOpen(t *testing.T) {
 	dir := t.TempDir()
-	l, logs := openLane(t, dir, 300)
+	l, _ := openRow(t, dir, 300)
 	for i := range 4 {
 		l.append(records(1+2*i, 2, 100))
 	}
@@ -182,25 +188,39 @@ func TestDamageWhileOpen(t *testing.T) {
 	content, _ := os.ReadFile(path)
 	content[len(segmentMagic)+recordHead] ^= 1
 	os.WriteFile(path, content, 0o600)
-	if got := drain(l); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) || logs.FilterMessageSnippet("lost").Len() != 1 {
-		t.Errorf("%v, %v", got, logs.All())
+	core, logs := observer.New(zap.DebugLevel)
+	q := queueOf(l, zap.New(core))
+	if first, _ := q.next(); first.seq != 3 || logs.FilterMessageSnippet("lost").Len() != 1 {
+		t.Errorf("%d, %v", first.seq, logs.All())
+	}
+	if got := drain(&q.changes); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) {
+		t.Errorf("%v", got)
 	}
 }
 
 // After a failed flush nothing is written to the same file again.
 func TestSeal(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLane(t, dir, 1<<20)
+	l, _ := openRow(t, dir, 1<<20)
 	l.append(records(1, 1, 10))
-	l.seal()
+	l.log.sealed = true
 	l.append(records(2, 1, 10))
 	l.append(records(3, 1, 10))
-	if ids, _ := segmentIDs(dir); len(ids) != 2 {
-		t.Errorf("segments %v", ids)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) != 2 {
+		t.Errorf("segments %v", files)
 	}
 	if got := drain(l); !slices.Equal(got, []uint64{1, 2, 3}) {
 		t.Error(got)
 	}
+}
+
+func memoryQueue(t *testing.T, maxSize int64) *queue {
+	t.Helper()
+	q, err := openQueue("", maxSize, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
 }
 
 func entries(names ...string) []entry {
@@ -258,7 +278,7 @@ func TestFullQueue(t *testing.T) {
 	for _, kind := range []string{"memory", "disk"} {
 		t.Run(kind, func(t *testing.T) {
 			const size, room = recordHead + 1000, 64
-			q := newMemoryQueue(size * room)
+			q := memoryQueue(t, size*room)
 			if kind == "disk" {
 				var err error
 				if q, err = openQueue(t.TempDir(), size*room, zap.NewNop()); err != nil {
@@ -303,7 +323,7 @@ func TestFullQueue(t *testing.T) {
 }
 
 func TestAfterNext(t *testing.T) {
-	q := newMemoryQueue(1 << 20)
+	q := memoryQueue(t, 1<<20)
 	if _, ok := q.afterNext(); ok {
 		t.Error("an empty queue has a second")
 	}
@@ -325,10 +345,10 @@ func TestAfterNext(t *testing.T) {
 
 // What is being sent while it is dropped takes nothing else with it.
 func TestSettleAfterDrop(t *testing.T) {
-	q := newMemoryQueue(1 << 20)
+	q := memoryQueue(t, 1<<20)
 	change(t, q, "a", "b")
 	sending, _ := q.next()
-	q.changes.dropOldest()
+	q.changes.pop()
 	q.settle(sending.seq)
 	if q.waits(sending.seq) || q.all() != "b" {
 		t.Error("b is gone with a")
@@ -336,7 +356,7 @@ func TestSettleAfterDrop(t *testing.T) {
 }
 
 func TestDrop(t *testing.T) {
-	q := newMemoryQueue(1 << 20)
+	q := memoryQueue(t, 1<<20)
 	change(t, q, "a")
 	q.addPulls(entries("p"))
 	until := time.Now()
@@ -359,47 +379,4 @@ func FuzzParseRecord(f *testing.F) {
 			t.Errorf("%x became %x", b, again)
 		}
 	})
-}
-
-// What was moved out of a lane is not moved again, whatever fails behind it.
-func TestMoveLane(t *testing.T) {
-	dir := t.TempDir()
-	l, err := openDiskLane(dir, 1, zap.NewNop()) // a segment for each append
-	if err != nil {
-		t.Fatal(err)
-	}
-	for seq := range uint64(3) {
-		if err := l.append([]record{{seq: seq + 1, body: []byte{'0' + byte(seq)}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.close(); err != nil {
-		t.Fatal(err)
-	}
-	var moved string
-	add := func(entries []entry) error {
-		for _, e := range entries {
-			moved += string(e.body)
-		}
-		return nil
-	}
-	hidden := l.path(l.segs[1].id)
-	if err := errors.Join(os.Rename(hidden, hidden+"x"), os.Mkdir(hidden, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := moveLane(dir, add); err == nil || moved != "0" {
-			t.Fatal(err, moved)
-		}
-	}
-	if err := errors.Join(os.Remove(hidden), os.Rename(hidden+"x", hidden)); err != nil {
-		t.Fatal(err)
-	}
-	tries := 0
-	if _, err := moveLane(dir, func([]entry) error { tries++; return syscall.ENOSPC }); err == nil || tries != 1 {
-		t.Error(err, tries)
-	}
-	if n, err := moveLane(dir, add); n != 2 || err != nil || moved != "012" {
-		t.Error(n, err, moved)
-	}
 }

@@ -65,7 +65,7 @@ func readHome(dir string) ([]Report, error) {
 	var reports []Report
 	for _, name := range names {
 		r := Report{Endpoint: name, Home: filepath.Base(dir), Serving: serving}
-		if err := r.read((&home{dir: dir}).endpointDir(name)); err != nil {
+		if err := r.read(endpointDir(dir, name)); err != nil {
 			return nil, err
 		}
 		reports = append(reports, r)
@@ -91,25 +91,31 @@ func (r *Report) read(dir string) (err error) {
 	if r.State, err = readState(dir); err != nil {
 		return err
 	}
-	var first record
-	note := func(count *int) func(record, place) error {
-		return func(x record, _ place) error {
-			*count++
-			r.Bytes += x.size()
-			if first.seq == 0 || x.seq < first.seq {
-				first = x
+	var first *item
+	var firstDir string
+	for kind, count := range map[string]*int{changesDir: &r.Changes, pullsDir: &r.Pulls} {
+		err := scanLog(filepath.Join(dir, kind), func(f scannedFile) {
+			*count += len(f.items)
+			for i := range f.items {
+				r.Bytes += int64(f.items[i].length)
+				if first == nil || f.items[i].seq < first.seq {
+					first, firstDir = &f.items[i], filepath.Join(dir, kind)
+				}
 			}
-			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
-	if err := readLane(filepath.Join(dir, changesDir), note(&r.Changes)); err != nil {
-		return err
+	if first == nil {
+		return nil
 	}
-	if err := readLane(filepath.Join(dir, pullsDir), note(&r.Pulls)); err != nil {
-		return err
-	}
-	if first.seq != 0 {
-		r.Oldest, r.First = first.at, summary(first.body)
+	r.Oldest = first.time()
+	if f, err := os.Open(filepath.Join(firstDir, segmentName(first.seg.id))); err == nil { // else it was sent meanwhile
+		defer f.Close()
+		if rec, err := readItem(f, *first); err == nil {
+			r.First = summary(rec.body)
+		}
 	}
 	return nil
 }
@@ -127,72 +133,4 @@ func summary(body []byte) *Summary {
 	}
 	one := e.Events[0]
 	return &Summary{one.ID, one.Action, one.Target.Repository, one.Target.Tag, one.Target.Digest}
-}
-
-// place is where a record ends in a lane on the disk.
-type place struct {
-	segment uint64
-	offset  int64
-}
-
-// readLane calls each with the records that wait in a lane on the disk, and
-// changes nothing. A segment that is removed meanwhile had nothing left.
-func readLane(dir string, each func(r record, end place) error) error {
-	ids, err := segmentIDs(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	at, offset, err := readCursorFile(filepath.Join(dir, cursorName))
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		from := int64(0)
-		if id == at {
-			from = offset
-		}
-		if id < at {
-			continue
-		}
-		var failed error
-		_, _, err := readSegment(filepath.Join(dir, segmentName(id)), from, func(offset int64, r record) {
-			if failed == nil {
-				failed = each(r, place{id, offset + r.size()})
-			}
-		})
-		if err = errors.Join(ignoreAbsent(err), failed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func readCursorFile(path string) (id uint64, offset int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, 0, ignoreAbsent(err)
-	}
-	defer f.Close()
-	id, offset = parseCursor(f)
-	return id, offset, nil
-}
-
-// leaveBehind moves the cursor of a lane that nobody uses to the place.
-func leaveBehind(dir string, p place) error {
-	f, err := os.OpenFile(filepath.Join(dir, cursorName), os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(encodeCursor(p.segment, p.offset), 0)
-	return errors.Join(err, f.Close())
-}
-
-func ignoreAbsent(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

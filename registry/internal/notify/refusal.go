@@ -20,8 +20,8 @@ func refuses(status int) bool {
 
 // passOver gives up an event that was refused time and again if the endpoint takes
 // the one behind it, and then still refuses this one.
-func (e *endpoint) passOver(ctx context.Context, r record, why error) bool {
-	next, ok := e.queue.afterNext()
+func (e *endpoint) passOver(ctx context.Context, q *queue, r record, why error) bool {
+	next, ok := q.afterNext()
 	if !ok {
 		return false
 	}
@@ -32,8 +32,8 @@ func (e *endpoint) passOver(ctx context.Context, r record, why error) bool {
 	if err != nil && !refuses(status) {
 		return false // and the one behind is sent twice
 	}
-	e.queue.settle(r.seq)
-	e.queue.settle(next.seq)
+	q.settle(r.seq)
+	q.settle(next.seq)
 	if err != nil {
 		e.metrics.refuse(e.name, 1)
 		e.mu.Lock()

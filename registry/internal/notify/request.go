@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,55 +34,60 @@ const (
 	opDrop  = "drop"
 )
 
-// obey does what is asked for.
+// requestsPoll is how often a process looks for requests.
+const requestsPoll = time.Second
+
+// obey does what is asked for in our home and those that were adopted.
 func (n *Notifier) obey() {
-	entries, err := os.ReadDir(n.home.dir)
-	if err != nil {
-		return // again in a moment
+	n.mu.Lock()
+	dirs := []string{n.home.dir}
+	for _, h := range n.adopted {
+		dirs = append(dirs, h.dir)
 	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), requestPrefix) && strings.HasSuffix(e.Name(), requestSuffix) {
-			n.answer(filepath.Join(n.home.dir, e.Name()))
+	n.mu.Unlock()
+	for _, dir := range dirs {
+		requests, _ := filepath.Glob(filepath.Join(dir, requestPrefix+"*"+requestSuffix)) // the pattern is valid
+		for _, path := range requests {
+			n.answer(dir, path)
 		}
 	}
 }
 
 // answer does what the request in the file asks for.
-func (n *Notifier) answer(path string) {
+func (n *Notifier) answer(dir, path string) {
 	var r request
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
 	if err == nil {
-		err = n.do(r)
+		err = n.do(dir, r)
 	}
 	if err == nil {
 		_ = os.Remove(path) // done again otherwise, which does no harm
 		return
 	}
-	n.log.Warn("what `registry events` asked for cannot be done", zap.Error(err))
+	n.log.Warn("cannot do what `registry events` asked for", zap.Error(err))
 	_ = os.Rename(path, path+failedSuffix)
 }
 
-func (n *Notifier) do(r request) error {
+func (n *Notifier) do(dir string, r request) (err error) {
 	e := n.endpoint(r.Endpoint)
 	if r.Op == opDrop {
-		count, err := 0, error(nil)
-		if e != nil {
-			count = e.queue.drop(r.Until)
+		count := 0
+		if e == nil {
+			count, err = dropIn(endpointDir(dir, r.Endpoint), r.Until, n.log)
 		} else {
-			count, err = dropIn(n.home.endpointDir(r.Endpoint), r.Until, n.log)
+			for _, q := range e.queues() {
+				count += q.drop(r.Until)
+			}
 		}
 		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", r.Endpoint), zap.Int("events", count))
-		if err != nil {
-			return err
-		}
 	}
 	if e != nil {
 		e.tryNow()
 	}
-	return nil
+	return err
 }
 
 // dropIn drops from a queue that nobody uses.
@@ -100,18 +104,18 @@ func dropIn(dir string, until time.Time, log *zap.Logger) (int, error) {
 const obeyTimeout = 10 * time.Second
 
 // Retry has the endpoint tried now, by every process below base that sends to it.
-// It returns how many there are.
+// It returns for how many events.
 func Retry(ctx context.Context, base, endpoint string) (int, error) {
 	return ask(ctx, base, request{Op: opRetry, Endpoint: endpoint})
 }
 
-// Drop takes away the events that wait for the endpoint now. It returns how many
-// queues had some.
+// Drop removes the events that wait for the endpoint now. It returns how many there
+// are.
 func Drop(ctx context.Context, base, endpoint string) (int, error) {
 	return ask(ctx, base, request{Op: opDrop, Endpoint: endpoint, Until: time.Now()})
 }
 
-func ask(ctx context.Context, base string, r request) (asked int, err error) {
+func ask(ctx context.Context, base string, r request) (events int, err error) {
 	reports, err := Read(base)
 	if err != nil {
 		return 0, err
@@ -124,7 +128,7 @@ func ask(ctx context.Context, base string, r request) (asked int, err error) {
 		lock, err := lockHome(dir)
 		switch {
 		case err == nil && r.Op == opDrop:
-			_, err = dropIn((&home{dir: dir}).endpointDir(r.Endpoint), r.Until, zap.NewNop())
+			_, err = dropIn(endpointDir(dir, r.Endpoint), r.Until, zap.NewNop())
 			lock.Close()
 		case err == nil:
 			lock.Close()
@@ -133,11 +137,11 @@ func ask(ctx context.Context, base string, r request) (asked int, err error) {
 			err = askLiving(ctx, dir, r)
 		}
 		if err != nil {
-			return asked, err
+			return events, err
 		}
-		asked++
+		events += report.Changes + report.Pulls
 	}
-	return asked, nil
+	return events, nil
 }
 
 // askLiving waits until the process has done it. What is asked for may be read by

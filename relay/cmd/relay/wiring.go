@@ -70,7 +70,7 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
 			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting,
 		},
-		Delivery:   relay.Delivery{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
+		Delivery:   relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
 		Retention:  cfg.History.Retention,
 		Admin:      relay.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
 		CheckToken: cfg.Security.CheckToken,

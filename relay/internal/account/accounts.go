@@ -26,12 +26,13 @@ type Admin struct {
 	Name, Password, MatrixID string
 }
 
-// Rooms is told which rooms applications name.
+// Rooms makes rooms.
 type Rooms interface {
-	// Add makes a room known that has just been stored.
-	Add(room store.Room)
 	// Make makes or looks up a room if the homeserver answers soon; else that is done later.
 	Make(ctx context.Context, room int64)
+	// Membership tells how a user stands in a room, named by id or alias: join, invite, leave, ban, knock, or "". It
+	// asks the homeserver; what it refuses, it refuses with a [*refusal.Error].
+	Membership(ctx context.Context, address, user string) (roomID, membership string, err error)
 }
 
 // Accounts are the users and applications. Its methods may be called by any number of goroutines; what they refuse,

@@ -9,9 +9,16 @@ type Application struct {
 	OwnerName           string
 	OwnerMatrixID       string
 	Name                string
-	Room                string // address as given: id or alias; "" while the room of the bot's making is not there yet
-	RoomID              string // resolved
-	RoomProblem         string // why nothing is sent there, or why there is no room yet; "" if nothing is wrong
+	Room                string    // address as given: id or alias; "" while the room of the bot's making is not there yet
+	RoomID              string    // resolved
+	RoomProblem         string    // why nothing is sent there, or why there is no room yet; "" if nothing is wrong
+	RoomName            string    // "" if it has none or is not known yet
+	RoomNotifies        bool      // the bot may notify everybody there (@room), as found at RoomCheckedAt
+	RoomCheckedAt       time.Time // when the room was looked at last; zero if never
+	RoomByAdmin         bool      // an administrator has set the room, so the owner need not be there
+	OwnerAbsent         bool      // the owner is known not to be in the room
+	RoomLost            bool      // …and messages are refused for that: the owner has lost the right to the room
+	Mention             string    // whom priorities 1 and 2 mention: auto, room, owner, none, or Matrix ids with spaces between
 	DefaultPriority     int
 	PriorityScale       Scale
 	StrictCompatibility bool
@@ -42,6 +49,7 @@ type ApplicationInput struct {
 	Description         *string
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
+	Mention             *string // see [Application]
 }
 
 // Format is how an application's messages are read when they do not say so themselves.

@@ -29,18 +29,18 @@ const (
 
 // Applications lists the applications that v may see: an administrator all, a user the own ones.
 func (s *Accounts) Applications(ctx context.Context, v Principal) ([]Application, error) {
-	rooms, err := s.store.Rooms(ctx)
+	found := s.cache.all(v.Sees)
+	apps := make([]Application, 0, len(found))
+	if len(found) == 0 {
+		return apps, nil
+	}
+	rooms, totals, err := s.standing(ctx)
 	if err != nil {
 		return nil, refusal.Unreadable(err)
 	}
-	byID := map[int64]store.Room{}
-	for _, r := range rooms {
-		byID[r.ID] = r
-	}
-	found := s.cache.all(v.Sees)
-	apps := make([]Application, 0, len(found))
 	for _, a := range found {
-		apps = append(apps, s.withRoom(a, byID[a.Row().RoomID]))
+		row := a.Row()
+		apps = append(apps, s.show(row, rooms[row.RoomID], totals[row.ID]))
 	}
 	slices.SortFunc(apps, func(a, b Application) int { return int(a.ID - b.ID) })
 	return apps, nil
@@ -52,7 +52,7 @@ func (s *Accounts) Application(ctx context.Context, v Principal, id int64) (Appl
 	if err != nil {
 		return Application{}, err
 	}
-	return s.application(ctx, a)
+	return s.application(ctx, a.Row())
 }
 
 // AppFor returns an application that v may see.
@@ -64,18 +64,40 @@ func (s *Accounts) AppFor(v Principal, id int64) (*App, error) {
 	return a, nil
 }
 
-// application returns an application with its room.
-func (s *Accounts) application(ctx context.Context, a *App) (Application, error) {
-	room, err := s.store.Room(ctx, a.Row().RoomID)
+// standing reads how all rooms and applications stand.
+func (s *Accounts) standing(ctx context.Context) (map[int64]store.Room, map[int64]store.Totals, error) {
+	all, err := s.store.Rooms(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rooms := make(map[int64]store.Room, len(all))
+	for _, r := range all {
+		rooms[r.ID] = r
+	}
+	totals, err := s.store.Totals(ctx)
+	return rooms, totals, err
+}
+
+// application returns an application with its room and what happened to its messages.
+func (s *Accounts) application(ctx context.Context, row *store.Application) (Application, error) {
+	rooms, totals, err := s.standing(ctx)
 	if err != nil {
 		return Application{}, refusal.Unreadable(err)
 	}
-	return s.withRoom(a, room), nil
+	return s.show(row, rooms[row.RoomID], totals[row.ID]), nil
 }
 
-func (s *Accounts) withRoom(a *App, room store.Room) Application {
-	app := s.cache.show(a)
-	app.RoomID, app.RoomProblem = room.RoomID, room.Parked
+func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) Application {
+	owner, _ := s.cache.user(r.OwnerID)
+	app := Application{
+		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
+		RoomID: room.RoomID, RoomProblem: room.Parked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
+		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: r.RoomRight == rightMember && r.OwnerAbsent, Mention: r.Mention,
+		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
+		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage,
+		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
+		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
+	}
 	if !room.ToMake() {
 		app.Room = room.Address
 	}
@@ -92,13 +114,18 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
 	now := time.Now().UnixMilli()
-	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), CreatedAt: now, TokenCreatedAt: now}
+	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto, CreatedAt: now, TokenCreatedAt: now}
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
+	right, address, err := s.rightTo(ctx, v, row.OwnerID, value(in.Room))
+	if err != nil {
+		return IssuedToken{}, err
+	}
+	row.RoomRight = right
 	token, hash := newToken(row.StrictCompatibility)
 	row.TokenHash = hash
-	app, err := s.insertApplication(ctx, &row, value(in.Room))
+	app, err := s.insertApplication(ctx, &row, address)
 	if err != nil {
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
@@ -108,9 +135,9 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 
 // issued is the answer with a token. The token is valid already, so a room that cannot be read is left out.
 func (s *Accounts) issued(ctx context.Context, a *App, token string) (IssuedToken, error) {
-	app, err := s.application(ctx, a)
+	app, err := s.application(ctx, a.Row())
 	if err != nil {
-		app = s.cache.show(a)
+		app = s.show(a.Row(), store.Room{}, store.Totals{})
 	}
 	return IssuedToken{Application: app, Token: token}, nil
 }
@@ -125,18 +152,17 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 	if _, ok := s.cache.user(row.OwnerID); !ok {
 		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
 	}
-	var room store.Room
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
-		if room, err = store.RoomAt(tx.DB, address); err != nil {
+		room, err := tx.RoomAt(address)
+		if err != nil {
 			return err
 		}
 		row.RoomID = room.ID
-		return tx.Create(row).Error
+		return tx.CreateApplication(row)
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.o.Rooms.Add(room)
 	return s.cache.putApp(*row), nil
 }
 
@@ -148,9 +174,6 @@ func (s *Accounts) setApplication(v Principal, row *store.Application, in Applic
 			return err
 		}
 		row.Name = name
-	}
-	if err := CheckAddress(value(in.Room)); err != nil {
-		return err
 	}
 	if err := s.setOwner(v, row, in.OwnerID); err != nil {
 		return err
@@ -172,7 +195,7 @@ func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) e
 	if _, ok := s.cache.user(*owner); !ok {
 		return refusal.Invalid("owner_id", "There is no such user.")
 	}
-	row.OwnerID = *owner
+	row.OwnerID, row.RoomRight, row.OwnerAbsent = *owner, rightAdmin, false
 	return nil
 }
 
@@ -213,6 +236,12 @@ func setLooks(row *store.Application, in ApplicationInput) error {
 		}
 		row.ShowSender = string(*show)
 	}
+	if whom := in.Mention; whom != nil {
+		var err error
+		if row.Mention, err = checkMention(*whom); err != nil {
+			return err
+		}
+	}
 	if text := in.Description; text != nil {
 		if len(*text) > maxDescription {
 			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
@@ -227,37 +256,66 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
 	}
+	to, err := s.newRoomOf(ctx, v, id, value(in.Room))
+	if err != nil {
+		return Application{}, err
+	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	a, err := s.AppFor(v, id) // not before: it may be deleted until then
 	if err != nil {
 		return Application{}, err
 	}
-	row, room := store.Application{}, (*store.Room)(nil)
+	if to != nil && to.owner != a.Row().OwnerID {
+		return Application{}, refusal.Conflict("room_id", "The application was given away meanwhile.")
+	}
+	row := store.Application{}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		row = *a.Row()
 		if err := s.setApplication(v, &row, in); err != nil {
 			return err
 		}
-		if in.Room != nil && *in.Room != "" {
-			r, err := store.RoomAt(tx.DB, *in.Room)
+		if to != nil {
+			room, err := tx.RoomAt(to.address)
 			if err != nil {
 				return err
 			}
-			row.RoomID, room = r.ID, &r
+			row.RoomID, row.RoomRight, row.OwnerAbsent = room.ID, to.right, false
 		}
-		return tx.Model(&store.Application{}).Where("id = ?", id).
-			Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender").
-			Updates(&row).Error
+		return tx.UpdateApplication(&row)
 	})
 	if err != nil {
 		return Application{}, taken(err, "There is an application of this name.")
 	}
-	if room != nil {
-		s.o.Rooms.Add(*room)
-	}
 	s.cache.putApp(row)
-	return s.application(ctx, a)
+	return s.application(ctx, a.Row())
+}
+
+// newRoom is another room that an application is given.
+type newRoom struct {
+	right, address string
+	owner          int64 // whose right it is
+}
+
+// newRoomOf checks whether an application may be given another room. It returns nil if the application keeps its room.
+func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address string) (*newRoom, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // no other room and no error
+	}
+	a, err := s.AppFor(v, id)
+	if err != nil {
+		return nil, err
+	}
+	room, err := s.store.Room(ctx, a.Row().RoomID)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	if address == room.Address || address == room.RoomID {
+		return nil, nil //nolint:nilnil // no other room and no error
+	}
+	to := &newRoom{owner: a.Row().OwnerID}
+	to.right, to.address, err = s.rightTo(ctx, v, to.owner, address)
+	return to, err
 }
 
 // RegenerateToken makes a new token; the present one stays valid for grace (0: not at all).
@@ -288,8 +346,7 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 		}
 		token, row.TokenHash = newToken(row.StrictCompatibility)
 		row.TokenCreatedAt = now.UnixMilli()
-		return tx.Model(&store.Application{}).Where("id = ?", id).
-			Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(&row).Error
+		return tx.UpdateToken(&row)
 	})
 	if err != nil {
 		return IssuedToken{}, refusal.Unwritable(err)
@@ -315,9 +372,7 @@ func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64)
 // by the maintenance; from now on they are not to be seen and not sent. s.edit is held.
 func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		err := tx.Model(&store.Application{}).Where("id IN ?", ids).
-			Updates(map[string]any{"deleted_at": time.Now().UnixMilli(), "token_hash": nil, "old_token_hash": nil}).Error
-		if err != nil {
+		if err := tx.DeleteApplications(time.Now().UnixMilli(), ids...); err != nil {
 			return err
 		}
 		return also(tx)

@@ -24,8 +24,6 @@ type cache struct {
 type App struct {
 	row    atomic.Pointer[store.Application]
 	Bucket limit.Bucket // of its messages
-
-	accepted, sent, dead, lastUsed atomic.Int64
 }
 
 // Row returns the application's row.
@@ -39,15 +37,15 @@ func newCache() *cache {
 
 // load reads everything.
 func (c *cache) load(ctx context.Context, s *store.Store) error {
-	var users []store.User
-	if err := s.Read(ctx).Find(&users).Error; err != nil {
+	users, err := s.Users(ctx)
+	if err != nil {
 		return fmt.Errorf("read the users: %w", err)
 	}
 	for _, u := range users {
 		c.putUser(u)
 	}
-	var apps []store.Application
-	if err := s.Read(ctx).Where("deleted_at = 0").Find(&apps).Error; err != nil {
+	apps, err := s.Applications(ctx)
+	if err != nil {
 		return fmt.Errorf("read the applications: %w", err)
 	}
 	for i := range apps {
@@ -75,17 +73,13 @@ func (c *cache) user(id int64) (store.User, bool) {
 	return u, ok
 }
 
-// putApp adds an application or replaces its row, and returns it. Counts stay as they are in memory.
+// putApp adds an application or replaces its row, and returns it.
 func (c *cache) putApp(row store.Application) *App {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.apps[row.ID]
 	if a == nil {
 		a = &App{}
-		a.accepted.Store(row.Accepted)
-		a.sent.Store(row.Sent)
-		a.dead.Store(row.Dead)
-		a.lastUsed.Store(row.LastUsed)
 		c.apps[row.ID] = a
 	} else {
 		c.dropTokens(a)
@@ -140,39 +134,6 @@ func (c *cache) app(id int64) *App {
 	return c.apps[id]
 }
 
-// application returns an application as it is shown, without its room.
-func (c *cache) application(id int64) (Application, bool) {
-	a := c.app(id)
-	if a == nil {
-		return Application{}, false
-	}
-	return c.show(a), true
-}
-
-func (c *cache) show(a *App) Application {
-	r := a.Row()
-	owner, _ := c.user(r.OwnerID)
-	return Application{
-		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
-		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
-		LastUsed: store.Time(a.lastUsed.Load()), Accepted: a.accepted.Load(), Sent: a.sent.Load(), Dead: a.dead.Load(),
-	}
-}
-
-// inRoom returns an application whose target is the room with this row.
-func (c *cache) inRoom(room int64) (Application, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, a := range c.apps {
-		if a.Row().RoomID == room {
-			r := a.Row()
-			return Application{ID: r.ID, Name: r.Name, OwnerMatrixID: c.users[r.OwnerID].MatrixID}, true
-		}
-	}
-	return Application{}, false
-}
-
 // all returns the applications that pass a test.
 func (c *cache) all(want func(*store.Application) bool) []*App {
 	c.mu.RLock()
@@ -192,63 +153,24 @@ func (s *Accounts) Reload(ctx context.Context) error { return s.cache.load(ctx, 
 // App returns an application by its id; nil if there is none.
 func (s *Accounts) App(id int64) *App { return s.cache.app(id) }
 
-// Owner returns the Matrix id of an application's owner; false if there is no such application.
-func (s *Accounts) Owner(id int64) (matrixID string, ok bool) {
-	app, ok := s.cache.application(id)
-	return app.OwnerMatrixID, ok
-}
-
-// InRoom returns an application whose target is the room with this row.
-func (s *Accounts) InRoom(room int64) (Application, bool) { return s.cache.inRoom(room) }
-
-// SenderShown returns an application's name if it belongs before the titles of its messages, else "".
-func (s *Accounts) SenderShown(id int64) string {
+// Shown returns what an application's messages show of it: its name if it belongs before their titles, and its owner's
+// Matrix id.
+func (s *Accounts) Shown(row *store.Application) (sender, owner string) {
 	c := s.cache
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	app := c.apps[id]
-	if app == nil {
-		return ""
-	}
-	row := app.Row()
+	owner = c.users[row.OwnerID].MatrixID
 	choice := ShowSender(row.ShowSender)
 	if choice == ShowAlways {
-		return row.Name
+		return row.Name, owner
 	}
-	for other, a := range c.apps {
-		if choice == ShowAuto && other != id && a.Row().RoomID == row.RoomID {
-			return row.Name
+	for id, a := range c.apps {
+		if choice == ShowAuto && id != row.ID && a.Row().RoomID == row.RoomID {
+			return row.Name, owner
 		}
 	}
-	return ""
+	return "", owner
 }
 
 // Visible returns the applications that v may see.
 func (s *Accounts) Visible(v Principal) []*App { return s.cache.all(v.Sees) }
-
-// Count adds what a commit says.
-func (s *Accounts) Count(c store.Commit) {
-	for _, e := range c.Accepted {
-		if a := s.cache.app(e.ApplicationID); a != nil {
-			a.accepted.Add(1)
-			a.lastUsed.Store(e.AcceptedAt)
-		}
-	}
-	for _, o := range c.Outcomes {
-		a := s.cache.app(o.Entry.ApplicationID)
-		switch {
-		case a == nil:
-		case o.SentNow:
-			a.sent.Add(1)
-		case o.DeadNow:
-			a.dead.Add(1)
-		}
-	}
-}
-
-// CountDead adds messages of an application that were given up.
-func (s *Accounts) CountDead(id, n int64) {
-	if a := s.cache.app(id); a != nil {
-		a.dead.Add(n)
-	}
-}

@@ -113,8 +113,8 @@ func (im *importer) user(u ImportUser) error {
 		return nil
 	}
 	note := importedKey + "user." + row.Name
-	var there []store.User
-	if err := im.tx.Find(&there).Error; err != nil {
+	there, err := im.tx.Users()
+	if err != nil {
 		return err
 	}
 	there = slices.DeleteFunc(there, func(u store.User) bool { return !strings.EqualFold(u.Name, row.Name) })
@@ -134,7 +134,7 @@ func (im *importer) user(u ImportUser) error {
 		return nil
 	}
 	remark := im.complete(&row, u)
-	if err := im.tx.Create(&row).Error; err != nil {
+	if err := im.tx.SaveUser(&row); err != nil {
 		return err
 	}
 	im.owners[u.ID] = row.ID
@@ -164,15 +164,15 @@ func (im *importer) application(a ImportApplication) error {
 	}
 	sum := sha256.Sum256([]byte(a.Token))
 	note := importedKey + "token." + hex.EncodeToString(sum[:])
-	var there int64
-	if err := im.tx.Model(&store.Application{}).Where("token_hash = ? OR old_token_hash = ?", sum[:], sum[:]).Count(&there).Error; err != nil {
+	there, err := im.tx.HasToken(sum[:])
+	if err != nil {
 		return err
 	}
 	earlier, err := im.seen(note)
 	switch {
 	case err != nil:
 		return err
-	case there > 0:
+	case there:
 		im.tell("application", a.Name, false, "there already")
 		return nil
 	case earlier:
@@ -185,7 +185,7 @@ func (im *importer) application(a ImportApplication) error {
 	if err != nil {
 		return err
 	}
-	if err := im.tx.Create(&row).Error; err != nil {
+	if err := im.tx.CreateApplication(&row); err != nil {
 		return err
 	}
 	im.tell("application", a.Name, true, "%s", remark)
@@ -217,7 +217,7 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 		address = store.NewRoomAddress()
 		remark += ", with a new room"
 	}
-	room, err := store.RoomAt(im.tx.DB, address)
+	room, err := im.tx.RoomAt(address)
 	row.RoomID = room.ID
 	return remark, err
 }
@@ -226,25 +226,20 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 // different ones here.
 func (im *importer) free(owner int64, name string) (string, error) {
 	for n, try := 2, name; ; n++ {
-		var taken int64
-		if err := im.tx.Model(&store.Application{}).Where("owner_id = ? AND name = ? AND deleted_at = 0", owner, try).Count(&taken).Error; err != nil {
-			return "", err
-		}
-		if taken == 0 {
-			return try, nil
+		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {
+			return try, err
 		}
 		try = message.Clean(name[:min(len(name), maxName-10)]) + " " + strconv.Itoa(n)
 	}
 }
 
 func (im *importer) seen(key string) (bool, error) {
-	var n int64
-	err := im.tx.Model(&store.Setting{}).Where("key = ?", key).Count(&n).Error
-	return n > 0, err
+	v, err := im.tx.Setting(key)
+	return v != "", err
 }
 
 func (im *importer) remember(key string, id int64) error {
-	return im.tx.Save(&store.Setting{Key: key, Value: strconv.FormatInt(id, 10)}).Error
+	return im.tx.SetSetting(key, strconv.FormatInt(id, 10))
 }
 
 func messageOf(err error) string {

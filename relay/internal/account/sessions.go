@@ -77,7 +77,7 @@ func (s *Accounts) rehash(ctx context.Context, u store.User, password string) st
 		return u.PasswordHash // changed meanwhile
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		return tx.Model(&store.User{}).Where("id = ?", u.ID).Update("password_hash", hash).Error
+		return tx.SetPasswordHash(u.ID, hash)
 	})
 	if err != nil {
 		return u.PasswordHash
@@ -97,10 +97,8 @@ func (s *Accounts) Login(ctx context.Context, name, password, address string) (S
 	}
 	now := time.Now()
 	out := Session{Token: rand.Text() + rand.Text(), UserID: v.UserID, CSRF: rand.Text(), Expires: now.Add(SessionFor)}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		return tx.Create(&store.Session{
-			TokenHash: sessionHash(out.Token), UserID: v.UserID, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
-		}).Error
+	err = s.store.CreateSession(ctx, store.Session{
+		TokenHash: sessionHash(out.Token), UserID: v.UserID, CSRF: out.CSRF, CreatedAt: now.UnixMilli(), ExpiresAt: out.Expires.UnixMilli(),
 	})
 	return out, refusal.Unwritable(err)
 }
@@ -111,8 +109,7 @@ func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, 
 	if token == "" || len(token) > maxToken {
 		return Principal{}, Session{}, ended
 	}
-	var row store.Session
-	err := s.store.Read(ctx).Where("token_hash = ? AND expires_at > ?", sessionHash(token), time.Now().UnixMilli()).Take(&row).Error
+	row, err := s.store.Session(ctx, sessionHash(token), time.Now().UnixMilli())
 	if store.IsMissing(err) {
 		return Principal{}, Session{}, ended
 	}
@@ -128,9 +125,7 @@ func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, 
 
 // Logout ends a session. An unknown token is no error.
 func (s *Accounts) Logout(ctx context.Context, token string) error {
-	return refusal.Unwritable(s.store.Update(ctx, func(tx *store.Tx) error {
-		return tx.Where("token_hash = ?", sessionHash(token)).Delete(&store.Session{}).Error
-	}))
+	return refusal.Unwritable(s.store.DeleteSession(ctx, sessionHash(token)))
 }
 
 func sessionHash(token string) []byte {

@@ -26,8 +26,8 @@ func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
 	if err := v.mustAdmin(); err != nil {
 		return nil, err
 	}
-	var rows []store.User
-	if err := s.store.Read(ctx).Order("id").Find(&rows).Error; err != nil {
+	rows, err := s.store.Users(ctx)
+	if err != nil {
 		return nil, refusal.Unreadable(err)
 	}
 	users := make([]User, len(rows))
@@ -75,14 +75,14 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 	if _, there := s.cache.userNamed(row.Name); there {
 		return User{}, errNameTaken
 	}
-	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Create(&row).Error }); err != nil {
+	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.SaveUser(&row) }); err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
 	s.cache.putUser(row)
 	return showUser(row), nil
 }
 
-// UpdateUser changes a user. A user may change the own password and Matrix id. The last administrator stays one.
+// UpdateUser changes a user. A user may change the own password and remove the own Matrix id. The last administrator stays one.
 // A new password ends the user's sessions.
 func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
 	row, err := s.userFor(v, id)
@@ -91,6 +91,9 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	}
 	if !v.Admin && (in.Name != nil && *in.Name != row.Name || in.Admin != nil && *in.Admin != row.IsAdmin) {
 		return User{}, refusal.Forbidden("Only administrators change a user's name and rights.")
+	}
+	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
+		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators enter Matrix IDs: who is in a room may let applications send there."}
 	}
 	changed := row
 	if err := s.setUser(ctx, &changed, in); err != nil {
@@ -115,13 +118,10 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed
 	}
 	overlay(&row, in, changed)
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Model(&store.User{}).Where("id = ?", id).Select("name", "password_hash", "matrix_id", "is_admin").Updates(&row).Error; err != nil {
+		if err := tx.SaveUser(&row); err != nil || in.Password == nil {
 			return err
 		}
-		if in.Password == nil {
-			return nil
-		}
-		return tx.Where("user_id = ?", id).Delete(&store.Session{}).Error
+		return tx.EndSessions(id)
 	})
 	if err != nil {
 		return User{}, taken(err, "There is a user of this name.")
@@ -165,17 +165,11 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 		apps = append(apps, a.Row().ID)
 	}
 	err = s.deleteApplications(ctx, func(tx *store.Tx) error {
-		var heirs []int64 // of the applications, until the housekeeping removes them
-		if err := tx.Model(&store.User{}).Where("is_admin AND id <> ?", id).Limit(1).Pluck("id", &heirs).Error; err != nil {
-			return err
-		}
-		if len(heirs) == 0 {
+		err := tx.DeleteUser(id)
+		if errors.Is(err, store.ErrLastAdmin) {
 			return refusal.Conflict("", "This is the last administrator.")
 		}
-		if err := tx.Exec(`UPDATE applications SET owner_id = ? WHERE owner_id = ?`, heirs[0], id).Error; err != nil {
-			return err
-		}
-		return tx.Delete(&store.User{}, id).Error
+		return err
 	}, apps...)
 	if err == nil {
 		s.cache.dropUser(id)
@@ -288,11 +282,11 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
 		if there && !same {
-			if err := tx.Where("user_id = ?", row.ID).Delete(&store.Session{}).Error; err != nil {
+			if err := tx.EndSessions(row.ID); err != nil {
 				return err
 			}
 		}
-		return tx.Save(&row).Error
+		return tx.SaveUser(&row)
 	})
 	if err == nil {
 		s.cache.putUser(row)

@@ -16,6 +16,12 @@ type application struct {
 	RoomID              string           `json:"room_id"`
 	ResolvedRoomID      string           `json:"resolved_room_id"`
 	RoomProblem         *string          `json:"room_problem"`
+	RoomName            string           `json:"room_name"`
+	RoomNotifies        bool             `json:"room_notifies"`
+	RoomCheckedAt       *time.Time       `json:"room_checked_at"`
+	RoomByAdmin         bool             `json:"room_by_admin"`
+	OwnerAbsent         bool             `json:"owner_absent"`
+	Mention             string           `json:"mention"`
 	DefaultPriority     int              `json:"default_priority"`
 	PriorityScale       relay.Scale      `json:"priority_scale"`
 	StrictCompatibility bool             `json:"strict_compatibility"`
@@ -38,7 +44,9 @@ type application struct {
 
 func showApplication(a relay.Application) application {
 	out := application{
-		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem), DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
+		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem),
+		RoomName: a.RoomName, RoomNotifies: a.RoomNotifies, RoomCheckedAt: timeOrNull(a.RoomCheckedAt), RoomByAdmin: a.RoomByAdmin, OwnerAbsent: a.OwnerAbsent, Mention: a.Mention,
+		DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
 		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, Description: a.Description, DefaultFormat: a.DefaultFormat, ShowSender: a.ShowSender, OwnerID: a.OwnerID, Owner: a.OwnerName,
 		CreatedAt: a.CreatedAt.UTC(), TokenCreatedAt: a.TokenCreatedAt.UTC(), OldTokenUntil: timeOrNull(a.OldTokenUntil),
 		LastUsed: timeOrNull(a.LastUsed), Accepted: a.Accepted, Sent: a.Sent, Dead: a.Dead,
@@ -76,6 +84,8 @@ func (in *applicationFields) set(name string, v value) (err error) {
 		in.DefaultFormat, err = choiceOf[relay.Format](name, v)
 	case "show_sender":
 		in.ShowSender, err = choiceOf[relay.ShowSender](name, v)
+	case "mention":
+		in.Mention, err = v.text(name)
 	case "description":
 		in.Description, err = v.text(name)
 	case "strict_compatibility":
@@ -86,7 +96,7 @@ func (in *applicationFields) set(name string, v value) (err error) {
 		var refresh *bool
 		refresh, err = v.boolean(name)
 		in.refresh = refresh != nil && *refresh
-	case "id", "token", "resolved_room_id", "room_problem", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead", "image":
+	case "id", "token", "resolved_room_id", "room_problem", "room_name", "room_notifies", "room_checked_at", "room_by_admin", "owner_absent", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead", "image":
 		// what a client read may be sent back
 	default:
 		return unknownField(name)

@@ -33,7 +33,7 @@ func BenchmarkMessage(b *testing.B) {
 		}
 		read.release()
 		accepted := relay.Accepted{ID: 25, ApplicationID: 1, Title: s.title, Message: s.message, Priority: 1, AcceptedAt: time.Now(), State: relay.StateQueued}
-		a.answerAccepted(w, &accepted, &s, &relay.Message{State: accepted.State})
+		answerAccepted(w, &accepted, &s, &relay.Message{State: accepted.State})
 	}
 }
 

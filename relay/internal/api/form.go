@@ -101,8 +101,7 @@ func contentTypeOf(r *http.Request) string {
 }
 
 func looksLikeJSON(body []byte) bool {
-	i := skipSpace(body, 0)
-	return i < len(body) && body[i] == '{'
+	return bytes.HasPrefix(bytes.TrimLeft(body, " \n\r\t"), []byte("{"))
 }
 
 func eachJSON(body []byte, f fieldFunc) error {

@@ -57,19 +57,3 @@ func compare(t *testing.T, s *submission, body []byte) {
 		t.Fatalf("%q gives text that is no UTF-8", body)
 	}
 }
-
-func FuzzAppendString(f *testing.F) {
-	for _, seed := range []string{"", "plain", "\"\\\n\r\t\x00\x1f", "ä\u2028😀", "\xff\xc3", "</script>"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		encoded := appendString(nil, s)
-		if err := json.Unmarshal(encoded, &got); err != nil {
-			t.Fatalf("%q gives %q: %v", s, encoded, err)
-		}
-		if want := strings.ToValidUTF8(s, "\ufffd"); got != want && utf8.ValidString(s) {
-			t.Fatalf("%q comes back as %q", s, got)
-		}
-	})
-}

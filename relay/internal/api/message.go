@@ -134,7 +134,7 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 			outcome = m
 		}
 	}
-	a.answerAccepted(w, &accepted, &s, &outcome)
+	answerAccepted(w, &accepted, &s, &outcome)
 	return nil
 }
 
@@ -151,35 +151,35 @@ func (a *API) accept(r *http.Request, s *submission) (relay.Accepted, error) {
 	})
 }
 
-// answerAccepted is the answer that clients of this relay, of Gotify and of
+// acceptedMessage is the answer that clients of this relay, of Gotify and of
 // PushBits all read: the id a number, the status exactly 200.
-func (a *API) answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
-	id := strconv.FormatInt(m.ID, 10)
-	b := make([]byte, 0, 320+len(m.Message)+len(m.Title)+len(s.extras))
-	b = append(append(b, `{"id":`...), id...)
-	b = strconv.AppendBool(append(b, `,"success":`...), now.State != relay.StateDead)
-	b = strconv.AppendInt(append(b, `,"appid":`...), m.ApplicationID, 10)
-	b = appendString(append(b, `,"message":`...), m.Message)
-	b = appendString(append(b, `,"title":`...), m.Title)
-	b = strconv.AppendInt(append(b, `,"priority":`...), int64(m.Priority), 10)
-	if len(s.extras) > 0 {
-		b = append(append(b, `,"extras":`...), s.extras...)
+type acceptedMessage struct {
+	ID        int64           `json:"id"`
+	Success   bool            `json:"success"`
+	AppID     int64           `json:"appid"`
+	Message   string          `json:"message"`
+	Title     string          `json:"title"`
+	Priority  int             `json:"priority"`
+	Extras    json.RawMessage `json:"extras,omitempty"`
+	Date      time.Time       `json:"date"`
+	Status    relay.State     `json:"status"`
+	EventID   *string         `json:"event_id"`
+	LastError string          `json:"last_error,omitempty"`
+	StatusURL string          `json:"status_url"`
+}
+
+func answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
+	out := acceptedMessage{
+		ID: m.ID, Success: now.State != relay.StateDead, AppID: m.ApplicationID, Message: m.Message, Title: m.Title, Priority: m.Priority, Extras: s.extras,
+		Date: m.AcceptedAt, Status: now.State, EventID: textOrNull(now.EventID), StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
 	}
-	b = m.AcceptedAt.AppendFormat(append(b, `,"date":"`...), time.RFC3339Nano)
-	b = append(append(b, `","status":"`...), now.State...)
-	if now.EventID != "" {
-		b = appendString(append(b, `","event_id":`...), now.EventID)
-	} else {
-		b = append(b, `","event_id":null`...)
+	if now.State != relay.StateSent {
+		out.LastError = now.Error
 	}
-	if now.Error != "" && now.State != relay.StateSent {
-		b = appendString(append(b, `,"last_error":`...), now.Error)
-	}
-	b = append(append(append(b, `,"status_url":"/message/`...), id...), "\"}\n"...)
 	if m.Replay {
 		w.Header().Set("Idempotent-Replay", "true")
 	}
-	writeBytes(w, http.StatusOK, b)
+	writeJSON(w, http.StatusOK, &out)
 }
 
 // waitOf is how long the sender wants to wait for the delivery: ?wait=5s, or

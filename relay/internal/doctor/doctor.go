@@ -46,7 +46,27 @@ func Examine(ctx context.Context, t Target, v relay.Viewer) []Finding {
 			findings = append(findings, examineRoom(ctx, t.Service, room))
 		}
 	}
+	if answers {
+		findings = append(findings, unheard(ctx, t.Service, v)...)
+	}
 	return append(findings, outbox(ctx, t.Service, answers))
+}
+
+// unheard names the applications whose urgent messages alert nobody, and those whose owner is not in the room.
+func unheard(ctx context.Context, s *relay.Service, v relay.Viewer) (findings []Finding) {
+	apps, err := s.Applications(ctx, v)
+	if err != nil {
+		return []Finding{bad("room", "The applications cannot be listed: %v.", err)}
+	}
+	for _, a := range apps {
+		switch {
+		case a.RoomLost:
+			findings = append(findings, bad("room", "The application %s is refused: its owner %s is not in its room any more. Join the room again, or give the application another one.", a.Name, a.OwnerName))
+		case a.Unheard():
+			findings = append(findings, bad("room", "Messages of priority 2 of %s alert nobody: the bot may not notify the room (@room), and the owner %s is not in it. Give the bot the power level for notifying, invite the owner, or set whom the application mentions.", a.Name, a.OwnerName))
+		}
+	}
+	return findings
 }
 
 // OK tells whether all checks passed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -50,18 +51,49 @@ func (m Message) msgtype() string {
 // appendMentions always gives an object: without one some clients search the
 // body for names to ping.
 func (m Message) appendMentions(b []byte) []byte {
+	room, users := m.mentions()
 	b = append(b, '{')
-	if m.Priority >= 2 {
+	if room {
 		b = append(b, `"room":true`...)
 	}
-	// Pinging the room needs a power level; the owner hears of it in any case.
-	if m.Priority >= 1 && m.Mention != "" {
-		if m.Priority >= 2 {
+	for i, user := range users {
+		switch {
+		case i > 0:
 			b = append(b, ',')
+		case room:
+			b = append(b, `,"user_ids":[`...)
+		default:
+			b = append(b, `"user_ids":[`...)
 		}
-		b = append(appendString(append(b, `"user_ids":[`...), m.Mention), ']')
+		b = appendString(b, user)
+	}
+	if len(users) > 0 {
+		b = append(b, ']')
 	}
 	return append(b, '}')
+}
+
+// mentions tells whom the message mentions. Pinging the room needs a power level;
+// the owner hears of it in any case.
+func (m Message) mentions() (room bool, users []string) {
+	if m.Priority < 1 {
+		return false, nil
+	}
+	var owner []string
+	if m.Mention != "" {
+		owner = []string{m.Mention}
+	}
+	switch m.Whom {
+	case "", "auto":
+		return m.Priority >= 2, owner
+	case "room":
+		return true, owner
+	case "owner":
+		return false, owner
+	case "none":
+		return false, nil
+	}
+	return false, strings.Fields(m.Whom)
 }
 
 func appendMarker(b []byte, marker string) []byte {

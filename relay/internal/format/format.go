@@ -37,7 +37,8 @@ type Message struct {
 	Body        string
 	ContentType string // Markdown, Plain or HTML; "" is Markdown
 	Priority    int    // -2 … 2
-	Mention     string // Matrix ID of the person that priority 1 and 2 mention; may be empty
+	Mention     string // Matrix ID of the application's owner; may be empty
+	Whom        string // whom priorities 1 and 2 mention: "" or auto, room, owner, none, or Matrix IDs with spaces between
 	Marker      string // by which the event is found again, see MarkerOf
 }
 

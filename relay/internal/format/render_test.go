@@ -177,3 +177,27 @@ func BenchmarkRender(b *testing.B) {
 		Render(m, Options{ColoredTitle: true})
 	}
 }
+
+func TestMentions(t *testing.T) {
+	for _, tt := range []struct {
+		priority    int
+		owner, whom string
+		want        string
+	}{
+		{0, "@o:hs", "room", `{}`},
+		{1, "@o:hs", "", `{"user_ids":["@o:hs"]}`},
+		{2, "@o:hs", "auto", `{"room":true,"user_ids":["@o:hs"]}`},
+		{2, "", "auto", `{"room":true}`},
+		{1, "@o:hs", "room", `{"room":true,"user_ids":["@o:hs"]}`},
+		{2, "@o:hs", "owner", `{"user_ids":["@o:hs"]}`},
+		{2, "", "owner", `{}`},
+		{2, "@o:hs", "none", `{}`},
+		{2, "@o:hs", "@a:hs @b:hs", `{"user_ids":["@a:hs","@b:hs"]}`},
+		{0, "@o:hs", "@a:hs", `{}`},
+	} {
+		m := Message{Priority: tt.priority, Mention: tt.owner, Whom: tt.whom}
+		if got := string(m.appendMentions(nil)); got != tt.want {
+			t.Errorf("priority %d, whom %q: %s, want %s", tt.priority, tt.whom, got, tt.want)
+		}
+	}
+}

@@ -239,7 +239,7 @@ func newStore(t testing.TB, users ...string) *store.Store {
 func addUser(t testing.TB, db *store.Store, matrixID string) {
 	t.Helper()
 	err := db.Update(context.Background(), func(tx *store.Tx) error {
-		return tx.Create(&store.User{Name: matrixID, MatrixID: matrixID}).Error
+		return tx.SaveUser(&store.User{Name: matrixID, MatrixID: matrixID})
 	})
 	if err != nil {
 		t.Fatal(err)

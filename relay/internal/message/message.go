@@ -33,11 +33,15 @@ var States = []State{
 // Pending tells whether a message in this state will still move by itself.
 func (s State) Pending() bool { return s == StateQueued || s == StateRetryWait || s == StateBlocked }
 
+// InDoubt is the error of a message that was withdrawn after an attempt without an answer, until its room has been asked.
+const InDoubt = "It was withdrawn after an attempt whose answer was lost: it may be in the room."
+
 // Message is an accepted message with what became of it.
 type Message struct {
 	ID              int64
 	ApplicationID   int64
 	ApplicationName string
+	OwnerID         int64 // of the application
 	Title           string
 	Body            string
 	ContentType     string // "" means Markdown
@@ -46,6 +50,7 @@ type Message struct {
 	Source          string // how it came in: "api", "web", "gotify" …
 	Room            string // address: id or alias
 	RoomID          string // resolved, "" if not yet
+	RoomRow         int64  // the room in the database
 	AcceptedAt      time.Time
 
 	State       State

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ func TestAcceptChecks(t *testing.T) {
 		{"longest message", AcceptRequest{Token: token, Message: strings.Repeat("x", 100)}, "", ""},
 		{"too long", AcceptRequest{Token: token, Message: strings.Repeat("x", 101)}, KindTooLarge, "message"},
 		{"title too long", AcceptRequest{Token: token, Message: "x", Title: strings.Repeat("x", 11)}, KindTooLarge, "title"},
-		{"huge extras", AcceptRequest{Token: token, Message: "x", Extras: json.RawMessage(strings.Repeat(" ", maxExtras+1))}, KindTooLarge, "extras"},
+		{"huge extras", AcceptRequest{Token: token, Message: "x", Extras: json.RawMessage(strings.Repeat(" ", 64<<10+1))}, KindTooLarge, "extras"},
 		{"lowest priority", AcceptRequest{Token: token, Message: "x", Priority: p(-2), NativeScale: true}, "", ""},
 		{"priority too low", AcceptRequest{Token: token, Message: "x", Priority: p(-3), NativeScale: true}, KindInvalid, "priority"},
 		{"priority too high", AcceptRequest{Token: token, Message: "x", Priority: p(3), NativeScale: true}, KindInvalid, "priority"},
@@ -73,34 +72,6 @@ func TestAcceptKeepsTextThatCanBeSent(t *testing.T) {
 	m := r.message(a.ID)
 	if m.Body != "a\uFFFDb" || m.Title != "t" || string(m.Extras) != `{"a":1}` || m.ContentType != "text/plain" {
 		t.Errorf("stored: %+v", m)
-	}
-}
-
-func TestPriorityScale(t *testing.T) {
-	native := map[int]int{-2: -2, -1: -1, 0: 0, 1: 1, 2: 2}
-	gotify := map[int]int{-5: -1, 0: 0, 1: -1, 3: -1, 4: 0, 7: 0, 8: 1, 9: 1, 10: 2, 99: 2}
-	tests := []struct {
-		scale  Scale
-		native bool
-		want   map[int]int
-	}{
-		{ScaleAuto, true, native},
-		{ScaleAuto, false, gotify},
-		{ScaleNative, false, native},
-		{ScaleNative, true, native},
-		{ScaleGotify, true, gotify},
-		{ScaleGotify, false, gotify},
-	}
-	for _, test := range tests {
-		app := &store.Application{PriorityScale: string(test.scale), DefaultPriority: 2}
-		for in, want := range test.want {
-			if got, err := effectivePriority(app, AcceptRequest{Priority: &in, NativeScale: test.native}); got != want || err != nil {
-				t.Errorf("%s, native %v: %d became %d (%v), want %d", test.scale, test.native, in, got, err, want)
-			}
-		}
-		if got, err := effectivePriority(app, AcceptRequest{NativeScale: test.native}); got != 2 || err != nil {
-			t.Errorf("%s: the default became %d (%v)", test.scale, got, err)
-		}
 	}
 }
 
@@ -234,7 +205,7 @@ func TestFullDisk(t *testing.T) {
 	r.run()
 	r.await(r.send(token, "before"), StateSent)
 	pages := func(n int) {
-		if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)).Error }); err != nil {
+		if err := r.store.LimitPages(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,7 +40,7 @@ func BenchmarkDeliver(b *testing.B) {
 			}
 		}
 	})
-	for r.d.depth.Load() > 0 {
+	for r.waiting() > 0 {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
@@ -40,7 +41,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	if r.hs.tooMany {
 		t.Error("two events were in flight in one room")
 	}
-	if n := r.d.depth.Load(); n != 0 {
+	if n := r.waiting(); n != 0 {
 		t.Errorf("%d messages wait at the end", n)
 	}
 }
@@ -280,7 +281,7 @@ func TestJoinedRoomGoesOn(t *testing.T) {
 			t.Errorf("rooms: %+v", rooms)
 		}
 		r.hs.script = nil
-		r.RoomJoined("!a:hs")
+		r.delivery.Handle(matrix.Joined{Room: "!a:hs"})
 		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent {
 			t.Errorf("after the invitation: %+v", m)
 		}
@@ -292,7 +293,7 @@ func TestEncryptedRoomGetsNothing(t *testing.T) {
 		r := newRig(t)
 		r.run()
 		app := r.app("a", "!a:hs")
-		r.RoomEncrypted("!a:hs")
+		r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"})
 		id := r.send(app.Token, "secret")
 		time.Sleep(48 * time.Hour)
 		if m := r.message(id); m.State != StateBlocked || !strings.Contains(m.Error, "encrypted") {
@@ -329,7 +330,7 @@ func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
 		app := r.app("a", "!a:hs")
 		id := r.send(app.Token, "x")
 		synctest.Wait()
-		r.RoomReplaced("!a:hs", "!new")
+		r.delivery.Handle(matrix.Replaced{Old: "!a:hs", New: "!new"})
 		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent || m.RoomID != "!new" {
 			t.Errorf("after the upgrade: %+v", m)
 		}
@@ -374,7 +375,7 @@ func TestTooOldIsDead(t *testing.T) {
 				if m, _ := r.Wait(context.Background(), r.admin, late, time.Hour); m.State != StateSent {
 					t.Errorf("the later one at the end: %+v", m)
 				}
-				if n := r.d.depth.Load(); n != 0 {
+				if n := r.waiting(); n != 0 {
 					t.Errorf("%d wait", n)
 				}
 			})
@@ -603,10 +604,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	r.stop()
 	r.hs.mu.Lock()
 	defer r.hs.mu.Unlock()
-	if len(r.hs.attempts) != 1600 || r.d.depth.Load() != 0 {
-		t.Errorf("%d attempts for 1600 messages; %d wait", len(r.hs.attempts), r.d.depth.Load())
-	}
-	if held := r.d.held.Load(); held != 0 {
-		t.Errorf("%d bytes are held at the end", held)
+	if len(r.hs.attempts) != 1600 || r.waiting() != 0 {
+		t.Errorf("%d attempts for 1600 messages; %d wait", len(r.hs.attempts), r.waiting())
 	}
 }

@@ -9,16 +9,8 @@ func (s *Service) EnsureRoom(ctx context.Context, v Viewer, id int64) (Applicati
 	if err != nil {
 		return Application{}, err
 	}
-	if err := s.d.prepare(ctx, s.d.queue(app.Row().RoomID)); err != nil {
-		return Application{}, notReady(err)
+	if err := s.delivery.EnsureRoom(ctx, app.Row().RoomID); err != nil {
+		return Application{}, err
 	}
 	return s.Application(ctx, v, id)
-}
-
-func notReady(err error) error {
-	switch f := classOf(err); f.Class {
-	case ClassPark, ClassDead, ClassLocked:
-		return &Error{Kind: KindConflict, Field: "room_id", Message: f.Sentence(), Err: err}
-	}
-	return away(err)
 }

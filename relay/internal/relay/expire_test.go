@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/relay/internal/matrix"
 )
 
 // What is given up while nothing is tried counts like what is given up elsewhere.
@@ -41,7 +43,7 @@ func TestFileThatNeverFollows(t *testing.T) {
 		r.run()
 		synctest.Wait()
 		r.hs.script = func(_ Outgoing, _ int) *answer {
-			r.RoomEncrypted("!a:hs") // as soon as the event is there
+			r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"}) // as soon as the event is there
 			return nil
 		}
 		app := r.app("a", "!a:hs")
@@ -63,7 +65,7 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		app := r.app("a", "!a:hs")
 		id := r.send(app.Token, "x")
 		r.await(id, StateSent)
-		r.RoomEncrypted("!a:hs")
+		r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"})
 		if _, err := r.Cancel(ctx, r.admin, id); err != nil {
 			t.Fatal(err)
 		}

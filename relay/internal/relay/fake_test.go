@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,6 +35,9 @@ type homeserver struct {
 	keys     map[string]string   // the rooms made, by key
 	lost     bool                // the answer about the next room, and its invitations
 	guests   map[string][]string // invited to the rooms made
+	members  map[string]string   // who is not in a room, by room and user: how they stand
+	away     error               // what looking at rooms is answered with
+	infos    map[string]RoomInfo // what is told of rooms, where it is not all well
 	uninvite error               // what inviting is answered with
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
@@ -165,6 +169,9 @@ func (h *homeserver) Upload(context.Context, string, string, []byte) (string, er
 }
 
 func (h *homeserver) Resolve(_ context.Context, address string) (string, error) {
+	if address[0] == '!' {
+		return address, nil
+	}
 	return "!resolved-" + address[1:], nil
 }
 
@@ -196,8 +203,25 @@ func (h *homeserver) Create(_ context.Context, n NewRoom) (string, error) {
 	return id, nil
 }
 
+func (h *homeserver) Membership(_ context.Context, room, user string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away != nil {
+		return "", h.away
+	}
+	if m, ok := h.members[room+" "+user]; ok {
+		return m, nil
+	}
+	return "join", nil
+}
+
 func (h *homeserver) Info(_ context.Context, room string) (RoomInfo, error) {
-	return RoomInfo{RoomID: room, Joined: true, Writable: true}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if info, ok := h.infos[room]; ok {
+		return info, h.away
+	}
+	return RoomInfo{RoomID: room, Joined: true, Writable: true}, h.away
 }
 
 func (h *homeserver) Joined(context.Context) ([]string, error) {
@@ -285,7 +309,7 @@ func (r *rig) open() {
 func (r *rig) row(u store.User) store.User {
 	r.t.Helper()
 	u.CreatedAt = 1
-	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { return tx.Create(&u).Error }); err != nil {
+	if err := r.store.Update(context.Background(), func(tx *store.Tx) error { return tx.SaveUser(&u) }); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := r.Reload(context.Background()); err != nil {
@@ -383,14 +407,35 @@ func (r *rig) await(id int64, want State) Message {
 	return Message{}
 }
 
+// exec changes the database while the service is not open, or reads what one statement returns.
+func (r *rig) exec(text string, into ...any) {
+	r.t.Helper()
+	db, err := sql.Open("sqlite", r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer db.Close()
+	if len(into) > 0 {
+		err = db.QueryRow(text).Scan(into...)
+	} else {
+		_, err = db.Exec(text)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// waiting counts what is on its way.
+func (r *rig) waiting() int64 { return r.Status(context.Background()).Waiting }
+
 // drained waits until nothing waits any more.
 func (r *rig) drained() {
 	r.t.Helper()
 	for range 2000 {
-		if r.d.depth.Load() == 0 {
+		if r.waiting() == 0 {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	r.t.Fatalf("%d wait", r.d.depth.Load())
+	r.t.Fatalf("%d wait", r.waiting())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
@@ -135,7 +136,7 @@ func TestDeletedApplicationIsGone(t *testing.T) {
 		t.Errorf("the application: %v", err)
 	}
 	r.hs.comeBack()
-	r.Resume()
+	r.delivery.Handle(matrix.Online{})
 	r.await(ids[99], StateSent)
 	if got := r.hs.bodies("!a:hs"); len(got) != 50 || slices.Contains(got, "0") {
 		t.Errorf("the room has %d events: %q", len(got), got)
@@ -250,7 +251,7 @@ func TestUsers(t *testing.T) {
 			return err
 		}, KindInvalid},
 		{"bad matrix id", func() error {
-			_, err := r.UpdateUser(ctx, anna, anna.UserID, UserInput{MatrixID: p("anna")})
+			_, err := r.UpdateUser(ctx, r.admin, anna.UserID, UserInput{MatrixID: p("anna")})
 			return err
 		}, KindInvalid},
 		{"a user makes users", func() error {

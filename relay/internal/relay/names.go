@@ -2,6 +2,9 @@ package relay
 
 import (
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
@@ -109,3 +112,61 @@ const (
 
 // KindOf tells the kind of err.
 func KindOf(err error) Kind { return refusal.KindOf(err) }
+
+type (
+	// Room is [account.Room].
+	Room = account.Room
+	// AcceptRequest is [intake.Request].
+	AcceptRequest = intake.Request
+	// Accepted is [intake.Accepted].
+	Accepted = intake.Accepted
+	// MessageFilter is [intake.Filter].
+	MessageFilter = intake.Filter
+	// MessagePage is [intake.Page].
+	MessagePage = intake.Page
+	// Hour is [intake.Hour].
+	Hour = intake.Hour
+	// Limits is [intake.Limits].
+	Limits = intake.Limits
+	// Status is [delivery.Status].
+	Status = delivery.Status
+	// Sender is [delivery.Sender].
+	Sender = delivery.Sender
+	// Rooms is [delivery.Rooms].
+	Rooms = delivery.Rooms
+	// Outgoing is [matrix.Outgoing].
+	Outgoing = matrix.Outgoing
+	// Redaction is [matrix.Redaction].
+	Redaction = matrix.Redaction
+	// Found is [matrix.Found].
+	Found = matrix.Found
+	// NewRoom is [matrix.NewRoom].
+	NewRoom = matrix.NewRoom
+	// RoomInfo is [matrix.RoomInfo].
+	RoomInfo = matrix.RoomInfo
+	// Class is [matrix.Class].
+	Class = matrix.Class
+	// SendError is [matrix.SendError].
+	SendError = matrix.SendError
+)
+
+// MaxPage is the largest page of a list.
+const MaxPage = intake.MaxPage
+
+// See [matrix.Class].
+const (
+	ClassRetry     = matrix.ClassRetry
+	ClassAway      = matrix.ClassAway
+	ClassWait      = matrix.ClassWait
+	ClassRelogin   = matrix.ClassRelogin
+	ClassLocked    = matrix.ClassLocked
+	ClassJoin      = matrix.ClassJoin
+	ClassPark      = matrix.ClassPark
+	ClassEncrypted = matrix.ClassEncrypted
+	ClassTooLarge  = matrix.ClassTooLarge
+	ClassDead      = matrix.ClassDead
+	ClassSettle    = matrix.ClassSettle
+)
+
+// ErrNoLogin is [matrix.ErrNoLogin].
+var ErrNoLogin = matrix.ErrNoLogin

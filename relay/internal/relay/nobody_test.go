@@ -29,7 +29,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 				r.run()
 				synctest.Wait()
 				bad, unmade := r.app("bad", "!bad:hs"), r.app("unmade", "")
-				r.d.Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
+				r.delivery.Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
 				id := r.send(bad.Token, "x")
 				time.Sleep(time.Second)
 				if n := r.Status(ctx).Parked; n != 2 {
@@ -49,7 +49,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 					}
 				}
 				made := r.hs.made
-				time.Sleep(2 * houseEvery)
+				time.Sleep(2 * maintainEvery)
 				if n := r.Status(ctx).Parked; n != 0 || r.hs.made != made {
 					t.Errorf("%d rooms are parked, and %d were made for nobody", n, r.hs.made-made)
 				}

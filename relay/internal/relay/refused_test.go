@@ -59,20 +59,6 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	}
 }
 
-// What is behind a message is tried for about half an hour.
-func TestBehindIsTriedForHalfAnHour(t *testing.T) {
-	const rounds = 200
-	var total time.Duration
-	for range rounds {
-		for n := 1; n < behindTries; n++ {
-			total += backoff(n)
-		}
-	}
-	if mean := total / rounds; mean < 25*time.Minute || mean > 35*time.Minute {
-		t.Errorf("it is given up after %v", mean)
-	}
-}
-
 // A message that is withdrawn while its file fails is delivered, and nothing is wrong
 // with that.
 func TestWithdrawnWithoutItsFile(t *testing.T) {
@@ -84,11 +70,14 @@ func TestWithdrawnWithoutItsFile(t *testing.T) {
 		synctest.Wait()
 		id := r.send(r.app("a", "!a:hs").Token, strings.Repeat("long ", 40_000))
 		time.Sleep(time.Second)
-		if m := r.message(id); m.State != StateRetryWait || m.Error != "the homeserver failed" {
-			t.Fatalf("it is %s, %q", m.State, m.Error)
+		if m := r.message(id); m.State != StateSent || r.waiting() != 1 {
+			t.Fatalf("it is %s, %q; %d wait", m.State, m.Error, r.waiting())
 		}
 		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateSent || m.Error != "" || m.ErrorCode != "" {
 			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.ErrorCode, err)
+		}
+		if n := r.waiting(); n != 1 { // its removal, and no file
+			t.Errorf("%d wait", n)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestRetention(t *testing.T) {
 		time.Sleep(11 * time.Hour)
 		young := r.send(good.Token, "young")
 		r.await(young, StateSent)
-		time.Sleep(houseEvery)
+		time.Sleep(maintainEvery)
 		page, err := r.Messages(ctx, r.admin, MessageFilter{})
 		var got []int64
 		for _, m := range page.Messages {

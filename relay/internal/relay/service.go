@@ -1,15 +1,19 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
@@ -24,25 +28,27 @@ type Options struct {
 	Log       *zap.Logger
 	Metrics   *Metrics
 	Limits    Limits
-	Delivery  Delivery
-	Retention time.Duration // how long messages at rest are kept; 0 means for ever
+	Delivery  Patience
+	Retention time.Duration // how long final messages are kept; 0 means for ever
 	Admin     Admin
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
 }
 
-// Limits bound what is taken in.
-type Limits struct {
-	MaxMessage    int   // bytes of a message's body; 0 means 1 MiB
-	MaxTitle      int   // bytes; 0 means 1 KiB
-	RatePerMinute int   // messages of one application; 0 means no limit
-	Burst         int   // messages at once within that rate; 0 means RatePerMinute
-	MaxWaiting    int64 // messages on their way; beyond that nothing is accepted. 0 means a million
+// Metrics are the numbers that a [Service] keeps for Prometheus.
+type Metrics struct {
+	intake   *intake.Metrics
+	delivery *delivery.Metrics
 }
 
-// Delivery says how patient the worker is.
-type Delivery struct {
+// NewMetrics registers the relay's metrics at reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	return &Metrics{intake: intake.NewMetrics(reg), delivery: delivery.NewMetrics(reg)}
+}
+
+// Patience says how patient the delivery is.
+type Patience struct {
 	Parallel int           // rooms sent to at the same time; 0 means 64
 	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
 }
@@ -51,58 +57,79 @@ type Delivery struct {
 // an [*Error].
 type Service struct {
 	*account.Accounts
+	*intake.Intake
 
-	o     Options
-	log   *zap.Logger
-	store *store.Store
-	d     *dispatcher
+	o        Options
+	log      *zap.Logger
+	store    *store.Store
+	delivery *delivery.Delivery
+	stopping chan struct{}
+	online   chan struct{} // the homeserver answers, for the first time or again
 }
+
+// cleanKey is a setting: "1" after an orderly end.
+const cleanKey = "outbox.clean"
 
 // New brings the administrator up to date and reads what is kept in memory. It takes over the store: if it fails, the
 // store is closed. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Service, error) {
-	o.defaults()
-	s := &Service{o: o, log: o.Log, store: o.Store, d: newDispatcher(o)}
-	s.store.OnCommit(s.d.committed)
-	o.Metrics.dispatcher.Store(s.d)
-	if err := s.begin(ctx); err != nil {
+	s := &Service{o: o, log: o.Log, store: o.Store, stopping: make(chan struct{}), online: make(chan struct{}, 1)}
+	if err := s.assemble(ctx); err != nil {
 		_ = s.store.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin reads what is kept in memory.
-func (s *Service) begin(ctx context.Context) error {
+func (s *Service) assemble(ctx context.Context) error {
+	o := s.o
 	if m := s.store.Migrated; m.From != m.To {
 		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
-	if clean, err := s.store.Setting(ctx, cleanKey); err != nil {
-		return err
-	} else if clean != "1" {
-		if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
-			return fmt.Errorf("count the messages: %w", err)
-		}
-	}
-	var err error
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: s.d, Admin: s.o.Admin, CheckToken: s.o.CheckToken})
+	clean, err := s.store.Setting(ctx, cleanKey)
 	if err != nil {
 		return err
 	}
-	s.d.accounts = s.Accounts
-	if err := s.d.recover(ctx); err != nil {
-		return fmt.Errorf("recover the outbox: %w", err)
+	s.delivery, err = delivery.New(ctx, delivery.Options{
+		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery,
+		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour),
+	})
+	if err != nil {
+		return err
 	}
-	return s.d.load(ctx)
+	if clean != "1" {
+		if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
+			return fmt.Errorf("count the messages: %w", err)
+		}
+		if err := s.delivery.Recover(ctx); err != nil {
+			return fmt.Errorf("recover the outbox: %w", err)
+		}
+	}
+	if err := s.store.SetSetting(ctx, cleanKey, "0"); err != nil {
+		return err
+	}
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: s.delivery, Admin: o.Admin, CheckToken: o.CheckToken})
+	if err != nil {
+		return err
+	}
+	s.Intake = intake.New(intake.Options{
+		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.delivery.Paused, Stopping: s.stopping,
+	})
+	return nil
 }
 
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
 // homeserver need not be there.
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
-	beside.Go(func() { s.keepHouse(ctx) })
+	beside.Go(func() { s.maintain(ctx) })
 	beside.Go(func() { s.listen(ctx) })
-	s.d.run(ctx)
+	beside.Go(func() { s.lookAtOwners(ctx) })
+	beside.Go(func() {
+		<-ctx.Done()
+		close(s.stopping)
+	})
+	s.delivery.Run(ctx)
 	beside.Wait()
 	return nil
 }
@@ -115,19 +142,21 @@ func (s *Service) Close() error {
 	return s.store.Close()
 }
 
-func (o *Options) defaults() {
-	set := func(v *int, standard int) {
-		if *v <= 0 {
-			*v = standard
-		}
+// Status tells the relay's present condition.
+func (s *Service) Status(ctx context.Context) delivery.Status { return s.delivery.Status(ctx) }
+
+// CheckDatabase makes sure that the database can be written to, for health checks and the doctor.
+func (s *Service) CheckDatabase(ctx context.Context) error { return s.store.Check(ctx) }
+
+// JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
+func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
+	return s.delivery.JoinedRooms(ctx)
+}
+
+// CheckRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
+func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
+	if err := account.CheckAddress(address); err != nil {
+		return matrix.RoomInfo{}, err
 	}
-	set(&o.Limits.MaxMessage, 1<<20)
-	set(&o.Limits.MaxTitle, 1<<10)
-	set(&o.Delivery.Parallel, 64)
-	if o.Limits.MaxWaiting <= 0 {
-		o.Limits.MaxWaiting = 1_000_000
-	}
-	if o.Delivery.MaxAge <= 0 {
-		o.Delivery.MaxAge = 72 * time.Hour
-	}
+	return s.delivery.LookUpRoom(ctx, address)
 }

@@ -1,13 +1,10 @@
 package relay
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"slipway/relay/internal/store"
 )
 
 // While the disk is full the results of attempts are known in memory only. A message
@@ -15,7 +12,7 @@ import (
 func TestAttemptThatCannotBeStored(t *testing.T) {
 	r := newRig(t)
 	pages := func(n int) {
-		if err := r.store.Update(ctx, func(tx *store.Tx) error { return tx.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)).Error }); err != nil {
+		if err := r.store.LimitPages(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,15 +36,12 @@ func TestAttemptThatCannotBeStored(t *testing.T) {
 	r.hs.mu.Lock()
 	r.hs.device = "DEV2"
 	r.hs.mu.Unlock()
-	q := r.d.queue(r.App(app.Application.ID).Row().RoomID)
-	q.mu.Lock()
-	q.reload() // as a room does that has to wait for longer
-	q.mu.Unlock()
+	r.store.Retry(r.App(app.Application.ID).Row().RoomID) // what was read is to be read again
 	for range 500 {
 		if n := len(r.hs.times("!a:hs")); n > 1 {
 			break
 		}
-		if r.d.depth.Load() == 0 {
+		if r.waiting() == 0 {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)

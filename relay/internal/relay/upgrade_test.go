@@ -1,10 +1,14 @@
 package relay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/message"
 )
 
 // A message whose answer was lost before its room was upgraded is looked for in the old
@@ -29,7 +33,7 @@ func TestUpgradeBetweenTwoAttempts(t *testing.T) {
 					if n > 1 {
 						return nil
 					}
-					time.AfterFunc(tt.after, func() { r.RoomReplaced("!old:hs", "!new:hs") })
+					time.AfterFunc(tt.after, func() { r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
 					return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: tt.stored, delay: time.Second}
 				}
 				r.run()
@@ -63,7 +67,7 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 		"file and restart": {long, "m.file", func(r *rig, _ int64) { r.close(); r.open(); r.run() }},
 		"withdrawn": {"x", "m.text", func(r *rig, id int64) {
 			m, err := r.Cancel(ctx, r.admin, id)
-			if err != nil || m.State != StateCancelled || m.Error != inDoubt {
+			if err != nil || m.State != StateCancelled || m.Error != message.InDoubt {
 				t.Errorf("it is %s, %q, %v", m.State, m.Error, err)
 			}
 		}},
@@ -88,7 +92,7 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 				synctest.Wait()
 				id := r.send(r.app("a", "!old:hs").Token, tt.text)
 				time.Sleep(10 * time.Second)
-				r.RoomReplaced("!old:hs", "!new:hs")
+				r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
 				tt.then(r, id)
 				time.Sleep(time.Hour)
 				found := map[string]int{}
@@ -125,7 +129,7 @@ func TestUpgradeWithoutALookBack(t *testing.T) {
 						if n > 1 || !strings.Contains(string(out.Content), tt.kind) {
 							return nil
 						}
-						time.AfterFunc(10*time.Millisecond, func() { r.RoomReplaced("!old:hs", "!new:hs") })
+						time.AfterFunc(10*time.Millisecond, func() { r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
 						return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
 					}
 					r.run()
@@ -152,12 +156,10 @@ func TestUpgradeBeforeACrash(t *testing.T) {
 		r := newRig(t)
 		id := r.send(r.app("a", "!old:hs").Token, "x")
 		time.Sleep(time.Second)
-		r.RoomReplaced("!old:hs", "!new:hs")
-		rec, err := r.store.Record(ctx, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.hs.put(Outgoing{RoomID: "!new:hs", TxnID: rec.Txn, Content: []byte(`{"body":"x"}`)})
+		r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+		var txn string
+		r.exec(fmt.Sprintf(`SELECT txn FROM outbox WHERE id = %d`, id), &txn)
+		r.hs.put(Outgoing{RoomID: "!new:hs", TxnID: txn, Content: []byte(`{"body":"x"}`)})
 		if err := r.store.MarkSuspects(ctx, r.hs.device); err != nil {
 			t.Fatal(err)
 		}

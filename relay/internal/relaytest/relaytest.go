@@ -213,6 +213,17 @@ func (h *Homeserver) Info(_ context.Context, roomID string) (info relay.RoomInfo
 	return info, err
 }
 
+// Membership implements relay.Rooms. Everybody is in each room that was made known.
+func (h *Homeserver) Membership(_ context.Context, roomID, _ string) (membership string, err error) {
+	h.locked(func() {
+		if _, known := h.rooms[roomID]; known {
+			membership = "join"
+		}
+		err = h.fail
+	})
+	return membership, err
+}
+
 // Joined implements relay.Rooms.
 func (h *Homeserver) Joined(context.Context) (ids []string, err error) {
 	h.locked(func() {

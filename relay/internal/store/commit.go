@@ -9,106 +9,118 @@ import (
 	"gorm.io/gorm"
 )
 
-const (
-	statsInterval = time.Second            // how often counts are written
-	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
-)
-
 // errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
 var errOutcomes = errors.New("cannot store the results of deliveries")
 
-// Commit tells what has become durable in one commit, or that results could not be stored: they are tried again.
-type Commit struct {
-	Err      error
-	Accepted []*Entry
-	Outcomes []*Outcome
-	Duration time.Duration
-}
-
-// Tx is the transaction that a change runs in.
+// Tx is the transaction that a change runs in. Its methods are those of the nouns.
 type Tx struct {
-	*gorm.DB
-	w *writer
-}
-
-// NextID returns an id for a new row of the outbox.
-func (tx *Tx) NextID() int64 {
-	tx.w.lastID++
-	return tx.w.lastID
+	db      *gorm.DB
+	ctx     context.Context
+	sql     *statements
+	changes []Change
+	final   []int64 // messages that are final now
 }
 
 // batch is what goes into one commit.
 type batch struct {
 	requests []*request
-	accepts  []*request // of them
-	updates  []*request // of them
 	outcomes []*Outcome
-	counted  bool // the counts so far are part of it
+	number   int64 // of the last outcome
+	durable  bool  // it holds what must be flushed
+	tallies  bool  // somebody waits for the counts
+	counted  bool  // the counts so far are part of it
+	closing  bool
+	failed   bool  // the outcomes could not be stored and are put back
+	txs      []*Tx // of the changes
 }
 
-// commit writes a batch and announces it. What fails is noted in its requests.
-func (w *writer) commit(b *batch) {
-	if len(b.requests)+len(b.outcomes) == 0 && !b.counted {
+// add takes a request in, unless it was taken back.
+func (b *batch) add(r *request) {
+	if r == nil || !r.state.CompareAndSwap(waiting, begun) {
 		return
 	}
-	began := time.Now()
+	b.requests = append(b.requests, r)
+	b.durable = b.durable || r.kind == durable
+	b.tallies = b.tallies || r.kind == tally
+}
+
+// commit writes a batch and tells who waits for it. What fails is noted in its requests.
+func (w *writer) commit(b *batch) {
+	if len(b.requests)+len(b.outcomes) == 0 && (!b.counted || w.counts.empty()) {
+		return
+	}
 	err := w.transact(b)
 	if errors.Is(err, errOutcomes) && len(b.requests) > 0 {
-		w.putBack(b.outcomes, err) // nobody else shall fail for them
-		b.outcomes = nil
+		w.putBack(b, err) // nobody else shall fail for them
 		err = w.transact(b)
 	}
 	if err == nil {
-		w.announce(b, time.Since(began))
-		return
-	}
-	w.putBack(b.outcomes, err)
-	if b.counted {
-		w.countDue.Reset(statsInterval)
+		w.announce(b)
+	} else {
+		w.putBack(b, err)
 	}
 	for _, r := range b.requests {
-		r.err = errors.Join(err, r.err)
-	}
-}
-
-// announce tells what a batch that is committed has made durable.
-func (w *writer) announce(b *batch, took time.Duration) {
-	c := Commit{Outcomes: b.outcomes, Duration: took}
-	for _, a := range b.accepts {
-		if !a.receipt.Replay && !a.receipt.Conflict {
-			c.Accepted = append(c.Accepted, a.entry)
+		switch {
+		case err != nil:
+			r.err = errors.Join(err, r.err)
+		case r.kind == settle && b.failed:
+			r.err = errOutcomes
 		}
+		close(r.done)
 	}
-	w.count(b, c)
-	w.onCommit(c)
 }
 
 // putBack keeps results whose commit failed for a later one.
-func (w *writer) putBack(outcomes []*Outcome, err error) {
-	if len(outcomes) == 0 {
+func (w *writer) putBack(b *batch, err error) {
+	if len(b.outcomes) == 0 {
 		return
 	}
-	w.onCommit(Commit{Err: err})
+	w.feed.complain(err)
 	w.mu.Lock()
-	w.outcomes = append(outcomes, w.outcomes...)
+	w.outcomes = append(b.outcomes, w.outcomes...)
 	w.due.Reset(retryDelay)
 	w.mu.Unlock()
+	b.outcomes, b.failed = nil, true
 }
 
-// transact writes a batch in one transaction. Without a message or an update in it, nothing in it needs a flush.
+// announce counts what a batch has made durable and wakes who waits for it.
+func (w *writer) announce(b *batch) {
+	if b.counted {
+		w.counts.clear()
+	}
+	if !b.failed {
+		w.committed.Store(b.number)
+	}
+	first := w.counts.empty()
+	for _, r := range b.requests {
+		for _, a := range r.accept {
+			if a.stored() {
+				w.counts.accepted(&a.Entry)
+			}
+		}
+	}
+	for _, o := range b.outcomes {
+		w.counts.outcome(o)
+	}
+	if first && !w.counts.empty() {
+		w.counts.due = time.Now().Add(statsInterval)
+		w.countDue.Reset(statsInterval)
+	}
+	w.feed.announce(b)
+}
+
+// transact writes a batch in one transaction.
 func (w *writer) transact(b *batch) (err error) {
 	ctx := context.Background()
-	if err := w.flush(ctx, len(b.requests) > 0); err != nil {
+	if err := w.flush(ctx, b.durable); err != nil {
 		return err
 	}
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
 		return err
 	}
-	before := w.lastID
 	defer func() {
 		if err != nil {
 			_, _ = w.sql.rollback.ExecContext(ctx) // fails if SQLite has rolled back by itself
-			w.lastID = before
 		}
 	}()
 	if err := w.store(ctx, b); err != nil {
@@ -119,14 +131,20 @@ func (w *writer) transact(b *batch) (err error) {
 }
 
 func (w *writer) store(ctx context.Context, b *batch) error {
-	if err := w.storeOutcomes(ctx, b.outcomes); err != nil {
-		return errors.Join(errOutcomes, err)
+	b.txs = b.txs[:0]
+	for _, o := range b.outcomes {
+		if err := w.storeOutcome(ctx, o); err != nil {
+			return errors.Join(errOutcomes, err)
+		}
 	}
-	if err := w.storeMessages(ctx, b.accepts); err != nil {
+	if err := w.storeAccepted(ctx, b.requests); err != nil {
 		return fmt.Errorf("store messages: %w", err)
 	}
-	for _, u := range b.updates {
-		if err := w.apply(ctx, u); err != nil {
+	for _, r := range b.requests {
+		if r.change == nil {
+			continue
+		}
+		if err := w.apply(ctx, b, r); err != nil {
 			return err
 		}
 	}
@@ -136,19 +154,29 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// apply runs one update within a savepoint.
-func (w *writer) apply(ctx context.Context, u *request) error {
+// apply runs one change within a savepoint.
+func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	u.err = u.run(&Tx{DB: w.rows.WithContext(ctx), w: w})
-	if u.err != nil {
-		if _, err := w.sql.undo.ExecContext(ctx); err != nil {
-			return errors.Join(u.err, err)
-		}
+	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql}
+	if r.err = run(r.change, tx); r.err == nil {
+		b.txs = append(b.txs, tx)
+	} else if _, err := w.sql.undo.ExecContext(ctx); err != nil {
+		return errors.Join(r.err, err)
 	}
 	_, err := w.sql.release.ExecContext(ctx)
 	return err
+}
+
+// run runs a change. The goroutine is everybody's, so a change may not end it.
+func run(change func(*Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a change of the database: %v", p)
+		}
+	}()
+	return change(tx)
 }
 
 // flush turns the flush of each commit on or off.
@@ -165,14 +193,4 @@ func (w *writer) flush(ctx context.Context, on bool) error {
 	}
 	w.flushing = on
 	return nil
-}
-
-// run runs a change. It may be on the goroutine of somebody else's request, so it may not panic.
-func (r *request) run(tx *Tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a change of the database: %v", p)
-		}
-	}()
-	return r.change(tx)
 }

@@ -1,7 +1,9 @@
 // Package store keeps the relay's data in one SQLite file: users, applications, rooms and sessions through gorm,
-// messages and the outbox through explicit SQL.
+// messages and the outbox through SQL of its own. No type of gorm leaves it.
 //
-// All writing is done by one goroutine. It gathers what arrives while the disk is busy and commits it together:
-// messages are flushed fully before [Store.Accept] returns, while results of deliveries ride along or are
-// committed without a flush of their own, as losing them costs a repeat that the homeserver recognises.
+// One goroutine writes. It commits together what arrives while the disk is busy: messages are flushed before
+// [Store.Accept] returns; results of deliveries go along, or are committed without a flush of their own, because losing
+// them costs a repeat that the homeserver recognises.
+//
+// Nobody is called back. Who waits for changes reads [Store.Changes] or [Store.Watch], and then the database.
 package store

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"slipway/relay/internal/message"
 )
 
 // Expiry says what is too old on its way to a room, and what is noted of it.
@@ -13,67 +16,52 @@ type Expiry struct {
 	NotRemoved        string // of one that was to be removed from the room and is not
 }
 
-// Expired says what became of it.
-type Expired struct {
-	Entries int64           // that are at rest now
-	Dead    map[int64]int64 // of them messages that were given up, by application
-	Oldest  int64           // when the oldest of the others was queued; 0 without any
+// OldRooms returns the rooms with entries that were queued before cutoff.
+func (s *Store) OldRooms(ctx context.Context, cutoff int64) (rooms []int64, err error) {
+	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+by("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
 }
 
-const isExpired = `room = ? AND state < 10 AND queued_at < ?`
+const isExpired = `room = ? AND final_at = 0 AND queued_at < ?`
 
-// Expire gives up what is too old. It counts what is given up.
-func (s *Store) Expire(ctx context.Context, x Expiry) (done Expired, err error) {
+// Expire gives up what is too old. It counts what is given up, and returns the number of entries and of messages.
+func (s *Store) Expire(ctx context.Context, x Expiry) (entries, dead int64, err error) {
 	err = s.Update(ctx, func(tx *Tx) (err error) {
-		if done.Dead, err = tx.countDead(ctx, x); err != nil {
+		if dead, err = tx.countDead(x); err != nil {
 			return err
 		}
-		if done.Entries, err = tx.expire(x); err != nil {
-			return err
-		}
-		return tx.Raw(`SELECT coalesce(min(queued_at), 0) FROM outbox INDEXED BY outbox_pending WHERE room = ? AND state < 10`, x.Room).Scan(&done.Oldest).Error
+		tx.changes = append(tx.changes, Change{Room: x.Room, Kind: Altered})
+		entries, err = tx.execCount(`UPDATE outbox SET state = 'dead', error = ?, final_at = ?, next_at = 0 WHERE kind = 0 AND `+isExpired, x.Reason, x.Now, x.Room, x.Cutoff)
+		return errors.Join(err, tx.expireFollowUps(x, message.File, x.NoFile, &entries), tx.expireFollowUps(x, message.Redact, x.NotRemoved, &entries))
 	})
-	return done, err
+	return entries, dead, err
 }
 
-func (tx *Tx) expire(x Expiry) (entries int64, err error) {
-	for _, change := range []struct {
-		text string
-		args []any
-	}{
-		{`UPDATE outbox SET error = ? WHERE id IN (SELECT message_id FROM outbox WHERE op > 0 AND ` + isExpired + `)`, []any{x.NotRemoved}},
-		{`UPDATE outbox SET state = 10, error = ?, rested_at = ?, next_at = 0, wire = NULL WHERE step = 1 AND ` + isExpired, []any{x.NoFile, x.Now}},
-		{`UPDATE outbox SET state = 12, error = ?, rested_at = ?, next_at = 0 WHERE ` + isExpired, []any{x.Reason, x.Now}},
-	} {
-		r := tx.Exec(change.text, append(change.args, x.Room, x.Cutoff)...)
-		if r.Error != nil {
-			return 0, r.Error
-		}
-		if len(change.args) > 1 {
-			entries += r.RowsAffected
-		}
+func (tx *Tx) expireFollowUps(x Expiry, kind message.Kind, reason string, entries *int64) error {
+	if err := tx.exec(`UPDATE outbox SET error = ? WHERE id IN (SELECT after FROM outbox WHERE kind = ? AND `+isExpired+`)`, reason, int(kind), x.Room, x.Cutoff); err != nil {
+		return err
 	}
-	return entries, nil
+	n, err := tx.execCount(`UPDATE outbox SET state = 'dead', error = ?, final_at = ?, next_at = 0 WHERE kind = ? AND `+isExpired, reason, x.Now, int(kind), x.Room, x.Cutoff)
+	*entries += n
+	return err
 }
 
-// countDead adds the messages that Expire is about to give up to the counts, and
-// returns them by application.
-func (tx *Tx) countDead(ctx context.Context, x Expiry) (map[int64]int64, error) {
-	var counts []struct{ Application, N int64 }
-	err := tx.Raw(`SELECT m.application_id AS application, count(*) AS n FROM outbox o JOIN messages m ON m.id = o.message_id
-		WHERE o.op = 0 AND o.step <> 1 AND `+isExpired+` GROUP BY m.application_id`, x.Room, x.Cutoff).Scan(&counts).Error
+// countDead adds the messages that Expire is about to give up to the counts.
+func (tx *Tx) countDead(x Expiry) (dead int64, err error) {
+	var all []struct{ ID, Application int64 }
+	err = tx.db.Raw(`SELECT m.id, m.application_id AS application FROM outbox o JOIN messages m ON m.id = o.id
+		WHERE o.kind = 0 AND `+isExpired, x.Room, x.Cutoff).Scan(&all).Error
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	dead := map[int64]int64{}
-	for _, c := range counts {
-		dead[c.Application] = c.N
-		if _, err := tx.w.sql.stat.ExecContext(ctx, x.Now/time.Hour.Milliseconds(), c.Application, 0, 0, c.N); err != nil {
-			return nil, err
-		}
-		if _, err := tx.w.sql.total.ExecContext(ctx, 0, 0, c.N, 0, c.Application); err != nil {
-			return nil, err
+	byApplication := map[int64]int64{}
+	for _, m := range all {
+		byApplication[m.Application]++
+		tx.final = append(tx.final, m.ID)
+	}
+	for application, n := range byApplication {
+		if err := tx.sql.count(tx.ctx, Stat{Hour: x.Now / time.Hour.Milliseconds(), ApplicationID: application}, count{dead: n}); err != nil {
+			return 0, err
 		}
 	}
-	return dead, nil
+	return int64(len(all)), nil
 }

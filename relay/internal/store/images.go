@@ -19,7 +19,7 @@ func (Image) TableName() string { return "application_images" }
 // Image returns an application's picture; one without data if there is none.
 func (s *Store) Image(ctx context.Context, application int64) (Image, error) {
 	var i Image
-	err := s.Read(ctx).Where("application_id = ?", application).Take(&i).Error
+	err := s.rows.WithContext(ctx).Where("application_id = ?", application).Take(&i).Error
 	if IsMissing(err) {
 		return Image{}, nil
 	}
@@ -29,12 +29,12 @@ func (s *Store) Image(ctx context.Context, application int64) (Image, error) {
 // SetImage keeps an application's picture; one without data removes it.
 func (s *Store) SetImage(ctx context.Context, i Image) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		if err := tx.Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
+		if err := tx.db.Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
 			return err
 		}
 		if len(i.Data) == 0 {
-			return tx.Where("application_id = ?", i.ApplicationID).Delete(&Image{}).Error
+			return tx.exec(`DELETE FROM application_images WHERE application_id = ?`, i.ApplicationID)
 		}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
+		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&i).Error
 	})
 }

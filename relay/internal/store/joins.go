@@ -17,26 +17,26 @@ type PendingJoin struct {
 
 // PendingJoins lists all rooms to join.
 func (s *Store) PendingJoins(ctx context.Context) (all []PendingJoin, err error) {
-	err = s.Read(ctx).Find(&all).Error
+	err = s.rows.WithContext(ctx).Find(&all).Error
 	return all, err
 }
 
 // SavePendingJoin adds a room to join or replaces what is known of it.
 func (s *Store) SavePendingJoin(ctx context.Context, p PendingJoin) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&p).Error
+		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&p).Error
 	})
 }
 
 // DeletePendingJoin forgets a room to join, if it is known.
 func (s *Store) DeletePendingJoin(ctx context.Context, roomID string) error {
 	return s.Update(ctx, func(tx *Tx) error {
-		return tx.Where("room_id = ?", roomID).Delete(&PendingJoin{}).Error
+		return tx.exec(`DELETE FROM pending_joins WHERE room_id = ?`, roomID)
 	})
 }
 
 // MatrixUsers lists the Matrix ids of the users that have one.
 func (s *Store) MatrixUsers(ctx context.Context) (ids []string, err error) {
-	err = s.Read(ctx).Model(&User{}).Where("matrix_id <> ''").Order("id").Pluck("matrix_id", &ids).Error
+	err = s.rows.WithContext(ctx).Model(&User{}).Where("matrix_id <> ''").Order("id").Pluck("matrix_id", &ids).Error
 	return ids, err
 }

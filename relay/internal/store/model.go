@@ -31,6 +31,9 @@ type Application struct {
 	Description         string
 	DefaultFormat       string
 	ShowSender          string
+	Mention             string
+	RoomRight           string
+	OwnerAbsent         bool
 	HasImage            bool
 	CreatedAt           int64 `gorm:"autoCreateTime:false"`
 	DeletedAt           int64 // its messages are being removed
@@ -52,6 +55,8 @@ type Room struct {
 	ParkedAt   int64
 	Replaced   string // the id of the room that this one took the place of
 	ReplacedAt int64
+	CheckedAt  int64 // when the room was looked at last
+	Notifies   bool  // the bot may notify everybody there
 }
 
 // Session is a row of sessions.

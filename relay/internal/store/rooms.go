@@ -3,9 +3,8 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"strings"
-
-	"gorm.io/gorm"
 )
 
 // The address of a room that the bot is still to make is roomToMake and a random key.
@@ -22,22 +21,27 @@ func (r Room) Key() string { return strings.TrimPrefix(r.Address, roomToMake) }
 
 // Room returns a room by its id.
 func (s *Store) Room(ctx context.Context, id int64) (r Room, err error) {
-	return r, s.Read(ctx).Take(&r, id).Error
+	return r, s.rows.WithContext(ctx).Take(&r, id).Error
+}
+
+// RoomsWithID returns the rooms that have an id at the homeserver.
+func (s *Store) RoomsWithID(ctx context.Context, roomID string) (all []Room, err error) {
+	return all, s.rows.WithContext(ctx).Where("room_id = ?", roomID).Find(&all).Error
 }
 
 // Rooms returns all rooms.
 func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
-	return all, s.Read(ctx).Find(&all).Error
+	return all, s.rows.WithContext(ctx).Order("id").Find(&all).Error
 }
 
 // SaveRoom stores a room's state. If its new address is another room's, the address stays as it was.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 	return s.Update(ctx, func(tx *Tx) error {
 		var others int64
-		if err := tx.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {
+		if err := tx.db.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {
 			return err
 		}
-		q := tx.Model(&Room{}).Where("id = ?", r.ID).Select("*").Omit("id")
+		q := tx.db.Model(&Room{}).Where("id = ?", r.ID).Select("*").Omit("id")
 		if others > 0 {
 			q = q.Omit("id", "address")
 		}
@@ -46,10 +50,38 @@ func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 }
 
 // RoomAt returns the room with an address and makes the row if it is not there.
-func RoomAt(tx *gorm.DB, address string) (Room, error) {
+func (tx *Tx) RoomAt(address string) (Room, error) {
 	r := Room{Address: address}
 	if len(address) > 0 && address[0] == '!' {
 		r.RoomID = address
 	}
-	return r, tx.Where("address = ?", address).FirstOrCreate(&r).Error
+	err := tx.db.Where("address = ?", address).FirstOrCreate(&r).Error
+	tx.changes = append(tx.changes, Change{Room: r.ID, Kind: Added})
+	return r, err
+}
+
+// RoomsToMake returns the rooms that the bot is to make and an application needs.
+func (s *Store) RoomsToMake(ctx context.Context) (all []Room, err error) {
+	return all, s.rows.WithContext(ctx).Where("room_id = '' AND address LIKE ? AND id IN (SELECT room_id FROM applications WHERE deleted_at = 0)", roomToMake+"%").
+		Order("id").Find(&all).Error
+}
+
+// RoomUser is an application that sends to a room, with its owner's Matrix id.
+type RoomUser struct{ Name, OwnerMatrixID string }
+
+// RoomUser returns an application that sends to a room; it is [IsMissing] without any.
+func (s *Store) RoomUser(ctx context.Context, room int64) (u RoomUser, err error) {
+	r := s.rows.WithContext(ctx).Raw(`SELECT a.name, u.matrix_id AS owner_matrix_id FROM applications a JOIN users u ON u.id = a.owner_id
+		WHERE a.room_id = ? AND a.deleted_at = 0 ORDER BY a.id LIMIT 1`, room).Scan(&u)
+	if r.Error == nil && r.RowsAffected == 0 {
+		return u, sql.ErrNoRows
+	}
+	return u, r.Error
+}
+
+// ParkedRooms counts the rooms where nothing is sent, except those that nobody sends to any more.
+func (s *Store) ParkedRooms(ctx context.Context) (n int64, err error) {
+	return n, s.rows.WithContext(ctx).Raw(`SELECT count(*) FROM rooms r WHERE parked <> '' AND (
+		EXISTS (SELECT 1 FROM applications a WHERE a.room_id = r.id AND a.deleted_at = 0) OR
+		EXISTS (SELECT 1 FROM outbox o WHERE o.room = r.id AND o.final_at = 0))`).Scan(&n).Error
 }

@@ -1,15 +1,11 @@
 package store
 
-import (
-	"context"
-
-	"gorm.io/gorm/clause"
-)
+import "context"
 
 // Setting returns a small value, "" if it is not set.
 func (s *Store) Setting(ctx context.Context, key string) (string, error) {
 	var v Setting
-	err := s.Read(ctx).Where("key = ?", key).Take(&v).Error
+	err := s.rows.WithContext(ctx).Where("key = ?", key).Take(&v).Error
 	if IsMissing(err) {
 		return "", nil
 	}
@@ -18,10 +14,23 @@ func (s *Store) Setting(ctx context.Context, key string) (string, error) {
 
 // SetSetting keeps a small value; "" removes it.
 func (s *Store) SetSetting(ctx context.Context, key, value string) error {
-	return s.Update(ctx, func(tx *Tx) error {
-		if value == "" {
-			return tx.Where("key = ?", key).Delete(&Setting{}).Error
-		}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&Setting{Key: key, Value: value}).Error
-	})
+	return s.Update(ctx, func(tx *Tx) error { return tx.SetSetting(key, value) })
+}
+
+// Setting returns a small value, "" if it is not set.
+func (tx *Tx) Setting(key string) (string, error) {
+	var v Setting
+	err := tx.db.Where("key = ?", key).Take(&v).Error
+	if IsMissing(err) {
+		return "", nil
+	}
+	return v.Value, err
+}
+
+// SetSetting keeps a small value; "" removes it.
+func (tx *Tx) SetSetting(key, value string) error {
+	if value == "" {
+		return tx.exec(`DELETE FROM settings WHERE key = ?`, key)
+	}
+	return tx.exec(`INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 }

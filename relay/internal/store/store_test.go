@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway/relay/internal/message"
 )
 
 var ctx = context.Background()
@@ -26,9 +28,29 @@ func open(t *testing.T, path string) *Store {
 	return s
 }
 
-func entry(room int64, body string) *Entry {
+// entry is a message to be stored.
+func entry(room int64, body string) *Accept {
 	now := time.Now().UnixMilli()
-	return &Entry{ApplicationID: 1, Room: room, Txn: "t" + body, AcceptedAt: now, QueuedAt: now, Body: body}
+	return &Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: body}}
+}
+
+// withRoom makes the room and the application that entries name.
+func withRoom(t *testing.T, s *Store) {
+	t.Helper()
+	err := s.Update(ctx, func(tx *Tx) error {
+		u := User{Name: "u", CreatedAt: 1}
+		if err := tx.SaveUser(&u); err != nil {
+			return err
+		}
+		r, err := tx.RoomAt("!a")
+		if err != nil {
+			return err
+		}
+		return tx.CreateApplication(&Application{OwnerID: u.ID, Name: "a", RoomID: r.ID, CreatedAt: 1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestMigrateFromEmpty(t *testing.T) {
@@ -73,20 +95,71 @@ func TestMigrate_PendingJoinsOfTheFirstEdition(t *testing.T) {
 
 // TestMigrateKeepsData brings a database of each earlier version, with a message waiting in it, to the newest.
 func TestMigrateKeepsData(t *testing.T) {
-	names, _ := migrations.ReadDir("migrations")
-	for version := 1; version <= len(names); version++ {
+	for version := 1; version < 7; version++ { // from then on the outbox has other columns
 		path := filepath.Join(t.TempDir(), "relay.db")
 		atVersion(t, path, version,
 			`INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) VALUES (7, 1, 5, 0, 'api', 'T', 'B', '')`,
 			`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) VALUES (7, 7, 0, 3, 0, 'txn', 5)`)
 		s := open(t, path)
-		entries, more, err := s.Pending(ctx, 3, 0, 10, 1000)
+		entries, more, err := s.Pending(ctx, 3, 10, 1000, nil)
 		if err != nil || more || len(entries) != 1 || entries[0].Body != "B" || entries[0].Txn != "txn" {
 			t.Errorf("from version %d: %+v, %v, %v", version, entries, more, err)
 		}
-		if r, err := s.Accept(ctx, entry(3, "next"), nil); err != nil || r.ID != 8 {
-			t.Errorf("from version %d: the next message: %+v, %v", version, r, err)
+		next := entry(3, "next")
+		if err := s.Accept(ctx, next); err != nil || next.Entry.ID != 8 {
+			t.Errorf("from version %d: the next message: %+v, %v", version, next, err)
 		}
+	}
+}
+
+// TestKilledWhileMigrating takes an image of the files at the end of a migration, before it is committed, as a killed
+// process leaves them: the database is of the version before, and is migrated when it is opened.
+func TestKilledWhileMigrating(t *testing.T) {
+	path, image := filepath.Join(t.TempDir(), "relay.db"), filepath.Join(t.TempDir(), "relay.db")
+	last := 0
+	names, _ := migrations.ReadDir("migrations")
+	for i, n := range names {
+		if n.Name() == "0007_outbox.sql" {
+			last = i
+		}
+	}
+	atVersion(t, path, last,
+		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+			INSERT INTO messages (id, application_id, accepted_at, priority, source, title, body, content_type) SELECT i, 1, 5, 0, 'api', 'T', hex(zeroblob(200)), '' FROM n`,
+		`INSERT INTO outbox (id, message_id, op, room, state, txn, queued_at) SELECT id, id, 0, 1, CASE WHEN id < 4990 THEN 10 ELSE 0 END, 'txn' || id, 5 FROM messages`)
+	db, err := sql.Open("sqlite", dsn(path, "cache_size(10)")) // most of the migration is in the files before its commit
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	text, _ := migrations.ReadFile("migrations/0007_outbox.sql")
+	if _, err := tx.Exec(string(text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(image+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if suffix != "" && len(data) < 100_000 {
+			t.Errorf("the log has %d bytes only", len(data))
+		}
+	}
+	s := open(t, image)
+	if s.Migrated.From != last || s.Migrated.To != len(names) {
+		t.Errorf("migrated %+v, want from %d", s.Migrated, last)
+	}
+	left, _, err := s.Pending(ctx, 1, 100, 1<<30, nil)
+	if err != nil || len(left) != 11 || left[0].ID != 4990 || left[0].Txn != "txn4990" {
+		t.Errorf("%d are on their way, %v", len(left), err)
 	}
 }
 
@@ -120,7 +193,7 @@ func TestOpenRefuses(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	s := open(t, newer)
 	if err := s.Update(ctx, func(tx *Tx) error {
-		return tx.Exec(`INSERT INTO schema_version (version, applied_at) VALUES (99, 0)`).Error
+		return tx.exec(`INSERT INTO schema_version (version, applied_at) VALUES (99, 0)`)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +229,7 @@ func TestOpenOddNames(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?mode=memory.db", "a#b.db", "100%41.db", "ä.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		s := open(t, path)
-		if _, err := s.Accept(ctx, entry(1, "x"), nil); err != nil {
+		if err := s.Accept(ctx, entry(1, "x")); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		if fi, err := os.Stat(path); err != nil || fi.Size() == 0 && !exists(path+"-wal") {
@@ -170,58 +243,90 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and OnCommit
-// saw them in the order of their ids.
+// TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and who accepts one
+// after the other gets rising ids.
 func TestGroupCommit(t *testing.T) {
-	var seen []int64
-	largest := 0
 	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
-	s.OnCommit(func(c Commit) {
-		for _, e := range c.Accepted {
-			seen = append(seen, e.ID)
-		}
-		largest = max(largest, len(c.Accepted))
-	})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	got := map[int64]string{}
+	got := map[int64]*Accept{}
+	largest := 0
 	for g := range 80 {
 		wg.Go(func() {
+			last := int64(0)
 			for i := range 25 {
-				body := fmt.Sprintf("%d.%d", g, i)
-				r, err := s.Accept(ctx, entry(int64(g%4), body), nil)
-				if err != nil {
+				a := entry(int64(g%4), fmt.Sprintf("%d.%d", g, i))
+				if err := s.Accept(ctx, a); err != nil {
 					t.Error(err)
 					return
 				}
+				if a.Entry.ID <= last {
+					t.Errorf("id %d after %d", a.Entry.ID, last)
+				}
+				last = a.Entry.ID
 				mu.Lock()
-				got[r.ID] = body
+				got[last] = a
+				largest = max(largest, a.Batch)
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	if len(got) != 2000 || len(seen) != 2000 {
-		t.Fatalf("%d ids, %d seen", len(got), len(seen))
-	}
-	for i, id := range seen {
-		if id != int64(i+1) {
-			t.Fatalf("commit %d had id %d", i, id)
-		}
+	if len(got) != 2000 {
+		t.Fatalf("%d ids", len(got))
 	}
 	if largest < 2 {
 		t.Error("no commit had more than one message")
 	}
 	for room := range int64(4) {
-		entries, _, err := s.Pending(ctx, room, 0, 1000, 1<<30)
+		entries, _, err := s.Pending(ctx, room, 1000, 1<<30, nil)
 		if err != nil || len(entries) != 500 {
 			t.Fatalf("room %d: %d entries, %v", room, len(entries), err)
 		}
 		for _, e := range entries {
-			if got[e.ID] != e.Body || e.Txn != "t"+e.Body {
-				t.Fatalf("entry %+v, want body %q", e, got[e.ID])
+			if want := got[e.ID].Entry; want.Body != e.Body || e.Txn != want.Txn {
+				t.Fatalf("entry %+v, want %+v", e, want)
 			}
 		}
+	}
+}
+
+// TestAcceptAllOrNone: messages that are accepted together are stored together, also when they are more than one INSERT
+// takes, and a key among them is known the second time.
+func TestAcceptAllOrNone(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	batch := func() (all []*Accept) {
+		for i := range 3*maxRows + 1 {
+			all = append(all, entry(1, fmt.Sprint(i)))
+		}
+		all[5].Key = &Key{Key: "k", Hash: []byte("h")}
+		return all
+	}
+	first := batch()
+	if err := s.Accept(ctx, first...); err != nil {
+		t.Fatal(err)
+	}
+	second := batch()
+	second[7].Key = &Key{Key: "k", Hash: []byte("other")}
+	if err := s.Accept(ctx, second...); err != nil || !second[5].Replay || second[5].Entry.ID != first[5].Entry.ID || !second[7].Conflict {
+		t.Errorf("again: %+v, %+v, %v", second[5], second[7], err)
+	}
+	for i := 1; i < len(first); i++ {
+		if first[i].Entry.ID != first[i-1].Entry.ID+1 {
+			t.Errorf("message %d has id %d after %d", i, first[i].Entry.ID, first[i-1].Entry.ID)
+		}
+	}
+	if err := s.LimitPages(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil)
+	third := batch()
+	third[50].Entry.Body = strings.Repeat("x", 1<<20)
+	if err := s.Accept(ctx, third...); err == nil {
+		t.Error("accepted though the disk is full")
+	}
+	if after, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil); len(after) != len(before) {
+		t.Errorf("%d of them are there", len(after)-len(before))
 	}
 }
 
@@ -233,7 +338,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 	for i := range 40 {
 		wg.Go(func() {
 			err := s.Update(ctx, func(tx *Tx) error {
-				if err := tx.Create(&Setting{Key: fmt.Sprint(i), Value: "v"}).Error; err != nil {
+				if err := tx.SetSetting(fmt.Sprint(i), "v"); err != nil {
 					return err
 				}
 				if i%2 == 1 {
@@ -246,7 +351,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if _, err := s.Accept(ctx, entry(1, fmt.Sprint(i)), nil); err != nil {
+			if err := s.Accept(ctx, entry(1, fmt.Sprint(i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -258,7 +363,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 			t.Errorf("setting %d is %q, %v; want %q", i, v, err, want)
 		}
 	}
-	if entries, _, err := s.Pending(ctx, 1, 0, 100, 1<<30); err != nil || len(entries) != 40 {
+	if entries, _, err := s.Pending(ctx, 1, 100, 1<<30, nil); err != nil || len(entries) != 40 {
 		t.Errorf("%d messages, %v", len(entries), err)
 	}
 }
@@ -266,7 +371,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 func TestTakenIsRecognised(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
 	create := func(u User) error {
-		return s.Update(ctx, func(tx *Tx) error { return tx.Create(&u).Error })
+		return s.Update(ctx, func(tx *Tx) error { return tx.SaveUser(&u) })
 	}
 	if err := create(User{Name: "a", PasswordHash: "x", CreatedAt: 1}); err != nil {
 		t.Fatal(err)
@@ -282,52 +387,152 @@ func TestTakenIsRecognised(t *testing.T) {
 func TestPendingPages(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
 	for i := range 10 {
-		if _, err := s.Accept(ctx, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000)), nil); err != nil {
+		if err := s.Accept(ctx, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tests := []struct {
-		after        int64
+		skip         map[int64]int64
 		limit, bytes int
-		want         int
+		first, want  int
 		more         bool
-	}{{0, 100, 1 << 30, 10, false}, {0, 4, 1 << 30, 4, true}, {4, 6, 1 << 30, 6, false}, {0, 100, 1, 1, true}, {0, 100, 3000, 3, true}, {10, 5, 5, 0, false}}
+	}{
+		{nil, 100, 1 << 30, 1, 10, false},
+		{nil, 4, 1 << 30, 1, 4, true},
+		{map[int64]int64{1: 0, 2: 0, 3: 0, 4: 0}, 6, 1 << 30, 5, 6, false},
+		{map[int64]int64{1: 0}, 8, 1 << 30, 2, 8, true},
+		{nil, 100, 1, 1, 1, true},
+		{nil, 100, 3000, 1, 3, true},
+	}
 	for _, test := range tests {
-		got, more, err := s.Pending(ctx, 1, test.after, test.limit, test.bytes)
+		got, more, err := s.Pending(ctx, 1, test.limit, test.bytes, test.skip)
 		if err != nil || len(got) != test.want || more != test.more {
 			t.Errorf("%+v: %d entries, more %v, %v", test, len(got), more, err)
 		}
 		for i, e := range got {
-			if e.ID != test.after+int64(i)+1 {
+			if e.ID != int64(test.first+i) {
 				t.Errorf("%+v: entry %d has id %d", test, i, e.ID)
 			}
 		}
 	}
 }
 
+// TestFollowUpsComeFirst: what follows a message has its place, before messages that were accepted later.
+func TestFollowUpsComeFirst(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	var all []*Accept
+	for i := range 3 {
+		all = append(all, entry(1, fmt.Sprint(i)))
+	}
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	done := all[0].Entry
+	done.State, done.EventID = message.StateSent, "$0"
+	file := &message.Entry{Kind: message.File, After: done.ID, Room: 1, Txn: done.Txn + "f", QueuedAt: 5}
+	number := s.Report(&Outcome{Entry: done, At: 7, FollowUp: file})
+	if err := s.Settle(ctx); err != nil || s.Committed() != number {
+		t.Fatalf("settled %d of %d, %v", s.Committed(), number, err)
+	}
+	got, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
+	if err != nil || len(got) != 3 || got[0].Kind != message.File || got[0].After != done.ID || got[0].Body != "0" || got[0].TargetTxn != done.Txn || got[1].Body != "1" {
+		t.Errorf("%d entries, %v: %+v", len(got), err, got[0])
+	}
+}
+
+// TestLateOutcome: somebody withdraws a message, or gives it up, while an attempt is made at it.
+func TestLateOutcome(t *testing.T) {
+	for name, test := range map[string]struct {
+		late     func(tx *Tx, id int64) error
+		outcome  message.State
+		first    int64 // FirstAttemptAt
+		want     message.State
+		err      string
+		followUp bool
+	}{
+		"withdrawn, sent":     {withdraw, message.StateSent, 5, message.StateSent, "", true},
+		"withdrawn, in doubt": {withdraw, message.StateRetryWait, 5, message.StateCancelled, message.InDoubt, true},
+		"withdrawn, not sent": {withdraw, message.StateRetryWait, 0, message.StateCancelled, "", false},
+		"given up, sent":      {giveUp, message.StateSent, 5, message.StateSent, "", false},
+		"given up, not sent":  {giveUp, message.StateRetryWait, 5, message.StateDead, "old", false},
+		"removed":             {removeRow, message.StateSent, 5, "", "", false},
+		"nothing, sent":       {func(*Tx, int64) error { return nil }, message.StateSent, 5, message.StateSent, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+			withRoom(t, s)
+			a := entry(1, "x")
+			if err := s.Accept(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Update(ctx, func(tx *Tx) error { return test.late(tx, a.Entry.ID) }); err != nil {
+				t.Fatal(err)
+			}
+			e := a.Entry
+			e.State, e.FirstAttemptAt = test.outcome, test.first
+			if e.State == message.StateSent {
+				e.EventID = "$e"
+			}
+			s.Report(&Outcome{Entry: e, At: 9})
+			if err := s.Settle(ctx); err != nil {
+				t.Fatal(err)
+			}
+			m, err := s.Message(ctx, a.Entry.ID)
+			if m.State != test.want || m.Error != test.err || IsMissing(err) != (test.want == "") {
+				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
+			}
+			left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
+			if err != nil || (len(left) == 1) != test.followUp || len(left) > 1 {
+				t.Fatalf("%d are left, %v", len(left), err)
+			}
+			if test.followUp && (left[0].Kind != message.Redact || left[0].EventID != e.EventID || left[0].TargetTxn != e.Txn) {
+				t.Errorf("left: %+v", left[0])
+			}
+		})
+	}
+}
+
+func withdraw(tx *Tx, id int64) error {
+	_, err := tx.Withdraw(id, 1)
+	return err
+}
+
+func giveUp(tx *Tx, id int64) error {
+	return tx.exec(`UPDATE outbox SET state = 'dead', error = 'old', final_at = 1 WHERE id = ?`, id)
+}
+
+func removeRow(tx *Tx, id int64) error { return tx.purge([]int64{id}) }
+
 // TestOutcomesOutliveAnError reports results while the database cannot grow; they are stored when it can.
 func TestOutcomesOutliveAnError(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
-	e := entry(1, "x")
-	if _, err := s.Accept(ctx, e, nil); err != nil {
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
 		t.Fatal(err)
 	}
 	limit := func(pages int) {
-		if err := s.Update(ctx, func(tx *Tx) error { return tx.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Error }); err != nil {
+		if err := s.LimitPages(ctx, pages); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limit(1)
-	done := *e
-	done.State, done.Error, done.Wire = Dead, "refused", []byte(strings.Repeat("w", 100_000))
-	s.Report(&Outcome{Entry: done, At: 1, DeadNow: true})
-	time.Sleep(50 * time.Millisecond)
-	if r, err := s.Record(ctx, e.ID); err != nil || r.State != Queued {
-		t.Fatalf("while it cannot be stored: %+v, %v", r.State, err)
+	done := a.Entry
+	done.State, done.Error, done.Wire = message.StateDead, "refused", []byte(strings.Repeat("w", 100_000))
+	number := s.Report(&Outcome{Entry: done, At: 1})
+	if err := s.Settle(ctx); err == nil || s.Committed() >= number {
+		t.Errorf("settled: %v, %d committed", err, s.Committed())
+	}
+	<-s.Changes()
+	if _, failure := s.TakeChanges(); failure == nil {
+		t.Error("nobody is told")
+	}
+	if m, err := s.Message(ctx, done.ID); err != nil || m.State != message.StateQueued {
+		t.Fatalf("while it cannot be stored: %+v, %v", m.State, err)
 	}
 	limit(1 << 30)
 	for range 200 {
-		if r, err := s.Record(ctx, e.ID); err == nil && r.State == Dead {
+		if m, err := s.Message(ctx, done.ID); err == nil && m.State == message.StateDead && s.Committed() == number {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -342,7 +547,8 @@ func TestClosedStoreTakesNothing(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			for {
-				r, err := s.Accept(ctx, entry(1, "x"), nil)
+				a := entry(1, "x")
+				err := s.Accept(ctx, a)
 				if errors.Is(err, ErrClosed) {
 					return
 				}
@@ -350,7 +556,7 @@ func TestClosedStoreTakesNothing(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				stored <- r.ID
+				stored <- a.Entry.ID
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // idOf is the number in the path; one too large for a number names nothing.
-func idOf(v *visit) int64 {
+func idOf(v *sessionRequest) int64 {
 	id, err := strconv.ParseInt(mux.Vars(v.Request)["id"], 10, 64)
 	if err != nil {
 		return 0
@@ -28,7 +28,7 @@ type applicationsPage struct {
 	Applications []relay.Application
 }
 
-func (web *Web) getApplications(w http.ResponseWriter, v *visit) error {
+func (web *Web) getApplications(w http.ResponseWriter, v *sessionRequest) error {
 	apps, err := web.service.Applications(v.ctx(), v.Viewer)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ const (
 	targetOther  = "other"  // one named by id or alias
 )
 
-func formOf(v *visit) applicationForm {
+func formOf(v *sessionRequest) applicationForm {
 	get := v.PostForm.Get
 	f := applicationForm{
 		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
@@ -108,12 +108,12 @@ type newApplicationPage struct {
 	RoomsGone string // why they cannot be listed
 }
 
-func (web *Web) getNewApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) getNewApplication(w http.ResponseWriter, v *sessionRequest) error {
 	form := applicationForm{Target: targetNew, Scale: relay.ScaleAuto, Format: relay.FormatAuto, Sender: relay.ShowAuto}
 	return web.showNewApplication(w, v, form, nil)
 }
 
-func (web *Web) showNewApplication(w http.ResponseWriter, v *visit, form applicationForm, cause error) error {
+func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, form applicationForm, cause error) error {
 	p := newApplicationPage{frame: web.frame(v, "applications", "New application"), Form: form}
 	status := http.StatusOK
 	if cause != nil {
@@ -129,7 +129,7 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *visit, form applica
 // choice lists the rooms to choose from: an administrator all that the bot is
 // in, a user those of the own applications, because the names of others' rooms
 // are not theirs to read.
-func (web *Web) choice(v *visit) (rooms []relay.RoomInfo, gone string) {
+func (web *Web) choice(v *sessionRequest) (rooms []relay.RoomInfo, gone string) {
 	if v.Admin {
 		all, err := web.service.JoinedRooms(v.ctx())
 		if err != nil {
@@ -149,7 +149,7 @@ func (web *Web) choice(v *visit) (rooms []relay.RoomInfo, gone string) {
 	return rooms, ""
 }
 
-func (web *Web) postNewApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) postNewApplication(w http.ResponseWriter, v *sessionRequest) error {
 	form := formOf(v)
 	in, err := form.input()
 	if err != nil {
@@ -173,7 +173,7 @@ type tokenPage struct {
 	Room    *standing
 }
 
-func (web *Web) showToken(w http.ResponseWriter, v *visit, issued relay.IssuedToken, created bool) error {
+func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued relay.IssuedToken, created bool) error {
 	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
@@ -201,7 +201,7 @@ type standing struct {
 	Text string
 }
 
-func (web *Web) standing(v *visit, a relay.Application) *standing {
+func (web *Web) standing(v *sessionRequest, a relay.Application) *standing {
 	address := a.RoomID
 	if address == "" {
 		address = a.Room
@@ -256,12 +256,12 @@ type applicationPage struct {
 	Recent []relay.Message
 }
 
-func (web *Web) getApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
 	return web.showApplication(w, v, nil, nil)
 }
 
 // showApplication shows the page again after a form that failed.
-func (web *Web) showApplication(w http.ResponseWriter, v *visit, form *applicationForm, cause error) error {
+func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *applicationForm, cause error) error {
 	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
 	if err != nil {
 		return err
@@ -300,7 +300,7 @@ func formFrom(a relay.Application) applicationForm {
 	return f
 }
 
-func (web *Web) postApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error {
 	form := formOf(v)
 	in, err := form.input()
 	if err == nil {
@@ -313,7 +313,7 @@ func (web *Web) postApplication(w http.ResponseWriter, v *visit) error {
 	return back(w, v, v.URL.Path, "saved")
 }
 
-func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
+func (web *Web) postToken(w http.ResponseWriter, v *sessionRequest) error {
 	grace, err := time.ParseDuration(v.PostForm.Get("grace"))
 	if err != nil {
 		return web.showApplication(w, v, nil, &relay.Error{Kind: relay.KindInvalid, Field: "grace", Message: "Choose how long the current token stays valid."})
@@ -326,7 +326,7 @@ func (web *Web) postToken(w http.ResponseWriter, v *visit) error {
 }
 
 // postTest sends a message as the application would.
-func (web *Web) postTest(w http.ResponseWriter, v *visit) error {
+func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	get := v.PostForm.Get
 	priority, err := strconv.Atoi(get("priority"))
 	if err != nil {
@@ -356,7 +356,7 @@ type confirmPage struct {
 	Action, Cancel        string
 }
 
-func (web *Web) getDeleteApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) getDeleteApplication(w http.ResponseWriter, v *sessionRequest) error {
 	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
 	if err != nil {
 		return err
@@ -369,14 +369,14 @@ func (web *Web) getDeleteApplication(w http.ResponseWriter, v *visit) error {
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
-func (web *Web) postDeleteApplication(w http.ResponseWriter, v *visit) error {
+func (web *Web) postDeleteApplication(w http.ResponseWriter, v *sessionRequest) error {
 	if err := web.service.DeleteApplication(v.ctx(), v.Viewer, idOf(v)); err != nil {
 		return err
 	}
 	return back(w, v, "/ui/applications", "deleted")
 }
 
-func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
+func (web *Web) getImage(w http.ResponseWriter, v *sessionRequest) error {
 	data, kind, err := web.service.Image(v.ctx(), v.Viewer, idOf(v))
 	if err != nil {
 		return err
@@ -388,7 +388,7 @@ func (web *Web) getImage(w http.ResponseWriter, v *visit) error {
 }
 
 // postImage takes an image, or removes it when none was chosen.
-func (web *Web) postImage(w http.ResponseWriter, v *visit) error {
+func (web *Web) postImage(w http.ResponseWriter, v *sessionRequest) error {
 	var data []byte
 	if file, _, err := v.FormFile("image"); err == nil {
 		if data, err = io.ReadAll(file); err != nil {

@@ -25,7 +25,7 @@ const (
 	shownRecent   = 8
 )
 
-func (web *Web) getDashboard(w http.ResponseWriter, v *visit) error {
+func (web *Web) getDashboard(w http.ResponseWriter, v *sessionRequest) error {
 	p := dashboardPage{frame: web.frame(v, "dashboard", "Overview")}
 	apps, err := web.service.Applications(v.ctx(), v.Viewer)
 	if err != nil {
@@ -46,7 +46,7 @@ func (web *Web) getDashboard(w http.ResponseWriter, v *visit) error {
 	return web.show(w, http.StatusOK, "dashboard", p)
 }
 
-func (web *Web) fillDashboard(v *visit, p *dashboardPage) error {
+func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	rooms, err := web.service.Rooms(v.ctx(), v.Viewer)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (web *Web) fillDashboard(v *visit, p *dashboardPage) error {
 
 // status is the relay's condition as far as it is the visitor's: a user sees
 // what waits in the rooms of the own applications.
-func (web *Web) status(v *visit, rooms []relay.Room) relay.Status {
+func (web *Web) status(v *sessionRequest, rooms []relay.Room) relay.Status {
 	s := web.service.Status(v.ctx())
 	if v.Admin {
 		return s

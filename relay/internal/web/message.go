@@ -68,7 +68,7 @@ func (f messagesFilter) address(path string, before int64) string {
 	return path + "?" + q.Encode()
 }
 
-func (web *Web) getMessages(w http.ResponseWriter, v *visit) error {
+func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 	q := v.URL.Query()
 	p := messagesPage{frame: web.frame(v, "messages", "Messages"), messagesFilter: messagesFilterOf(q)}
 	p.Filtered = p.messagesFilter != messagesFilter{}
@@ -99,7 +99,7 @@ func (web *Web) getMessages(w http.ResponseWriter, v *visit) error {
 }
 
 // getAll asks before all messages that a filter selects are changed.
-func (web *Web) getAll(w http.ResponseWriter, v *visit) error {
+func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
 	rules := f.rules()
 	rules.Limit = relay.MaxPage
@@ -125,7 +125,7 @@ func (web *Web) getAll(w http.ResponseWriter, v *visit) error {
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
-func (web *Web) postAll(w http.ResponseWriter, v *visit) error {
+func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
 	act, done := web.service.CancelAll, "cancel"
 	if v.URL.Query().Get("do") == "retry" {
@@ -171,11 +171,11 @@ var lower = strings.NewReplacer(
 	"<h4", "<h6", "</h4", "</h6", "<h5", "<h6", "</h5", "</h6",
 )
 
-func (web *Web) getMessage(w http.ResponseWriter, v *visit) error {
+func (web *Web) getMessage(w http.ResponseWriter, v *sessionRequest) error {
 	return web.showMessage(w, v, nil)
 }
 
-func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error {
+func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause error) error {
 	m, err := web.service.Message(v.ctx(), v.Viewer, idOf(v))
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *visit, cause error) error 
 	return web.show(w, status, "message", p)
 }
 
-func (web *Web) postRedeliver(w http.ResponseWriter, v *visit) error {
+func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
 	if _, err := web.service.Redeliver(v.ctx(), v.Viewer, idOf(v)); err != nil {
 		return web.showMessage(w, v, err)
 	}
@@ -210,7 +210,7 @@ func (web *Web) postRedeliver(w http.ResponseWriter, v *visit) error {
 }
 
 // getCancel asks before a message is taken from those who have it.
-func (web *Web) getCancel(w http.ResponseWriter, v *visit) error {
+func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 	m, err := web.service.Message(v.ctx(), v.Viewer, idOf(v))
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (web *Web) getCancel(w http.ResponseWriter, v *visit) error {
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
-func (web *Web) postCancel(w http.ResponseWriter, v *visit) error {
+func (web *Web) postCancel(w http.ResponseWriter, v *sessionRequest) error {
 	if _, err := web.service.Cancel(v.ctx(), v.Viewer, idOf(v)); err != nil {
 		return web.showMessage(w, v, err)
 	}

@@ -55,7 +55,7 @@ type frame struct {
 	Version string
 }
 
-func (web *Web) frame(v *visit, section, title string) frame {
+func (web *Web) frame(v *sessionRequest, section, title string) frame {
 	f := frame{Title: title, Section: section, Style: web.style.path(), Icon: web.icon.path(), Script: web.script.path(), Version: web.o.Version}
 	if v != nil {
 		f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
@@ -123,7 +123,7 @@ type errorPage struct {
 
 func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, text string) {
 	p := errorPage{frame: web.frame(nil, "", http.StatusText(status)), Status: status, Text: text}
-	if v, err := web.visit(r); err == nil {
+	if v, err := web.sessionRequest(r); err == nil {
 		p.Name, p.Admin, p.CSRF = v.Name, v.Admin, v.session.CSRF
 	}
 	if err := web.show(w, status, "error", p); err != nil {

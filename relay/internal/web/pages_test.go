@@ -389,7 +389,7 @@ func TestUsersAndAccount(t *testing.T) {
 	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longer")
 	b.want(200, "The password is changed.")
 	b.post("/ui/account", "matrix_id", "@m:example.org")
-	b.want(200, "Saved.", `value="@m:example.org"`)
+	b.want(403, "Only administrators enter Matrix IDs", "@maria:example.org", "-@m:example.org")
 
 	b.forget()
 	b.login(relaytest.AdminName, relaytest.AdminPassword)

@@ -18,7 +18,7 @@ type roomsPage struct {
 	Findings   []doctor.Finding
 }
 
-func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
+func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Doctor.Identity()}
 	var err error
 	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Viewer); err != nil {
@@ -36,7 +36,7 @@ func (web *Web) getRooms(w http.ResponseWriter, v *visit) error {
 }
 
 // others are the rooms that the bot is in for nothing.
-func (web *Web) others(v *visit, used []relay.Room) (others []relay.RoomInfo, gone string) {
+func (web *Web) others(v *sessionRequest, used []relay.Room) (others []relay.RoomInfo, gone string) {
 	all, gone := web.choice(v)
 	taken := map[string]bool{}
 	for _, r := range used {
@@ -50,7 +50,7 @@ func (web *Web) others(v *visit, used []relay.Room) (others []relay.RoomInfo, go
 	return others, gone
 }
 
-func (web *Web) postRetryRoom(w http.ResponseWriter, v *visit) error {
+func (web *Web) postRetryRoom(w http.ResponseWriter, v *sessionRequest) error {
 	if err := web.service.RetryRoom(v.ctx(), v.Viewer, v.PostForm.Get("room")); err != nil {
 		return err
 	}

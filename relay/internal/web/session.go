@@ -32,9 +32,9 @@ func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Hand
 
 // closed serves users who have logged in and sends others to the login page.
 // State-changing requests require the session's CSRF token.
-func (web *Web) closed(h page) http.Handler {
+func (web *Web) closed(h handler) http.Handler {
 	return web.open(func(w http.ResponseWriter, r *http.Request) error {
-		v, err := web.visit(r)
+		v, err := web.sessionRequest(r)
 		if relay.KindOf(err) == relay.KindUnauthorized {
 			http.Redirect(w, r, "/ui/login"+next(r), http.StatusSeeOther)
 			return nil
@@ -70,7 +70,7 @@ func parseForm(r *http.Request) error {
 	return &relay.Error{Kind: relay.KindInvalid, Message: "The form cannot be read.", Err: err}
 }
 
-func (web *Web) visit(r *http.Request) (*visit, error) {
+func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
 	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
 		return nil, &relay.Error{Kind: relay.KindUnauthorized, Message: "Log in first."}
@@ -79,7 +79,7 @@ func (web *Web) visit(r *http.Request) (*visit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &visit{Request: r, Viewer: viewer, session: session}, nil
+	return &sessionRequest{Request: r, Viewer: viewer, session: session}, nil
 }
 
 // next is the query that leads back to a page after logging in.
@@ -106,7 +106,7 @@ type loginPage struct {
 }
 
 func (web *Web) getLogin(w http.ResponseWriter, r *http.Request) error {
-	if _, err := web.visit(r); err == nil {
+	if _, err := web.sessionRequest(r); err == nil {
 		http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 		return nil
 	}
@@ -150,7 +150,7 @@ func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s relay.Sessio
 	})
 }
 
-func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
+func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
 	http.SetCookie(w, &http.Cookie{
 		Name: client.SessionCookie, Path: "/", MaxAge: -1,
@@ -161,7 +161,7 @@ func (web *Web) postLogout(w http.ResponseWriter, v *visit) error {
 }
 
 // back ends a form that did what it should.
-func back(w http.ResponseWriter, v *visit, path, done string) error {
+func back(w http.ResponseWriter, v *sessionRequest, path, done string) error {
 	http.Redirect(w, v.Request, path+"?done="+done, http.StatusSeeOther)
 	return nil
 }

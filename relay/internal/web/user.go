@@ -14,7 +14,7 @@ type usersPage struct {
 	Me    int64
 }
 
-func (web *Web) getUsers(w http.ResponseWriter, v *visit) error {
+func (web *Web) getUsers(w http.ResponseWriter, v *sessionRequest) error {
 	users, err := web.service.Users(v.ctx(), v.Viewer)
 	if err != nil {
 		return err
@@ -30,14 +30,14 @@ type userPage struct {
 	Me   bool
 }
 
-func adminsOnly(v *visit) error {
+func adminsOnly(v *sessionRequest) error {
 	if v.Admin {
 		return nil
 	}
 	return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
 }
 
-func (web *Web) getNewUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) getNewUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (web *Web) getNewUser(w http.ResponseWriter, v *visit) error {
 }
 
 // userInput reads the form; an empty password keeps the present one.
-func userInput(v *visit) relay.UserInput {
+func userInput(v *sessionRequest) relay.UserInput {
 	name, matrixID, password, admin := v.PostForm.Get("name"), strings.TrimSpace(v.PostForm.Get("matrix_id")), v.PostForm.Get("password"), v.PostForm.Get("admin") != ""
 	in := relay.UserInput{Name: &name, MatrixID: &matrixID, Admin: &admin}
 	if password != "" {
@@ -54,7 +54,7 @@ func userInput(v *visit) relay.UserInput {
 	return in
 }
 
-func (web *Web) postNewUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) postNewUser(w http.ResponseWriter, v *sessionRequest) error {
 	in := userInput(v)
 	if _, err := web.service.CreateUser(v.ctx(), v.Viewer, in); err != nil {
 		p := userPage{frame: web.frame(v, "users", "New user"), New: true, User: relay.User{Name: *in.Name, MatrixID: *in.MatrixID, Admin: *in.Admin}}
@@ -67,11 +67,11 @@ func (web *Web) postNewUser(w http.ResponseWriter, v *visit) error {
 	return back(w, v, "/ui/users", "created")
 }
 
-func (web *Web) getUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) getUser(w http.ResponseWriter, v *sessionRequest) error {
 	return web.showUser(w, v, nil)
 }
 
-func (web *Web) showUser(w http.ResponseWriter, v *visit, cause error) error {
+func (web *Web) showUser(w http.ResponseWriter, v *sessionRequest, cause error) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (web *Web) showUser(w http.ResponseWriter, v *visit, cause error) error {
 	return web.show(w, status, "user", p)
 }
 
-func (web *Web) postUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) postUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (web *Web) postUser(w http.ResponseWriter, v *visit) error {
 	return back(w, v, "/ui/users", "saved")
 }
 
-func (web *Web) getDeleteUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) getDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (web *Web) getDeleteUser(w http.ResponseWriter, v *visit) error {
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
-func (web *Web) postDeleteUser(w http.ResponseWriter, v *visit) error {
+func (web *Web) postDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := web.service.DeleteUser(v.ctx(), v.Viewer, idOf(v)); err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ type accountPage struct {
 	FromConfig bool
 }
 
-func (web *Web) getAccount(w http.ResponseWriter, v *visit) error {
+func (web *Web) getAccount(w http.ResponseWriter, v *sessionRequest) error {
 	return web.showAccount(w, v, nil)
 }
 
-func (web *Web) showAccount(w http.ResponseWriter, v *visit, cause error) error {
+func (web *Web) showAccount(w http.ResponseWriter, v *sessionRequest, cause error) error {
 	u, err := web.service.User(v.ctx(), v.Viewer, v.UserID)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (web *Web) showAccount(w http.ResponseWriter, v *visit, cause error) error 
 	return web.show(w, status, "account", p)
 }
 
-func (web *Web) postAccount(w http.ResponseWriter, v *visit) error {
+func (web *Web) postAccount(w http.ResponseWriter, v *sessionRequest) error {
 	id := strings.TrimSpace(v.PostForm.Get("matrix_id"))
 	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, v.UserID, relay.UserInput{MatrixID: &id}); err != nil {
 		return web.showAccount(w, v, err)
@@ -159,7 +159,7 @@ func (web *Web) postAccount(w http.ResponseWriter, v *visit) error {
 
 // postPassword changes the own password, which ends all sessions, and begins a
 // new one.
-func (web *Web) postPassword(w http.ResponseWriter, v *visit) error {
+func (web *Web) postPassword(w http.ResponseWriter, v *sessionRequest) error {
 	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
 	address := client.Address(v.Request, web.o.TrustedProxies)
 	if password != v.PostForm.Get("again") {

@@ -76,17 +76,17 @@ func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.handler.ServeHTTP(w, r)
 }
 
-// visit is one request of somebody who has logged in.
-type visit struct {
+// sessionRequest is a request of a user who has logged in.
+type sessionRequest struct {
 	*http.Request
 	relay.Viewer
 	session relay.Session
 }
 
-func (v *visit) ctx() context.Context { return v.Context() }
+func (v *sessionRequest) ctx() context.Context { return v.Context() }
 
-// page answers a visit or returns why it cannot.
-type page func(http.ResponseWriter, *visit) error
+// handler answers a session request or returns why it cannot.
+type handler func(http.ResponseWriter, *sessionRequest) error
 
 func (web *Web) router() http.Handler {
 	const get, head, post = http.MethodGet, http.MethodHead, http.MethodPost
@@ -94,7 +94,7 @@ func (web *Web) router() http.Handler {
 	open := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
 		router.Path("/ui" + path).Methods(methods(method)...).Handler(web.open(h))
 	}
-	closed := func(method, path string, h page) {
+	closed := func(method, path string, h handler) {
 		router.Path("/ui" + path).Methods(methods(method)...).Handler(web.closed(h))
 	}
 	open(get, "/static/{name}", web.getStatic)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"reflect"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/shared/logging"
+	"slipway/shared/server"
+)
+
+// hangups delivers SIGHUP, which without it ends the process and cuts uploads off.
+func hangups() (signals chan os.Signal, stop func()) {
+	signals = make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// reloader applies what can change without a restart: certificates, passwords and
+// the level of the log.
+type reloader struct {
+	cfg     config.Config // in force
+	load    func() (*config.Config, error)
+	level   *zap.AtomicLevel
+	users   *auth.Htpasswd // nil = none
+	servers []*server.Server
+	log     *zap.Logger
+}
+
+func (r *reloader) run(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-signals:
+			r.reload()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *reloader) reload() {
+	for _, s := range r.servers {
+		s.Reload()
+	}
+	if r.users != nil {
+		r.users.Reload()
+	}
+	cfg, err := r.load()
+	if err != nil {
+		r.log.Error("cannot reload the configuration; the former one stays", zap.Error(err))
+		return
+	}
+	if level, err := logging.ParseLevel(cfg.Log.Level); err == nil {
+		r.level.SetLevel(level)
+	}
+	r.cfg.Log.Level = cfg.Log.Level
+	r.log.Info("reloaded certificates, passwords and the log level")
+	if !reflect.DeepEqual(*cfg, r.cfg) {
+		r.log.Warn("other settings have changed; they take effect at the next start")
+	}
+}

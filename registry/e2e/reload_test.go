@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"slipway/shared/programtest"
+)
+
+// SIGHUP reloads passwords, certificates and the level of the log, and the upload
+// that is under way goes on.
+func TestSIGHUP_ReloadsAndCutsNothing(t *testing.T) {
+	dir, addr := t.TempDir(), programtest.FreeAddr(t)
+	users, file := filepath.Join(dir, "users"), filepath.Join(dir, "config.yml")
+	writeUser(t, users, "alice", "old")
+	write := func(level, more string) {
+		writeFile(t, file, []byte("version: 0.1\nlog: {level: "+level+", accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: "+dir+"/root}}\n"+
+			"auth: {htpasswd: {realm: r, path: "+users+"}}\nhttp: {addr: '"+addr+"', secret: x"+more+"}\n"))
+	}
+	write("info", "")
+	p := start(t, addr, exec.Command(binary, "serve", file))
+	login := func(password string) int {
+		resp, _ := fetch(t, "GET", "http://"+addr+"/v2/", basicAuth("alice", password), nil)
+		return resp.StatusCode
+	}
+	waitLog := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); !strings.Contains(p.Output(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %q in\n%s", want, p.Output())
+			}
+		}
+	}
+
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+	resp, _ := fetch(t, "POST", "http://"+addr+"/v2/app/blobs/uploads/", basicAuth("alice", "old"), nil)
+	location := absolute(t, addr, resp.Header.Get("Location"))
+	body, half := io.Pipe()
+	put := make(chan int, 1)
+	go func() {
+		req, _ := http.NewRequestWithContext(t.Context(), "PUT", location+"&digest="+digestOf(content), body)
+		req.SetBasicAuth("alice", "old")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			put <- 0
+			return
+		}
+		resp.Body.Close()
+		put <- resp.StatusCode
+	}()
+	_, _ = half.Write(content[:5000])
+
+	writeUser(t, users, "alice", "new")
+	write("debug", ", relativeurls: true")
+	hangUp(t, p)
+	waitLog(`msg="reloaded certificates, passwords and the log level"`)
+	waitLog(`msg="other settings have changed; they take effect at the next start"`)
+	if login("old") != http.StatusUnauthorized || login("new") != http.StatusOK {
+		t.Error("the password file is not read again")
+	}
+	login("new") // is remembered, which is worth a line at level debug only
+	waitLog("level=debug")
+
+	writeFile(t, file, []byte("version: 0.1\nhttp: {adr: x}\n"))
+	hangUp(t, p)
+	waitLog(`msg="cannot reload the configuration; the former one stays"`)
+
+	_, _ = half.Write(content[5000:])
+	half.Close()
+	if status := <-put; status != http.StatusCreated {
+		t.Errorf("the upload ended with %d", status)
+	}
+	if err := p.stop(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func hangUp(t *testing.T, p *process) {
+	t.Helper()
+	if err := syscall.Kill(p.ID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}

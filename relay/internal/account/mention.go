@@ -1,0 +1,51 @@
+package account
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"slipway/relay/internal/refusal"
+)
+
+// MentionAuto mentions the owner from priority 1 on and the room as well from 2 on.
+const MentionAuto = "auto"
+
+const maxMentions = 20
+
+// checkMention checks whom an application mentions: auto, room, owner, none, or Matrix ids with commas or spaces between.
+func checkMention(whom string) (string, error) {
+	whom = strings.TrimSpace(whom)
+	if whom == "" {
+		return MentionAuto, nil
+	}
+	if slices.Contains([]string{MentionAuto, "room", "owner", "none"}, whom) {
+		return whom, nil
+	}
+	ids := strings.FieldsFunc(whom, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+	if len(ids) > maxMentions {
+		return "", refusal.Invalid("mention", fmt.Sprintf("At most %d people can be mentioned.", maxMentions))
+	}
+	for _, id := range ids {
+		if len(id) > maxMatrixID || !matrixID.MatchString(id) {
+			return "", refusal.Invalid("mention", "The choices are auto, room, owner, none, or Matrix IDs such as @name:server.")
+		}
+	}
+	return strings.Join(slices.Compact(ids), " "), nil
+}
+
+// Unheard tells whether messages of priority 2 alert nobody in the application's room: the bot may not notify the room
+// there, and the owner, who would be mentioned, is not in it.
+func (a Application) Unheard() bool {
+	if a.RoomCheckedAt.IsZero() || a.RoomProblem != "" {
+		return false
+	}
+	owner := a.OwnerMatrixID != "" && !a.OwnerAbsent
+	switch a.Mention {
+	case MentionAuto, "room":
+		return !a.RoomNotifies && !owner
+	case "owner":
+		return !owner
+	}
+	return false // nobody is meant to be alerted, or people who were named
+}

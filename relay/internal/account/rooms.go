@@ -1,0 +1,79 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// Room is a target room with its standing.
+type Room struct {
+	Address   string // as applications name it: id or alias
+	RoomID    string // resolved, "" if not yet
+	Name      string
+	Encrypted bool // sticky: once seen encrypted, for ever
+	Notifies  bool // the bot may notify everybody there (@room), as found at CheckedAt
+	CheckedAt time.Time
+	Parked    string // why nothing is sent there, "" if nothing is wrong
+	ParkedAt  time.Time
+	Waiting   int64     // messages waiting for it
+	Oldest    time.Time // when the oldest of them was accepted
+	Apps      []string  // names of the applications that send there
+	row       int64
+}
+
+// Rooms lists the target rooms of the applications that v may see, with what is wrong with them.
+func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
+	apps := map[int64][]string{}
+	for _, a := range s.cache.all(v.Sees) {
+		row := a.Row()
+		apps[row.RoomID] = append(apps[row.RoomID], row.Name)
+	}
+	rows, err := s.store.Rooms(ctx)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	backlogs, err := s.store.Backlogs(ctx)
+	if err != nil {
+		return nil, refusal.Unreadable(err)
+	}
+	rooms := []Room{}
+	for _, r := range rows {
+		if names := apps[r.ID]; names != nil {
+			slices.Sort(names)
+			rooms = append(rooms, showRoom(r, backlogs[r.ID], names))
+		}
+	}
+	slices.SortFunc(rooms, func(a, b Room) int { return strings.Compare(a.Address+a.Apps[0], b.Address+b.Apps[0]) })
+	return rooms, nil
+}
+
+func showRoom(r store.Room, b store.Backlog, apps []string) Room {
+	room := Room{
+		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: store.Time(r.CheckedAt), Parked: r.Parked, ParkedAt: store.Time(r.ParkedAt),
+		Waiting: b.Waiting, Oldest: store.Time(b.Oldest), Apps: apps, row: r.ID,
+	}
+	if r.ToMake() {
+		room.Address = ""
+	}
+	return room
+}
+
+// RetryRoom lets a blocked room try again. It is named by its address or id.
+func (s *Accounts) RetryRoom(ctx context.Context, v Principal, address string) error {
+	rooms, err := s.Rooms(ctx, v)
+	if err != nil {
+		return err
+	}
+	for _, r := range rooms {
+		if address != "" && (r.Address == address || r.RoomID == address) {
+			s.store.Retry(r.row)
+			return nil
+		}
+	}
+	return refusal.NotFound("room")
+}

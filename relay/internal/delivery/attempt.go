@@ -1,0 +1,185 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/store"
+)
+
+const (
+	shrunkBudget = format.DefaultBudget / 2
+	fileSuffix   = "f" // of the transaction id of a message's file
+	leastWait    = time.Second
+)
+
+// attempt makes one attempt at an entry and notes what came of it.
+func (d *Delivery) attempt(q *queue, e *message.Entry) {
+	if e.Deleted {
+		d.final(q, e, message.StateCancelled, "The application was deleted.", "")
+		return
+	}
+	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.o.MaxAge {
+		d.expire(q, e)
+		return
+	}
+	start := time.Now()
+	q.began = 0
+	eventID, err := d.try(q, e)
+	d.logAttempt(q, e, time.Since(start), err)
+	if err != nil {
+		d.failed(q, e, err)
+		return
+	}
+	d.succeeded(q, e, eventID)
+}
+
+// try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
+func (d *Delivery) try(q *queue, e *message.Entry) (string, error) {
+	if err := d.prepare(d.ctx, q); err != nil {
+		return "", err
+	}
+	q.began = time.Now().UnixMilli()
+	room := q.Room()
+	device := d.sender.Device()
+	switch e.Kind {
+	case message.Redact:
+		return d.redact(q, room, device, e)
+	case message.File:
+		return d.sendFile(q, room, device, e)
+	}
+	return d.sendEvent(q, room, device, e)
+}
+
+// sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
+func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
+	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
+		if id, err := d.reconcileBefore(old, e); id != "" || err != nil {
+			return id, err
+		}
+	}
+	if e.Wire == nil {
+		if err := d.render(e); err != nil {
+			return "", err
+		}
+	}
+	if doubtful {
+		if id, err := d.reconcile(room.RoomID, e); id != "" || err != nil {
+			return id, err
+		}
+	}
+	return d.send(q, room, device, e, e.Wire)
+}
+
+// render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
+// else.
+func (d *Delivery) render(e *message.Entry) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	o := d.o.Format
+	if e.Shrunk {
+		o.Budget = shrunkBudget
+	}
+	r := format.Render(format.Message{
+		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
+	}, o)
+	e.Wire, e.Cut = r.Content, r.Truncated
+	return nil
+}
+
+func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, wire []byte) (string, error) {
+	if q.Room().Encrypted { // since the queue looked last
+		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
+	}
+	e.Device, e.EventType = device, "m.room.message"
+	return d.sender.Send(d.ctx, matrix.Outgoing{
+		RoomID: room.RoomID, TxnID: e.Txn, Device: e.Device, EventType: e.EventType, Content: wire, Encrypted: room.Encrypted,
+	})
+}
+
+// sendFile sends the full text of a message whose event had to be cut.
+func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	if room.Encrypted {
+		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
+	}
+	if id, err := d.fileThere(q, room, device, e); id != "" || err != nil {
+		return id, err
+	}
+	f := fileOf(e)
+	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
+	f.Size = len(text)
+	var err error
+	if f.URI, err = d.sender.Upload(d.ctx, f.Name, f.MimeType, text); err != nil {
+		return "", err
+	}
+	return d.send(q, room, device, e, format.FileContent(f))
+}
+
+func fileOf(e *message.Entry) format.File {
+	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn}
+	switch e.ContentType {
+	case format.Plain:
+		f.Name, f.MimeType = "message.txt", "text/plain"
+	case format.HTML:
+		f.Name, f.MimeType = "message.html", "text/html"
+	}
+	return f
+}
+
+// redact removes an event. One of which only the transaction is known is looked for first.
+func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	id := e.EventID
+	if id == "" {
+		if q.replacedSince(e.TargetAt) != "" {
+			return "", errUnproven // nothing can be removed from a room that was replaced
+		}
+		found, err := d.find(room.RoomID, e.TargetTxn, e.AcceptedAt)
+		if found == "" || err != nil {
+			return "", err
+		}
+		id = found
+	}
+	_, err := d.sender.Redact(d.ctx, matrix.Redaction{RoomID: room.RoomID, EventID: id, TxnID: e.Txn, Device: device})
+	return id, err
+}
+
+// logAttempt writes the one line that each attempt gets.
+func (d *Delivery) logAttempt(q *queue, e *message.Entry, took time.Duration, err error) {
+	result := "ok"
+	if err != nil {
+		result = string(classOf(err).Class)
+	}
+	d.metrics.attempts.WithLabelValues(result).Inc()
+	c := d.log.Check(zap.InfoLevel, "delivery")
+	if c == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.Int64("message", e.MessageID()), zap.Int64("application", e.ApplicationID), zap.String("room", q.Room().RoomID),
+		zap.String("result", result), zap.Int("attempt", e.Attempts+1), zap.Duration("took", took),
+	}
+	if err != nil {
+		fields = append(fields, zap.Error(err))
+	}
+	c.Write(fields...)
+}
+
+// classOf finds the classified error in err; what is not classified counts as one failed request.
+func classOf(err error) *matrix.SendError {
+	var e *matrix.SendError
+	if errors.As(err, &e) {
+		return e
+	}
+	return &matrix.SendError{Class: matrix.ClassRetry, Reason: "The attempt failed.", Err: err}
+}

@@ -1,0 +1,244 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/store"
+)
+
+const (
+	finishWithin  = 10 * time.Second
+	makeRoomIn    = 5 * time.Second
+	complainEvery = 10 * time.Second
+	deviceKey     = "outbox.device" // setting: the device that the last attempts were made with
+)
+
+// Options are what a [Delivery] is made of.
+type Options struct {
+	Store    *store.Store
+	Sender   Sender
+	Rooms    Rooms
+	Format   format.Options
+	Log      *zap.Logger
+	Metrics  *Metrics
+	Parallel int           // rooms sent to at the same time
+	MaxAge   time.Duration // give up on a message after that
+}
+
+// Delivery sends what is in the outbox: rooms side by side, within a room one entry after the other. Its methods may be
+// called by any number of goroutines.
+type Delivery struct {
+	o       Options
+	store   *store.Store
+	sender  Sender
+	log     *zap.Logger
+	metrics *Metrics
+
+	mu      sync.RWMutex
+	queues  map[int64]*queue
+	running bool
+
+	slots    chan struct{}
+	pause    *pause
+	rate     *accountRate
+	stopping chan struct{}
+	stale    chan struct{} // something has changed in a room
+	wg       sync.WaitGroup
+	ctx      context.Context // of the attempts: ends a while after stopping is closed
+	cancel   context.CancelFunc
+
+	complained time.Time // of results that cannot be stored
+}
+
+// New reads the rooms. Nothing is delivered before Run.
+func New(ctx context.Context, o Options) (*Delivery, error) {
+	d := &Delivery{
+		o: o, store: o.Store, sender: o.Sender, log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
+		slots: make(chan struct{}, o.Parallel), pause: newPause(o.Sender, o.Log), rate: &accountRate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	rooms, err := o.Store.Rooms(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the rooms: %w", err)
+	}
+	for _, r := range rooms {
+		d.add(r)
+	}
+	o.Metrics.delivery.Store(d)
+	return d, nil
+}
+
+// Recover prepares the outbox after an end that was not orderly: what may have been sent counts as attempted.
+func (d *Delivery) Recover(ctx context.Context) error {
+	device, err := d.store.Setting(ctx, deviceKey)
+	if err != nil || device == "" { // nothing was ever sent
+		return err
+	}
+	return d.store.MarkSuspects(ctx, device)
+}
+
+// Run delivers until ctx is done and what is in flight then has ended, at most ten seconds later. The homeserver need not
+// be there.
+func (d *Delivery) Run(ctx context.Context) {
+	d.mu.Lock()
+	d.running = true
+	for _, q := range d.queues {
+		d.wg.Go(q.run)
+	}
+	d.mu.Unlock()
+	d.wg.Go(func() { d.pause.run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
+	d.wg.Go(d.lookWhenStale)
+	d.listen(ctx)
+	d.mu.Lock()
+	d.running = false
+	d.mu.Unlock()
+	close(d.stopping)
+	timer := time.AfterFunc(finishWithin, d.cancel)
+	d.wg.Wait()
+	timer.Stop()
+	d.cancel()
+}
+
+// listen does what the store tells, until ctx is done.
+func (d *Delivery) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.store.Changes():
+			d.takeChanges()
+		}
+	}
+}
+
+// takeChanges wakes the rooms that have changed.
+func (d *Delivery) takeChanges() {
+	changes, failure := d.store.TakeChanges()
+	if failure != nil && time.Since(d.complained) > complainEvery {
+		d.complained = time.Now()
+		d.log.Error("results of deliveries cannot be stored; they are tried again", zap.Error(failure))
+	}
+	for _, c := range changes {
+		if c.Room == 0 {
+			for _, q := range d.all() {
+				q.changed(c)
+			}
+			continue
+		}
+		if q, err := d.queue(c.Room); err != nil {
+			d.log.Error("cannot read a room", zap.Int64("room", c.Room), zap.Error(err))
+		} else {
+			q.changed(c)
+		}
+	}
+}
+
+// add makes the queue of a room, if there is none.
+func (d *Delivery) add(r store.Room) *queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.queues[r.ID]; q != nil {
+		return q
+	}
+	q := newQueue(d, r)
+	d.queues[r.ID] = q
+	d.lookSoon()
+	if d.running {
+		d.wg.Go(q.run)
+	}
+	return q
+}
+
+// queue returns the queue of a room, which is read if it is new.
+func (d *Delivery) queue(id int64) (*queue, error) {
+	d.mu.RLock()
+	q := d.queues[id]
+	d.mu.RUnlock()
+	if q != nil {
+		return q, nil
+	}
+	r, err := d.store.Room(d.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.add(r), nil
+}
+
+func (d *Delivery) all() []*queue {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	all := make([]*queue, 0, len(d.queues))
+	for _, q := range d.queues {
+		all = append(all, q)
+	}
+	return all
+}
+
+// inRoom returns the queues whose room has this id, also of rooms that are just made.
+func (d *Delivery) inRoom(roomID string) []*queue {
+	rooms, err := d.store.RoomsWithID(d.ctx, roomID)
+	if err != nil {
+		d.log.Error("cannot read the rooms", zap.Error(err))
+	}
+	for _, r := range rooms {
+		d.add(r)
+	}
+	return d.known(roomID)
+}
+
+// known returns the queues whose room has this id.
+func (d *Delivery) known(roomID string) []*queue {
+	var found []*queue
+	for _, q := range d.all() {
+		if q.Room().RoomID == roomID {
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
+func (d *Delivery) isStopping() bool {
+	select {
+	case <-d.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter waits until a room may be sent to: nothing is paused and a slot is free. While it waits for a slot the room holds
+// no memory. It answers false if the room has to look again whether it still wants to; else leave must follow.
+func (d *Delivery) enter(q *queue) bool {
+	if !d.pause.pass(d.stopping) {
+		return false
+	}
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	default:
+	}
+	q.release()
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	case <-d.stopping:
+		return false
+	}
+}
+
+func (d *Delivery) leave() { <-d.slots }
+
+// resumed is called before sending goes on.
+func (d *Delivery) resumed() {
+	if device := d.sender.Device(); device != "" {
+		if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {
+			d.log.Error("cannot note the device in use", zap.Error(err))
+		}
+	}
+}

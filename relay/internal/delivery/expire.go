@@ -1,0 +1,44 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/store"
+)
+
+// Expire gives up what has waited too long, also in rooms where nothing is tried: blocked ones, and all of them while
+// sending is paused.
+func (d *Delivery) Expire(ctx context.Context) error {
+	now := time.Now()
+	cutoff := now.Add(-d.o.MaxAge).UnixMilli()
+	rooms, err := d.store.OldRooms(ctx, cutoff)
+	if err != nil {
+		return err
+	}
+	for _, id := range rooms {
+		q, err := d.queue(id)
+		if err != nil {
+			return err
+		}
+		last := q.Room().Parked
+		if last == "" {
+			last, _ = d.pause.state()
+		}
+		if last == "" {
+			last = q.why()
+		}
+		reason := tooOld(d.o.MaxAge, last)
+		entries, dead, err := d.store.Expire(ctx, store.Expiry{
+			Room: id, Cutoff: cutoff, Now: now.UnixMilli(), Reason: reason, NoFile: noFile(reason), NotRemoved: notRemoved(reason),
+		})
+		if err != nil {
+			return err
+		}
+		d.metrics.dead.WithLabelValues("age").Add(float64(dead))
+		d.log.Warn("what waited too long was given up", zap.Int64("room", id), zap.Int64("entries", entries), zap.String("reason", reason))
+	}
+	return nil
+}

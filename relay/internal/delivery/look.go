@@ -1,0 +1,150 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// goodFor is how long the result of a look at a room is good for, as long as sync tells of no change.
+const goodFor = 7 * 24 * time.Hour
+
+// LookUpRoom tells how the bot stands in a room, named by id or alias, and keeps what it finds. It asks the homeserver.
+func (d *Delivery) LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
+	defer cancel()
+	id, err := d.o.Rooms.Resolve(ctx, address)
+	if err != nil {
+		return matrix.RoomInfo{}, away(err)
+	}
+	return d.look(ctx, id)
+}
+
+func (d *Delivery) look(ctx context.Context, roomID string) (matrix.RoomInfo, error) {
+	began := time.Now()
+	info, err := d.o.Rooms.Info(ctx, roomID)
+	if err != nil {
+		return matrix.RoomInfo{}, away(err)
+	}
+	if info.Encrypted {
+		d.encrypted(roomID)
+	}
+	for _, q := range d.inRoom(roomID) {
+		d.looked(q, info, began)
+	}
+	return info, nil
+}
+
+// looked keeps what a look at a room has found, and blocks or unblocks the room by it. What an attempt has found since
+// the look began is newer.
+func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
+	q.setRoom(func(r *store.Room) {
+		r.CheckedAt, r.Notifies = time.Now().UnixMilli(), info.Notifies
+		if info.Joined {
+			r.Name = info.Name
+		}
+	})
+	reason, room := problem(info), q.Room()
+	switch {
+	case room.Encrypted, info.ReplaceBy != "" && room.Parked != "": // what was tried there says more
+		d.saveRoom(q)
+	case reason != "":
+		d.block(q, matrix.ClassPark, reason)
+	case room.Parked != "" && room.ParkedAt < began.UnixMilli():
+		d.unblock(q)
+		q.retry()
+	default:
+		d.saveRoom(q)
+	}
+}
+
+// problem says why messages do not reach a room, "" if they do.
+func problem(info matrix.RoomInfo) string {
+	switch {
+	case info.Invited && !info.Joined:
+		return "The bot is invited but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers."
+	case !info.Joined:
+		return "The bot is not in the room: invite it."
+	case info.ReplaceBy != "":
+		return "The room was replaced by " + info.ReplaceBy + ": invite the bot there."
+	case !info.Writable:
+		return "The bot may not write in the room: give it the power level for messages."
+	}
+	return ""
+}
+
+// LookAtRooms looks at the rooms of which little is known, one after the other: how they are called, whether the bot may
+// write there and notify everybody.
+func (d *Delivery) LookAtRooms(ctx context.Context) {
+	for _, q := range d.all() {
+		r := q.Room()
+		if r.RoomID == "" || time.Since(store.Time(r.CheckedAt)) < goodFor {
+			continue
+		}
+		if d.isStopping() || ctx.Err() != nil || d.pause.closed() {
+			return
+		}
+		if _, err := d.LookUpRoom(ctx, r.RoomID); err != nil {
+			d.log.Debug("cannot look at a room", zap.String("room", r.RoomID), zap.Error(err))
+		}
+	}
+}
+
+// lookAgain looks at a room of ours in which something has changed.
+func (d *Delivery) lookAgain(roomID string) {
+	ours := d.inRoom(roomID)
+	for _, q := range ours {
+		q.setRoom(func(r *store.Room) { r.CheckedAt = 0 })
+	}
+	if len(ours) > 0 {
+		d.lookSoon()
+	}
+}
+
+func (d *Delivery) lookSoon() {
+	select {
+	case d.stale <- struct{}{}:
+	default:
+	}
+}
+
+// lookWhenStale looks at rooms in which something has changed, until the end.
+func (d *Delivery) lookWhenStale() {
+	for {
+		select {
+		case <-d.stopping:
+			return
+		case <-d.stale:
+			d.LookAtRooms(d.ctx)
+		}
+	}
+}
+
+// Membership tells how a user stands in a room, named by id or alias. It asks the homeserver.
+func (d *Delivery) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
+	defer cancel()
+	if roomID, err = d.o.Rooms.Resolve(ctx, address); err != nil {
+		return "", "", notSeen(err)
+	}
+	if membership, err = d.o.Rooms.Membership(ctx, roomID, user); err != nil {
+		return "", "", notSeen(err)
+	}
+	return roomID, membership, nil
+}
+
+func notSeen(err error) error {
+	switch f := classOf(err); f.Class {
+	case matrix.ClassJoin:
+		return &refusal.Error{Kind: refusal.KindForbidden, Field: "room_id", Message: "The bot is not in the room, so it cannot see who is: invite it first.", Err: err}
+	case matrix.ClassPark, matrix.ClassDead:
+		return &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: fmt.Sprintf("Room lookup failed: %s.", f.Sentence()), Err: err}
+	}
+	return away(err)
+}

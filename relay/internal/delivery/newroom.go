@@ -1,0 +1,122 @@
+package delivery
+
+import (
+	"context"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// makeRoom makes the room of an application, once: its key is stored before the first attempt, and the homeserver
+// knows a room by it.
+func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
+	user, err := d.store.RoomUser(ctx, r.ID)
+	if store.IsMissing(err) {
+		return "", &matrix.SendError{Class: matrix.ClassPark, Reason: "No application needs the room any more."}
+	}
+	if err != nil {
+		return "", err
+	}
+	const begun = "?" // in addresses that the first edition stored
+	n := matrix.NewRoom{Key: strings.TrimSuffix(r.Key(), begun), Name: user.Name, Topic: "Messages of the application " + user.Name}
+	if user.OwnerMatrixID != "" {
+		n.Invite = []string{user.OwnerMatrixID}
+	}
+	return d.o.Rooms.Create(ctx, n)
+}
+
+// Make makes or looks up a room if the homeserver is there and quick; else it is done later.
+func (d *Delivery) Make(ctx context.Context, room int64) {
+	if d.pause.closed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeRoomIn)
+	defer cancel()
+	q, err := d.queue(room)
+	if err == nil {
+		err = d.prepare(ctx, q)
+	}
+	if err != nil {
+		d.log.Warn("the application's room is not there yet", zap.Error(err))
+	}
+}
+
+// EnsureRoom makes or looks up a room, whether Run has been called or not, and delivers nothing. What it refuses, it refuses
+// with a [*refusal.Error]; KindUnavailable says that a later attempt may succeed.
+func (d *Delivery) EnsureRoom(ctx context.Context, room int64) error {
+	q, err := d.queue(room)
+	if err != nil {
+		return refusal.Unreadable(err)
+	}
+	if err = d.prepare(ctx, q); err == nil {
+		return nil
+	}
+	switch f := classOf(err); f.Class {
+	case matrix.ClassPark, matrix.ClassDead, matrix.ClassLocked:
+		return &refusal.Error{Kind: refusal.KindConflict, Field: "room_id", Message: f.Sentence(), Err: err}
+	}
+	return away(err)
+}
+
+// MakeRooms makes the rooms that could not be made when their applications were created, unless sending is paused.
+func (d *Delivery) MakeRooms() {
+	if d.pause.closed() {
+		return
+	}
+	rooms, err := d.store.RoomsToMake(d.ctx)
+	if err != nil {
+		d.log.Error("cannot read the rooms to make", zap.Error(err))
+	}
+	for _, r := range rooms {
+		if d.isStopping() {
+			return
+		}
+		if err := d.prepare(d.ctx, d.add(r)); err != nil {
+			d.log.Warn("cannot make an application's room", zap.Int64("room", r.ID), zap.Error(err))
+		}
+	}
+}
+
+// prepare makes sure that the room's id is known: it makes the room or looks up its alias.
+func (d *Delivery) prepare(ctx context.Context, q *queue) error {
+	if q.Room().RoomID != "" {
+		return nil
+	}
+	q.making.Lock()
+	defer q.making.Unlock()
+	r := q.Room()
+	if r.RoomID != "" {
+		return nil
+	}
+	var err error
+	if r.ToMake() {
+		r.RoomID, err = d.makeRoom(ctx, r)
+		r.Address = r.RoomID
+	} else {
+		r.RoomID, err = d.o.Rooms.Resolve(ctx, r.Address)
+	}
+	if err != nil {
+		d.noRoom(q, classOf(err))
+		return err
+	}
+	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
+	if q.Room().Parked != "" {
+		d.unblock(q)
+		q.retry()
+		return nil
+	}
+	d.saveRoom(q)
+	return nil
+}
+
+// noRoom notes why a room is not to be had, so that it can be read before a message waits for it. What is about all rooms
+// is told elsewhere.
+func (d *Delivery) noRoom(q *queue, f *matrix.SendError) {
+	if f.Alone || f.Class == matrix.ClassPark || f.Class == matrix.ClassDead {
+		d.block(q, f.Class, f.Sentence())
+	}
+}

@@ -1,0 +1,350 @@
+package delivery
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/store"
+)
+
+const (
+	pageEntries  = 32        // entries of a room that are read at once
+	pageBytes    = 256 << 10 // …and about how many bytes
+	slice        = time.Second
+	releaseAfter = time.Second // a room that waits longer holds no memory
+	blockedFor   = 15 * time.Minute
+)
+
+// queue sends one room's entries. Its goroutine reads them from the database a page at a time, whenever it is told that
+// there are some.
+type queue struct {
+	d    *Delivery
+	id   int64 // rooms.id
+	wake chan struct{}
+
+	making sync.Mutex // held while the room's id is found out
+	saving sync.Mutex // held while the room is stored: what is stored last is the newest
+
+	mu        sync.Mutex
+	room      store.Room
+	more      bool              // the database may have entries
+	stale     bool              // what was read may have changed
+	idle      bool              // all that the database had is sent, and nobody works
+	handed    []*message.Entry  // what was added since
+	lastID    int64             // of the messages that were read
+	notBefore time.Time         // no attempt before
+	limited   time.Time         // …and none at all before: the homeserver has told so
+	joinTried bool              // since the last success
+	lastError string            // why the last attempt failed, "" if it did not
+	retrying  string            // the transaction id of the entry that waits for another attempt
+	echo      map[string]string // event ids that sync has shown for it, by transaction id
+
+	// The goroutine's own.
+	page      []*message.Entry
+	finished  map[int64]int64            // entries that are final, and the numbers of their outcomes
+	retried   int64                      // the number of the last outcome of an entry that stays
+	began     int64                      // since when the attempt under way may reach its room, 0 before
+	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
+}
+
+func newQueue(d *Delivery, room store.Room) *queue {
+	return &queue{d: d, id: room.ID, room: room, more: true, finished: map[int64]int64{}, echo: map[string]string{}, wake: make(chan struct{}, 1)}
+}
+
+// Room returns the room as it stands.
+func (q *queue) Room() store.Room {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.room
+}
+
+// setRoom changes what is remembered of the room.
+func (q *queue) setRoom(change func(*store.Room)) {
+	q.mu.Lock()
+	change(&q.room)
+	q.mu.Unlock()
+}
+
+// nudge makes a goroutine that waits look again.
+func (q *queue) nudge() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// changed is told that the room's entries are not as they were. A room that had none is handed those that were added: to
+// read them costs a tenth of a message at a low rate (docs/benchmarks.md).
+func (q *queue) changed(c store.Change) {
+	q.mu.Lock()
+	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && len(q.handed)+len(c.Entries) <= pageEntries {
+		q.handed = append(q.handed, c.Entries...)
+	} else {
+		q.more = true
+	}
+	q.stale = q.stale || c.Kind != store.Added
+	q.mu.Unlock()
+	if c.Kind == store.Retry {
+		q.retry()
+		return
+	}
+	q.nudge()
+}
+
+// retry lets the next attempt be made now.
+func (q *queue) retry() {
+	q.mu.Lock()
+	q.notBefore, q.joinTried, q.more = q.limited, false, true
+	q.mu.Unlock()
+	q.nudge()
+}
+
+// delay puts the next attempt off.
+func (q *queue) delay(d time.Duration) {
+	q.mu.Lock()
+	q.notBefore = time.Now().Add(d)
+	q.mu.Unlock()
+}
+
+// limit puts the next attempt off because the homeserver has told so: nothing brings it forward.
+func (q *queue) limit(d time.Duration) {
+	q.mu.Lock()
+	q.limited = time.Now().Add(d)
+	q.mu.Unlock()
+}
+
+// run sends what the room has until the delivery stops.
+func (q *queue) run() {
+	for q.wait() {
+		if q.d.enter(q) {
+			q.work()
+			q.d.leave()
+		}
+	}
+}
+
+// wait waits until there may be something to send now. It answers false when the delivery stops.
+func (q *queue) wait() bool {
+	for !q.d.isStopping() {
+		q.takeEcho()
+		wait := q.due()
+		if wait <= 0 {
+			return true
+		}
+		if wait > releaseAfter {
+			q.release()
+		}
+		q.sleep(wait)
+	}
+	return false
+}
+
+// sleep waits for a while, or until it is woken.
+func (q *queue) sleep(wait time.Duration) {
+	var timer <-chan time.Time
+	if wait != math.MaxInt64 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-timer:
+	case <-q.wake:
+	case <-q.d.stopping:
+	}
+}
+
+// due returns how long to wait before the next attempt; [math.MaxInt64] without any.
+func (q *queue) due() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.page)+len(q.handed) == 0 && !q.more || q.room.Encrypted {
+		q.idle = !q.more && len(q.page) == 0
+		return math.MaxInt64
+	}
+	return time.Until(q.notBefore)
+}
+
+// work sends entries until none is left, one has to wait, or others want their turn.
+func (q *queue) work() {
+	for until := time.Now().Add(slice); time.Now().Before(until); {
+		e, err := q.next()
+		if err != nil {
+			q.d.log.Error("cannot read the outbox", zap.Error(err))
+			q.delay(time.Second)
+			return
+		}
+		if e == nil || !q.d.rate.wait(q.d.stopping) {
+			return
+		}
+		q.d.attempt(q, e)
+		if q.due() > 0 || q.d.isStopping() || q.d.pause.closed() {
+			return
+		}
+	}
+}
+
+// next returns the first entry; nil if there is none.
+func (q *queue) next() (*message.Entry, error) {
+	q.mu.Lock()
+	stale := q.stale
+	q.mu.Unlock()
+	if stale {
+		q.release()
+	}
+	if len(q.page) == 0 && !q.takeHanded() {
+		if err := q.read(); err != nil {
+			return nil, err
+		}
+	}
+	if len(q.page) == 0 {
+		return nil, nil
+	}
+	return q.page[0], nil
+}
+
+// read reads the next page. Entries that are final and whose outcome the database does not know yet are passed over.
+func (q *queue) read() error {
+	committed := q.d.store.Committed()
+	for id, number := range q.finished {
+		if number <= committed {
+			delete(q.finished, id)
+		}
+	}
+	if len(q.finished) >= store.Window-pageEntries {
+		if err := q.d.store.Settle(q.d.ctx); err != nil {
+			return err
+		}
+		clear(q.finished)
+	}
+	q.mu.Lock()
+	q.more, q.handed = false, nil // what comes from now on sets it again
+	q.mu.Unlock()
+	page, more, err := q.d.store.Pending(context.Background(), q.id, pageEntries, pageBytes, q.finished)
+	q.mu.Lock()
+	q.more = q.more || more || err != nil
+	q.mu.Unlock()
+	q.page = page
+	for _, e := range page {
+		q.lastID = max(q.lastID, e.ID)
+	}
+	return err
+}
+
+// takeHanded makes a page of what was handed over, except what has been read meanwhile. It answers false if there is
+// more to read.
+func (q *queue) takeHanded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.idle = false
+	if q.more || len(q.handed) == 0 {
+		return false
+	}
+	for _, e := range q.handed {
+		if e.ID > q.lastID {
+			q.page, q.lastID = append(q.page, e), e.ID
+		}
+	}
+	q.handed = nil
+	return true
+}
+
+// release forgets the page: it is read again from the database, which has to know first what attempts have come to. If it
+// cannot, the page stays.
+func (q *queue) release() {
+	if len(q.page) > 0 && q.retried > q.d.store.Committed() && q.d.store.Settle(q.d.ctx) != nil {
+		return
+	}
+	q.mu.Lock()
+	q.stale = false
+	q.more = q.more || len(q.page) > 0
+	q.mu.Unlock()
+	q.page = nil
+}
+
+// finish takes the first entry out and reports its outcome.
+func (q *queue) finish(o *store.Outcome) {
+	q.page[0] = nil // it is not needed until the whole page is done
+	q.page = q.page[1:]
+	q.finished[o.Entry.ID] = q.d.report(o)
+	if o.FollowUp != nil { // which comes before all others
+		q.changed(store.Change{Kind: store.Altered})
+		_ = q.d.store.Settle(q.d.ctx) // if that fails, it comes when it is stored
+	}
+}
+
+// keep leaves the first entry for another attempt and reports how it stands.
+func (q *queue) keep(e *message.Entry) {
+	q.mu.Lock()
+	q.lastError, q.retrying = e.Error, e.Txn
+	q.mu.Unlock()
+	o := &store.Outcome{Entry: *e}
+	q.retried = q.d.report(o)
+}
+
+// replacedSince returns the room that an attempt of that time went to, if another has taken its place since; else "".
+func (q *queue) replacedSince(attempt int64) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if attempt == 0 || attempt >= q.room.ReplacedAt {
+		return ""
+	}
+	return q.room.Replaced
+}
+
+// why returns why the last attempt in the room failed; "" if it did not.
+func (q *queue) why() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lastError
+}
+
+// shown is told that sync has shown an event of ours.
+func (q *queue) shown(txn, eventID string) {
+	q.mu.Lock()
+	mine := q.retrying == txn
+	if mine {
+		q.echo[txn] = eventID
+	}
+	q.mu.Unlock()
+	if mine {
+		q.nudge()
+	}
+}
+
+// takeEcho ends an entry that waits for another attempt though its event is in the room.
+func (q *queue) takeEcho() {
+	q.mu.Lock()
+	empty := len(q.echo) == 0
+	q.mu.Unlock()
+	if empty {
+		return
+	}
+	e, err := q.next()
+	q.mu.Lock()
+	eventID := ""
+	if e != nil {
+		eventID = q.echo[e.Txn]
+	}
+	clear(q.echo)
+	q.mu.Unlock()
+	if err != nil || eventID == "" || e.Kind != message.Send || e.FirstAttemptAt == 0 {
+		return
+	}
+	q.d.succeeded(q, e, eventID)
+	q.retry()
+}
+
+// failedAgain counts a failure of a follow-up, and returns how many it has had since this start.
+func (q *queue) failedAgain(id int64) int64 {
+	if q.followUps.id != id {
+		q.followUps.id, q.followUps.failed = id, 0
+	}
+	q.followUps.failed++
+	return q.followUps.failed
+}

@@ -1,0 +1,79 @@
+package delivery
+
+import (
+	"errors"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/store"
+)
+
+const (
+	// A homeserver recognises a repeated transaction for a day at most (Synapse: 24 hours); past this age of the
+	// first attempt the room's history is asked instead.
+	repeatWithin = 23 * time.Hour
+	findMargin   = 10 * time.Minute // clocks differ: history is read back to this long before the acceptance
+)
+
+var (
+	// errUnproven says that nobody can tell whether an event is in the room.
+	errUnproven = errors.New("the room's history does not tell whether the message arrived")
+
+	errFileUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether the file is in the room already"}
+)
+
+// doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
+// repeat of.
+func (d *Delivery) doubtful(e *message.Entry, device string) bool {
+	if e.FirstAttemptAt == 0 {
+		return false
+	}
+	return e.Device != device || time.Since(time.UnixMilli(e.FirstAttemptAt)) > repeatWithin
+}
+
+// find looks for an event of ours. It returns the event's id, or "" if it certainly was not sent.
+func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
+	found, err := d.sender.Find(d.ctx, roomID, txn, time.UnixMilli(acceptedAt).Add(-findMargin))
+	if err == nil && found.EventID == "" && !found.Complete {
+		err = errUnproven
+	}
+	return found.EventID, err
+}
+
+// reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
+// the entry was never attempted.
+func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
+	id, err := d.find(roomID, e.Txn, e.AcceptedAt)
+	if err == nil && id == "" {
+		e.FirstAttemptAt, e.Device = 0, ""
+	}
+	return id, err
+}
+
+// reconcileBefore finds out whether an earlier attempt arrived in the room that was replaced since. Where the bot is not
+// let look, nobody can tell.
+func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error) {
+	id, err := d.reconcile(old, e)
+	switch classOf(err).Class {
+	case matrix.ClassPark, matrix.ClassJoin, matrix.ClassDead, matrix.ClassSettle:
+		return "", errUnproven
+	}
+	return id, err
+}
+
+// fileThere returns the event of an earlier attempt at a file if it arrived and the homeserver would not recognise a
+// repeat of it. A file of which nobody can tell is not sent again.
+func (d *Delivery) fileThere(q *queue, room store.Room, device string, e *message.Entry) (id string, err error) {
+	doubtful := d.doubtful(e, device) // as in sendEvent
+	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
+		id, err = d.reconcileBefore(old, e)
+	}
+	if id == "" && err == nil && doubtful {
+		id, err = d.reconcile(room.RoomID, e)
+	}
+	if errors.Is(err, errUnproven) {
+		err = errFileUnproven
+	}
+	return id, err
+}

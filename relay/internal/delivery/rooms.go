@@ -1,0 +1,164 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const (
+	lookAtRooms     = 5 * time.Second
+	maxJoined       = 200
+	encryptedReason = "The room is encrypted and this relay cannot encrypt yet: use a room without encryption for this application."
+)
+
+// JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
+func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
+	defer cancel()
+	ids, err := d.o.Rooms.Joined(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	slices.Sort(ids)
+	rooms := make([]matrix.RoomInfo, 0, len(ids))
+	for _, id := range ids[:min(len(ids), maxJoined)] {
+		info, err := d.o.Rooms.Info(ctx, id)
+		if err != nil {
+			info = matrix.RoomInfo{RoomID: id, Joined: true}
+		}
+		rooms = append(rooms, info)
+	}
+	return rooms, nil
+}
+
+// away is the answer when the homeserver did not say what was asked.
+func away(err error) error {
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: classOf(err).Sentence(), RetryAfter: refusal.RetryAfter, Err: err}
+}
+
+// Handle does what an event of the homeserver asks for. It returns soon.
+func (d *Delivery) Handle(e matrix.Event) {
+	switch e := e.(type) {
+	case matrix.Online:
+		d.pause.trust()
+		d.pause.look()
+	case matrix.Offline:
+		d.pause.suspect(e.Reason)
+	case matrix.Joined:
+		d.joined(e.Room)
+		d.lookAgain(e.Room)
+	case matrix.PowerLevels: // the bot may be allowed to write again
+		d.joined(e.Room)
+		d.lookAgain(e.Room)
+	case matrix.Left:
+		d.left(e.Room, e.Reason)
+	case matrix.Encrypted:
+		d.encrypted(e.Room)
+	case matrix.Replaced:
+		d.replaced(e.Old, e.New)
+	case matrix.Named:
+		d.named(e.Room, e.Name)
+	case matrix.Echo:
+		for _, q := range d.known(e.Room) {
+			q.shown(e.Txn, e.ID)
+		}
+	}
+}
+
+// joined lets go on what was blocked because the bot was not in the room or could not write there.
+func (d *Delivery) joined(roomID string) {
+	for _, q := range d.inRoom(roomID) {
+		if r := q.Room(); r.Parked != "" && !r.Encrypted {
+			d.unblock(q)
+			q.retry()
+		}
+	}
+}
+
+// left blocks a room that the bot is in no more: its messages wait.
+func (d *Delivery) left(roomID, reason string) {
+	if reason == "" {
+		reason = "The bot is not in the room any more: invite it again."
+	}
+	for _, q := range d.inRoom(roomID) {
+		d.block(q, matrix.ClassPark, reason)
+		q.delay(blockedFor)
+	}
+}
+
+// encrypted blocks a room that is encrypted. It is remembered for ever.
+func (d *Delivery) encrypted(roomID string) {
+	for _, q := range d.inRoom(roomID) {
+		if q.Room().Encrypted {
+			continue
+		}
+		q.setRoom(func(r *store.Room) { r.Encrypted = true })
+		d.block(q, matrix.ClassEncrypted, encryptedReason)
+		q.nudge()
+	}
+}
+
+// replaced moves applications and waiting messages to the room that took the place of another.
+func (d *Delivery) replaced(oldID, newID string) {
+	for _, q := range d.inRoom(oldID) {
+		q.setRoom(func(r *store.Room) {
+			r.Replaced, r.ReplacedAt = oldID, time.Now().UnixMilli()
+			if r.Address == oldID {
+				r.Address = newID
+			}
+			r.RoomID, r.Encrypted = newID, false
+			r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0
+		})
+		d.saveRoom(q)
+		d.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
+		q.retry()
+	}
+}
+
+// named keeps a room's name.
+func (d *Delivery) named(roomID, name string) {
+	for _, q := range d.inRoom(roomID) {
+		if q.Room().Name != name {
+			q.setRoom(func(r *store.Room) { r.Name = name })
+			d.saveRoom(q)
+		}
+	}
+}
+
+// block notes why nothing is sent to a room.
+func (d *Delivery) block(q *queue, class matrix.Class, reason string) {
+	known := false
+	q.setRoom(func(r *store.Room) {
+		if r.Parked == "" {
+			r.ParkedAt = time.Now().UnixMilli()
+		}
+		known = r.Parked == reason
+		r.Parked, r.ParkedAs = reason, string(class)
+	})
+	d.saveRoom(q)
+	if !known {
+		d.log.Warn("a room is blocked", zap.String("room", q.Room().RoomID), zap.String("reason", reason))
+	}
+}
+
+// unblock notes that nothing is wrong with a room any more.
+func (d *Delivery) unblock(q *queue) {
+	q.setRoom(func(r *store.Room) { r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0 })
+	d.saveRoom(q)
+}
+
+// saveRoom stores what is remembered of a room. If that fails the log says so, and it is stored with the next change.
+func (d *Delivery) saveRoom(q *queue) {
+	q.saving.Lock()
+	defer q.saving.Unlock()
+	if err := d.store.SaveRoom(context.WithoutCancel(d.ctx), q.Room()); err != nil {
+		d.log.Error("cannot store a room's state", zap.Int64("room", q.id), zap.Error(err))
+	}
+}

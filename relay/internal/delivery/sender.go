@@ -1,0 +1,44 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"slipway/relay/internal/matrix"
+)
+
+// Sender puts events into Matrix rooms. It classifies every failure as a [*matrix.SendError] and never retries on its
+// own: the schedule is the worker's.
+type Sender interface {
+	// Send puts one event with out.TxnID as the transaction id and returns the event's id. It answers ClassSettle,
+	// without sending, when the device in use is not out.Device: the homeserver tells repeats of a transaction
+	// apart by device only.
+	Send(ctx context.Context, out matrix.Outgoing) (eventID string, err error)
+	// Redact removes an event that was sent earlier, under out.TxnID. Errors as in Send.
+	Redact(ctx context.Context, out matrix.Redaction) (eventID string, err error)
+	// Device names the device that Send uses now; "" before the first login.
+	Device() string
+	// Probe asks the homeserver for a sign of life and for the session's validity. nil means: go on sending.
+	Probe(ctx context.Context) error
+	// Find looks in the room's history for the event of ours whose content carries marker, back to since.
+	Find(ctx context.Context, roomID, marker string, since time.Time) (matrix.Found, error)
+	// Upload stores a text as a file on the homeserver and returns its mxc: URI.
+	Upload(ctx context.Context, name, mimeType string, data []byte) (uri string, err error)
+}
+
+// Rooms is the part of the Matrix side that looks after rooms. Failures are [*matrix.SendError]s too.
+type Rooms interface {
+	// Resolve returns the room id for an address: an id is returned as it is, an alias is looked up.
+	Resolve(ctx context.Context, address string) (roomID string, err error)
+	// Join accepts a standing invitation or joins a public room.
+	Join(ctx context.Context, roomID string) error
+	// Create makes an unencrypted private room of the bot's own and invites the users named. Repeated with the same
+	// key it returns the same room.
+	Create(ctx context.Context, room matrix.NewRoom) (roomID string, err error)
+	// Info tells what the bot knows about a room it may be in.
+	Info(ctx context.Context, roomID string) (matrix.RoomInfo, error)
+	// Membership tells how a user stands in a room that the bot is in: join, invite, leave, ban, knock, or "".
+	Membership(ctx context.Context, roomID, user string) (string, error)
+	// Joined lists the ids of the rooms that the bot is in.
+	Joined(ctx context.Context) ([]string, error)
+}

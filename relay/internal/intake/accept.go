@@ -1,0 +1,190 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const (
+	maxKey    = 255
+	maxExtras = 64 << 10
+)
+
+// Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
+// will be delivered; the homeserver is never touched here.
+func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
+	return first(s.AcceptAll(ctx, r.Token, r))
+}
+
+// AcceptAll is Accept for several messages of one application, all of which become durable at once or none: the token is
+// that of all of them. A key that stands for another message is a conflict; what has none is stored all the same.
+func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
+	now := time.Now()
+	app, err := s.accounts.ByToken(token, now)
+	if err != nil {
+		return nil, s.counted(err)
+	}
+	return s.accept(ctx, app, all, now)
+}
+
+// AcceptFor is Accept for an application that v manages, without its token: r.Token is not looked at.
+func (s *Intake) AcceptFor(ctx context.Context, v account.Principal, id int64, r Request) (Accepted, error) {
+	app, err := s.accounts.AppFor(v, id)
+	if err != nil {
+		return Accepted{}, s.counted(err)
+	}
+	return first(s.accept(ctx, app, []Request{r}, time.Now()))
+}
+
+func first(all []Accepted, err error) (Accepted, error) {
+	if err != nil {
+		return Accepted{}, err
+	}
+	return all[0], nil
+}
+
+// counted counts a refusal.
+func (s *Intake) counted(err error) error {
+	if err != nil {
+		s.o.Metrics.refused.WithLabelValues(string(refusal.KindOf(err))).Inc()
+	}
+	return err
+}
+
+func (s *Intake) accept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+	accepted, err := s.tryAccept(ctx, app, all, now)
+	return accepted, s.counted(err)
+}
+
+func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request, now time.Time) ([]Accepted, error) {
+	if err := app.MaySend(); err != nil {
+		return nil, err
+	}
+	row := app.Row()
+	stored := make([]*store.Accept, len(all))
+	for i, r := range all {
+		e, err := s.entry(row, r, now)
+		if err != nil {
+			return nil, err
+		}
+		e.Sender, e.Mention = s.accounts.Shown(row)
+		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
+	}
+	if err := s.admit(ctx, app, len(all), now); err != nil {
+		return nil, err
+	}
+	if err := s.store.Accept(ctx, stored...); err != nil {
+		return nil, notStored(ctx, err)
+	}
+	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
+	return s.accepted(ctx, app, stored)
+}
+
+// accepted answers for messages that are stored, or were before.
+func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store.Accept) (all []Accepted, err error) {
+	for _, a := range stored {
+		e := &a.Entry
+		out := Accepted{
+			ID: e.ID, ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, Priority: e.Priority,
+			AcceptedAt: store.Time(e.AcceptedAt), State: message.StateQueued, Replay: a.Replay,
+		}
+		switch {
+		case a.Conflict:
+			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
+			app.Bucket.GiveBack()
+		case a.Replay:
+			app.Bucket.GiveBack() // a sender that starts a long series again shall get to its end
+			s.present(ctx, &out)
+		default:
+			s.o.Metrics.stored(a.Batch)
+		}
+		all = append(all, out)
+	}
+	return all, err
+}
+
+// present adds what has become of a message that was accepted earlier.
+func (s *Intake) present(ctx context.Context, a *Accepted) {
+	m, err := s.store.Message(ctx, a.ID)
+	switch {
+	case err == nil:
+		a.State, a.EventID = m.State, m.EventID
+	case store.IsMissing(err):
+		a.State = message.StateForgotten
+	}
+}
+
+// SenderViewer is [account.Accounts.TokenViewer] for who is about to send: a refusal counts as one of a message.
+func (s *Intake) SenderViewer(ctx context.Context, token string) (account.Principal, error) {
+	v, err := s.accounts.TokenViewer(ctx, token)
+	return v, s.counted(err)
+}
+
+// entry checks what was sent and makes an outbox entry of it.
+func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e message.Entry, err error) {
+	title, body := message.Clean(r.Title), message.Clean(r.Message)
+	limits := s.o.Limits
+	switch {
+	case strings.TrimSpace(body) == "":
+		return e, refusal.Invalid("message", "A message is required.")
+	case len(body) > limits.MaxMessage:
+		return e, tooLarge("message", "A message may have %d bytes.", limits.MaxMessage)
+	case len(title) > limits.MaxTitle:
+		return e, tooLarge("title", "A title may have %d bytes.", limits.MaxTitle)
+	case len(r.Extras) > maxExtras:
+		return e, tooLarge("extras", "Extras may have %d bytes.", maxExtras)
+	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
+		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	}
+	priority, err := effectivePriority(app, r)
+	if err != nil {
+		return e, err
+	}
+	return message.Entry{
+		ApplicationID: app.ID, Room: app.RoomID, Txn: message.NewTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
+		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: string(r.Extras),
+	}, nil
+}
+
+func tooLarge(field, format string, limit int) error {
+	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, limit)}
+}
+
+// admit keeps the application within its rate and the outbox within its bounds.
+func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Time) error {
+	rate, burst := app.Row().RateLimit, 0
+	if rate == 0 {
+		rate, burst = s.o.Limits.RatePerMinute, s.o.Limits.Burst
+	}
+	for taken := range n {
+		if wait := app.Bucket.Take(now, rate, burst); wait > 0 {
+			for range taken {
+				app.Bucket.GiveBack()
+			}
+			return &refusal.Error{
+				Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
+			}
+		}
+	}
+	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
+	}
+	return nil
+}
+
+// notStored is the answer when a message could not be committed.
+func notStored(ctx context.Context, err error) error {
+	text := "The message could not be stored."
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		text = "The message was not stored in time."
+	}
+	return &refusal.Error{Kind: refusal.KindUnavailable, Message: text, RetryAfter: refusal.RetryAfter, Err: err}
+}

@@ -1,0 +1,77 @@
+package intake
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/store"
+)
+
+// Options are what an [Intake] is made of.
+type Options struct {
+	Store    *store.Store
+	Accounts *account.Accounts
+	Metrics  *Metrics
+	Limits   Limits
+	Paused   func() string   // why nothing is sent at all, "" if nothing is wrong
+	Stopping <-chan struct{} // closed when nobody shall wait any longer
+}
+
+// Limits bound what is taken in.
+type Limits struct {
+	MaxMessage    int   // bytes of a message's body; 0 means 1 MiB
+	MaxTitle      int   // bytes; 0 means 1 KiB
+	RatePerMinute int   // messages of one application; 0 means no limit
+	Burst         int   // messages at once within that rate; 0 means RatePerMinute
+	MaxWaiting    int64 // messages on their way; beyond that nothing is accepted. 0 means a million
+}
+
+// Intake accepts messages. Its methods may be called by any number of goroutines; what they refuse, they refuse with a
+// [*refusal.Error].
+type Intake struct {
+	o        Options
+	store    *store.Store
+	accounts *account.Accounts
+}
+
+// New makes an intake.
+func New(o Options) *Intake {
+	if o.Limits.MaxMessage <= 0 {
+		o.Limits.MaxMessage = 1 << 20
+	}
+	if o.Limits.MaxTitle <= 0 {
+		o.Limits.MaxTitle = 1 << 10
+	}
+	if o.Limits.MaxWaiting <= 0 {
+		o.Limits.MaxWaiting = 1_000_000
+	}
+	return &Intake{o: o, store: o.Store, accounts: o.Accounts}
+}
+
+// Metrics are the numbers that an [Intake] keeps for Prometheus. Labels are closed sets.
+type Metrics struct {
+	accepted prometheus.Counter
+	refused  *prometheus.CounterVec // kind
+	commit   prometheus.Histogram
+	batch    prometheus.Histogram
+}
+
+// NewMetrics registers the metrics at reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_messages_accepted_total", Help: "Messages committed to the outbox."}),
+		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_messages_refused_total", Help: "Messages not accepted, by kind of refusal."}, []string{"kind"}),
+		commit:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_accept_commit_seconds", Help: "Time a message waited for its durable commit.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}),
+		batch:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_commit_batch_messages", Help: "Messages accepted in one commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10)}),
+	}
+	reg.MustRegister(m.accepted, m.refused, m.commit, m.batch)
+	return m
+}
+
+// stored counts a message that is committed; batch is the number of them in the commit, with the first of them only.
+func (m *Metrics) stored(batch int) {
+	m.accepted.Inc()
+	if batch > 0 {
+		m.batch.Observe(float64(batch))
+	}
+}

@@ -1,0 +1,141 @@
+package intake
+
+import (
+	"context"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+const defaultPage = 50
+
+// Message returns one message that v may see.
+func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+	m, err := s.store.Message(ctx, id)
+	if store.IsMissing(err) {
+		return m, refusal.NotFound("message")
+	}
+	if err != nil {
+		return m, refusal.Unreadable(err)
+	}
+	if app := s.accounts.App(m.ApplicationID); app == nil || !v.Sees(app.Row()) {
+		return message.Message{}, refusal.NotFound("message")
+	}
+	return s.explain(m), nil
+}
+
+// explain says of a message on its way without a reason of its own why nothing is sent at all.
+func (s *Intake) explain(m message.Message) message.Message {
+	if m.State.Pending() && m.Error == "" {
+		m.Error = s.o.Paused()
+	}
+	return m
+}
+
+// Messages lists the messages that v may see, newest first.
+func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (Page, error) {
+	if v.UserID == 0 && v.ApplicationID == 0 {
+		return Page{}, refusal.Forbidden("Log in first.")
+	}
+	limit := min(f.Limit, MaxPage)
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	g := store.Filter{
+		Application: f.ApplicationID, States: f.States, Text: f.Text, Since: store.Millis(f.Since), Until: store.Millis(f.Until),
+		Before: f.Before, Limit: limit + 1,
+	}
+	if !v.Admin {
+		g.Owner = v.UserID
+	}
+	if v.ApplicationID != 0 {
+		if f.ApplicationID != 0 && f.ApplicationID != v.ApplicationID {
+			return Page{}, refusal.NotFound("application")
+		}
+		g.Owner, g.Application = 0, v.ApplicationID
+	}
+	all, err := s.store.Messages(ctx, g)
+	if err != nil {
+		return Page{}, refusal.Unreadable(err)
+	}
+	p := Page{Messages: make([]message.Message, 0, min(limit, len(all)))}
+	for i, m := range all {
+		if i == limit {
+			p.Next = all[i-1].ID
+			break
+		}
+		p.Messages = append(p.Messages, s.explain(m))
+	}
+	return p, nil
+}
+
+// Wait waits until a message is final, at most d, and returns it as it then is.
+func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (message.Message, error) {
+	final, end := s.store.Watch(id)
+	defer end()
+	m, err := s.Message(ctx, v, id)
+	if err != nil || !m.State.Pending() {
+		return m, err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-final:
+	case <-timer.C:
+	case <-s.o.Stopping:
+	case <-ctx.Done():
+		return m, nil
+	}
+	return s.Message(ctx, v, id)
+}
+
+// Redeliver queues a message again that is dead, ambiguous or cancelled. For one that is still on its way its room
+// tries again now, unless the homeserver has told to wait. Any other state is a conflict.
+func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+	m, err := s.Message(ctx, v, id)
+	if err != nil {
+		return m, err
+	}
+	if m.State.Pending() {
+		s.store.Retry(m.RoomRow)
+		return m, nil
+	}
+	var txn string
+	if m.State == message.StateAmbiguous {
+		txn = message.NewTxn() // a person has decided: it is sent anew, whatever became of the first
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		ok, err := tx.Requeue(id, time.Now().UnixMilli(), txn, message.StateDead, message.StateAmbiguous, message.StateCancelled)
+		if err == nil && !ok {
+			err = refusal.Conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
+		}
+		return err
+	})
+	if err != nil {
+		return message.Message{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}
+
+// Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer to an
+// attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
+// there; until the room has been asked, the message's error says so.
+func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
+	if _, err := s.Message(ctx, v, id); err != nil {
+		return message.Message{}, err
+	}
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		was, err := tx.Withdraw(id, time.Now().UnixMilli())
+		if err == nil && (was == message.StateCancelled || was == message.StateRedacted) {
+			err = refusal.Conflict("", "The message is withdrawn already.")
+		}
+		return err
+	})
+	if err != nil {
+		return message.Message{}, refusal.Unwritable(err)
+	}
+	return s.Message(ctx, v, id)
+}

@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+)
+
+// listen does what the homeserver tells, until ctx is done.
+func (s *Service) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-s.o.Events:
+			s.handle(ctx, e)
+		}
+	}
+}
+
+func (s *Service) handle(ctx context.Context, e matrix.Event) {
+	switch e := e.(type) {
+	case matrix.Member:
+		if err := s.Presence(ctx, e.Room, e.User, e.Membership == "join"); err != nil {
+			s.log.Error("cannot store who is in a room", zap.String("room", e.Room), zap.Error(err))
+		}
+		return
+	case matrix.Online:
+		select {
+		case s.online <- struct{}{}:
+		default:
+		}
+	}
+	s.delivery.Handle(e)
+}
+
+// lookAtOwners finds out, when the homeserver answers, whether the owners of applications are in the rooms that they
+// have chosen; sync tells of changes from then on.
+func (s *Service) lookAtOwners(ctx context.Context) {
+	const rarely = time.Hour
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.online:
+		}
+		if err := s.LookAtOwners(ctx); err != nil {
+			continue // the next time the homeserver answers
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rarely):
+		}
+	}
+}

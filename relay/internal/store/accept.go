@@ -1,0 +1,135 @@
+package store
+
+import (
+	"bytes"
+	"context"
+
+	"slipway/relay/internal/message"
+)
+
+// Key is an idempotency key with what it stands for.
+type Key struct {
+	Key  string
+	Hash []byte // of the request; another one under the same key is a conflict
+}
+
+// Accept is a message to be stored, and afterwards what became of it.
+type Accept struct {
+	Entry message.Entry // gets its id
+	Key   *Key          // nil without one
+
+	Replay   bool // the key was known, with the same hash: Entry has the first request's id, priority and time
+	Conflict bool // the key was known with another hash: nothing was stored
+	Batch    int  // how many messages were stored in this commit; 0 but for the first of them
+}
+
+func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }
+
+// Accept stores messages with their outbox rows, all or none, and returns when they are flushed to disk.
+func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
+	return s.w.do(ctx, &request{accept: messages})
+}
+
+// storeAccepted gives the messages their ids and writes them with their outbox rows.
+func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
+	var fresh []*Accept
+	for _, r := range requests {
+		for _, a := range r.accept {
+			a.Replay, a.Conflict, a.Batch = false, false, 0
+			if err := w.takeKey(ctx, a); err != nil {
+				return err
+			}
+			if a.stored() {
+				fresh = append(fresh, a)
+			}
+		}
+	}
+	if len(fresh) > 0 {
+		fresh[0].Batch = len(fresh)
+	}
+	for all := fresh; len(all) > 0; {
+		n := min(len(all), maxRows)
+		if err := w.insert(ctx, all[:n]); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	for _, a := range fresh {
+		if a.Key == nil {
+			continue
+		}
+		if _, err := w.sql.nameKey.ExecContext(ctx, a.Entry.ID, a.Entry.ApplicationID, a.Key.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeKey takes a message's key, or answers from what the key stands for already.
+func (w *writer) takeKey(ctx context.Context, a *Accept) error {
+	if a.Key == nil {
+		return nil
+	}
+	e := &a.Entry
+	r, err := w.sql.takeKey.ExecContext(ctx, e.ApplicationID, a.Key.Key, a.Key.Hash, e.Priority, e.AcceptedAt)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	var hash []byte
+	if err := w.sql.key.QueryRowContext(ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt); err != nil {
+		return err
+	}
+	a.Replay = bytes.Equal(hash, a.Key.Hash)
+	a.Conflict = !a.Replay
+	return nil
+}
+
+// insert writes messages. Their transaction ids tell which id is whose.
+func (w *writer) insert(ctx context.Context, all []*Accept) error {
+	args := make([]any, 0, 9*len(all))
+	byTxn := make(map[string]*message.Entry, len(all))
+	for _, a := range all {
+		e := &a.Entry
+		byTxn[e.Txn] = e
+		args = append(args, int64(message.Send), e.Room, string(message.StateQueued), e.Txn, e.QueuedAt)
+	}
+	if err := w.sql.prepareInsert(ctx, w.sql.outbox, "outbox", outboxColumns, " RETURNING id, txn", len(all)); err != nil {
+		return err
+	}
+	rows, err := w.sql.outbox[len(all)].QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id int64
+		var txn string
+		if err := rows.Scan(&id, &txn); err != nil {
+			return err
+		}
+		byTxn[txn].ID = id
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	args = args[:0]
+	for _, a := range all {
+		e := &a.Entry
+		args = append(args, e.ID, e.ApplicationID, e.AcceptedAt, e.Priority, e.Source, e.Title, e.Body, e.ContentType, null(e.Extras))
+	}
+	if err := w.sql.prepareInsert(ctx, w.sql.messages, "messages", messageColumns, "", len(all)); err != nil {
+		return err
+	}
+	_, err = w.sql.messages[len(all)].ExecContext(ctx, args...)
+	return err
+}
+
+func null(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,49 @@
+package store
+
+import "context"
+
+// Applications returns all applications that are not deleted.
+func (s *Store) Applications(ctx context.Context) (all []Application, err error) {
+	return all, s.rows.WithContext(ctx).Where("deleted_at = 0").Order("id").Find(&all).Error
+}
+
+// CreateApplication stores an application, which gets its id.
+func (tx *Tx) CreateApplication(a *Application) error { return tx.db.Create(a).Error }
+
+// UpdateApplication stores what may be set on an application.
+func (tx *Tx) UpdateApplication(a *Application) error {
+	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
+		Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender", "mention", "room_right", "owner_absent").
+		Updates(a).Error
+}
+
+// SetOwnerAbsent stores whether the owner of an application is known not to be in its room.
+func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
+	return tx.exec(`UPDATE applications SET owner_absent = ? WHERE id = ?`, absent, id)
+}
+
+// UpdateToken stores an application's tokens.
+func (tx *Tx) UpdateToken(a *Application) error {
+	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
+		Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(a).Error
+}
+
+// DeleteApplications marks applications as deleted: [Store.PurgeApplications] removes them with their messages.
+func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
+	tx.changes = append(tx.changes, Change{Kind: Altered})
+	return tx.exec(`UPDATE applications SET deleted_at = ?, token_hash = NULL, old_token_hash = NULL WHERE id IN ?`, now, ids)
+}
+
+// HasToken tells whether an application has a token with this hash.
+func (tx *Tx) HasToken(hash []byte) (bool, error) {
+	var n int64
+	err := tx.db.Model(&Application{}).Where("token_hash = ? OR old_token_hash = ?", hash, hash).Count(&n).Error
+	return n > 0, err
+}
+
+// HasApplication tells whether a user has an application of this name.
+func (tx *Tx) HasApplication(owner int64, name string) (bool, error) {
+	var n int64
+	err := tx.db.Model(&Application{}).Where("owner_id = ? AND name = ? AND deleted_at = 0", owner, name).Count(&n).Error
+	return n > 0, err
+}

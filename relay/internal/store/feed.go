@@ -1,0 +1,213 @@
+package store
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"slipway/relay/internal/message"
+)
+
+// Change says that a room's entries are not as they were.
+type Change struct {
+	Room    int64 // 0: all rooms
+	Kind    ChangeKind
+	Entries []*message.Entry // of Added: what was added, in order; nil if that has to be read
+}
+
+// ChangeKind says what has changed in a room.
+type ChangeKind int
+
+// The kinds, each of which includes the ones before.
+const (
+	Added   ChangeKind = iota // entries were added
+	Altered                   // entries that were read may have changed
+	Retry                     // …and somebody wants the next attempt made now
+)
+
+// feed passes on what has become durable. Nobody is called: readers come for it.
+type feed struct {
+	mu      sync.Mutex
+	rooms   map[int64]*Change
+	signal  chan struct{}
+	failure error // of results that could not be stored
+
+	depth   int64 // entries on their way
+	counted time.Time
+
+	waiters atomic.Int64
+	final   map[int64][]chan struct{} // by message
+}
+
+func newFeed() *feed {
+	return &feed{rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), final: map[int64][]chan struct{}{}}
+}
+
+// Changes receives when [Store.TakeChanges] has something.
+func (s *Store) Changes() <-chan struct{} { return s.feed.signal }
+
+// TakeChanges returns what has changed since it was last called, and why results could not be stored since.
+func (s *Store) TakeChanges() (changes []Change, failure error) {
+	f := s.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.rooms {
+		changes = append(changes, *c)
+	}
+	clear(f.rooms)
+	failure, f.failure = f.failure, nil
+	return changes, failure
+}
+
+// Retry asks for the next attempt in a room now.
+func (s *Store) Retry(room int64) { s.feed.change(Change{Room: room, Kind: Retry}) }
+
+func (f *feed) change(all ...Change) {
+	f.mu.Lock()
+	for _, c := range all {
+		f.merge(c)
+	}
+	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *feed) wake() {
+	select {
+	case f.signal <- struct{}{}:
+	default:
+	}
+}
+
+// maxHanded is how many entries of a room are handed over; more are read.
+const maxHanded = 8
+
+// merge adds a change to what is known of its room. f.mu is held.
+func (f *feed) merge(c Change) {
+	known := f.rooms[c.Room]
+	if known == nil {
+		f.rooms[c.Room] = &c
+		return
+	}
+	known.Kind = max(known.Kind, c.Kind)
+	if known.Entries == nil || c.Entries == nil || len(known.Entries)+len(c.Entries) > maxHanded {
+		known.Entries = nil
+		return
+	}
+	known.Entries = append(known.Entries, c.Entries...)
+}
+
+// complain notes that results could not be stored.
+func (f *feed) complain(err error) {
+	f.mu.Lock()
+	f.failure = err
+	f.mu.Unlock()
+	f.wake()
+}
+
+// announce passes on what a batch has made durable.
+func (f *feed) announce(b *batch) {
+	var changes []Change
+	for _, r := range b.requests {
+		for _, a := range r.accept {
+			if a.stored() {
+				e := a.Entry // the delivery's own
+				changes = append(changes, Change{Room: e.Room, Entries: []*message.Entry{&e}})
+			}
+		}
+	}
+	for _, tx := range b.txs {
+		changes = append(changes, tx.changes...)
+		for _, id := range tx.final {
+			f.wakeFinal(id)
+		}
+	}
+	for _, o := range b.outcomes {
+		if o.dropped || o.FollowUp != nil { // where it was dropped a removal may have been added
+			changes = append(changes, Change{Room: o.Entry.Room, Kind: Altered})
+		}
+		if !o.Entry.State.Pending() {
+			f.wakeFinal(o.Entry.MessageID())
+		}
+	}
+	f.adjust(b)
+	if len(changes) > 0 {
+		f.change(changes...)
+	}
+}
+
+// countAgain is how long the number of entries on their way is kept up without asking the database.
+const countAgain = 10 * time.Second
+
+// waiting returns how many entries are on their way.
+func (f *feed) waiting(count func() (int64, error)) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.counted) < countAgain {
+		return f.depth, nil
+	}
+	n, err := count()
+	if err == nil {
+		f.depth, f.counted = n, time.Now()
+	}
+	return n, err
+}
+
+// adjust keeps up the number of entries on their way.
+func (f *feed) adjust(b *batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range b.requests {
+		for _, a := range r.accept {
+			if a.stored() {
+				f.depth++
+			}
+		}
+	}
+	for _, o := range b.outcomes {
+		if !o.Entry.State.Pending() && !o.dropped {
+			f.depth--
+		}
+		if o.FollowUp != nil {
+			f.depth++
+		}
+	}
+	for _, tx := range b.txs {
+		if len(tx.changes) > 0 {
+			f.counted = time.Time{}
+		}
+	}
+}
+
+// Watch returns a channel that is closed when a message becomes final, and a function that ends the waiting.
+func (s *Store) Watch(id int64) (<-chan struct{}, func()) {
+	f := s.feed
+	c := make(chan struct{})
+	f.waiters.Add(1)
+	f.mu.Lock()
+	f.final[id] = append(f.final[id], c)
+	f.mu.Unlock()
+	return c, func() { f.forget(id, c) }
+}
+
+func (f *feed) forget(id int64, c chan struct{}) {
+	f.waiters.Add(-1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.final[id] = slices.DeleteFunc(f.final[id], func(x chan struct{}) bool { return x == c })
+	if len(f.final[id]) == 0 {
+		delete(f.final, id)
+	}
+}
+
+func (f *feed) wakeFinal(id int64) {
+	if f.waiters.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.final[id] {
+		close(c)
+	}
+	delete(f.final, id)
+}

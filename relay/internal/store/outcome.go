@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"slipway/relay/internal/message"
+)
+
+// Outcome is what an attempt made of an entry.
+type Outcome struct {
+	Entry    message.Entry  // a copy, with the new values of all fields that an attempt may change
+	At       int64          // when
+	FollowUp *message.Entry // what is to be done next for the message: its file
+	Failure  string         // of a follow-up: what the message is told of it
+	Cleared  bool           // of a removal: the event was never sent, so the message's error is void
+
+	dropped bool // the entry is gone, or was final before
+}
+
+// Report stores the outcome of an attempt soon, without a flush of its own. Should the process die before, the attempt
+// is repeated under its transaction id. It returns the outcome's number, see [Store.Committed].
+func (s *Store) Report(o *Outcome) int64 { return s.w.report(o) }
+
+// Committed returns up to which number the reported outcomes are committed.
+func (s *Store) Committed() int64 { return s.w.committed.Load() }
+
+// Settle returns when all outcomes reported before are committed, or cannot be.
+func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{kind: settle}) }
+
+// storeOutcome writes what an attempt has come to. An entry that somebody made final meanwhile stays so, except where the
+// attempt says otherwise.
+func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
+	o.dropped = false
+	e := &o.Entry
+	n, err := w.updateEntry(ctx, o)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		o.dropped = true
+		return w.late(ctx, o)
+	}
+	if o.FollowUp != nil {
+		if err := w.sql.followUp(ctx, o.FollowUp); err != nil {
+			return err
+		}
+	}
+	if e.Kind == message.Send || e.State.Pending() {
+		return nil
+	}
+	return w.storeTarget(ctx, o)
+}
+
+func (w *writer) updateEntry(ctx context.Context, o *Outcome) (rows int64, err error) {
+	e := &o.Entry
+	var r sql.Result
+	if e.State == message.StateSent && e.Error == "" {
+		r, err = w.sql.sent.ExecContext(ctx, e.Attempts, e.EventID, o.At, e.ID)
+	} else {
+		var final int64
+		if !e.State.Pending() {
+			final = o.At
+		}
+		r, err = w.sql.outcome.ExecContext(ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
+			e.Cut, e.Error, e.Code, e.EventID, final, e.ID)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// late notes the outcome of an attempt whose message was withdrawn or given up while it was made: an event that is in the
+// room was sent, and is removed again if nobody wants it.
+func (w *writer) late(ctx context.Context, o *Outcome) error {
+	e := &o.Entry
+	var state message.State
+	var first int64
+	err := w.sql.found.QueryRowContext(ctx, e.ID).Scan(&state, &first)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && state != message.StateCancelled && e.State != message.StateSent {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	remove := &message.Entry{Kind: message.Redact, After: e.MessageID(), Room: e.Room, Txn: message.NewTxn(), QueuedAt: o.At}
+	switch {
+	case e.Kind == message.Redact:
+		return w.storeTarget(ctx, o)
+	case e.State == message.StateSent:
+		if err := w.sql.exec(ctx, `UPDATE outbox SET state = 'sent', event_id = ?, error = '', code = '' WHERE id = ?`, e.EventID, e.ID); err != nil {
+			return err
+		}
+		remove.EventID = e.EventID
+	case e.FirstAttemptAt == 0:
+		return nil
+	default:
+		if err := w.sql.exec(ctx, `UPDATE outbox SET first_attempt_at = ?, device = ?, error = ? WHERE id = ?`, e.FirstAttemptAt, e.Device, message.InDoubt, e.ID); err != nil {
+			return err
+		}
+	}
+	if state != message.StateCancelled {
+		return nil
+	}
+	return w.sql.followUp(ctx, remove)
+}
+
+// storeTarget writes what a follow-up means for its message.
+func (w *writer) storeTarget(ctx context.Context, o *Outcome) error {
+	e := &o.Entry
+	switch {
+	case e.Kind == message.Redact && e.State == message.StateSent:
+		return w.sql.exec(ctx, `UPDATE outbox SET state = 'redacted', event_id = ?, error = '', code = '' WHERE id = ? AND (event_id = ? OR event_id = '')`,
+			e.EventID, e.After, e.EventID)
+	case o.Cleared:
+		return w.sql.exec(ctx, `UPDATE outbox SET error = '' WHERE id = ? AND state = 'cancelled'`, e.After)
+	case o.Failure != "":
+		return w.sql.exec(ctx, `UPDATE outbox SET error = ? WHERE id = ?`, o.Failure, e.After)
+	}
+	return nil
+}
+
+// followUp adds an entry that follows a message.
+func (s *statements) followUp(ctx context.Context, e *message.Entry) error {
+	return s.exec(ctx, `INSERT INTO outbox (kind, after, room, state, txn, queued_at, event_id) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
+		int64(e.Kind), e.After, e.Room, e.Txn, e.QueuedAt, e.EventID)
+}
+
+// exec runs a statement that is too rare to be prepared.
+func (s *statements) exec(ctx context.Context, text string, args ...any) error {
+	_, err := s.conn.ExecContext(ctx, text, args...)
+	return err
+}
