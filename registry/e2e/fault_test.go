@@ -222,8 +222,8 @@ func TestStorageVanishes(t *testing.T) {
 		waitHealth(t, p.addr, http.StatusServiceUnavailable)
 		img.pulls(t, p.addr, "here", "v1")
 		resp, body := fetch(t, "POST", "http://"+p.addr+"/v2/here/blobs/uploads/", nil, nil)
-		if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "read-only") {
-			t.Errorf("POST onto a read-only storage: %s %s, want 500 that says so", resp.Status, body)
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "read-only") {
+			t.Errorf("POST onto a read-only storage: %s %s, want 503 that says so", resp.Status, body)
 		}
 		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
 			t.Fatal(err)

@@ -148,13 +148,13 @@ func wantHeldBack(t *testing.T, addr, root string) {
 	t.Helper()
 	resp, body := fetch(t, "POST", "http://"+addr+"/v2/app/blobs/uploads/", nil, nil)
 	if resp.StatusCode < 500 || strings.Contains(string(body), root) ||
-		!strings.Contains(string(body), "no room on the storage") && !strings.Contains(string(body), "no space left") {
+		!strings.Contains(string(body), "the storage is full") && !strings.Contains(string(body), "no space left") {
 		t.Errorf("POST onto a full volume: %s %s", resp.Status, body)
 	}
 }
 
 // A volume that could only be read when the registry started, and is made
-// writable, is not written to before collectors know of the registry.
+// writable, is pushed to as soon as it can be, and no collection takes that for garbage.
 func TestVolumeBecomesWritable(t *testing.T) {
 	dir := mount(t, "20m")
 	root := filepath.Join(dir, "root")
@@ -167,7 +167,7 @@ func TestVolumeBecomesWritable(t *testing.T) {
 	remountReadOnly(t, dir)
 	p = startSlipway(t, root)
 	resp, body := fetch(t, "POST", "http://"+p.addr+"/v2/app/blobs/uploads/", nil, nil)
-	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "pushes are held back: the storage is read-only") {
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "the storage is read-only") {
 		t.Errorf("POST onto a read-only volume: %s %s", resp.Status, body)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
@@ -176,9 +176,6 @@ func TestVolumeBecomesWritable(t *testing.T) {
 	newImage(t, 311, 1, 10_000).push(t, p.addr, "app", "v2")
 	if out := collectGarbage(t, root, "-m"); !strings.Contains(out, "0 blobs and 0 manifests eligible") {
 		t.Errorf("what was just pushed is garbage: %s", programtest.Tail(out))
-	}
-	if servers, err := os.ReadDir(filepath.Join(root, ".locks", "servers")); err != nil || len(servers) != 1 {
-		t.Errorf("collectors know of %d servers, %v", len(servers), err)
 	}
 	img.pulls(t, p.addr, "app", "v1")
 }
