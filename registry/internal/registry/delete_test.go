@@ -296,7 +296,7 @@ func TestDeletionWritesNothing(t *testing.T) {
 	check(t, repo.Delete(t.Context()))
 	for _, stages := range rec.applied {
 		for _, c := range slices.Concat(stages...) {
-			if !c.Delete {
+			if !c.Delete && !c.Renew { // which may fail
 				t.Errorf("%s is written", c.Key)
 			}
 		}
