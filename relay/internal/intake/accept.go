@@ -77,6 +77,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 			return nil, err
 		}
 		e.Sender, e.Mention = s.accounts.Shown(row)
+		e.Whom = row.Mention
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
 	}
 	if err := s.admit(ctx, app, len(all), now); err != nil {
