@@ -38,10 +38,8 @@ func (a *API) postInbound(p inbound.Protocol) handler {
 		}
 		result := inbound.Result{Ignored: batch.Ignored}
 		defer func() { a.o.Metrics.inbound(p.Name, result) }()
-		for i := range batch.Messages {
-			if err := a.acceptInbound(r, p.Name, token, &batch.Messages[i], &result); err != nil {
-				return err
-			}
+		if err := a.acceptInbound(r, token, requestsOf(p.Name, batch.Messages), &result); err != nil {
+			return err
 		}
 		writeJSON(w, http.StatusOK, p.Reply(result))
 		return nil
@@ -57,22 +55,45 @@ func (a *API) parse(p inbound.Protocol, r *http.Request) (inbound.Batch, error) 
 	return p.Parse(inbound.Request{Header: r.Header, Body: body.bytes, Now: time.Now()})
 }
 
-// acceptInbound makes one message. What will never be accepted is counted, so that
-// its sender does not come back with it for ever; everything else is an error.
-func (a *API) acceptInbound(r *http.Request, source, token string, m *inbound.Message, result *inbound.Result) error {
-	accepted, err := a.service.Accept(r.Context(), relay.AcceptRequest{
-		Token: token, Title: m.Title, Message: m.Text, ContentType: "text/markdown", Priority: &m.Priority, NativeScale: true, IdempotencyKey: m.Key, Source: source,
-	})
+func requestsOf(source string, messages []inbound.Message) []relay.AcceptRequest {
+	all := make([]relay.AcceptRequest, len(messages))
+	for i, m := range messages {
+		all[i] = relay.AcceptRequest{
+			Title: m.Title, Message: m.Text, ContentType: "text/markdown", Priority: &m.Priority, NativeScale: true, IdempotencyKey: m.Key, Source: source,
+		}
+	}
+	return all
+}
+
+// acceptInbound stores messages, all in one transaction. Where one of them is refused, each is tried by itself: what will
+// never be accepted is counted, so that its sender does not come back with it for ever, and what a rate limit lets pass is
+// stored, so that a sender that comes back gets to the end.
+func (a *API) acceptInbound(r *http.Request, token string, all []relay.AcceptRequest, result *inbound.Result) error {
+	if len(all) == 0 {
+		return nil
+	}
+	accepted, err := a.service.AcceptAll(r.Context(), token, all...)
 	switch kind := relay.KindOf(err); {
-	case err == nil && accepted.Replay, kind == relay.KindConflict: // words of another version, for the same event
-		result.Repeated++
-	case err == nil:
-		result.Accepted++
+	case err == nil || kind == relay.KindConflict:
+		for _, m := range accepted {
+			if m.Replay || m.Conflict { // a conflict: the same event in the words of another version
+				result.Repeated++
+			} else {
+				result.Accepted++
+			}
+		}
+		return nil
+	case len(all) > 1 && (kind == relay.KindInvalid || kind == relay.KindTooLarge || kind == relay.KindRateLimited):
+		for i := range all {
+			if err := a.acceptInbound(r, token, all[i:i+1], result); err != nil {
+				return err
+			}
+		}
+		return nil
 	case kind == relay.KindInvalid, kind == relay.KindTooLarge:
 		result.Refused++
-		a.log.Warn("an event makes no message that is allowed here", zap.String("source", source), zap.String("event", m.Key), zap.Error(err))
-	default:
-		return err
+		a.log.Warn("an event makes no message that is allowed here", zap.String("source", all[0].Source), zap.String("event", all[0].IdempotencyKey), zap.Error(err))
+		return nil
 	}
-	return nil
+	return err
 }

@@ -157,7 +157,8 @@ func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 2 })
 	defer w.hs.Hold()()
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
-	r := w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "a", "1"), pushed("2", "a", "2"), pushed("3", "a", "3"), pushed("4", "a", "4")), bearer)
+	w.want("the last one that fits is stored whole", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "a", "1"), pushed("2", "a", "2"), pushed("3", "a", "3")), bearer), 200, "accepted", 3.)
+	r := w.ask("POST", "/hook/registry", envelopeOf(pushed("4", "a", "4")), bearer)
 	w.want("full", r, 503)
 	if r.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to come back")
@@ -170,6 +171,11 @@ func TestRegistryHookWithTightLimits(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 8 })
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
 	w.want("long title", w.ask("POST", "/hook/registry", envelopeOf(pushed("1", "hello", "1")), bearer), 200, "accepted", 0., "refused", 1.)
+	w = newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 12 })
+	bearer = "Authorization: Bearer " + w.app(named("registry")).Token
+	body := envelopeOf(pushed("1", "a", "1"), pushed("2", "much too long", "1"), pushed("3", "b", "1"))
+	w.want("one of three", w.ask("POST", "/hook/registry", body, bearer), 200, "accepted", 2., "refused", 1.)
+	w.want("again", w.ask("POST", "/hook/registry", body, bearer), 200, "repeated", 2., "refused", 1.)
 }
 
 // TestHookCountsWrongTokens: a registry whose token is no good is a sender like others.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/relay"
 )
 
@@ -146,7 +147,7 @@ func (a *API) accept(r *http.Request, s *submission) (relay.Accepted, error) {
 		return relay.Accepted{}, err
 	}
 	return a.service.Accept(r.Context(), relay.AcceptRequest{
-		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), PlainProtocol: s.gotify && !s.native, Priority: s.priority, NativeScale: s.native,
+		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), PlainProtocol: s.gotify && !s.native, Priority: s.priority, Translated: inbound.GotifyPriority(s.priority), NativeScale: s.native,
 		Extras: s.extras, IdempotencyKey: r.Header.Get("Idempotency-Key"), Source: s.source(),
 	})
 }

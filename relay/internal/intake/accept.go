@@ -25,7 +25,8 @@ func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
 }
 
 // AcceptAll is Accept for several messages of one application, all of which become durable at once or none: the token is
-// that of all of them. A key that stands for another message is a conflict; what has none is stored all the same.
+// that of all of them. A key that stands for another message is a conflict; what has none is stored all the same, and the
+// answer has both.
 func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
 	now := time.Now()
 	app, err := s.accounts.ByToken(token, now)
@@ -76,6 +77,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 			return nil, err
 		}
 		e.Sender, e.Mention = s.accounts.Shown(row)
+		e.Whom = row.Mention
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
 	}
 	if err := s.admit(ctx, app, len(all), now); err != nil {
@@ -94,7 +96,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		e := &a.Entry
 		out := Accepted{
 			ID: e.ID, ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, Priority: e.Priority,
-			AcceptedAt: store.Time(e.AcceptedAt), State: message.StateQueued, Replay: a.Replay,
+			AcceptedAt: store.Time(e.AcceptedAt), State: message.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
 		}
 		switch {
 		case a.Conflict:

@@ -4,33 +4,40 @@ import (
 	"testing"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
 func TestPriorityScale(t *testing.T) {
-	native := map[int]int{-2: -2, -1: -1, 0: 0, 1: 1, 2: 2}
-	gotify := map[int]int{-5: -1, 0: 0, 1: -1, 3: -1, 4: 0, 7: 0, 8: 1, 9: 1, 10: 2, 99: 2}
-	tests := []struct {
-		scale  account.Scale
-		native bool
-		want   map[int]int
+	for _, tt := range []struct {
+		scale           account.Scale
+		native, twoWays bool // the request means the native scale; its protocol has another one
+		given, want     int
+		refused         bool
 	}{
-		{account.ScaleAuto, true, native},
-		{account.ScaleAuto, false, gotify},
-		{account.ScaleNative, false, native},
-		{account.ScaleNative, true, native},
-		{account.ScaleGotify, true, gotify},
-		{account.ScaleGotify, false, gotify},
-	}
-	for _, test := range tests {
-		app := &store.Application{PriorityScale: string(test.scale), DefaultPriority: 2}
-		for in, want := range test.want {
-			if got, err := effectivePriority(app, Request{Priority: &in, NativeScale: test.native}); got != want || err != nil {
-				t.Errorf("%s, native %v: %d became %d (%v), want %d", test.scale, test.native, in, got, err, want)
-			}
+		{account.ScaleAuto, true, true, 2, 2, false},
+		{account.ScaleAuto, false, true, 2, -1, false},
+		{account.ScaleAuto, false, true, 8, -1, false},
+		{account.ScaleNative, false, true, 2, 2, false},
+		{account.ScaleNative, true, true, -2, -2, false},
+		{account.ScaleNative, false, true, 8, 0, true},
+		{account.ScaleGotify, true, true, 8, -1, false},
+		{account.ScaleGotify, true, false, 1, 1, false}, // a page of ours
+		{account.ScaleAuto, false, false, 2, 2, false},
+		{account.ScaleAuto, true, true, 3, 0, true},
+	} {
+		app := &store.Application{PriorityScale: string(tt.scale), DefaultPriority: 2}
+		r := Request{Priority: &tt.given, NativeScale: tt.native}
+		if tt.twoWays {
+			low := -1
+			r.Translated = &low
 		}
-		if got, err := effectivePriority(app, Request{NativeScale: test.native}); got != 2 || err != nil {
-			t.Errorf("%s: the default became %d (%v)", test.scale, got, err)
+		got, err := effectivePriority(app, r)
+		if got != tt.want || refusal.KindOf(err) == refusal.KindInvalid != tt.refused {
+			t.Errorf("%+v: %d, %v", tt, got, err)
+		}
+		if got, err := effectivePriority(app, Request{NativeScale: tt.native}); got != 2 || err != nil {
+			t.Errorf("%s: the default became %d (%v)", tt.scale, got, err)
 		}
 	}
 }

@@ -34,6 +34,7 @@ type Request struct {
 	ContentType    string // "" means the application's default format
 	PlainProtocol  bool   // the sender's protocol means plain text unless ContentType says otherwise
 	Priority       *int   // nil: the application's default
+	Translated     *int   // Priority as the sender's protocol means it, from −2 to 2; nil if it has no scale of its own
 	NativeScale    bool   // the route or the place of the token says that Priority is −2 … 2
 	Extras         json.RawMessage
 	IdempotencyKey string
@@ -51,4 +52,5 @@ type Accepted struct {
 	State         message.State // StateQueued, or the present state when Replay
 	EventID       string
 	Replay        bool // the idempotency key was known: this is the first answer again
+	Conflict      bool // the key was known for another message: nothing was stored
 }
