@@ -64,6 +64,7 @@ func newGarbageCollectCommand() *cobra.Command {
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
 	processors, end := doublePlaces()
 	defer end()
+	defer beNice()()
 	o.Processors = processors
 	log, err := logging.New(stderr, logging.Config{Level: "warn", Format: logging.Format(cfg.Log.Formatter)})
 	if err != nil {
@@ -209,6 +210,9 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 	}
 	if report.Blobs.Kept > 0 {
 		t.line("kept %d blobs (%s): %s\n", report.Blobs.Kept, size(report.Bytes.Kept), reasons(&report.Kept, o))
+	}
+	if report.Future > 0 {
+		t.line("%d links were dated in the future; they count as recent from now on\n", report.Future)
 	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil

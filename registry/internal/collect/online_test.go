@@ -179,7 +179,7 @@ func TestOneListAtATime(t *testing.T) {
 		return func(Event) {
 			once.Do(func() {
 				go func() {
-					lease, err := c.Coordinator.Join(t.Context())
+					lease, err := c.Join(t.Context())
 					if err == nil {
 						t.Cleanup(lease.Release)
 					}

@@ -12,8 +12,9 @@ import (
 )
 
 // keyLocks is how many locks the keys share. A lock is held for no longer than one
-// look and one rename take, so few are enough.
-const keyLocks = 16
+// look and one rename take; but sixteen workers of a garbage collection delete at the
+// same time, and a file system takes long for that.
+const keyLocks = 128
 
 // keyLock keeps changes of a key from each other: goroutines by the mutex,
 // processes by a lock on the file.

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// beNice is for Linux.
+func beNice() (end func()) { return func() {} }
