@@ -120,6 +120,9 @@ func (v *volume) restore(ctx context.Context, dir string, place func(rest string
 			key = otherwise + key
 			err = v.link(file, key)
 		}
+		if errors.Is(err, fs.ErrNotExist) && !exists(file) {
+			return nil // another process has restored it
+		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -176,10 +179,12 @@ func flush(dirs []string) error {
 		for ; !done[dir] && len(dir) > 1; dir = filepath.Dir(dir) {
 			done[dir] = true
 			f, err := os.Open(dir)
-			if err != nil {
-				return err
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // what was in it is deleted again
 			}
-			err = errors.Join(f.Sync(), f.Close())
+			if err == nil {
+				err = errors.Join(f.Sync(), f.Close())
+			}
 			if err != nil {
 				return err
 			}

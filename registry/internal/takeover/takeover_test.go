@@ -3,6 +3,7 @@ package takeover
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"slipway/registry/internal/layout"
@@ -199,6 +202,33 @@ func TestTakeoverIsRepeated(t *testing.T) {
 		check(t, err)
 		if got := files(t, root); !slices.Equal(got, want) {
 			t.Errorf("after step %d: %d files, want %d", step, len(got), len(want))
+		}
+	}
+}
+
+// Several processes that start at once take it over together.
+func TestTakeoverAtOnce(t *testing.T) {
+	root, _ := unpack(t)
+	var all sync.WaitGroup
+	var restored atomic.Int64
+	for range 4 {
+		s, _ := open(t, root)
+		all.Go(func() {
+			report, err := Run(context.Background(), root, s)
+			restored.Add(int64(report.Restored))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if Pending(root) || restored.Load() < 9 {
+		t.Errorf("%d objects restored, something left: %v", restored.Load(), Pending(root))
+	}
+	_, rules := open(t, root)
+	for repository, want := range map[oci.Name]string{"team/garbage": "kept", "deletion": "moved stays", "expiring": "old v1.tmp"} {
+		if got := tags(t, rules, repository); got != want {
+			t.Errorf("%s has the tags %q, want %q", repository, got, want)
 		}
 	}
 }
