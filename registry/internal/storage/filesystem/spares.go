@@ -19,10 +19,10 @@ type spares struct {
 	free map[string][]spare // by the name of the file; only names that were asked for
 }
 
-// spare is a directory and its file, open for writing.
+// spare is a directory. Its file is not kept open: a file that is open for writing
+// keeps its file system from being remounted read-only.
 type spare struct {
 	dir string
-	fd  int
 }
 
 const (
@@ -89,10 +89,7 @@ func (p *spares) drop() {
 	p.free = nil
 }
 
-func (s *spare) drop() {
-	closeFD(s.fd)
-	drop(s.dir)
-}
+func (s *spare) drop() { drop(s.dir) }
 
 // keepSpare takes away the file at name together with its directory, if nothing
 // else is in it. What somebody adds in this very moment goes with it, as it would
@@ -102,14 +99,14 @@ func (s *Store) keepSpare(name string) bool {
 	if dir = path.Clean(dir); !s.spares.wants(base) {
 		return false
 	}
-	fd, err := open(name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	fd, err := open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return false
 	}
-	kept := spare{s.tempName(), fd}
+	defer closeFD(fd)
+	kept := spare{s.tempName()}
 	s.durable.forget(dir)
 	if !isNote(fd) || !holdsOnly(dir, base) || rename(dir, kept.dir) != nil {
-		closeFD(fd)
 		return false
 	}
 	s.spares.add(base, kept)
@@ -135,12 +132,17 @@ func (s *Store) useSpare(name string, content []byte) bool {
 	if !ok {
 		return false
 	}
-	if !isNote(kept.fd) || !holdsOnly(kept.dir, base) || pwrite(kept.fd, content, 0) != nil || unix.Ftruncate(kept.fd, int64(len(content))) != nil ||
+	fd, err := open(kept.dir+"/"+base, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	if err != nil {
+		kept.drop()
+		return false
+	}
+	defer closeFD(fd)
+	if !isNote(fd) || !holdsOnly(kept.dir, base) || pwrite(fd, content, 0) != nil || unix.Ftruncate(fd, int64(len(content))) != nil ||
 		s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
 		kept.drop()
 		return false
 	}
-	closeFD(kept.fd)
 	s.durable.forget(dir)
 	return true
 }
