@@ -18,7 +18,9 @@ import (
 //
 // The keys that share a file also share its modification time. What stands for
 // it is that of the key's own directory, in which the link lies alone: the kernel
-// sets it when the directory gets the entry, and a renewal sets both.
+// sets it when the directory gets the entry, and a renewal sets both. The file's
+// own is never older than any of them, because it counts again for the last key
+// that is left.
 
 // sharable returns the absolute path of like if it is a file with the content,
 // durable, and its directory's time can stand for its own. Else it returns "".
@@ -75,7 +77,7 @@ func (s *Store) makeDurable(name string, content []byte) error {
 // that cannot be, for whatever reason.
 func (s *Store) share(like, name string) bool {
 	var st unix.Stat_t
-	return s.inDir(name, func() error {
+	return touch(like) == nil && s.inDir(name, func() error {
 		err := retry(func() error { return unix.Link(like, name) })
 		if errors.Is(err, unix.ENOENT) && errors.Is(stat(like, &st), unix.ENOENT) {
 			return unix.ESTALE // it is not the directory of name that is missing

@@ -100,6 +100,34 @@ func TestSharedFilesHaveTimesOfTheirOwn(t *testing.T) {
 	if got := modified("/b/link"); !got.Equal(b) {
 		t.Errorf("after a renewal of the first the second is of %v, it was of %v", got, b)
 	}
+
+	// The one that is left is no older than it was.
+	apply(t, s, storage.Change{Key: "/a/link", Delete: true})
+	if got := modified("/b/link"); got.Before(b) || links(t, root+"/b/link") != 1 {
+		t.Errorf("when the first is gone the second is of %v, it was of %v", got, b)
+	}
+	apply(t, s, storage.Change{Key: "/c/link", Content: []byte("x"), Like: "/b/link"})
+	if got := modified("/b/link"); got.Before(b) {
+		t.Errorf("when it is shared again the second is of %v, it was of %v", got, b)
+	}
+}
+
+// The deletion of one of the keys that share a file changes no version of the others.
+func TestDeletionOfASharedFile(t *testing.T) {
+	s := openRoot(t, t.TempDir())
+	defer s.Close()
+	apply(t, s, storage.Change{Key: "/a/link", Content: []byte("x")}, storage.Change{Key: "/b/link", Content: []byte("x"), Like: "/a/link"})
+	if links(t, s.root+"/b/link") != 2 {
+		t.Fatal("they do not share a file")
+	}
+	time.Sleep(2 * fineTick)
+	var both storage.Stage
+	for _, key := range []string{"/a/link", "/b/link"} {
+		info, err := s.Stat(t.Context(), key)
+		check(t, err)
+		both = append(both, storage.Change{Key: key, Delete: true, If: storage.IfVersion(info.Version)})
+	}
+	check(t, s.Apply(t.Context(), nil, both[:1], both[1:]))
 }
 
 // What is like another change of its stage shares that one's file, unless

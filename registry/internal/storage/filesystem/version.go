@@ -12,11 +12,10 @@ import (
 // # Versions
 //
 // A version is made of what the kernel says of a file: its inode, size and
-// times. The change time counts as well as the modification time, which anybody
-// can set back. Time stamps come from a clock that stands still for up to a tick,
-// 10 ms on the slowest kernels; some file systems keep whole seconds only, or two.
-// A change that has just happened may be followed by another with the same time,
-// so there is a version only once the clock has moved on since.
+// modification time. Time stamps come from a clock that stands still for up to a
+// tick, 10 ms on the slowest kernels; some file systems keep whole seconds only, or
+// two. A change that has just happened may be followed by another with the same
+// time, so there is a version only once the clock has moved on since.
 const (
 	fineTick   = 20 * time.Millisecond
 	coarseTick = 2100 * time.Millisecond
@@ -35,13 +34,18 @@ func (s *Store) version(name string, st *unix.Stat_t) string {
 	return token(st)
 }
 
+// token tells one state of a file or directory from another. Of a directory the change
+// time counts, too, because anybody can set its modification time back; of a file it
+// is that of all keys that share it, and changes when one of them goes.
 func token(st *unix.Stat_t) string {
 	var t [40]byte
 	binary.NativeEndian.PutUint64(t[0:], device(st))
 	binary.NativeEndian.PutUint64(t[8:], st.Ino)
 	binary.NativeEndian.PutUint64(t[16:], uint64(st.Size))
-	binary.NativeEndian.PutUint64(t[24:], uint64(st.Ctim.Nano()))
-	binary.NativeEndian.PutUint64(t[32:], uint64(st.Mtim.Nano()))
+	binary.NativeEndian.PutUint64(t[24:], uint64(st.Mtim.Nano()))
+	if isDir(st) {
+		binary.NativeEndian.PutUint64(t[32:], uint64(st.Ctim.Nano()))
+	}
 	return string(t[:])
 }
 
