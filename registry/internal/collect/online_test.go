@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
+	"slipway/registry/internal/storage/hostile"
 )
 
 // beside runs beside a server and calls f once, between the first look at a
@@ -363,4 +364,60 @@ func (s unlistable) List(ctx context.Context, prefix string, o storage.ListOptio
 		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, storage.ErrUnavailable) }
 	}
 	return s.Store.List(ctx, prefix, o)
+}
+
+// On a store whose requests fail or arrive late, and whose collectors die, nothing
+// that is needed goes, and in the end all garbage does.
+func TestFaultsAndDeaths(t *testing.T) {
+	b := hostile.New(hostile.Options{Lease: 150 * time.Millisecond, MaxLate: 3 * time.Millisecond})
+	setup := b.Process()
+	defer setup.Close()
+	x := volume{t: t, s: setup, c: setup, put: putter(t, setup, b.SetClock)}
+	lease, err := setup.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	kept, keptBlobs := x.image("a", "v1", "kept")
+	child, childBlobs := x.image("b", "", "child")
+	index := x.manifest("b", "v1", document{Manifests: []descriptor{{Digest: child}}})
+	var looks []func()
+	whole := func() {
+		x.whole("kept", "a", kept, keptBlobs)
+		x.whole("child", "b", child, childBlobs)
+		x.whole("index", "b", index, nil)
+	}
+	for try := range 12 {
+		name := oci.Name(fmt.Sprint("c", try))
+		m, blobs := x.image(name, "", fmt.Sprint("old ", try))
+		looks = append(looks, func() { x.gone("garbage", name, m, blobs) })
+		b.SetFault(hostile.Random(uint64(try), 0.03))
+		p, events := b.Process(), 0
+		o := Options{Store: p, Coordinator: p, DeleteUntagged: true, Wait: 2 * time.Second, Tell: func(Event) {
+			if events++; events == 4+3*try && try%2 == 0 {
+				p.Kill()
+			}
+		}}
+		_, err := Run(t.Context(), o)
+		for begun := time.Now(); errors.Is(err, storage.ErrBusy) && time.Since(begun) < 2*time.Second; _, err = Run(t.Context(), o) {
+			time.Sleep(20 * time.Millisecond) // the lock of the one before
+		}
+		t.Log(err)
+		b.SetFault(nil)
+		p.Close()
+		whole()
+	}
+	for giveUp := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, err := x.tryRun(Options{DeleteUntagged: true, Wait: 2 * time.Second})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, storage.ErrBusy) || time.Now().After(giveUp) {
+			t.Fatal(err)
+		}
+	}
+	whole()
+	for _, look := range looks {
+		look()
+	}
 }
