@@ -27,7 +27,7 @@ func (a *API) getBase(w http.ResponseWriter, r *request) error {
 	return writeBody(w, r, http.StatusOK, contentTypeJSON, []byte("{}"))
 }
 
-// redirect mends a path that has one slash too many or too few at its end.
+// redirect normalizes a path that has one slash too many or too few at its end.
 func (a *API) redirect(w http.ResponseWriter, r *request) error {
 	to := r.URL.Path + "/"
 	if bare, ok := strings.CutSuffix(r.URL.Path, "/"); ok {

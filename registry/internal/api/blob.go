@@ -35,7 +35,7 @@ func (a *API) headBlob(w http.ResponseWriter, r *request) error {
 		w.Header()["Content-Length"] = []string{strconv.FormatInt(desc.Size, 10)}
 		w.WriteHeader(http.StatusOK)
 	}
-	a.tellBlobPull(r, d, desc.Size)
+	a.emitBlobPull(r, d, desc.Size)
 	return nil
 }
 
@@ -55,7 +55,7 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 		err = sendBlob(w, r, b)
 	}
 	if err == nil {
-		a.tellBlobPull(r, d, b.Size())
+		a.emitBlobPull(r, d, b.Size())
 	}
 	return err
 }
@@ -141,13 +141,13 @@ func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.digest = d
-	if err := a.readyToTell(w); err != nil {
+	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
 	if err := a.repository(r).DeleteBlob(r.Context(), d); err != nil {
 		return err
 	}
-	if err := a.tell(r, notify.Delete, notify.Target{Digest: d}); err != nil {
+	if err := a.emit(r, notify.Delete, notify.Target{Digest: d}); err != nil {
 		return err
 	}
 	return acceptedEmpty(w)

@@ -12,9 +12,9 @@ import (
 // in seconds.
 const retryEvents = "10"
 
-// readyToTell refuses a change that could not be told of. It is asked before the
+// readyToEmit refuses a change whose event could not be stored. It is asked before the
 // change is made: afterwards there is nothing to refuse any more.
-func (a *API) readyToTell(w http.ResponseWriter) error {
+func (a *API) readyToEmit(w http.ResponseWriter) error {
 	if err := a.opts.Notify.Ready(); err != nil {
 		w.Header().Set("Retry-After", retryEvents)
 		return &oci.Error{Code: oci.CodeUnavailable, Message: "the events of changes cannot be stored, so none is made", Err: err}
@@ -22,8 +22,8 @@ func (a *API) readyToTell(w http.ResponseWriter) error {
 	return nil
 }
 
-// tell queues what has changed, durably, before the request is answered.
-func (a *API) tell(r *request, action notify.Action, targets ...notify.Target) error {
+// emit queues what has changed, durably, before the request is answered.
+func (a *API) emit(r *request, action notify.Action, targets ...notify.Target) error {
 	if a.opts.Notify == nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ func (a *API) tell(r *request, action notify.Action, targets ...notify.Target) e
 	return nil
 }
 
-// tellPull queues a pull that was answered. Nobody waits for it.
-func (a *API) tellPull(r *request, target notify.Target) {
+// emitPull queues a pull that was answered. Nobody waits for it.
+func (a *API) emitPull(r *request, target notify.Target) {
 	a.opts.Notify.Pulled(a.newEvent(r, notify.Pull, target))
 }
 
@@ -68,37 +68,37 @@ func (a *API) blobTarget(r *request, d oci.Digest, size int64) notify.Target {
 	return notify.Target{MediaType: blobMediaType, Digest: d, Size: size, URL: a.urls.blob(r.Request, r.name, d)}
 }
 
-// tellBlobPull tells of a blob that was answered, also by 304.
-func (a *API) tellBlobPull(r *request, d oci.Digest, size int64) {
+// emitBlobPull emits the pull of a blob that was answered, also by 304.
+func (a *API) emitBlobPull(r *request, d oci.Digest, size int64) {
 	if a.opts.Notify.Wants(notify.Pull, blobMediaType) {
-		a.tellPull(r, a.blobTarget(r, d, size))
+		a.emitPull(r, a.blobTarget(r, d, size))
 	}
 }
 
-// tellManifestPull tells of a manifest that was answered, and of the list that it
-// was taken out of for the client's sake.
-func (a *API) tellManifestPull(r *request, tag oci.Tag, found, served *registry.Manifest) {
+// emitManifestPull emits the pull of a manifest that was answered, and of the list
+// that it was taken from because the client does not accept lists.
+func (a *API) emitManifestPull(r *request, tag oci.Tag, found, served *registry.Manifest) {
 	if !a.opts.Notify.Wants(notify.Pull, found.MediaType) && !a.opts.Notify.Wants(notify.Pull, served.MediaType) {
 		return
 	}
-	a.tellPull(r, a.manifestTarget(r, found.Descriptor, found.Bytes, tag))
+	a.emitPull(r, a.manifestTarget(r, found.Descriptor, found.Bytes, tag))
 	if served != found {
-		a.tellPull(r, a.manifestTarget(r, served.Descriptor, served.Bytes, ""))
+		a.emitPull(r, a.manifestTarget(r, served.Descriptor, served.Bytes, ""))
 	}
 }
 
-// tellManifestPush tells of a manifest once for each tag that it got, or once if it
+// emitManifestPush emits one push of a manifest for each tag that it got, or one if it
 // got none.
-func (a *API) tellManifestPush(r *request, res registry.PutResult, content []byte) error {
+func (a *API) emitManifestPush(r *request, res registry.PutResult, content []byte) error {
 	if !a.opts.Notify.Wants(notify.Push, res.Descriptor.MediaType) {
 		return nil
 	}
 	if len(res.Tags) == 0 {
-		return a.tell(r, notify.Push, a.manifestTarget(r, res.Descriptor, content, ""))
+		return a.emit(r, notify.Push, a.manifestTarget(r, res.Descriptor, content, ""))
 	}
 	targets := make([]notify.Target, len(res.Tags))
 	for i, tag := range res.Tags {
 		targets[i] = a.manifestTarget(r, res.Descriptor, content, tag)
 	}
-	return a.tell(r, notify.Push, targets...)
+	return a.emit(r, notify.Push, targets...)
 }

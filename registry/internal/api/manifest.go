@@ -37,13 +37,13 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	}
 	contentType := w.Header()["Content-Type"]
 	if len(m.Bytes) > smallAnswer {
-		a.tellManifestPull(r, ref.Tag, found, m)
+		a.emitManifestPull(r, ref.Tag, found, m)
 		return a.writeLarge(w, r, contentType, m.Bytes, 3*m.Size, a.manifestAgain(r, m.Digest))
 	}
 	if err := writeBody(w, r, http.StatusOK, contentType, m.Bytes); err != nil {
 		return err
 	}
-	a.tellManifestPull(r, ref.Tag, found, m)
+	a.emitManifestPull(r, ref.Tag, found, m)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	if err := a.readyToTell(w); err != nil {
+	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
 	gone := []notify.Target{{Tag: ref.Tag}}
@@ -138,7 +138,7 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 		gone, err = a.deleteRevision(r, ref.Digest)
 	}
 	if err == nil {
-		err = a.tell(r, notify.Delete, gone...)
+		err = a.emit(r, notify.Delete, gone...)
 	}
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.readyToTell(w); err != nil {
+	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
 	res, err := a.repository(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
@@ -39,7 +39,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.digest = res.Descriptor.Digest
-	if err := a.tellManifestPush(r, res, body); err != nil {
+	if err := a.emitManifestPush(r, res, body); err != nil {
 		return err
 	}
 	h := w.Header()

@@ -14,7 +14,7 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	if !ok {
 		return false, nil
 	}
-	if err := a.readyToTell(w); err != nil {
+	if err := a.readyToEmit(w); err != nil {
 		return false, err
 	}
 	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
@@ -23,7 +23,7 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 		r.event = "mount"
 		target := a.blobTarget(r, desc.Digest, desc.Size)
 		target.FromRepository = from
-		if err := a.tell(r, notify.Mount, target); err != nil {
+		if err := a.emit(r, notify.Mount, target); err != nil {
 			return true, err
 		}
 		return true, a.answerBlob(w, r, desc.Digest)

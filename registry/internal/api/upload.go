@@ -57,7 +57,7 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 func (a *API) takeWhole(w http.ResponseWriter, r *request, up *registry.Upload, d oci.Digest) error {
 	err := receive(w, r, up)
 	if err == nil {
-		err = a.readyToTell(w)
+		err = a.readyToEmit(w)
 	}
 	var desc oci.Descriptor
 	if err == nil {
@@ -103,7 +103,7 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
-	if err := a.readyToTell(w); err != nil {
+	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
 	desc, err := up.Commit(r.Context(), d)
@@ -231,10 +231,10 @@ func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) er
 	return nil
 }
 
-// answerPush tells of a blob that was pushed and answers it.
+// answerPush emits the push of a blob and answers it.
 func (a *API) answerPush(w http.ResponseWriter, r *request, d oci.Digest, size int64) error {
 	if a.opts.Notify.Wants(notify.Push, blobMediaType) {
-		if err := a.tell(r, notify.Push, a.blobTarget(r, d, size)); err != nil {
+		if err := a.emit(r, notify.Push, a.blobTarget(r, d, size)); err != nil {
 			return err
 		}
 	}

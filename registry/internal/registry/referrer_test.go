@@ -22,7 +22,7 @@ func refer(t testing.TB, repo Repository, subject oci.Digest, seed string, chang
 	}
 	res := put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
 	if res.Subject != subject {
-		t.Errorf("the push tells of subject %q", res.Subject)
+		t.Errorf("the push answers the subject %q", res.Subject)
 	}
 	return res.Descriptor.Digest
 }

@@ -19,7 +19,7 @@ type UnfinishedUpload struct {
 	ID         string    `json:"id"`
 	Size       int64     `json:"size"`
 	Started    time.Time `json:"started"`  // zero where nobody wrote it down
-	Modified   time.Time `json:"modified"` // when bytes were last added, as far as the store knows
+	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
 }
 
 // Uploads yields the unfinished uploads of all repositories. What cannot be read is
@@ -142,8 +142,8 @@ func (r *Registry) RunPurge(ctx context.Context, opts PurgeOptions) {
 		zap.Int("errors", report.Errors), zap.Bool("dryrun", opts.DryRun), zap.Error(err))
 }
 
-// before says whether nobody has added to the upload since t, as far as the store or
-// the upload itself tells; one of which nothing is known stays.
+// before says whether nobody has added to the upload since t. One of which no time is
+// known stays.
 func (u *UnfinishedUpload) before(t time.Time) bool {
 	last := u.Modified
 	if last.IsZero() {
