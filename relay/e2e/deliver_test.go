@@ -110,22 +110,44 @@ func TestDeleteRedactsAndCancels(t *testing.T) {
 	s.arrives(a.room, "", "after")
 }
 
-func TestTooLongComesAsFile(t *testing.T) {
+// TestLongMessage: it arrives in several formatted events, and what is too long for that as a file behind them.
+func TestLongMessage(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	a := s.application("verbose", "")
-	long := strings.Repeat("a line of a long log \"quoted\" é 🦀\n", 4000)
-	id := s.post(a, object{"title": "Log", "message": long})
-	s.becomes(id, "sent")
-	s.eventually("text and file", func() bool { return len(s.events(a.room)) == 2 })
+	send := func(text string) int {
+		t.Helper()
+		status, out := s.request(http.MethodPost, "/message", object{"token": a.token, "title": "Log", "message": text}, nil)
+		n, _ := out["events"].(float64)
+		if status != http.StatusOK || n < 2 {
+			t.Fatalf("%d %v", status, out)
+		}
+		return int(n)
+	}
+	n := send(strings.Repeat("- **a line** of a long log \"quoted\" é 🦀\n", 2000))
+	s.eventually("all parts", func() bool { return len(s.events(a.room)) == n })
+	lines := 0
+	for i, e := range s.events(a.room) {
+		if html := e.Field("formatted_body"); !strings.HasSuffix(html, "</ul>") {
+			t.Errorf("event %d ends in %q", i, html[max(0, len(html)-40):])
+		}
+		lines += strings.Count(e.Field("body"), "• a line of a long log")
+	}
+	if lines != 2000 {
+		t.Errorf("%d lines arrived, want 2000", lines)
+	}
+
+	long := strings.Repeat("a line of a long log \"quoted\" é 🦀\n", 20000)
+	n += send(long) + 1
+	s.eventually("all parts and the file", func() bool { return len(s.events(a.room)) == n })
 	events := s.events(a.room)
-	if body := events[0].Field("body"); !strings.HasSuffix(body, "… (truncated)") || len(body) < 30_000 {
-		t.Errorf("the text has %d bytes and ends in %q", len(body), body[len(body)-40:])
+	if body := events[n-2].Field("body"); !strings.HasSuffix(body, "… (truncated)") {
+		t.Errorf("the last part ends in %q", body[len(body)-40:])
 	}
-	if events[1].Field("msgtype") != "m.file" {
-		t.Fatalf("second event %s", events[1].Content)
+	if events[n-1].Field("msgtype") != "m.file" {
+		t.Fatalf("the last event is %s", events[n-1].Content)
 	}
-	file, err := s.owner.Download(s.ctx, events[1].Field("url"))
+	file, err := s.owner.Download(s.ctx, events[n-1].Field("url"))
 	s.must(err)
 	if want := "Log\n\n" + long; strings.TrimSpace(string(file)) != strings.TrimSpace(want) {
 		t.Errorf("the file has %d bytes, want %d", len(file), len(want))

@@ -64,7 +64,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 
 func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
 	return relay.Options{
-		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords},
+		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: relay.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),

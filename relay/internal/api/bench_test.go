@@ -15,7 +15,7 @@ import (
 // making the answer, without the commit.
 func BenchmarkMessage(b *testing.B) {
 	body := []byte(`{"token":"AL2qUwqGks1XQlISzhjmPe9OSkCN95gB","title":"Backup finished","message":"All **42** volumes are safe, 18.3 GB in 12 min.","priority":1}`)
-	a := &API{o: Options{MaxBody: 2 << 20, MaxWait: time.Second}, big: make(chan struct{}, 1)}
+	a := &API{service: &relay.Service{}, o: Options{MaxBody: 2 << 20, MaxWait: time.Second}, big: make(chan struct{}, 1)}
 	r := httptest.NewRequest(http.MethodPost, "/message", nil)
 	r.Header.Set("Content-Type", "application/json")
 	r.ContentLength = int64(len(body))
@@ -33,7 +33,7 @@ func BenchmarkMessage(b *testing.B) {
 		}
 		read.release()
 		accepted := relay.Accepted{ID: 25, ApplicationID: 1, Title: s.title, Message: s.message, Priority: 1, AcceptedAt: time.Now(), State: relay.StateQueued}
-		answerAccepted(w, &accepted, &s, &relay.Message{State: accepted.State})
+		a.answerAccepted(w, &accepted, &s, &relay.Message{State: accepted.State})
 	}
 }
 

@@ -135,7 +135,7 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 			outcome = m
 		}
 	}
-	answerAccepted(w, &accepted, &s, &outcome)
+	a.answerAccepted(w, &accepted, &s, &outcome)
 	return nil
 }
 
@@ -167,13 +167,16 @@ type acceptedMessage struct {
 	EventID   *string         `json:"event_id"`
 	LastError string          `json:"last_error,omitempty"`
 	StatusURL string          `json:"status_url"`
+	Events    int             `json:"events"`         // that it is sent as
+	File      bool            `json:"file,omitempty"` // its full text follows
 }
 
-func answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
+func (a *API) answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
 	out := acceptedMessage{
 		ID: m.ID, Success: now.State != relay.StateDead, AppID: m.ApplicationID, Message: m.Message, Title: m.Title, Priority: m.Priority, Extras: s.extras,
 		Date: m.AcceptedAt, Status: now.State, EventID: textOrNull(now.EventID), StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
 	}
+	out.Events, out.File = a.service.Shape(relay.Message{Title: m.Title, Body: m.Message, ContentType: m.ContentType, Priority: m.Priority})
 	if now.State != relay.StateSent {
 		out.LastError = now.Error
 	}

@@ -34,6 +34,8 @@ type delivery struct {
 	EventID     *string         `json:"event_id"`
 	SentAt      *time.Time      `json:"sent_at"`
 	StatusURL   string          `json:"status_url"`
+	Events      int             `json:"events,omitempty"` // of one message alone: that it is sent as
+	File        bool            `json:"file,omitempty"`   // …and that its full text follows
 }
 
 func showMessage(m relay.Message) delivery {
@@ -81,7 +83,9 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showMessage(m))
+	out := showMessage(m)
+	out.Events, out.File = a.service.Shape(m)
+	writeJSON(w, http.StatusOK, out)
 	return nil
 }
 

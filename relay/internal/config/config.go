@@ -96,6 +96,7 @@ type RegistryHook struct {
 // Formatting is about how messages look.
 type Formatting struct {
 	ColoredTitle  bool `key:"coloredtitle" doc:"Colour titles by priority."`
+	MaxEvents     int  `key:"maxevents" doc:"Events that a message too long for one is split into at most; what does not fit follows as a file. 1 cuts it and sends the file at once."`
 	PriorityWords bool `key:"prioritywords" doc:"Begin titles with the priority, [high] for example, unless it is normal: for lock screens and screen readers, which show no colours."`
 }
 

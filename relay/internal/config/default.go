@@ -13,7 +13,7 @@ func Default() Config {
 		Matrix:     Matrix{Timeout: time.Minute, Invites: Invites{Servers: []string{}}},
 		Admin:      Admin{Name: "admin"},
 		Security:   Security{CheckToken: true},
-		Formatting: Formatting{ColoredTitle: true, PriorityWords: true},
+		Formatting: Formatting{ColoredTitle: true, PriorityWords: true, MaxEvents: 8},
 		Delivery:   Delivery{Parallel: 64, MaxAge: 72 * time.Hour},
 		Limits: Limits{
 			Body:    2 << 20,

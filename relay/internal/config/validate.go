@@ -20,6 +20,9 @@ func (c *Config) Validate() error {
 	c.Matrix.validate(&p)
 	c.Admin.validate(&p)
 	c.Hook.validate(&p)
+	if n := c.Formatting.MaxEvents; n < 1 || n > 50 {
+		p.Addf("formatting.maxevents", "must be from 1 to 50")
+	}
 	c.Delivery.validate(&p)
 	c.Limits.validate(&p)
 	notNegative(&p, "history.retention", c.History.Retention)

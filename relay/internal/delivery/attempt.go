@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -53,6 +55,8 @@ func (d *Delivery) try(q *queue, e *message.Entry) (string, error) {
 		return d.redact(q, room, device, e)
 	case message.File:
 		return d.sendFile(q, room, device, e)
+	case message.Part:
+		return d.sendPart(q, room, device, e)
 	}
 	return d.sendEvent(q, room, device, e)
 }
@@ -86,16 +90,59 @@ func (d *Delivery) render(e *message.Entry) (err error) {
 			err = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
-	o := d.o.Format
 	if e.Shrunk {
+		o := d.o.Format
 		o.Budget = shrunkBudget
+		r := format.Render(d.formatted(e), o)
+		e.Wire, e.Cut = r.Content, r.Truncated
+		return nil
 	}
-	r := format.Render(format.Message{
-		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
-	}, o)
-	e.Wire, e.Cut = r.Content, r.Truncated
+	events, i := format.Events(d.formatted(e), d.o.Format), part(e)
+	if i >= len(events) {
+		return &matrix.SendError{Class: matrix.ClassDead, Reason: "the message has fewer parts than before"}
+	}
+	e.Wire, e.Cut = events[i].Content, events[i].Truncated || i < len(events)-1
 	return nil
+}
+
+// formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
+func (d *Delivery) formatted(e *message.Entry) format.Message {
+	return format.Message{
+		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+		Mention: e.Mention, Whom: e.Whom, Marker: cmp.Or(e.TargetTxn, e.Txn),
+	}
+}
+
+// part is which of its message's events an entry sends.
+func part(e *message.Entry) int {
+	if e.Kind != message.Part {
+		return 0
+	}
+	return format.PartOf(e.Txn, e.TargetTxn)
+}
+
+// rest is what follows an event that does not hold the whole message: the next one, or the full text as a file. The next
+// one fits only to the event as it would be rendered now: names and settings may have changed since it was.
+func (d *Delivery) rest(e *message.Entry) *message.Entry {
+	txn, i := cmp.Or(e.TargetTxn, e.Txn), part(e)
+	next := &message.Entry{Kind: message.File, After: e.MessageID(), Room: e.Room, Txn: txn + fileSuffix, QueuedAt: e.QueuedAt}
+	if events := format.Events(d.formatted(e), d.o.Format); i+1 < len(events) && bytes.Equal(e.Wire, events[i].Content) {
+		next.Kind, next.Txn = message.Part, format.PartMarker(txn, i+1)
+	}
+	return next
+}
+
+// sendPart sends another event of a message.
+func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	if e.Wire == nil {
+		if err := d.render(e); err != nil {
+			return "", err
+		}
+	}
+	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
+		return id, err
+	}
+	return d.send(q, room, device, e, e.Wire)
 }
 
 func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, wire []byte) (string, error) {
@@ -108,12 +155,12 @@ func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Ent
 	})
 }
 
-// sendFile sends the full text of a message whose event had to be cut.
+// sendFile sends the full text of a message that was cut.
 func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
 	if room.Encrypted {
 		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
 	}
-	if id, err := d.fileThere(q, room, device, e); id != "" || err != nil {
+	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
 	}
 	f := fileOf(e)

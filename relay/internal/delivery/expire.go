@@ -32,7 +32,7 @@ func (d *Delivery) Expire(ctx context.Context) error {
 		}
 		reason := tooOld(d.o.MaxAge, last)
 		entries, dead, err := d.store.Expire(ctx, store.Expiry{
-			Room: id, Cutoff: cutoff, Now: now.UnixMilli(), Reason: reason, NoFile: noFile(reason), NotRemoved: notRemoved(reason),
+			Room: id, Cutoff: cutoff, Now: now.UnixMilli(), Reason: reason, Incomplete: incomplete(reason), NotRemoved: notRemoved(reason),
 		})
 		if err != nil {
 			return err

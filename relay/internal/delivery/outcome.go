@@ -27,9 +27,9 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 	case e.Kind == message.Send:
 		d.metrics.sent.Inc()
 		d.metrics.latency.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
-		if e.Cut {
-			o.FollowUp = &message.Entry{Kind: message.File, After: e.ID, Room: e.Room, Txn: e.Txn + fileSuffix, QueuedAt: e.QueuedAt}
-		}
+	}
+	if e.Cut {
+		o.FollowUp = d.rest(e)
 	}
 	e.EventID = eventID
 	d.finish(q, e, message.StateSent, o)
@@ -215,9 +215,9 @@ func tooOld(age time.Duration, last string) string {
 	return s
 }
 
-// noFile says that a message's event is in the room without the file that should follow.
-func noFile(reason string) string {
-	return "The message was cut, and its full text could not be attached: " + reason
+// incomplete says that the first event of a message is in the room, but not all that should follow.
+func incomplete(reason string) string {
+	return "The rest of the message could not be sent: " + reason
 }
 
 // notRemoved says that a message stays in the room though it was withdrawn.
@@ -231,7 +231,12 @@ func (d *Delivery) final(q *queue, e *message.Entry, state message.State, reason
 	o := store.Outcome{}
 	switch {
 	case e.Kind == message.File:
-		o.Failure = noFile(reason)
+		o.Failure = incomplete(reason)
+	case e.Kind == message.Part:
+		o.Failure = incomplete(reason)
+		if state == message.StateDead {
+			o.FollowUp = &message.Entry{Kind: message.File, After: e.After, Room: e.Room, Txn: e.TargetTxn + fileSuffix, QueuedAt: time.Now().UnixMilli()}
+		}
 	case e.Kind == message.Redact && e.EventID != "":
 		o.Failure = notRemoved(reason)
 	}

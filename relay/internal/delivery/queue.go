@@ -333,7 +333,7 @@ func (q *queue) takeEcho() {
 	}
 	clear(q.echo)
 	q.mu.Unlock()
-	if err != nil || eventID == "" || e.Kind != message.Send || e.FirstAttemptAt == 0 {
+	if err != nil || eventID == "" || e.Kind != message.Send && e.Kind != message.Part || e.FirstAttemptAt == 0 {
 		return
 	}
 	q.d.succeeded(q, e, eventID)

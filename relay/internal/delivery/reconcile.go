@@ -20,7 +20,7 @@ var (
 	// errUnproven says that nobody can tell whether an event is in the room.
 	errUnproven = errors.New("the room's history does not tell whether the message arrived")
 
-	errFileUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether the file is in the room already"}
+	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
 )
 
 // doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
@@ -62,9 +62,9 @@ func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error)
 	return id, err
 }
 
-// fileThere returns the event of an earlier attempt at a file if it arrived and the homeserver would not recognise a
-// repeat of it. A file of which nobody can tell is not sent again.
-func (d *Delivery) fileThere(q *queue, room store.Room, device string, e *message.Entry) (id string, err error) {
+// arrived returns the event of an earlier attempt at a follow-up if it arrived and the homeserver would not recognise a
+// repeat of it. One of which nobody can tell is not sent again.
+func (d *Delivery) arrived(q *queue, room store.Room, device string, e *message.Entry) (id string, err error) {
 	doubtful := d.doubtful(e, device) // as in sendEvent
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
 		id, err = d.reconcileBefore(old, e)
@@ -73,7 +73,7 @@ func (d *Delivery) fileThere(q *queue, room store.Room, device string, e *messag
 		id, err = d.reconcile(room.RoomID, e)
 	}
 	if errors.Is(err, errUnproven) {
-		err = errFileUnproven
+		err = errRestUnproven
 	}
 	return id, err
 }

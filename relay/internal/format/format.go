@@ -5,6 +5,7 @@
 package format
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -47,6 +48,7 @@ type Options struct {
 	ColoredTitle  bool // colour the title by priority
 	PriorityWords bool // say the priority in the title, unless it is normal
 	Budget        int  // largest content in bytes; 0 is DefaultBudget
+	MaxEvents     int  // that a long message is split into; 0 is DefaultEvents
 }
 
 // Event is a rendered message, or a part of one.
@@ -63,6 +65,15 @@ func PartMarker(marker string, i int) string {
 	return marker + "p" + strconv.Itoa(i)
 }
 
+// PartOf is the place that PartMarker has put into a marker; 0 for any other.
+func PartOf(part, marker string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(part, marker+"p"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // Render builds the event of a message. When the content would be too large, the
 // formatted body goes first; if the plain one alone is still too large it is cut
 // at the end of a line or a rune and says so.
@@ -72,24 +83,29 @@ func Render(m Message, o Options) Event {
 }
 
 // Events builds the events of a message, in the order they are to be sent: one, or if its formatting or text would be
-// lost for its size, up to MaxEvents that end between blocks, items or lines where possible. If the last is truncated,
+// lost for its size, up to o.MaxEvents that end between blocks, items or lines where possible. If the last is truncated,
 // the full text belongs into a file behind it. Only the first mentions anybody.
 func Events(m Message, o Options) []Event {
 	e, whole := renderOne(m, o)
-	if whole {
+	limit := cmp.Or(o.MaxEvents, DefaultEvents)
+	if whole || limit == 1 {
 		return []Event{e}
 	}
-	title := titleOf(m, o)
-	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, o.ColoredTitle) + " "}
-	budget := o.budget() - len(frame.json()) - 2*len(truncated) - 2<<10 // for tags that a part closes and the next repeats
-	most := MaxEvents * o.budget()
+	// Where the parts end depends on the message alone: the others are rendered later, when names may have changed.
+	title := cleanTitle(m.Title)
+	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, true) + " "}
+	frame.message.Mention, frame.message.Whom = "", ""
+	const spare = 8 << 10 // for the names of the sender and the owner, and for tags that a part closes and the next repeats
+	budget := o.budget() - len(frame.json()) - spare
+	title = titleOf(m, o)
+	most := limit * o.budget()
 	if m.ContentType != Plain {
 		most /= 2 // the text stands there twice
 	}
 	source, cut := cutSource(cleanText(m.Body), most)
-	parts := splitBody(m.ContentType, source, budget)
-	if len(parts) > MaxEvents {
-		parts, cut = parts[:MaxEvents], true
+	parts := splitBody(m.ContentType, source, budget, limit)
+	if len(parts) > limit {
+		parts, cut = parts[:limit], true
 	}
 	events := make([]Event, len(parts))
 	for i, r := range parts {
@@ -104,7 +120,7 @@ func Events(m Message, o Options) []Event {
 	return events
 }
 
-func splitBody(contentType, source string, budget int) []rendered {
+func splitBody(contentType, source string, budget, limit int) []rendered {
 	if contentType == Plain || contentType != HTML && !affordable(source) {
 		return splitPlain(source, budget)
 	}
@@ -112,7 +128,7 @@ func splitBody(contentType, source string, budget int) []rendered {
 	if contentType != HTML {
 		text, literal = markdown(source), true
 	}
-	parts := sanitizeParts(text, literal, budget)
+	parts := sanitizeParts(text, literal, budget, limit)
 	if parts[0].text == "" {
 		return splitPlain(source, budget)
 	}

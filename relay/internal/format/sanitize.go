@@ -45,10 +45,10 @@ func sanitize(source []byte, literal bool, limit int) rendered {
 }
 
 // sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a
-// single tag is larger.
-func sanitizeParts(source []byte, literal bool, budget int) []rendered {
+// single tag is larger. It ends soon after limit parts.
+func sanitizeParts(source []byte, literal bool, budget, limit int) []rendered {
 	s := newSanitizer(source, literal, math.MaxInt)
-	s.split.budget = budget
+	s.split.budget, s.split.limit = budget, limit
 	last := s.run()
 	if last.text == "" && len(s.split.parts) > 0 {
 		return s.split.parts
@@ -64,7 +64,7 @@ func newSanitizer(source []byte, literal bool, limit int) *sanitizer {
 }
 
 func (s *sanitizer) run() rendered {
-	for s.next() && len(s.split.parts) <= MaxEvents {
+	for s.next() && len(s.split.parts) <= s.split.limit {
 		s.measure()
 	}
 	for len(s.open) > 0 {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// MaxEvents is how many events a long message is split into. What does not fit follows as a file.
-const MaxEvents = 8
+// DefaultEvents is how many events a long message is split into at most. What does not fit follows as a file.
+const DefaultEvents = 8
 
 const (
 	chunk      = 512 // bytes of text between two places where a paragraph may be split
@@ -29,6 +29,7 @@ const (
 // splitter ends a part where it becomes too large, at the best of the places in its second half.
 type splitter struct {
 	budget    int // of html and text as JSON strings; 0 does not split
+	limit     int // of parts; what is beyond is not looked at
 	cost      int // of the part so far
 	html, txt int // up to where it is measured
 	places    [ranks]*place
@@ -88,6 +89,9 @@ func (s *sanitizer) cut(at *place) {
 	})
 	s.out = append([]byte(at.reopening()), s.out[at.html:]...)
 	s.text.out = []byte(strings.TrimLeft(string(s.text.out[at.txt:]), " \n"))
+	if len(s.text.out) == 0 {
+		s.text.breaks, s.text.space = 0, false
+	}
 	p.places = [ranks]*place{}
 	p.cost, p.html, p.txt = 0, 0, 0
 	s.measure()

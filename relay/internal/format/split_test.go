@@ -64,13 +64,13 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := Message{Title: "Report", Body: tt.source, ContentType: tt.kind, Priority: 2, Mention: "@o:x", Marker: "m"}
 			events := Events(m, Options{ColoredTitle: true})
-			if len(events) < 2 || len(events) > MaxEvents {
+			if len(events) < 2 || len(events) > DefaultEvents {
 				t.Fatalf("%d events", len(events))
 			}
 			var text strings.Builder
 			for i, e := range events {
 				d := decode(t, e.Content)
-				if len(e.Content) > DefaultBudget || e.Truncated || !utf8.ValidString(d.Body) {
+				if len(e.Content) > DefaultBudget || e.Truncated || !utf8.ValidString(d.Body) || strings.HasPrefix(d.Body, "\n") {
 					t.Errorf("event %d: %d bytes, truncated %v", i, len(e.Content), e.Truncated)
 				}
 				if i < len(events)-1 && len(e.Content) < DefaultBudget/3 {
@@ -139,7 +139,7 @@ func TestEventsHaveALimit(t *testing.T) {
 				t.Errorf("%s: event %d of %d: truncated %v, %d bytes", kind, i, len(events), e.Truncated, len(e.Content))
 			}
 		}
-		if len(events) != MaxEvents {
+		if len(events) != DefaultEvents {
 			t.Errorf("%s: %d events", kind, len(events))
 		}
 	}
@@ -156,7 +156,7 @@ func TestEventsOfAShortMessage(t *testing.T) {
 // TestSplitsOfHostileSources take bounded time and stay within the budget.
 func TestSplitsOfHostileSources(t *testing.T) {
 	for _, unit := range []string{">", "- > ", "1. ", "[a](", "*a_ ", "<b>", "<b><i><p>", "<a href='https://x/" + strings.Repeat("y", 500) + "'>", "a|b\n-|-\n", "`", "<li>", "\\\"", strings.Repeat(">", 99) + "\n", strings.Repeat("- ", 99) + "x\n", strings.Repeat("*a_ ", 250) + "\n\n"} {
-		source := strings.Repeat(unit, MaxEvents*DefaultBudget/len(unit))
+		source := strings.Repeat(unit, DefaultEvents*DefaultBudget/len(unit))
 		for _, kind := range []string{Markdown, HTML} {
 			begin := time.Now()
 			events := Events(Message{Body: source, ContentType: kind, Title: strings.Repeat(`"`, 900)}, Options{})

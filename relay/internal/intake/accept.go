@@ -95,7 +95,7 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 	for _, a := range stored {
 		e := &a.Entry
 		out := Accepted{
-			ID: e.ID, ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, Priority: e.Priority,
+			ID: e.ID, ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, ContentType: e.ContentType, Priority: e.Priority,
 			AcceptedAt: store.Time(e.AcceptedAt), State: message.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
 		}
 		switch {

@@ -47,7 +47,8 @@ type Accepted struct {
 	ApplicationID int64
 	Title         string // as stored: the application's name stands in for an empty one only when rendering
 	Message       string
-	Priority      int // effective
+	ContentType   string // "" means Markdown
+	Priority      int    // effective
 	AcceptedAt    time.Time
 	State         message.State // StateQueued, or the present state when Replay
 	EventID       string

@@ -7,7 +7,8 @@ type Kind int
 const (
 	Send   Kind = 0
 	Redact Kind = 1 // removes the event of the message, or the file behind it
-	File   Kind = 2 // the full text of a message whose event was cut
+	File   Kind = 2 // the full text of a message that was cut
+	Part   Kind = 3 // the next of the events that a long message is split into
 )
 
 // Entry is an entry of the outbox that is on its way, with what is needed of its message. Times are Unix milliseconds.

@@ -268,7 +268,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	t.Helper()
 	hs := newHomeserver()
 	r := &rig{t: t, hs: hs, path: filepath.Join(t.TempDir(), "relay.db"), o: Options{
-		Sender: hs, Rooms: hs, Format: format.Options{},
+		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1},
 		Log: zap.NewNop(), CheckToken: true,
 	}}
 	for _, c := range change {

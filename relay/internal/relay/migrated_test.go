@@ -72,7 +72,7 @@ func TestFirstEditionsDatabase(t *testing.T) {
 			4:  {StateDead, StateDead, "does not accept"},
 			6:  {StateBlocked, StateSent, ""},
 			7:  {StateCancelled, StateCancelled, ""},
-			8:  {StateBlocked, StateSent, ""}, // and its file
+			8:  {StateBlocked, StateSent, ""}, // in parts
 			9:  {StateCancelled, StateCancelled, message.InDoubt},
 			10: {StateAmbiguous, StateAmbiguous, "look into the room"},
 			11: {StateSent, StateRedacted, ""},
@@ -103,7 +103,7 @@ func TestFirstEditionsDatabase(t *testing.T) {
 		}
 		for room, want := range map[string][]string{
 			"!good:hs":    {"sent", "removed", "long", "[File]", "long", "[File]"},
-			"!blocked:hs": {"first", "long", "[File]"},
+			"!blocked:hs": {"first", "long", "long", "long", "long"},
 			"!lost:hs":    {"lost", "waits", "waits", "waits"},
 			"!doubt:hs":   nil,
 			"!unsure:hs":  {"lost"},

@@ -160,3 +160,15 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 	}
 	return s.delivery.LookUpRoom(ctx, address)
 }
+
+// shortBody is a message's length up to which it surely is one event: what escapes and markup add is less than eightfold.
+const shortBody = 6 << 10
+
+// Shape tells as how many events a message is sent, and whether its full text follows as a file.
+func (s *Service) Shape(m Message) (events int, file bool) {
+	if len(m.Body) <= shortBody {
+		return 1, false
+	}
+	all := format.Events(format.Message{Title: m.Title, Body: m.Body, ContentType: m.ContentType, Priority: m.Priority}, s.o.Format)
+	return len(all), all[len(all)-1].Truncated
+}

@@ -12,7 +12,7 @@ import (
 type Expiry struct {
 	Room, Cutoff, Now int64  // rooms.id; queued before Cutoff, in milliseconds
 	Reason            string // of a message that is given up
-	NoFile            string // of one whose event is in the room, without the file that should follow
+	Incomplete        string // of one whose first event is in the room, but not all that should follow
 	NotRemoved        string // of one that was to be removed from the room and is not
 }
 
@@ -31,7 +31,7 @@ func (s *Store) Expire(ctx context.Context, x Expiry) (entries, dead int64, err 
 		}
 		tx.changes = append(tx.changes, Change{Room: x.Room, Kind: Altered})
 		entries, err = tx.execCount(`UPDATE outbox SET state = 'dead', error = ?, final_at = ?, next_at = 0 WHERE kind = 0 AND `+isExpired, x.Reason, x.Now, x.Room, x.Cutoff)
-		return errors.Join(err, tx.expireFollowUps(x, message.File, x.NoFile, &entries), tx.expireFollowUps(x, message.Redact, x.NotRemoved, &entries))
+		return errors.Join(err, tx.expireFollowUps(x, message.File, x.Incomplete, &entries), tx.expireFollowUps(x, message.Part, x.Incomplete, &entries), tx.expireFollowUps(x, message.Redact, x.NotRemoved, &entries))
 	})
 	return entries, dead, err
 }

@@ -130,7 +130,7 @@ func (tx *Tx) Withdraw(id, now int64) (was message.State, err error) {
 	case message.StateCancelled, message.StateRedacted:
 		return row.State, nil
 	case message.StateSent:
-		if err := tx.exec(`UPDATE outbox SET state = 'cancelled', final_at = ? WHERE after = ? AND kind = 2 AND final_at = 0`, now, id); err != nil {
+		if err := tx.exec(`UPDATE outbox SET state = 'cancelled', final_at = ? WHERE after = ? AND kind IN (2, 3) AND final_at = 0`, now, id); err != nil {
 			return "", err
 		}
 		if err := tx.remove(id, now); err != nil {

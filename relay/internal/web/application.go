@@ -46,6 +46,7 @@ type applicationForm struct {
 	Description                string
 	Format                     relay.Format
 	Sender                     relay.ShowSender
+	Mention                    string
 }
 
 // The targets of the form.
@@ -60,7 +61,7 @@ func formOf(v *sessionRequest) applicationForm {
 	f := applicationForm{
 		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
 		Scale: relay.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
-		Description: get("description"), Format: relay.Format(get("format")), Sender: relay.ShowSender(get("sender")),
+		Description: get("description"), Format: relay.Format(get("format")), Sender: relay.ShowSender(get("sender")), Mention: strings.TrimSpace(get("mention")),
 	}
 	if f.Target == targetNew && f.Room != "" {
 		f.Target = targetOther // typed without choosing it
@@ -86,6 +87,9 @@ func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
 	}
 	if f.Sender != "" {
 		in.ShowSender = &f.Sender
+	}
+	if f.Mention != "" {
+		in.Mention = &f.Mention
 	}
 	room := ""
 	switch f.Target {
@@ -228,6 +232,12 @@ func (web *Web) standing(v *sessionRequest, a relay.Application) *standing {
 		return &standing{Text: "The bot may not write in this room. Raise its power level."}
 	case a.RoomProblem != "":
 		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
+	case a.RoomLost:
+		return &standing{Text: "Messages are refused: " + ownerOf(a) + " is not in this room any more. Join it again, or choose another room."}
+	}
+	a.RoomNotifies, a.RoomCheckedAt = info.Notifies, time.Now()
+	if a.Unheard() {
+		return &standing{Text: "The bot is in the room and may write there, but messages of priority 2 alert nobody: it may not notify the room (@room), and " + ownerOf(a) + " is not there. Raise its power level, invite the owner, or choose whom messages mention."}
 	}
 	return &standing{Good: true, Text: "The bot is in the room and may write there."}
 }
@@ -289,7 +299,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *
 func formFrom(a relay.Application) applicationForm {
 	f := applicationForm{
 		Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility,
-		Description: a.Description, Format: a.DefaultFormat, Sender: a.ShowSender,
+		Description: a.Description, Format: a.DefaultFormat, Sender: a.ShowSender, Mention: a.Mention,
 	}
 	if f.Room == "" {
 		f.Room = a.RoomID

@@ -162,6 +162,8 @@ type messagePage struct {
 	CanCancel    bool
 	CanRemove    bool
 	Link         string
+	Events       int  // that it is sent as
+	File         bool // its full text follows
 }
 
 // lower puts a message's headings below those of the page. In what is sanitised
@@ -187,6 +189,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 			return err
 		}
 	}
+	p.Events, p.File = web.service.Shape(m)
 	kind := m.ContentType
 	if kind == "" {
 		kind = format.Markdown

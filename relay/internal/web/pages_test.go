@@ -106,8 +106,13 @@ func TestLooksOfAnApplication(t *testing.T) {
 	b.admin()
 	b.app("a", room)
 	b.get("/ui/applications/1")
-	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always")
-	b.want(200, "Nightly &lt;b&gt;", `<option value="plain" selected>`, `<option value="always" selected>`, `<option value="0s" selected>stops working at once`)
+	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always", "mention", "@anna:example.org, @bob:example.org")
+	b.want(200, "Nightly &lt;b&gt;", `<option value="plain" selected>`, `<option value="always" selected>`, `value="@anna:example.org @bob:example.org"`, "-alert nobody", `<option value="0s" selected>stops working at once`)
+	if err := b.service.Presence(t.Context(), room, relaytest.AdminMatrixID, false); err != nil {
+		t.Fatal(err)
+	}
+	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always", "mention", "owner")
+	b.want(200, "messages of priority 2 alert nobody")
 	upload := func(data string) {
 		t.Helper()
 		var form bytes.Buffer

@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// withParts lets long messages be split.
+func withParts(o *Options) { o.Format.MaxEvents = 8 }
+
+// report is a message of several parts, each of whose lines is in it once.
+func report(lines int) string {
+	var b strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&b, "- line **%d** of the report\n", i)
+	}
+	return b.String()
+}
+
+// wantReport holds the room against a report and a message behind it.
+func (r *rig) wantReport(lines, events int, next string) {
+	r.t.Helper()
+	bodies := r.hs.bodies("!a:hs")
+	if len(bodies) != events+1 || bodies[len(bodies)-1] != next {
+		r.t.Fatalf("the room has %d events, the last begins %.20q", len(bodies), bodies[max(0, len(bodies)-1)])
+	}
+	n := 0
+	for _, body := range bodies[:events] {
+		for _, line := range strings.Split(body, "\n") {
+			if want := fmt.Sprintf("• line %d of the report", n); line != want {
+				r.t.Fatalf("line %d is %q, want %q", n, line, want)
+			}
+			n++
+		}
+	}
+	if n != lines {
+		r.t.Errorf("%d lines arrived, want %d", n, lines)
+	}
+}
+
+// TestParts: a long message arrives in several events, in order, whole, before the next message.
+func TestParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withParts)
+		r.run()
+		synctest.Wait()
+		app := r.app("a", "!a:hs")
+		id := r.send(app.Token, report(3000))
+		next := r.send(app.Token, "next")
+		if m, err := r.Wait(ctx, r.admin, next, time.Minute); err != nil || m.State != StateSent {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		r.wantReport(3000, 5, "next")
+		m := r.message(id)
+		if m.State != StateSent || m.Error != "" {
+			t.Errorf("it is %s, %q", m.State, m.Error)
+		}
+		if events, file := r.Shape(m); events != 5 || file {
+			t.Errorf("it is said to be %d events, file %v", events, file)
+		}
+		if _, err := r.Cancel(ctx, r.admin, id); err != nil {
+			t.Fatal(err)
+		}
+		r.drained()
+		if got := r.hs.bodies("!a:hs"); !slices.Equal(got, []string{"next"}) {
+			t.Errorf("after it was withdrawn the room has %d events", len(got))
+		}
+	})
+}
+
+// TestPartsSurvive: each part is in the room once, whatever happens to the answers and to the relay.
+func TestPartsSurvive(t *testing.T) {
+	for name, tt := range map[string]struct{ stored, crash, device bool }{
+		"answer lost": {stored: true}, "not sent": {}, "killed after sending": {stored: true, crash: true}, "killed before": {crash: true},
+		"killed, another device": {stored: true, crash: true, device: true}, "answer lost, another device": {stored: true, device: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, withParts)
+				r.hs.script = func(out Outgoing, n int) *answer {
+					if strings.HasSuffix(out.TxnID, "p2") && n == 1 {
+						if tt.device {
+							time.AfterFunc(time.Millisecond, func() {
+								r.hs.mu.Lock()
+								r.hs.device = "DEV2"
+								r.hs.mu.Unlock()
+							})
+						}
+						return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: tt.stored}
+					}
+					return nil
+				}
+				r.run()
+				synctest.Wait()
+				app := r.app("a", "!a:hs")
+				r.send(app.Token, report(3000))
+				next := r.send(app.Token, "next")
+				if tt.crash {
+					time.Sleep(100 * time.Millisecond)
+					r.crash()
+					r.open()
+					r.run()
+				}
+				if m, err := r.Wait(ctx, r.admin, next, time.Hour); err != nil || m.State != StateSent {
+					t.Fatalf("%+v, %v", m, err)
+				}
+				r.wantReport(3000, 5, "next")
+			})
+		})
+	}
+}
+
+// TestPartRefused: what is refused of a message arrives as a file.
+func TestPartRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withParts)
+		r.hs.script = func(out Outgoing, _ int) *answer {
+			if strings.HasSuffix(out.TxnID, "p1") {
+				return &answer{err: &SendError{Class: ClassDead, Code: "M_BAD_JSON", Reason: "the homeserver does not accept the event"}}
+			}
+			return nil
+		}
+		r.run()
+		synctest.Wait()
+		id := r.send(r.app("a", "!a:hs").Token, report(3000))
+		time.Sleep(time.Minute)
+		if m := r.message(id); m.State != StateSent || !strings.Contains(m.Error, "does not accept the event") {
+			t.Errorf("it is %s, %q", m.State, m.Error)
+		}
+		if got := r.hs.bodies("!a:hs"); len(got) != 2 || got[1] != "message.md" {
+			t.Errorf("the room has %.20q", got)
+		}
+	})
+}
