@@ -96,6 +96,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	switch {
 	case errors.Is(err, filesystem.ErrOldVersion):
 		err = besideOldVersion(store.root)
+	case errors.Is(err, collect.ErrNoRoom):
 	case errors.Is(err, storage.ErrBusy):
 		err = errors.New("another garbage collection is running on this storage")
 	case errors.Is(err, fs.ErrPermission):

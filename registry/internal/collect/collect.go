@@ -128,6 +128,9 @@ func (r *run) run(ctx context.Context) error {
 		return r.collect(ctx)
 	}
 	lock, err := r.Coordinator.Lock(ctx, storage.CollectorLock)
+	if errors.Is(err, storage.ErrNoSpace) {
+		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -234,6 +234,7 @@ func allocate(fd int) error {
 	zeros := make([]byte, 64<<10)
 	for at := st.Size; at < pendingSize; at += int64(len(zeros)) {
 		if err := pwrite(fd, zeros[:min(int64(len(zeros)), pendingSize-at)], at); err != nil {
+			_ = unix.Ftruncate(fd, st.Size) // it takes no room that somebody else needs
 			return err
 		}
 	}

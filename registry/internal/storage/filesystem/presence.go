@@ -135,8 +135,9 @@ func (c *Coordinator) oldServes(file string) bool {
 	return false
 }
 
-// spareRoom is how much is free where files are made before they are needed.
-const spareRoom = 32 << 20
+// spareRoom is how much is free where files are made before they are needed: they
+// take a quarter of it at most.
+const spareRoom = 4 * pendingSize
 
 // reserve makes, where there is room to spare, the files that a collector needs
 // on a full volume.
@@ -146,8 +147,10 @@ func (c *Coordinator) reserve() {
 		return
 	}
 	names := []string{aloneName, collectionName, oldCollector, epochName, gateName + "0", gateName + "1"}
-	for n := range uint64(keyLocks) {
-		names = append(names, keyLockName(n))
+	if st.Files == 0 || st.Ffree > 8*keyLocks { // some make inodes as they need them
+		for n := range uint64(keyLocks) {
+			names = append(names, keyLockName(n))
+		}
 	}
 	for _, name := range names {
 		fd, err := c.s.openLock(name, unix.O_RDONLY)
@@ -242,9 +245,13 @@ func (c *Coordinator) lockCollector(ctx context.Context) (locks, error) {
 	}
 	held, err := c.lockName(ctx, collectionName)
 	if isFull(err) {
+		full := err
 		if held, err = c.presence(unix.LOCK_EX); err == nil {
 			c.setSole(true)
 			return append(held, old...), nil
+		}
+		if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+			err = &fault{"lock", storage.CollectorLock, storage.ErrBusy, c.s.writeFault("lock", storage.CollectorLock, full)}
 		}
 	}
 	if err == nil {
