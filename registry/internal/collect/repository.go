@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -122,7 +123,36 @@ func (r *run) collectRepository(ctx context.Context, repo *repository) error {
 	if err := r.deleteLinks(ctx, repo); err != nil {
 		return err
 	}
-	return r.tidyTags(ctx, repo)
+	if err := r.tidyTags(ctx, repo); err != nil || r.DryRun || repo.stays() {
+		return err
+	}
+	return r.tidyLinks(ctx, repo)
+}
+
+// tidyLinks takes away, where nothing of a repository stays, the directories of links
+// that distribution has deleted without them. On other stores there are none. A link
+// that comes meanwhile stays: only one that is absent is deleted.
+func (r *run) tidyLinks(ctx context.Context, repo *repository) error {
+	absent := []string{layout.TagCurrent(repo.name, "latest")} // also where there are no tags any more
+	for _, alg := range tree.Algorithms() {
+		for prefix, key := range map[string]func(oci.Name, oci.Digest) string{
+			layout.Revisions(repo.name, alg): layout.RevisionLink, layout.Layers(repo.name, alg): layout.LayerLink,
+		} {
+			for l, err := range r.names(ctx, prefix, alg) {
+				if err != nil {
+					return err
+				}
+				absent = append(absent, key(repo.name, l.digest))
+			}
+		}
+	}
+	for _, key := range absent {
+		err := r.Store.Apply(ctx, nil, storage.Stage{{Key: key, Delete: true, If: storage.IfAbsent()}})
+		if err != nil && !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
+	}
+	return nil
 }
 
 // look reads a repository and decides what of it stays. It marks the digests of
