@@ -18,7 +18,7 @@ import (
 // Bounds of large answers, which are made in memory.
 const (
 	smallAnswer  = 128 << 10 // an answer up to this size is not counted: the kernel takes it at once
-	answerMemory = 24 << 20  // bytes of large answers that are in memory at the same time
+	answerMemory = 16 << 20  // bytes of large answers that are in memory at the same time
 	answerPiece  = 32 << 10  // what is handed to the connection at once
 
 	// answerPatience is after what time the answer of a client that takes nothing

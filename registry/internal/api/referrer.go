@@ -16,9 +16,9 @@ const (
 	maxReferrers      = 1000
 	maxReferrersBytes = 3 << 20
 
-	// referrersCost is what making a page takes: the descriptors, each encoded,
-	// and the body.
-	referrersCost = 3 * maxReferrersBytes
+	// referrersCost is what making a page takes at most: the descriptors, of which
+	// the rules give 2 MiB, and the body.
+	referrersCost = 6 << 20
 )
 
 var contentTypeIndex = []string{oci.MediaTypeIndex}
@@ -80,38 +80,20 @@ func (p *referrersPage) body(ctx context.Context) (body []byte, next string, err
 	if err != nil {
 		return nil, "", err
 	}
-	manifests, next, err := fit(descriptors, next)
-	if err != nil {
-		return nil, "", err
-	}
-	const head, tail = `{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[`, "]}\n"
-	size := len(head) + len(tail)
-	for _, m := range manifests {
-		size += len(m) + 1
-	}
-	body = append(make([]byte, 0, size), head...)
-	for i, m := range manifests {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, m...)
-	}
-	return append(body, tail...), next, nil
-}
-
-// fit encodes as many descriptors as a page may hold, at least one, and says
-// behind which digest the next page begins.
-func fit(descriptors []oci.Descriptor, next string) ([][]byte, string, error) {
-	page, size := make([][]byte, 0, len(descriptors)), 0
+	body = append(body, `{"schemaVersion":2,"mediaType":"`+oci.MediaTypeIndex+`","manifests":[`...)
 	for i := range descriptors {
 		b, err := json.Marshal(&descriptors[i])
 		if err != nil {
 			return nil, "", err
 		}
-		if size += len(b); size > maxReferrersBytes && i > 0 {
-			return page, string(descriptors[i-1].Digest), nil
+		if i > 0 && len(body)+len(b) > maxReferrersBytes {
+			next = string(descriptors[i-1].Digest)
+			break
 		}
-		page = append(page, b)
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, b...)
 	}
-	return page, next, nil
+	return append(body, "]}\n"...), next, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -49,6 +50,7 @@ type Delivery struct {
 	rate     *accountRate
 	stopping chan struct{}
 	stale    chan struct{} // something has changed in a room
+	synced   atomic.Bool   // an answer of sync was handled
 	wg       sync.WaitGroup
 	ctx      context.Context // of the attempts: ends a while after stopping is closed
 	cancel   context.CancelFunc

@@ -23,10 +23,12 @@ func (d *Delivery) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	if err != nil {
 		return matrix.RoomInfo{}, away(err)
 	}
-	return d.look(ctx, id)
+	return d.look(ctx, id, true)
 }
 
-func (d *Delivery) look(ctx context.Context, roomID string) (matrix.RoomInfo, error) {
+// look asks for a room. Unless somebody has asked for it, an invitation that stands is no problem yet: the bot is about to
+// follow it.
+func (d *Delivery) look(ctx context.Context, roomID string, asked bool) (matrix.RoomInfo, error) {
 	began := time.Now()
 	info, err := d.o.Rooms.Info(ctx, roomID)
 	if err != nil {
@@ -34,6 +36,9 @@ func (d *Delivery) look(ctx context.Context, roomID string) (matrix.RoomInfo, er
 	}
 	if info.Encrypted {
 		d.encrypted(roomID)
+	}
+	if info.Invited && !info.Joined && !asked {
+		return info, nil
 	}
 	for _, q := range d.inRoom(roomID) {
 		d.looked(q, info, began)
@@ -90,10 +95,17 @@ func (d *Delivery) LookAtRooms(ctx context.Context) {
 		if d.isStopping() || ctx.Err() != nil || d.pause.closed() {
 			return
 		}
-		if _, err := d.LookUpRoom(ctx, r.RoomID); err != nil {
+		if err := d.lookInBackground(ctx, r.RoomID); err != nil {
 			d.log.Debug("cannot look at a room", zap.String("room", r.RoomID), zap.Error(err))
 		}
 	}
+}
+
+func (d *Delivery) lookInBackground(ctx context.Context, roomID string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
+	defer cancel()
+	_, err := d.look(ctx, roomID, false)
+	return err
 }
 
 // lookAgain looks at a room of ours in which something has changed.
@@ -114,14 +126,17 @@ func (d *Delivery) lookSoon() {
 	}
 }
 
-// lookWhenStale looks at rooms in which something has changed, until the end.
+// lookWhenStale looks at rooms in which something has changed, until the end. Before the first answer of sync it is not
+// known which invitations stand.
 func (d *Delivery) lookWhenStale() {
 	for {
 		select {
 		case <-d.stopping:
 			return
 		case <-d.stale:
-			d.LookAtRooms(d.ctx)
+			if d.synced.Load() {
+				d.LookAtRooms(d.ctx)
+			}
 		}
 	}
 }

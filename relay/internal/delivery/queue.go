@@ -210,13 +210,7 @@ func (q *queue) next() (*message.Entry, error) {
 
 // read reads the next page. Entries that are final and whose outcome the database does not know yet are passed over.
 func (q *queue) read() error {
-	committed := q.d.store.Committed()
-	for id, number := range q.finished {
-		if number <= committed {
-			delete(q.finished, id)
-		}
-	}
-	if len(q.finished) >= store.Window-pageEntries {
+	if q.unsettled() >= store.Window-pageEntries {
 		if err := q.d.store.Settle(q.d.ctx); err != nil {
 			return err
 		}
@@ -236,13 +230,25 @@ func (q *queue) read() error {
 	return err
 }
 
+// unsettled forgets the final entries that the database knows of, and returns how many others there are.
+func (q *queue) unsettled() int {
+	committed := q.d.store.Committed()
+	for id, number := range q.finished {
+		if number <= committed {
+			delete(q.finished, id)
+		}
+	}
+	return len(q.finished)
+}
+
 // takeHanded makes a page of what was handed over, except what has been read meanwhile. It answers false if there is
 // more to read.
 func (q *queue) takeHanded() bool {
+	full := q.unsettled() >= store.Window-pageEntries
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.idle = false
-	if q.more || len(q.handed) == 0 {
+	if q.more || full || len(q.handed) == 0 {
 		return false
 	}
 	for _, e := range q.handed {

@@ -49,6 +49,10 @@ func (d *Delivery) Handle(e matrix.Event) {
 	case matrix.Online:
 		d.pause.trust()
 		d.pause.look()
+	case matrix.Synced:
+		if d.synced.CompareAndSwap(false, true) {
+			d.lookSoon()
+		}
 	case matrix.Offline:
 		d.pause.suspect(e.Reason)
 	case matrix.Joined:

@@ -171,7 +171,8 @@ func TestLook_IsKept(t *testing.T) {
 		r.hs.infos = map[string]RoomInfo{"!a:hs": {RoomID: "!a:hs", Name: "Hall", Joined: true, Writable: true, Notifies: true}}
 		app := r.app("a", "!a:hs")
 		r.run()
-		time.Sleep(time.Second) // looked at as soon as the homeserver answers
+		events <- matrix.Synced{}
+		time.Sleep(time.Second) // looked at as soon as sync has answered
 		want := func(when, problem string, notifies bool) {
 			t.Helper()
 			a, err := r.Application(ctx, r.admin, app.Application.ID)
@@ -202,11 +203,25 @@ func TestLook_IsKept(t *testing.T) {
 		r.open()
 		want("after a restart", mayNot, false)
 		r.run()
-		r.hs.mu.Lock()
-		r.hs.infos["!a:hs"] = RoomInfo{RoomID: "!a:hs", Name: "Hall", Joined: true, Writable: true, Notifies: true}
-		r.hs.mu.Unlock()
-		events <- matrix.PowerLevels{Room: "!a:hs"}
-		time.Sleep(time.Second)
+		tell := func(info RoomInfo, e matrix.Event) {
+			r.hs.mu.Lock()
+			r.hs.infos["!a:hs"] = info
+			r.hs.mu.Unlock()
+			events <- e
+			events <- matrix.Synced{}
+			time.Sleep(time.Second)
+		}
+		tell(RoomInfo{RoomID: "!a:hs", Name: "Hall", Joined: true, Writable: true, Notifies: true}, matrix.PowerLevels{Room: "!a:hs"})
 		want("with power again", "", true)
+		tell(RoomInfo{RoomID: "!a:hs", Invited: true}, matrix.PowerLevels{Room: "!a:hs"}) // the bot is about to follow an invitation
+		if a, _ := r.Application(ctx, r.admin, app.Application.ID); a.RoomProblem != "" {
+			t.Errorf("invited: %q", a.RoomProblem)
+		}
+		if _, err := r.CheckRoom(ctx, "!a:hs"); err != nil {
+			t.Fatal(err)
+		}
+		if a, _ := r.Application(ctx, r.admin, app.Application.ID); !strings.Contains(a.RoomProblem, "invited but has not joined") {
+			t.Errorf("invited, and somebody asks: %q", a.RoomProblem)
+		}
 	})
 }

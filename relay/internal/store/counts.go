@@ -44,7 +44,7 @@ func (c *counts) accepted(e *message.Entry) {
 
 func (c *counts) outcome(o *Outcome) {
 	switch e := &o.Entry; {
-	case e.Kind != message.Send || o.dropped:
+	case e.Kind != message.Send || !o.counts:
 	case e.State == message.StateSent:
 		c.at(e.ApplicationID, o.At).sent++
 	case e.State == message.StateDead:

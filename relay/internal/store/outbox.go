@@ -68,7 +68,9 @@ type Backlog struct {
 // Backlogs tells for each room with something on its way how much it is.
 func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	var all []Backlog
-	err := s.rows.WithContext(ctx).Raw(`SELECT room, count(*) AS waiting, min(queued_at) AS oldest FROM outbox ` + by("outbox_pending") + ` WHERE final_at = 0 GROUP BY room`).Scan(&all).Error
+	err := s.rows.WithContext(ctx).Raw(`SELECT b.room, b.waiting,
+		(SELECT o.queued_at FROM outbox o WHERE o.room = b.room AND o.final_at = 0 ORDER BY ` + place + `, o.id LIMIT 1) AS oldest
+		FROM (SELECT room, count(*) AS waiting FROM outbox ` + by("outbox_pending") + ` WHERE final_at = 0 GROUP BY room) AS b`).Scan(&all).Error
 	byRoom := make(map[int64]Backlog, len(all))
 	for _, b := range all {
 		byRoom[b.Room] = b

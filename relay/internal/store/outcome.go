@@ -17,6 +17,7 @@ type Outcome struct {
 	Cleared  bool           // of a removal: the event was never sent, so the message's error is void
 
 	dropped bool // the entry is gone, or was final before
+	counts  bool // …and counts all the same
 }
 
 // Report stores the outcome of an attempt soon, without a flush of its own. Should the process die before, the attempt
@@ -32,14 +33,14 @@ func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{
 // storeOutcome writes what an attempt has come to. An entry that somebody made final meanwhile stays so, except where the
 // attempt says otherwise.
 func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
-	o.dropped = false
+	o.dropped, o.counts = false, true
 	e := &o.Entry
 	n, err := w.updateEntry(ctx, o)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		o.dropped = true
+		o.dropped, o.counts = true, false
 		return w.late(ctx, o)
 	}
 	if o.FollowUp != nil {
@@ -93,7 +94,7 @@ func (w *writer) late(ctx context.Context, o *Outcome) error {
 		if err := w.sql.exec(ctx, `UPDATE outbox SET state = 'sent', event_id = ?, error = '', code = '' WHERE id = ?`, e.EventID, e.ID); err != nil {
 			return err
 		}
-		remove.EventID = e.EventID
+		remove.EventID, o.counts = e.EventID, true
 	case e.FirstAttemptAt == 0:
 		return nil
 	default:

@@ -481,6 +481,10 @@ func TestLateOutcome(t *testing.T) {
 			if m.State != test.want || m.Error != test.err || IsMissing(err) != (test.want == "") {
 				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
 			}
+			totals, err := s.Totals(ctx)
+			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == message.StateSent) {
+				t.Errorf("%d are counted as sent, %v", sent, err)
+			}
 			left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
 			if err != nil || (len(left) == 1) != test.followUp || len(left) > 1 {
 				t.Fatalf("%d are left, %v", len(left), err)

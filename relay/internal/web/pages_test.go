@@ -297,11 +297,11 @@ func TestReplacedRoom(t *testing.T) {
 	app := b.app("a", room)
 	page := "/ui/applications/" + strconv.FormatInt(app.Application.ID, 10)
 	b.get(page)
-	b.want(200, "Invite the bot there")
+	b.want(200, "nvite the bot there")
 	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the other room does not follow it"})
 	b.until(b.send(app, "x", "text"), "does not follow")
 	b.get(page)
-	b.want(200, "Messages wait: The other room does not follow it.", "-Invite the bot there")
+	b.want(200, "Messages wait: The other room does not follow it.", "-nvite the bot there")
 	b.hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
 	b.get(page)
 	b.want(200, "Messages wait: The other room does not follow it.")
@@ -414,4 +414,27 @@ func TestPausedIsSaid(t *testing.T) {
 	b.want(200, "Deliveries are paused.", "The homeserver cannot be reached.")
 	b.get("/ui/rooms")
 	b.want(200, "Deliveries are paused")
+}
+
+// TestUnheard: where messages of priority 2 alert nobody, the rooms say so.
+func TestUnheard(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	app := b.app("a", room)
+	mention := "owner"
+	v, err := b.service.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, relay.ApplicationInput{Mention: &mention}); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/ui/rooms?check")
+	b.want(200, "-alert nobody")
+	none := ""
+	if _, err := b.service.UpdateUser(t.Context(), v, v.UserID, relay.UserInput{MatrixID: &none}); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/ui/rooms?check")
+	b.want(200, "Messages of priority 2 from a alert nobody.")
 }

@@ -11,7 +11,8 @@ type roomsPage struct {
 	frame
 	Status     relay.Status
 	Rooms      []relay.Room
-	Others     []relay.RoomInfo // the bot is in them, no application sends there
+	Unheard    map[string][]string // by room: the applications whose messages of priority 2 alert nobody
+	Others     []relay.RoomInfo    // the bot is in them, no application sends there
 	OthersGone string
 	Bot        string
 	Homeserver string
@@ -25,6 +26,16 @@ func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 		return err
 	}
 	p.Status = web.status(v, p.Rooms)
+	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	if err != nil {
+		return err
+	}
+	p.Unheard = map[string][]string{}
+	for _, a := range apps {
+		if a.Unheard() {
+			p.Unheard[a.RoomID] = append(p.Unheard[a.RoomID], a.Name)
+		}
+	}
 	if v.Admin {
 		p.Homeserver = web.o.Homeserver
 		p.Others, p.OthersGone = web.others(v, p.Rooms)

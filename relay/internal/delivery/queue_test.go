@@ -1,0 +1,108 @@
+package delivery
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/store"
+)
+
+// yes is a homeserver that takes everything.
+type yes struct{ Rooms }
+
+func (yes) Send(context.Context, matrix.Outgoing) (string, error)    { return "$e", nil }
+func (yes) Redact(context.Context, matrix.Redaction) (string, error) { return "$r", nil }
+func (yes) Device() string                                           { return "DEV" }
+func (yes) Probe(context.Context) error                              { return nil }
+func (yes) Upload(context.Context, string, string, []byte) (string, error) {
+	return "mxc://hs/f", nil
+}
+
+func (yes) Find(context.Context, string, string, time.Time) (matrix.Found, error) {
+	return matrix.Found{Complete: true}, nil
+}
+
+func (yes) Resolve(_ context.Context, address string) (string, error) { return address, nil }
+
+func (yes) Joined(context.Context) ([]string, error) { return nil, nil }
+
+func (yes) Info(context.Context, string) (matrix.RoomInfo, error) { return matrix.RoomInfo{}, nil }
+
+// A room that always gets its messages one by one remembers no more of those that are sent than may be unknown to the
+// database, and neither does one that gets them all at once.
+func TestQueueForgetsWhatIsSettled(t *testing.T) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	room := withRoom(t, s)
+	d, err := New(t.Context(), Options{Store: s, Sender: yes{}, Rooms: yes{}, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), Parallel: 2, MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	accept := func(n int) (last int64) {
+		var all []*store.Accept
+		for range n {
+			now := time.Now().UnixMilli()
+			all = append(all, &store.Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: "x"}})
+		}
+		if err := s.Accept(ctx, all...); err != nil {
+			t.Fatal(err)
+		}
+		return all[n-1].Entry.ID
+	}
+	wait := func(id int64) {
+		final, end := s.Watch(id)
+		defer end()
+		if m, err := s.Message(ctx, id); err != nil || m.State.Pending() {
+			<-final
+		}
+		if m, err := s.Message(ctx, id); err != nil || m.State != message.StateSent {
+			t.Fatalf("message %d is %s, %v", id, m.State, err)
+		}
+	}
+	wait(accept(3 * store.Window))
+	for range 3 * store.Window {
+		wait(accept(1))
+	}
+	stop()
+	<-ended
+	if q := d.all()[0]; len(q.finished) > store.Window {
+		t.Errorf("%d final entries are remembered", len(q.finished))
+	}
+	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d wait, %v", n, err)
+	}
+}
+
+// withRoom makes a room with an application, both of id 1.
+func withRoom(t *testing.T, s *store.Store) (room int64) {
+	t.Helper()
+	err := s.Update(t.Context(), func(tx *store.Tx) error {
+		u := store.User{Name: "u", CreatedAt: 1}
+		if err := tx.SaveUser(&u); err != nil {
+			return err
+		}
+		r, err := tx.RoomAt("!a")
+		if err != nil {
+			return err
+		}
+		room = r.ID
+		return tx.CreateApplication(&store.Application{OwnerID: u.ID, Name: "a", RoomID: r.ID, ShowSender: "auto", DefaultFormat: "auto", CreatedAt: 1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return room
+}
