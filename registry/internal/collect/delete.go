@@ -130,7 +130,7 @@ func (r *run) collectBytes(ctx context.Context) error {
 // collectPrefix looks at the bytes below a prefix.
 func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorithm) error {
 	var gone []blob
-	for l, err := range r.list(ctx, prefix, "/data", alg, storage.ListOptions{Flat: true}) {
+	for l, err := range r.blobs(ctx, prefix, alg) {
 		if err != nil {
 			return err
 		}

@@ -274,6 +274,27 @@ func (r *run) names(ctx context.Context, prefix string, alg oci.Algorithm) func(
 	return r.list(ctx, prefix, "/", alg, storage.ListOptions{Names: true})
 }
 
+// blobs yields the bytes below a prefix of theirs. Who is exclusive is so on files,
+// where a look at each costs less than a listing of what is below each.
+func (r *run) blobs(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+	if !r.exclusive.now() {
+		return r.list(ctx, prefix, "/data", alg, storage.ListOptions{Flat: true})
+	}
+	return func(yield func(link, error) bool) {
+		for l, err := range r.names(ctx, prefix, alg) {
+			if err == nil {
+				l.Info, err = r.Store.Stat(ctx, layout.BlobData(l.digest))
+			}
+			if absent(err) {
+				continue
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 func (r *run) list(ctx context.Context, prefix, suffix string, alg oci.Algorithm, o storage.ListOptions) func(yield func(link, error) bool) {
 	return func(yield func(link, error) bool) {
 		for info, err := range r.Store.List(ctx, prefix, o) {
