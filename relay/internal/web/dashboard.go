@@ -68,7 +68,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	return err
 }
 
-// status is the relay's condition as far as it is the visitor's: a user sees
+// status is the relay's condition. A user who is no administrator sees
 // what waits in the rooms of the own applications.
 func (web *Web) status(v *sessionRequest, rooms []relay.Room) relay.Status {
 	s := web.service.Status(v.ctx())

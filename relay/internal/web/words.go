@@ -174,7 +174,7 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// dict hands several values to a part of a page.
+// dict passes several values to a template.
 func dict(pairs ...any) (map[string]any, error) {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
