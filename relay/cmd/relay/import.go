@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/pushbits"
-	"slipway/relay/internal/relay"
 	"slipway/relay/internal/store"
 )
 
@@ -54,7 +54,7 @@ func newImportPushBitsCommand() *cobra.Command {
 	return cmd
 }
 
-func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (told []relay.Imported, err error) {
+func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (told []account.Imported, err error) {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return nil, err
@@ -75,17 +75,17 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	return p.service.Import(context.WithoutCancel(cmd.Context()), admin, users, apps, commit)
 }
 
-func fromPushBits(old *pushbits.Database) (users []relay.ImportUser, apps []relay.ImportApplication) {
+func fromPushBits(old *pushbits.Database) (users []account.ImportUser, apps []account.ImportApplication) {
 	for _, u := range old.Users {
-		users = append(users, relay.ImportUser{ID: u.ID, Name: u.Name, PasswordHash: u.PasswordHash, MatrixID: u.MatrixID, Admin: u.Admin})
+		users = append(users, account.ImportUser{ID: u.ID, Name: u.Name, PasswordHash: u.PasswordHash, MatrixID: u.MatrixID, Admin: u.Admin})
 	}
 	for _, a := range old.Applications {
-		apps = append(apps, relay.ImportApplication{Owner: a.UserID, Name: a.Name, Token: a.Token, Room: a.RoomID})
+		apps = append(apps, account.ImportApplication{Owner: a.UserID, Name: a.Name, Token: a.Token, Room: a.RoomID})
 	}
 	return users, apps
 }
 
-func tellImported(out io.Writer, told []relay.Imported, dry bool) error {
+func tellImported(out io.Writer, told []account.Imported, dry bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	taken := 0
 	for _, t := range told {

@@ -28,7 +28,7 @@ func newSetupCommand() *cobra.Command {
 	var o setupOptions
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Make secrets, accounts, a room and an application, as far as they are missing",
+		Short: "Create the secrets, accounts, room and application that are missing",
 		Long: "Prepares a relay with a Synapse homeserver and a registry beside it: makes the secrets that are missing as files of mode 0600, " +
 			"waits for the homeserver, makes the bot, lifts its limit of messages, makes the administrator's Matrix account, an application with its room, " +
 			"and writes the application's token, the header that the registry sends with its notifications and the secret that it signs them with. " +

@@ -11,12 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/api"
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/store"
@@ -66,13 +68,13 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 	return relay.Options{
 		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
 		Log: log, Metrics: relay.NewMetrics(registry),
-		Limits: relay.Limits{
+		Limits: intake.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),
 			RatePerMinute: cfg.Limits.RatePerMinute, Burst: cfg.Limits.Burst, MaxWaiting: cfg.Limits.Waiting,
 		},
 		Delivery:   relay.Patience{Parallel: cfg.Delivery.Parallel, MaxAge: cfg.Delivery.MaxAge},
 		Retention:  cfg.History.Retention,
-		Admin:      relay.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
+		Admin:      account.Admin{Name: cfg.Admin.Name, Password: cfg.Admin.Password.Reveal(), MatrixID: cfg.Admin.MatrixID},
 		CheckToken: cfg.Security.CheckToken,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/shared/health"
 	"slipway/shared/logging"
@@ -96,5 +97,5 @@ func normalizePath(r *http.Request) *http.Request {
 }
 
 func (a *API) panicked(w http.ResponseWriter, _ *http.Request) {
-	writeError(w, &relay.Error{Kind: relay.KindInternal})
+	writeError(w, &refusal.Error{Kind: refusal.KindInternal})
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 	"slipway/shared/health"
@@ -25,7 +27,7 @@ type world struct {
 	hs      *relaytest.Homeserver
 	api     *API
 	base    string
-	admin   relay.Viewer
+	admin   account.Principal
 }
 
 const room = "!room:example.org"
@@ -38,7 +40,7 @@ func newWorld(t *testing.T, change func(*relay.Options)) *world {
 func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
 	t.Helper()
 	s, hs := relaytest.New(t, change)
-	hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
+	hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
 	checks := health.Start(zap.NewNop(), health.Check{Name: DatabaseCheck, Func: s.CheckDatabase})
 	t.Cleanup(checks.Close)
 	a := New(Options{
@@ -58,7 +60,7 @@ func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Pro
 }
 
 // app makes an application and returns it with its token.
-func (w *world) app(in relay.ApplicationInput) relay.IssuedToken {
+func (w *world) app(in account.ApplicationInput) account.IssuedToken {
 	w.Helper()
 	if in.Room == nil {
 		r := room
@@ -71,7 +73,7 @@ func (w *world) app(in relay.ApplicationInput) relay.IssuedToken {
 	return issued
 }
 
-func named(name string) relay.ApplicationInput { return relay.ApplicationInput{Name: &name} }
+func named(name string) account.ApplicationInput { return account.ApplicationInput{Name: &name} }
 
 // reply is an answer, read whole.
 type reply struct {

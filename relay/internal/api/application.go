@@ -6,43 +6,43 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
 )
 
 // application is how an application looks outside.
 type application struct {
-	ID                  int64            `json:"id"`
-	Name                string           `json:"name"`
-	RoomID              string           `json:"room_id"`
-	ResolvedRoomID      string           `json:"resolved_room_id"`
-	RoomProblem         *string          `json:"room_problem"`
-	RoomName            string           `json:"room_name"`
-	RoomNotifies        bool             `json:"room_notifies"`
-	RoomCheckedAt       *time.Time       `json:"room_checked_at"`
-	RoomByAdmin         bool             `json:"room_by_admin"`
-	OwnerAbsent         bool             `json:"owner_absent"`
-	Mention             string           `json:"mention"`
-	DefaultPriority     int              `json:"default_priority"`
-	PriorityScale       relay.Scale      `json:"priority_scale"`
-	StrictCompatibility bool             `json:"strict_compatibility"`
-	RateLimit           int              `json:"rate_limit"`
-	Description         string           `json:"description"`
-	DefaultFormat       relay.Format     `json:"default_format"`
-	ShowSender          relay.ShowSender `json:"show_sender"`
-	Image               *string          `json:"image"`
-	OwnerID             int64            `json:"owner_id"`
-	Owner               string           `json:"owner"`
-	CreatedAt           time.Time        `json:"created_at"`
-	TokenCreatedAt      time.Time        `json:"token_created_at"`
-	OldTokenUntil       *time.Time       `json:"old_token_until"`
-	LastUsed            *time.Time       `json:"last_used"`
-	Accepted            int64            `json:"accepted"`
-	Sent                int64            `json:"sent"`
-	Dead                int64            `json:"dead"`
-	Token               string           `json:"token,omitempty"`
+	ID                  int64              `json:"id"`
+	Name                string             `json:"name"`
+	RoomID              string             `json:"room_id"`
+	ResolvedRoomID      string             `json:"resolved_room_id"`
+	RoomProblem         *string            `json:"room_problem"`
+	RoomName            string             `json:"room_name"`
+	RoomNotifies        bool               `json:"room_notifies"`
+	RoomCheckedAt       *time.Time         `json:"room_checked_at"`
+	RoomByAdmin         bool               `json:"room_by_admin"`
+	OwnerAbsent         bool               `json:"owner_absent"`
+	Mention             string             `json:"mention"`
+	DefaultPriority     int                `json:"default_priority"`
+	PriorityScale       account.Scale      `json:"priority_scale"`
+	StrictCompatibility bool               `json:"strict_compatibility"`
+	RateLimit           int                `json:"rate_limit"`
+	Description         string             `json:"description"`
+	DefaultFormat       account.Format     `json:"default_format"`
+	ShowSender          account.ShowSender `json:"show_sender"`
+	Image               *string            `json:"image"`
+	OwnerID             int64              `json:"owner_id"`
+	Owner               string             `json:"owner"`
+	CreatedAt           time.Time          `json:"created_at"`
+	TokenCreatedAt      time.Time          `json:"token_created_at"`
+	OldTokenUntil       *time.Time         `json:"old_token_until"`
+	LastUsed            *time.Time         `json:"last_used"`
+	Accepted            int64              `json:"accepted"`
+	Sent                int64              `json:"sent"`
+	Dead                int64              `json:"dead"`
+	Token               string             `json:"token,omitempty"`
 }
 
-func showApplication(a relay.Application) application {
+func showApplication(a account.Application) application {
 	out := application{
 		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem),
 		RoomName: a.RoomName, RoomNotifies: a.RoomNotifies, RoomCheckedAt: timeOrNull(a.RoomCheckedAt), RoomByAdmin: a.RoomByAdmin, OwnerAbsent: a.OwnerAbsent, Mention: a.Mention,
@@ -64,7 +64,7 @@ func showApplication(a relay.Application) application {
 // applicationFields are what a body may set; refresh is PushBits' way to ask
 // for a new token.
 type applicationFields struct {
-	relay.ApplicationInput
+	account.ApplicationInput
 	refresh bool
 }
 
@@ -79,11 +79,11 @@ func (in *applicationFields) set(name string, v value) (err error) {
 	case "default_priority":
 		in.DefaultPriority, err = v.integer(name)
 	case "priority_scale":
-		in.PriorityScale, err = choiceOf[relay.Scale](name, v)
+		in.PriorityScale, err = choiceOf[account.Scale](name, v)
 	case "default_format":
-		in.DefaultFormat, err = choiceOf[relay.Format](name, v)
+		in.DefaultFormat, err = choiceOf[account.Format](name, v)
 	case "show_sender":
-		in.ShowSender, err = choiceOf[relay.ShowSender](name, v)
+		in.ShowSender, err = choiceOf[account.ShowSender](name, v)
 	case "mention":
 		in.Mention, err = v.text(name)
 	case "description":
@@ -131,7 +131,7 @@ func (a *API) readFields(r *http.Request, f fieldFunc) error {
 	return eachOf(r, body.bytes, f)
 }
 
-func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	apps, err := a.service.Applications(r.Context(), v)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v relay.V
 	return nil
 }
 
-func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	var in applicationFields
 	if err := a.readFields(r, in.set); err != nil {
 		return err
@@ -159,13 +159,13 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v relay.
 }
 
 // showIssued is the only answer that holds a token.
-func showIssued(issued relay.IssuedToken) application {
+func showIssued(issued account.IssuedToken) application {
 	out := showApplication(issued.Application)
 	out.Token = issued.Token
 	return out
 }
 
-func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	app, err := a.service.Application(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v relay.Vie
 	return nil
 }
 
-func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	var in applicationFields
 	if err := a.readFields(r, in.set); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v relay.
 	return nil
 }
 
-func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if err := a.service.DeleteApplication(r.Context(), v, idOf(r)); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ type done struct {
 }
 
 // regenerateToken takes grace, the time for which the present token stays valid.
-func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	grace := r.URL.Query().Get("grace")
 	err := a.readFields(r, func(name string, v value) error {
 		if name != "grace" {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/relay"
 )
 
@@ -32,8 +34,8 @@ func BenchmarkMessage(b *testing.B) {
 			b.Fatal(err)
 		}
 		read.release()
-		accepted := relay.Accepted{ID: 25, ApplicationID: 1, Title: s.title, Message: s.message, Priority: 1, AcceptedAt: time.Now(), State: relay.StateQueued}
-		a.answerAccepted(w, &accepted, &s, &relay.Message{State: accepted.State})
+		accepted := intake.Accepted{ID: 25, ApplicationID: 1, Title: s.title, Message: s.message, Priority: 1, AcceptedAt: time.Now(), State: message.StateQueued}
+		a.answerAccepted(w, &accepted, &s, &message.Message{State: accepted.State})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 const (
@@ -85,7 +85,7 @@ func (a *API) grow(ctx context.Context, b *body) error {
 		case a.big <- struct{}{}:
 			b.big = a.big
 		case <-ctx.Done():
-			return &relay.Error{Kind: relay.KindUnavailable, Message: "Too many long messages arrive at once.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
+			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages arrive at once.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
 		}
 	}
 	b.bytes = append(b.bytes, 0)[:len(b.bytes)]
@@ -93,12 +93,12 @@ func (a *API) grow(ctx context.Context, b *body) error {
 }
 
 func tooLarge(limit int64) error {
-	return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A body may have at most %d bytes.", limit)}
+	return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A body may have at most %d bytes.", limit)}
 }
 
 func unreadable(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &statusError{http.StatusRequestTimeout, "timeout", "The body did not arrive in time."}
 	}
-	return &relay.Error{Kind: relay.KindInvalid, Message: "The body could not be read completely.", Err: err}
+	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body could not be read completely.", Err: err}
 }

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 func reading(ctx context.Context, body io.Reader) *http.Request {
@@ -40,7 +40,7 @@ func TestReadBody(t *testing.T) {
 	for _, announced := range []int64{-1, 1<<20 + 1} {
 		r := reading(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20+1)))
 		r.ContentLength = announced
-		if _, err := a.readBody(r); relay.KindOf(err) != relay.KindTooLarge {
+		if _, err := a.readBody(r); refusal.KindOf(err) != refusal.KindTooLarge {
 			t.Errorf("announced %d: %v", announced, err)
 		}
 	}
@@ -63,17 +63,17 @@ func TestSlowBody(t *testing.T) {
 		a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
 		began := time.Now()
 		_, err := a.readBody(reading(t.Context(), drip{time.Second}))
-		var refusal *statusError
-		if !errors.As(err, &refusal) || refusal.status != http.StatusRequestTimeout {
+		var refused *statusError
+		if !errors.As(err, &refused) || refused.status != http.StatusRequestTimeout {
 			t.Errorf("a body that drips: %v", err)
 		}
 		if took := time.Since(began); took > bodyTime+2*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if _, err := a.readBody(reading(t.Context(), failing{os.ErrDeadlineExceeded})); !errors.As(err, &refusal) {
+		if _, err := a.readBody(reading(t.Context(), failing{os.ErrDeadlineExceeded})); !errors.As(err, &refused) {
 			t.Errorf("a body that stalls: %v", err)
 		}
-		if _, err := a.readBody(reading(t.Context(), failing{io.ErrUnexpectedEOF})); relay.KindOf(err) != relay.KindInvalid {
+		if _, err := a.readBody(reading(t.Context(), failing{io.ErrUnexpectedEOF})); refusal.KindOf(err) != refusal.KindInvalid {
 			t.Errorf("a body that breaks off: %v", err)
 		}
 	})
@@ -94,7 +94,7 @@ func TestBigBodiesTakeTurns(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := a.readBody(reading(ctx, strings.NewReader(big))); relay.KindOf(err) != relay.KindUnavailable {
+		if _, err := a.readBody(reading(ctx, strings.NewReader(big))); refusal.KindOf(err) != refusal.KindUnavailable {
 			t.Errorf("a second one: %v", err)
 		}
 		small, err := a.readBody(reading(t.Context(), strings.NewReader("small")))

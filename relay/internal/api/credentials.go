@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // tokens collects the tokens of a request. Its zero value is empty.
@@ -33,7 +34,7 @@ func (t *tokens) add(token string) {
 // one is the one token that was sent.
 func (t *tokens) one() (string, error) {
 	if t.mixed {
-		return "", &relay.Error{Kind: relay.KindUnauthorized, Field: "token", Message: "The request has two different tokens."}
+		return "", &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The request has two different tokens."}
 	}
 	return t.found, nil
 }
@@ -80,7 +81,7 @@ func (a *API) forUser(h userHandler) handler {
 		}
 		v, err := a.user(r)
 		if err != nil {
-			if relay.KindOf(err) == relay.KindUnauthorized {
+			if refusal.KindOf(err) == refusal.KindUnauthorized {
 				w.Header().Set("WWW-Authenticate", `Basic realm="relay", charset="UTF-8"`)
 			}
 			return err
@@ -89,19 +90,19 @@ func (a *API) forUser(h userHandler) handler {
 	}
 }
 
-func (a *API) user(r *http.Request) (relay.Viewer, error) {
+func (a *API) user(r *http.Request) (account.Principal, error) {
 	if name, password, ok := r.BasicAuth(); ok {
 		return a.service.Authenticate(r.Context(), name, password, client.Address(r, a.o.TrustedProxies))
 	}
 	if v, ok, err := a.session(r); ok || err != nil {
 		return v, err
 	}
-	return relay.Viewer{}, &relay.Error{Kind: relay.KindUnauthorized, Message: "A name and a password are required."}
+	return account.Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "A name and a password are required."}
 }
 
 // session is the user of the pages' cookie. State-changing requests require the
 // session's CSRF token, which another site cannot know.
-func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
+func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error) {
 	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
 		return v, false, nil //nolint:nilerr // no cookie is no session
@@ -111,7 +112,7 @@ func (a *API) session(r *http.Request) (v relay.Viewer, ok bool, err error) {
 		return v, false, err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !sameToken(s.CSRF, r.Header.Get("X-CSRF-Token")) {
-		return v, false, &relay.Error{Kind: relay.KindForbidden, Message: "The header X-CSRF-Token must hold the session's CSRF token."}
+		return v, false, &refusal.Error{Kind: refusal.KindForbidden, Message: "The header X-CSRF-Token must hold the session's CSRF token."}
 	}
 	return v, true, nil
 }
@@ -123,8 +124,8 @@ func sameToken(want, got string) bool {
 // slowDown is for requests that failed: a wrong token is answered slowly, and with 429, once its address has sent many
 // of them. Valid tokens are never delayed, whatever else comes from their address.
 func (a *API) slowDown(r *http.Request, err error) error {
-	var e *relay.Error
-	if !errors.As(err, &e) || e.Kind != relay.KindUnauthorized || e.Field != "token" {
+	var e *refusal.Error
+	if !errors.As(err, &e) || e.Kind != refusal.KindUnauthorized || e.Field != "token" {
 		return err
 	}
 	wait := a.service.WrongToken(client.Address(r, a.o.TrustedProxies))
@@ -140,7 +141,7 @@ func (a *API) slowDown(r *http.Request, err error) error {
 		<-a.slow
 	default:
 	}
-	return &relay.Error{Kind: relay.KindRateLimited, Field: "token", Message: e.Message + " Too many wrong tokens came from this address.", RetryAfter: wait}
+	return &refusal.Error{Kind: refusal.KindRateLimited, Field: "token", Message: e.Message + " Too many wrong tokens came from this address.", RetryAfter: wait}
 }
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // defaultRetryAfter is when to try again, unless the rules say otherwise.
@@ -30,7 +30,7 @@ func statusOf(err error) int {
 	if e := (*statusError)(nil); errors.As(err, &e) {
 		return e.status
 	}
-	return client.Status(relay.KindOf(err))
+	return client.Status(refusal.KindOf(err))
 }
 
 // problem is what a client reads: Gotify's three fields, PushBits' flag, a code
@@ -48,10 +48,10 @@ type problem struct {
 func writeError(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	h := w.Header()
-	var refusal *relay.Error
+	var refused *refusal.Error
 	switch {
-	case errors.As(err, &refusal) && refusal.RetryAfter > 0:
-		h.Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
+	case errors.As(err, &refused) && refused.RetryAfter > 0:
+		h.Set("Retry-After", client.RetryAfter(refused.RetryAfter))
 	case p.ErrorCode == http.StatusServiceUnavailable:
 		h.Set("Retry-After", client.RetryAfter(defaultRetryAfter))
 	}
@@ -66,16 +66,16 @@ func writeError(w http.ResponseWriter, err error) {
 
 func problemOf(err error) problem {
 	status := statusOf(err)
-	p := problem{Error: http.StatusText(status), ErrorCode: status, Code: string(relay.KindOf(err))}
+	p := problem{Error: http.StatusText(status), ErrorCode: status, Code: string(refusal.KindOf(err))}
 	var own *statusError
-	var refusal *relay.Error
+	var refused *refusal.Error
 	switch {
 	case errors.As(err, &own):
 		p.Code, p.Description = own.code, own.message
-	case errors.As(err, &refusal) && refusal.Kind != relay.KindInternal:
-		p.Description, p.Field = refusal.Message, refusal.Field
+	case errors.As(err, &refused) && refused.Kind != refusal.KindInternal:
+		p.Description, p.Field = refused.Message, refused.Field
 	default:
-		p.Code, p.Description = string(relay.KindInternal), "An internal error occurred; the relay's log has the cause."
+		p.Code, p.Description = string(refusal.KindInternal), "An internal error occurred; the relay's log has the cause."
 	}
 	return p
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // maxParts bounds the fields of a form.
@@ -106,13 +106,13 @@ func looksLikeJSON(body []byte) bool {
 
 func eachJSON(body []byte, f fieldFunc) error {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	var refusal error
+	var refused error
 	err := eachField(body, func(key string, raw []byte) error {
-		refusal = f(key, value{raw: raw})
-		return refusal
+		refused = f(key, value{raw: raw})
+		return refused
 	})
-	if err != nil && refusal == nil {
-		return &relay.Error{Kind: relay.KindInvalid, Message: sentence(err)}
+	if err != nil && refused == nil {
+		return &refusal.Error{Kind: refusal.KindInvalid, Message: sentence(err)}
 	}
 	return err
 }

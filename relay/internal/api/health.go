@@ -4,8 +4,9 @@ import (
 	"net/http"
 
 	openapi "slipway/relay/api"
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 	"slipway/shared/health"
 )
 
@@ -50,7 +51,7 @@ func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
 // is away.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.o.Health.Failing(DatabaseCheck) {
-		return &relay.Error{Kind: relay.KindUnavailable, Message: "Messages cannot be stored now.", RetryAfter: health.DefaultInterval}
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Messages cannot be stored now.", RetryAfter: health.DefaultInterval}
 	}
 	writeJSON(w, http.StatusOK, done{true})
 	return nil
@@ -62,9 +63,9 @@ type findings struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if !v.Admin {
-		return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
+		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
 	}
 	list := doctor.Examine(r.Context(), a.o.Doctor, v)
 	writeJSON(w, http.StatusOK, findings{OK: doctor.OK(list), Findings: list})

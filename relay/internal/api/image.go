@@ -8,11 +8,11 @@ import (
 	"mime/multipart"
 	"net/http"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
 )
 
 // getImage answers with an application's picture.
-func (a *API) getImage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) getImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	data, mediaType, err := a.service.Image(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request, v relay.Viewer) e
 }
 
 // postImage takes a picture as it is, or in the field "file" of a form, as Gotify's clients send it.
-func (a *API) postImage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) postImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	body, err := a.readBody(r)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func fileOf(parts *multipart.Reader) ([]byte, error) {
 	return nil, nil
 }
 
-func (a *API) deleteImage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) deleteImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if err := a.service.SetImage(r.Context(), v, idOf(r), nil); err != nil {
 		return err
 	}

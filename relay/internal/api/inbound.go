@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/refusal"
 )
 
 // inboundRows are the routes of a protocol that is not ours.
@@ -55,10 +56,10 @@ func (a *API) parse(p inbound.Protocol, r *http.Request) (inbound.Batch, error) 
 	return p.Parse(inbound.Request{Header: r.Header, Body: body.bytes, Now: time.Now()})
 }
 
-func requestsOf(source string, messages []inbound.Message) []relay.AcceptRequest {
-	all := make([]relay.AcceptRequest, len(messages))
+func requestsOf(source string, messages []inbound.Message) []intake.Request {
+	all := make([]intake.Request, len(messages))
 	for i, m := range messages {
-		all[i] = relay.AcceptRequest{
+		all[i] = intake.Request{
 			Title: m.Title, Message: m.Text, ContentType: "text/markdown", Priority: &m.Priority, NativeScale: true, IdempotencyKey: m.Key, Source: source,
 		}
 	}
@@ -68,13 +69,13 @@ func requestsOf(source string, messages []inbound.Message) []relay.AcceptRequest
 // acceptInbound stores messages, all in one transaction. Where one of them is refused, each is tried by itself: what will
 // never be accepted is counted, so that its sender does not come back with it for ever, and what a rate limit lets pass is
 // stored, so that a sender that comes back gets to the end.
-func (a *API) acceptInbound(r *http.Request, token string, all []relay.AcceptRequest, result *inbound.Result) error {
+func (a *API) acceptInbound(r *http.Request, token string, all []intake.Request, result *inbound.Result) error {
 	if len(all) == 0 {
 		return nil
 	}
 	accepted, err := a.service.AcceptAll(r.Context(), token, all...)
-	switch kind := relay.KindOf(err); {
-	case err == nil || kind == relay.KindConflict:
+	switch kind := refusal.KindOf(err); {
+	case err == nil || kind == refusal.KindConflict:
 		for _, m := range accepted {
 			if m.Replay || m.Conflict { // a conflict: the same event in the words of another version
 				result.Repeated++
@@ -83,14 +84,14 @@ func (a *API) acceptInbound(r *http.Request, token string, all []relay.AcceptReq
 			}
 		}
 		return nil
-	case len(all) > 1 && (kind == relay.KindInvalid || kind == relay.KindTooLarge || kind == relay.KindRateLimited):
+	case len(all) > 1 && (kind == refusal.KindInvalid || kind == refusal.KindTooLarge || kind == refusal.KindRateLimited):
 		for i := range all {
 			if err := a.acceptInbound(r, token, all[i:i+1], result); err != nil {
 				return err
 			}
 		}
 		return nil
-	case kind == relay.KindInvalid, kind == relay.KindTooLarge:
+	case kind == refusal.KindInvalid, kind == refusal.KindTooLarge:
 		result.Refused++
 		a.log.Warn("an event makes no message that is allowed here", zap.String("source", all[0].Source), zap.String("event", all[0].IdempotencyKey), zap.Error(err))
 		return nil

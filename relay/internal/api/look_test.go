@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
 )
 
 // seen waits for the next event and returns what its readers see.
@@ -76,12 +76,12 @@ func TestSender(t *testing.T) {
 	wantTitle("Done")
 	w.app(named("monitor"))
 	wantTitle("backup: Done")
-	choose := func(choice relay.ShowSender) {
+	choose := func(choice account.ShowSender) {
 		w.want("choose", w.manage("PUT", "/application/1", `{"show_sender":"`+string(choice)+`"}`), 200)
 	}
-	choose(relay.ShowNever)
+	choose(account.ShowNever)
 	wantTitle("Done")
-	choose(relay.ShowAlways)
+	choose(account.ShowAlways)
 	wantTitle("backup: Done")
 	w.want("send without a title", w.ask("POST", "/message", `{"token":"`+first+`","message":"m"}`), 200)
 	if body, _ := w.seen(n + 1); body != "backup\n\nm" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/client"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -192,7 +193,7 @@ func TestOperation(t *testing.T) {
 func TestClosedIntake(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxWaiting = 1 })
 	token := w.app(named("a")).Token
-	w.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "away"})
+	w.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "away"})
 	body := `{"token":"` + token + `","message":"m"}`
 	w.want("first", w.ask("POST", "/message", body), 200)
 	r := w.ask("POST", "/message", body)

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/inbound"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 )
 
 // submission is what a sender posts.
@@ -123,14 +126,14 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 	}
 	accepted, err := a.accept(r, &s)
 	switch {
-	case err != nil && relay.KindOf(err) == relay.KindInvalid && strings.TrimSpace(s.message) == "":
+	case err != nil && refusal.KindOf(err) == refusal.KindInvalid && strings.TrimSpace(s.message) == "":
 		return errNoMessage
 	case err != nil:
 		return a.slowDown(r, err)
 	}
-	outcome := relay.Message{State: accepted.State, EventID: accepted.EventID}
+	outcome := message.Message{State: accepted.State, EventID: accepted.EventID}
 	if wait > 0 {
-		v := relay.Viewer{ApplicationID: accepted.ApplicationID}
+		v := account.Principal{ApplicationID: accepted.ApplicationID}
 		if m, err := a.service.Wait(r.Context(), v, accepted.ID, wait); err == nil {
 			outcome = m
 		}
@@ -141,12 +144,12 @@ func (a *API) postMessage(w http.ResponseWriter, r *http.Request) error {
 
 var errNoMessage = invalid("message", `A message is required: send JSON such as {"message": "text"}, a form with the field message, or the text itself with "Content-Type: text/plain".`)
 
-func (a *API) accept(r *http.Request, s *submission) (relay.Accepted, error) {
+func (a *API) accept(r *http.Request, s *submission) (intake.Accepted, error) {
 	token, err := s.one()
 	if err != nil {
-		return relay.Accepted{}, err
+		return intake.Accepted{}, err
 	}
-	return a.service.Accept(r.Context(), relay.AcceptRequest{
+	return a.service.Accept(r.Context(), intake.Request{
 		Token: token, Title: s.title, Message: s.message, ContentType: s.contentType(), PlainProtocol: s.gotify && !s.native, Priority: s.priority, Translated: inbound.GotifyPriority(s.priority), NativeScale: s.native,
 		Extras: s.extras, IdempotencyKey: r.Header.Get("Idempotency-Key"), Source: s.source(),
 	})
@@ -163,7 +166,7 @@ type acceptedMessage struct {
 	Priority  int             `json:"priority"`
 	Extras    json.RawMessage `json:"extras,omitempty"`
 	Date      time.Time       `json:"date"`
-	Status    relay.State     `json:"status"`
+	Status    message.State   `json:"status"`
 	EventID   *string         `json:"event_id"`
 	LastError string          `json:"last_error,omitempty"`
 	StatusURL string          `json:"status_url"`
@@ -171,13 +174,13 @@ type acceptedMessage struct {
 	File      bool            `json:"file,omitempty"` // its full text follows
 }
 
-func (a *API) answerAccepted(w http.ResponseWriter, m *relay.Accepted, s *submission, now *relay.Message) {
+func (a *API) answerAccepted(w http.ResponseWriter, m *intake.Accepted, s *submission, now *message.Message) {
 	out := acceptedMessage{
-		ID: m.ID, Success: now.State != relay.StateDead, AppID: m.ApplicationID, Message: m.Message, Title: m.Title, Priority: m.Priority, Extras: s.extras,
+		ID: m.ID, Success: now.State != message.StateDead, AppID: m.ApplicationID, Message: m.Message, Title: m.Title, Priority: m.Priority, Extras: s.extras,
 		Date: m.AcceptedAt, Status: now.State, EventID: textOrNull(now.EventID), StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
 	}
-	out.Events, out.File = a.service.Shape(relay.Message{Title: m.Title, Body: m.Message, ContentType: m.ContentType, Priority: m.Priority})
-	if now.State != relay.StateSent {
+	out.Events, out.File = a.service.Shape(message.Message{Title: m.Title, Body: m.Message, ContentType: m.ContentType, Priority: m.Priority})
+	if now.State != message.StateSent {
 		out.LastError = now.Error
 	}
 	if m.Replay {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 )
 
@@ -122,34 +124,34 @@ func TestRefusedMessages(t *testing.T) {
 // relay's own.
 func TestPriorityScales(t *testing.T) {
 	w := newWorld(t, nil)
-	scale := func(s relay.Scale) string {
+	scale := func(s account.Scale) string {
 		in := named(string(s))
 		in.PriorityScale = &s
 		two := 2
 		in.DefaultPriority = &two
 		return w.app(in).Token
 	}
-	tokens := map[relay.Scale]string{relay.ScaleAuto: scale(relay.ScaleAuto), relay.ScaleNative: scale(relay.ScaleNative), relay.ScaleGotify: scale(relay.ScaleGotify)}
+	tokens := map[account.Scale]string{account.ScaleAuto: scale(account.ScaleAuto), account.ScaleNative: scale(account.ScaleNative), account.ScaleGotify: scale(account.ScaleGotify)}
 	tests := []struct {
-		scale  relay.Scale
+		scale  account.Scale
 		inBody bool
 		sent   string
 		want   any // nil: refused
 	}{
-		{relay.ScaleAuto, true, "1", 1.0},
-		{relay.ScaleAuto, true, "-2", -2.0},
-		{relay.ScaleAuto, true, "1.0", 1.0},
-		{relay.ScaleAuto, true, "5", nil},
-		{relay.ScaleAuto, true, "null", 2.0},
-		{relay.ScaleAuto, false, "1", -1.0},
-		{relay.ScaleAuto, false, "5", 0.0},
-		{relay.ScaleAuto, false, "8", 1.0},
-		{relay.ScaleAuto, false, "10", 2.0},
-		{relay.ScaleAuto, false, "0", 0.0},
-		{relay.ScaleNative, false, "1", 1.0},
-		{relay.ScaleNative, false, "5", nil},
-		{relay.ScaleGotify, true, "1", -1.0},
-		{relay.ScaleGotify, true, "10", 2.0},
+		{account.ScaleAuto, true, "1", 1.0},
+		{account.ScaleAuto, true, "-2", -2.0},
+		{account.ScaleAuto, true, "1.0", 1.0},
+		{account.ScaleAuto, true, "5", nil},
+		{account.ScaleAuto, true, "null", 2.0},
+		{account.ScaleAuto, false, "1", -1.0},
+		{account.ScaleAuto, false, "5", 0.0},
+		{account.ScaleAuto, false, "8", 1.0},
+		{account.ScaleAuto, false, "10", 2.0},
+		{account.ScaleAuto, false, "0", 0.0},
+		{account.ScaleNative, false, "1", 1.0},
+		{account.ScaleNative, false, "5", nil},
+		{account.ScaleGotify, true, "1", -1.0},
+		{account.ScaleGotify, true, "10", 2.0},
 	}
 	for _, tt := range tests {
 		body, headers := `{"message":"m","priority":`+tt.sent+`}`, []string{isJSON, "X-Gotify-Key: " + tokens[tt.scale]}
@@ -214,7 +216,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("waited %v", took)
 	}
 	release()
-	w.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Code: "M_BAD_JSON", Reason: "not taken"})
+	w.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Code: "M_BAD_JSON", Reason: "not taken"})
 	w.want("given up", w.ask("POST", "/message?wait=5s", body), 200, "status", "dead", "success", false, "last_error", "not taken")
 	w.want("nonsense", w.ask("POST", "/message?wait=soon", body), 400, "field", "wait")
 	w.want("negative", w.ask("POST", "/message?wait=-5s", body), 400, "field", "wait")

@@ -11,6 +11,10 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
 
@@ -25,7 +29,7 @@ type delivery struct {
 	Extras      json.RawMessage `json:"extras,omitempty"`
 	Priority    int             `json:"priority"`
 	Date        time.Time       `json:"date"`
-	Status      relay.State     `json:"status"`
+	Status      message.State   `json:"status"`
 	Attempts    int             `json:"attempts"`
 	NextAttempt *time.Time      `json:"next_attempt_at"`
 	LastError   *string         `json:"last_error"`
@@ -38,7 +42,7 @@ type delivery struct {
 	File        bool            `json:"file,omitempty"`   // …and that its full text follows
 }
 
-func showMessage(m relay.Message) delivery {
+func showMessage(m message.Message) delivery {
 	d := delivery{
 		ID: m.ID, AppID: m.ApplicationID, Application: m.ApplicationName, Title: m.Title, Message: m.Body, ContentType: m.ContentType,
 		Extras: m.Extras, Priority: m.Priority, Date: m.AcceptedAt.UTC(), Status: m.State, Attempts: m.Attempts,
@@ -78,7 +82,7 @@ func idOf(r *http.Request) int64 {
 	return id
 }
 
-func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	m, err := a.service.Message(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -89,7 +93,7 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer)
 	return nil
 }
 
-func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	m, err := a.service.Cancel(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -98,7 +102,7 @@ func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v relay.View
 	return nil
 }
 
-func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	m, err := a.service.Redeliver(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -115,8 +119,8 @@ type bulkAnswer struct {
 }
 
 // bulk changes the messages that the query selects.
-func bulk(change func(context.Context, relay.Viewer, relay.MessageFilter) (relay.Bulk, error)) userHandler {
-	return func(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func bulk(change func(context.Context, account.Principal, intake.Filter) (relay.Bulk, error)) userHandler {
+	return func(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 		filter, err := filterOf(r)
 		if err != nil {
 			return err
@@ -143,7 +147,7 @@ type paging struct {
 	Next  *string `json:"next"`
 }
 
-func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	filter, err := filterOf(r)
 	if err != nil {
 		return err
@@ -170,7 +174,7 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v relay.Viewe
 
 // filterOf reads the query of a list. ?since= is Gotify's word for ?before=
 // when it is a number.
-func filterOf(r *http.Request) (f relay.MessageFilter, err error) {
+func filterOf(r *http.Request) (f intake.Filter, err error) {
 	f.Limit = 50
 	for name, values := range r.URL.Query() {
 		for _, text := range values {
@@ -185,7 +189,7 @@ func filterOf(r *http.Request) (f relay.MessageFilter, err error) {
 	return f, nil
 }
 
-func setFilter(f *relay.MessageFilter, name, text string) (err error) {
+func setFilter(f *intake.Filter, name, text string) (err error) {
 	switch name {
 	case "state", "status":
 		err = setStates(f, name, text)
@@ -197,8 +201,8 @@ func setFilter(f *relay.MessageFilter, name, text string) (err error) {
 		f.Before, err = strconv.ParseInt(text, 10, 64)
 	case "limit":
 		f.Limit, err = strconv.Atoi(text)
-		if f.Limit < 1 || f.Limit > relay.MaxPage {
-			return invalid(name, "A page has 1 to %d messages.", relay.MaxPage)
+		if f.Limit < 1 || f.Limit > intake.MaxPage {
+			return invalid(name, "A page has 1 to %d messages.", intake.MaxPage)
 		}
 	case "since":
 		if n, numeric := strconv.ParseInt(text, 10, 64); numeric == nil {
@@ -212,16 +216,16 @@ func setFilter(f *relay.MessageFilter, name, text string) (err error) {
 	default:
 		return invalid(name, "There is no filter %q.", name)
 	}
-	if err != nil && relay.KindOf(err) != relay.KindInvalid {
+	if err != nil && refusal.KindOf(err) != refusal.KindInvalid {
 		return invalid(name, "'%s' cannot be read.", name)
 	}
 	return err
 }
 
-func setStates(f *relay.MessageFilter, name, text string) error {
+func setStates(f *intake.Filter, name, text string) error {
 	for _, word := range strings.Split(text, ",") {
-		s := relay.State(strings.TrimSpace(word))
-		if !slices.Contains(relay.States, s) {
+		s := message.State(strings.TrimSpace(word))
+		if !slices.Contains(message.States, s) {
 			return invalid(name, "There is no state %q.", word)
 		}
 		f.States = append(f.States, s)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -24,7 +24,7 @@ func TestMessageStatus(t *testing.T) {
 	w.want("another's removed", w.ask("DELETE", "/message/1", "", theirs), 404)
 	w.want("removed", w.ask("DELETE", "/message/1", "", mine), 200)
 
-	w.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Status: 400, Code: "M_BAD_JSON", Reason: "not taken"})
+	w.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Status: 400, Code: "M_BAD_JSON", Reason: "not taken"})
 	r := w.ask("POST", "/message?wait=5s", `{"token":"`+app.Token+`","message":"m"}`)
 	w.want("send", r, 200, "status", "dead")
 	path, _ := r.fields["status_url"].(string)
@@ -78,7 +78,7 @@ func TestMessageList(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := newWorld(t, nil)
 	app := w.app(named("a"))
-	w.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is away"})
+	w.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is away"})
 	w.want("send", w.ask("POST", "/message?wait=200ms", `{"token":"`+app.Token+`","message":"m"}`), 200)
 	w.want("health", w.ask("GET", "/health", ""), 200, "health", "orange", "matrix", "red", "database", "green", "waiting", 1.0)
 	w.want("ready all the same", w.ask("GET", "/readyz", ""), 200)

@@ -8,7 +8,8 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
 )
 
@@ -16,7 +17,7 @@ import (
 type handler func(http.ResponseWriter, *http.Request) error
 
 // userHandler is a handler for somebody who has logged in.
-type userHandler func(http.ResponseWriter, *http.Request, relay.Viewer) error
+type userHandler func(http.ResponseWriter, *http.Request, account.Principal) error
 
 // row is one route.
 type row struct {
@@ -162,7 +163,7 @@ func (row *row) fail(w http.ResponseWriter, rec *logging.Recorder, r *http.Reque
 }
 
 func (a *API) notFound(http.ResponseWriter, *http.Request) error {
-	return &relay.Error{Kind: relay.KindNotFound, Message: "There is nothing at this path."}
+	return &refusal.Error{Kind: refusal.KindNotFound, Message: "There is nothing at this path."}
 }
 
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {

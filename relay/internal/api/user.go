@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
 )
 
 // user is how a user looks outside: never with a password.
@@ -17,11 +17,11 @@ type user struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-func showUser(u relay.User) user {
+func showUser(u account.User) user {
 	return user{ID: u.ID, Name: u.Name, MatrixID: u.MatrixID, IsAdmin: u.Admin, CreatedAt: u.CreatedAt.UTC()}
 }
 
-type userFields struct{ relay.UserInput }
+type userFields struct{ account.UserInput }
 
 func (in *userFields) set(name string, v value) (err error) {
 	switch name {
@@ -41,7 +41,7 @@ func (in *userFields) set(name string, v value) (err error) {
 	return err
 }
 
-func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	users, err := a.service.Users(r.Context(), v)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v relay.Viewer) 
 	return nil
 }
 
-func (a *API) createUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) createUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	var in userFields
 	if err := a.readFields(r, in.set); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request, v relay.Viewer)
 	return nil
 }
 
-func (a *API) getUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) getUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	u, err := a.service.User(r.Context(), v, idOf(r))
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (a *API) getUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) er
 	return nil
 }
 
-func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	var in userFields
 	if err := a.readFields(r, in.set); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v relay.Viewer)
 	return nil
 }
 
-func (a *API) deleteUser(w http.ResponseWriter, r *http.Request, v relay.Viewer) error {
+func (a *API) deleteUser(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if err := a.service.DeleteUser(r.Context(), v, idOf(r)); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // value is what a field holds: JSON, or the text of a form's field.
@@ -21,7 +21,7 @@ func formValue(text string) value { return value{raw: []byte(text), form: true} 
 func (v value) null() bool { return !v.form && string(v.raw) == "null" }
 
 func invalid(field, format string, args ...any) error {
-	return &relay.Error{Kind: relay.KindInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+	return &refusal.Error{Kind: refusal.KindInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // text reads a string; null counts as absent.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // Origins refuses cross-site requests. Browsers send cookies and passwords with any
@@ -32,7 +32,7 @@ func (o Origins) Own(r *http.Request) error {
 		check = http.NewCrossOriginProtection()
 	}
 	if err := check.Check(r); err != nil {
-		return &relay.Error{Kind: relay.KindForbidden, Message: "Cross-site requests are refused.", Err: err}
+		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Cross-site requests are refused.", Err: err}
 	}
 	return nil
 }

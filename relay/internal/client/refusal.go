@@ -7,32 +7,31 @@ import (
 	"time"
 
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 )
 
 // SessionCookie is the cookie of the pages' sessions, which opens the API too.
 const SessionCookie = "relay_session"
 
 // Status is the one HTTP status of each kind of refusal.
-func Status(kind relay.Kind) int {
+func Status(kind refusal.Kind) int {
 	switch kind {
-	case relay.KindInvalid:
+	case refusal.KindInvalid:
 		return http.StatusBadRequest
-	case relay.KindUnauthorized:
+	case refusal.KindUnauthorized:
 		return http.StatusUnauthorized
-	case relay.KindForbidden:
+	case refusal.KindForbidden:
 		return http.StatusForbidden
-	case relay.KindNotFound:
+	case refusal.KindNotFound:
 		return http.StatusNotFound
-	case relay.KindConflict:
+	case refusal.KindConflict:
 		return http.StatusConflict
-	case relay.KindTooLarge:
+	case refusal.KindTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case refusal.KindMediaType:
 		return http.StatusUnsupportedMediaType
-	case relay.KindRateLimited:
+	case refusal.KindRateLimited:
 		return http.StatusTooManyRequests
-	case relay.KindUnavailable:
+	case refusal.KindUnavailable:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

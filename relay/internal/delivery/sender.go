@@ -42,3 +42,6 @@ type Rooms interface {
 	// Joined lists the ids of the rooms that the bot is in.
 	Joined(ctx context.Context) ([]string, error)
 }
+
+// RoomInfo is what the homeserver tells about a room.
+type RoomInfo = matrix.RoomInfo

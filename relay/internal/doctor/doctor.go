@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
 
@@ -30,7 +33,7 @@ const probeTime = 15 * time.Second
 
 // Examine checks what v may see. Without a homeserver the rooms are left out: one
 // finding says why.
-func Examine(ctx context.Context, t Target, v relay.Viewer) []Finding {
+func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	findings := []Finding{database(ctx, t.Service)}
 	matrix, answers := homeserver(ctx, t)
 	findings = append(findings, matrix...)
@@ -53,7 +56,7 @@ func Examine(ctx context.Context, t Target, v relay.Viewer) []Finding {
 }
 
 // unheard names the applications whose urgent messages alert nobody, and those whose owner is not in the room.
-func unheard(ctx context.Context, s *relay.Service, v relay.Viewer) (findings []Finding) {
+func unheard(ctx context.Context, s *relay.Service, v account.Principal) (findings []Finding) {
 	apps, err := s.Applications(ctx, v)
 	if err != nil {
 		return []Finding{bad("room", "The applications cannot be listed: %v.", err)}
@@ -104,16 +107,16 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 		return []Finding{good("homeserver", "The homeserver answers."), good("login", "The login is good: the bot is %s.", t.Identity())}, true
 	}
 	reason := strings.TrimSuffix(err.Error(), ".")
-	var failed *relay.SendError
+	var failed *matrix.SendError
 	if !errors.As(err, &failed) {
 		return []Finding{bad("homeserver", "The homeserver check failed: %s.", reason)}, false
 	}
 	switch failed.Class {
-	case relay.ClassLocked:
+	case matrix.ClassLocked:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s. Correct matrix.username and matrix.password, or the account, and start the relay again.", reason)}, false
-	case relay.ClassRelogin:
+	case matrix.ClassRelogin:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The login fails: %s.", reason)}, false
-	case relay.ClassWait:
+	case matrix.ClassWait:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits the relay's requests: %s.", reason)}, false
 	}
 	if failed.Err != nil && failed.Reason != "" {
@@ -122,7 +125,7 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	return []Finding{bad("homeserver", "The homeserver does not respond: %s. Start it, or correct matrix.homeserver; accepted messages wait.", reason)}, false
 }
 
-func examineRoom(ctx context.Context, s *relay.Service, room relay.Room) Finding {
+func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Finding {
 	who := "of " + strings.Join(room.Apps, ", ")
 	address := room.RoomID
 	if address == "" {
@@ -184,7 +187,7 @@ func messages(n int64) string {
 
 // sentenceOf is what may be shown of an error, without its full stop.
 func sentenceOf(err error) string {
-	var e *relay.Error
+	var e *refusal.Error
 	if errors.As(err, &e) {
 		return strings.TrimSuffix(e.Message, ".")
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -22,19 +25,19 @@ func TestHomeserver(t *testing.T) {
 	}{
 		{"well", nil, "login", true, "The login is good: the bot is @bot:hs.", ""},
 		{
-			"away", &relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
+			"away", &matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached", Err: errors.New("connection refused")}, "homeserver", false,
 			"The homeserver does not respond: the homeserver cannot be reached (connection refused). Start it, or correct matrix.homeserver", "",
 		},
 		{
-			"something else", &relay.SendError{Class: relay.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
+			"something else", &matrix.SendError{Class: matrix.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
 			"The homeserver does not respond: ", "correct matrix.homeserver",
 		},
 		{
-			"wrong password", &relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
+			"wrong password", &matrix.SendError{Class: matrix.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"}, "login", false,
 			"The login fails: the homeserver refuses the bot's user name or password", "Correct matrix.username and matrix.password",
 		},
-		{"session over", &relay.SendError{Class: relay.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
-		{"limited", &relay.SendError{Class: relay.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits the relay's requests: ", ""},
+		{"session over", &matrix.SendError{Class: matrix.ClassRelogin, Reason: "the bot's session is over"}, "login", false, "The login fails: the bot's session is over.", ""},
+		{"limited", &matrix.SendError{Class: matrix.ClassWait, Reason: "the homeserver limits the rate"}, "login", false, "The homeserver limits the relay's requests: ", ""},
 		{"no class", errors.New("odd"), "homeserver", false, "The homeserver check failed: odd.", ""},
 	} {
 		findings, answers := homeserver(t.Context(), Target{Probe: func(context.Context) error { return tt.err }, Identity: func() string { return "@bot:hs" }})
@@ -53,9 +56,9 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}
-	hs.Has(relay.RoomInfo{RoomID: "!outside:hs"})
+	hs.Has(matrix.RoomInfo{RoomID: "!outside:hs"})
 	name, room := "app", "!outside:hs"
-	if _, err := s.CreateApplication(t.Context(), admin, relay.ApplicationInput{Name: &name, Room: &room}); err != nil {
+	if _, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, Examine(t.Context(), p, admin), "room", false, "The bot is not in the room !outside:hs (app): invite it, or give the application another room.")
@@ -64,12 +67,12 @@ func TestRoom(t *testing.T) {
 // TestReplacedRoom: to invite the bot is no help where the other room does not follow.
 func TestReplacedRoom(t *testing.T) {
 	s, hs := relaytest.New(t, nil)
-	hs.Has(relay.RoomInfo{RoomID: "!old:hs", Joined: true, ReplaceBy: "!new:hs"})
+	hs.Has(matrix.RoomInfo{RoomID: "!old:hs", Joined: true, ReplaceBy: "!new:hs"})
 	for parked, want := range map[string]string{
 		"":                           "The room !old:hs (app) was replaced by !new:hs: invite the bot there.",
 		"!new:hs does not follow it": "Messages to the room !old:hs (app) are blocked: !new:hs does not follow it",
 	} {
-		f := examineRoom(t.Context(), s, relay.Room{RoomID: "!old:hs", Apps: []string{"app"}, Parked: parked})
+		f := examineRoom(t.Context(), s, account.Room{RoomID: "!old:hs", Apps: []string{"app"}, Parked: parked})
 		if f.OK || f.Text != want {
 			t.Errorf("%+v, want %q", f, want)
 		}
@@ -79,7 +82,7 @@ func TestReplacedRoom(t *testing.T) {
 // TestWrongPassword: the findings do not contradict each other about the homeserver.
 func TestWrongPassword(t *testing.T) {
 	s, hs := relaytest.New(t, nil)
-	hs.Fail(&relay.SendError{Class: relay.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"})
+	hs.Fail(&matrix.SendError{Class: matrix.ClassLocked, Reason: "the homeserver refuses the bot's user name or password"})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {
 		t.Fatal(err)
@@ -96,14 +99,14 @@ func TestWrongPassword(t *testing.T) {
 // TestOutboxThatPauses: with nothing in it, one message, more.
 func TestOutboxThatPauses(t *testing.T) {
 	s, _ := relaytest.New(t, func(o *relay.Options) {
-		o.Sender.(*relaytest.Homeserver).Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached"})
+		o.Sender.(*relaytest.Homeserver).Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	})
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	name, room := "app", "!a:hs"
-	app, err := s.CreateApplication(t.Context(), admin, relay.ApplicationInput{Name: &name, Room: &room})
+	app, err := s.CreateApplication(t.Context(), admin, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		if f := outbox(t.Context(), s, false); f.Text != want || f.OK != (n == 0) {
 			t.Errorf("%d messages: %+v", n, f)
 		}
-		if _, err := s.Accept(t.Context(), relay.AcceptRequest{Token: app.Token, Message: "hello"}); err != nil {
+		if _, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,7 +82,7 @@ func Render(m Message, o Options) Event {
 	return e
 }
 
-// Events builds the events of a message, in the order they are to be sent: one, or if its formatting or text would be
+// Events builds the events of a message, in the order of sending: one, or if its formatting or text would be
 // lost for its size, up to o.MaxEvents that end between blocks, items or lines where possible. If the last is truncated,
 // the full text belongs into a file behind it. Only the first mentions anybody.
 func Events(m Message, o Options) []Event {

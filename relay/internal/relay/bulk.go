@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
 
@@ -17,22 +20,22 @@ type Bulk struct {
 }
 
 var (
-	redeliverable = []State{StateDead, StateAmbiguous, StateCancelled}
-	cancellable   = []State{StateQueued, StateRetryWait, StateBlocked, StateAmbiguous, StateDead}
+	redeliverable = []message.State{message.StateDead, message.StateAmbiguous, message.StateCancelled}
+	cancellable   = []message.State{message.StateQueued, message.StateRetryWait, message.StateBlocked, message.StateAmbiguous, message.StateDead}
 )
 
 // CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
-func CanRedeliverAll(states []State) bool { return within(states, redeliverable) }
+func CanRedeliverAll(states []message.State) bool { return within(states, redeliverable) }
 
 // CanCancelAll reports whether CancelAll takes a filter with these states. Messages that are sent are removed one by one.
-func CanCancelAll(states []State) bool { return within(states, cancellable) }
+func CanCancelAll(states []message.State) bool { return within(states, cancellable) }
 
-func within(states, of []State) bool {
-	return len(states) > 0 && !slices.ContainsFunc(states, func(s State) bool { return !slices.Contains(of, s) })
+func within(states, of []message.State) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s message.State) bool { return !slices.Contains(of, s) })
 }
 
 // RedeliverAll queues messages again that f selects. f must name their states.
-func (s *Service) RedeliverAll(ctx context.Context, v Viewer, f MessageFilter) (Bulk, error) {
+func (s *Service) RedeliverAll(ctx context.Context, v account.Principal, f intake.Filter) (Bulk, error) {
 	if !CanRedeliverAll(f.States) {
 		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: dead, ambiguous or cancelled.")
 	}
@@ -40,7 +43,7 @@ func (s *Service) RedeliverAll(ctx context.Context, v Viewer, f MessageFilter) (
 }
 
 // CancelAll withdraws messages that f selects. f must name their states.
-func (s *Service) CancelAll(ctx context.Context, v Viewer, f MessageFilter) (Bulk, error) {
+func (s *Service) CancelAll(ctx context.Context, v account.Principal, f intake.Filter) (Bulk, error) {
 	if !CanCancelAll(f.States) {
 		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: queued, retry_wait, blocked, ambiguous or dead.")
 	}
@@ -48,8 +51,8 @@ func (s *Service) CancelAll(ctx context.Context, v Viewer, f MessageFilter) (Bul
 }
 
 // bulk changes messages one by one. One whose state has changed meanwhile is left as it is.
-func (s *Service) bulk(ctx context.Context, v Viewer, f MessageFilter, change func(context.Context, Viewer, int64) (Message, error)) (b Bulk, err error) {
-	for f.Limit = MaxPage; ; {
+func (s *Service) bulk(ctx context.Context, v account.Principal, f intake.Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
+	for f.Limit = intake.MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)
 		if err != nil {
 			return b, err
@@ -59,10 +62,10 @@ func (s *Service) bulk(ctx context.Context, v Viewer, f MessageFilter, change fu
 				b.More = true
 				return b, nil
 			}
-			switch _, err := change(ctx, v, m.ID); KindOf(err) {
+			switch _, err := change(ctx, v, m.ID); refusal.KindOf(err) {
 			case "":
 				b.Done++
-			case KindConflict, KindNotFound:
+			case refusal.KindConflict, refusal.KindNotFound:
 			default:
 				return b, err
 			}

@@ -15,22 +15,23 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/store"
 )
 
 // Options are what a [Service] is made of.
 type Options struct {
 	Store     *store.Store // closed by the service
-	Sender    Sender
-	Rooms     Rooms
+	Sender    delivery.Sender
+	Rooms     delivery.Rooms
 	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
-	Limits    Limits
+	Limits    intake.Limits
 	Delivery  Patience
 	Retention time.Duration // how long final messages are kept; 0 means for ever
-	Admin     Admin
+	Admin     account.Admin
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
@@ -165,7 +166,7 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 const shortBody = 6 << 10
 
 // Shape tells as how many events a message is sent, and whether its full text follows as a file.
-func (s *Service) Shape(m Message) (events int, file bool) {
+func (s *Service) Shape(m message.Message) (events int, file bool) {
 	if len(m.Body) <= shortBody {
 		return 1, false
 	}

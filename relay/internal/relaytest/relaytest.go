@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/store"
 )
@@ -30,14 +32,14 @@ const (
 // test ends. change, if not nil, adjusts the options.
 func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver) {
 	t.Helper()
-	hs := &Homeserver{rooms: map[string]relay.RoomInfo{}}
+	hs := &Homeserver{rooms: map[string]matrix.RoomInfo{}}
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := relay.Options{
 		Store: db, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: relay.NewMetrics(prometheus.NewRegistry()),
-		Admin: relay.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, CheckToken: true,
+		Admin: account.Admin{Name: AdminName, Password: AdminPassword, MatrixID: AdminMatrixID}, CheckToken: true,
 	}
 	if change != nil {
 		change(&o)
@@ -64,8 +66,8 @@ type Homeserver struct {
 	mu    sync.Mutex
 	fail  error
 	room  map[string]error
-	rooms map[string]relay.RoomInfo
-	sent  []relay.Outgoing
+	rooms map[string]matrix.RoomInfo
+	sent  []matrix.Outgoing
 	hold  chan struct{}
 }
 
@@ -93,10 +95,10 @@ func (h *Homeserver) Hold() (release func()) {
 }
 
 // Has makes a room known; the bot is in it if info says so.
-func (h *Homeserver) Has(info relay.RoomInfo) { h.locked(func() { h.rooms[info.RoomID] = info }) }
+func (h *Homeserver) Has(info matrix.RoomInfo) { h.locked(func() { h.rooms[info.RoomID] = info }) }
 
 // Sent returns the events taken so far.
-func (h *Homeserver) Sent() (sent []relay.Outgoing) {
+func (h *Homeserver) Sent() (sent []matrix.Outgoing) {
 	h.locked(func() { sent = slices.Clone(h.sent) })
 	return sent
 }
@@ -107,15 +109,15 @@ func (h *Homeserver) locked(f func()) {
 	f()
 }
 
-// Send implements relay.Sender.
-func (h *Homeserver) Send(ctx context.Context, out relay.Outgoing) (id string, err error) {
+// Send implements delivery.Sender.
+func (h *Homeserver) Send(ctx context.Context, out matrix.Outgoing) (id string, err error) {
 	var hold chan struct{}
 	h.locked(func() { hold = h.hold })
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-ctx.Done():
-			return "", &relay.SendError{Class: relay.ClassRetry, Reason: "the relay ends", Err: ctx.Err()}
+			return "", &matrix.SendError{Class: matrix.ClassRetry, Reason: "the relay ends", Err: ctx.Err()}
 		}
 	}
 	h.locked(func() {
@@ -138,26 +140,26 @@ func first(errs ...error) error {
 	return nil
 }
 
-// Redact implements relay.Sender.
-func (h *Homeserver) Redact(ctx context.Context, r relay.Redaction) (string, error) {
-	return h.Send(ctx, relay.Outgoing{RoomID: r.RoomID, TxnID: r.TxnID, EventType: "m.room.redaction"})
+// Redact implements delivery.Sender.
+func (h *Homeserver) Redact(ctx context.Context, r matrix.Redaction) (string, error) {
+	return h.Send(ctx, matrix.Outgoing{RoomID: r.RoomID, TxnID: r.TxnID, EventType: "m.room.redaction"})
 }
 
-// Device implements relay.Sender.
+// Device implements delivery.Sender.
 func (h *Homeserver) Device() string { return "DEVICE" }
 
-// Probe implements relay.Sender.
+// Probe implements delivery.Sender.
 func (h *Homeserver) Probe(context.Context) (err error) {
 	h.locked(func() { err = h.fail })
 	return err
 }
 
-// Find implements relay.Sender.
-func (h *Homeserver) Find(context.Context, string, string, time.Time) (relay.Found, error) {
-	return relay.Found{Complete: true}, nil
+// Find implements delivery.Sender.
+func (h *Homeserver) Find(context.Context, string, string, time.Time) (matrix.Found, error) {
+	return matrix.Found{Complete: true}, nil
 }
 
-// Upload implements relay.Sender.
+// Upload implements delivery.Sender.
 func (h *Homeserver) Upload(context.Context, string, string, []byte) (string, error) {
 	return "mxc://example.org/file", nil
 }
@@ -165,7 +167,7 @@ func (h *Homeserver) Upload(context.Context, string, string, []byte) (string, er
 // Identity is the bot's Matrix id.
 func (h *Homeserver) Identity() string { return "@relay:example.org" }
 
-// Resolve implements relay.Rooms.
+// Resolve implements delivery.Rooms.
 func (h *Homeserver) Resolve(_ context.Context, address string) (id string, err error) {
 	h.locked(func() {
 		id, err = address, h.fail
@@ -178,12 +180,12 @@ func (h *Homeserver) Resolve(_ context.Context, address string) (id string, err 
 	return id, err
 }
 
-// Join implements relay.Rooms.
+// Join implements delivery.Rooms.
 func (h *Homeserver) Join(_ context.Context, roomID string) (err error) {
 	h.locked(func() {
 		r, known := h.rooms[roomID]
 		if !known || !r.Invited && !r.Joined {
-			err = &relay.SendError{Class: relay.ClassPark, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot is not invited"}
+			err = &matrix.SendError{Class: matrix.ClassPark, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot is not invited"}
 			return
 		}
 		r.Joined = true
@@ -192,20 +194,20 @@ func (h *Homeserver) Join(_ context.Context, roomID string) (err error) {
 	return err
 }
 
-// Create implements relay.Rooms.
-func (h *Homeserver) Create(_ context.Context, n relay.NewRoom) (id string, err error) {
+// Create implements delivery.Rooms.
+func (h *Homeserver) Create(_ context.Context, n matrix.NewRoom) (id string, err error) {
 	h.locked(func() {
 		if err = h.fail; err != nil {
 			return
 		}
 		id = fmt.Sprintf("!made%d:example.org", len(h.rooms)+1)
-		h.rooms[id] = relay.RoomInfo{RoomID: id, Name: n.Name, Joined: true, Writable: true}
+		h.rooms[id] = matrix.RoomInfo{RoomID: id, Name: n.Name, Joined: true, Writable: true}
 	})
 	return id, err
 }
 
-// Info implements relay.Rooms.
-func (h *Homeserver) Info(_ context.Context, roomID string) (info relay.RoomInfo, err error) {
+// Info implements delivery.Rooms.
+func (h *Homeserver) Info(_ context.Context, roomID string) (info matrix.RoomInfo, err error) {
 	h.locked(func() {
 		info, err = h.rooms[roomID], h.fail
 		info.RoomID = roomID
@@ -213,7 +215,7 @@ func (h *Homeserver) Info(_ context.Context, roomID string) (info relay.RoomInfo
 	return info, err
 }
 
-// Membership implements relay.Rooms. Everybody is in each room that was made known.
+// Membership implements delivery.Rooms. Everybody is in each room that was made known.
 func (h *Homeserver) Membership(_ context.Context, roomID, _ string) (membership string, err error) {
 	h.locked(func() {
 		if _, known := h.rooms[roomID]; known {
@@ -224,7 +226,7 @@ func (h *Homeserver) Membership(_ context.Context, roomID, _ string) (membership
 	return membership, err
 }
 
-// Joined implements relay.Rooms.
+// Joined implements delivery.Rooms.
 func (h *Homeserver) Joined(context.Context) (ids []string, err error) {
 	h.locked(func() {
 		err = h.fail

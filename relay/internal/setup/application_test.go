@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -33,9 +35,9 @@ func newSetup(t *testing.T) (*ApplicationSetup, *relay.Service, *relaytest.Homes
 func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	a, s, hs := newSetup(t)
 	admin := a.Relay.(Opened).Admin
-	hs.Has(relay.RoomInfo{RoomID: "!his:example.org", Joined: true, Writable: true})
+	hs.Has(matrix.RoomInfo{RoomID: "!his:example.org", Joined: true, Writable: true})
 	name, password := "bob", "password of bob"
-	if _, err := s.CreateUser(t.Context(), admin, relay.UserInput{Name: &name, Password: &password}); err != nil {
+	if _, err := s.CreateUser(t.Context(), admin, account.UserInput{Name: &name, Password: &password}); err != nil {
 		t.Fatal(err)
 	}
 	bob, err := s.Authenticate(t.Context(), name, password, "test")
@@ -60,7 +62,7 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	if err := a.Relay.Rename(t.Context(), his.ID, "his"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.UpdateApplication(t.Context(), admin, first.ID, relay.ApplicationInput{OwnerID: &bob.UserID}); err != nil {
+	if _, err := s.UpdateApplication(t.Context(), admin, first.ID, account.ApplicationInput{OwnerID: &bob.UserID}); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := a.application(t.Context()); err != nil || again.ID != first.ID {
@@ -71,7 +73,7 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 // A room that cannot be made yet is tried again; what is refused for good is said at once.
 func TestRoom(t *testing.T) {
 	a, s, hs := newSetup(t)
-	hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is not available"})
+	hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is not available"})
 	app, err := a.application(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -81,13 +83,13 @@ func TestRoom(t *testing.T) {
 	if _, err := a.room(short, app.ID); err == nil || !strings.Contains(err.Error(), "in time") || !strings.Contains(err.Error(), "is not available") {
 		t.Errorf("while the homeserver is away: %v", err)
 	}
-	hs.Fail(&relay.SendError{Class: relay.ClassPark, Reason: "the owner's Matrix ID is wrong"})
+	hs.Fail(&matrix.SendError{Class: matrix.ClassPark, Reason: "the owner's Matrix ID is wrong"})
 	began := time.Now()
 	if _, err := a.room(t.Context(), app.ID); err == nil || errors.Is(err, ErrRoomNotYet) || !strings.Contains(err.Error(), "Matrix ID is wrong") || time.Since(began) > time.Second {
 		t.Errorf("a refusal: %v after %v", err, time.Since(began))
 	}
 	time.AfterFunc(100*time.Millisecond, func() { hs.Fail(nil) })
-	hs.Fail(&relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"})
+	hs.Fail(&matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver failed"})
 	room, err := a.room(t.Context(), app.ID)
 	apps, listErr := s.Applications(t.Context(), a.Relay.(Opened).Admin)
 	if err != nil || listErr != nil || room == "" || apps[0].RoomID != room {

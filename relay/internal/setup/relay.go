@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
 
@@ -41,7 +43,7 @@ var ErrRoomNotYet = errors.New("the room is not there yet")
 // Opened is a relay that was opened for setup. Nothing is delivered, because it does not run.
 type Opened struct {
 	Service *relay.Service
-	Admin   relay.Viewer
+	Admin   account.Principal
 }
 
 // Applications implements [Relay].
@@ -56,7 +58,7 @@ func (o Opened) Applications(ctx context.Context) ([]Application, error) {
 
 // Create implements [Relay].
 func (o Opened) Create(ctx context.Context, name string) (Application, error) {
-	return issued(o.Service.CreateApplication(ctx, o.Admin, relay.ApplicationInput{Name: &name}))
+	return issued(o.Service.CreateApplication(ctx, o.Admin, account.ApplicationInput{Name: &name}))
 }
 
 // NewToken implements [Relay].
@@ -64,21 +66,21 @@ func (o Opened) NewToken(ctx context.Context, id int64, grace time.Duration) (Ap
 	return issued(o.Service.RegenerateToken(ctx, o.Admin, id, grace))
 }
 
-func issued(in relay.IssuedToken, err error) (Application, error) {
+func issued(in account.IssuedToken, err error) (Application, error) {
 	app := in.Application
 	return Application{ID: app.ID, Name: app.Name, Owner: app.OwnerName, Token: in.Token}, err
 }
 
 // Rename implements [Relay].
 func (o Opened) Rename(ctx context.Context, id int64, name string) error {
-	_, err := o.Service.UpdateApplication(ctx, o.Admin, id, relay.ApplicationInput{Name: &name})
+	_, err := o.Service.UpdateApplication(ctx, o.Admin, id, account.ApplicationInput{Name: &name})
 	return err
 }
 
 // TakesToken implements [Relay].
 func (o Opened) TakesToken(ctx context.Context, token string) (bool, error) {
 	_, err := o.Service.TokenViewer(ctx, token)
-	if relay.KindOf(err) == relay.KindUnauthorized {
+	if refusal.KindOf(err) == refusal.KindUnauthorized {
 		return false, nil
 	}
 	return err == nil, err
@@ -87,7 +89,7 @@ func (o Opened) TakesToken(ctx context.Context, token string) (bool, error) {
 // EnsureRoom implements [Relay].
 func (o Opened) EnsureRoom(ctx context.Context, id int64) (string, error) {
 	app, err := o.Service.EnsureRoom(ctx, o.Admin, id)
-	if relay.KindOf(err) == relay.KindUnavailable {
+	if refusal.KindOf(err) == refusal.KindUnavailable {
 		return "", fmt.Errorf("%w: %w", ErrRoomNotYet, err)
 	}
 	return app.RoomID, err

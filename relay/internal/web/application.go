@@ -10,8 +10,12 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/delivery"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
 )
 
 // idOf is the number in the path; one too large for a number names nothing.
@@ -25,11 +29,11 @@ func idOf(v *sessionRequest) int64 {
 
 type applicationsPage struct {
 	frame
-	Applications []relay.Application
+	Applications []account.Application
 }
 
 func (web *Web) getApplications(w http.ResponseWriter, v *sessionRequest) error {
-	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	apps, err := web.service.Applications(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
@@ -40,12 +44,12 @@ func (web *Web) getApplications(w http.ResponseWriter, v *sessionRequest) error 
 type applicationForm struct {
 	Name, Target, Joined, Room string
 	Priority                   int
-	Scale                      relay.Scale
+	Scale                      account.Scale
 	Strict                     bool
 	RateLimit                  string
 	Description                string
-	Format                     relay.Format
-	Sender                     relay.ShowSender
+	Format                     account.Format
+	Sender                     account.ShowSender
 	Mention                    string
 }
 
@@ -60,8 +64,8 @@ func formOf(v *sessionRequest) applicationForm {
 	get := v.PostForm.Get
 	f := applicationForm{
 		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
-		Scale: relay.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
-		Description: get("description"), Format: relay.Format(get("format")), Sender: relay.ShowSender(get("sender")), Mention: strings.TrimSpace(get("mention")),
+		Scale: account.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
+		Description: get("description"), Format: account.Format(get("format")), Sender: account.ShowSender(get("sender")), Mention: strings.TrimSpace(get("mention")),
 	}
 	if f.Target == targetNew && f.Room != "" {
 		f.Target = targetOther // typed without choosing it
@@ -71,14 +75,14 @@ func formOf(v *sessionRequest) applicationForm {
 }
 
 // input checks what only the form knows; the rules check the rest.
-func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
+func (f *applicationForm) input() (in account.ApplicationInput, err error) {
 	rate := 0
 	if f.RateLimit != "" {
 		if rate, err = strconv.Atoi(f.RateLimit); err != nil {
-			return in, &relay.Error{Kind: relay.KindInvalid, Field: "rate_limit", Message: "The limit must be a whole number."}
+			return in, &refusal.Error{Kind: refusal.KindInvalid, Field: "rate_limit", Message: "The limit must be a whole number."}
 		}
 	}
-	in = relay.ApplicationInput{
+	in = account.ApplicationInput{
 		Name: &f.Name, DefaultPriority: &f.Priority, PriorityScale: &f.Scale, StrictCompatibility: &f.Strict, RateLimit: &rate,
 		Description: &f.Description,
 	}
@@ -99,7 +103,7 @@ func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
 		room = f.Room
 	}
 	if room == "" && (f.Target == targetJoined || f.Target == targetOther) {
-		return in, &relay.Error{Kind: relay.KindInvalid, Field: "room_id", Message: "Choose a room."}
+		return in, &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: "Choose a room."}
 	}
 	in.Room = &room
 	return in, nil
@@ -108,12 +112,12 @@ func (f *applicationForm) input() (in relay.ApplicationInput, err error) {
 type newApplicationPage struct {
 	frame
 	Form      applicationForm
-	Rooms     []relay.RoomInfo
+	Rooms     []delivery.RoomInfo
 	RoomsGone string // why they cannot be listed
 }
 
 func (web *Web) getNewApplication(w http.ResponseWriter, v *sessionRequest) error {
-	form := applicationForm{Target: targetNew, Scale: relay.ScaleAuto, Format: relay.FormatAuto, Sender: relay.ShowAuto}
+	form := applicationForm{Target: targetNew, Scale: account.ScaleAuto, Format: account.FormatAuto, Sender: account.ShowAuto}
 	return web.showNewApplication(w, v, form, nil)
 }
 
@@ -133,7 +137,7 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, for
 // choice lists the rooms to choose from: an administrator all that the bot is
 // in, a user those of the own applications, because the names of others' rooms
 // are not theirs to read.
-func (web *Web) choice(v *sessionRequest) (rooms []relay.RoomInfo, gone string) {
+func (web *Web) choice(v *sessionRequest) (rooms []delivery.RoomInfo, gone string) {
 	if v.Admin {
 		all, err := web.service.JoinedRooms(v.ctx())
 		if err != nil {
@@ -141,13 +145,13 @@ func (web *Web) choice(v *sessionRequest) (rooms []relay.RoomInfo, gone string) 
 		}
 		return all, ""
 	}
-	own, err := web.service.Rooms(v.ctx(), v.Viewer)
+	own, err := web.service.Rooms(v.ctx(), v.Principal)
 	if err != nil {
 		return nil, "Room lookup failed."
 	}
 	for _, r := range own {
 		if r.RoomID != "" {
-			rooms = append(rooms, relay.RoomInfo{RoomID: r.RoomID, Name: r.Name, Joined: true, Encrypted: r.Encrypted, Writable: true})
+			rooms = append(rooms, delivery.RoomInfo{RoomID: r.RoomID, Name: r.Name, Joined: true, Encrypted: r.Encrypted, Writable: true})
 		}
 	}
 	return rooms, ""
@@ -159,7 +163,7 @@ func (web *Web) postNewApplication(w http.ResponseWriter, v *sessionRequest) err
 	if err != nil {
 		return web.showNewApplication(w, v, form, err)
 	}
-	issued, err := web.service.CreateApplication(v.ctx(), v.Viewer, in)
+	issued, err := web.service.CreateApplication(v.ctx(), v.Principal, in)
 	if err != nil {
 		return web.showNewApplication(w, v, form, err)
 	}
@@ -169,7 +173,7 @@ func (web *Web) postNewApplication(w http.ResponseWriter, v *sessionRequest) err
 // tokenPage is the only page that shows a token.
 type tokenPage struct {
 	frame
-	App     relay.Application
+	App     account.Application
 	Token   string
 	Base    string
 	Created bool
@@ -177,7 +181,7 @@ type tokenPage struct {
 	Room    *standing
 }
 
-func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued relay.IssuedToken, created bool) error {
+func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool) error {
 	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
@@ -205,7 +209,7 @@ type standing struct {
 	Text string
 }
 
-func (web *Web) standing(v *sessionRequest, a relay.Application) *standing {
+func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	address := a.RoomID
 	if address == "" {
 		address = a.Room
@@ -244,14 +248,14 @@ func (web *Web) standing(v *sessionRequest, a relay.Application) *standing {
 
 // reasonOf is what may be shown of an error.
 func reasonOf(err error) string {
-	var refusal *relay.Error
-	if errors.As(err, &refusal) {
-		return sentence(refusal.Message)
+	var refused *refusal.Error
+	if errors.As(err, &refused) {
+		return sentence(refused.Message)
 	}
 	return sentence(err.Error())
 }
 
-func ownerOf(a relay.Application) string {
+func ownerOf(a account.Application) string {
 	if a.OwnerMatrixID != "" {
 		return a.OwnerMatrixID
 	}
@@ -260,10 +264,10 @@ func ownerOf(a relay.Application) string {
 
 type applicationPage struct {
 	frame
-	App    relay.Application
+	App    account.Application
 	Form   applicationForm
 	Room   *standing
-	Recent []relay.Message
+	Recent []message.Message
 }
 
 func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -272,7 +276,7 @@ func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
 
 // showApplication shows the page again after a form that failed.
 func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *applicationForm, cause error) error {
-	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
+	a, err := web.service.Application(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -288,7 +292,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *
 		p.Form = *form
 	}
 	p.Room = web.standing(v, a)
-	page, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{ApplicationID: a.ID, Limit: shownRecent})
+	page, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{ApplicationID: a.ID, Limit: shownRecent})
 	if err != nil {
 		return err
 	}
@@ -296,7 +300,7 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *
 	return web.show(w, status, "application", p)
 }
 
-func formFrom(a relay.Application) applicationForm {
+func formFrom(a account.Application) applicationForm {
 	f := applicationForm{
 		Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility,
 		Description: a.Description, Format: a.DefaultFormat, Sender: a.ShowSender, Mention: a.Mention,
@@ -315,7 +319,7 @@ func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error 
 	in, err := form.input()
 	if err == nil {
 		in.Room = &form.Room // the page of an application has a field only; empty keeps the room
-		_, err = web.service.UpdateApplication(v.ctx(), v.Viewer, idOf(v), in)
+		_, err = web.service.UpdateApplication(v.ctx(), v.Principal, idOf(v), in)
 	}
 	if err != nil {
 		return web.showApplication(w, v, &form, err)
@@ -326,9 +330,9 @@ func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error 
 func (web *Web) postToken(w http.ResponseWriter, v *sessionRequest) error {
 	grace, err := time.ParseDuration(v.PostForm.Get("grace"))
 	if err != nil {
-		return web.showApplication(w, v, nil, &relay.Error{Kind: relay.KindInvalid, Field: "grace", Message: "Choose how long the current token stays valid."})
+		return web.showApplication(w, v, nil, &refusal.Error{Kind: refusal.KindInvalid, Field: "grace", Message: "Choose how long the current token stays valid."})
 	}
-	issued, err := web.service.RegenerateToken(v.ctx(), v.Viewer, idOf(v), grace)
+	issued, err := web.service.RegenerateToken(v.ctx(), v.Principal, idOf(v), grace)
 	if err != nil {
 		return web.showApplication(w, v, nil, err)
 	}
@@ -342,13 +346,13 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		priority = 0
 	}
-	accepted, err := web.service.AcceptFor(v.ctx(), v.Viewer, idOf(v), relay.AcceptRequest{
+	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), intake.Request{
 		Title: get("title"), Message: get("message"), Priority: &priority, NativeScale: true, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)
 	}
-	owner := relay.Viewer{ApplicationID: accepted.ApplicationID}
+	owner := account.Principal{ApplicationID: accepted.ApplicationID}
 	if _, err := web.service.Wait(v.ctx(), owner, accepted.ID, testWait); err != nil {
 		return err
 	}
@@ -367,7 +371,7 @@ type confirmPage struct {
 }
 
 func (web *Web) getDeleteApplication(w http.ResponseWriter, v *sessionRequest) error {
-	a, err := web.service.Application(v.ctx(), v.Viewer, idOf(v))
+	a, err := web.service.Application(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -380,14 +384,14 @@ func (web *Web) getDeleteApplication(w http.ResponseWriter, v *sessionRequest) e
 }
 
 func (web *Web) postDeleteApplication(w http.ResponseWriter, v *sessionRequest) error {
-	if err := web.service.DeleteApplication(v.ctx(), v.Viewer, idOf(v)); err != nil {
+	if err := web.service.DeleteApplication(v.ctx(), v.Principal, idOf(v)); err != nil {
 		return err
 	}
 	return back(w, v, "/ui/applications", "deleted")
 }
 
 func (web *Web) getImage(w http.ResponseWriter, v *sessionRequest) error {
-	data, kind, err := web.service.Image(v.ctx(), v.Viewer, idOf(v))
+	data, kind, err := web.service.Image(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -405,7 +409,7 @@ func (web *Web) postImage(w http.ResponseWriter, v *sessionRequest) error {
 			return err
 		}
 	}
-	if err := web.service.SetImage(v.ctx(), v.Viewer, idOf(v), data); err != nil {
+	if err := web.service.SetImage(v.ctx(), v.Principal, idOf(v), data); err != nil {
 		return web.showApplication(w, v, nil, err)
 	}
 	return back(w, v, strings.TrimSuffix(v.URL.Path, "/image"), "saved")

@@ -4,20 +4,23 @@ import (
 	"net/http"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 )
 
 type dashboardPage struct {
 	frame
-	Status   relay.Status
+	Status   delivery.Status
 	Apps     int
 	Accepted int64
 	Sent     int64
 	Dead     int64
 	Chart    chart
-	Troubled []relay.Message
-	Held     []relay.Room
-	Recent   []relay.Message
+	Troubled []message.Message
+	Held     []account.Room
+	Recent   []message.Message
 }
 
 const (
@@ -27,12 +30,12 @@ const (
 
 func (web *Web) getDashboard(w http.ResponseWriter, v *sessionRequest) error {
 	p := dashboardPage{frame: web.frame(v, "dashboard", "Overview")}
-	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	apps, err := web.service.Applications(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
 	p.Apps = len(apps)
-	hours, err := web.service.Hours(v.ctx(), v.Viewer)
+	hours, err := web.service.Hours(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
@@ -47,7 +50,7 @@ func (web *Web) getDashboard(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
-	rooms, err := web.service.Rooms(v.ctx(), v.Viewer)
+	rooms, err := web.service.Rooms(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
@@ -57,20 +60,20 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 			p.Held = append(p.Held, r)
 		}
 	}
-	troubled, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{
-		States: []relay.State{relay.StateAmbiguous, relay.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
+	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
+		States: []message.State{message.StateAmbiguous, message.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
 	})
 	if err != nil {
 		return err
 	}
-	recent, err := web.service.Messages(v.ctx(), v.Viewer, relay.MessageFilter{Limit: shownRecent})
+	recent, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{Limit: shownRecent})
 	p.Troubled, p.Recent = troubled.Messages, recent.Messages
 	return err
 }
 
-// status is the relay's condition as far as it is the visitor's: a user sees
+// status is the relay's condition. A user who is no administrator sees
 // what waits in the rooms of the own applications.
-func (web *Web) status(v *sessionRequest, rooms []relay.Room) relay.Status {
+func (web *Web) status(v *sessionRequest, rooms []account.Room) delivery.Status {
 	s := web.service.Status(v.ctx())
 	if v.Admin {
 		return s

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 	"slipway/relay/internal/relay"
 )
 
@@ -24,8 +27,8 @@ type messagesFilter struct {
 type messagesPage struct {
 	frame
 	messagesFilter
-	Applications []relay.Application
-	Messages     []relay.Message
+	Applications []account.Application
+	Messages     []message.Message
 	Filtered     bool
 	Next, First  string
 	Retry        string // address that delivers all of them again; "" if their state does not allow it
@@ -42,8 +45,8 @@ func messagesFilterOf(q url.Values) (f messagesFilter) {
 }
 
 // rules is the filter as the rules know it. A day that cannot be read does not restrict.
-func (f messagesFilter) rules() relay.MessageFilter {
-	out := relay.MessageFilter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
+func (f messagesFilter) rules() intake.Filter {
+	out := intake.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)
 	if to, err := time.Parse(time.DateOnly, f.To); err == nil {
 		out.Until = to.AddDate(0, 0, 1).Add(-time.Millisecond)
@@ -73,12 +76,12 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 	p := messagesPage{frame: web.frame(v, "messages", "Messages"), messagesFilter: messagesFilterOf(q)}
 	p.Filtered = p.messagesFilter != messagesFilter{}
 	var err error
-	if p.Applications, err = web.service.Applications(v.ctx(), v.Viewer); err != nil {
+	if p.Applications, err = web.service.Applications(v.ctx(), v.Principal); err != nil {
 		return err
 	}
 	f := p.rules()
 	f.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
-	page, err := web.service.Messages(v.ctx(), v.Viewer, f)
+	page, err := web.service.Messages(v.ctx(), v.Principal, f)
 	if err != nil {
 		return err
 	}
@@ -102,8 +105,8 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
 	rules := f.rules()
-	rules.Limit = relay.MaxPage
-	page, err := web.service.Messages(v.ctx(), v.Viewer, rules)
+	rules.Limit = intake.MaxPage
+	page, err := web.service.Messages(v.ctx(), v.Principal, rules)
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	if v.URL.Query().Get("do") == "retry" {
 		act, done = web.service.RedeliverAll, "retry"
 	}
-	result, err := act(v.ctx(), v.Viewer, f.rules())
+	result, err := act(v.ctx(), v.Principal, f.rules())
 	if err != nil {
 		return err
 	}
@@ -144,19 +147,19 @@ func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	return nil
 }
 
-func statesOf(word string) []relay.State {
+func statesOf(word string) []message.State {
 	switch {
 	case word == waiting:
-		return []relay.State{relay.StateQueued, relay.StateRetryWait, relay.StateBlocked}
-	case slices.Contains(relay.States, relay.State(word)):
-		return []relay.State{relay.State(word)}
+		return []message.State{message.StateQueued, message.StateRetryWait, message.StateBlocked}
+	case slices.Contains(message.States, message.State(word)):
+		return []message.State{message.State(word)}
 	}
 	return nil
 }
 
 type messagePage struct {
 	frame
-	Message      relay.Message
+	Message      message.Message
 	Body         template.HTML // sanitised by format
 	CanRedeliver bool
 	CanCancel    bool
@@ -178,7 +181,7 @@ func (web *Web) getMessage(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause error) error {
-	m, err := web.service.Message(v.ctx(), v.Viewer, idOf(v))
+	m, err := web.service.Message(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -196,9 +199,9 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 	}
 	body, _ := format.Body(kind, m.Body)
 	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // what format lets through is what Matrix clients show
-	p.CanRedeliver = slices.Contains([]relay.State{relay.StateDead, relay.StateAmbiguous, relay.StateCancelled}, m.State)
-	p.CanRemove = m.State == relay.StateSent
-	p.CanCancel = !p.CanRemove && m.State != relay.StateCancelled && m.State != relay.StateRedacted
+	p.CanRedeliver = slices.Contains([]message.State{message.StateDead, message.StateAmbiguous, message.StateCancelled}, m.State)
+	p.CanRemove = m.State == message.StateSent
+	p.CanCancel = !p.CanRemove && m.State != message.StateCancelled && m.State != message.StateRedacted
 	if m.EventID != "" && m.RoomID != "" {
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)
 	}
@@ -206,7 +209,7 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 }
 
 func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
-	if _, err := web.service.Redeliver(v.ctx(), v.Viewer, idOf(v)); err != nil {
+	if _, err := web.service.Redeliver(v.ctx(), v.Principal, idOf(v)); err != nil {
 		return web.showMessage(w, v, err)
 	}
 	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "redeliver")
@@ -214,7 +217,7 @@ func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
 
 // getCancel asks before a message is taken from those who have it.
 func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
-	m, err := web.service.Message(v.ctx(), v.Viewer, idOf(v))
+	m, err := web.service.Message(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -228,7 +231,7 @@ func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) postCancel(w http.ResponseWriter, v *sessionRequest) error {
-	if _, err := web.service.Cancel(v.ctx(), v.Viewer, idOf(v)); err != nil {
+	if _, err := web.service.Cancel(v.ctx(), v.Principal, idOf(v)); err != nil {
 		return web.showMessage(w, v, err)
 	}
 	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "cancelled")

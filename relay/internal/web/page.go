@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
 )
 
@@ -85,18 +85,18 @@ var notices = map[string]string{
 // fail puts a refusal on the page that is shown again; what is no refusal is
 // returned.
 func (f *frame) fail(w http.ResponseWriter, err error) (status int, fault error) {
-	var refusal *relay.Error
-	if !errors.As(err, &refusal) || refusal.Kind == relay.KindInternal || refusal.Kind == relay.KindNotFound {
+	var refused *refusal.Error
+	if !errors.As(err, &refused) || refused.Kind == refusal.KindInternal || refused.Kind == refusal.KindNotFound {
 		return 0, err
 	}
-	f.Problem, f.Field = refusal.Message, refusal.Field
-	retryAfter(w, refusal)
-	return client.Status(refusal.Kind), nil
+	f.Problem, f.Field = refused.Message, refused.Field
+	retryAfter(w, refused)
+	return client.Status(refused.Kind), nil
 }
 
-func retryAfter(w http.ResponseWriter, refusal *relay.Error) {
-	if refusal.RetryAfter > 0 {
-		w.Header().Set("Retry-After", client.RetryAfter(refusal.RetryAfter))
+func retryAfter(w http.ResponseWriter, refused *refusal.Error) {
+	if refused.RetryAfter > 0 {
+		w.Header().Set("Retry-After", client.RetryAfter(refused.RetryAfter))
 	}
 }
 
@@ -133,11 +133,11 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 
 // fail answers a request that no page could.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := client.Status(relay.KindOf(err)), "An internal error occurred; the relay's log has the cause."
-	var refusal *relay.Error
-	if errors.As(err, &refusal) && refusal.Kind != relay.KindInternal {
-		text = refusal.Message
-		retryAfter(w, refusal)
+	status, text := client.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
+	var refused *refusal.Error
+	if errors.As(err, &refused) && refused.Kind != refusal.KindInternal {
+		text = refused.Message
+		retryAfter(w, refused)
 	}
 	if status >= 500 {
 		web.log.Error("a page failed", zap.String("request", logging.RequestID(w)), zap.String("path", r.URL.Path), zap.Error(err))

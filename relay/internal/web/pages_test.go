@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -44,7 +46,7 @@ func (b *browser) until(path, text string) {
 
 func TestApplicationLife(t *testing.T) {
 	b := newBrowser(t)
-	b.hs.Has(relay.RoomInfo{RoomID: "!secret:example.org", Name: "Family", Joined: true, Encrypted: true})
+	b.hs.Has(matrix.RoomInfo{RoomID: "!secret:example.org", Name: "Family", Joined: true, Encrypted: true})
 	b.admin()
 	b.want(200, "Create the first application")
 	b.get("/ui/applications/new")
@@ -149,7 +151,7 @@ func TestManyMessages(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	app := b.app("a", room)
-	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Reason: "the homeserver does not accept the event"})
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Reason: "the homeserver does not accept the event"})
 	for _, title := range []string{"one", "two", "three"} {
 		b.send(app, title, "text")
 	}
@@ -189,8 +191,8 @@ func TestManyMessages(t *testing.T) {
 
 func TestRoomsAreSaid(t *testing.T) {
 	b := newBrowser(t)
-	b.hs.Has(relay.RoomInfo{RoomID: "!secret:example.org", Joined: true, Writable: true, Encrypted: true})
-	b.hs.Has(relay.RoomInfo{RoomID: "!read:example.org", Joined: true})
+	b.hs.Has(matrix.RoomInfo{RoomID: "!secret:example.org", Joined: true, Writable: true, Encrypted: true})
+	b.hs.Has(matrix.RoomInfo{RoomID: "!read:example.org", Joined: true})
 	b.admin()
 	for room, want := range map[string]string{
 		"!secret:example.org": "This room is encrypted", "!read:example.org": "may not write", "!other:example.org": "is not in this room",
@@ -204,7 +206,7 @@ func TestRoomsAreSaid(t *testing.T) {
 	b.get("/ui/applications/new")
 	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
 	b.want(200, "is ready")
-	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver is away"})
+	b.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is away"})
 	b.get("/ui/applications/new")
 	b.want(200, "Room lookup failed")
 }
@@ -230,8 +232,8 @@ func TestMessagePages(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	app, held := b.app("alpha", room), b.app("beta", "!closed:example.org")
-	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassDead, Code: "M_BAD_JSON", Reason: "the homeserver does not accept the event"})
-	b.hs.FailIn("!closed:example.org", &relay.SendError{Class: relay.ClassPark, Code: "M_FORBIDDEN", Reason: "the bot may not write in the room"})
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Code: "M_BAD_JSON", Reason: "the homeserver does not accept the event"})
+	b.hs.FailIn("!closed:example.org", &matrix.SendError{Class: matrix.ClassPark, Code: "M_FORBIDDEN", Reason: "the bot may not write in the room"})
 	dead := b.send(app, "Broken", "one")
 	blocked := b.send(held, "Stuck", "two")
 	b.get("/ui/messages")
@@ -277,7 +279,7 @@ func TestRemovalThatFails(t *testing.T) {
 	b.admin()
 	message := b.send(b.app("a", room), "Stays", "text")
 	b.until(message, "Remove from the room")
-	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not remove events"})
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassPark, Reason: "the bot may not remove events"})
 	b.post(message + "/cancel")
 	b.want(200, "it is being removed")
 	b.until(message, "The event could not be removed from the room: the bot may not remove events.")
@@ -293,16 +295,16 @@ func TestRemovalThatFails(t *testing.T) {
 func TestReplacedRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
-	b.hs.Has(relay.RoomInfo{RoomID: room, Joined: true, ReplaceBy: "!new:example.org"})
+	b.hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, ReplaceBy: "!new:example.org"})
 	app := b.app("a", room)
 	page := "/ui/applications/" + strconv.FormatInt(app.Application.ID, 10)
 	b.get(page)
 	b.want(200, "nvite the bot there")
-	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassPark, Reason: "the other room does not follow it"})
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassPark, Reason: "the other room does not follow it"})
 	b.until(b.send(app, "x", "text"), "does not follow")
 	b.get(page)
 	b.want(200, "Messages wait: The other room does not follow it.", "-nvite the bot there")
-	b.hs.Has(relay.RoomInfo{RoomID: room, Joined: true, Writable: true})
+	b.hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
 	b.get(page)
 	b.want(200, "Messages wait: The other room does not follow it.")
 }
@@ -311,7 +313,7 @@ func TestReplacedRoom(t *testing.T) {
 func TestDeliveredAtLast(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
-	b.hs.FailIn(room, &relay.SendError{Class: relay.ClassRetry, Reason: "the homeserver failed"})
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver failed"})
 	message := b.send(b.app("a", room), "Late", "text")
 	b.until(message, "The homeserver failed.")
 	b.hs.FailIn(room, nil)
@@ -324,7 +326,7 @@ func TestPaging(t *testing.T) {
 	b.admin()
 	app := b.app("a", room)
 	for range 60 {
-		if _, err := b.service.Accept(t.Context(), relay.AcceptRequest{Token: app.Token, Message: "m"}); err != nil {
+		if _, err := b.service.Accept(t.Context(), intake.Request{Token: app.Token, Message: "m"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -345,7 +347,7 @@ func TestRetryRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	app := b.app("a", "!closed:example.org")
-	b.hs.FailIn("!closed:example.org", &relay.SendError{Class: relay.ClassPark, Reason: "the bot may not write in the room"})
+	b.hs.FailIn("!closed:example.org", &matrix.SendError{Class: matrix.ClassPark, Reason: "the bot may not write in the room"})
 	path := b.send(app, "", "m")
 	b.get("/ui/rooms")
 	b.want(200, "blocked", "The bot may not write in the room.", "Try again")
@@ -408,7 +410,7 @@ func TestPausedIsSaid(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	app := b.app("a", room)
-	b.hs.Fail(&relay.SendError{Class: relay.ClassAway, Reason: "the homeserver cannot be reached"})
+	b.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver cannot be reached"})
 	b.send(app, "", "m")
 	b.get("/ui/")
 	b.want(200, "Deliveries are paused.", "The homeserver cannot be reached.")
@@ -426,13 +428,13 @@ func TestUnheard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, relay.ApplicationInput{Mention: &mention}); err != nil {
+	if _, err := b.service.UpdateApplication(t.Context(), v, app.Application.ID, account.ApplicationInput{Mention: &mention}); err != nil {
 		t.Fatal(err)
 	}
 	b.get("/ui/rooms?check")
 	b.want(200, "-alert nobody")
 	none := ""
-	if _, err := b.service.UpdateUser(t.Context(), v, v.UserID, relay.UserInput{MatrixID: &none}); err != nil {
+	if _, err := b.service.UpdateUser(t.Context(), v, v.UserID, account.UserInput{MatrixID: &none}); err != nil {
 		t.Fatal(err)
 	}
 	b.get("/ui/rooms?check")

@@ -3,16 +3,17 @@ package web
 import (
 	"net/http"
 
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/doctor"
-	"slipway/relay/internal/relay"
 )
 
 type roomsPage struct {
 	frame
-	Status     relay.Status
-	Rooms      []relay.Room
+	Status     delivery.Status
+	Rooms      []account.Room
 	Unheard    map[string][]string // by room: the applications whose messages of priority 2 alert nobody
-	Others     []relay.RoomInfo    // the bot is in them, no application sends there
+	Others     []delivery.RoomInfo // the bot is in them, no application sends there
 	OthersGone string
 	Bot        string
 	Homeserver string
@@ -22,11 +23,11 @@ type roomsPage struct {
 func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Doctor.Identity()}
 	var err error
-	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Viewer); err != nil {
+	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Principal); err != nil {
 		return err
 	}
 	p.Status = web.status(v, p.Rooms)
-	apps, err := web.service.Applications(v.ctx(), v.Viewer)
+	apps, err := web.service.Applications(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
@@ -40,14 +41,14 @@ func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 		p.Homeserver = web.o.Homeserver
 		p.Others, p.OthersGone = web.others(v, p.Rooms)
 		if v.URL.Query().Has("check") {
-			p.Findings = doctor.Examine(v.ctx(), web.o.Doctor, v.Viewer)
+			p.Findings = doctor.Examine(v.ctx(), web.o.Doctor, v.Principal)
 		}
 	}
 	return web.show(w, http.StatusOK, "rooms", p)
 }
 
 // others are the rooms that the bot is in for nothing.
-func (web *Web) others(v *sessionRequest, used []relay.Room) (others []relay.RoomInfo, gone string) {
+func (web *Web) others(v *sessionRequest, used []account.Room) (others []delivery.RoomInfo, gone string) {
 	all, gone := web.choice(v)
 	taken := map[string]bool{}
 	for _, r := range used {
@@ -62,7 +63,7 @@ func (web *Web) others(v *sessionRequest, used []relay.Room) (others []relay.Roo
 }
 
 func (web *Web) postRetryRoom(w http.ResponseWriter, v *sessionRequest) error {
-	if err := web.service.RetryRoom(v.ctx(), v.Viewer, v.PostForm.Get("room")); err != nil {
+	if err := web.service.RetryRoom(v.ctx(), v.Principal, v.PostForm.Get("room")); err != nil {
 		return err
 	}
 	return back(w, v, "/ui/rooms", "retried")

@@ -8,8 +8,9 @@ import (
 	"net/url"
 	"strings"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 // maxForm bounds a form.
@@ -35,7 +36,7 @@ func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Hand
 func (web *Web) closed(h handler) http.Handler {
 	return web.open(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := web.sessionRequest(r)
-		if relay.KindOf(err) == relay.KindUnauthorized {
+		if refusal.KindOf(err) == refusal.KindUnauthorized {
 			http.Redirect(w, r, "/ui/login"+next(r), http.StatusSeeOther)
 			return nil
 		}
@@ -47,7 +48,7 @@ func (web *Web) closed(h handler) http.Handler {
 				return err
 			}
 			if subtle.ConstantTimeCompare([]byte(v.session.CSRF), []byte(r.PostForm.Get("csrf"))) != 1 || v.session.CSRF == "" {
-				return &relay.Error{Kind: relay.KindForbidden, Message: "This form is out of date. Go back, load the page again and send it once more."}
+				return &refusal.Error{Kind: refusal.KindForbidden, Message: "This form is out of date. Go back, load the page again and send it once more."}
 			}
 		}
 		return h(w, v)
@@ -65,21 +66,21 @@ func parseForm(r *http.Request) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &tooLong):
-		return &relay.Error{Kind: relay.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", tooLong.Limit), Err: err}
+		return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", tooLong.Limit), Err: err}
 	}
-	return &relay.Error{Kind: relay.KindInvalid, Message: "The form cannot be read.", Err: err}
+	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The form cannot be read.", Err: err}
 }
 
 func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
 	cookie, err := r.Cookie(client.SessionCookie)
 	if err != nil {
-		return nil, &relay.Error{Kind: relay.KindUnauthorized, Message: "Log in first."}
+		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "Log in first."}
 	}
 	viewer, session, err := web.service.SessionViewer(r.Context(), cookie.Value)
 	if err != nil {
 		return nil, err
 	}
-	return &sessionRequest{Request: r, Viewer: viewer, session: session}, nil
+	return &sessionRequest{Request: r, Principal: viewer, session: session}, nil
 }
 
 // next is the query that leads back to a page after logging in.
@@ -143,7 +144,7 @@ func (web *Web) endSession(r *http.Request) {
 	}
 }
 
-func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s relay.Session) {
+func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
 	http.SetCookie(w, &http.Cookie{
 		Name: client.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(r, web.o.TrustedProxies),

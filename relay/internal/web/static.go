@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gorilla/mux"
+	"slipway/relay/internal/refusal"
 
-	"slipway/relay/internal/relay"
+	"github.com/gorilla/mux"
 )
 
 //go:embed static
@@ -50,5 +50,5 @@ func (web *Web) getStatic(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write(a.body)
 		return nil
 	}
-	return &relay.Error{Kind: relay.KindNotFound, Message: "There is no such file."}
+	return &refusal.Error{Kind: refusal.KindNotFound, Message: "There is no such file."}
 }

@@ -4,18 +4,19 @@ import (
 	"net/http"
 	"strings"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/refusal"
 )
 
 type usersPage struct {
 	frame
-	Users []relay.User
+	Users []account.User
 	Me    int64
 }
 
 func (web *Web) getUsers(w http.ResponseWriter, v *sessionRequest) error {
-	users, err := web.service.Users(v.ctx(), v.Viewer)
+	users, err := web.service.Users(v.ctx(), v.Principal)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (web *Web) getUsers(w http.ResponseWriter, v *sessionRequest) error {
 // userPage makes a user, or shows one to be changed.
 type userPage struct {
 	frame
-	User relay.User
+	User account.User
 	New  bool
 	Me   bool
 }
@@ -34,7 +35,7 @@ func adminsOnly(v *sessionRequest) error {
 	if v.Admin {
 		return nil
 	}
-	return &relay.Error{Kind: relay.KindForbidden, Message: "Only administrators may do this."}
+	return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
 }
 
 func (web *Web) getNewUser(w http.ResponseWriter, v *sessionRequest) error {
@@ -45,9 +46,9 @@ func (web *Web) getNewUser(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 // userInput reads the form; an empty password keeps the present one.
-func userInput(v *sessionRequest) relay.UserInput {
+func userInput(v *sessionRequest) account.UserInput {
 	name, matrixID, password, admin := v.PostForm.Get("name"), strings.TrimSpace(v.PostForm.Get("matrix_id")), v.PostForm.Get("password"), v.PostForm.Get("admin") != ""
-	in := relay.UserInput{Name: &name, MatrixID: &matrixID, Admin: &admin}
+	in := account.UserInput{Name: &name, MatrixID: &matrixID, Admin: &admin}
 	if password != "" {
 		in.Password = &password
 	}
@@ -56,8 +57,8 @@ func userInput(v *sessionRequest) relay.UserInput {
 
 func (web *Web) postNewUser(w http.ResponseWriter, v *sessionRequest) error {
 	in := userInput(v)
-	if _, err := web.service.CreateUser(v.ctx(), v.Viewer, in); err != nil {
-		p := userPage{frame: web.frame(v, "users", "New user"), New: true, User: relay.User{Name: *in.Name, MatrixID: *in.MatrixID, Admin: *in.Admin}}
+	if _, err := web.service.CreateUser(v.ctx(), v.Principal, in); err != nil {
+		p := userPage{frame: web.frame(v, "users", "New user"), New: true, User: account.User{Name: *in.Name, MatrixID: *in.MatrixID, Admin: *in.Admin}}
 		status, fault := p.fail(w, err)
 		if fault != nil {
 			return fault
@@ -75,7 +76,7 @@ func (web *Web) showUser(w http.ResponseWriter, v *sessionRequest, cause error) 
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
-	u, err := web.service.User(v.ctx(), v.Viewer, idOf(v))
+	u, err := web.service.User(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (web *Web) postUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
-	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, idOf(v), userInput(v)); err != nil {
+	if _, err := web.service.UpdateUser(v.ctx(), v.Principal, idOf(v), userInput(v)); err != nil {
 		return web.showUser(w, v, err)
 	}
 	return back(w, v, "/ui/users", "saved")
@@ -105,7 +106,7 @@ func (web *Web) getDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
 	if err := adminsOnly(v); err != nil {
 		return err
 	}
-	u, err := web.service.User(v.ctx(), v.Viewer, idOf(v))
+	u, err := web.service.User(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (web *Web) getDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) postDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
-	if err := web.service.DeleteUser(v.ctx(), v.Viewer, idOf(v)); err != nil {
+	if err := web.service.DeleteUser(v.ctx(), v.Principal, idOf(v)); err != nil {
 		return err
 	}
 	return back(w, v, "/ui/users", "deleted")
@@ -126,7 +127,7 @@ func (web *Web) postDeleteUser(w http.ResponseWriter, v *sessionRequest) error {
 
 type accountPage struct {
 	frame
-	User       relay.User
+	User       account.User
 	FromConfig bool
 }
 
@@ -135,7 +136,7 @@ func (web *Web) getAccount(w http.ResponseWriter, v *sessionRequest) error {
 }
 
 func (web *Web) showAccount(w http.ResponseWriter, v *sessionRequest, cause error) error {
-	u, err := web.service.User(v.ctx(), v.Viewer, v.UserID)
+	u, err := web.service.User(v.ctx(), v.Principal, v.UserID)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (web *Web) showAccount(w http.ResponseWriter, v *sessionRequest, cause erro
 
 func (web *Web) postAccount(w http.ResponseWriter, v *sessionRequest) error {
 	id := strings.TrimSpace(v.PostForm.Get("matrix_id"))
-	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, v.UserID, relay.UserInput{MatrixID: &id}); err != nil {
+	if _, err := web.service.UpdateUser(v.ctx(), v.Principal, v.UserID, account.UserInput{MatrixID: &id}); err != nil {
 		return web.showAccount(w, v, err)
 	}
 	return back(w, v, "/ui/account", "saved")
@@ -163,15 +164,15 @@ func (web *Web) postPassword(w http.ResponseWriter, v *sessionRequest) error {
 	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
 	address := client.Address(v.Request, web.o.TrustedProxies)
 	if password != v.PostForm.Get("again") {
-		return web.showAccount(w, v, &relay.Error{Kind: relay.KindInvalid, Field: "again", Message: "The two new passwords differ."})
+		return web.showAccount(w, v, &refusal.Error{Kind: refusal.KindInvalid, Field: "again", Message: "The two new passwords differ."})
 	}
 	if _, err := web.service.Authenticate(v.ctx(), v.Name, present, address); err != nil {
-		if relay.KindOf(err) == relay.KindUnauthorized {
-			err = &relay.Error{Kind: relay.KindInvalid, Field: "present", Message: "The current password is wrong."}
+		if refusal.KindOf(err) == refusal.KindUnauthorized {
+			err = &refusal.Error{Kind: refusal.KindInvalid, Field: "present", Message: "The current password is wrong."}
 		}
 		return web.showAccount(w, v, err)
 	}
-	if _, err := web.service.UpdateUser(v.ctx(), v.Viewer, v.UserID, relay.UserInput{Password: &password}); err != nil {
+	if _, err := web.service.UpdateUser(v.ctx(), v.Principal, v.UserID, account.UserInput{Password: &password}); err != nil {
 		return web.showAccount(w, v, err)
 	}
 	session, err := web.service.Login(v.ctx(), v.Name, password, address)

@@ -10,8 +10,10 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
 
@@ -79,8 +81,8 @@ func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // sessionRequest is a request of a user who has logged in.
 type sessionRequest struct {
 	*http.Request
-	relay.Viewer
-	session relay.Session
+	account.Principal
+	session account.Session
 }
 
 func (v *sessionRequest) ctx() context.Context { return v.Context() }
@@ -139,7 +141,7 @@ func (web *Web) router() http.Handler {
 	closed(post, "/account/password", web.postPassword)
 
 	router.NotFoundHandler = web.open(func(http.ResponseWriter, *http.Request) error {
-		return &relay.Error{Kind: relay.KindNotFound, Message: "There is no such page."}
+		return &refusal.Error{Kind: refusal.KindNotFound, Message: "There is no such page."}
 	})
 	router.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", get+", "+head)

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
 )
@@ -35,7 +38,7 @@ type browser struct {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	s, hs := relaytest.New(t, nil)
-	hs.Has(relay.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
+	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
 	pages, err := New(Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org"})
 	if err != nil {
 		t.Fatal(err)
@@ -124,13 +127,13 @@ func (b *browser) want(status int, texts ...string) {
 func (b *browser) admin() { b.Helper(); b.login(relaytest.AdminName, relaytest.AdminPassword) }
 
 // app makes an application past the pages.
-func (b *browser) app(name, room string) relay.IssuedToken {
+func (b *browser) app(name, room string) account.IssuedToken {
 	b.Helper()
 	v, err := b.service.Authenticate(b.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {
 		b.Fatal(err)
 	}
-	issued, err := b.service.CreateApplication(b.Context(), v, relay.ApplicationInput{Name: &name, Room: &room})
+	issued, err := b.service.CreateApplication(b.Context(), v, account.ApplicationInput{Name: &name, Room: &room})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -138,13 +141,13 @@ func (b *browser) app(name, room string) relay.IssuedToken {
 }
 
 // send sends a message and waits until it is at rest, if it comes to rest soon.
-func (b *browser) send(app relay.IssuedToken, title, text string) string {
+func (b *browser) send(app account.IssuedToken, title, text string) string {
 	b.Helper()
-	a, err := b.service.Accept(b.Context(), relay.AcceptRequest{Token: app.Token, Title: title, Message: text})
+	a, err := b.service.Accept(b.Context(), intake.Request{Token: app.Token, Title: title, Message: text})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := b.service.Wait(b.Context(), relay.Viewer{ApplicationID: app.Application.ID}, a.ID, 300*time.Millisecond); err != nil {
+	if _, err := b.service.Wait(b.Context(), account.Principal{ApplicationID: app.Application.ID}, a.ID, 300*time.Millisecond); err != nil {
 		b.Fatal(err)
 	}
 	return "/ui/messages/" + strconv.FormatInt(a.ID, 10)

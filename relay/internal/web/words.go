@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/message"
 )
 
 // words are the functions of the templates.
@@ -25,7 +25,7 @@ var words = template.FuncMap{
 	"stateNote":  stateNote,
 	"priority":   priorityWord,
 	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
-	"states":     func() []relay.State { return relay.States },
+	"states":     func() []message.State { return message.States },
 	"count":      count,
 	"join":       strings.Join,
 	"initial":    initial,
@@ -68,44 +68,44 @@ func remaining(d time.Duration) string {
 	return span(d)
 }
 
-func stateWord(s relay.State) string {
+func stateWord(s message.State) string {
 	switch s {
-	case relay.StateQueued:
+	case message.StateQueued:
 		return "queued"
-	case relay.StateRetryWait:
+	case message.StateRetryWait:
 		return "retrying"
-	case relay.StateBlocked:
+	case message.StateBlocked:
 		return "blocked"
-	case relay.StateSent:
+	case message.StateSent:
 		return "delivered"
-	case relay.StateAmbiguous:
+	case message.StateAmbiguous:
 		return "unclear"
-	case relay.StateDead:
+	case message.StateDead:
 		return "given up"
-	case relay.StateRedacted:
+	case message.StateRedacted:
 		return "removed"
 	}
 	return string(s)
 }
 
 // stateNote says what a state means and what comes next.
-func stateNote(s relay.State) string {
+func stateNote(s message.State) string {
 	switch s {
-	case relay.StateQueued:
+	case message.StateQueued:
 		return "It is waiting to be sent."
-	case relay.StateRetryWait:
+	case message.StateRetryWait:
 		return "An attempt failed; the relay retries automatically."
-	case relay.StateBlocked:
+	case message.StateBlocked:
 		return "It waits until the cause is fixed, and is then sent automatically."
-	case relay.StateSent:
+	case message.StateSent:
 		return "The homeserver accepted it."
-	case relay.StateAmbiguous:
+	case message.StateAmbiguous:
 		return "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it."
-	case relay.StateDead:
+	case message.StateDead:
 		return "The relay has stopped trying. You can deliver it again."
-	case relay.StateCancelled:
+	case message.StateCancelled:
 		return "It was withdrawn before it was delivered."
-	case relay.StateRedacted:
+	case message.StateRedacted:
 		return "It was delivered and later removed from the room."
 	}
 	return ""
@@ -151,7 +151,7 @@ func excerpt(n int, text string) string {
 }
 
 // preview is the beginning of a message as its readers see it.
-func preview(n int, m relay.Message) string {
+func preview(n int, m message.Message) string {
 	kind := m.ContentType
 	if kind == "" {
 		kind = format.Markdown
@@ -174,7 +174,7 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// dict hands several values to a part of a page.
+// dict passes several values to a template.
 func dict(pairs ...any) (map[string]any, error) {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/relay"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/message"
 )
 
 func TestWords(t *testing.T) {
@@ -30,7 +31,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	for _, s := range relay.States {
+	for _, s := range message.States {
 		if stateWord(s) == "" || stateNote(s) == "" {
 			t.Errorf("%s has no words", s)
 		}
@@ -38,7 +39,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestChart(t *testing.T) {
-	hours := make([]relay.Hour, 24)
+	hours := make([]intake.Hour, 24)
 	start := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	for i := range hours {
 		hours[i].Start = start.Add(time.Duration(i) * time.Hour)
