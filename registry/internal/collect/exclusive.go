@@ -66,8 +66,14 @@ func (r *run) wanted() bool {
 }
 
 // letIn lets servers in, who find the run published. Where a full storage had no
-// room for that, there may be some by now.
+// room for that, there may be some by now. Another worker may have done so already,
+// and one may have listed something since.
 func (r *run) letIn(ctx context.Context) error {
+	r.listing.Lock()
+	defer r.listing.Unlock()
+	if !r.exclusive.now() {
+		return nil
+	}
 	if err := r.publish(ctx); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
@@ -192,6 +194,44 @@ func TestOneListAtATime(t *testing.T) {
 	}()})
 	if err := <-joined; err != nil || c.lists < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 {
 		t.Errorf("%v, %d lists, %+v", err, c.lists, report)
+	}
+}
+
+// A worker that lets a server in after another one has done so withdraws no list.
+func TestLetInTwice(t *testing.T) {
+	x := onMemory(t)
+	r := newRun(Options{Store: x.s, Coordinator: x.c, Log: zap.NewNop()})
+	lock, err := x.c.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	if err := r.begin(t.Context()); err != nil || !r.exclusive.now() {
+		t.Fatalf("it is not exclusive: %v", err)
+	}
+	if err := r.letIn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = r.listed(t.Context(), []string{"/a"}, func(ctx context.Context) error {
+		late := make(chan error, 1)
+		go func() { late <- r.letIn(ctx) }()
+		select {
+		case err := <-late:
+			t.Errorf("it has not waited for the deletion: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		s, err := x.c.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.End()
+		if !s.Listed("/a") {
+			t.Error("the list was withdrawn while it was deleted")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
