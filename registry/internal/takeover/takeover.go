@@ -132,7 +132,7 @@ func (v *volume) restore(ctx context.Context, dir string, place func(rest string
 	if err != nil {
 		return err
 	}
-	if err := flush(places); err != nil {
+	if err := flush(v.root, places); err != nil {
 		return err
 	}
 	for _, file := range moved {
@@ -172,11 +172,12 @@ func (v *volume) makeDirectory(dir string) error {
 	return err
 }
 
-// flush makes the names in directories durable, and those of the directories.
-func flush(dirs []string) error {
-	done := map[string]bool{}
+// flush makes the names in directories durable, and those of the directories up to
+// root, above which nothing was made and this process may not be allowed to look.
+func flush(root string, dirs []string) error {
+	done := map[string]bool{filepath.Dir(root): true}
 	for _, dir := range dirs {
-		for ; !done[dir] && len(dir) > 1; dir = filepath.Dir(dir) {
+		for ; !done[dir]; dir = filepath.Dir(dir) {
 			done[dir] = true
 			f, err := os.Open(dir)
 			if errors.Is(err, fs.ErrNotExist) {
