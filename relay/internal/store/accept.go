@@ -62,6 +62,21 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 			return err
 		}
 	}
+	return w.nameReplays(ctx, requests)
+}
+
+// nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.
+func (w *writer) nameReplays(ctx context.Context, requests []*request) error {
+	for _, r := range requests {
+		for _, a := range r.accept {
+			if a.stored() || a.Entry.ID != 0 {
+				continue
+			}
+			if _, err := w.readKey(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -78,13 +93,17 @@ func (w *writer) takeKey(ctx context.Context, a *Accept) error {
 	if n, err := r.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	var hash []byte
-	if err := w.sql.key.QueryRowContext(ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt); err != nil {
-		return err
-	}
+	hash, err := w.readKey(ctx, a)
 	a.Replay = bytes.Equal(hash, a.Key.Hash)
 	a.Conflict = !a.Replay
-	return nil
+	return err
+}
+
+// readKey takes over what is stored of the first request under a key, and returns the hash of that.
+func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error) {
+	e := &a.Entry
+	err = w.sql.key.QueryRowContext(ctx, e.ApplicationID, a.Key.Key).Scan(&hash, &e.ID, &e.Priority, &e.AcceptedAt)
+	return hash, err
 }
 
 // insert writes messages. Their transaction ids tell which id is whose.

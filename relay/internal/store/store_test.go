@@ -291,6 +291,19 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
+// TestAcceptRepeatedInOneCommit: a request that is repeated before the first one is committed gets the id of that one.
+func TestAcceptRepeatedInOneCommit(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	first, again, other := entry(1, "x"), entry(1, "x"), entry(1, "y")
+	first.Key, again.Key, other.Key = &Key{"k", []byte("x")}, &Key{"k", []byte("x")}, &Key{"k", []byte("y")}
+	if err := s.Accept(ctx, first, again, other); err != nil {
+		t.Fatal(err)
+	}
+	if first.Entry.ID == 0 || first.Replay || !again.Replay || again.Entry.ID != first.Entry.ID || !other.Conflict {
+		t.Errorf("first %+v, repeated %+v, another one %+v", first, again, other)
+	}
+}
+
 // TestAcceptAllOrNone: messages that are accepted together are stored together, also when they are more than one INSERT
 // takes, and a key among them is known the second time.
 func TestAcceptAllOrNone(t *testing.T) {
