@@ -81,22 +81,37 @@ func (p *passwords) forgive(name, address string) {
 func (p *passwords) bucket(key string) *limit.Bucket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.failed[key]
+	return p.failed.at(key)
+}
+
+// wrongToken counts a wrong application token from an address.
+func (p *passwords) wrongToken(address string) time.Duration {
+	p.mu.Lock()
+	b := p.tokens.at(network(address))
+	p.mu.Unlock()
+	return b.Take(time.Now(), wrongTokens, wrongTokens)
+}
+
+// buckets are counts by what they are about.
+type buckets map[string]*limit.Bucket
+
+func (all buckets) at(key string) *limit.Bucket {
+	b := all[key]
 	if b == nil {
-		if len(p.failed) >= maxAttempts {
-			p.forget(time.Now())
+		if len(all) >= maxAttempts {
+			all.forget(time.Now())
 		}
 		b = &limit.Bucket{}
-		p.failed[key] = b
+		all[key] = b
 	}
 	return b
 }
 
-// forget makes room: of the counts that are full again, else of all. p.mu is held.
-func (p *passwords) forget(now time.Time) {
-	maps.DeleteFunc(p.failed, func(_ string, b *limit.Bucket) bool { return b.Idle(now) > time.Minute })
-	if len(p.failed) >= maxAttempts {
-		clear(p.failed)
+// forget makes room: of the counts that are full again, else of all.
+func (all buckets) forget(now time.Time) {
+	maps.DeleteFunc(all, func(_ string, b *limit.Bucket) bool { return b.Idle(now) > time.Minute })
+	if len(all) >= maxAttempts {
+		clear(all)
 	}
 }
 

@@ -32,6 +32,26 @@ func TestFailedAttemptsAreNotForgotten(t *testing.T) {
 	})
 }
 
+// Wrong application tokens cost next to nothing: they do not push out the failures of passwords.
+func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords()
+		defer p.rest.Stop()
+		s := &Accounts{passwords: p}
+		for p.attempt("admin", "192.0.2.1") == 0 {
+		}
+		for i := range 2 * maxAttempts {
+			s.WrongToken(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String())
+		}
+		if p.attempt("admin", "192.0.2.1") == 0 {
+			t.Error("wrong tokens from elsewhere give new attempts")
+		}
+		if len(p.tokens) > maxAttempts {
+			t.Errorf("%d counts are kept", len(p.tokens))
+		}
+	})
+}
+
 // Another spelling of a name is no other name.
 func TestFailedAttemptsOfOtherSpellings(t *testing.T) {
 	p := newPasswords()

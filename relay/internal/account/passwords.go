@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 
 	"golang.org/x/crypto/argon2"
@@ -49,7 +48,8 @@ type passwords struct {
 	secret [32]byte
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]credential
-	failed map[string]*limit.Bucket
+	failed buckets
+	tokens buckets // …with application tokens: they cost nothing, so they must not push out what is remembered of passwords
 }
 
 // credential is a name and password that was found right.
@@ -60,7 +60,7 @@ type credential struct {
 }
 
 func newPasswords() *passwords {
-	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: map[string]*limit.Bucket{}}
+	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: buckets{}, tokens: buckets{}}
 	p.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(p.secret[:]) // never fails
 	salt := make([]byte, argonSalt)

@@ -59,7 +59,7 @@ func tooManyFailures(wait time.Duration) error {
 // WrongToken counts a wrong application token from an address and returns how long that address should wait, 0 within
 // the limit. Valid tokens are not affected: honest senders may share the address.
 func (s *Accounts) WrongToken(address string) time.Duration {
-	return s.passwords.bucket("token "+network(address)).Take(time.Now(), wrongTokens, wrongTokens)
+	return s.passwords.wrongToken(address)
 }
 
 // rehash stores a password that was imported with our own parameters, as soon as it
