@@ -57,7 +57,8 @@ func (a *App) MaySend() error {
 	return nil
 }
 
-// Presence takes note of whether somebody is in a room, for the applications that the person owns there.
+// Presence takes note of whether somebody is in a room, for the applications that the person owns there. "" is who has no
+// Matrix id.
 func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, present bool) error {
 	rooms, err := s.store.RoomsWithID(ctx, roomID)
 	if err != nil || len(rooms) == 0 {
@@ -71,7 +72,7 @@ func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, presen
 	defer s.edit.Unlock()
 	for _, a := range s.cache.all(func(a *store.Application) bool { return is[a.RoomID] && a.OwnerAbsent == present }) {
 		row := *a.Row()
-		if owner, _ := s.cache.user(row.OwnerID); owner.MatrixID != matrixID {
+		if owner, _ := s.cache.user(row.OwnerID); owner.MatrixID != matrixID || matrixID == "" && row.RoomRight != rightMember {
 			continue
 		}
 		row.OwnerAbsent = !present
@@ -86,12 +87,21 @@ func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, presen
 // LookAtOwners asks for each application with a room of its owner's choice whether the owner is in the room. What cannot
 // be told stays as it was.
 func (s *Accounts) LookAtOwners(ctx context.Context) error {
-	for _, a := range s.cache.all(func(a *store.Application) bool { return a.RoomRight != rightOwn }) {
+	return s.lookAtOwners(ctx, func(a *store.Application) bool { return a.RoomRight != rightOwn })
+}
+
+func (s *Accounts) lookAtOwners(ctx context.Context, of func(*store.Application) bool) error {
+	for _, a := range s.cache.all(of) {
 		room, err := s.store.Room(ctx, a.Row().RoomID)
 		if err != nil {
 			return err
 		}
 		owner, _ := s.cache.user(a.Row().OwnerID)
+		if owner.MatrixID == "" && a.Row().RoomRight == rightMember { // whose leaving nobody would see
+			if err := s.Presence(ctx, room.RoomID, "", false); err != nil {
+				return err
+			}
+		}
 		if room.RoomID == "" || owner.MatrixID == "" {
 			continue
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -99,7 +101,15 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	if err := s.setUser(ctx, &changed, in); err != nil {
 		return User{}, err
 	}
-	return s.saveUser(ctx, id, in, changed)
+	saved, err := s.saveUser(ctx, id, in, changed)
+	if err != nil || in.MatrixID == nil || *in.MatrixID == row.MatrixID {
+		return saved, err
+	}
+	err = s.lookAtOwners(ctx, func(a *store.Application) bool { return a.OwnerID == id && a.RoomRight == rightMember })
+	if err != nil {
+		s.log.Warn("cannot find out whether a user is in the rooms of the user's applications", zap.Int64("user", id), zap.Error(err))
+	}
+	return saved, nil
 }
 
 // saveUser stores the fields that in names.

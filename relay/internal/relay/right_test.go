@@ -95,6 +95,37 @@ func TestRight_NoWayAround(t *testing.T) {
 	}
 }
 
+// Without a Matrix id nobody would see its owner leave: the right to a room goes with it, and comes back with an id that is
+// in the room.
+func TestRight_LostWithTheMatrixID(t *testing.T) {
+	r := newRig(t)
+	anna := r.person("anna", "@anna:hs")
+	app, err := r.CreateApplication(ctx, anna, ApplicationInput{Name: p("a"), Room: p("!a:hs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := r.CreateApplication(ctx, anna, ApplicationInput{Name: p("own")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hs.standing("!a:hs", "@stranger:hs", "leave")
+	for _, step := range []struct {
+		who  Viewer
+		id   string
+		kind Kind
+	}{{anna, "", KindForbidden}, {r.admin, "@stranger:hs", KindForbidden}, {r.admin, "@anna:hs", ""}} {
+		if _, err := r.UpdateUser(ctx, step.who, anna.UserID, UserInput{MatrixID: &step.id}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Accept(ctx, AcceptRequest{Token: app.Token, Message: "x"}); KindOf(err) != step.kind {
+			t.Errorf("Matrix id %q: %v, want %q", step.id, err, step.kind)
+		}
+		if _, err := r.Accept(ctx, AcceptRequest{Token: own.Token, Message: "x"}); err != nil {
+			t.Errorf("Matrix id %q, a room of the bot's: %v", step.id, err)
+		}
+	}
+}
+
 // Who leaves the room loses the right, and has it again after coming back. Applications from before, an administrator's
 // and those in rooms of the bot's go on.
 func TestRight_LostWithTheMembership(t *testing.T) {
