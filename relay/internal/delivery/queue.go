@@ -82,7 +82,7 @@ func (q *queue) nudge() {
 // read them costs a tenth of a message at a low rate (docs/benchmarks.md).
 func (q *queue) changed(c store.Change) {
 	q.mu.Lock()
-	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && len(q.handed)+len(c.Entries) <= pageEntries {
+	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && q.fits(c.Entries) {
 		q.handed = append(q.handed, c.Entries...)
 	} else {
 		q.more = true
@@ -94,6 +94,17 @@ func (q *queue) changed(c store.Change) {
 		return
 	}
 	q.nudge()
+}
+
+// fits tells whether more can be handed over: no more than a page, however long nothing is sent. q.mu is held.
+func (q *queue) fits(more []*message.Entry) bool {
+	size := 0
+	for _, all := range [][]*message.Entry{q.handed, more} {
+		for _, e := range all {
+			size += e.Size()
+		}
+	}
+	return len(q.handed)+len(more) <= pageEntries && size <= pageBytes
 }
 
 // retry lets the next attempt be made now.

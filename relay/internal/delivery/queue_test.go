@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,4 +106,20 @@ func withRoom(t *testing.T, s *store.Store) (room int64) {
 		t.Fatal(err)
 	}
 	return room
+}
+
+// TestQueueChanged_LongMessages_AreReadLater: while nothing is sent a room holds a page of messages at most.
+func TestQueueChanged_LongMessages_AreReadLater(t *testing.T) {
+	q := newQueue(nil, store.Room{ID: 1})
+	q.more, q.idle = false, true
+	for id := range int64(pageEntries) {
+		q.changed(store.Change{Room: 1, Kind: store.Added, Entries: []*message.Entry{{ID: id + 1, Room: 1, Body: strings.Repeat("x", pageBytes/4)}}})
+	}
+	held := 0
+	for _, e := range q.handed {
+		held += e.Size()
+	}
+	if held == 0 || held > pageBytes || !q.more {
+		t.Errorf("%d entries with %d bytes are held, more to read: %v", len(q.handed), held, q.more)
+	}
 }
