@@ -121,7 +121,7 @@ func (a *Admin) validate(p *config.Problems) {
 	if strings.Contains(a.Name, ":") {
 		p.Addf("admin.name", "must not hold a colon, which ends the name in HTTP Basic authentication")
 	}
-	switch n := len(a.Password.Reveal()); {
+	switch n := utf8.RuneCountInString(a.Password.Reveal()); {
 	case n == 0:
 		p.Addf("admin.password", "is missing; set ADMIN_PASSWORD or admin.password_file")
 	case n < minPassword:
