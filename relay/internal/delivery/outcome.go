@@ -28,6 +28,9 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 		d.metrics.sent.Inc()
 		d.metrics.latency.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
 	}
+	if e.Wire == nil && (e.Kind == message.Send || e.Kind == message.Part) { // found before it was rendered since the last start
+		_ = d.render(e) // what cannot be rendered was not sent
+	}
 	if e.Cut {
 		o.FollowUp = d.rest(e)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/relay/internal/matrix"
 )
 
 // withParts lets long messages be split.
@@ -112,6 +114,34 @@ func TestPartsSurvive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestParts_KilledBeforeAnUpgrade_AllArrive: the first part is found in the room that was replaced, and the others follow.
+func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withParts)
+		r.hs.script = func(_ Outgoing, n int) *answer {
+			if n > 1 {
+				return nil
+			}
+			return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
+		}
+		r.run()
+		synctest.Wait()
+		id := r.send(r.app("a", "!old:hs").Token, report(3000))
+		time.Sleep(100 * time.Millisecond)
+		r.crash()
+		r.exec(`UPDATE outbox SET wire = NULL, cut = 0, attempts = 0, state = 'queued', first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
+		r.hs.script = nil
+		r.open()
+		r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+		r.run()
+		r.await(id, StateSent)
+		r.drained()
+		if old, now := len(r.hs.bodies("!old:hs")), len(r.hs.bodies("!new:hs")); old != 1 || now != 4 {
+			t.Errorf("%d parts in the old room, %d in the new one", old, now)
+		}
+	})
 }
 
 // TestPartRefused: what is refused of a message arrives as a file.
