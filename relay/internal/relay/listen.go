@@ -38,7 +38,8 @@ func (s *Service) handle(ctx context.Context, e matrix.Event) {
 }
 
 // lookAtOwners finds out, when the homeserver answers, whether the owners of applications are in the rooms that they
-// have chosen; sync tells of changes from then on.
+// have chosen. Sync tells of changes from then on, but not of everybody who is not in a room that took the place of another:
+// so it looks again now and then.
 func (s *Service) lookAtOwners(ctx context.Context) {
 	const rarely = time.Hour
 	for {
@@ -47,13 +48,12 @@ func (s *Service) lookAtOwners(ctx context.Context) {
 			return
 		case <-s.online:
 		}
-		if err := s.LookAtOwners(ctx); err != nil {
-			continue // the next time the homeserver answers
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(rarely):
+		for s.LookAtOwners(ctx) == nil { // else the next time the homeserver answers
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rarely):
+			}
 		}
 	}
 }

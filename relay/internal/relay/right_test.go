@@ -95,6 +95,28 @@ func TestRight_NoWayAround(t *testing.T) {
 	}
 }
 
+// An owner who did not follow into the room that took the place of another loses the right: sync tells of nobody who is
+// not there.
+func TestRight_LostWithAnUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := make(chan matrix.Event)
+		r := newRig(t, func(o *Options) { o.Events = events })
+		app, err := r.CreateApplication(ctx, r.person("anna", "@anna:hs"), ApplicationInput{Name: p("a"), Room: p("!old:hs")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.run()
+		events <- matrix.Online{}
+		time.Sleep(time.Minute)
+		r.hs.standing("!new:hs", "@anna:hs", "")
+		events <- matrix.Replaced{Old: "!old:hs", New: "!new:hs"}
+		time.Sleep(2 * time.Hour)
+		if _, err := r.Accept(ctx, AcceptRequest{Token: app.Token, Message: "x"}); KindOf(err) != KindForbidden {
+			t.Errorf("accepted for a room that the owner is not in: %v", err)
+		}
+	})
+}
+
 // Without a Matrix id nobody would see its owner leave: the right to a room goes with it, and comes back with an id that is
 // in the room.
 func TestRight_LostWithTheMatrixID(t *testing.T) {
