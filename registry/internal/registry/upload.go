@@ -241,8 +241,10 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		return fault(err)
 	}
 	defer u.unlock()
-	if err := u.resumed(ctx); err != nil && !absent(err) {
-		return fault(err)
+	if u.begun { // else there is nothing yet, and perhaps no room to begin
+		if err := u.resumed(ctx); err != nil && !absent(err) {
+			return fault(err)
+		}
 	}
 	if u.w != nil {
 		if err := u.w.Cancel(ctx); err != nil {

@@ -140,6 +140,29 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// noRoom is a store without room for another upload.
+type noRoom struct{ both }
+
+func (noRoom) CreateUpload(context.Context, string, storage.UploadHint) (storage.Upload, error) {
+	return nil, storage.ErrNoSpace
+}
+
+// To cancel an upload that has no bytes needs no room for any.
+func TestCancelOnAFullDisk(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			r := newRegistry(noRoom{open(t)}, Options{})
+			u, err := r.Repository("a").StartUpload(t.Context(), "")
+			check(t, err)
+			defer u.Close()
+			_, err = u.Append(t.Context(), strings.NewReader("content"))
+			wantCode(t, err, oci.CodeUnknown)
+			check(t, u.Cancel(t.Context()))
+			noUploads(t, r)
+		})
+	}
+}
+
 func noUploads(t *testing.T, r *Registry) {
 	t.Helper()
 	for u, err := range r.Uploads(context.Background()) {
