@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 )
@@ -11,67 +12,87 @@ const maxDurable = 2048
 
 // dirSet holds directories whose own entries, and those of all directories
 // above them, are known to be flushed. Whatever is not in it costs a flush, so
-// it may forget: it keeps those used lately, in two generations.
+// it may forget: it keeps those used lately, in two generations. Another process may
+// remove a directory and make it again, which nobody here is told.
 type dirSet struct {
 	root     string
 	mu       sync.Mutex
-	now, old map[string]uint64 // durable, or the number of the change after which it is not
+	now, old map[string]dirState
 	changes  uint64
+}
+
+// dirState is what is known of a directory.
+type dirState struct {
+	change uint64 // durable, or the number of the change after which it is not
+	id     dirID  // of the one that was flushed
 }
 
 const durable = 0
 
+// dirID tells a directory from one that is made later in its place, which may get
+// the same inode. It is zero where there is none.
+type dirID struct {
+	ino         uint64
+	born, nanos int64
+}
+
 // dirEntry is a directory to be flushed, in the state in which it is now.
 type dirEntry struct {
-	name   string
-	change uint64
+	name string
+	dirState
 }
 
 func newDirSet(root string) *dirSet {
-	return &dirSet{root: root, now: map[string]uint64{}}
+	return &dirSet{root: cmp.Or(root, "/"), now: map[string]dirState{}}
 }
 
 // has says whether dir is known to be durable.
 func (s *dirSet) has(dir string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change, known := s.get(dir)
-	return known && change == durable
+	state, known := s.get(dir)
+	return known && state.change == durable
 }
 
 // get needs s.mu, as set does.
-func (s *dirSet) get(dir string) (change uint64, known bool) {
-	if change, known = s.now[dir]; known {
-		return change, true
+func (s *dirSet) get(dir string) (state dirState, known bool) {
+	if state, known = s.now[dir]; known {
+		return state, true
 	}
-	if change, known = s.old[dir]; known {
-		s.set(dir, change)
+	if state, known = s.old[dir]; known {
+		s.set(dir, state)
 	}
-	return change, known
+	return state, known
 }
 
-func (s *dirSet) set(dir string, change uint64) {
+func (s *dirSet) set(dir string, state dirState) {
 	if len(s.now) >= maxDurable {
-		s.old, s.now = s.now, make(map[string]uint64, maxDurable)
+		s.old, s.now = s.now, make(map[string]dirState, maxDurable)
 	}
-	s.now[dir] = change
+	s.now[dir] = state
 }
 
 // unflushed returns the directories that have to be flushed for name, a new
 // entry, to outlive a power loss: its own, and the parents of those that are
 // not known.
-func (s *dirSet) unflushed(name string) []dirEntry {
+func (s *dirSet) unflushed(name string) (dirs []dirEntry) {
+	for dir := dirOf(name); ; dir = dirOf(dir) {
+		entry, flushed := s.look(dir)
+		dirs = append(dirs, entry)
+		if flushed || dir == s.root {
+			return dirs
+		}
+	}
+}
+
+// look says in which state dir is now, and whether its own entry is known to be
+// flushed.
+func (s *dirSet) look(dir string) (entry dirEntry, flushed bool) {
+	id := identify(dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dir := dirOf(name)
-	change, known := s.get(dir)
-	dirs := []dirEntry{{dir, change}}
-	for dir != s.root && (!known || change != durable) {
-		dir = dirOf(dir)
-		change, known = s.get(dir)
-		dirs = append(dirs, dirEntry{dir, change})
-	}
-	return dirs
+	state, known := s.get(dir)
+	return dirEntry{dir, dirState{state.change, id}}, known && state.change == durable && state.id == id
 }
 
 // remember notes that all that unflushed returned was flushed. What was created or
@@ -80,8 +101,8 @@ func (s *dirSet) remember(dirs []dirEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, dir := range dirs {
-		if change, _ := s.get(dir.name); change == dir.change {
-			s.set(dir.name, durable)
+		if state, _ := s.get(dir.name); state.change == dir.change {
+			s.set(dir.name, dirState{durable, dir.id})
 		}
 	}
 }
@@ -91,7 +112,7 @@ func (s *dirSet) forget(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
-	s.set(dir, s.changes)
+	s.set(dir, dirState{change: s.changes})
 }
 
 // dirOf is path.Dir for a name that is absolute and clean, as all here are.

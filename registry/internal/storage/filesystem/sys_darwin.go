@@ -31,6 +31,15 @@ func flushDir(fd int) error { return syncFile(fd) }
 // startWriteBack does nothing: there is no such call here.
 func startWriteBack(int, int64, int64, bool) error { return nil }
 
+// identify is zero where there is no such directory.
+func identify(dir string) (id dirID) {
+	var st unix.Stat_t
+	if stat(dir, &st) == nil {
+		id = dirID{st.Ino, st.Btim.Sec, st.Btim.Nsec}
+	}
+	return id
+}
+
 func device(st *unix.Stat_t) uint64 { return uint64(st.Dev) }
 
 // isLost says of the errors that only this system has whether the disk or the

@@ -29,6 +29,16 @@ func startWriteBack(fd int, offset, size int64, wait bool) error {
 	return err
 }
 
+// identify is zero where there is no such directory.
+func identify(dir string) (id dirID) {
+	var st unix.Statx_t
+	err := retry(func() error { return unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_INO|unix.STATX_BTIME, &st) })
+	if err == nil {
+		id = dirID{st.Ino, st.Btime.Sec, int64(st.Btime.Nsec)} // born never, where the file system does not know
+	}
+	return id
+}
+
 func device(st *unix.Stat_t) uint64 { return st.Dev }
 
 // isLost says of the errors that only this system has whether the disk or the

@@ -310,6 +310,37 @@ func TestDeletionLeavesNoDirectories(t *testing.T) {
 	}
 }
 
+// What another process has removed and made again is flushed again: it may not have
+// come to that yet.
+func TestDirectoryMadeAgainByAnotherProcess(t *testing.T) {
+	root := t.TempDir()
+	s, err := Open(root)
+	check(t, err)
+	defer s.Close()
+	apply(t, s, storage.Change{Key: "/a/b/f", Content: []byte("x")}, storage.Change{Key: "/kept", Content: []byte("x")})
+	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 1 {
+		t.Fatalf("unflushed = %v", got)
+	}
+	check(t, os.RemoveAll(root+"/a"))
+	time.Sleep(fineTick) // of the clock by which directories are born
+	check(t, os.MkdirAll(root+"/a/b", 0o755))
+	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 3 {
+		t.Errorf("unflushed = %v, want both directories and the root", got)
+	}
+	apply(t, s, storage.Change{Key: "/a/b/f", Content: []byte("x")})
+	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 1 {
+		t.Errorf("unflushed = %v after all was flushed", got)
+	}
+}
+
+// A registry in a container of its own may have all of it.
+func TestRootOfTheFileSystem(t *testing.T) {
+	s := newDirSet("")
+	if got := s.unflushed("/a/link"); len(got) != 2 || got[1].name != "/" {
+		t.Errorf("unflushed = %v", got)
+	}
+}
+
 func TestDirSetForgets(t *testing.T) {
 	s := newDirSet("/r")
 	s.remember(s.unflushed("/r/a/b/c/link"))
