@@ -191,7 +191,7 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.E
 		if q.replacedSince(e.TargetAt) != "" {
 			return "", errUnproven // nothing can be removed from a room that was replaced
 		}
-		found, err := d.find(room.RoomID, e.TargetTxn, e.AcceptedAt)
+		found, err := d.findAny(room.RoomID, e)
 		if found == "" || err != nil {
 			return "", err
 		}
@@ -199,6 +199,30 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.E
 	}
 	_, err := d.sender.Redact(d.ctx, matrix.Redaction{RoomID: room.RoomID, EventID: id, TxnID: e.Txn, Device: device})
 	return id, err
+}
+
+// findAny looks for an event that is left of a removal's message: it, one of its parts, or its file.
+func (d *Delivery) findAny(roomID string, e *message.Entry) (id string, err error) {
+	for _, marker := range d.markers(e) {
+		if id, err = d.find(roomID, marker, e.AcceptedAt); id != "" || err != nil {
+			break
+		}
+	}
+	return id, err
+}
+
+// markers are those of all events that a removal's message may have.
+func (d *Delivery) markers(e *message.Entry) (all []string) {
+	all = []string{e.TargetTxn}
+	defer func() { _ = recover() }() // a message that cannot be rendered has no others
+	events := format.Events(d.formatted(e), d.o.Format)
+	if len(events) == 1 && !events[0].Truncated {
+		return all
+	}
+	for i := 1; i < len(events); i++ {
+		all = append(all, format.PartMarker(e.TargetTxn, i))
+	}
+	return append(all, e.TargetTxn+fileSuffix)
 }
 
 // logAttempt writes the one line that each attempt gets.

@@ -144,6 +144,39 @@ func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
 	})
 }
 
+// TestParts_WithdrawnInDoubt_AllAreRemoved: a part whose answer was lost is removed with the others.
+func TestParts_WithdrawnInDoubt_AllAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withParts)
+		r.hs.script = func(out Outgoing, n int) *answer {
+			if strings.HasSuffix(out.TxnID, "p1") && n == 1 {
+				return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
+			}
+			return nil
+		}
+		r.run()
+		synctest.Wait()
+		app := r.app("a", "!a:hs")
+		id := r.send(app.Token, report(3000))
+		time.Sleep(100 * time.Millisecond)
+		if n := len(r.hs.bodies("!a:hs")); n != 2 {
+			t.Fatalf("%d parts are in the room", n)
+		}
+		if _, err := r.Cancel(ctx, r.admin, id); err != nil {
+			t.Fatal(err)
+		}
+		next := r.send(app.Token, "next")
+		r.await(next, StateSent)
+		r.drained()
+		if got := r.hs.bodies("!a:hs"); !slices.Equal(got, []string{"next"}) {
+			t.Errorf("%d events are in the room", len(got))
+		}
+		if m := r.message(id); m.State != StateRedacted || m.Error != "" {
+			t.Errorf("it is %s, %q", m.State, m.Error)
+		}
+	})
+}
+
 // TestPartRefused: what is refused of a message arrives as a file.
 func TestPartRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestWithdrawnWithoutItsFile(t *testing.T) {
 		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateSent || m.Error != "" || m.ErrorCode != "" {
 			t.Errorf("it is %s, %q %q, %v", m.State, m.Error, m.ErrorCode, err)
 		}
-		if n := r.waiting(); n != 1 { // its removal, and no file
+		if n := r.waiting(); n != 2 { // its removal, and that of its file should it be there
 			t.Errorf("%d wait", n)
 		}
 	})

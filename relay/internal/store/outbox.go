@@ -132,25 +132,40 @@ func (tx *Tx) Withdraw(id, now int64) (was message.State, err error) {
 	case message.StateCancelled, message.StateRedacted:
 		return row.State, nil
 	case message.StateSent:
-		if err := tx.exec(`UPDATE outbox SET state = 'cancelled', final_at = ? WHERE after = ? AND kind IN (2, 3) AND final_at = 0`, now, id); err != nil {
-			return "", err
-		}
-		if err := tx.remove(id, now); err != nil {
-			return "", err
-		}
-		return row.State, tx.altered(id, Altered)
+		return row.State, errors.Join(tx.removeSent(id, row.Room, now), tx.altered(id, Altered))
 	}
 	doubt := ""
 	if row.FirstAttemptAt > 0 {
 		doubt = message.InDoubt
-		e := &message.Entry{Kind: message.Redact, After: id, Room: row.Room, Txn: message.NewTxn(), QueuedAt: now}
-		if err := tx.sql.followUp(tx.ctx, e); err != nil {
+		if err := tx.removeUnknown(id, row.Room, now); err != nil {
 			return "", err
 		}
 	}
 	tx.final = append(tx.final, id)
 	err = tx.exec(`UPDATE outbox SET state = 'cancelled', final_at = ?, next_at = 0, wire = NULL, code = '', error = ? WHERE id = ?`, now, doubt, id)
 	return row.State, errors.Join(err, tx.altered(id, Altered))
+}
+
+// removeSent ends what was still to follow a message, and adds the removals of its events. One of those that were to follow may
+// be in the room without our knowing: it is looked for behind the others.
+func (tx *Tx) removeSent(id, room, now int64) error {
+	var doubtful int64
+	err := tx.db.Raw(`SELECT count(*) FROM outbox WHERE after = ? AND kind IN (2, 3) AND final_at = 0 AND first_attempt_at > 0`, id).Scan(&doubtful).Error
+	if err != nil {
+		return err
+	}
+	if err := tx.exec(`UPDATE outbox SET state = 'cancelled', final_at = ? WHERE after = ? AND kind IN (2, 3) AND final_at = 0`, now, id); err != nil {
+		return err
+	}
+	if err := tx.remove(id, now); err != nil || doubtful == 0 {
+		return err
+	}
+	return tx.removeUnknown(id, room, now)
+}
+
+// removeUnknown adds the removal of an event of a message that may be in the room, and has to be looked for there.
+func (tx *Tx) removeUnknown(id, room, now int64) error {
+	return tx.sql.followUp(tx.ctx, &message.Entry{Kind: message.Redact, After: id, Room: room, Txn: message.NewTxn(), QueuedAt: now})
 }
 
 // remove adds the removals of a message's events, unless they are there.
