@@ -39,6 +39,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	}
 	at, err := r.readTag(ctx, tag)
 	if absent(err) {
+		r.forgetTag(tag)
 		return r.unknown(ctx, r.tagUnknown(tag))
 	} else if err != nil && !isBadLink(err) {
 		return fault(err)

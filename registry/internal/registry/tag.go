@@ -116,9 +116,20 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 		return "", r.tagUnknown(tag)
 	}
 	if absent(err) {
+		r.forgetTag(tag)
 		return "", r.unknown(ctx, r.tagUnknown(tag))
 	}
 	return "", fault(err)
+}
+
+// forgetTag has the tags listed anew that were seen with one that is not there: its
+// deletion may have been interrupted before its history was gone.
+func (r Repository) forgetTag(tag oci.Tag) {
+	if list, ok := r.reg.tags.get(r.name); ok {
+		if _, listed := slices.BinarySearch(list.names, string(tag)); listed {
+			r.reg.tags.forget(r.name)
+		}
+	}
 }
 
 // pointer is what the link of a tag held when it had that version.

@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 	"testing"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -46,4 +48,27 @@ func TestLooksForAMissingTag(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tag whose deletion was interrupted before its history was gone is listed no
+// longer than until somebody asks for it.
+func TestHalfDeletedTagIsNotListed(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		ctx, repo := t.Context(), r.Repository("a")
+		for range 2 {
+			pushImage(t, repo, "half", "x")
+			pushImage(t, repo, "kept", "x")
+			settle(t)
+			_, _, err := repo.Tags(ctx, -1, "")
+			check(t, err)
+			removeObject(t, r.store, layout.TagCurrent("a", "half"))
+			_, err = repo.Manifest(ctx, tagged("half"))
+			wantCode(t, err, oci.CodeManifestUnknown)
+			tags, _, err := repo.Tags(ctx, -1, "")
+			check(t, err)
+			if !slices.Equal(tags, []string{"kept"}) {
+				t.Errorf("it lists %q", tags)
+			}
+		}
+	})
 }
