@@ -79,7 +79,7 @@ func (q *queue) nudge() {
 }
 
 // changed is told that the room's entries are not as they were. A room that had none is handed those that were added: to
-// read them costs a tenth of a message at a low rate (docs/benchmarks.md).
+// read them again is dear at a low rate (docs/benchmarks.md).
 func (q *queue) changed(c store.Change) {
 	q.mu.Lock()
 	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && q.fits(c.Entries) {
