@@ -134,7 +134,12 @@ func (s *Store) publish(stage []change) error {
 	return nil
 }
 
+// publishOne excludes others, except for a renewal, which changes no content: a writer
+// renews whatever a client is told of.
 func (s *Store) publishOne(ch *change) error {
+	if ch.Renew {
+		return ch.renew(s)
+	}
 	k, err := s.exclude(ch.Key)
 	if err != nil {
 		return s.writeFault("lock", ch.Key, err)

@@ -119,11 +119,8 @@ func (c *change) publish(s *Store) error {
 	if err := c.permitted(s); err != nil {
 		return err
 	}
-	switch {
-	case c.Delete:
+	if c.Delete {
 		return c.remove(s)
-	case c.Renew:
-		return c.renew(s)
 	}
 	if err := c.put(s); err != nil {
 		return s.writeFault("write", c.Key, err)
@@ -194,8 +191,17 @@ func (c *change) renew(s *Store) error {
 	return nil
 }
 
-// rewrite puts a new file in the place of one that is there.
+// rewrite puts a new file in the place of one that is there. It excludes others.
 func (c *change) rewrite(s *Store) error {
+	k, err := s.exclude(c.Key)
+	if err != nil {
+		return err
+	}
+	defer k.release()
+	var st unix.Stat_t
+	if err := s.look(c.name, &st); err != nil { // deleted since
+		return err
+	}
 	temp, fd, err := s.writeTemp(c.Content)
 	if err != nil {
 		return err
