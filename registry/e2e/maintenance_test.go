@@ -382,7 +382,7 @@ func TestDockerMeetsRules(t *testing.T) {
 
 	archive := filepath.Join(t.TempDir(), "saved.tar")
 	e.run("save", "-o", archive, "busybox:local")
-	if text, code := runRegistryArgs(t, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "it is no OCI layout") {
+	if text, code := runRegistryArgs(t, "import", path, archive, "saved"); code == 0 || !strings.Contains(text, "not an OCI layout") {
 		t.Errorf("import of a docker archive: %d\n%s", code, text)
 	}
 	converted := filepath.Join(t.TempDir(), "converted.tar")
