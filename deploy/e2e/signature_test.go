@@ -21,7 +21,7 @@ func TestSignedEvents(t *testing.T) {
 		name, registrySecret, want string
 	}{
 		{"the same secret", "a-secret-that-both-share", `"title":"hello:1 pushed"`},
-		{"another secret", "another-secret", "answered 401"},
+		{"another secret", "a-secret-of-another", "answered 401"},
 		{"no secret", "", "answered 401"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
