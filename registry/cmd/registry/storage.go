@@ -94,9 +94,9 @@ func (b *backend) warnMoved(log *zap.Logger) {
 	}
 }
 
-// renewAfter is the age at which a link is renewed that a client is told of: on
-// files each time but for bursts. What is not renewed, a garbage collection by
-// command does not see.
+// renewAfter is the age from which a link is renewed when a client learns that it
+// exists: on files nearly every time. A garbage collection by command knows only of
+// what was renewed.
 const renewAfter = 20 * time.Millisecond
 
 func registryOptions(cfg *config.Config, b *backend, log *zap.Logger) registry.Options {
