@@ -21,7 +21,7 @@ func TestMessagesAreListed(t *testing.T) {
 	parked := class(ClassPark)
 	r.hs.script = func(out Outgoing, _ int) *answer {
 		switch {
-		case strings.Contains(string(out.Content), "bad"):
+		case strings.Contains(string(out.Content), "wrong"):
 			return &fault
 		case out.RoomID == "!o:hs":
 			return &parked
@@ -33,7 +33,7 @@ func TestMessagesAreListed(t *testing.T) {
 	for i := range 7 {
 		ids = append(ids, r.send(mine.Token, fmt.Sprintf("100%% of %d", i)))
 	}
-	bad := r.send(mine.Token, "bad")
+	bad := r.send(mine.Token, "wrong")
 	stuck := r.send(other.Token, "stuck")
 	r.await(bad, StateDead)
 	r.await(stuck, StateBlocked)
@@ -55,7 +55,7 @@ func TestMessagesAreListed(t *testing.T) {
 		{"on their way, not blocked", r.admin, MessageFilter{States: []State{StateQueued, StateRetryWait}}, nil},
 		{"sent", r.admin, MessageFilter{States: []State{StateSent}, Limit: 1}, []int64{ids[6]}},
 		{"text", r.admin, MessageFilter{Text: "100% OF 3"}, []int64{ids[3]}},
-		{"text with a wildcard", r.admin, MessageFilter{Text: "b_d"}, nil},
+		{"text with a wildcard", r.admin, MessageFilter{Text: "wr_ng"}, nil},
 		{"later", r.admin, MessageFilter{Since: time.Now().Add(time.Hour)}, nil},
 	}
 	for _, test := range tests {

@@ -13,7 +13,7 @@ func TestCountsSurviveARestart(t *testing.T) {
 	r := newRig(t)
 	fault := class(ClassDead)
 	r.hs.script = func(out Outgoing, _ int) *answer {
-		if strings.Contains(string(out.Content), "bad") {
+		if strings.Contains(string(out.Content), "wrong") {
 			return &fault
 		}
 		return nil
@@ -23,7 +23,7 @@ func TestCountsSurviveARestart(t *testing.T) {
 	for range 20 {
 		r.send(app.Token, "good")
 	}
-	r.await(r.send(app.Token, "bad"), StateDead)
+	r.await(r.send(app.Token, "wrong"), StateDead)
 	for range 2 {
 		a, err := r.Application(ctx, r.admin, app.Application.ID)
 		if err != nil || a.Accepted != 21 || a.Sent != 20 || a.Dead != 1 || a.LastUsed.IsZero() {
