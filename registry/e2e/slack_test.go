@@ -9,7 +9,7 @@ import (
 )
 
 // All threads of the service have slack timers, those that the Go runtime starts
-// before main included. See cmd/registry/slack_linux.go.
+// before main included. See shared/command/slack_linux.go.
 func TestTimerSlack(t *testing.T) {
 	t.Run("on", func(t *testing.T) { wantSlack(t, "1000000", startSlipway(t, t.TempDir())) })
 	t.Run("off", func(t *testing.T) {

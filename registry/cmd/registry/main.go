@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"slipway/shared/command"
 )
 
 func main() {
 	if serves(os.Args[1:]) {
-		allowSlack()
+		command.AllowSlack()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // whoever asks twice does not want to wait

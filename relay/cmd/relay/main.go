@@ -6,9 +6,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"slipway/shared/command"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		command.AllowSlack()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // whoever asks twice does not want to wait
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

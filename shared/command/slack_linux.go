@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"os"
@@ -12,11 +12,12 @@ import (
 // timerSlack is how late timers of the service may be.
 const timerSlack = time.Millisecond
 
-// allowSlack lets the kernel be a millisecond late with all timers of the
+// AllowSlack lets the kernel be a millisecond late with all timers of the
 // process, in place of 50 µs. The Go runtime has a thread (sysmon) that wakes up
 // every 20 µs to see whether others wait in the kernel, which they do all the time
 // where files are read and written; on a virtual machine that was a fifth of all
-// CPU. What it finds can wait for a millisecond, and so can everything else here.
+// CPU. What it finds can wait for a millisecond, and so can everything else in a
+// service.
 //
 // Slack is inherited by threads, and that one is there before main is. So the
 // program is executed once more, in the same process; nothing has been opened
@@ -24,7 +25,7 @@ const timerSlack = time.Millisecond
 // (TimerSlackNSec= of systemd), nothing is done. If the program cannot be
 // executed, it goes on as it is. SLIPWAY_TIMERSLACK=off switches it off; it is no
 // setting, because reading those may use up a pipe with a secret.
-func allowSlack() {
+func AllowSlack() {
 	if os.Getenv("SLIPWAY_TIMERSLACK") == "off" {
 		return
 	}

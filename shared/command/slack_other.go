@@ -1,0 +1,6 @@
+//go:build !linux
+
+package command
+
+// AllowSlack does nothing: it is for Linux.
+func AllowSlack() {}
