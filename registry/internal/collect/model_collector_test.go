@@ -29,6 +29,7 @@ const (
 	manifestsOnce omission = "manifests are not read again"
 	tagsOnce      omission = "tags are not read again"
 	agesOnce      omission = "the ages of links are not read again"
+	lateGoes      omission = "a manifest that came between the looks does not keep what it needs"
 	marksUnread   omission = "the marks of writers are not read"
 	keptForgotten omission = "data goes though a link that was to go stays"
 	linksFirst    omission = "links go before the manifest that needs them"
@@ -182,6 +183,8 @@ func (m *model) mark(w world, c int, emit emitter) {
 	seen := w.there & (linkA | child)
 	if me.half {
 		seen = w.there & (linkB | data)
+	} else if m.without == lateGoes {
+		me.child = seen&child != 0
 	}
 	me.half = !me.half
 	if me.half {
@@ -228,7 +231,11 @@ func (m *model) confirm(w world, c int, emit emitter) {
 			me.needed |= one
 		}
 	}
-	if w.there&child != 0 && (me.needed|^me.batch)&child != 0 {
+	unlisted := w.there &^ me.batch & child // it came since the first look, or stayed then
+	if m.without == lateGoes && !me.child {
+		unlisted = 0
+	}
+	if w.there&child != 0 && (me.needed|unlisted)&child != 0 {
 		me.needed |= ofChild
 	}
 	m.keep(me, me.needed)

@@ -293,6 +293,7 @@ func short() []question {
 	ask(files, linkB|data, uploadToA, headInA, command)
 	ask(files, 0, mountToA, uploadToB, schedule, ageless)
 	ask(files, child|ofChild, headChild, tagChild, schedule, command, ageless)
+	ask(files, linkA|data, pushChild, headInA, schedule, command, ageless)
 	ask(power, child|ofChild, uploadToA, headInA, schedule, command)
 	ask(second, linkA|data, uploadToA, headInA, schedule, command)
 	ask(model{leases: true, second: true}, linkA|data, uploadToA, headInA, schedule)
@@ -342,7 +343,7 @@ func TestEveryInterleaving(t *testing.T) {
 func TestEachOmissionBreaksAPromise(t *testing.T) {
 	everywhere := []omission{
 		tellsOutside, pushesAlone, endsTooEarly, readsFirst, ignoresList, unrenewed, withoutData, blindly, mountsSilent, newSilent,
-		unlocked, marksAtOnce, linksAtOnce, dataAtOnce, manifestsOnce, tagsOnce, agesOnce, marksUnread, keptForgotten, linksFirst, volatile, usedStays,
+		unlocked, marksAtOnce, linksAtOnce, dataAtOnce, manifestsOnce, tagsOnce, agesOnce, lateGoes, marksUnread, keptForgotten, linksFirst, volatile, usedStays,
 	}
 	onObjectStores := []omission{tooLate, endsUnclean, unnoticed, impatient, takesOver}
 	for _, without := range slices.Concat(everywhere, onObjectStores) {

@@ -11,8 +11,8 @@ import (
 // # The world
 //
 // One blob: its data, and a link to it in each of two repositories, a and b. In
-// a there may be an old manifest without a tag, the child, which needs link a
-// and the data. Two writers, each a client and its server, follow one of the
+// a there may be a manifest without a tag, the child, which needs link a and the
+// data: an old one, or one that a writer pushes by its digest. Two writers, each a client and its server, follow one of the
 // plans below. Two collectors do one run each. Users delete what was pushed.
 //
 // A step is at most one change of the storage. After each of them anybody else
@@ -52,7 +52,7 @@ const (
 	linkA things = 1 << iota // repository a links the blob
 	linkB                    // repository b links it
 	data                     // the bytes of the blob
-	child                    // an old manifest in a
+	child                    // a manifest without a tag in a
 	made0                    // what writer 0 pushes: an image, an index, or a tag of the child
 	made1                    // what writer 1 pushes
 
@@ -110,6 +110,7 @@ type writer struct {
 type collector struct {
 	pc      collectorStep
 	half    bool   // of a look has been read
+	child   bool   // was there at the first look; only where lateGoes asks
 	batch   things // what is listed
 	going   things // garbage, for all that is known
 	needed  things // of what was read

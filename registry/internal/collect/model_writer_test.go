@@ -43,6 +43,7 @@ const (
 	mountToA  // mount the blob, which is in b, push an image
 	headChild // ask whether the child is there, push an index of it
 	tagChild  // upload the blob, push the child by a tag
+	pushChild // push the child by its digest, push an index of it
 	giveUp
 )
 
@@ -63,6 +64,7 @@ func plansOf(i int) []plan {
 	}
 	headOfChild := []step{{begin, 0}, {read, child}, {renew, child}, {end, 0}, {tell, 0}}
 	index := []step{{begin, 0}, {read, child}, {look, child}, {put, made(i)}, {end, 0}, {answer, 0}}
+	byDigest := []step{{begin, 0}, {read, ofChild | child}, {look, ofChild}, {put, child}, {end, 0}, {tell, 0}}
 	tag := []step{{begin, 0}, {read, ofChild | child}, {look, ofChild}, {put, child}, {put, made(i)}, {end, 0}, {answer, 0}}
 	build := func(name string, told []step, about things, pushed []step, needs things, otherwise uint8) plan {
 		return plan{name, append(told, pushed...), uint8(len(told)), about, needs, otherwise}
@@ -75,6 +77,7 @@ func plansOf(i int) []plan {
 		mountToA:  build("mount to a", mount, linkA, image(linkA), linkA|data, uploadToA),
 		headChild: build("HEAD of the child", headOfChild, child, index, child, giveUp),
 		tagChild:  build("tag the child", upload(linkA), linkA, tag, ofChild|child, giveUp),
+		pushChild: build("push the child by its digest", byDigest, child, index, child, giveUp),
 		giveUp:    {name: "nothing"},
 	}
 }
