@@ -38,7 +38,7 @@ func newGarbageCollectCommand() *cobra.Command {
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
 			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
-			"Beside a registry that serves, what clients were told of in the last storage.maintenance.gc.age is kept, unless a manifest " +
+			"Beside a registry that serves, what it has confirmed to clients in the last storage.maintenance.gc.age is kept, unless a manifest " +
 			"that was deleted since has used it. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client was told of (default: as the configuration says; 0 where nobody serves)")
+	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what was confirmed to a client (default: as the configuration says; 0 where nobody serves)")
 	return cmd
 }
 
@@ -226,8 +226,12 @@ func reasons(kept *collect.Reasons, o collect.Options) string {
 		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", size(kept.Untagged.Bytes))
 	}
 	all := []string{inUse}
-	if kept.Recent.Blobs > 0 {
-		all = append(all, size(kept.Recent.Bytes)+" recent (--age 0 frees them; pushes under way may fail)")
+	switch recent := size(kept.Recent.Bytes) + " recent"; {
+	case kept.Recent.Blobs == 0:
+	case o.DryRun && !o.KeepAge:
+		all = append(all, recent+" (a run frees them while no registry serves, or with --age 0; pushes under way may fail)")
+	default:
+		all = append(all, recent+" (--age 0 frees them; pushes under way may fail)")
 	}
 	if kept.Unreadable.Blobs > 0 {
 		all = append(all, size(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")

@@ -46,7 +46,7 @@ type Options struct {
 	// DeleteUntagged also deletes manifests to which no tag leads.
 	DeleteUntagged bool
 	DryRun         bool        // changes nothing
-	Tell           func(Event) // nil = nobody; one call at a time, the events of a repository in one piece
+	Tell           func(Event) // nil = nobody; one call at a time, what stays of a repository and what goes in one piece each
 
 	// Paced makes a run beside servers rest, so that it uses no more than a tenth of
 	// the machine's Processors; 0 is as many as may run Go.
@@ -73,9 +73,11 @@ type run struct {
 	telling   sync.Mutex
 	listing   sync.Mutex // held while something is listed
 
-	mu     sync.Mutex // guards what follows
+	linkBatch batch[part]
+	byteBatch batch[[]blob]
+
+	mu     sync.Mutex // guards report
 	report Report
-	bytes  []blob // what is to be deleted with the next list
 }
 
 // count writes into the report.
@@ -264,6 +266,9 @@ func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Conte
 // the bytes.
 func (r *run) collect(ctx context.Context) error {
 	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
+		return err
+	}
+	if err := r.deleteListed(ctx, r.linkBatch.take()); err != nil {
 		return err
 	}
 	r.tellMarked()

@@ -11,10 +11,19 @@ import (
 
 // garbage is a link that goes.
 type garbage struct {
-	key      string
-	digest   oci.Digest
-	revision bool
+	key    string
+	listed string // what writers look for who are about to write it
+	digest oci.Digest
+	kind   linkKind
 }
+
+type linkKind int
+
+const (
+	revisionLink linkKind = iota // a manifest
+	layerLink                    // a blob of the repository
+	historyLink                  // where a tag once pointed
+)
 
 // garbage returns the links of a repository that go, manifests first: a manifest
 // that is in place has all that it needs.
@@ -23,55 +32,105 @@ func (r *run) garbage(repo *repository) []garbage {
 	for i := range repo.revisions {
 		if rev := &repo.revisions[i]; !rev.live {
 			d := r.digests.digest(rev.id)
-			all = append(all, garbage{layout.RevisionLink(repo.name, d), d, true})
+			key := layout.RevisionLink(repo.name, d)
+			all = append(all, garbage{key, key, d, revisionLink})
 		}
 	}
 	for i := range repo.layers {
 		if l := &repo.layers[i]; !l.live {
-			all = append(all, garbage{layout.LayerLink(repo.name, l.digest), l.digest, false})
+			key := layout.LayerLink(repo.name, l.digest)
+			all = append(all, garbage{key, key, l.digest, layerLink})
+		}
+	}
+	for _, h := range repo.history {
+		if i, known := r.digests.find(h.digest); !repo.unreadable && (!known || !repo.keeps(i)) {
+			all = append(all, garbage{layout.TagIndex(repo.name, h.tag, h.digest), layout.RevisionLink(repo.name, h.digest), h.digest, historyLink})
 		}
 	}
 	return all
 }
 
-// deleteLinks deletes what of a repository goes.
+// part is garbage of one repository.
+type part struct {
+	repo  *repository
+	links []garbage
+}
+
+// perList is how much is looked at while one list is published: links and blobs,
+// of several repositories where they are small.
+const perList = 4096
+
+// deleteLinks deletes what of a repository goes: at once, or with the next list.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
-	for part := range slices.Chunk(r.garbage(repo), storage.MaxPending) {
-		alone, err := r.DryRun, error(nil)
-		if !alone {
-			alone, err = r.exclusive.do(func() error { return r.deleteNow(ctx, repo, part) })
-		}
-		if !alone {
-			part, err = r.deleteListed(ctx, repo, part)
-		}
-		if err != nil {
+	all := r.garbage(repo)
+	atOnce, err := r.atOnce(func() error { return r.deleteNow(ctx, repo, all) })
+	switch {
+	case err != nil:
+		return err
+	case atOnce || len(all) == 0:
+		return r.linksGone(ctx, part{repo, all})
+	}
+	for links := range slices.Chunk(all, storage.MaxPending/2) {
+		weight := max(len(links), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history))
+		if err := r.deleteListed(ctx, r.linkBatch.add(part{repo, links}, weight)); err != nil {
 			return err
 		}
-		r.linksGone(repo, part)
 	}
 	return nil
 }
 
-// deleteListed deletes, while it is listed, what is garbage at a second look, too.
-// It returns that.
-func (r *run) deleteListed(ctx context.Context, repo *repository, part []garbage) (gone []garbage, err error) {
-	keys, listed := make([]string, len(part)), make(map[string]bool, len(part))
-	for i := range part {
-		keys[i], listed[part[i].key] = part[i].key, true
+// atOnce calls f if nobody is in the way: a dry run, which does not call it, or one
+// while nobody serves.
+func (r *run) atOnce(f func() error) (was bool, err error) {
+	if r.DryRun {
+		return true, nil
 	}
-	err = r.listed(ctx, keys, func(ctx context.Context) error {
-		again := &repository{name: repo.name, events: repo.events, listed: listed}
-		if err := r.look(ctx, again); err != nil {
-			return err
+	return r.exclusive.do(f)
+}
+
+// deleteListed deletes, while it is listed, what is garbage at a second look, too.
+func (r *run) deleteListed(ctx context.Context, parts []part) error {
+	var keys []string
+	for _, p := range parts {
+		for i := range p.links {
+			keys = append(keys, p.links[i].listed)
 		}
-		still := map[string]bool{}
-		for _, g := range r.garbage(again) {
-			still[g.key] = true
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	err := r.listed(ctx, keys, func(ctx context.Context) error {
+		for i := range parts {
+			if err := r.deleteAgain(ctx, &parts[i]); err != nil {
+				return err
+			}
 		}
-		part = slices.DeleteFunc(part, func(g garbage) bool { return !still[g.key] })
-		return r.deleteNow(ctx, again, part)
+		return nil
 	})
-	return part, err
+	for _, p := range parts {
+		if err == nil {
+			err = r.linksGone(ctx, p)
+		}
+	}
+	return err
+}
+
+// deleteAgain looks at a repository again and deletes what is garbage still. That
+// is left in p.
+func (r *run) deleteAgain(ctx context.Context, p *part) error {
+	again := &repository{name: p.repo.name, listed: make(map[string]bool, len(p.links))}
+	for i := range p.links {
+		again.listed[p.links[i].key] = true
+	}
+	if err := r.look(ctx, again); err != nil {
+		return err
+	}
+	still := map[string]bool{}
+	for _, g := range r.garbage(again) {
+		still[g.key] = true
+	}
+	p.repo, p.links = again, slices.DeleteFunc(p.links, func(g garbage) bool { return !still[g.key] })
+	return r.deleteNow(ctx, again, p.links)
 }
 
 // perChange is how many links a worker deletes at a time.
@@ -80,15 +139,15 @@ const perChange = 256
 // deleteNow deletes links: those of manifests durably before those that they need,
 // which may come back after a power loss. If nothing is left of the repository all
 // are deleted durably, for a store of files then removes its directories.
-func (r *run) deleteNow(ctx context.Context, repo *repository, part []garbage) error {
-	split, stays := manifests(part), repo.stays()
-	for _, links := range [][]garbage{part[:split], part[split:]} {
+func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) error {
+	split, stays := manifests(all), repo.stays()
+	for _, links := range [][]garbage{all[:split], all[split:]} {
 		g := r.group(ctx)
 		for some := range slices.Chunk(links, perChange) {
 			g.do(func(ctx context.Context) error {
 				stage := make(storage.Stage, len(some))
 				for i := range some {
-					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && !some[i].revision}
+					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && some[i].kind != revisionLink}
 				}
 				return r.Store.Apply(ctx, nil, stage)
 			})
@@ -101,11 +160,31 @@ func (r *run) deleteNow(ctx context.Context, repo *repository, part []garbage) e
 }
 
 // manifests is how many of the links are those of manifests, which come first.
-func manifests(part []garbage) int {
-	if at := slices.IndexFunc(part, func(g garbage) bool { return !g.revision }); at >= 0 {
+func manifests(links []garbage) int {
+	if at := slices.IndexFunc(links, func(g garbage) bool { return g.kind != revisionLink }); at >= 0 {
 		return at
 	}
-	return len(part)
+	return len(links)
+}
+
+// linksGone counts and emits which links of a repository were deleted, and tidies
+// up behind them.
+func (r *run) linksGone(ctx context.Context, p part) error {
+	var n [historyLink + 1]int64
+	for _, g := range p.links {
+		n[g.kind]++
+	}
+	r.count(func(p *Report) {
+		p.Manifests.Freed += n[revisionLink]
+		p.Manifests.Kept -= n[revisionLink]
+		p.LayerLinks += n[layerLink]
+		p.TagEntries += n[historyLink]
+	})
+	r.tellGone(p)
+	if r.DryRun || p.repo.stays() {
+		return nil
+	}
+	return r.tidyLinks(ctx, p.repo)
 }
 
 // blob is stored bytes that go.
@@ -114,9 +193,6 @@ type blob struct {
 	size int64
 }
 
-// perList is how many blobs are deleted with one list.
-const perList = 4096
-
 // collectBytes deletes the bytes to which no link leads.
 func (r *run) collectBytes(ctx context.Context) error {
 	g := r.group(ctx)
@@ -124,7 +200,7 @@ func (r *run) collectBytes(ctx context.Context) error {
 	if err := g.wait(); err != nil {
 		return err
 	}
-	return r.deleteBytes(ctx, 1)
+	return r.deleteBytes(ctx, r.byteBatch.take())
 }
 
 // collectPrefix looks at the bytes below a prefix.
@@ -148,34 +224,20 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 	if len(gone) == 0 {
 		return nil
 	}
-	alone, err := r.DryRun, error(nil)
-	if !alone {
-		alone, err = r.exclusive.do(func() error { return r.deleteBytesNow(ctx, gone) })
-	}
-	if err == nil && alone {
+	atOnce, err := r.atOnce(func() error { return r.deleteBytesNow(ctx, gone) })
+	if err == nil && atOnce {
 		r.bytesGone(gone)
 	}
-	if err != nil || alone {
+	if err != nil || atOnce {
 		return err
 	}
-	r.mu.Lock()
-	r.bytes = append(r.bytes, gone...)
-	r.mu.Unlock()
-	return r.deleteBytes(ctx, perList)
+	return r.deleteBytes(ctx, r.byteBatch.add(gone, len(gone)))
 }
 
-// deleteBytes deletes, while they are listed, the bytes that were found to go, if
-// they are at least so many, and if no writer has linked them since the run began.
-func (r *run) deleteBytes(ctx context.Context, atLeast int) error {
-	r.mu.Lock()
-	all := r.bytes
-	if len(all) < atLeast {
-		r.mu.Unlock()
-		return nil
-	}
-	r.bytes = nil
-	r.mu.Unlock()
-	for part := range slices.Chunk(all, perList) {
+// deleteBytes deletes, while they are listed, the bytes that were found to go, if no
+// writer has linked them since the run began.
+func (r *run) deleteBytes(ctx context.Context, found [][]blob) error {
+	for part := range slices.Chunk(slices.Concat(found...), perList) {
 		keys := make([]string, len(part))
 		for i, b := range part {
 			keys[i] = layout.BlobData(r.digests.digest(b.id))

@@ -7,6 +7,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,6 +197,123 @@ func TestOneListAtATime(t *testing.T) {
 	}()})
 	if err := <-joined; err != nil || c.lists < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 {
 		t.Errorf("%v, %d lists, %+v", err, c.lists, report)
+	}
+}
+
+// A list and its barrier may cost seconds on an object store, so small repositories
+// share one.
+func TestSmallRepositoriesShareAList(t *testing.T) {
+	x := onMemory(t)
+	c := &oneList{Coordinator: x.c, t: t}
+	x.c = c
+	lease, err := c.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	for i := range 50 {
+		x.blob(oci.Name(fmt.Sprint("a", i)), fmt.Sprint("old ", i))
+	}
+	report := x.run(Options{})
+	if c.lists != 2 || report.Blobs.Freed != 50 || report.LayerLinks != 50 {
+		t.Errorf("%d lists, want one for the links and one for the bytes; %+v", c.lists, report)
+	}
+}
+
+// A push that came between the looks keeps where its tag has pointed, also when
+// the tag has moved on since.
+func TestHistoryOfAPushBetweenTheLooksStays(t *testing.T) {
+	var pushed, old oci.Digest
+	x, report, err := beside(t, Options{DeleteUntagged: true}, func(x volume, kept, _ oci.Digest) {
+		pushed, _ = x.image("b", "v1", "pushed")
+		x.put(layout.TagCurrent("b", "v1"), layout.Link(kept), 0)
+	})
+	if err != nil || report.TagEntries != 0 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	x.want("history", layout.TagIndex("b", "v1", pushed), true)
+
+	var written bool
+	x, _, err = beside(t, Options{DeleteUntagged: true}, func(x volume, _, _ oci.Digest) {
+		old = oci.SHA256.FromBytes([]byte("old"))
+		x.put(layout.TagIndex("b", "v1", old), layout.Link(old), 0) // of a manifest that is gone
+		written = true
+	})
+	if err != nil || !written {
+		t.Fatal(err)
+	}
+	x.want("history that came after the first look", layout.TagIndex("b", "v1", old), true)
+	x.run(Options{DeleteUntagged: true})
+	x.want("history of a manifest that is gone", layout.TagIndex("b", "v1", old), false)
+}
+
+// A push whose history is there and whose revision is not yet keeps it: the run waits
+// for the push, or the push for the run.
+func TestHistoryOfAPushUnderWayStays(t *testing.T) {
+	x := onMemory(t)
+	lease, err := x.c.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	x.image("b", "v1", "kept")
+	d := x.manifest("b", "", document{}) // what is pushed
+	x.remove(layout.RevisionLink("b", d))
+	x.put(layout.TagIndex("b", "v1", d), layout.Link(d), 0)
+	push, err := x.c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() {
+		x.put(layout.RevisionLink("b", d), layout.Link(d), 0)
+		x.put(layout.TagCurrent("b", "v1"), layout.Link(d), 0)
+		push.End()
+	})
+	x.run(Options{DeleteUntagged: true})
+	x.want("history", layout.TagIndex("b", "v1", d), true)
+	x.want("manifest", layout.RevisionLink("b", d), true)
+}
+
+// Beside a server a dry run says what the run then does.
+func TestDryRunSaysWhatTheRunDoes(t *testing.T) {
+	for _, o := range []Options{{Age: time.Hour}, {Age: time.Hour, DeleteUntagged: true}, {DeleteUntagged: true}, {Age: time.Hour, Release: true, DeleteUntagged: true}} {
+		t.Run(fmt.Sprintf("age %v, untagged %v, release %v", o.Age, o.DeleteUntagged, o.Release), func(t *testing.T) {
+			x := onMemory(t)
+			lease, err := x.c.Join(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lease.Release()
+			x.image("a", "v1", "first")
+			x.image("a", "v1", "second") // the first is untagged and in the history
+			x.image("a", "", "by digest")
+			deleted, _ := x.image("b/c", "v1", "deleted")
+			x.remove(layout.RevisionLink("b/c", deleted))
+			x.remove(layout.TagCurrent("b/c", "v1"))
+			x.blob("d", "garbage")
+			events := func(dry bool) (report Report, all []Event) {
+				o := o
+				o.DryRun, o.Tell = dry, func(e Event) {
+					if e.Kind != Marked {
+						all = append(all, e)
+					}
+				}
+				report = x.run(o)
+				report.Duration, report.DryRun = 0, false
+				return report, all
+			}
+			would, saying := events(true)
+			did, doing := events(false)
+			if !reflect.DeepEqual(would, did) {
+				t.Errorf("it would %+v, and did %+v", would, did)
+			}
+			byText := func(a, b Event) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+			slices.SortFunc(saying, byText)
+			slices.SortFunc(doing, byText)
+			if !reflect.DeepEqual(saying, doing) {
+				t.Errorf("it would %v, and did %v", saying, doing)
+			}
+		})
 	}
 }
 

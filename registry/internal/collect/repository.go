@@ -37,11 +37,11 @@ type repository struct {
 	revisions []revision // sorted by id
 	referrers map[id][]int
 	tags      []tag
+	history   []entry
 	layers    []layer
 	byID      map[id]struct{} // of the layers, once it is asked for
 	needs     []id            // of live manifests, and their own, sorted
 	users     users
-	events    *events
 	listed    map[string]bool // at the second look: the keys that may be deleted
 
 	mu         sync.Mutex
@@ -96,11 +96,7 @@ func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repos
 			if err != nil {
 				return err
 			}
-			g.do(func(ctx context.Context) error {
-				repo := &repository{name: name, events: &events{r: r}}
-				defer repo.events.end()
-				return f(ctx, repo)
-			})
+			g.do(func(ctx context.Context) error { return f(ctx, &repository{name: name}) })
 		}
 		return nil
 	})
@@ -110,7 +106,6 @@ func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repos
 // collectRepository deletes what no manifest of a repository needs and no client
 // relies on.
 func (r *run) collectRepository(ctx context.Context, repo *repository) error {
-	repo.events.emit(Event{Kind: Repository, Repository: repo.name})
 	if err := r.look(ctx, repo); err != nil {
 		return err
 	}
@@ -120,13 +115,7 @@ func (r *run) collectRepository(ctx context.Context, repo *repository) error {
 		p.Manifests.Kept += int64(len(repo.revisions))
 	})
 	r.tellKept(repo)
-	if err := r.deleteLinks(ctx, repo); err != nil {
-		return err
-	}
-	if err := r.tidyTags(ctx, repo); err != nil || r.DryRun || repo.stays() {
-		return err
-	}
-	return r.tidyLinks(ctx, repo)
+	return r.deleteLinks(ctx, repo)
 }
 
 // tidyLinks takes away, where nothing of a repository stays, the directories of links
@@ -228,16 +217,11 @@ func (r *run) skip(repo *repository, d oci.Digest, err error) {
 	repo.mu.Lock()
 	repo.unreadable = true
 	repo.mu.Unlock()
-	known := false
 	r.count(func(p *Report) {
-		known = slices.ContainsFunc(p.Problems, func(p Problem) bool { return p.Repository == repo.name && p.Manifest == d })
-		if !known {
+		if !slices.ContainsFunc(p.Problems, func(p Problem) bool { return p.Repository == repo.name && p.Manifest == d }) {
 			p.Problems = append(p.Problems, Problem{repo.name, d, err.Error()})
 		}
 	})
-	if !known {
-		repo.events.emit(Event{Kind: Skipped, Repository: repo.name, Digest: d, Err: err})
-	}
 }
 
 // readLayers finds the links to blobs. While their ages do not matter, their names

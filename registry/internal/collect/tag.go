@@ -17,6 +17,12 @@ type tag struct {
 	at   id
 }
 
+// entry is where a tag once pointed.
+type entry struct {
+	tag    oci.Tag
+	digest oci.Digest
+}
+
 // readTags reads where the tags point. A repository with one that cannot be read
 // is skipped if untagged manifests are deleted.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
@@ -35,7 +41,14 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 		d, err := r.link(ctx, layout.TagCurrent(repo.name, name))
 		switch {
 		case err == nil:
-			repo.tags = append(repo.tags, tag{name, r.digests.add(d)})
+			t := tag{name, r.digests.add(d)}
+			repo.tags = append(repo.tags, t)
+			if !r.DeleteUntagged {
+				continue
+			}
+			if err := r.readHistory(ctx, repo, t); err != nil {
+				return err
+			}
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !absent(err) && r.DeleteUntagged: // else it never had one, or is being deleted
@@ -45,30 +58,19 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 	return nil
 }
 
-// tidyTags removes from the histories of the tags what the repository no longer
-// has.
-func (r *run) tidyTags(ctx context.Context, repo *repository) error {
-	if repo.unreadable || r.DryRun || !r.DeleteUntagged {
-		return nil
-	}
-	var old storage.Stage
-	for _, t := range repo.tags {
-		for _, alg := range tree.Algorithms() {
-			for l, err := range r.names(ctx, layout.TagHistory(repo.name, t.name, alg), alg) {
-				if err != nil {
-					return err
-				}
-				if i, known := r.digests.find(l.digest); !known || i != t.at && !repo.keeps(i) {
-					old = append(old, storage.Change{Key: layout.TagIndex(repo.name, t.name, l.digest), Delete: true, Ephemeral: true})
-				}
+// readHistory reads where a tag has pointed that points at something else by now.
+func (r *run) readHistory(ctx context.Context, repo *repository, t tag) error {
+	for _, alg := range tree.Algorithms() {
+		for l, err := range r.names(ctx, layout.TagHistory(repo.name, t.name, alg), alg) {
+			if err != nil {
+				return err
+			}
+			if i, known := r.digests.find(l.digest); !known || i != t.at {
+				repo.history = append(repo.history, entry{t.name, l.digest})
 			}
 		}
 	}
-	if len(old) == 0 {
-		return nil
-	}
-	r.count(func(p *Report) { p.TagEntries += int64(len(old)) })
-	return r.Store.Apply(ctx, nil, old)
+	return nil
 }
 
 // keeps says whether the repository keeps a manifest.
