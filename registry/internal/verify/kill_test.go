@@ -89,6 +89,46 @@ func TestKilledRepair(t *testing.T) {
 	}
 }
 
+// fullForUploads has no room for the copy of a large object.
+type fullForUploads struct{ storage.Store }
+
+func (s fullForUploads) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	if stages[0][0].Upload != nil {
+		return errors.Join(storage.ErrNoSpace, stages[0][0].Upload.Suspend(ctx, nil))
+	}
+	return s.Store.Apply(ctx, section, stages...)
+}
+
+// A copy into the quarantine that fails or is interrupted leaves nothing that nobody
+// removes.
+func TestUnfinishedCopyIsRemoved(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		d := push(t, rules(s).Repository("a"), "damaged", "x")[2]
+		write(t, s, layout.BlobData(d), strings.Repeat("y", maxSmall+1))
+		left := func() bool {
+			u, err := s.ResumeUpload(t.Context(), copying)
+			if err == nil {
+				check(t, u.Suspend(t.Context(), nil))
+			} else if !absent(err) {
+				t.Error(err)
+			}
+			return err == nil
+		}
+		report, err := Run(t.Context(), Options{Store: fullForUploads{s}, Log: zap.NewNop(), Repair: true})
+		if err != nil || report.Found[DamagedBlob] != 1 || report.Quarantined != 0 || left() {
+			t.Fatalf("%v, %+v, or the copy is left", err, report)
+		}
+		u, err := s.CreateUpload(t.Context(), copying, storage.UploadHint{}) // of a process that died
+		check(t, err)
+		_, err = u.Write([]byte("half"))
+		check(t, err)
+		check(t, u.Suspend(t.Context(), nil))
+		if report := run(t, s, true); report.Found[DamagedBlob] != 1 || report.Quarantined != 2 || left() {
+			t.Errorf("%+v, or the copy is left", report)
+		}
+	})
+}
+
 // A repair that resumes a verification quarantines what that one only found.
 func TestRepairAfterInterruption(t *testing.T) {
 	s := memory.New()

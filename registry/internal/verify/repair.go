@@ -113,12 +113,31 @@ func (v *verification) copy(ctx context.Context, seen storage.Info) error {
 		}
 		return v.Store.Apply(ctx, nil, storage.Stage{{Key: to, Content: content}})
 	}
-	u, err := v.Store.CreateUpload(ctx, to+".part", storage.UploadHint{Final: to, Size: o.Size})
+	u, err := v.Store.CreateUpload(ctx, copying, storage.UploadHint{Final: to, Size: o.Size})
+	if err != nil {
+		return fmt.Errorf("copy to %s: %w", to, err)
+	}
+	if _, err = io.Copy(u, o); err != nil {
+		return fmt.Errorf("copy to %s: %w", to, errors.Join(err, u.Cancel(ctx)))
+	}
+	if err = v.Store.Apply(ctx, nil, storage.Stage{{Key: to, Upload: u}}); err != nil {
+		return errors.Join(err, v.dropCopy(ctx))
+	}
+	return nil
+}
+
+// copying is the upload of a large copy. There is one at a time, so that the next
+// repair finds what an interrupted one has left.
+const copying = layout.Quarantine + "/copying"
+
+// dropCopy removes a copy that was not finished.
+func (v *verification) dropCopy(ctx context.Context) error {
+	u, err := v.Store.ResumeUpload(ctx, copying)
+	if absent(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(u, o); err != nil {
-		return fmt.Errorf("copy to %s: %w", to, errors.Join(err, u.Cancel(ctx)))
-	}
-	return v.Store.Apply(ctx, nil, storage.Stage{{Key: to, Upload: u}})
+	return u.Cancel(ctx)
 }

@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	v.report = Report{Started: time.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
 	steps := []func(context.Context) error{v.links, v.blobs}
 	if o.Repair {
-		steps = []func(context.Context) error{v.blobs, v.links}
+		steps = []func(context.Context) error{v.dropCopy, v.blobs, v.links}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

@@ -47,13 +47,14 @@ func (p *spares) take(name string) (taken spare, ok bool) {
 }
 
 // ask notes that spares with that file are of use, in place of a name of which
-// there is none if there are many. It needs p.mu.
+// there never was one if there are many: names of marks do not come again. It needs
+// p.mu.
 func (p *spares) ask(name string) {
 	if p.free == nil {
 		p.free = map[string][]spare{}
 	}
 	if len(p.free) >= maxSpareNames {
-		maps.DeleteFunc(p.free, func(_ string, free []spare) bool { return len(free) == 0 })
+		maps.DeleteFunc(p.free, func(_ string, free []spare) bool { return free == nil })
 	}
 	if len(p.free) < maxSpareNames {
 		p.free[name] = nil

@@ -219,6 +219,14 @@ func TestSparesOfManyNames(t *testing.T) {
 	if n := len(s.spares.free["startedat"]); n != 1 || len(s.spares.free) > maxSpareNames {
 		t.Errorf("%d spares of %d names, want one", n, len(s.spares.free))
 	}
+	apply(t, s, storage.Change{Key: "/up/last/startedat", Content: []byte("x"), Ephemeral: true}) // now there is none
+	for i := range 2 * maxSpareNames {
+		apply(t, s, storage.Change{Key: fmt.Sprint("/marks/m", i), Content: []byte("x"), Ephemeral: true})
+	}
+	apply(t, s, storage.Change{Key: "/up/last/startedat", Delete: true, Ephemeral: true})
+	if n := len(s.spares.free["startedat"]); n != 1 {
+		t.Errorf("%d spares after many other names, want one", n)
+	}
 }
 
 // What must not be used again is not.
