@@ -17,7 +17,11 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	found, err := a.repository(r).Manifest(r.Context(), ref)
+	look := a.repository(r).Manifest
+	if r.Method == http.MethodHead {
+		look = a.repository(r).StatManifest
+	}
+	found, err := look(r.Context(), ref)
 	m := found
 	if err == nil {
 		m, err = a.negotiate(w, r, ref, found)

@@ -30,11 +30,30 @@ const bytesTrusted = time.Second
 // smallManifest is more than nearly all manifests have.
 const smallManifest = 128 << 10
 
-// Manifest returns a manifest by tag or digest and reports the pull. One by digest
-// stays for Options.Grace. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
-func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
+// Manifest returns a manifest by tag or digest and reports the pull. A pull relies on
+// nothing that stays. MANIFEST_UNKNOWN, NAME_UNKNOWN; a fault with ErrDamaged.
+func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	return r.pull(ctx, ref, r.lookUp)
+}
+
+// StatManifest is Manifest for clients that ask whether it is there: one by digest
+// stays for Options.Grace.
+func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	if ref.Tag != "" {
+		return r.Manifest(ctx, ref)
+	}
+	return r.pull(ctx, ref, func(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
+		err = r.reg.advertise(ctx, func(s *section) error {
+			m, err = r.manifest(ctx, s, ref.Digest)
+			return err
+		})
+		return m, err
+	})
+}
+
+func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(context.Context, oci.Reference) (*Manifest, error)) (m *Manifest, err error) {
 	err = r.orUpstream(ctx, Miss{Manifest: ref}, func() error {
-		m, err = r.lookUp(ctx, ref)
+		m, err = look(ctx, ref)
 		return err
 	})
 	if err == nil {
@@ -43,17 +62,13 @@ func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (m *Manifes
 	return m, err
 }
 
-func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
-	if ref.Tag == "" {
-		err = r.reg.advertise(ctx, func(s *section) error {
-			m, err = r.manifest(ctx, s, ref.Digest)
-			return err
-		})
-		return m, err
-	}
-	d, err := r.resolve(ctx, ref.Tag)
-	if err != nil {
-		return nil, err
+func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, error) {
+	d := ref.Digest
+	if ref.Tag != "" {
+		var err error
+		if d, err = r.resolve(ctx, ref.Tag); err != nil {
+			return nil, err
+		}
 	}
 	return r.manifest(ctx, nil, d)
 }

@@ -37,8 +37,12 @@ func (r *Registry) depend(ctx context.Context, f func(*section) error) error {
 // advertise is depend for f that finds what a client is told of, and who may rely on
 // it for Options.Grace. On a store that cannot be written nothing is renewed.
 func (r *Registry) advertise(ctx context.Context, f func(*section) error) error {
-	if r.readOnly {
+	err := r.hasJoined("nothing can be promised now: ")
+	if r.readOnly || unwritable(err) {
 		return f(nil)
+	}
+	if err != nil {
+		return err
 	}
 	return r.retry(ctx, func() error {
 		err := r.inSection(ctx, true, f)

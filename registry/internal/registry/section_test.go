@@ -35,7 +35,7 @@ func (s *renewals) Apply(ctx context.Context, section storage.Section, stages ..
 }
 
 // A client that is told of something finds it for the grace period: the link is
-// renewed once it is old. Nobody is told anything by a pull of a blob or by tag.
+// renewed once it is old. A pull tells nobody anything.
 func TestAdvertisedLinksAreRenewed(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAdvertisedLinksAreRenewed(t *testing.T) {
 			look := func() {
 				_, err := repo.StatBlob(t.Context(), layer)
 				check(t, err)
-				_, err = repo.Manifest(t.Context(), oci.Reference{Digest: d})
+				_, err = repo.StatManifest(t.Context(), oci.Reference{Digest: d})
 				check(t, err)
 			}
 			look()
@@ -56,8 +56,10 @@ func TestAdvertisedLinksAreRenewed(t *testing.T) {
 				t.Errorf("young links are renewed: %q", store.keys)
 			}
 			now = now.Add(2 * time.Minute)
-			_, err := repo.Manifest(t.Context(), tagged("v1"))
-			check(t, err)
+			for _, ref := range []oci.Reference{tagged("v1"), {Digest: d}} {
+				_, err := repo.Manifest(t.Context(), ref)
+				check(t, err)
+			}
 			readBlob(t, repo, layer)
 			if len(store.keys) > 0 {
 				t.Errorf("a pull renews %q", store.keys)
@@ -119,10 +121,10 @@ func TestWritersWaitForCollections(t *testing.T) {
 			},
 			oci.CodeBlobUnknown,
 		},
-		"a manifest by digest": {
+		"HEAD of a manifest by digest": {
 			func(d oci.Digest) []string { return []string{layout.RevisionLink("a", d)} },
 			func(repo, _ Repository, m *Manifest) error {
-				_, err := repo.Manifest(context.Background(), oci.Reference{Digest: m.Digest})
+				_, err := repo.StatManifest(context.Background(), oci.Reference{Digest: m.Digest})
 				return err
 			},
 			oci.CodeManifestUnknown,
@@ -178,8 +180,10 @@ func TestWritersWaitForCollections(t *testing.T) {
 				}
 				begun = time.Now()
 				readBlob(t, repo, layer)
-				_, err = repo.Manifest(t.Context(), tagged("v1"))
-				check(t, err)
+				for _, ref := range []oci.Reference{tagged("v1"), {Digest: d}} {
+					_, err = repo.Manifest(t.Context(), ref)
+					check(t, err)
+				}
 				if waited := time.Since(begun); waited > 0 {
 					t.Errorf("pulls waited %v", waited)
 				}
@@ -301,7 +305,7 @@ func TestReadOnlyStore(t *testing.T) {
 	store := memory.New()
 	d := pushImage(t, newRegistry(store, Options{}).Repository("a"), "v1", "x")
 	repo := newRegistry(sealed{store}, Options{Grace: time.Hour}).Repository("a")
-	_, err := repo.Manifest(t.Context(), oci.Reference{Digest: d})
+	_, err := repo.StatManifest(t.Context(), oci.Reference{Digest: d})
 	check(t, err)
 	_, err = repo.StatBlob(t.Context(), sum("layer x"))
 	check(t, err)

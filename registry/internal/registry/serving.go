@@ -13,7 +13,8 @@ import (
 
 // serving is whether this process has joined those who serve the store. While it
 // has not, an offline collection may delete without asking anybody, so no push is
-// accepted. Reading and deleting rely on nothing that a collection removes.
+// accepted, and nobody is told that something will stay. Pulls and deletions rely on
+// nothing that a collection removes.
 type serving struct {
 	wanted atomic.Bool // by Serve; a process that only maintains the store need not join
 	joined atomic.Bool
@@ -83,6 +84,12 @@ func (r *Registry) takes() error {
 	if err := r.writable(); err != nil {
 		return err
 	}
+	return r.hasJoined("pushes are not accepted now: ")
+}
+
+// hasJoined is nil if collections respect what this process relies on. Else the error
+// begins with what cannot be done.
+func (r *Registry) hasJoined(what string) error {
 	if !r.serving.wanted.Load() || r.serving.joined.Load() {
 		return nil
 	}
@@ -96,7 +103,7 @@ func (r *Registry) takes() error {
 	case errors.Is(err, errLeft):
 		reason = err.Error()
 	}
-	return unavailable("pushes are not accepted now: "+reason, err)
+	return unavailable(what+reason, err)
 }
 
 func unavailable(message string, cause error) *oci.Error {

@@ -77,6 +77,21 @@ func TestPushesWaitForJoining(t *testing.T) {
 			}
 			m, err := repo.Manifest(t.Context(), oci.Reference{Tag: "v1"})
 			check(t, err)
+			_, err = repo.Manifest(t.Context(), oci.Reference{Digest: m.Digest})
+			check(t, err)
+			_, err = repo.StatManifest(t.Context(), oci.Reference{Tag: "v1"})
+			check(t, err)
+			for name, ask := range map[string]func() error{
+				"blob":     func() error { _, err := repo.StatBlob(t.Context(), sum("layer old")); return err },
+				"manifest": func() error { _, err := repo.StatManifest(t.Context(), oci.Reference{Digest: m.Digest}); return err },
+			} {
+				err := ask()
+				if cause == storage.ErrReadOnly { //nolint:errorlint // itself
+					check(t, err) // nobody pushes here
+				} else if !isCode(err, oci.CodeUnavailable) || !strings.Contains(err.Error(), "nothing can be promised now: ") {
+					t.Errorf("HEAD of a %s: %v", name, err)
+				}
+			}
 			check(t, repo.DeleteTag(t.Context(), "v1"))
 			_, err = repo.DeleteManifest(t.Context(), m.Digest)
 			check(t, err)
