@@ -90,6 +90,17 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	if recorder != nil {
 		options.Pulled = recorder.Record
 	}
+	shared, err := openRedis(cfg, log, metrics)
+	if err != nil {
+		return err
+	}
+	if shared != nil {
+		defer func() { err = errors.Join(err, shared.Close()) }()
+		options.Shared = shared
+	}
+	if metrics != nil {
+		options.Looked = countLooks(metrics)
+	}
 	rules := registry.New(options)
 
 	leave, err := join(ctx, cfg, rules, log)

@@ -27,7 +27,7 @@ type Config struct {
 	Slipway       Slipway       `key:"slipway" doc:"What distribution has no key for. It passes over this section, so that a file serves both."`
 	Proxy         config.Later  `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
 	Notifications Notifications `key:"notifications"`
-	Redis         config.Later  `key:"redis" empty:"ok" doc:"Connection to Redis."`
+	Redis         *Redis        `key:"redis" doc:"Connection to Redis, for storage.cache.blobdescriptor: redis. While Redis cannot be reached, the registry works without it."`
 	Middleware    config.Later  `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
 	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`

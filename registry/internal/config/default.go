@@ -30,6 +30,7 @@ func Default() Config {
 			Manifests: ValidatedManifests{Indexes: Indexes{Platforms: "all"}},
 		},
 		Notifications: defaultNotifications(),
+		Redis:         defaultRedis(),
 		Slipway: Slipway{
 			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
 			HTTP: Limits{

@@ -38,13 +38,15 @@ func TestExampleIsComplete(t *testing.T) {
 	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
 	source = bytes.Replace(source, []byte("    secret: a-long-random-string\n"), nil, 1)
 	source = bytes.Replace(source, []byte("    secret_file: /run/secrets/registry-event-secret\n"), nil, 1)
+	source = bytes.Replace(source, []byte("  password_file: /run/secrets/redis-password\n"), nil, 1)
+	source = bytes.Replace(source, []byte("  sentinelpassword_file: /run/secrets/sentinel-password\n"), nil, 1)
 	source = bytes.Replace(source, []byte("/run/secrets/registry-http-secret"), []byte(os.DevNull+"x"), 1)
 	cfg, report, err := load(config.Options{File: "example", Source: source})
 	if err == nil || !strings.Contains(err.Error(), "http.secret_file: cannot be read") || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|(http|notifications.endpoints.0.).secret(_file)?)$`)
+	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -57,7 +59,7 @@ func TestExampleIsComplete(t *testing.T) {
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
 	source := uncommented(t)
-	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n"} {
+	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", "  password_file: /run/secrets/redis-password\n", "  sentinelpassword_file: /run/secrets/sentinel-password\n"} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
 	got, _, err := load(config.Options{File: "example", Source: source})
@@ -73,6 +75,8 @@ func TestExampleComments(t *testing.T) {
 	want.HTTP.Secret = got.HTTP.Secret
 	want.Health.Files[0].File, want.Health.HTTP[0].URI, want.Health.TCP[0].Addr = got.Health.Files[0].File, got.Health.HTTP[0].URI, got.Health.TCP[0].Addr
 	want.Health.HTTP[0].Headers = map[string][]config.Secret{}
+	want.Redis.Addr, want.Redis.Addrs = got.Redis.Addr, got.Redis.Addrs
+	want.Redis.Password, want.Redis.SentinelPassword, want.Redis.TLS.RootCAs = got.Redis.Password, got.Redis.SentinelPassword, []string{}
 	e := &got.Notifications.Endpoints[0]
 	want.Notifications.Endpoints[0].Name, want.Notifications.Endpoints[0].URL, want.Notifications.Endpoints[0].HeadersFile = e.Name, e.URL, e.HeadersFile
 	want.Notifications.Endpoints[0].Secret, want.Notifications.Endpoints[0].Headers = e.Secret, map[string][]config.Secret{}

@@ -239,7 +239,13 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "not available yet: storage.s3 (REGISTRY_STORAGE_S3_BUCKET)"},
 		{minimal + "proxy: {remoteurl: https://registry-1.docker.io}", nil, "not available yet: proxy"},
 		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=https://x"}, "not available yet: proxy (REGISTRY_PROXY_REMOTEURL)"},
-		{minimal + "redis: {addr: h:1}", nil, "not available yet: redis"},
+		{minimal + "redis: {addr: h}", nil, `redis.addrs: "h" is not an address`},
+		{minimal + "redis: {addr: 'h:1', addrs: ['i:1'], db: 1}", nil, "redis.db: must be 0"},
+		{minimal + "redis: {addr: 'h:1', readtimeout: 10}", nil, "redis.readtimeout: 10 has no unit; write 10s"},
+		{minimal + "redis: {addr: 'h:1', dialtimeout: 0}", nil, "redis.dialtimeout: must be above 0"},
+		{minimal + "redis: {addr: 'h:1', pool: {maxactive: -1}}", nil, "redis.maxactiveconns: must not be negative"},
+		{minimal + "redis: {addr: 'h:1', protocol: 4}", nil, "redis.protocol: must be 2 or 3"},
+		{minimal + "redis: {addr: 'h:1', tls: {key: k}}", nil, "redis.tls: needs certificate and key together"},
 		{minimal + "middleware: {storage: [{name: cloudfront}]}", nil, "not available yet: middleware"},
 		{minimal + "policy: {repository: {classes: [picture]}}", nil, `policy.repository.classes[0]: "picture" is not one of image, plugin (c.yml:3)`},
 		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "not available yet: http.tls.letsencrypt"},
@@ -264,7 +270,7 @@ func TestRefused(t *testing.T) {
 		{minimal + "log: {level: trace}", nil, `log.level: "trace" is not one of error, warn, info, debug`},
 		{minimal + "log: {formatter: xml}", nil, "log.formatter:"},
 		{minimal + "storage: {inmemory: {}}", nil, "storage: is given twice"},
-		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: redis}}", nil, "storage.cache.blobdescriptor: redis is not available yet"},
+		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: redis}}", nil, "storage.cache.blobdescriptor: redis needs an address"},
 		{"version: 0.1\nstorage: {inmemory: {}, cache: {blobdescriptor: x}}", nil, "storage.cache.blobdescriptor:"},
 		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {immutable: [{repositories: [Prod], tags: [v1]}]}}", nil, `storage.maintenance.immutable[0].repositories: "Prod" is not a pattern of repositories`},
 		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {immutable: [{repositories: [prod]}]}}", nil, "storage.maintenance.immutable[0].tags: is required"},
@@ -325,6 +331,8 @@ func TestAccepted(t *testing.T) {
 		{"notifications: {events: {includereferences: false}, endpoints: []}", nil},
 		{"redis: {}\nmiddleware: {storage: []}", nil},
 		{"policy: {repository: {classes: []}}", nil},
+		{"redis: {addr: 'r:1', password: p, db: 1, dialtimeout: 10ms, readtimeout: 10ms, writetimeout: 10ms, pool: {maxidle: 16, maxactive: 64, idletimeout: 300s}, tls: {enabled: false}}", []string{"redis.pool.maxidle is an old name", "redis.pool.maxactive is an old name", "redis.pool.idletimeout is an old name"}},
+		{"redis: {addrs: ['r:1', 'r:2'], mastername: m, username: u, sentinelpassword: p, contexttimeoutenabled: true}", []string{"redis.contexttimeoutenabled does nothing"}},
 	}
 	for _, tt := range tests {
 		_, report, err := loadText(t, minimal+tt.text)

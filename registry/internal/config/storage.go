@@ -44,7 +44,7 @@ type Redirect struct {
 
 // Cache is about blob descriptors.
 type Cache struct {
-	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"What the registry remembers of blobs: inmemory, or empty. On the filesystem the memory is always used, bounded, and never answers for a blob without looking."`
+	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Where the registry remembers content: inmemory, or redis to share it between replicas. A bounded memory is used in any case, and whether something exists is always asked of the storage."`
 	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 

@@ -22,6 +22,12 @@ const noDriver = "names no driver: filesystem or inmemory"
 func (c *Config) Validate() error {
 	var p config.Problems
 	c.Storage.validate(&p)
+	if c.Redis != nil {
+		c.Redis.validate(&p)
+	}
+	if c.Storage.Cache.BlobDescriptor == "redis" && (c.Redis == nil || len(c.Redis.Addresses()) == 0) {
+		p.Addf("storage.cache.blobdescriptor", "redis needs an address: redis: {addrs: [redis:6379]}")
+	}
 	if c.Auth != nil {
 		c.Auth.validate(&p)
 	}
@@ -47,11 +53,9 @@ func (s *Storage) validate(p *config.Problems) {
 		p.Addf("storage.filesystem.rootdirectory", "is empty")
 	}
 	switch s.Cache.BlobDescriptor {
-	case "", "inmemory":
-	case "redis":
-		p.Addf("storage.cache.blobdescriptor", "redis is not available yet; inmemory is")
+	case "", "inmemory", "redis":
 	default:
-		p.Addf("storage.cache.blobdescriptor", "%q is neither inmemory nor empty", s.Cache.BlobDescriptor)
+		p.Addf("storage.cache.blobdescriptor", "%q is neither inmemory nor redis", s.Cache.BlobDescriptor)
 	}
 	if purging := s.Maintenance.UploadPurging; purging.Enabled {
 		positive(p, "storage.maintenance.uploadpurging.age", purging.Age)

@@ -105,14 +105,27 @@ func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Mani
 	if s != nil && s.Listed(layout.BlobData(d)) {
 		return nil, errListed
 	}
-	if m, ok := r.manifests.get(d); ok {
+	if m := r.cached(ctx, d); m != nil {
 		return m, r.lookAt(ctx, m)
 	}
 	m, err := r.readManifest(ctx, d)
 	if err == nil {
 		r.remember(m)
+		r.share(m)
 	}
 	return m, err
+}
+
+// cached is a manifest from the caches, or nil.
+func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
+	m, ok := r.manifests.get(d)
+	if !ok {
+		if m = r.shownManifest(ctx, d); m != nil {
+			r.remember(m)
+		}
+	}
+	r.looked(m != nil)
+	return m
 }
 
 // lookAt is nil if the bytes of a manifest in memory are in the store, or were a
@@ -150,7 +163,11 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 	if err != nil {
 		return nil, err
 	}
-	return r.decode(d, body)
+	m, err := r.decode(d, body)
+	if err == nil && len(body) > smallManifest {
+		r.remember(m) // before the next one that waits reads it again
+	}
+	return m, err
 }
 
 func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
@@ -162,11 +179,7 @@ func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
 	r.learnFrom(parsed)
-	m := r.newManifest(d, body, parsed)
-	if len(body) > smallManifest {
-		r.remember(m) // before the next one that waits reads it again
-	}
-	return m, nil
+	return r.newManifest(d, body, parsed), nil
 }
 
 // newManifest is a manifest whose bytes were just read or written.

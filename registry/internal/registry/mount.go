@@ -66,7 +66,10 @@ func (r Repository) mountSource(ctx context.Context, s *section, d oci.Digest) (
 }
 
 func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
-	hints, _ := r.origins.get(d)
+	hints, ok := r.origins.get(d)
+	if !ok {
+		hints = r.shownOrigins(ctx, d)
+	}
 	for _, name := range hints {
 		if name == "" || canPull != nil && !canPull(name) {
 			continue
@@ -102,4 +105,5 @@ func (r *Registry) seenIn(d oci.Digest, name oci.Name) {
 		}
 	}
 	r.origins.put(oci.Digest(strings.Clone(string(d))), next, 1)
+	r.shareOrigins(d, next)
 }

@@ -51,6 +51,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	r.reg.learnFrom(parsed)
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
+	r.reg.share(m)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 

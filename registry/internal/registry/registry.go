@@ -40,6 +40,8 @@ type Options struct {
 	Upstream        Upstream                   // asked for what a repository does not have; nil = nobody is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
+	Shared          Shared                     // what several processes remember together; nil = each for itself
+	Looked          func(hit bool)             // called for each look for a manifest in the caches; nil = nobody is told
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
 	// Grace is how long a blob or manifest stays after a client was told that it
 	// exists; collectors are given the same. 0 = no longer than the request.
@@ -94,6 +96,8 @@ type Registry struct {
 	renewAfter      time.Duration
 
 	caches
+	shared   Shared
+	looked   func(hit bool)
 	proving  chan struct{} // holds a token while a blob is read again to prove it
 	reading  chan struct{} // holds a token for each large manifest that is being read
 	indexing sync.Mutex    // held while an index of referrers is looked up
@@ -112,6 +116,12 @@ func New(o Options) *Registry {
 	if o.MaxManifestSize <= 0 {
 		o.MaxManifestSize = DefaultMaxManifestSize
 	}
+	if o.Shared == nil {
+		o.Shared = unshared{}
+	}
+	if o.Looked == nil {
+		o.Looked = func(bool) {}
+	}
 	if o.Pulled == nil {
 		o.Pulled = func(oci.Name, oci.Digest) {}
 	}
@@ -120,6 +130,8 @@ func New(o Options) *Registry {
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
 		upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter,
 		caches:  newCaches(o.ManifestCache),
+		shared:  o.Shared,
+		looked:  o.Looked,
 		proving: make(chan struct{}, 1),
 		reading: make(chan struct{}, 2),
 		uploads: holders{live: map[string]*Upload{}},

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"time"
+
+	"slipway/shared/config"
+)
+
+// Redis is the connection to a server, a cluster or a primary behind sentinels. The
+// keys are those of distribution 3, and those of 2.8 where they differ.
+type Redis struct {
+	Addr       string   `key:"addr" doc:"host:port of a server, as distribution 2.8 has it. It goes before those of addrs."`
+	Addrs      []string `key:"addrs" doc:"host:port of a server; of several nodes of a cluster; or, with mastername, of sentinels."`
+	MasterName string   `key:"mastername" doc:"Name of the primary that the sentinels at addrs know."`
+
+	Username         string        `key:"username" doc:"User of the server's access control list."`
+	Password         config.Secret `key:"password" doc:"Password of the server."`
+	SentinelUsername string        `key:"sentinelusername" doc:"User of the sentinels."`
+	SentinelPassword config.Secret `key:"sentinelpassword" doc:"Password of the sentinels."`
+	DB               int           `key:"db" doc:"Number of the database; a cluster has only 0."`
+	ClientName       string        `key:"clientname" doc:"Name of the connections in CLIENT LIST."`
+	Protocol         int           `key:"protocol" doc:"Version of the protocol, 2 or 3; 0 means 3, or 2 where the server knows no other."`
+	DisableIdentity  bool          `key:"disableidentity" alias:"disableindentity" doc:"Do not tell the server the name of the client library."`
+	IdentitySuffix   string        `key:"identitysuffix" doc:"Appended to the name of the client library."`
+	TLS              RedisTLS      `key:"tls"`
+
+	DialTimeout     time.Duration `key:"dialtimeout" doc:"Time to connect."`
+	ReadTimeout     time.Duration `key:"readtimeout" doc:"Time for an answer."`
+	WriteTimeout    time.Duration `key:"writetimeout" doc:"Time to send a command."`
+	MaxRetries      int           `key:"maxretries" doc:"Times that a failed command is repeated."`
+	MinRetryBackoff time.Duration `key:"minretrybackoff" doc:"Least time before a repetition; 0 means 8ms."`
+	MaxRetryBackoff time.Duration `key:"maxretrybackoff" doc:"Most time before a repetition; 0 means 512ms."`
+
+	PoolSize        int           `key:"poolsize" doc:"Connections that are kept; 0 means 10 for each processor."`
+	PoolFIFO        bool          `key:"poolfifo" doc:"Use the connection that was idle longest, not shortest."`
+	PoolTimeout     time.Duration `key:"pooltimeout" doc:"Time to wait for a connection when all are in use; 0 means readtimeout."`
+	MinIdleConns    int           `key:"minidleconns" doc:"Idle connections that are kept open at least."`
+	MaxIdleConns    int           `key:"maxidleconns" doc:"Idle connections that are kept open at most; 0 means any number."`
+	MaxActiveConns  int           `key:"maxactiveconns" doc:"Connections at most; 0 means any number."`
+	ConnMaxIdleTime time.Duration `key:"connmaxidletime" doc:"Idle time after which a connection is closed; 0 means 30m."`
+	ConnMaxLifetime time.Duration `key:"connmaxlifetime" doc:"Age at which a connection is closed; 0 means never."`
+	Pool            RedisPool     `key:"pool"`
+
+	MaxRedirects   int  `key:"maxredirects" doc:"Times that a command follows a cluster's redirection; 0 means 3."`
+	ReadOnly       bool `key:"readonly" doc:"Read from the replicas of a cluster."`
+	RouteByLatency bool `key:"routebylatency" doc:"Read from the node of a cluster that answers fastest."`
+	RouteRandomly  bool `key:"routerandomly" doc:"Read from any node of a cluster."`
+
+	ContextTimeoutEnabled config.Dead `key:"contexttimeoutenabled" why:"each command is bounded in time"`
+	UnstableRESP3         config.Dead `key:"unstableresp3" why:"no command is used that it would change"`
+}
+
+// RedisPool has the names that distribution 2.8 gives to the pool's limits.
+type RedisPool struct {
+	MaxIdle     config.Moved `key:"maxidle" to:"redis.maxidleconns"`
+	MaxActive   config.Moved `key:"maxactive" to:"redis.maxactiveconns"`
+	IdleTimeout config.Moved `key:"idletimeout" to:"redis.connmaxidletime"`
+}
+
+// RedisTLS is for servers that speak TLS.
+type RedisTLS struct {
+	Enabled     bool     `key:"enabled" doc:"Connect by TLS. The other keys of this section imply it."`
+	Certificate string   `key:"certificate" doc:"File of the certificate that is shown to the server."`
+	Key         string   `key:"key" doc:"File of its key."`
+	RootCAs     []string `key:"rootcas" doc:"Files of the authorities that the server's certificate may be from; none means those of the system."`
+}
+
+// On says whether TLS is used.
+func (t *RedisTLS) On() bool {
+	return t.Enabled || t.Certificate != "" || t.Key != "" || len(t.RootCAs) > 0
+}
+
+// Addresses are all that are given, each once.
+func (r *Redis) Addresses() []string {
+	if r.Addr == "" {
+		return r.Addrs
+	}
+	all := []string{r.Addr}
+	for _, a := range r.Addrs {
+		if a != r.Addr {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// defaultRedis has the times of a cache: who waits longer than that is served faster
+// by the storage.
+func defaultRedis() *Redis {
+	return &Redis{DialTimeout: 200 * time.Millisecond, ReadTimeout: 100 * time.Millisecond, WriteTimeout: 100 * time.Millisecond}
+}
+
+func (r *Redis) validate(p *config.Problems) {
+	for _, addr := range r.Addresses() {
+		address(p, "redis.addrs", addr)
+	}
+	if r.MasterName == "" && len(r.Addresses()) > 1 && r.DB != 0 {
+		p.Addf("redis.db", "must be 0: several addresses without mastername are a cluster, which has only database 0")
+	}
+	if r.Protocol != 0 && r.Protocol != 2 && r.Protocol != 3 {
+		p.Addf("redis.protocol", "must be 2 or 3")
+	}
+	if (r.TLS.Certificate == "") != (r.TLS.Key == "") {
+		p.Addf("redis.tls", "needs certificate and key together")
+	}
+	positive(p, "redis.dialtimeout", r.DialTimeout)
+	positive(p, "redis.readtimeout", r.ReadTimeout)
+	positive(p, "redis.writetimeout", r.WriteTimeout)
+	for key, d := range map[string]time.Duration{
+		"minretrybackoff": r.MinRetryBackoff, "maxretrybackoff": r.MaxRetryBackoff, "pooltimeout": r.PoolTimeout,
+		"connmaxidletime": r.ConnMaxIdleTime, "connmaxlifetime": r.ConnMaxLifetime,
+	} {
+		notNegative(p, "redis."+key, d)
+	}
+	for key, n := range map[string]int{
+		"db": r.DB, "maxretries": r.MaxRetries, "poolsize": r.PoolSize, "minidleconns": r.MinIdleConns,
+		"maxidleconns": r.MaxIdleConns, "maxactiveconns": r.MaxActiveConns, "maxredirects": r.MaxRedirects,
+	} {
+		if n < 0 {
+			p.Addf("redis."+key, "must not be negative")
+		}
+	}
+}
