@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/store"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
@@ -457,29 +454,6 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 			t.Errorf("the room has %q", got)
 		}
 	})
-}
-
-// image copies the database as it is on disk now, as a killed process would leave it, and points the rig to the copy.
-func (r *rig) image() {
-	r.t.Helper()
-	to := filepath.Join(r.t.TempDir(), "relay.db")
-	err := r.store.Update(context.Background(), func(*store.Tx) error { // nothing is written meanwhile
-		for _, suffix := range []string{"", "-wal"} {
-			data, err := os.ReadFile(r.path + suffix)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(to+suffix, data, 0o600); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.crash()
-	r.path = to
 }
 
 // TestKilled takes an image of the database while an event is in flight, or was just taken, and starts from it.

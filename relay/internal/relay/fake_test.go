@@ -2,11 +2,9 @@ package relay
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -258,7 +256,7 @@ type rig struct {
 	*Service
 	t     testing.TB
 	hs    *homeserver
-	path  string // of the database
+	path  string // of the database's file, or the DSN of one in PostgreSQL
 	o     Options
 	admin Viewer
 	stop  func()
@@ -267,7 +265,7 @@ type rig struct {
 func newRig(t testing.TB, change ...func(*Options)) *rig {
 	t.Helper()
 	hs := newHomeserver()
-	r := &rig{t: t, hs: hs, path: filepath.Join(t.TempDir(), "relay.db"), o: Options{
+	r := &rig{t: t, hs: hs, path: newDatabase(t), o: Options{
 		Sender: hs, Rooms: hs, Format: format.Options{MaxEvents: 1},
 		Log: zap.NewNop(), CheckToken: true,
 	}}
@@ -289,7 +287,7 @@ func (r *rig) open() {
 	r.t.Helper()
 	r.o.Metrics = NewMetrics(prometheus.NewRegistry())
 	var err error
-	if r.o.Store, err = store.Open(context.Background(), r.path); err != nil {
+	if r.o.Store, err = openStore(r.path); err != nil {
 		r.t.Fatal(err)
 	}
 	s, err := New(context.Background(), r.o)
@@ -410,7 +408,7 @@ func (r *rig) await(id int64, want State) Message {
 // exec changes the database while the service is not open, or reads what one statement returns.
 func (r *rig) exec(text string, into ...any) {
 	r.t.Helper()
-	db, err := sql.Open("sqlite", r.path)
+	db, err := openDatabase(r.path)
 	if err != nil {
 		r.t.Fatal(err)
 	}

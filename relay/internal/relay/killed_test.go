@@ -20,7 +20,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
-	"slipway/relay/internal/store"
 )
 
 const (
@@ -30,19 +29,11 @@ const (
 	maxKills = 12
 )
 
-func TestMain(m *testing.M) {
-	if where := os.Getenv(childEnv); where != "" {
-		child(where)
-		return
-	}
-	os.Exit(m.Run())
-}
-
 // child is a relay that takes a message from each line of its input and says so when it is accepted.
 func child(where string) {
-	path, url, _ := strings.Cut(where, " ")
+	path, url, _ := strings.Cut(where, "|")
 	hs := newHomeserver()
-	db, err := store.Open(context.Background(), path)
+	db, err := openStore(path)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -108,7 +99,7 @@ func TestKill9(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	k := &killed{t: t, where: t.TempDir() + "/relay.db " + server.URL, acks: map[string]chan struct{}{}}
+	k := &killed{t: t, where: newDatabase(t) + "|" + server.URL, acks: map[string]chan struct{}{}}
 	k.start()
 	defer k.kill()
 	var wg sync.WaitGroup
@@ -171,9 +162,9 @@ func (k *killed) check(hs *homeserver, kills int) {
 func (k *killed) checkCounts() {
 	time.Sleep(time.Second) // for the last results to be stored
 	k.kill()
-	path, _, _ := strings.Cut(k.where, " ")
+	path, _, _ := strings.Cut(k.where, "|")
 	hs := newHomeserver()
-	db, err := store.Open(context.Background(), path)
+	db, err := openStore(path)
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,17 +91,7 @@ func TestHoursAfterACrash(t *testing.T) {
 		r.await(r.send(token, "m"), StateSent)
 	}
 	r.crash()
-	if err := func() error { // as if the process had ended before the counts were written
-		db, err := sql.Open("sqlite", r.path)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		_, err = db.Exec(`DELETE FROM stats`)
-		return err
-	}(); err != nil {
-		t.Fatal(err)
-	}
+	r.exec(`DELETE FROM stats`) // as if the process had ended before the counts were written
 	r.open()
 	hours, err := r.Hours(ctx, r.admin)
 	if err != nil {

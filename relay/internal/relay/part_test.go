@@ -131,7 +131,7 @@ func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
 		id := r.send(r.app("a", "!old:hs").Token, report(3000))
 		time.Sleep(100 * time.Millisecond)
 		r.crash()
-		r.exec(`UPDATE outbox SET wire = NULL, cut = 0, attempts = 0, state = 'queued', first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
+		r.exec(`UPDATE outbox SET wire = NULL, cut = false, attempts = 0, state = 'queued', first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
 		r.hs.script = nil
 		r.open()
 		r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})

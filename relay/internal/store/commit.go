@@ -49,10 +49,10 @@ func (w *writer) commit(b *batch) {
 	if len(b.requests)+len(b.outcomes) == 0 && (!b.counted || w.counts.empty()) {
 		return
 	}
-	err := w.transact(b)
+	err := w.insist(b)
 	if errors.Is(err, errOutcomes) && len(b.requests) > 0 {
 		w.putBack(b, err) // nobody else shall fail for them
-		err = w.transact(b)
+		err = w.insist(b)
 	}
 	if err == nil {
 		w.announce(b)
@@ -110,8 +110,7 @@ func (w *writer) announce(b *batch) {
 }
 
 // transact writes a batch in one transaction.
-func (w *writer) transact(b *batch) (err error) {
-	ctx := context.Background()
+func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 	if err := w.flush(ctx, b.durable); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (w *writer) transact(b *batch) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_, _ = w.sql.rollback.ExecContext(ctx) // fails if SQLite has rolled back by itself
+			_, _ = w.sql.rollback.ExecContext(ctx) // fails if the database has rolled back by itself, or is away
 		}
 	}()
 	if err := w.store(ctx, b); err != nil {
@@ -181,7 +180,7 @@ func run(change func(*Tx) error, tx *Tx) (err error) {
 
 // flush turns the flush of each commit on or off.
 func (w *writer) flush(ctx context.Context, on bool) error {
-	if w.flushing == on {
+	if w.flushing == on || w.sql.full == nil {
 		return nil
 	}
 	stmt := w.sql.lazy

@@ -18,7 +18,7 @@ type Expiry struct {
 
 // OldRooms returns the rooms with entries that were queued before cutoff.
 func (s *Store) OldRooms(ctx context.Context, cutoff int64) (rooms []int64, err error) {
-	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+by("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
+	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+s.d.by("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
 }
 
 const isExpired = `room = ? AND final_at = 0 AND queued_at < ?`

@@ -28,6 +28,8 @@ const (
 
 // feed passes on what has become durable. Nobody is called: readers come for it.
 type feed struct {
+	reads bool // others add entries too: each change has to be read
+
 	mu      sync.Mutex
 	rooms   map[int64]*Change
 	signal  chan struct{}
@@ -111,8 +113,7 @@ func (f *feed) announce(b *batch) {
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if a.stored() {
-				e := a.Entry // the delivery's own
-				changes = append(changes, Change{Room: e.Room, Entries: []*message.Entry{&e}})
+				changes = append(changes, f.added(&a.Entry))
 			}
 		}
 	}
@@ -134,6 +135,15 @@ func (f *feed) announce(b *batch) {
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
+}
+
+// added is the change that a message means for its room. Where only this process adds entries they are handed over.
+func (f *feed) added(entry *message.Entry) Change {
+	if f.reads {
+		return Change{Room: entry.Room}
+	}
+	e := *entry // the delivery's own
+	return Change{Room: e.Room, Entries: []*message.Entry{&e}}
 }
 
 // countAgain is how long the number of entries on their way is kept up without asking the database.

@@ -24,7 +24,7 @@ type Filter struct {
 
 // Message returns a message by its id, and its application's owner.
 func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) {
-	all, err := s.messages(ctx, byMessage+` WHERE m.id = ?`, id)
+	all, err := s.messages(ctx, s.d.byMessage()+` WHERE m.id = ?`, id)
 	if err == nil && len(all) == 0 {
 		err = sql.ErrNoRows
 	}
@@ -36,16 +36,18 @@ func (s *Store) Message(ctx context.Context, id int64) (message.Message, error) 
 
 // Messages returns the messages that f selects.
 func (s *Store) Messages(ctx context.Context, f Filter) ([]message.Message, error) {
-	where, args := f.where()
-	return s.messages(ctx, f.from()+where+` ORDER BY m.id DESC LIMIT ?`, append(args, f.Limit)...)
+	where, args := f.where(s.d)
+	return s.messages(ctx, f.from(s.d)+where+` ORDER BY m.id DESC LIMIT ?`, append(args, f.Limit)...)
 }
 
-var byMessage = ` FROM messages m ` + crossJoin + ` outbox o ON o.id = m.id` + around
+func (d *dialect) byMessage() string {
+	return ` FROM messages m ` + d.crossJoin + ` outbox o ON o.id = m.id` + around
+}
 
 const around = ` JOIN rooms r ON r.id = o.room LEFT JOIN applications a ON a.id = m.application_id`
 
 // from says where to begin. What is on its way or in trouble is few among many, and has an index of its own.
-func (f Filter) from() string {
+func (f Filter) from(d *dialect) string {
 	moving, trouble := false, false
 	for _, s := range f.States {
 		switch {
@@ -54,20 +56,20 @@ func (f Filter) from() string {
 		case s == message.StateAmbiguous || s == message.StateDead:
 			trouble = true
 		default:
-			return byMessage
+			return d.byMessage()
 		}
 	}
 	switch {
 	case moving && !trouble:
-		return ` FROM outbox o ` + by("outbox_pending") + ` ` + crossJoin + ` messages m ON m.id = o.id AND o.final_at = 0` + around
+		return ` FROM outbox o ` + d.by("outbox_pending") + ` ` + d.crossJoin + ` messages m ON m.id = o.id AND o.final_at = 0` + around
 	case trouble && !moving:
-		return ` FROM outbox o ` + by("outbox_trouble") + ` ` + crossJoin + ` messages m ON m.id = o.id AND o.state IN ('ambiguous', 'dead')` + around
+		return ` FROM outbox o ` + d.by("outbox_trouble") + ` ` + d.crossJoin + ` messages m ON m.id = o.id AND o.state IN ('ambiguous', 'dead')` + around
 	}
-	return byMessage
+	return d.byMessage()
 }
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT m.id, m.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), m.title, m.body, m.content_type, coalesce(m.extras, ''),
+	rows, err := s.query(ctx, `SELECT m.id, m.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), m.title, m.body, m.content_type, coalesce(m.extras, ''),
 		m.priority, m.source, r.id, r.address, r.room_id, r.parked, m.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at`+tail, args...)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 }
 
 // where spells the filter as SQL.
-func (f Filter) where() (string, []any) {
+func (f Filter) where(d *dialect) (string, []any) {
 	var terms []string
 	var args []any
 	add := func(term string, values ...any) {
@@ -137,7 +139,7 @@ func (f Filter) where() (string, []any) {
 	}
 	if f.Text != "" {
 		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + "%"
-		add(`(m.title `+like+` ? ESCAPE '\' OR m.body `+like+` ? ESCAPE '\')`, pattern, pattern)
+		add(`(m.title `+d.like+` ? ESCAPE '\' OR m.body `+d.like+` ? ESCAPE '\')`, pattern, pattern)
 	}
 	if term := f.states(); term != "" {
 		add(term)
@@ -177,6 +179,6 @@ func (f Filter) states() string {
 // Troubled counts the messages that are ambiguous and those that are dead.
 func (s *Store) Troubled(ctx context.Context) (ambiguous, dead int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN state = 'ambiguous' THEN 1 ELSE 0 END), 0), coalesce(sum(CASE WHEN state = 'dead' THEN 1 ELSE 0 END), 0)
-		FROM outbox `+by("outbox_trouble")+` WHERE state IN ('ambiguous', 'dead') AND kind = 0`).Scan(&ambiguous, &dead)
+		FROM outbox `+s.d.by("outbox_trouble")+` WHERE state IN ('ambiguous', 'dead') AND kind = 0`).Scan(&ambiguous, &dead)
 	return ambiguous, dead, err
 }

@@ -51,11 +51,11 @@ func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, sk
 	return entries, false, rows.Err()
 }
 
-func preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
-	return db.PrepareContext(ctx, `SELECT `+pendingColumns+` FROM outbox o `+by("outbox_pending")+`
-		`+crossJoin+` messages m ON m.id = `+place+`
+func (d *dialect) preparePending(ctx context.Context, db *sql.DB) (*sql.Stmt, error) {
+	return db.PrepareContext(ctx, d.bind(`SELECT `+pendingColumns+` FROM outbox o `+d.by("outbox_pending")+`
+		`+d.crossJoin+` messages m ON m.id = `+place+`
 		LEFT JOIN applications a ON a.id = m.application_id LEFT JOIN users u ON u.id = a.owner_id LEFT JOIN outbox t ON t.id = o.after AND o.after > 0
-		WHERE o.room = ? AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT ?`)
+		WHERE o.room = ? AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT ?`))
 }
 
 // Backlog is what waits for one room.
@@ -70,7 +70,7 @@ func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	var all []Backlog
 	err := s.rows.WithContext(ctx).Raw(`SELECT b.room, b.waiting,
 		(SELECT o.queued_at FROM outbox o WHERE o.room = b.room AND o.final_at = 0 ORDER BY ` + place + `, o.id LIMIT 1) AS oldest
-		FROM (SELECT room, count(*) AS waiting FROM outbox ` + by("outbox_pending") + ` WHERE final_at = 0 GROUP BY room) AS b`).Scan(&all).Error
+		FROM (SELECT room, count(*) AS waiting FROM outbox ` + s.d.by("outbox_pending") + ` WHERE final_at = 0 GROUP BY room) AS b`).Scan(&all).Error
 	byRoom := make(map[int64]Backlog, len(all))
 	for _, b := range all {
 		byRoom[b.Room] = b
@@ -82,7 +82,7 @@ func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 // accepted, so that it costs nothing to ask for each message.
 func (s *Store) Waiting(ctx context.Context) (int64, error) {
 	return s.feed.waiting(func() (n int64, err error) {
-		return n, s.read.QueryRowContext(ctx, `SELECT count(*) FROM outbox `+by("outbox_pending")+` WHERE final_at = 0`).Scan(&n)
+		return n, s.read.QueryRowContext(ctx, `SELECT count(*) FROM outbox `+s.d.by("outbox_pending")+` WHERE final_at = 0`).Scan(&n)
 	})
 }
 

@@ -131,6 +131,6 @@ func (s *statements) followUp(ctx context.Context, e *message.Entry) error {
 
 // exec runs a statement that is too rare to be prepared.
 func (s *statements) exec(ctx context.Context, text string, args ...any) error {
-	_, err := s.conn.ExecContext(ctx, text, args...)
+	_, err := s.conn.ExecContext(ctx, s.d.bind(text), args...)
 	return err
 }

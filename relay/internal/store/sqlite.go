@@ -1,8 +1,8 @@
 package store
 
 import (
-	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,32 +13,31 @@ import (
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
-	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
+	_ "modernc.org/sqlite" // the driver
 
 	"slipway/relay/internal/permission"
 )
 
-// What SQLite says in its own words.
-const (
-	begin      = `BEGIN IMMEDIATE`
-	flushEach  = `PRAGMA synchronous=FULL`
-	flushLater = `PRAGMA synchronous=NORMAL`
-	crossJoin  = `CROSS JOIN` // keeps the tables in the order that is written
-	like       = `LIKE`       // whatever the case
-)
+//go:embed migrations/*.sql
+var migrations embed.FS
 
-// by names the index that a query must use.
-func by(index string) string { return `INDEXED BY ` + index }
+// sqliteDialect is what SQLite says in its own words.
+var sqliteDialect = &dialect{
+	name: "sqlite", begin: `BEGIN IMMEDIATE`, flushEach: `PRAGMA synchronous=FULL`, flushLater: `PRAGMA synchronous=NORMAL`,
+	crossJoin: `CROSS JOIN`, like: `LIKE`,
+	migrations: migrations, folder: "migrations",
+	tables:  `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`,
+	foreign: "the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits",
+	gorm:    func(pool gorm.ConnPool) gorm.Dialector { return sqlite.Dialector{DriverName: "sqlite", Conn: pool} },
+}
 
 // openSQLite opens the connection that writes and those that read, of a database file that need not be there.
-func openSQLite(ctx context.Context, path string) (write *sql.Conn, pools []*sql.DB, err error) {
+func openSQLite(path string) (pools []*sql.DB, err error) {
 	if path == "" || strings.Contains(path, ":memory:") {
-		return nil, nil, errors.New("the database needs a file")
+		return nil, errors.New("the database needs a file")
 	}
 	if err := private(path); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, pragmas := range [][]string{
 		{"synchronous(2)", "cache_size(-4000)", "wal_autocheckpoint(2000)", "journal_size_limit(67108864)"},
@@ -46,17 +45,14 @@ func openSQLite(ctx context.Context, path string) (write *sql.Conn, pools []*sql
 	} {
 		db, err := sql.Open("sqlite", dsn(path, pragmas...))
 		if err != nil {
-			return nil, pools, err
+			return pools, err
 		}
 		pools = append(pools, db)
 	}
 	pools[0].SetMaxOpenConns(1)
 	pools[1].SetMaxOpenConns(4)
 	pools[1].SetMaxIdleConns(4)
-	if write, err = pools[0].Conn(ctx); err != nil {
-		err = fmt.Errorf("open the database %s: %w", path, err)
-	}
-	return write, pools, err
+	return pools, nil
 }
 
 // private makes the database file readable by its owner only, before SQLite would make it readable by all.
@@ -102,24 +98,4 @@ func dsn(path string, pragmas ...string) string {
 		"busy_timeout(5000)", "journal_mode(WAL)", "foreign_keys(1)", "temp_store(2)",
 	}, pragmas...)}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
-}
-
-func gormOver(pool gorm.ConnPool) (*gorm.DB, error) {
-	return gorm.Open(sqlite.Dialector{DriverName: "sqlite", Conn: pool}, &gorm.Config{
-		SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard,
-	})
-}
-
-// IsTaken tells whether err is a violation of a unique index.
-func IsTaken(err error) bool {
-	var e *driver.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	return e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || e.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
-}
-
-// LimitPages bounds the size of the database file, in pages, as a full disk would. It is for tests.
-func (s *Store) LimitPages(ctx context.Context, n int) error {
-	return s.Update(ctx, func(tx *Tx) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)) })
 }

@@ -13,6 +13,7 @@ const maxRows = 32
 
 // statements are the writer's prepared statements.
 type statements struct {
+	d    *dialect
 	conn *sql.Conn
 
 	begin, commit, rollback, savepoint, undo, release, full, lazy *sql.Stmt
@@ -27,20 +28,23 @@ const (
 	outboxColumns  = `kind, room, state, txn, queued_at`
 )
 
-func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
+func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, error) {
 	var errs []error
 	stmt := func(text string) *sql.Stmt {
-		s, err := conn.PrepareContext(ctx, text)
+		if text == "" {
+			return nil
+		}
+		s, err := conn.PrepareContext(ctx, d.bind(text))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("prepare %q: %w", text, err))
 		}
 		return s
 	}
 	s := &statements{
-		conn: conn, messages: map[int]*sql.Stmt{}, outbox: map[int]*sql.Stmt{},
-		begin: stmt(begin), commit: stmt(`COMMIT`), rollback: stmt(`ROLLBACK`),
+		d: d, conn: conn, messages: map[int]*sql.Stmt{}, outbox: map[int]*sql.Stmt{},
+		begin: stmt(d.begin), commit: stmt(`COMMIT`), rollback: stmt(`ROLLBACK`),
 		savepoint: stmt(`SAVEPOINT one`), undo: stmt(`ROLLBACK TO SAVEPOINT one`), release: stmt(`RELEASE SAVEPOINT one`),
-		full: stmt(flushEach), lazy: stmt(flushLater),
+		full: stmt(d.flushEach), lazy: stmt(d.flushLater),
 		sent: stmt(`UPDATE outbox SET state = 'sent', attempts = ?, event_id = ?, final_at = ?, next_at = 0, error = '', code = '', wire = NULL
 			WHERE id = ? AND final_at = 0`),
 		outcome: stmt(`UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
@@ -63,6 +67,6 @@ func (s *statements) prepareInsert(ctx context.Context, into map[int]*sql.Stmt, 
 		return nil
 	}
 	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", strings.Count(columns, ",")+1), ", ") + ")"
-	into[n], err = s.conn.PrepareContext(ctx, "INSERT INTO "+table+" ("+columns+") VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")+tail) //nolint:sqlclosecheck // it is closed with the connection
+	into[n], err = s.conn.PrepareContext(ctx, s.d.bind("INSERT INTO "+table+" ("+columns+") VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")+tail)) //nolint:sqlclosecheck // it is closed with the connection
 	return err
 }

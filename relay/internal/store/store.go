@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"gorm.io/gorm"
@@ -12,8 +14,9 @@ import (
 
 // Store is the open database.
 type Store struct {
-	lock    *os.File
-	pools   []*sql.DB
+	d       *dialect
+	lock    *os.File  // of SQLite's
+	pools   []*sql.DB // that of the writer, and that of the readers
 	read    *sql.DB
 	rows    *gorm.DB // over read
 	pending *sql.Stmt
@@ -24,42 +27,45 @@ type Store struct {
 	Migrated struct{ From, To int }
 }
 
-// Open takes the database's lock, opens it, making it if it is not there, and brings its schema up to date.
+// Open takes the lock of an SQLite database, opens it, making it if it is not there, and brings its schema up to date.
 func Open(ctx context.Context, path string) (*Store, error) {
 	held, err := lockFile(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: held, feed: newFeed()}
-	if err := s.open(ctx, path); err != nil {
+	s := &Store{d: sqliteDialect, lock: held, feed: newFeed()}
+	if s.pools, err = openSQLite(path); err == nil {
+		err = s.attach(ctx)
+	}
+	if err != nil {
 		_ = s.release()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string) (err error) {
-	conn, pools, err := openSQLite(ctx, path)
-	s.pools = pools
+// attach migrates the database and prepares what reads and writes it.
+func (s *Store) attach(ctx context.Context) (err error) {
+	conn, err := s.pools[0].Conn(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("open the database: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			_ = conn.Close()
 		}
 	}()
-	if s.Migrated.From, s.Migrated.To, err = migrate(ctx, conn); err != nil {
+	if s.Migrated.From, s.Migrated.To, err = s.d.migrate(ctx, conn); err != nil {
 		return err
 	}
-	s.read = pools[1]
-	if s.rows, err = gormOver(s.read); err != nil {
+	s.read = s.pools[1]
+	if s.rows, err = s.d.over(s.read); err != nil {
 		return err
 	}
-	if s.pending, err = preparePending(ctx, s.read); err != nil {
+	if s.pending, err = s.d.preparePending(ctx, s.read); err != nil {
 		return err
 	}
-	s.w, err = newWriter(ctx, conn, s.feed)
+	s.w, err = newWriter(ctx, s.d, s.pools[0], conn, s.feed)
 	return err
 }
 
@@ -80,13 +86,16 @@ func (s *Store) release() error {
 	for _, db := range s.pools {
 		errs = append(errs, db.Close())
 	}
-	return errors.Join(append(errs, s.lock.Close())...)
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Check makes sure that the database can be written to.
 func (s *Store) Check(ctx context.Context) error {
 	return s.Update(ctx, func(tx *Tx) error {
 		return tx.exec(`INSERT INTO settings (key, value) VALUES ('checked_at', ?)
-			ON CONFLICT (key) DO UPDATE SET value = excluded.value`, time.Now().UnixMilli())
+			ON CONFLICT (key) DO UPDATE SET value = excluded.value`, strconv.FormatInt(time.Now().UnixMilli(), 10))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/pgtest"
 )
 
 var ctx = context.Background()
@@ -26,6 +27,27 @@ func open(t *testing.T, path string) *Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// fresh opens an empty database, of the kind that is tested now.
+func fresh(t *testing.T) *Store {
+	t.Helper()
+	if postgresServer == nil {
+		return open(t, filepath.Join(t.TempDir(), "relay.db"))
+	}
+	s, err := OpenPostgres(ctx, Postgres{DSN: postgresServer.Database(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// postgresServer is there while the tests run on PostgreSQL.
+var postgresServer *pgtest.Server
+
+func TestMain(m *testing.M) {
+	os.Exit(pgtest.OnBoth(m, func(s *pgtest.Server) { postgresServer = s }))
 }
 
 // entry is a message to be stored.
@@ -178,7 +200,7 @@ func atVersion(t *testing.T, path string, version int, statements ...string) {
 	defer conn.Close()
 	names, _ := migrations.ReadDir("migrations")
 	for i := range version {
-		if err := migrateTo(ctx, conn, i+1, "migrations/"+names[i].Name()); err != nil {
+		if err := sqliteDialect.migrateTo(ctx, conn, i+1, "migrations/"+names[i].Name()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -246,7 +268,7 @@ func exists(path string) bool {
 // TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and who accepts one
 // after the other gets rising ids.
 func TestGroupCommit(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	got := map[int64]*Accept{}
@@ -293,7 +315,7 @@ func TestGroupCommit(t *testing.T) {
 
 // TestAcceptRepeatedInOneCommit: a request that is repeated before the first one is committed gets the id of that one.
 func TestAcceptRepeatedInOneCommit(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	first, again, other := entry(1, "x"), entry(1, "x"), entry(1, "y")
 	first.Key, again.Key, other.Key = &Key{"k", []byte("x")}, &Key{"k", []byte("x")}, &Key{"k", []byte("y")}
 	if err := s.Accept(ctx, first, again, other); err != nil {
@@ -307,7 +329,7 @@ func TestAcceptRepeatedInOneCommit(t *testing.T) {
 // TestAcceptAllOrNone: messages that are accepted together are stored together, also when they are more than one INSERT
 // takes, and a key among them is known the second time.
 func TestAcceptAllOrNone(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	batch := func() (all []*Accept) {
 		for i := range 3*maxRows + 1 {
 			all = append(all, entry(1, fmt.Sprint(i)))
@@ -345,7 +367,7 @@ func TestAcceptAllOrNone(t *testing.T) {
 
 // TestUpdateFailsAlone makes a change fail half way, beside messages and other changes in the same commit.
 func TestUpdateFailsAlone(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	boom := errors.New("boom")
 	var wg sync.WaitGroup
 	for i := range 40 {
@@ -382,7 +404,7 @@ func TestUpdateFailsAlone(t *testing.T) {
 }
 
 func TestTakenIsRecognised(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	create := func(u User) error {
 		return s.Update(ctx, func(tx *Tx) error { return tx.SaveUser(&u) })
 	}
@@ -398,7 +420,7 @@ func TestTakenIsRecognised(t *testing.T) {
 }
 
 func TestPendingPages(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	for i := range 10 {
 		if err := s.Accept(ctx, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000))); err != nil {
 			t.Fatal(err)
@@ -432,7 +454,7 @@ func TestPendingPages(t *testing.T) {
 
 // TestFollowUpsComeFirst: what follows a message has its place, before messages that were accepted later.
 func TestFollowUpsComeFirst(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	var all []*Accept
 	for i := range 3 {
 		all = append(all, entry(1, fmt.Sprint(i)))
@@ -472,7 +494,7 @@ func TestLateOutcome(t *testing.T) {
 		"nothing, sent":       {func(*Tx, int64) error { return nil }, message.StateSent, 5, message.StateSent, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+			s := fresh(t)
 			withRoom(t, s)
 			a := entry(1, "x")
 			if err := s.Accept(ctx, a); err != nil {
@@ -522,7 +544,7 @@ func removeRow(tx *Tx, id int64) error { return tx.purge([]int64{id}) }
 
 // TestOutcomesOutliveAnError reports results while the database cannot grow; they are stored when it can.
 func TestOutcomesOutliveAnError(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	withRoom(t, s)
 	a := entry(1, "x")
 	if err := s.Accept(ctx, a); err != nil {
@@ -558,7 +580,7 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 }
 
 func TestClosedStoreTakesNothing(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	var wg sync.WaitGroup
 	stored := make(chan int64, 1000)
 	for range 20 {
@@ -594,7 +616,7 @@ func TestClosedStoreTakesNothing(t *testing.T) {
 
 // TestPurgeOld_DeliveredAgainMeanwhile_Stays: between the look and the removal somebody may ask for another delivery.
 func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "relay.db"))
+	s := fresh(t)
 	withRoom(t, s)
 	again, gone := entry(1, "again"), entry(1, "gone")
 	if err := s.Accept(ctx, again, gone); err != nil {
@@ -611,7 +633,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 	var purge sync.WaitGroup
 	err := s.Update(ctx, func(tx *Tx) error {
 		purge.Go(func() {
-			if _, err := s.PurgeOld(ctx, 0, again.Entry.AcceptedAt+1, 10); err != nil {
+			if _, err := s.PurgeOld(ctx, 0, gone.Entry.AcceptedAt+1, 10); err != nil {
 				t.Error(err)
 			}
 		})

@@ -25,8 +25,10 @@ const (
 
 // writer owns the only connection that writes. Its goroutine commits what has arrived by the time it is free.
 type writer struct {
-	conn     *sql.Conn
-	rows     *gorm.DB // over conn, inside the writer's transaction
+	d        *dialect
+	pool     *sql.DB   // that a lost connection is made anew from
+	conn     *sql.Conn // nil when it is lost
+	rows     *gorm.DB  // over conn, inside the writer's transaction
 	sql      *statements
 	feed     *feed
 	requests chan *request
@@ -43,7 +45,9 @@ type writer struct {
 	committed atomic.Int64 // how many of the reported results are committed
 
 	// The goroutine's own.
-	flushing bool // the connection flushes each commit
+	flushing bool      // the connection flushes each commit
+	tried    time.Time // when the last attempt to connect failed
+	away     error     // …and why
 	counts   counts
 }
 
@@ -72,16 +76,12 @@ const (
 	takenBack
 )
 
-func newWriter(ctx context.Context, conn *sql.Conn, f *feed) (*writer, error) {
+func newWriter(ctx context.Context, d *dialect, pool *sql.DB, conn *sql.Conn, f *feed) (*writer, error) {
 	w := &writer{
-		conn: conn, feed: f, flushing: true, requests: make(chan *request, maxBatch),
+		d: d, pool: pool, feed: f, flushing: true, requests: make(chan *request, maxBatch),
 		kick: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	var err error
-	if w.rows, err = gormOver(conn); err != nil {
-		return nil, err
-	}
-	if w.sql, err = prepare(ctx, conn); err != nil {
+	if err := w.use(ctx, conn); err != nil {
 		return nil, err
 	}
 	w.due = time.AfterFunc(time.Hour, w.wake)
@@ -201,7 +201,10 @@ func (w *writer) close() error {
 	<-w.ended
 	w.due.Stop()
 	w.countDue.Stop()
-	err := w.conn.Close()
+	var err error
+	if w.conn != nil {
+		err = w.conn.Close()
+	}
 	if left := len(w.outcomes); left > 0 {
 		err = errors.Join(fmt.Errorf("%d results of deliveries could not be stored", left), err)
 	}

@@ -1,0 +1,242 @@
+// Package pgtest starts PostgreSQL for tests, in a directory of its own, and makes databases in it.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrMissing says that PostgreSQL is not installed.
+var ErrMissing = errors.New("PostgreSQL is missing: install it with tools/install postgresql")
+
+// Options say how a server runs.
+type Options struct {
+	Durable  bool     // flushes what it commits; for tests that kill it
+	Settings []string // others, as name=value
+}
+
+// Server is PostgreSQL in a directory of its own. Its superuser postgres needs no password; other users do.
+type Server struct {
+	Port int // on 127.0.0.1; it listens on a Unix socket too
+
+	o         Options
+	bin, dir  string
+	as        *syscall.Credential // nil: as the test itself
+	cmd       *exec.Cmd
+	done      chan struct{}
+	databases atomic.Int64
+}
+
+const startWithin = 60 * time.Second
+
+// Start makes a cluster and runs it.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s := &Server{o: o}
+	var err error
+	if s.bin, err = find(); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "pg"); err != nil { // short: the path of a Unix socket has 107 bytes at most
+		return nil, err
+	}
+	if err = s.init(ctx); err == nil {
+		err = s.Launch(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+// find returns the folder of the newest version's programs.
+func find() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is good
+	if len(found) > 0 {
+		slices.Sort(found)
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	return "", ErrMissing
+}
+
+// init makes the cluster. PostgreSQL refuses to run as root.
+func (s *Server) init(ctx context.Context) error {
+	if os.Geteuid() == 0 {
+		owner, err := user.Lookup("postgres")
+		if err != nil {
+			return err
+		}
+		uid, err1 := strconv.ParseUint(owner.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(owner.Gid, 10, 32)
+		if err := errors.Join(err1, err2, os.Chown(s.dir, int(uid), int(gid))); err != nil {
+			return err
+		}
+		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	cmd := s.command(ctx, "initdb", "--no-sync", "--no-instructions", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "-D", s.data())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	return cmd
+}
+
+// Launch runs the server, also again after [Server.Stop] or [Server.Kill], and waits until it answers.
+func (s *Server) Launch(ctx context.Context) error {
+	var err error
+	for range 5 { // another process may have taken the port meanwhile
+		if s.Port == 0 {
+			if s.Port, err = freePort(); err != nil {
+				return err
+			}
+		}
+		if err = s.launch(ctx); err == nil || ctx.Err() != nil || s.databases.Load() > 0 {
+			return err
+		}
+		s.Port = 0
+	}
+	return err
+}
+
+func (s *Server) launch(ctx context.Context) error {
+	args := []string{
+		"-D", s.data(), "-k", s.dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
+		"-c", "max_connections=200", "-c", "shared_buffers=32MB", "-c", "logging_collector=off",
+	}
+	if !s.o.Durable {
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
+	}
+	for _, setting := range s.o.Settings {
+		args = append(args, "-c", setting)
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := s.command(context.WithoutCancel(ctx), "postgres", args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.done = cmd, make(chan struct{})
+	go func(done chan struct{}) {
+		_ = cmd.Wait() // how it ends is in its log
+		close(done)
+	}(s.done)
+	return s.await(ctx)
+}
+
+func (s *Server) await(ctx context.Context) error {
+	for end := time.Now().Add(startWithin); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-s.done:
+			err = errors.New("it has ended")
+		default:
+			if time.Now().Before(end) && ctx.Err() == nil {
+				continue
+			}
+		}
+		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		s.end(syscall.SIGQUIT)
+		return fmt.Errorf("PostgreSQL does not start: %w\n%s", err, log[max(0, len(log)-4000):])
+	}
+}
+
+// DSN names a database, over the Unix socket and as the superuser.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", s.dir, s.Port, database)
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
+// Exec runs a statement as the superuser.
+func (s *Server) Exec(ctx context.Context, database, statement string) error {
+	conn, err := pgx.Connect(ctx, s.DSN(database))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// NewDatabase makes an empty database and returns its name.
+func (s *Server) NewDatabase(ctx context.Context) (string, error) {
+	name := "t" + strconv.FormatInt(s.databases.Add(1), 10)
+	return name, s.Exec(ctx, "postgres", "CREATE DATABASE "+name)
+}
+
+// Database makes an empty database for a test and returns its DSN.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name, err := s.NewDatabase(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Exec(context.Background(), "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	return s.DSN(name)
+}
+
+// Stop ends the server as an operator who cannot wait does: its clients are cut off, and all is written down.
+func (s *Server) Stop() { s.end(syscall.SIGINT) }
+
+// Kill ends the server at once: what it has not written down it recovers from its log at the next start.
+func (s *Server) Kill() { s.end(syscall.SIGQUIT) }
+
+func (s *Server) end(signal syscall.Signal) {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(signal) // it may have ended
+	<-s.done
+	s.cmd = nil
+}
+
+// Remove ends the server and removes what it has written.
+func (s *Server) Remove() {
+	s.end(syscall.SIGQUIT)
+	_ = os.RemoveAll(s.dir) // it is in the folder of temporary files
+}
+
+func freePort() (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
