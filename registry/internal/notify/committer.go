@@ -12,7 +12,7 @@ import (
 // job is one event for one endpoint.
 type job struct {
 	endpoint *endpoint
-	entry    entry
+	record   record
 }
 
 // commitRequest is what one caller waits for.
@@ -133,27 +133,27 @@ func (c *committer) serve(batch []commitRequest) {
 // that are in no queue are kept. A queue that failed the last time has to prove
 // itself, with or without a job.
 func (c *committer) write(jobs []job) error {
-	byEndpoint := map[*endpoint][]entry{}
+	byEndpoint := map[*endpoint][]record{}
 	for _, e := range c.suspects {
 		byEndpoint[e] = nil
 	}
 	for _, j := range jobs {
-		byEndpoint[j.endpoint] = append(byEndpoint[j.endpoint], j.entry)
+		byEndpoint[j.endpoint] = append(byEndpoint[j.endpoint], j.record)
 	}
 	c.kept, c.suspects = nil, nil
 	var errs []error
 	var flushes []flushing
-	for e, entries := range byEndpoint {
-		flush, err := c.add(e, entries)
+	for e, records := range byEndpoint {
+		flush, err := c.add(e, records)
 		if err != nil {
 			errs = append(errs, err)
 			c.suspects = append(c.suspects, e)
-			for _, entry := range entries {
-				c.kept = append(c.kept, job{e, entry})
+			for _, r := range records {
+				c.kept = append(c.kept, job{e, r})
 			}
 			continue
 		}
-		e.metrics.queued(e.name, len(entries))
+		e.metrics.queued(e.name, len(records))
 		flushes = append(flushes, flushing{e, flush, nil})
 	}
 	flushAll(flushes)
@@ -166,12 +166,12 @@ func (c *committer) write(jobs []job) error {
 	return errors.Join(errs...)
 }
 
-// add puts the entries into the endpoint's queue, on a full disk in the place of
+// add puts the records into the endpoint's queue, on a full disk in the place of
 // the reserve.
-func (c *committer) add(e *endpoint, entries []entry) (flush func() error, err error) {
-	flush, err = e.queue.addChanges(entries)
+func (c *committer) add(e *endpoint, records []record) (flush func() error, err error) {
+	flush, err = e.queue.add(records)
 	if noSpace(err) && c.reserve.spend() {
-		flush, err = e.queue.addChanges(entries)
+		flush, err = e.queue.add(records)
 	}
 	e.countDropped()
 	return flush, err

@@ -26,7 +26,6 @@ type endpoint struct {
 	again   chan struct{} // tells to try now
 
 	mu        sync.Mutex
-	adopted   []adopted
 	state     State
 	droppedAt time.Time // when the log was last told of dropped events
 
@@ -61,71 +60,17 @@ func newEndpoint(o *Endpoint, v Version, userAgent string, log *zap.Logger, metr
 	}, nil
 }
 
-// adopted is the queue of a process that is dead.
-type adopted struct {
-	*queue
-	emptied func() // is called when nothing is left and it is closed
-}
-
-// adopt has a queue sent before our own.
-func (e *endpoint) adopt(q *queue, emptied func()) {
-	e.mu.Lock()
-	e.adopted = append(e.adopted, adopted{q, emptied})
-	e.mu.Unlock()
-	e.queue.signal()
-}
-
-// queues are the adopted ones, then our own.
-func (e *endpoint) queues() []*queue {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := make([]*queue, 0, len(e.adopted)+1)
-	for _, a := range e.adopted {
-		all = append(all, a.queue)
-	}
-	return append(all, e.queue)
-}
-
-// retire ends with the first adopted queue, which is empty.
-func (e *endpoint) retire() {
-	e.mu.Lock()
-	first := e.adopted[0]
-	e.adopted = e.adopted[1:]
-	e.mu.Unlock()
-	_ = first.close()
-	first.emptied()
-}
-
-// backlog is how much waits in all queues.
-func (e *endpoint) backlog() (sum backlog) {
-	for _, q := range e.queues() {
-		b := q.backlog()
-		sum.changes, sum.pulls, sum.bytes = sum.changes+b.changes, sum.pulls+b.pulls, sum.bytes+b.bytes
-		if sum.oldest.IsZero() || !b.oldest.IsZero() && b.oldest.Before(sum.oldest) {
-			sum.oldest = b.oldest
-		}
-	}
-	return sum
-}
-
-func (b backlog) events() int { return b.changes + b.pulls }
-
-// run sends what the queues have until ctx ends. A delivery under way then goes on
+// run sends what the queue has until ctx ends. A delivery under way then goes on
 // until cut ends.
 func (e *endpoint) run(ctx, cut context.Context) {
 	defer e.sender.client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		q := e.queues()[0]
-		if r, ok := q.next(); ok {
-			e.deliver(ctx, cut, q, r)
-			continue
-		}
-		if q != e.queue {
-			e.retire()
+		if r, ok := e.queue.next(); ok {
+			e.deliver(ctx, cut, r)
 			continue
 		}
 		select {
-		case <-q.more:
+		case <-e.queue.more:
 		case <-ctx.Done():
 		}
 	}
@@ -133,12 +78,12 @@ func (e *endpoint) run(ctx, cut context.Context) {
 
 // deliver sends the event until it is taken, or until it has left the queue in
 // another way.
-func (e *endpoint) deliver(ctx, cut context.Context, q *queue, r record) {
+func (e *endpoint) deliver(ctx, cut context.Context, r record) {
 	refused := 0 // times in a row
-	for ctx.Err() == nil && q.waits(r.seq) {
+	for ctx.Err() == nil && e.queue.waits(r.seq) {
 		status, err := e.try(cut, r)
 		if err == nil {
-			q.settle(r.seq)
+			e.queue.settle(r.seq)
 			e.succeeded()
 			return
 		}
@@ -149,7 +94,7 @@ func (e *endpoint) deliver(ctx, cut context.Context, q *queue, r record) {
 		if !refuses(status) {
 			refused = 0
 		}
-		if refused >= e.backoff.threshold && e.passOver(cut, q, r, err) {
+		if refused >= e.backoff.threshold && e.passOver(cut, r, err) {
 			return
 		}
 		e.pause(ctx, e.failed(err))
@@ -199,7 +144,7 @@ func (e *endpoint) tell(f *failure) {
 	}
 	e.logged, e.loggedAt = f.reason, time.Now()
 	e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
-		zap.String("url", e.shown), zap.Int("waiting", e.backlog().events()), zap.String("err.cause", f.text))
+		zap.String("url", e.shown), zap.Int("waiting", e.queue.backlog().events()), zap.String("err.cause", f.text))
 }
 
 // succeeded notes a success after failures.
@@ -214,7 +159,7 @@ func (e *endpoint) succeeded() {
 	e.logged = ""
 	e.save()
 	e.log.Info("an endpoint of notifications takes events again",
-		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", e.backlog().events()))
+		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", e.queue.backlog().events()))
 }
 
 // save writes the state for `registry events`, which is worth no error.

@@ -122,9 +122,6 @@ func (f *fixture) kill(t *testing.T) {
 	f.keeper.Wait()
 	f.stop()
 	f.home.lock.Close()
-	for _, h := range f.adopted {
-		h.lock.Close()
-	}
 	f.Notifier = nil
 }
 

@@ -25,7 +25,6 @@ import (
 type home struct {
 	dir  string
 	lock *os.File
-	left int // queues that are being emptied, of an adopted home
 }
 
 const lockName = "lock"
@@ -137,8 +136,8 @@ func endpointsIn(dir string) ([]string, error) {
 // How often a process looks for homes that nobody has.
 const adoptEvery = 15 * time.Second
 
-// adopt has the endpoints empty the queues of processes that are dead, before their
-// own. What waits there for endpoints that are not configured stays.
+// adopt takes what waits in the homes of processes that are dead into our own queues.
+// What waits there for endpoints that are not configured stays.
 func (n *Notifier) adopt() {
 	sweepRemoved(n.base)
 	names, err := homes(n.base)
@@ -148,85 +147,68 @@ func (n *Notifier) adopt() {
 	}
 	for _, name := range names {
 		dir := filepath.Join(n.base, name)
-		n.mu.Lock()
-		foreign := n.foreign[dir]
-		n.mu.Unlock()
-		if foreign {
-			continue
-		}
 		lock, err := lockHome(dir)
 		if errors.Is(err, errTaken) {
 			continue // our own, too
 		}
 		events := 0
 		if err == nil {
-			events, err = n.adoptHome(&home{dir: dir, lock: lock})
+			events, err = n.adoptHome(dir)
+			lock.Close()
 		}
 		if err != nil {
 			n.log.Warn("cannot adopt the queues of a dead process", zap.String("directory", dir), zap.Error(err))
-		} else if events > 0 {
+		}
+		if events > 0 {
 			n.log.Info("adopted the queues of a dead process", zap.Int("events", events))
 		}
 	}
 }
 
-func (n *Notifier) adoptHome(h *home) (events int, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	names, err := endpointsIn(h.dir)
-	if err != nil {
-		return 0, errors.Join(err, h.lock.Close())
-	}
-	adopted := map[*endpoint]*queue{}
-	for _, name := range names {
-		e := n.endpoint(name)
-		if e == nil {
-			continue
+// adoptHome removes the home if nothing is left in it.
+func (n *Notifier) adoptHome(dir string) (events int, err error) {
+	for _, e := range n.endpoints {
+		count, err := n.adoptQueue(e, endpointDir(dir, e.name))
+		if events += count; err != nil {
+			return events, err
 		}
-		q, err := openQueue(endpointDir(h.dir, name), n.maxSize, e.log)
+	}
+	reports, err := readHome(dir)
+	if err != nil || slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
+		return events, err
+	}
+	return events, removeHome(dir)
+}
+
+// adoptQueue moves events to the end of the endpoint's queue, once that has room for
+// them. Where that is interrupted a few of them are sent twice.
+func (n *Notifier) adoptQueue(e *endpoint, dir string) (events int, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return 0, ignoreAbsent(err)
+	}
+	q, err := openQueue(dir, n.maxSize, e.log)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, q.close()) }()
+	if own, more := e.queue.backlog(), q.backlog(); own.events() > 0 && own.bytes+more.bytes > n.maxSize {
+		return 0, nil
+	}
+	for batch := q.first(commitBatch); len(batch) > 0; batch = q.first(commitBatch) {
+		flush, err := e.queue.add(batch)
+		if err == nil {
+			err = flush()
+		}
 		if err != nil {
-			for _, q := range adopted {
-				_ = q.close()
-			}
-			return 0, errors.Join(err, h.lock.Close())
+			return events, err
 		}
-		adopted[e] = q
+		for _, r := range batch {
+			q.settle(r.seq)
+		}
+		events += len(batch)
 	}
-	n.adopted = append(n.adopted, h)
-	h.left = len(adopted) + 1
-	for e, q := range adopted {
-		b := q.backlog()
-		events += b.changes + b.pulls
-		e.adopt(q, func() { n.emptied(h, endpointDir(h.dir, e.name)) })
-	}
-	n.release(h)
-	return events, nil
-}
-
-// emptied removes a queue of an adopted home that has nothing left.
-func (n *Notifier) emptied(h *home, dir string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_ = os.RemoveAll(dir) // else it is adopted again
-	n.release(h)
-}
-
-// release gives an adopted home up when its last queue is empty; n.mu is held.
-func (n *Notifier) release(h *home) {
-	if h.left--; h.left > 0 {
-		return
-	}
-	n.adopted = slices.DeleteFunc(n.adopted, func(other *home) bool { return other == h })
-	defer h.lock.Close()
-	reports, err := readHome(h.dir)
-	if err == nil && !slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
-		err = removeHome(h.dir)
-	} else {
-		n.foreign[h.dir] = true
-	}
-	if err != nil {
-		n.log.Debug("cannot remove the directory of a dead process", zap.String("directory", h.dir), zap.Error(err)) // it is adopted again
-	}
+	e.countDropped()
+	return events, os.RemoveAll(dir)
 }
 
 // removedPrefix marks a home that is being removed.

@@ -165,10 +165,7 @@ func (l *diskLog) path(id uint64) string { return filepath.Join(l.dir, segmentNa
 // append writes records at the end and returns where they are. After an error none
 // of them is there. Without any it proves that some could be written.
 func (l *diskLog) append(records []record) ([]item, error) {
-	var size int64
-	for i := range records {
-		size += records[i].size()
-	}
+	size := sizeOf(records)
 	if l.tail == nil || l.sealed || l.last().end+size > l.limit {
 		if err := l.rotate(); err != nil {
 			return nil, err

@@ -65,7 +65,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for _, e := range m.endpoints {
-		b := e.backlog()
+		b := e.queue.backlog()
 		age := 0.0
 		if !b.oldest.IsZero() {
 			age = max(time.Since(b.oldest).Seconds(), 0)

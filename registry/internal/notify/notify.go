@@ -68,10 +68,6 @@ type Notifier struct {
 	senders sync.WaitGroup // those who send them
 	leave   context.CancelFunc
 	keeper  sync.WaitGroup // who runs the maintenance loop
-
-	mu      sync.Mutex
-	adopted []*home         // whose queues are being emptied
-	foreign map[string]bool // homes in which only events for other endpoints are left
 }
 
 // waitingPulls is how many pulls may wait for being written.
@@ -82,7 +78,7 @@ const waitingPulls = 1 << 12
 func New(o Options) (*Notifier, error) {
 	n := &Notifier{
 		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: newID()},
-		base: o.Directory, maxSize: o.MaxSize, foreign: map[string]bool{},
+		base: o.Directory, maxSize: o.MaxSize,
 		log: o.Log, metrics: o.Metrics, pulls: make(chan Event, waitingPulls), quit: make(chan struct{}),
 	}
 	for i := range o.Endpoints {
@@ -191,13 +187,13 @@ func (n *Notifier) Changed(events ...Event) error {
 		if !n.Wants(events[i].Action, events[i].Target.MediaType) {
 			continue
 		}
-		entry, err := n.entry(&events[i])
+		r, err := n.record(&events[i])
 		if err != nil {
 			return err
 		}
 		for _, e := range n.endpoints {
 			if e.wants(events[i].Action, events[i].Target.MediaType) {
-				jobs = append(jobs, job{e, entry})
+				jobs = append(jobs, job{e, r})
 			}
 		}
 	}
@@ -238,14 +234,14 @@ func (n *Notifier) pin(event *Event) {
 	}
 }
 
-// entry completes the event and writes it as it is sent.
-func (n *Notifier) entry(event *Event) (entry, error) {
+// record completes the event and writes it as it is sent.
+func (n *Notifier) record(event *Event) (record, error) {
 	event.ID, event.Source = newID(), n.source
 	if event.Time.IsZero() {
 		event.Time = time.Now().UTC()
 	}
 	body, err := event.encode(n.version, n.references)
-	return entry{event.Time, body}, err
+	return record{at: event.Time, body: body, pull: event.Action == Pull}, err
 }
 
 // pullBatch is how many pulls are written at once, gatherPulls how long the first
@@ -287,19 +283,19 @@ func (n *Notifier) gather() {
 }
 
 func (n *Notifier) writeBatch(batch []Event) {
-	entries := make([]entry, len(batch))
+	records := make([]record, len(batch))
 	for i := range batch {
 		var err error
-		if entries[i], err = n.entry(&batch[i]); err != nil {
+		if records[i], err = n.record(&batch[i]); err != nil {
 			n.log.Error("an event cannot be encoded", zap.Error(err))
 		}
 		n.pinned.Add(-int64(len(batch[i].Target.Manifest)))
 	}
 	for _, e := range n.endpoints {
-		var wanted []entry
+		var wanted []record
 		for i := range batch {
-			if e.wants(Pull, batch[i].Target.MediaType) && entries[i].body != nil {
-				wanted = append(wanted, entries[i])
+			if e.wants(Pull, batch[i].Target.MediaType) && records[i].body != nil {
+				wanted = append(wanted, records[i])
 			}
 		}
 		if len(wanted) == 0 {
@@ -307,8 +303,8 @@ func (n *Notifier) writeBatch(batch []Event) {
 		}
 		if n.committer.reserve.isSpent() {
 			e.queue.losePulls(len(wanted))
-		} else if err := e.queue.addPulls(wanted); err != nil {
-			e.log.Debug("pulls cannot be queued", zap.Error(err))
+		} else {
+			_, _ = e.queue.add(wanted) // they are not waited for, and drops are counted
 		}
 		n.metrics.queued(e.name, len(wanted))
 		e.countDropped()
@@ -377,7 +373,7 @@ func (n *Notifier) drain() {
 func (n *Notifier) waiting() int {
 	sum := 0
 	for _, e := range n.endpoints {
-		sum += e.backlog().events()
+		sum += e.queue.backlog().events()
 	}
 	return sum
 }
@@ -385,18 +381,12 @@ func (n *Notifier) waiting() int {
 func (n *Notifier) closeQueues() error {
 	var errs []error
 	for _, e := range n.endpoints {
-		if e.queue == nil {
-			continue // it failed to open
-		}
-		for _, q := range e.queues() {
-			errs = append(errs, q.close())
+		if e.queue != nil { // else it failed to open
+			errs = append(errs, e.queue.close())
 		}
 	}
 	if n.home != nil {
 		errs = append(errs, n.home.lock.Close())
-	}
-	for _, h := range n.adopted {
-		errs = append(errs, h.lock.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -130,7 +130,7 @@ func TestAdopts(t *testing.T) {
 	if two.logs.FilterMessageSnippet("adopted the queues").FilterField(zap.Int("events", 3)).Len() != 1 {
 		t.Errorf("log: %v", two.logs.All())
 	}
-	if got := two.endpoints[0].backlog(); got.changes != 3 || got.pulls != 1 {
+	if got := two.endpoints[0].queue.backlog(); got.changes != 3 || got.pulls != 1 {
 		t.Errorf("backlog %+v", got)
 	}
 	r.status.Store(200)
@@ -171,6 +171,43 @@ func TestAdopts_KilledHalfway(t *testing.T) {
 	three := open(t, dir, r.endpoint("r"))
 	three.adopt()
 	eventually(t, "all arrived", func() bool { return strings.HasSuffix(r.got(), "3 4") })
+	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
+}
+
+// What our own queue has no room for, or cannot be written to it, waits where it is.
+func TestAdopts_Later(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	one, two := open(t, dir, r.endpoint("r")), open(t, dir, r.endpoint("r"))
+	one.push(t, "1", "2")
+	one.kill(t)
+	two.push(t, "3")
+	room := two.maxSize
+	two.maxSize = 1
+	two.adopt()
+	if got := two.endpoints[0].queue.backlog().changes; got != 1 || waiting(t, dir) != 3 {
+		t.Errorf("a full queue has %d, and %d wait", got, waiting(t, dir))
+	}
+	two.maxSize = room
+	q := two.endpoints[0].queue
+	q.mu.Lock()
+	q.changes.log.sealed = true // the next needs a new file
+	q.mu.Unlock()
+	aside := q.changes.log.dir + ".aside"
+	if err := os.Rename(q.changes.log.dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	two.adopt()
+	if two.logs.FilterMessageSnippet("cannot adopt").Len() != 1 || q.backlog().changes != 1 || two.Ready() != nil {
+		t.Errorf("log: %v", two.logs.All())
+	}
+	if err := os.Rename(aside, q.changes.log.dir); err != nil {
+		t.Fatal(err)
+	}
+	two.adopt()
+	r.status.Store(200)
+	eventually(t, "all arrived", func() bool { return r.got() == "3 1 2" })
 	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
 }
 

@@ -16,6 +16,8 @@ type queue struct {
 	more chan struct{}
 	log  *zap.Logger
 
+	flushing sync.Mutex
+
 	mu      sync.Mutex
 	changes row
 	pulls   row
@@ -50,12 +52,8 @@ func (i *item) time() time.Time { return time.Unix(0, i.at).UTC() }
 // dropped counts events that left a queue without being sent.
 type dropped struct{ changes, pulls int }
 
-// Bounds of a segment; one has a sixteenth of the queue, if that is within them.
-const (
-	segmentsPerQueue = 16
-	maxSegment       = 4 << 20
-	minSegment       = 16 << 10
-)
+// segmentSize is how many bytes a file of a row holds.
+const segmentSize = 1 << 20
 
 // The directories of the rows.
 const (
@@ -69,11 +67,10 @@ func openQueue(dir string, maxSize int64, log *zap.Logger) (q *queue, err error)
 	if dir == "" {
 		return q, nil
 	}
-	limit := min(max(maxSize/segmentsPerQueue, minSegment), maxSegment)
-	if err := q.changes.open(filepath.Join(dir, changesDir), limit, log); err != nil {
+	if err := q.changes.open(filepath.Join(dir, changesDir), segmentSize, log); err != nil {
 		return nil, err
 	}
-	if err := q.pulls.open(filepath.Join(dir, pullsDir), limit, log); err != nil {
+	if err := q.pulls.open(filepath.Join(dir, pullsDir), segmentSize, log); err != nil {
 		return nil, errors.Join(err, q.changes.log.close())
 	}
 	for _, r := range []*row{&q.changes, &q.pulls} {
@@ -129,31 +126,40 @@ func (r *row) pop() {
 	}
 }
 
-// entry is a record on its way into queues.
-type entry struct {
-	at   time.Time
-	body []byte
-}
-
-func (q *queue) number(entries []entry) (records []record, size int64) {
-	records = make([]record, len(entries))
-	for i, e := range entries {
+// add puts events at the end, in this order. The changes among them are durable once
+// flush has returned nil; without events that proves that there could be some. On an
+// error none of them is there.
+func (q *queue) add(events []record) (flush func() error, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	flush = func() error { return nil }
+	var changes, pulls []record
+	for _, r := range events {
 		q.seq++
-		records[i] = record{seq: q.seq, at: e.at, body: e.body}
-		size += records[i].size()
+		r.seq = q.seq
+		if r.pull {
+			pulls = append(pulls, r)
+		} else {
+			changes = append(changes, r)
+		}
 	}
-	return records, size
+	if len(changes) > 0 || len(pulls) == 0 {
+		flush, err = q.addChanges(changes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.addPulls(pulls)
+	q.signal()
+	return flush, nil
 }
 
 func (q *queue) full(size int64) bool { return q.changes.bytes+q.pulls.bytes+size > q.max }
 
-// addChanges puts changes at the end. They are durable once flush, which one
-// goroutine at a time calls, has returned nil. A full queue loses pulls first, then
-// changes, the oldest first.
-func (q *queue) addChanges(entries []entry) (flush func() error, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	records, size := q.number(entries)
+// addChanges makes room, in a full queue of pulls first, then of changes, the oldest
+// first.
+func (q *queue) addChanges(records []record) (flush func() error, err error) {
+	size := sizeOf(records)
 	for ; q.full(size) && len(q.pulls.items) > 0; q.dropped.pulls++ {
 		q.pulls.pop()
 	}
@@ -163,12 +169,13 @@ func (q *queue) addChanges(entries []entry) (flush func() error, err error) {
 	if err := q.changes.append(records); err != nil {
 		return nil, err
 	}
-	q.signal()
 	if q.changes.log == nil {
 		return func() error { return nil }, nil
 	}
 	sync := q.changes.log.sync()
 	return func() error {
+		q.flushing.Lock()
+		defer q.flushing.Unlock()
 		err := sync()
 		if err != nil {
 			q.mu.Lock()
@@ -179,26 +186,27 @@ func (q *queue) addChanges(entries []entry) (flush func() error, err error) {
 	}, nil
 }
 
-// addPulls puts pulls at the end. In a full queue they take the place of older
-// ones, and have none if there are only changes.
-func (q *queue) addPulls(entries []entry) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	records, size := q.number(entries)
-	for ; q.full(size); q.dropped.pulls++ {
-		if len(q.pulls.items) == 0 {
-			q.dropped.pulls += len(records)
-			return nil
-		}
+// addPulls puts pulls in the place of older ones if the queue is full. They have none
+// if there are only changes, or they cannot be written: nobody waits for them.
+func (q *queue) addPulls(records []record) {
+	size := sizeOf(records)
+	for ; q.full(size) && len(q.pulls.items) > 0; q.dropped.pulls++ {
 		q.pulls.pop()
 	}
-	if err := q.pulls.append(records); err != nil {
-		q.dropped.pulls += len(records)
-		return err
+	if len(records) == 0 {
+		return
 	}
-	q.signal()
-	return nil
+	err := errFull
+	if !q.full(size) {
+		err = q.pulls.append(records)
+	}
+	if err != nil {
+		q.dropped.pulls += len(records)
+		q.log.Debug("pulls cannot be queued", zap.Error(err))
+	}
 }
+
+var errFull = errors.New("the queue is full of pushes and deletions")
 
 // losePulls counts pulls that were not to be put here.
 func (q *queue) losePulls(n int) {
@@ -222,26 +230,48 @@ func (q *queue) front() *row {
 	return &q.pulls
 }
 
-// next is the event that is to be sent; ok is false if none waits. Events that cannot
-// be read any more are lost, and logged.
+// next is the event that is to be sent; ok is false if none waits.
 func (q *queue) next() (r record, ok bool) {
+	first := q.first(1)
+	if len(first) == 0 {
+		return record{}, false
+	}
+	return first[0], true
+}
+
+// first returns the first n events that wait, or as many as there are; at least one
+// if any waits. Those that cannot be read any more are lost, and logged.
+func (q *queue) first(n int) (all []record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
-		row := q.front()
-		if len(row.items) == 0 {
-			return record{}, false
+	changes, pulls := q.changes.items, q.pulls.items
+	for len(all) < n && len(changes)+len(pulls) > 0 {
+		row, items := &q.changes, &changes
+		if len(changes) == 0 || len(pulls) > 0 && pulls[0].seq < changes[0].seq {
+			row, items = &q.pulls, &pulls
 		}
-		r, err := row.read(row.items[0])
-		if err == nil {
-			return r, true
+		r, err := row.read((*items)[0])
+		switch {
+		case err == nil:
+			r.pull = row == &q.pulls
+			*items, all = (*items)[1:], append(all, r)
+		case len(all) > 0:
+			return all
+		default:
+			q.lose(row, err)
+			*items = row.items
 		}
-		bad, lost := row.items[0].seg, 0
-		for ; len(row.items) > 0 && row.items[0].seg == bad; lost++ {
-			row.pop()
-		}
-		q.log.Error("events in a queue cannot be read any more; they are lost", zap.String("file", row.log.path(bad.id)), zap.Int("events", lost), zap.Error(err))
 	}
+	return all
+}
+
+// lose takes out what is in the file of the row's first event.
+func (q *queue) lose(row *row, why error) {
+	bad, lost := row.items[0].seg, 0
+	for ; len(row.items) > 0 && row.items[0].seg == bad; lost++ {
+		row.pop()
+	}
+	q.log.Error("events in a queue cannot be read any more; they are lost", zap.String("file", row.log.path(bad.id)), zap.Int("events", lost), zap.Error(why))
 }
 
 func (r *row) read(i item) (record, error) {
@@ -249,25 +279,6 @@ func (r *row) read(i item) (record, error) {
 		return record{seq: i.seq, at: i.time(), body: i.body}, nil
 	}
 	return r.log.read(i)
-}
-
-// afterNext is the event that is to be sent behind the next.
-func (q *queue) afterNext() (r record, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	front, other := q.front(), &q.changes
-	if front == &q.changes {
-		other = &q.pulls
-	}
-	switch {
-	case len(front.items) > 1 && (len(other.items) == 0 || front.items[1].seq < other.items[0].seq):
-		r, err := front.read(front.items[1])
-		return r, err == nil
-	case len(front.items) > 0 && len(other.items) > 0:
-		r, err := other.read(other.items[0])
-		return r, err == nil
-	}
-	return record{}, false
 }
 
 // settle takes the event with the number out, if it is still there.
@@ -308,6 +319,8 @@ type backlog struct {
 	bytes          int64
 	oldest         time.Time // zero if nothing waits
 }
+
+func (b backlog) events() int { return b.changes + b.pulls }
 
 func (q *queue) backlog() backlog {
 	q.mu.Lock()

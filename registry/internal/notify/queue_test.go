@@ -223,14 +223,6 @@ func memoryQueue(t *testing.T, maxSize int64) *queue {
 	return q
 }
 
-func entries(names ...string) []entry {
-	all := make([]entry, len(names))
-	for i, n := range names {
-		all[i] = entry{time.Now(), []byte(n)}
-	}
-	return all
-}
-
 func (q *queue) all() string {
 	var s []string
 	for r, ok := q.next(); ok; r, ok = q.next() {
@@ -242,7 +234,21 @@ func (q *queue) all() string {
 
 func change(t *testing.T, q *queue, names ...string) {
 	t.Helper()
-	flush, err := q.addChanges(entries(names...))
+	put(t, q, false, names)
+}
+
+func pull(t *testing.T, q *queue, names ...string) {
+	t.Helper()
+	put(t, q, true, names)
+}
+
+func put(t *testing.T, q *queue, pull bool, names []string) {
+	t.Helper()
+	events := make([]record, len(names))
+	for i, n := range names {
+		events[i] = record{at: time.Now(), body: []byte(n), pull: pull}
+	}
+	flush, err := q.add(events)
 	if err == nil {
 		err = flush()
 	}
@@ -258,14 +264,14 @@ func TestQueueKeepsTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(t, q, "c1")
-	q.addPulls(entries("p1", "p2"))
+	pull(t, q, "p1", "p2")
 	change(t, q, "c2", "c3")
 	q.close()
 	if q, err = openQueue(dir, 1<<20, zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
 	defer q.close()
-	q.addPulls(entries("p3"))
+	pull(t, q, "p3")
 	change(t, q, "c4")
 	if got := q.all(); got != "c1 p1 p2 c2 c3 p3 c4" {
 		t.Error(got)
@@ -288,7 +294,7 @@ func TestFullQueue(t *testing.T) {
 			}
 			name := func(s string, i int) string { return fmt.Sprintf("%s%03d", s, i) + strings.Repeat(".", 996) }
 			for i := range 2 * room {
-				q.addPulls(entries(name("p", i)))
+				pull(t, q, name("p", i))
 			}
 			b := q.backlog()
 			d := q.takeDropped()
@@ -306,7 +312,7 @@ func TestFullQueue(t *testing.T) {
 				t.Fatalf("changes did not displace pulls: %+v", b)
 			}
 			q.takeDropped()
-			q.addPulls(entries(name("p", 999)))
+			pull(t, q, name("p", 999))
 			if b, d := q.backlog(), q.takeDropped(); b.changes != room || b.pulls != 0 || d != (dropped{pulls: 1}) {
 				t.Fatalf("a pull displaced something: %+v, %+v", b, d)
 			}
@@ -322,24 +328,21 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-func TestAfterNext(t *testing.T) {
+func TestFirst(t *testing.T) {
 	q := memoryQueue(t, 1<<20)
-	if _, ok := q.afterNext(); ok {
-		t.Error("an empty queue has a second")
-	}
 	change(t, q, "c1")
-	if _, ok := q.afterNext(); ok {
-		t.Error("one is two")
-	}
-	q.addPulls(entries("p1", "p2"))
+	pull(t, q, "p1", "p2")
 	change(t, q, "c2")
-	for _, want := range []string{"p1", "p2", "c2"} {
-		r, ok := q.afterNext()
-		if !ok || string(r.body) != want {
-			t.Errorf("got %s, want %s", r.body, want)
+	for n, want := range []string{"", "c1", "c1 p1", "c1 p1 p2", "c1 p1 p2 c2", "c1 p1 p2 c2"} {
+		var got []string
+		for _, r := range q.first(n) {
+			if got = append(got, string(r.body)); r.pull != (r.body[0] == 'p') {
+				t.Errorf("%s: pull = %v", r.body, r.pull)
+			}
 		}
-		first, _ := q.next()
-		q.settle(first.seq)
+		if strings.Join(got, " ") != want {
+			t.Errorf("the first %d are %v, want %s", n, got, want)
+		}
 	}
 }
 
@@ -358,7 +361,7 @@ func TestSettleAfterDrop(t *testing.T) {
 func TestDrop(t *testing.T) {
 	q := memoryQueue(t, 1<<20)
 	change(t, q, "a")
-	q.addPulls(entries("p"))
+	pull(t, q, "p")
 	until := time.Now()
 	change(t, q, "b")
 	if n, rest := q.drop(until), q.all(); n != 2 || rest != "b" {

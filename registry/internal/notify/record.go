@@ -12,6 +12,7 @@ type record struct {
 	seq  uint64 // grows along the queue
 	at   time.Time
 	body []byte // the envelope, compact
+	pull bool   // else a change; what is on the disk lies apart
 }
 
 // On the disk a record is its length, a checksum of all that follows, the number,
@@ -27,6 +28,13 @@ var (
 )
 
 func (r *record) size() int64 { return recordHead + int64(len(r.body)) }
+
+func sizeOf(records []record) (size int64) {
+	for i := range records {
+		size += records[i].size()
+	}
+	return size
+}
 
 // appendTo appends the record as it is on the disk.
 func (r *record) appendTo(b []byte) []byte {

@@ -20,11 +20,12 @@ func refuses(status int) bool {
 
 // passOver gives up an event that was refused time and again if the endpoint takes
 // the one behind it, and then still refuses this one.
-func (e *endpoint) passOver(ctx context.Context, q *queue, r record, why error) bool {
-	next, ok := q.afterNext()
-	if !ok {
+func (e *endpoint) passOver(ctx context.Context, r record, why error) bool {
+	first := e.queue.first(2)
+	if len(first) < 2 || first[0].seq != r.seq {
 		return false
 	}
+	next := first[1]
 	if _, err := e.try(ctx, next); err != nil {
 		return false
 	}
@@ -32,8 +33,8 @@ func (e *endpoint) passOver(ctx context.Context, q *queue, r record, why error) 
 	if err != nil && !refuses(status) {
 		return false // and the one behind is sent twice
 	}
-	q.settle(r.seq)
-	q.settle(next.seq)
+	e.queue.settle(r.seq)
+	e.queue.settle(next.seq)
 	if err != nil {
 		e.metrics.refuse(e.name, 1)
 		e.mu.Lock()

@@ -37,31 +37,23 @@ const (
 // requestsPoll is how often a process looks for requests.
 const requestsPoll = time.Second
 
-// obey does what is asked for in our home and those that were adopted.
+// obey does what is asked for in our home.
 func (n *Notifier) obey() {
-	n.mu.Lock()
-	dirs := []string{n.home.dir}
-	for _, h := range n.adopted {
-		dirs = append(dirs, h.dir)
-	}
-	n.mu.Unlock()
-	for _, dir := range dirs {
-		requests, _ := filepath.Glob(filepath.Join(dir, requestPrefix+"*"+requestSuffix)) // the pattern is valid
-		for _, path := range requests {
-			n.answer(dir, path)
-		}
+	requests, _ := filepath.Glob(filepath.Join(n.home.dir, requestPrefix+"*"+requestSuffix)) // the pattern is valid
+	for _, path := range requests {
+		n.answer(path)
 	}
 }
 
 // answer does what the request in the file asks for.
-func (n *Notifier) answer(dir, path string) {
+func (n *Notifier) answer(path string) {
 	var r request
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
 	if err == nil {
-		err = n.do(dir, r)
+		err = n.do(r)
 	}
 	if err == nil {
 		_ = os.Remove(path) // done again otherwise, which does no harm
@@ -71,16 +63,14 @@ func (n *Notifier) answer(dir, path string) {
 	_ = os.Rename(path, path+failedSuffix)
 }
 
-func (n *Notifier) do(dir string, r request) (err error) {
+func (n *Notifier) do(r request) (err error) {
 	e := n.endpoint(r.Endpoint)
 	if r.Op == opDrop {
 		count := 0
 		if e == nil {
-			count, err = dropIn(endpointDir(dir, r.Endpoint), r.Until, n.log)
+			count, err = dropIn(endpointDir(n.home.dir, r.Endpoint), r.Until, n.log)
 		} else {
-			for _, q := range e.queues() {
-				count += q.drop(r.Until)
-			}
+			count = e.queue.drop(r.Until)
 		}
 		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", r.Endpoint), zap.Int("events", count))
 	}
@@ -92,7 +82,7 @@ func (n *Notifier) do(dir string, r request) (err error) {
 
 // dropIn drops from a queue that nobody uses.
 func dropIn(dir string, until time.Time, log *zap.Logger) (int, error) {
-	q, err := openQueue(dir, maxSegment, log)
+	q, err := openQueue(dir, segmentSize, log)
 	if err != nil {
 		return 0, err
 	}
