@@ -5,6 +5,7 @@ go 1.26.8
 replace slipway/shared => ../shared
 
 require (
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/gorilla/mux v1.8.1
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/shared/logging"
 	"slipway/shared/server"
@@ -22,13 +21,13 @@ func hangups() (signals chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// reloader applies what can change without a restart: certificates, passwords and
-// the level of the log.
+// reloader applies what can change without a restart: certificates, passwords, access
+// rules and the level of the log.
 type reloader struct {
 	cfg     config.Config // in force
 	load    func() (*config.Config, error)
 	level   *zap.AtomicLevel
-	users   *auth.Htpasswd // nil = none
+	gate    *gate
 	servers []*server.Server
 	log     *zap.Logger
 }
@@ -48,9 +47,7 @@ func (r *reloader) reload() {
 	for _, s := range r.servers {
 		s.Reload()
 	}
-	if r.users != nil {
-		r.users.Reload()
-	}
+	r.gate.reload()
 	cfg, err := r.load()
 	if err != nil {
 		r.log.Error("cannot reload the configuration; the former one stays", zap.Error(err))
@@ -60,7 +57,10 @@ func (r *reloader) reload() {
 		r.level.SetLevel(level)
 	}
 	r.cfg.Log.Level = cfg.Log.Level
-	r.log.Info("reloaded certificates, passwords and the log level")
+	if r.cfg.Access != nil && r.gate.takeRules(cfg) {
+		r.cfg.Access = cfg.Access
+	}
+	r.log.Info("reloaded certificates, passwords, access rules and the log level")
 	if !reflect.DeepEqual(*cfg, r.cfg) {
 		r.log.Warn("other settings have changed; they take effect at the next start")
 	}

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
-	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
@@ -32,7 +31,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Serve the registry",
 		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
 			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
-			"SIGHUP reloads certificates, the password file and the level of the log.",
+			"SIGHUP reloads certificates, the password file, access rules, keys of tokens and the level of the log.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			load := func() (*config.Config, *settings.Report, error) { return config.Load(fileArgument(args), os.Environ()) }
@@ -115,18 +114,16 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
-	users, err := openAuth(cfg, log)
+	gate, err := openAuth(ctx, cfg, store, log)
 	if err != nil {
 		return err
 	}
-	if users != nil {
-		defer users.Close()
-	}
+	defer gate.Close()
 	checks := health.Start(log, healthChecks(cfg, rules)...)
 	defer checks.Close()
 	watchHealth(metrics, checks)
 
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: authorizer(users), Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
+	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: gate.authorizer, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
 	if err != nil {
 		return err
 	}
@@ -141,7 +138,8 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer stopWorking()
 	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
-	reload := reloader{cfg: *cfg, load: again, level: &level, users: users, servers: servers, log: log}
+	gate.watch(working, &background)
+	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, servers: servers, log: log}
 	background.Go(func() { reload.run(working, signals) })
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
@@ -178,27 +176,6 @@ func join(ctx context.Context, cfg *config.Config, rules *registry.Registry, log
 // joinWait is how long a start waits for an offline garbage collection, which lets
 // the registry in within some milliseconds.
 const joinWait = 5 * time.Second
-
-// openAuth is nil where everybody may do everything.
-func openAuth(cfg *config.Config, log *zap.Logger) (*auth.Htpasswd, error) {
-	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil {
-		return nil, nil //nolint:nilnil // an open registry has no users
-	}
-	h := cfg.Auth.HTPasswd
-	remember := h.CacheTTL
-	if remember == 0 {
-		remember = -1
-	}
-	return auth.NewHtpasswd(auth.HtpasswdOptions{Realm: h.Realm, Path: h.Path, Log: log, AnonymousPull: h.AnonymousPull, Remember: remember})
-}
-
-// authorizer is nil where everybody may do everything.
-func authorizer(users *auth.Htpasswd) api.Authorizer {
-	if users == nil {
-		return nil
-	}
-	return users
-}
 
 // newAPI completes the options with what the configuration says.
 func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {

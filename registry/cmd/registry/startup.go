@@ -32,6 +32,7 @@ func checkFiles(cfg *config.Config) error {
 			check(fmt.Sprintf("http.tls.clientcas[%d]", i), path)
 		}
 	}
+	checkAuthFiles(cfg, check)
 	if a := cfg.Auth; a != nil && a.HTPasswd != nil {
 		if path := a.HTPasswd.Path; errors.Is(canRead(path), fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("auth.htpasswd.path: %s does not exist; make it with: %sregistry htpasswd %[1]s USER", path, makeDirectory(filepath.Dir(path))))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 )
@@ -21,11 +22,11 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 		return nil
 	}
 	grant, err := a.opts.Auth.Authorize(r.Request, r.access())
-	r.user, r.fresh = grant.User, grant.Fresh
+	r.grant, r.user, r.fresh = &grant, grant.User, grant.Fresh
 	r.rec.SetUser(grant.User)
 	var refusal *auth.Refusal
 	if errors.As(err, &refusal) {
-		r.user, r.refusal = refusal.User, refusal.Reason
+		r.user, r.refusal, r.cause = refusal.User, refusal.Reason, refusal.Cause
 		if refusal.Challenge != "" {
 			w.Header().Set("WWW-Authenticate", refusal.Challenge)
 		}
@@ -34,6 +35,27 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 		}
 	}
 	return err
+}
+
+// may says whether the caller may do that in a repository as well.
+func (r *request) may(want access.Rights, name oci.Name) bool {
+	return r.grant == nil || r.grant.May(want, name)
+}
+
+// canPull is what a mount may take from; nil stands for every repository.
+func (r *request) canPull() func(oci.Name) bool {
+	if r.grant == nil || r.grant.Unlimited() {
+		return nil
+	}
+	return func(name oci.Name) bool { return r.grant.May(access.Pull, name) }
+}
+
+// visible is what the catalog shows; nil stands for every repository.
+func (r *request) visible() func(oci.Name) bool {
+	if r.grant == nil || r.grant.Unlimited() {
+		return nil
+	}
+	return r.grant.Sees
 }
 
 // access is what the request wants. A mount takes from another repository as

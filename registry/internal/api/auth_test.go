@@ -10,12 +10,13 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 )
 
-// withUser lets in the user u with the password p and nobody else.
-func withUser(t *testing.T, anonymousPull bool) func(*setup) {
+// openUsers knows the user u with the password p and nobody else.
+func openUsers(t *testing.T) *auth.Htpasswd {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte("p"), bcrypt.MinCost)
 	if err != nil {
@@ -25,12 +26,19 @@ func withUser(t *testing.T, anonymousPull bool) func(*setup) {
 	if err := os.WriteFile(path, []byte("u:"+string(hash)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Realm: "basic-realm", Path: path, Log: zap.NewNop(), AnonymousPull: anonymousPull})
+	users, err := auth.NewHtpasswd(auth.HtpasswdOptions{Path: path, Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(users.Close)
-	return func(s *setup) { s.options.Auth = users }
+	return users
+}
+
+// withUser lets in that user, who may do everything.
+func withUser(t *testing.T, anonymousPull bool) func(*setup) {
+	t.Helper()
+	rules := access.UsersOnly(anonymousPull)
+	return withAuth(t, func() *access.Rules { return rules })
 }
 
 const (

@@ -23,7 +23,8 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 		return oci.NewError(oci.CodePaginationInvalid, map[string]int{"n": n})
 	}
 	last := r.param("last")
-	body, next, err := a.catalogPage(r.Context(), n, last)
+	visible := r.visible()
+	body, next, err := a.catalogPage(r.Context(), n, last, visible)
 	if err != nil {
 		return err
 	}
@@ -31,17 +32,17 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 		r.linkNext(w, nextPage(n, next))
 	}
 	return a.writeLarge(w, r, contentTypeJSON, body, 3*int64(len(body)), func(ctx context.Context) ([]byte, error) {
-		body, _, err := a.catalogPage(ctx, n, last)
+		body, _, err := a.catalogPage(ctx, n, last, visible)
 		return body, err
 	})
 }
 
 // catalogPage is the body of a page, and behind which repository the next one
 // begins, "" if it is the last.
-func (a *API) catalogPage(ctx context.Context, n int, last string) (body []byte, next string, err error) {
+func (a *API) catalogPage(ctx context.Context, n int, last string, visible func(oci.Name) bool) (body []byte, next string, err error) {
 	names, more := []string(nil), false
 	if n > 0 {
-		if names, more, err = a.opts.Registry.Catalog(ctx, n, last); err != nil {
+		if names, more, err = a.opts.Registry.VisibleCatalog(ctx, n, last, visible); err != nil {
 			return nil, "", err
 		}
 	}

@@ -20,7 +20,7 @@ func (r *request) logEnd(status int) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 20)
+	fields := make([]zap.Field, 0, 21)
 	fields = append(
 		fields,
 		zap.String("http.request.id", r.rec.ID()),
@@ -34,6 +34,9 @@ func (r *request) logEnd(status int) {
 		zap.Duration("http.response.duration", r.rec.Elapsed()),
 	)
 	fields = r.appendVars(fields)
+	if r.cause != nil {
+		fields = append(fields, zap.NamedError("auth.cause", r.cause))
+	}
 	if r.err != nil {
 		fields = appendError(fields, r.err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 )
 
@@ -34,7 +35,11 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
-	res, err := a.repository(r).PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
+	repo := a.repository(r)
+	if !r.may(access.TagMove, r.name) {
+		repo = repo.KeepingTags()
+	}
+	res, err := repo.PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	if err := a.readyToEmit(w); err != nil {
 		return false, err
 	}
-	desc, err := a.repository(r).MountBlob(r.Context(), d, from, nil)
+	desc, err := a.repository(r).MountBlob(r.Context(), d, from, r.canPull())
 	switch code(err) {
 	case "":
 		r.event = "mount"

@@ -55,6 +55,23 @@ func (u *urls) root(r *http.Request) string {
 	return scheme + "://" + host + u.prefix
 }
 
+// PublicRoot makes a function that tells by which absolute URL, without /v2/, a client
+// reaches the registry.
+func PublicRoot(prefix, host string) (func(*http.Request) string, error) {
+	u, err := newURLs(prefix, host, false)
+	if err != nil {
+		return nil, err
+	}
+	return u.root, nil
+}
+
+// RedirectRealm is the URL of a token server behind the same host, as distribution's
+// autoredirect has it: https unless a proxy says otherwise.
+func RedirectRealm(r *http.Request, path string) string {
+	scheme, host := forwarded(r.Header)
+	return orElse(scheme, "https") + "://" + orElse(host, r.Host) + path
+}
+
 func (u *urls) blob(r *http.Request, name oci.Name, d oci.Digest) string {
 	return u.root(r) + "/v2/" + string(name) + "/blobs/" + string(d)
 }

@@ -1,11 +1,14 @@
-// Package auth decides who may do what. It reads credentials from requests and
-// answers with a grant or with an error that carries what the client is told.
+// Package auth finds out who sends a request, and lets the rules of package
+// access decide whether they may. It answers with a grant or with an error that
+// carries what the client is told.
 package auth
 
 import (
 	"time"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/token"
 )
 
 // Action is what a route does, and so the permission that it needs.
@@ -19,20 +22,76 @@ const (
 	Push
 	Delete
 	Catalog
+	Administer // the registry as a whole
 )
 
 // Access is what a request wants.
 type Access struct {
 	Action     Action
-	Repository oci.Name // "" for Ping and Catalog
+	Repository oci.Name // "" for Ping, Catalog and Administer
 	From       oci.Name // the repository that a mount takes from, "" without one
 }
 
-// Grant says who may do what was asked.
-type Grant struct {
-	User  string // "" is anonymous
-	Fresh bool   // the password was just compared, not remembered: worth a line in the log
+// rights are those that the action needs in its repository.
+func (a Access) rights() access.Rights {
+	switch a.Action {
+	case Pull:
+		return access.Pull
+	case Push:
+		return access.Push.Needs()
+	case Delete:
+		return access.Delete
+	case Administer:
+		return access.Admin
+	default:
+		return 0
+	}
 }
+
+// Grant is a request that was let in: who sent it, and what else they may do. It
+// is judged by the rules that were in force when it was let in.
+type Grant struct {
+	Caller access.Caller
+	User   string // the caller in logs and events; "" is anonymous
+	Fresh  bool   // the credential was just checked, not remembered: worth a line in the log
+
+	rules *access.Rules
+	token *token.Claims // nil = the request came without one
+}
+
+// May says whether the caller may do that in the repository.
+func (g *Grant) May(want access.Rights, name oci.Name) bool {
+	return g.rules.May(&g.Caller, want, name) && g.scoped(want, name)
+}
+
+// Sees says whether the catalog shows the repository to the caller. A token for the
+// catalog is not issued for each repository in it, so the rules alone decide.
+func (g *Grant) Sees(name oci.Name) bool {
+	return g.rules.May(&g.Caller, access.List.Needs(), name)
+}
+
+// Unlimited says whether the caller may do everything everywhere.
+func (g *Grant) Unlimited() bool {
+	return g.token == nil && g.rules.Unlimited(&g.Caller)
+}
+
+// scoped says whether the token, if there is one, was issued for that. Tokens know
+// fewer words than the rules: the right to move a tag comes with push, the place in
+// the catalog with pull.
+func (g *Grant) scoped(want access.Rights, name oci.Name) bool {
+	if g.token == nil {
+		return true
+	}
+	for right, action := range scopeActions {
+		if want&right != 0 && !g.token.Covers("repository", string(name), action) {
+			return false
+		}
+	}
+	return true
+}
+
+// scopeActions are what tokens call the rights that can be asked for alone.
+var scopeActions = map[access.Rights]string{access.Pull: "pull", access.Push: "push", access.Delete: "delete", access.TagMove: "push"}
 
 // Record names one permission in the detail of a 401, with the names that CNCF
 // distribution gives them.
@@ -49,12 +108,20 @@ type Reason string
 
 // The reasons.
 const (
-	NoCredentials  Reason = "no credentials"
-	BadHeader      Reason = "malformed authorization header"
-	UnknownUser    Reason = "unknown user"
-	WrongPassword  Reason = "wrong password"
-	TooManyLogins  Reason = "too many logins at once"
-	NoPasswordFile Reason = "the password file cannot be read"
+	NoCredentials     Reason = "no credentials"
+	BadHeader         Reason = "malformed authorization header"
+	UnknownUser       Reason = "unknown user"
+	WrongPassword     Reason = "wrong password"
+	TooManyLogins     Reason = "too many logins at once"
+	NoPasswordFile    Reason = "the password file cannot be read"
+	BadToken          Reason = "invalid token"
+	RevokedToken      Reason = "the token's credential has changed or was revoked"
+	NarrowToken       Reason = "the token was not issued for this"
+	Forbidden         Reason = "not allowed"
+	UnknownRobot      Reason = "unknown, expired or revoked robot"
+	RobotsUnread      Reason = "the robots cannot be read"
+	UnknownWorkload   Reason = "no workload rule accepts the token"
+	IssuerUnavailable Reason = "the keys of the token's issuer cannot be fetched"
 )
 
 // Refusal is the error of a request that may not pass. It unwraps to the
@@ -62,6 +129,7 @@ const (
 type Refusal struct {
 	Reason Reason
 	User   string // as the client named itself; may be anybody's text
+	Cause  error  // for the log; nil if the reason says it all
 
 	// Challenge is the value of WWW-Authenticate, "" if the answer is no 401.
 	Challenge string
@@ -73,7 +141,16 @@ type Refusal struct {
 }
 
 // Error is the form for logs.
-func (r *Refusal) Error() string { return string(r.Reason) + ": " + r.Err.Error() }
+func (r *Refusal) Error() string {
+	text := string(r.Reason)
+	if r.Err != nil {
+		text += ": " + r.Err.Error()
+	}
+	if r.Cause != nil {
+		text += ": " + r.Cause.Error()
+	}
+	return text
+}
 
 // Unwrap returns what the client is told.
 func (r *Refusal) Unwrap() error { return r.Err }
@@ -95,10 +172,25 @@ func (a Access) records() []Record {
 		repo(a.Repository, "delete")
 	case Catalog:
 		rs = append(rs, Record{Type: "registry", Name: "catalog", Action: "*"})
+	case Administer:
+		rs = append(rs, Record{Type: "registry", Name: "slipway", Action: "*"})
 	case Ping:
 	}
 	if a.From != "" {
 		repo(a.From, "pull")
 	}
 	return rs
+}
+
+// covered says whether the token, if there is one, allows all of it.
+func (a Access) covered(t *token.Claims) bool {
+	if t == nil {
+		return true
+	}
+	for _, r := range a.records() {
+		if !t.Covers(r.Type, r.Name, r.Action) {
+			return false
+		}
+	}
+	return true
 }

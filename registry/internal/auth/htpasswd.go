@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,17 +23,8 @@ const (
 
 // HtpasswdOptions configures NewHtpasswd.
 type HtpasswdOptions struct {
-	Realm string
-	Path  string
-	Log   *zap.Logger
-
-	// AnonymousPull grants Pull to requests without credentials. Everything
-	// else is still challenged, the version check too: that is where a client
-	// finds out that it can log in, and where `docker login` tries a password.
-	// Docker's engine cannot pull anonymously from a registry whose version
-	// check asks for Basic credentials; it needs a token server. containerd,
-	// podman, skopeo and crane can.
-	AnonymousPull bool
+	Path string
+	Log  *zap.Logger
 
 	// Remember is how long after its last use the outcome of a comparison is
 	// taken without comparing again; 0 is DefaultRemember, negative is never. A
@@ -42,17 +32,15 @@ type HtpasswdOptions struct {
 	Remember time.Duration
 }
 
-// Htpasswd authenticates with the users of an htpasswd file; every user may do
-// everything. A change of the file counts within about a second. While the file
-// is missing or unreadable every login is refused as temporarily unavailable:
-// an old copy in memory could let in somebody whose line was removed.
+// Htpasswd authenticates with the users of an htpasswd file. A change of the file
+// counts within about a second. While the file is missing or unreadable every login
+// is refused as temporarily unavailable: an old copy in memory could let in somebody
+// whose line was removed.
 type Htpasswd struct {
-	file      *passwordFile
-	comparer  *comparer
-	brake     *brake
-	anonymous bool
-	challenge string
-	seed      maphash.Seed
+	file     *passwordFile
+	comparer *comparer
+	brake    *brake
+	seed     maphash.Seed
 }
 
 // NewHtpasswd reads the file. A missing one is an error that names the command
@@ -66,12 +54,10 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 		o.Remember = DefaultRemember
 	}
 	return &Htpasswd{
-		file:      file,
-		comparer:  newComparer(o.Remember),
-		brake:     newBrake(),
-		anonymous: o.AnonymousPull,
-		challenge: "Basic realm=" + strconv.Quote(o.Realm),
-		seed:      maphash.MakeSeed(),
+		file:     file,
+		comparer: newComparer(o.Remember),
+		brake:    newBrake(),
+		seed:     maphash.MakeSeed(),
 	}, nil
 }
 
@@ -85,48 +71,30 @@ func (h *Htpasswd) Reload() {
 // Close waits for the comparisons in progress.
 func (h *Htpasswd) Close() { h.comparer.ended.Wait() }
 
-// Authorize decides on a request. The error is a *Refusal, or the context's when
-// the client hung up while it waited.
-func (h *Htpasswd) Authorize(r *http.Request, a Access) (Grant, error) {
-	var room [192]byte
-	var c credentials
-	if values := r.Header["Authorization"]; len(values) > 0 {
-		var ok bool
-		if c, ok = parseBasic(values[0], room[:]); !ok {
-			return Grant{}, h.unauthorized(a, BadHeader, "")
-		}
-	}
-	if c.none() {
-		if h.anonymous && a.Action == Pull {
-			return Grant{}, nil
-		}
-		return Grant{}, h.unauthorized(a, NoCredentials, "")
-	}
-	return h.login(r, a, c)
-}
-
-func (h *Htpasswd) login(r *http.Request, a Access, c credentials) (Grant, error) {
+// login says whether the password was compared just now. The error is a *Refusal,
+// or the context's when the client hung up while it waited.
+func (h *Htpasswd) login(r *http.Request, c credentials) (fresh bool, err error) {
 	users := h.file.users()
 	if users == nil {
-		return Grant{}, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
+		return false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
 	hash, known := users.hash(c.user, h.seed)
 	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, hash)
 	switch {
 	case errors.Is(err, errBusy):
-		return Grant{}, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
+		return false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
-		return Grant{}, fmt.Errorf("wait for the comparison of a password: %w", err)
+		return false, fmt.Errorf("wait for the comparison of a password: %w", err)
 	case !matches && fresh:
 		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), time.Now()))
 	}
 	switch {
 	case !known:
-		return Grant{}, h.unauthorized(a, UnknownUser, string(c.user))
+		return false, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	case !matches:
-		return Grant{}, h.unauthorized(a, WrongPassword, string(c.user))
+		return false, &Refusal{Reason: WrongPassword, User: string(c.user)}
 	}
-	return Grant{User: string(c.user), Fresh: fresh}, nil
+	return fresh, nil
 }
 
 // host is the address without its port, of IPv6 the network that one customer has.
@@ -143,15 +111,6 @@ func host(addr string) string {
 		return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 	}
 	return ip.String()
-}
-
-func (h *Htpasswd) unauthorized(a Access, reason Reason, user string) *Refusal {
-	return &Refusal{
-		Reason:    reason,
-		User:      user,
-		Challenge: h.challenge,
-		Err:       oci.NewError(oci.CodeUnauthorized, a.records()),
-	}
 }
 
 func later(code oci.Code, reason Reason, c credentials, detail string) *Refusal {

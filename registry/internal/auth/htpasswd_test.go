@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/crypto/bcrypt"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
 )
 
@@ -44,9 +45,19 @@ func write(t testing.TB, path string, lines ...string) {
 	}
 }
 
-func open(t testing.TB, o HtpasswdOptions, lines ...string) *Htpasswd {
+// tested is a password file together with what decides by it.
+type tested struct {
+	*Htpasswd
+	*Authorizer
+}
+
+func open(t testing.TB, o HtpasswdOptions, lines ...string) *tested {
 	t.Helper()
-	o.Realm = "basic-realm"
+	return openFor(t, o, access.UsersOnly(false), lines...)
+}
+
+func openFor(t testing.TB, o HtpasswdOptions, rules *access.Rules, lines ...string) *tested {
+	t.Helper()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -58,7 +69,7 @@ func open(t testing.TB, o HtpasswdOptions, lines ...string) *Htpasswd {
 	}
 	t.Cleanup(h.Close)
 	h.brake.step = 0 // all requests come from one address
-	return h
+	return &tested{h, NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: &Logins{Htpasswd: h}, Realm: "basic-realm"})}
 }
 
 func request(header string) *http.Request {
@@ -158,7 +169,7 @@ func TestRecords(t *testing.T) {
 }
 
 func TestAnonymousPull(t *testing.T) {
-	h := open(t, HtpasswdOptions{AnonymousPull: true}, line(t, "alice", "secret"))
+	h := openFor(t, HtpasswdOptions{}, access.UsersOnly(true), line(t, "alice", "secret"))
 	for _, c := range []struct {
 		name   string
 		r      *http.Request
@@ -194,7 +205,7 @@ func TestMissingFileNamesTheCommand(t *testing.T) {
 }
 
 // lookNow lets the next request look at the file without waiting a second.
-func (h *Htpasswd) lookNow() { h.file.nextLook.Store(0) }
+func (h *tested) lookNow() { h.file.nextLook.Store(0) }
 
 func TestFileChanges(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
@@ -345,13 +356,13 @@ func waitFor(t *testing.T, ok func() bool) {
 }
 
 // hold keeps comparisons waiting until release.
-func hold(h *Htpasswd) {
+func hold(h *tested) {
 	h.comparer.mu.Lock()
 	defer h.comparer.mu.Unlock()
 	h.comparer.running = h.comparer.workers
 }
 
-func release(h *Htpasswd) {
+func release(h *tested) {
 	h.comparer.mu.Lock()
 	defer h.comparer.mu.Unlock()
 	h.comparer.running = 1
@@ -359,7 +370,7 @@ func release(h *Htpasswd) {
 }
 
 // loginFrom tries to log in from an address.
-func loginFrom(ctx context.Context, h *Htpasswd, user, password, from string) error {
+func loginFrom(ctx context.Context, h *tested, user, password, from string) error {
 	r := basic(user, password).WithContext(ctx)
 	r.RemoteAddr = from + ":1234"
 	_, err := h.Authorize(r, Access{Action: Ping})
@@ -367,7 +378,7 @@ func loginFrom(ctx context.Context, h *Htpasswd, user, password, from string) er
 }
 
 // waitForCalls waits until so many comparisons are waited for.
-func waitForCalls(t *testing.T, h *Htpasswd, n int) {
+func waitForCalls(t *testing.T, h *tested, n int) {
 	t.Helper()
 	waitFor(t, func() bool {
 		h.comparer.mu.Lock()

@@ -20,8 +20,13 @@ func Default() Config {
 		Storage: defaultStorage(),
 		Auth: &Auth{
 			HTPasswd: &HTPasswd{CacheTTL: time.Minute},
-			None:     &None{},
+			Token:    &TokenAuth{AutoRedirectPath: "/auth/token"},
+			Service: &TokenService{Builtin: &BuiltinService{
+				Service: "registry", Lifetime: 5 * time.Minute, RefreshLifetime: 30 * 24 * time.Hour,
+			}},
+			None: &None{},
 		},
+		Access:  &Access{},
 		HTTP:    defaultHTTP(),
 		Health:  defaultHealth(),
 		Catalog: Catalog{MaxEntries: 1000},

@@ -46,7 +46,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -67,7 +67,8 @@ func TestExampleComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Storage.InMemory, want.Auth.None = nil, nil
+	want.Storage.InMemory, want.Auth.None, want.Auth.Token = nil, nil, nil
+	want.Auth.Service.Builtin.Workloads, want.Access = got.Auth.Service.Builtin.Workloads, got.Access
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
 	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key
 	want.HTTP.TLS.ClientCAs, want.HTTP.TLS.ClientAuth = got.HTTP.TLS.ClientCAs, got.HTTP.TLS.ClientAuth

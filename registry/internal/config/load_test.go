@@ -176,7 +176,7 @@ func TestVariables(t *testing.T) {
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
 		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "a-secret-of-20-chars", "string": "/s", "path": os.DevNull,
-		"list of string": "[/s]", "map of any value": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "section": "{}",
+		"list of string": "[/s]", "map of any value": "{a: b}", "map of string": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "section": "{}",
 	}
 	defaults := Default()
 	for _, leaf := range config.Walk(&defaults, Prefix) {
@@ -224,9 +224,22 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; did you mean auth.htpasswd? (c.yml:3)"},
 		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; did you mean auth? (c.yml:3)"},
 		{minimal + "auth: silly", nil, "auth.silly is not supported: it lets in whoever"},
-		{minimal + "auth: {token: {realm: r}}", nil, "not available yet: auth.token (c.yml:3)"},
-		{minimal + "auth: {token: }", nil, "not available yet: auth.token"},
-		{minimal, []string{"REGISTRY_AUTH_TOKEN_REALM=r"}, "not available yet: auth.token (REGISTRY_AUTH_TOKEN_REALM)"},
+		{minimal + "auth: {token: {realm: r, service: s, issuer: i}}", nil, "auth.token: needs rootcertbundle or jwks"},
+		{minimal + "auth: {token: {jwks: f}}", nil, "auth.token.realm: is required (c.yml:3)\nauth.token.service: is required (c.yml:3)\nauth.token.issuer: is required"},
+		{minimal + "auth: {token: {autoredirect: true, autoredirectpath: x, service: s, issuer: i, jwks: f}}", nil, "auth.token.autoredirectpath: must begin with a slash"},
+		{minimal + "auth: {token: {realm: r, service: s, issuer: i, jwks: f, signingalgorithms: [none]}}", nil, `"none" is not one of EdDSA`},
+		{minimal + "auth: {token: {realm: r, service: s, issuer: i, jwks: f}, htpasswd: {realm: r, path: p}}", nil, "auth: names token beside htpasswd or service"},
+		{minimal + "auth: {service: {builtin: {lifetime: 2h}}}", nil, "auth.service.builtin.lifetime: must be from 1m to 1h"},
+		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'http://example.org', audience: a, claims: {a: b}, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].issuer: must be an https URL"},
+		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'https://example.org', audience: a, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].claims: is required"},
+		{minimal + "auth: {htpasswd: {realm: r, path: p, anonymouspull: true}}\naccess: {rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "auth.htpasswd.anonymouspull: does nothing beside an access section"},
+		{minimal + "access: {}", nil, "access: has no rules"},
+		{minimal + "access: {file: f, rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "access: names a file beside groups or rules"},
+		{minimal + "access: {rules: [{who: [group:a], repositories: [a], allow: [pull]}]}", nil, `access: rules[0]: there is no group "a"`},
+		{minimal + "access: {rules: [{who: [users], repositories: [A], allow: [pull]}]}", nil, `access: rules[0]: "A" is not a pattern`},
+		{minimal + "access: {rules: [{who: [anonymous], repositories: [a], allow: [pull]}]}", nil, `access: rules[0]: "anonymous" is not a caller; write anyone`},
+		{minimal + "access: {rules: [{who: [users], repositories: [a]}]}", nil, "access: rules[0]: allow or deny is required"},
+		{minimal + "access: {rules: [{who: [users], repositories: [a], allow: [pull], deny: [pull]}]}", nil, "access: rules[0]: pull is allowed and denied"},
 		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
 		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr, net,"},
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},

@@ -29,7 +29,10 @@ func (c *Config) Validate() error {
 		p.Addf("storage.cache.blobdescriptor", "redis needs an address: redis: {addrs: [redis:6379]}")
 	}
 	if c.Auth != nil {
-		c.Auth.validate(&p)
+		c.Auth.validate(&p, c.Access != nil)
+	}
+	if c.Access != nil {
+		c.Access.validate(&p)
 	}
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
@@ -62,21 +65,6 @@ func (s *Storage) validate(p *config.Problems) {
 		positive(p, "storage.maintenance.uploadpurging.interval", purging.Interval)
 	}
 	s.Maintenance.validate(p)
-}
-
-// validate makes sure that a section that is there decides something: one left
-// empty by mistake must not leave the registry open.
-func (a *Auth) validate(p *config.Problems) {
-	switch h := a.HTPasswd; {
-	case h == nil && a.None == nil:
-		p.Addf("auth", "names nothing; write auth: none to let everybody do everything")
-	case h != nil && a.None != nil:
-		p.Addf("auth", "names both htpasswd and none")
-	case h != nil:
-		required(p, "auth.htpasswd.realm", h.Realm)
-		required(p, "auth.htpasswd.path", h.Path)
-		notNegative(p, "auth.htpasswd.cachettl", h.CacheTTL)
-	}
 }
 
 func (h *HTTP) validate(p *config.Problems) {

@@ -42,6 +42,8 @@ const (
 	Quarantine = Own + "/quarantine"      // what was damaged or led nowhere
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Links      = Own + "/linked"          // marks of what was linked while a collection was under way
+	Robots     = Own + "/auth/robots"     // robot accounts
+	Keys       = Own + "/auth/keys"       // what tokens are signed with
 )
 
 // LinkedBy is the prefix of the marks that writers leave for one collection.

@@ -11,7 +11,10 @@ import (
 )
 
 // Names selects repositories. The zero value selects none.
-type Names struct{ any []*regexp.Regexp }
+type Names struct {
+	any []*regexp.Regexp
+	all bool // "**" is among the patterns
+}
 
 // ParseNames reads patterns of repository names: "*" stands for anything within
 // one component of the name, "**" for anything, all else for itself.
@@ -22,10 +25,13 @@ func ParseNames(patterns []string) (Names, error) {
 		if err != nil {
 			return Names{}, err
 		}
-		n.any = append(n.any, re)
+		n.any, n.all = append(n.any, re), n.all || p == "**"
 	}
 	return n, nil
 }
+
+// All says whether every repository is selected, by "**".
+func (n Names) All() bool { return n.all }
 
 func glob(p string) (*regexp.Regexp, error) {
 	if i := strings.IndexFunc(p, foreign); i >= 0 || p == "" {
@@ -44,6 +50,9 @@ func foreign(c rune) bool {
 
 // Match says whether one of the patterns is that of the name.
 func (n Names) Match(name oci.Name) bool {
+	if n.all {
+		return true
+	}
 	for _, re := range n.any {
 		if re.MatchString(string(name)) {
 			return true

@@ -14,7 +14,13 @@ import (
 // last, and says whether there are more. The order is that of distribution:
 // component by component, so that a/b comes before a-b.
 func (r *Registry) Catalog(ctx context.Context, n int, last string) (names []string, more bool, err error) {
-	page := catalogPage{reg: r, limit: n + 1, names: []string{}}
+	return r.VisibleCatalog(ctx, n, last, nil)
+}
+
+// VisibleCatalog is the Catalog of the repositories that the caller may see; nil
+// stands for all.
+func (r *Registry) VisibleCatalog(ctx context.Context, n int, last string, visible func(oci.Name) bool) (names []string, more bool, err error) {
+	page := catalogPage{reg: r, limit: n + 1, visible: visible, names: []string{}}
 	var after []string
 	if last != "" {
 		after = strings.Split(last, "/")
@@ -33,9 +39,10 @@ func (r *Registry) Catalog(ctx context.Context, n int, last string) (names []str
 
 // catalogPage collects names until it is full.
 type catalogPage struct {
-	reg   *Registry
-	limit int
-	names []string
+	reg     *Registry
+	limit   int
+	visible func(oci.Name) bool // nil = all are
+	names   []string
 }
 
 // walk adds the repository and those below it, except what comes before the
@@ -55,7 +62,7 @@ func (p *catalogPage) walk(ctx context.Context, name string, after []string) err
 }
 
 func (p *catalogPage) add(name string, children *listing) error {
-	if _, has := slices.BinarySearch(children.names, manifestsDir); !has {
+	if _, has := slices.BinarySearch(children.names, manifestsDir); !has || p.visible != nil && !p.visible(oci.Name(name)) {
 		return nil
 	}
 	p.names = append(p.names, name)

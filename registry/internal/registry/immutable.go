@@ -30,7 +30,7 @@ func (r Repository) Immutable(tag oci.Tag) bool {
 	return false
 }
 
-// setOnce gives the move of an immutable tag to d its condition, so that of two
+// setOnce gives the move to d of a tag that stays once it is set its condition, so that of two
 // pushes, by whatever processes, one is the first. The tag stays if it points at d
 // already; DENIED if at anything else. A link that holds no digest is overwritten.
 func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Digest, tag oci.Tag) (stays bool, err error) {
@@ -46,6 +46,11 @@ func (r Repository) setOnce(ctx context.Context, move *storage.Change, d oci.Dig
 		return false, nil
 	case err != nil:
 		return false, fault(err)
+	case now.digest != d && !r.Immutable(tag):
+		return false, &oci.Error{
+			Code: oci.CodeDenied, Detail: map[string]string{"tag": string(tag)},
+			Message: fmt.Sprintf("the tag %s exists and moving it needs the right tag-move; push under another tag", tag),
+		}
 	case now.digest != d:
 		return false, denied(fmt.Sprintf("the tag %s is immutable and stays at %s; push under another tag", tag, now.digest), tag)
 	}

@@ -14,8 +14,16 @@ import (
 // Repository is a named set of manifests, tags and blobs. It is a small value:
 // nobody keeps or closes it.
 type Repository struct {
-	reg  *Registry
-	name oci.Name
+	reg       *Registry
+	name      oci.Name
+	keepsTags bool // tags that exist are not moved
+}
+
+// KeepingTags is the repository for a caller who may set new tags but not move those
+// that exist: PutManifest is DENIED then.
+func (r Repository) KeepingTags() Repository {
+	r.keepsTags = true
+	return r
 }
 
 // Name is the repository's name.

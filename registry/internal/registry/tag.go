@@ -165,7 +165,7 @@ func (r Repository) movePointers(ctx context.Context, d oci.Digest, tags []oci.T
 	for _, tag := range tags {
 		// Not like other links: distribution 2.8 moves a tag by writing into this file.
 		move := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d)}
-		if r.Immutable(tag) {
+		if r.keepsTags || r.Immutable(tag) {
 			stays, err := r.setOnce(ctx, &move, d, tag)
 			if err != nil {
 				return nil, err

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/robot"
+)
+
+func newAccessCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "access", Short: "Explain what the access rules allow"}
+	cmd.AddCommand(newExplainCommand())
+	return cmd
+}
+
+func newExplainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain WHO REPOSITORY RIGHT [FILE]",
+		Short: "Say whether somebody may do something, and by which rule",
+		Long: `Says whether WHO has a right in REPOSITORY, and which rule decides.
+
+WHO is anonymous, a user's name, robot:NAME, workload:NAME or cert:NAME. RIGHT is
+pull, push, tag-move, delete, list or admin. REPOSITORY "*" stands for the registry
+as a whole, which only rules for "**" are about. The configuration is FILE, or the
+one that REGISTRY_CONFIGURATION_PATH names.`,
+		Example: `  registry access explain anonymous web/app pull /etc/registry/config.yml
+  registry access explain robot:ci-web web/app push /etc/registry/config.yml`,
+		Args: cobra.RangeArgs(3, 4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			right, err := access.ParseRight(args[2])
+			if err != nil {
+				return err
+			}
+			var name oci.Name
+			if args[1] != "*" {
+				if name, err = oci.ParseName(args[1]); err != nil {
+					return fmt.Errorf("%q is not the name of a repository", args[1])
+				}
+			}
+			cfg, _, err := config.Load(fileArgument(args[3:]), os.Environ())
+			if err != nil {
+				return err
+			}
+			rules, err := loadRules(cfg)
+			if err != nil {
+				return err
+			}
+			who := access.ParseCaller(args[0])
+			if who.Own, err = ownRights(cmd, cfg, fileArgument(args[3:]), &who); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), rules.Explain(&who, right, name))
+			return err
+		},
+	}
+}
+
+// loadRules reads the rules that a server with this configuration has in force.
+func loadRules(cfg *config.Config) (*access.Rules, error) {
+	if cfg.Auth == nil && cfg.Access == nil || cfg.Auth != nil && cfg.Auth.None != nil && cfg.Access == nil {
+		return nil, errors.New("the configuration has neither logins nor access rules: everybody may do everything")
+	}
+	if cfg.Auth != nil && cfg.Auth.Token != nil && cfg.Access == nil {
+		return nil, errors.New("the configuration has no access rules: the tokens of its token server decide")
+	}
+	g := &gate{}
+	if err := g.openRules(cfg, zap.NewNop()); err != nil {
+		return nil, err
+	}
+	return g.current(), nil
+}
+
+// ownRights are those that a robot or a workload has of its own.
+func ownRights(cmd *cobra.Command, cfg *config.Config, file string, who *access.Caller) ([]access.Grant, error) {
+	switch who.Kind {
+	case access.Robot:
+		e, err := openEnvironment(cmd, file, false)
+		if err != nil {
+			return nil, err
+		}
+		all, err := robot.New(e.store, e.log).List(cmd.Context())
+		if err := errors.Join(err, e.close()); err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(r robot.Robot) bool { return r.Name == who.Name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no robot %q", who.Name)
+		}
+		grant, err := all[i].Grant()
+		return []access.Grant{grant}, err
+	case access.Workload:
+		workloads := workloadsOf(cfg)
+		i := slices.IndexFunc(workloads, func(w config.Workload) bool { return w.Name == who.Name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no workload %q", who.Name)
+		}
+		grant, err := access.NewGrant(workloads[i].Repositories, workloads[i].Allow)
+		return []access.Grant{grant}, err
+	default:
+		return nil, nil
+	}
+}
+
+func workloadsOf(cfg *config.Config) []config.Workload {
+	if cfg.Auth == nil || cfg.Auth.Service == nil || cfg.Auth.Service.Builtin == nil {
+		return nil
+	}
+	return cfg.Auth.Service.Builtin.Workloads
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/filewatch"
+	"slipway/registry/internal/token"
+)
+
+// gate is all that decides who may do what.
+type gate struct {
+	authorizer api.Authorizer // nil = everybody may do everything
+	users      *auth.Htpasswd // nil = no password file
+	keys       *filewatch.Value[*token.Keys]
+
+	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
+	rules    *filewatch.Value[*access.Rules] // those of a file
+	watchers []func(context.Context)
+}
+
+// openAuth reads what the configuration names.
+func openAuth(ctx context.Context, cfg *config.Config, store *backend, log *zap.Logger) (*gate, error) {
+	g := &gate{}
+	named := cfg.Auth != nil && cfg.Auth.None == nil
+	if !named && cfg.Access == nil {
+		return g, nil
+	}
+	o := auth.Options{Rules: g.current, Certificates: cfg.Access != nil && cfg.HTTP.TLS != nil}
+	if err := g.openRules(cfg, log); err != nil {
+		return nil, err
+	}
+	if named {
+		if err := g.openMethods(ctx, cfg, store, log, &o); err != nil {
+			g.Close()
+			return nil, err
+		}
+	}
+	g.authorizer = auth.NewAuthorizer(o)
+	return g, nil
+}
+
+// current is the rules in force.
+func (g *gate) current() *access.Rules {
+	if g.rules != nil {
+		return g.rules.Get()
+	}
+	return g.inline.Load()
+}
+
+func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
+	switch a := cfg.Access; {
+	case a == nil && cfg.Auth.Token != nil:
+		g.inline.Store(access.Everything()) // the token alone restricts
+	case a == nil:
+		g.inline.Store(access.UsersOnly(cfg.Auth.HTPasswd != nil && cfg.Auth.HTPasswd.AnonymousPull))
+	case a.File != "":
+		g.rules, err = filewatch.Open("access rules", log, func(contents [][]byte) (*access.Rules, error) {
+			return config.LoadAccess(a.File, contents[0])
+		}, a.File)
+		if err != nil {
+			return fmt.Errorf("access.file: %w", err)
+		}
+	default:
+		g.takeRules(cfg)
+	}
+	return nil
+}
+
+// takeRules puts the rules of the configuration itself into force, if it has any.
+func (g *gate) takeRules(cfg *config.Config) (taken bool) {
+	if g.rules != nil || cfg.Access == nil || cfg.Access.File != "" {
+		return false
+	}
+	rules, err := cfg.Access.Compile() // checked with the configuration
+	if err == nil {
+		g.inline.Store(rules)
+	}
+	return err == nil
+}
+
+func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *backend, log *zap.Logger, o *auth.Options) (err error) {
+	if cfg.Auth.Service != nil {
+		return errors.New("auth.service: the built-in token service is not available yet")
+	}
+	if h := cfg.Auth.HTPasswd; h != nil {
+		remember := h.CacheTTL
+		if remember == 0 {
+			remember = -1
+		}
+		if g.users, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: h.Path, Log: log, Remember: remember}); err != nil {
+			return err
+		}
+		o.Logins, o.Realm = &auth.Logins{Htpasswd: g.users}, h.Realm
+	}
+	if t := cfg.Auth.Token; t != nil {
+		return g.openTokenServer(cfg, t, log, o)
+	}
+	return nil
+}
+
+func (g *gate) openTokenServer(cfg *config.Config, t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {
+	g.keys, err = filewatch.Open("keys of tokens", log, func(contents [][]byte) (*token.Keys, error) {
+		return token.ParseKeys(contents[0], contents[1])
+	}, t.RootCertBundle, t.JWKS)
+	if err != nil {
+		return fmt.Errorf("auth.token: %w", err)
+	}
+	o.Tokens = auth.ServerTokens{Verifier: token.NewVerifier(token.VerifierOptions{
+		Issuer: t.Issuer, Audience: t.Service, Algorithms: t.SigningAlgorithms, Keys: g.keys.Get,
+	})}
+	o.Service = t.Service
+	o.TokenRealm = func(*http.Request) string { return t.Realm }
+	if t.AutoRedirect {
+		o.TokenRealm = func(r *http.Request) string { return api.RedirectRealm(r, t.AutoRedirectPath) }
+	}
+	return nil
+}
+
+// reload reads again what files hold.
+func (g *gate) reload() {
+	if g.users != nil {
+		g.users.Reload()
+	}
+	if g.keys != nil {
+		g.keys.Reload()
+	}
+	if g.rules != nil {
+		g.rules.Reload()
+	}
+}
+
+// watch starts what follows the storage until ctx ends.
+func (g *gate) watch(ctx context.Context, group *sync.WaitGroup) {
+	for _, watch := range g.watchers {
+		group.Go(func() { watch(ctx) })
+	}
+}
+
+// Close waits for logins in progress.
+func (g *gate) Close() {
+	if g.users != nil {
+		g.users.Close()
+	}
+}
+
+// checkAuthFiles looks whether the files can be read that say who may do what.
+func checkAuthFiles(cfg *config.Config, check func(key, path string)) {
+	if a := cfg.Access; a != nil && a.File != "" {
+		check("access.file", a.File)
+	}
+	if cfg.Auth == nil || cfg.Auth.Token == nil {
+		return
+	}
+	for key, path := range map[string]string{"auth.token.rootcertbundle": cfg.Auth.Token.RootCertBundle, "auth.token.jwks": cfg.Auth.Token.JWKS} {
+		if path != "" {
+			check(key, path)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package access
+
+import (
+	"strings"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+)
+
+// Kind is how a caller is known.
+type Kind uint8
+
+// The kinds of callers.
+const (
+	Anonymous   Kind = iota
+	User             // a user of the password file, or the subject of a token
+	Robot            // a robot account
+	Workload         // a pipeline that proved itself with an OIDC token
+	Certificate      // a client certificate
+)
+
+// kindNames are the words before the colon of a subject in the rules.
+var kindNames = [...]string{"anonymous", "user", "robot", "workload", "cert"}
+
+// Caller is who sends a request.
+type Caller struct {
+	Kind Kind
+	Name string  // "" for Anonymous
+	Own  []Grant // rights that come with a robot or a workload, beside those of the rules
+}
+
+// String is the caller as the rules write it: "robot:ci", "alice", "anonymous".
+func (c *Caller) String() string {
+	switch c.Kind {
+	case Anonymous:
+		return kindNames[Anonymous]
+	case User:
+		return c.Name
+	default:
+		return kindNames[c.Kind] + ":" + c.Name
+	}
+}
+
+// ParseCaller reads what String writes. A name without a kind is that of a user.
+func ParseCaller(s string) Caller {
+	if s == kindNames[Anonymous] {
+		return Caller{}
+	}
+	kind, name, found := strings.Cut(s, ":")
+	for k := User; found && k <= Certificate; k++ {
+		if kindNames[k] == kind {
+			return Caller{Kind: k, Name: name}
+		}
+	}
+	return Caller{Kind: User, Name: s}
+}
+
+// Grant is rights in some repositories.
+type Grant struct {
+	Repositories pattern.Names
+	Rights       Rights
+}
+
+// NewGrant reads patterns of repositories and words of rights.
+func NewGrant(repositories, rights []string) (Grant, error) {
+	names, err := pattern.ParseNames(repositories)
+	if err != nil {
+		return Grant{}, err
+	}
+	set, err := ParseRights(rights)
+	return Grant{names, set.granted()}, err
+}
+
+func (g *Grant) covers(want Rights, name oci.Name) bool {
+	return g.Rights&want != 0 && matches(g.Repositories, name)
+}
+
+// matches says whether the repository is among the names; "" stands for the
+// registry as a whole, which only "**" selects.
+func matches(names pattern.Names, name oci.Name) bool {
+	if name == "" {
+		return names.All()
+	}
+	return names.Match(name)
+}

@@ -1,0 +1,258 @@
+// Package access decides who may do what in which repository: by rules in the
+// order of their file, and by the rights that a robot or a workload has of its
+// own. Nothing is allowed that no rule allows.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+)
+
+// Rule is one rule as it is written.
+type Rule struct {
+	Who          []string // "anyone", "users", "alice", "group:devs", "robot:ci", "workload:web", "cert:build-7"
+	Repositories []string
+	Allow        []string
+	Deny         []string
+}
+
+// Rules decides. It never changes, so a request that keeps it is judged by one
+// version of the rules. The nil *Rules allows nothing.
+type Rules struct{ rules []rule }
+
+type rule struct {
+	who         []subject
+	names       pattern.Names
+	allow, deny Rights
+	text        string // as it is written, for explanations
+}
+
+// subject selects callers.
+type subject struct {
+	everybody bool // with or without a login
+	users     bool // every user, but no robot, workload or certificate
+	kind      Kind
+	name      string
+}
+
+// New reads rules. The error joins all that is wrong; each part names its rule,
+// counted from 0.
+func New(groups map[string][]string, rules []Rule) (*Rules, error) {
+	members, err := parseGroups(groups)
+	errs := []error{err}
+	r := &Rules{}
+	for i := range rules {
+		compiled, err := compile(&rules[i], members)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rules[%d]: %w", i, err))
+			continue
+		}
+		r.rules = append(r.rules, compiled)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func parseGroups(groups map[string][]string) (map[string][]subject, error) {
+	members := make(map[string][]subject, len(groups))
+	var errs []error
+	for name, list := range groups {
+		members[name] = []subject{}
+		for _, word := range list {
+			s, err := parseSubject(word)
+			if err == nil && (s.everybody || s.users) {
+				err = fmt.Errorf("%q cannot be a member of a group", word)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("groups.%s: %w", name, err))
+			}
+			members[name] = append(members[name], s)
+		}
+	}
+	return members, errors.Join(errs...)
+}
+
+func compile(r *Rule, groups map[string][]subject) (rule, error) {
+	c := rule{text: r.text()}
+	var errs []error
+	if len(r.Who) == 0 {
+		errs = append(errs, errors.New("who is required: anyone, users, a user, group:NAME, robot:NAME, workload:NAME or cert:NAME"))
+	}
+	for _, word := range r.Who {
+		group, isGroup := strings.CutPrefix(word, "group:")
+		if members, known := groups[group]; isGroup && known {
+			c.who = append(c.who, members...)
+		} else if isGroup {
+			errs = append(errs, fmt.Errorf("there is no group %q", group))
+		} else if s, err := parseSubject(word); err != nil {
+			errs = append(errs, err)
+		} else {
+			c.who = append(c.who, s)
+		}
+	}
+	if len(r.Repositories) == 0 {
+		errs = append(errs, errors.New(`repositories is required; "**" is all`))
+	}
+	var allowErr, denyErr, nameErr error
+	c.names, nameErr = pattern.ParseNames(r.Repositories)
+	c.allow, allowErr = ParseRights(r.Allow)
+	c.deny, denyErr = ParseRights(r.Deny)
+	errs = append(errs, nameErr, allowErr, denyErr)
+	if len(r.Allow)+len(r.Deny) == 0 {
+		errs = append(errs, errors.New("allow or deny is required"))
+	}
+	if both := c.allow & c.deny; both != 0 {
+		errs = append(errs, fmt.Errorf("%s is allowed and denied", both))
+	}
+	c.allow = c.allow.granted() &^ c.deny
+	return c, errors.Join(errs...)
+}
+
+func parseSubject(word string) (subject, error) {
+	switch word {
+	case "anyone":
+		return subject{everybody: true}, nil
+	case "users":
+		return subject{users: true}, nil
+	case "", "anonymous":
+		return subject{}, fmt.Errorf("%q is not a caller; write anyone for everybody, with or without a login", word)
+	}
+	c := ParseCaller(word)
+	if c.Name == "" {
+		return subject{}, fmt.Errorf("%q names nobody", word)
+	}
+	return subject{kind: c.Kind, name: c.Name}, nil
+}
+
+// text is the rule in one line.
+func (r *Rule) text() string {
+	text := strings.Join(r.Who, ", ") + " in " + strings.Join(r.Repositories, ", ") + ":"
+	if len(r.Allow) > 0 {
+		text += " allow " + strings.Join(r.Allow, ", ")
+	}
+	if len(r.Deny) > 0 {
+		text += " deny " + strings.Join(r.Deny, ", ")
+	}
+	return text
+}
+
+func (s *subject) selects(c *Caller) bool {
+	switch {
+	case s.everybody:
+		return true
+	case s.users:
+		return c.Kind == User
+	default:
+		return s.kind == c.Kind && s.name == c.Name
+	}
+}
+
+func (r *rule) selects(c *Caller) bool {
+	return slices.ContainsFunc(r.who, func(s subject) bool { return s.selects(c) })
+}
+
+// Decision is what was decided, and by what.
+type Decision struct {
+	Allowed bool
+	Rule    int  // of the rule that decided, counted from 0; -1 = none
+	Own     bool // the caller's own grants decided
+	text    string
+}
+
+// Decide decides on one right: the first rule that names the caller, the
+// repository and the right decides; without one the caller's own grants do, and
+// without these it is denied. name is "" for the registry as a whole.
+func (r *Rules) Decide(c *Caller, want Rights, name oci.Name) Decision {
+	if r != nil {
+		for i := range r.rules {
+			rule := &r.rules[i]
+			if (rule.allow|rule.deny)&want != 0 && rule.selects(c) && matches(rule.names, name) {
+				return Decision{Allowed: rule.allow&want != 0, Rule: i, text: rule.text}
+			}
+		}
+	}
+	for i := range c.Own {
+		if c.Own[i].covers(want, name) {
+			return Decision{Allowed: true, Rule: -1, Own: true}
+		}
+	}
+	return Decision{Rule: -1}
+}
+
+// May says whether the caller has all of the rights.
+func (r *Rules) May(c *Caller, want Rights, name oci.Name) bool {
+	for right := Pull; right <= Admin; right <<= 1 {
+		if want&right != 0 && !r.Decide(c, right, name).Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// Explain decides on all that a request needs for the right, and says why: the reason
+// of the first right that is denied or, if none is, of the right itself.
+func (r *Rules) Explain(c *Caller, want Rights, name oci.Name) Decision {
+	for right := Pull; right <= Admin; right <<= 1 {
+		if d := r.Decide(c, right, name); want.Needs()&right != 0 && !d.Allowed {
+			if right != want {
+				d.text += " (" + want.String() + " needs " + right.String() + ", too)"
+			}
+			return d
+		}
+	}
+	return r.Decide(c, want, name)
+}
+
+// Lists says whether the caller may have List in any repository at all.
+func (r *Rules) Lists(c *Caller) bool {
+	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&List != 0 })
+	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&List != 0 && x.selects(c) })
+}
+
+// Unlimited says whether no rule denies anything and the caller may do everything in
+// every repository.
+func (r *Rules) Unlimited(c *Caller) bool {
+	denies := func(x rule) bool { return x.deny != 0 }
+	return r != nil && !slices.ContainsFunc(r.rules, denies) && r.Decide(c, Admin, "").Allowed
+}
+
+// Knows says whether a rule names the caller itself, directly or in a group.
+func (r *Rules) Knows(c *Caller) bool {
+	if r == nil {
+		return false
+	}
+	for i := range r.rules {
+		for _, s := range r.rules[i].who {
+			if !s.everybody && !s.users && s.selects(c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Len is the number of rules.
+func (r *Rules) Len() int { return len(r.rules) }
+
+// String is the decision as a sentence.
+func (d Decision) String() string {
+	verb := "denied"
+	if d.Allowed {
+		verb = "allowed"
+	}
+	switch {
+	case d.Own:
+		return verb + " by the caller's own grants"
+	case d.Rule < 0:
+		return verb + ": no rule allows it" + d.text
+	default:
+		return fmt.Sprintf("%s by rules[%d]: %s", verb, d.Rule, d.text)
+	}
+}

@@ -1,0 +1,204 @@
+package access
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/oci"
+)
+
+func rules(t testing.TB, groups map[string][]string, list ...Rule) *Rules {
+	t.Helper()
+	r, err := New(groups, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func grant(t testing.TB, repositories string, rights ...string) []Grant {
+	t.Helper()
+	g, err := NewGrant([]string{repositories}, rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []Grant{g}
+}
+
+func TestDecide(t *testing.T) {
+	r := rules(
+		t, map[string][]string{"owners": {"alice", "robot:boss"}},
+		Rule{Who: []string{"mallory"}, Repositories: []string{"**"}, Deny: []string{"pull", "push"}},
+		Rule{Who: []string{"anyone"}, Repositories: []string{"secret/**"}, Deny: []string{"list"}},
+		Rule{Who: []string{"anyone"}, Repositories: []string{"**"}, Allow: []string{"pull", "list"}},
+		Rule{Who: []string{"bob"}, Repositories: []string{"web/*", "tools"}, Allow: []string{"push"}},
+		Rule{Who: []string{"group:owners"}, Repositories: []string{"**"}, Allow: []string{"admin"}},
+		Rule{Who: []string{"users"}, Repositories: []string{"shared/**"}, Allow: []string{"push", "tag-move"}},
+		Rule{Who: []string{"cert:build-7"}, Repositories: []string{"web/**"}, Allow: []string{"delete"}},
+		Rule{Who: []string{"carl"}, Repositories: []string{"*"}, Allow: []string{"admin"}},
+	)
+	for _, tt := range []struct {
+		who   string
+		own   []Grant
+		name  oci.Name
+		right string
+		want  string // the beginning of the explanation
+	}{
+		{"anonymous", nil, "web/app", "pull", "allowed by rules[2]: anyone in **: allow pull, list"},
+		{"anonymous", nil, "web/app", "push", "denied: no rule allows it"},
+		{"anonymous", nil, "secret/a", "list", "denied by rules[1]: anyone in secret/**: deny list"},
+		{"anonymous", nil, "secret/a", "pull", "allowed by rules[2]"},
+		{"bob", nil, "web/app", "push", "allowed by rules[3]"},
+		{"bob", nil, "web/app", "tag-move", "denied"},
+		{"bob", nil, "web/app/deep", "push", "denied"},
+		{"bob", nil, "tools", "push", "allowed by rules[3]"},
+		{"bob", nil, "tools/x", "push", "denied"},
+		{"user:bob", nil, "tools", "push", "allowed by rules[3]"},
+		{"robot:bob", nil, "tools", "push", "denied"},
+		{"alice", nil, "any/thing", "delete", "allowed by rules[4]"},
+		{"alice", nil, "", "admin", "allowed by rules[4]"},
+		{"carl", nil, "app", "delete", "allowed by rules[7]"},
+		{"carl", nil, "", "admin", "denied"}, // "*" is not the registry as a whole
+		{"robot:boss", nil, "any/thing", "tag-move", "allowed by rules[4]"},
+		{"mallory", nil, "shared/x", "push", "denied by rules[0]"},
+		{"mallory", nil, "web/x", "pull", "denied by rules[0]"},
+		{"eve", nil, "shared/x", "push", "allowed by rules[5]"},
+		{"robot:r", nil, "shared/x", "push", "denied"}, // robots are no users
+		{"robot:r", grant(t, "r/**", "push"), "r/x", "push", "allowed by the caller's own grants"},
+		{"robot:r", grant(t, "r/**", "push"), "r/x", "delete", "denied"},
+		{"robot:r", grant(t, "r/**", "push"), "s/x", "push", "denied"},
+		{"robot:r", grant(t, "secret/**", "list"), "secret/x", "list", "denied by rules[1]"},
+		{"cert:build-7", nil, "web/a/b", "delete", "allowed by rules[6]"},
+		{"build-7", nil, "web/a/b", "delete", "denied"},
+	} {
+		who := ParseCaller(tt.who)
+		who.Own = tt.own
+		right, err := ParseRight(tt.right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Decide(&who, right, tt.name).String(); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s %s %s: got %q, want %q", tt.who, tt.right, tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestDecide_NilRulesAllowNothing(t *testing.T) {
+	var r *Rules
+	if r.May(&Caller{Kind: User, Name: "alice"}, Pull, "a") || r.Lists(&Caller{}) || r.Knows(&Caller{}) || r.Unlimited(&Caller{}) {
+		t.Error("no rules allow something")
+	}
+}
+
+func TestExplain_NamesTheRightThatIsMissing(t *testing.T) {
+	r := rules(t, nil, Rule{Who: []string{"bob"}, Repositories: []string{"a"}, Allow: []string{"list"}})
+	got := r.Explain(&Caller{Kind: User, Name: "bob"}, List, "a").String()
+	if want := "denied: no rule allows it (list needs pull, too)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The model decides as docs/access.md says it, without any code of this package but
+// the words.
+func model(groups map[string][]string, list []Rule, who string, right string, repository string) bool {
+	for _, rule := range list {
+		named := false
+		for _, w := range rule.Who {
+			if group, ok := strings.CutPrefix(w, "group:"); ok {
+				named = named || slices.Contains(groups[group], who)
+			}
+			named = named || w == "anyone" || w == who || w == "users" && who != "anonymous" && !strings.Contains(who, ":")
+		}
+		matches := slices.ContainsFunc(rule.Repositories, func(p string) bool {
+			if prefix, ok := strings.CutSuffix(p, "/**"); ok {
+				return strings.HasPrefix(repository, prefix+"/")
+			}
+			ok, _ := path.Match(p, repository) // "*" stops at slashes there, too
+			return p == "**" || ok
+		})
+		if !named || !matches {
+			continue
+		}
+		if slices.Contains(rule.Deny, right) {
+			return false
+		}
+		if slices.Contains(rule.Allow, right) || slices.Contains(rule.Allow, "admin") || right == "pull" && slices.Contains(rule.Allow, "push") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestDecide_AgreesWithTheModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 1))
+	pick := func(list []string) string { return list[random.IntN(len(list))] }
+	some := func(list []string, most int) (chosen []string) {
+		for range 1 + random.IntN(most) {
+			chosen = append(chosen, pick(list))
+		}
+		return chosen
+	}
+	callers := []string{"anonymous", "alice", "bob", "robot:ci", "workload:w", "cert:c"}
+	who := []string{"anyone", "users", "alice", "bob", "robot:ci", "workload:w", "cert:c", "group:g", "group:h"}
+	patterns := []string{"**", "*", "a", "a/*", "a/**", "b/c", "b/**", "a/*/c"}
+	names := []string{"a", "b", "a/b", "a/b/c", "b/c", "b/c/d"}
+	groups := map[string][]string{"g": {"alice", "robot:ci"}, "h": {"cert:c"}}
+	for n := range 10_000 {
+		var list []Rule
+		for range random.IntN(5) {
+			rule := Rule{Who: some(who, 2), Repositories: some(patterns, 2), Allow: some(rightNames[:], 2)}
+			if random.IntN(3) == 0 {
+				rule.Deny, rule.Allow = rule.Allow, nil
+			}
+			list = append(list, rule)
+		}
+		r := rules(t, groups, list...)
+		caller, word, name := pick(callers), pick(rightNames[:]), pick(names)
+		c := ParseCaller(caller)
+		right, _ := ParseRight(word)
+		want := model(groups, list, caller, word, name)
+		if got := r.Decide(&c, right, oci.Name(name)); got.Allowed != want {
+			t.Fatalf("case %d: %s %s %s by %+v: got %v, want %v", n, caller, word, name, list, got, want)
+		}
+	}
+}
+
+func TestNew_SaysWhatIsWrong(t *testing.T) {
+	_, err := New(map[string][]string{"g": {"anyone"}}, []Rule{
+		{Who: []string{"group:h"}, Repositories: []string{"a"}, Allow: []string{"pull"}},
+		{Repositories: []string{"a"}, Allow: []string{"pull"}},
+		{Who: []string{"robot:"}, Repositories: []string{"a"}, Allow: []string{"pull"}},
+		{Who: []string{"a"}, Allow: []string{"pull"}},
+		{Who: []string{"a"}, Repositories: []string{"a"}, Allow: []string{"fetch"}},
+	})
+	for _, want := range []string{`groups.g: "anyone" cannot be a member`, `rules[0]: there is no group "h"`, "rules[1]: who is required", `rules[2]: "robot:" names nobody`, "rules[3]: repositories is required", `rules[4]: "fetch" is not one of the rights`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+func TestCaller_StringIsParsed(t *testing.T) {
+	for _, c := range []Caller{{}, {Kind: User, Name: "alice"}, {Kind: Robot, Name: "ci"}, {Kind: Workload, Name: "w"}, {Kind: Certificate, Name: "c"}} {
+		if got := ParseCaller(c.String()); got.Kind != c.Kind || got.Name != c.Name {
+			t.Errorf("%+v became %+v", c, got)
+		}
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	var list []Rule
+	for i := range 20 {
+		list = append(list, Rule{Who: []string{fmt.Sprint("user", i)}, Repositories: []string{"team/**"}, Allow: []string{"push"}})
+	}
+	list = append(list, Rule{Who: []string{"anyone"}, Repositories: []string{"team/**"}, Allow: []string{"pull"}})
+	r := rules(b, nil, list...)
+	c := Caller{Kind: User, Name: "user19"}
+	for b.Loop() {
+		r.May(&c, Pull, "team/app")
+	}
+}

@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/token"
+)
+
+// Options are the ways to prove who one is, and the rules.
+type Options struct {
+	// Rules returns the rules in force; another pointer after each change.
+	Rules func() *access.Rules
+
+	Logins *Logins // nil = nobody logs in with a name and a secret
+	Tokens Tokens  // nil = no bearer tokens
+
+	// Realm is what clients without credentials are told of Basic logins. With
+	// TokenRealm, the URL of a token service, they are sent there instead.
+	Realm      string
+	TokenRealm func(*http.Request) string
+	Service    string
+
+	// Certificates lets clients be known by their verified certificates, where a rule
+	// names them.
+	Certificates bool
+}
+
+// Tokens verifies bearer tokens.
+type Tokens interface {
+	// Authenticate returns who a token was issued for, and what it says. The error is
+	// a *Refusal.
+	Authenticate(raw string) (access.Caller, *token.Claims, error)
+}
+
+// Authorizer is the one place where it is decided whether a request may pass.
+type Authorizer struct {
+	opts      Options
+	challenge challenge
+}
+
+// NewAuthorizer makes an authorizer.
+func NewAuthorizer(o Options) *Authorizer {
+	a := &Authorizer{opts: o, challenge: challenge{realm: o.TokenRealm, service: o.Service}}
+	if o.TokenRealm == nil && o.Logins != nil {
+		a.challenge.basic = "Basic realm=" + strconv.Quote(o.Realm)
+	}
+	return a
+}
+
+// Authorize decides on a request. The error is a *Refusal, or the context's when
+// the client hung up while it waited. The grant names the caller in any case.
+func (a *Authorizer) Authorize(r *http.Request, want Access) (Grant, error) {
+	g := Grant{rules: a.opts.Rules()}
+	err := a.identify(r, &g)
+	if g.Caller.Kind != access.Anonymous {
+		g.User = g.Caller.String()
+	}
+	if err != nil {
+		return g, a.complete(r, want, err)
+	}
+	if reason := a.refuse(&g, want); reason != "" {
+		return g, a.complete(r, want, &Refusal{Reason: reason, User: g.User})
+	}
+	return g, nil
+}
+
+// identify finds out who sends the request.
+func (a *Authorizer) identify(r *http.Request, g *Grant) error {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		a.identifyCertificate(r, g)
+		return nil
+	}
+	scheme, raw, _ := strings.Cut(values[0], " ")
+	switch {
+	case a.opts.Tokens != nil && strings.EqualFold(scheme, "Bearer"):
+		var err error
+		g.Caller, g.token, err = a.opts.Tokens.Authenticate(strings.Trim(raw, " "))
+		return err
+	case a.opts.Logins == nil:
+		return &Refusal{Reason: NoCredentials} // as distribution has it of a Basic header where tokens are asked for
+	}
+	var room [192]byte
+	c, ok := parseBasic(values[0], room[:])
+	if !ok {
+		return &Refusal{Reason: BadHeader}
+	}
+	if c.none() {
+		a.identifyCertificate(r, g)
+		return nil
+	}
+	who, fresh, err := a.opts.Logins.login(r, c)
+	if err == nil {
+		g.Caller, g.Fresh = who, fresh
+	}
+	return err
+}
+
+// identifyCertificate knows clients by certificates that rules name. Others stay
+// anonymous, so that they can still log in.
+func (a *Authorizer) identifyCertificate(r *http.Request, g *Grant) {
+	if !a.opts.Certificates || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return
+	}
+	cert := r.TLS.VerifiedChains[0][0]
+	names := append([]string{cert.Subject.CommonName}, cert.DNSNames...)
+	for _, name := range names {
+		if c := (access.Caller{Kind: access.Certificate, Name: name}); name != "" && g.rules.Knows(&c) {
+			g.Caller = c
+			return
+		}
+	}
+}
+
+// refuse returns why the caller may not do that, "" if they may.
+func (a *Authorizer) refuse(g *Grant, want Access) Reason {
+	canLogIn := a.challenge.basic != "" || a.challenge.realm != nil
+	known := g.Caller.Kind != access.Anonymous || g.token != nil
+	allowed := g.rules.May(&g.Caller, want.rights(), want.Repository)
+	switch want.Action {
+	case Ping:
+		allowed = known || !canLogIn
+	case Catalog:
+		allowed = g.rules.Lists(&g.Caller)
+	}
+	switch {
+	case !allowed && !known:
+		return NoCredentials
+	case !allowed && g.Caller.Kind == access.Anonymous:
+		return NarrowToken // logging in may help
+	case !allowed:
+		return Forbidden
+	}
+	// A source that may not be read is no reason to refuse: the registry answers as if
+	// it did not have the blob, and the client uploads it.
+	if want.From != "" && !g.rules.May(&g.Caller, access.Pull, want.From) {
+		want.From = ""
+	}
+	if !want.covered(g.token) {
+		return NarrowToken
+	}
+	return ""
+}
+
+// complete adds to a refusal what the client is told.
+func (a *Authorizer) complete(r *http.Request, want Access, err error) error {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Err != nil {
+		return err
+	}
+	failure := ""
+	switch refusal.Reason {
+	case BadToken, RevokedToken:
+		failure = "invalid_token"
+	case NarrowToken:
+		failure = "insufficient_scope"
+	}
+	refusal.Challenge = a.challenge.value(r, want, failure)
+	if refusal.Reason == Forbidden || refusal.Challenge == "" {
+		refusal.Challenge = ""
+		refusal.Err = oci.NewError(oci.CodeDenied, nil)
+	} else {
+		refusal.Err = oci.NewError(oci.CodeUnauthorized, want.records())
+	}
+	return refusal
+}

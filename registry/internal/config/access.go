@@ -1,0 +1,68 @@
+package config
+
+import (
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/shared/config"
+)
+
+// Access is who may do what, in rules. Once it is there, nothing is allowed that no
+// rule allows.
+type Access struct {
+	File   string              `key:"file" doc:"File of groups and rules, instead of those here. Read again when it changes; a broken edit keeps the former rules."`
+	Groups map[string][]string `key:"groups" doc:"Groups by name, each a list of users, robot:NAME, workload:NAME or cert:NAME."`
+	Rules  []AccessRule        `key:"rules"`
+}
+
+// AccessRule allows and denies. The first rule that names caller, repository and right
+// decides.
+type AccessRule struct {
+	Who          []string `key:"who" doc:"Whom the rule is for: anyone (with or without a login), users (everybody with a password or token), a user's name, group:NAME, robot:NAME, workload:NAME or cert:NAME (client certificate)."`
+	Repositories []string `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Allow        []string `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights that are given. push includes pull, admin everything."`
+	Deny         []string `key:"deny" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights that are denied, whatever rules after this one say."`
+}
+
+// AccessFile is what a file of rules holds.
+type AccessFile struct {
+	Groups map[string][]string `key:"groups" env:"-"`
+	Rules  []AccessRule        `key:"rules" env:"-"`
+}
+
+// LoadAccess reads the content of a file of rules; name is for messages.
+func LoadAccess(name string, content []byte) (*access.Rules, error) {
+	var f AccessFile
+	if _, err := config.Load(&f, config.Options{File: name, Source: content}); err != nil {
+		return nil, err
+	}
+	return compileRules(f.Groups, f.Rules)
+}
+
+// Compile makes the rules of the section itself.
+func (a *Access) Compile() (*access.Rules, error) { return compileRules(a.Groups, a.Rules) }
+
+func compileRules(groups map[string][]string, rules []AccessRule) (*access.Rules, error) {
+	list := make([]access.Rule, len(rules))
+	for i, r := range rules {
+		list[i] = access.Rule(r)
+	}
+	return access.New(groups, list)
+}
+
+func (a *Access) validate(p *config.Problems) {
+	if a.File != "" {
+		if len(a.Groups)+len(a.Rules) > 0 {
+			p.Addf("access", "names a file beside groups or rules; write them in one place")
+		}
+		return
+	}
+	if len(a.Rules) == 0 {
+		p.Addf("access", "has no rules, which would let nobody in; write rules or file")
+	}
+	if _, err := a.Compile(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			p.Addf("access", "%s", line)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Package robot keeps robot accounts: named credentials for machines, with rights of
+// their own. They are in the storage, so all replicas know them; of a secret only its
+// hash is kept.
+package robot
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"slipway/registry/internal/access"
+)
+
+// UserPrefix is what stands before the name of a robot where a user name is asked
+// for.
+const UserPrefix = "robot+"
+
+// secretPrefix lets scanners for leaked secrets recognise one.
+const secretPrefix = "slipway_robot_"
+
+const (
+	maxNote     = 500
+	maxPatterns = 50
+)
+
+// Robot is a robot account.
+type Robot struct {
+	Name         string    `json:"name"`
+	ID           string    `json:"id"` // another one when the name is used again
+	Repositories []string  `json:"repositories"`
+	Allow        []string  `json:"allow"`
+	Note         string    `json:"note,omitempty"`
+	Created      time.Time `json:"created"`
+	CreatedBy    string    `json:"created_by,omitempty"`
+	Expires      time.Time `json:"expires,omitzero"` // zero = never
+}
+
+// record is a robot as it is stored.
+type record struct {
+	Robot
+	Hash string `json:"hash"` // of the secret, which is random: SHA-256 is enough
+}
+
+// nameForm keeps names fit for rules, file names and command lines.
+var nameForm = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
+
+// Check says what is wrong with a robot that is about to be created.
+func (r *Robot) Check(now time.Time) error {
+	switch {
+	case len(r.Name) > 100 || !nameForm.MatchString(r.Name):
+		return fmt.Errorf("%.120q is no name of a robot: lower-case letters and digits, separated by single dots, dashes or underscores, at most 100", r.Name)
+	case len(r.Repositories) == 0:
+		return errors.New(`a robot needs patterns of repositories, such as team/**`)
+	case len(r.Allow) == 0:
+		return errors.New("a robot needs rights, such as pull and push")
+	case len(r.Repositories) > maxPatterns:
+		return fmt.Errorf("a robot can have at most %d patterns", maxPatterns)
+	case len(r.Note) > maxNote:
+		return fmt.Errorf("a note has at most %d bytes", maxNote)
+	case !r.Expires.IsZero() && !r.Expires.After(now):
+		return errors.New("the robot would have expired already")
+	}
+	_, err := r.Grant()
+	return err
+}
+
+// Grant is what the robot may do.
+func (r *Robot) Grant() (access.Grant, error) { return access.NewGrant(r.Repositories, r.Allow) }
+
+// Expired says whether the robot's time is over.
+func (r *Robot) Expired(now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) }
+
+// newSecret returns 256 random bits as text, and their hash.
+func newSecret() (secret, hash string) {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	secret = secretPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	return secret, hashOf([]byte(secret))
+}
+
+func hashOf(secret []byte) string {
+	sum := sha256.Sum256(secret)
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *record) accepts(secret []byte) bool {
+	return subtle.ConstantTimeCompare([]byte(r.Hash), []byte(hashOf(secret))) == 1
+}
+
+// newID tells two robots of one name apart.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

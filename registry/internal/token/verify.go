@@ -1,0 +1,220 @@
+package token
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// Leeway is by how much the clocks of issuer and registry may differ.
+	Leeway = time.Minute
+
+	// MaxSize is the size of the largest token that is looked at.
+	MaxSize = 64 << 10
+
+	maxRemembered = 4096
+	maxScopes     = 1000
+)
+
+// Algorithms are the names of all that can be accepted, which is the default.
+func Algorithms() []string {
+	return []string{"EdDSA", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512"}
+}
+
+// ErrInvalid is the error of a token that does not count. What it wraps is for the
+// log, never for the client.
+var ErrInvalid = errors.New("invalid token")
+
+// Verifier verifies tokens, and remembers those that were valid.
+type Verifier struct {
+	issuers    []string // empty = any
+	audience   string
+	algorithms []jose.SignatureAlgorithm
+	keys       func() *Keys
+
+	mu    sync.RWMutex
+	valid map[[sha256.Size]byte]remembered
+}
+
+// remembered is a token whose signature was right by some keys.
+type remembered struct {
+	claims *Claims
+	keys   *Keys
+}
+
+// VerifierOptions configures NewVerifier.
+type VerifierOptions struct {
+	Issuer     string // "" = any
+	Audience   string
+	Algorithms []string     // nil = Algorithms
+	Keys       func() *Keys // those in force now; another pointer after each change
+}
+
+// NewVerifier makes a verifier.
+func NewVerifier(o VerifierOptions) *Verifier {
+	v := &Verifier{audience: o.Audience, keys: o.Keys, valid: map[[sha256.Size]byte]remembered{}}
+	if o.Issuer != "" {
+		v.issuers = []string{o.Issuer}
+	}
+	if o.Algorithms == nil {
+		o.Algorithms = Algorithms()
+	}
+	for _, a := range o.Algorithms {
+		v.algorithms = append(v.algorithms, jose.SignatureAlgorithm(a))
+	}
+	return v
+}
+
+// Verify returns what a token says if its signature, issuer, audience and time are
+// right. The error wraps ErrInvalid. Nobody changes the claims: they are shared.
+func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
+	if len(raw) > MaxSize {
+		return nil, fmt.Errorf("%w: larger than %d bytes", ErrInvalid, MaxSize)
+	}
+	keys, sum := v.keys(), sha256.Sum256([]byte(raw))
+	v.mu.RLock()
+	known, ok := v.valid[sum]
+	v.mu.RUnlock()
+	if !ok || known.keys != keys {
+		claims, err := v.signed(raw, keys, now)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		known = remembered{claims, keys}
+	}
+	if err := v.check(known.claims, now); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if !ok {
+		v.remember(sum, known, now)
+	}
+	return known.claims, nil
+}
+
+// signed returns the claims of a token with a trusted signature.
+func (v *Verifier) signed(raw string, keys *Keys, now time.Time) (*Claims, error) {
+	t, err := jwt.ParseSigned(raw, v.algorithms)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Headers) != 1 {
+		return nil, errors.New("not exactly one signature")
+	}
+	key, err := keys.forHeader(&t.Headers[0], now)
+	if err != nil {
+		return nil, err
+	}
+	claims := &Claims{}
+	if err := t.Claims(key, claims); err != nil {
+		return nil, err
+	}
+	if len(claims.Access) > maxScopes {
+		return nil, fmt.Errorf("more than %d access entries", maxScopes)
+	}
+	return claims, nil
+}
+
+// forHeader chooses the key. One that came with the token counts only if a chain of
+// certificates leads from it to a trusted one; a key id only ever names a key that is
+// trusted already.
+func (k *Keys) forHeader(h *jose.Header, now time.Time) (any, error) {
+	chains, err := k.chains(h, now)
+	if err != nil {
+		return nil, err
+	}
+	if chains != nil {
+		return chains[0][0].PublicKey, nil
+	}
+	id := h.KeyID
+	if h.JSONWebKey != nil {
+		if len(h.JSONWebKey.Certificates) > 0 {
+			return k.certifiedKey(h.JSONWebKey, now)
+		}
+		id = h.JSONWebKey.KeyID
+	}
+	key, ok := k.byID[id]
+	switch {
+	case id == "" || !ok:
+		return nil, fmt.Errorf("no trusted key has the id %.80q", id)
+	case key.Algorithm != "" && key.Algorithm != h.Algorithm:
+		return nil, fmt.Errorf("the key %.80q is for %s, not for %s", id, key.Algorithm, h.Algorithm)
+	}
+	return key.Key, nil
+}
+
+func (k *Keys) options(now time.Time) x509.VerifyOptions {
+	roots := k.roots
+	if roots == nil {
+		roots = x509.NewCertPool() // trusts nothing; nil would be those of the system
+	}
+	return x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+}
+
+// chains are nil without an x5c header.
+func (k *Keys) chains(h *jose.Header, now time.Time) ([][]*x509.Certificate, error) {
+	chains, err := h.Certificates(k.options(now))
+	switch {
+	case errors.Is(err, jose.ErrMissingX5cHeader):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("certificate chain: %w", err)
+	}
+	return chains, nil
+}
+
+// certifiedKey is the key of a jwk header that a chain of its own vouches for.
+func (k *Keys) certifiedKey(key *jose.JSONWebKey, now time.Time) (any, error) {
+	options := k.options(now)
+	options.Intermediates = x509.NewCertPool()
+	for _, c := range key.Certificates[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	if _, err := key.Certificates[0].Verify(options); err != nil {
+		return nil, fmt.Errorf("certificate chain of the jwk header: %w", err)
+	}
+	return key.Certificates[0].PublicKey, nil
+}
+
+func (v *Verifier) check(c *Claims, now time.Time) error {
+	switch {
+	case len(v.issuers) > 0 && !slices.Contains(v.issuers, c.Issuer):
+		return fmt.Errorf("issued by %.80q", c.Issuer)
+	case !slices.Contains(c.Audience, v.audience):
+		return fmt.Errorf("issued for %.80q", []string(c.Audience))
+	case now.After(c.Expires.Time().Add(Leeway)):
+		return errors.New("expired")
+	case now.Before(c.NotBefore.Time().Add(-Leeway)):
+		return errors.New("not yet valid")
+	}
+	return nil
+}
+
+func (v *Verifier) remember(sum [sha256.Size]byte, r remembered, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.valid) >= maxRemembered {
+		v.makeRoom(r.keys, now)
+	}
+	v.valid[sum] = r
+}
+
+// makeRoom drops what does not count any more, or any one if all does.
+func (v *Verifier) makeRoom(keys *Keys, now time.Time) {
+	var victim [sha256.Size]byte
+	for sum, r := range v.valid {
+		if victim = sum; r.keys != keys || now.After(r.claims.Expires.Time().Add(Leeway)) {
+			delete(v.valid, sum)
+		}
+	}
+	if len(v.valid) >= maxRemembered {
+		delete(v.valid, victim)
+	}
+}
