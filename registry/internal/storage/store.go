@@ -69,7 +69,8 @@ type Store interface {
 	Generation(ctx context.Context, prefix string) string
 
 	// CreateUpload begins an upload that will be put to its place by Apply. key names
-	// it until then; ErrConflict if there is an object or upload.
+	// it until then; ErrConflict if there is an object or upload. Other processes may not know
+	// of it before it is suspended or has some MiB: who creates it there, too, is fenced then.
 	CreateUpload(ctx context.Context, key string, hint UploadHint) (Upload, error)
 
 	// ResumeUpload goes on with the upload at key, behind the last byte that is safe,

@@ -3,22 +3,26 @@
 // versions, requests that fail before or after they took effect, or take effect
 // late. What holds on it holds on a real one.
 //
-// A Bucket is the service, a Process is what one registry has of it: a
-// storage.Store and a storage.Coordinator on lease objects.
+// A Bucket is the service, a Process is what one registry has of it: the
+// storage.Store and storage.Coordinator that also real object stores have.
 package hostile
 
 import (
-	"bytes"
+	text "crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	store "slipway/registry/internal/storage/object"
 )
 
 // Options says how hostile a Bucket is. The zero value has conditional requests
@@ -27,8 +31,7 @@ type Options struct {
 	// ContentVersions makes the version a hash of the content, so that a renewal, or
 	// a change and its reversal, leave it as it was.
 	ContentVersions bool
-	// NoConditions ignores conditions on all requests. Processes then coordinate by
-	// another service, such as Redis.
+	// NoConditions ignores conditions on all requests. Then there is one process.
 	NoConditions bool
 	// DeleteIgnoresConditions ignores those on DELETE.
 	DeleteIgnoresConditions bool
@@ -78,7 +81,8 @@ func Random(seed uint64, p float64) func(Request) Fault {
 // Bucket is the service. All methods are safe for concurrent use.
 type Bucket struct {
 	o     Options
-	redis *memory.Memory // what coordinates where conditions do not
+	spool string         // of all processes
+	alone *memory.Memory // what coordinates where conditions do not
 
 	mu      sync.Mutex
 	objects map[string]*object
@@ -95,12 +99,11 @@ type object struct {
 	version  string
 }
 
-// What the service answers; anything else is errTrouble.
-var (
-	errMissing      = errors.New("404 no such key")
-	errPrecondition = errors.New("412 precondition failed")
-	errTrouble      = errors.New("503 the request failed") // it may have taken effect, or may yet
-)
+// trouble is what the service answers to a request that failed: it may have taken effect,
+// or may yet.
+func trouble(e store.Effect) error {
+	return &store.Trouble{Err: errors.New("503 the request failed"), Effect: e}
+}
 
 // New returns an empty bucket.
 func New(o Options) *Bucket {
@@ -110,7 +113,7 @@ func New(o Options) *Bucket {
 	if o.Lease == 0 {
 		o.Lease = 2 * time.Second
 	}
-	return &Bucket{o: o, redis: memory.New(), objects: map[string]*object{}, clock: time.Now}
+	return &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), alone: memory.New(), objects: map[string]*object{}, clock: time.Now}
 }
 
 // SetClock replaces the clock of the service.
@@ -134,14 +137,6 @@ func (b *Bucket) Keys() []string {
 	return slices.Clone(b.keys)
 }
 
-// condition of a request; the zero value asks for nothing.
-type condition struct {
-	absent  bool
-	version string
-}
-
-func (c condition) asked() bool { return c != condition{} }
-
 func (b *Bucket) fault(r Request) Fault {
 	b.mu.Lock()
 	f := b.o.Fault
@@ -154,36 +149,35 @@ func (b *Bucket) fault(r Request) Fault {
 
 func (b *Bucket) get(op, key string) (*object, error) {
 	if b.fault(Request{Op: op, Key: key}) != None {
-		return nil, errTrouble
+		return nil, trouble(store.Refused)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o := b.objects[key]
 	if o == nil {
-		return nil, errMissing
+		return nil, storage.ErrNotExist
 	}
 	return o, nil
 }
 
-func (b *Bucket) put(key string, content []byte, writer string, c condition) error {
-	content = bytes.Clone(content)
+func (b *Bucket) put(key string, content []byte, writer string, c storage.Condition) error {
 	return b.change("PUT", key, c, func(*object) {
 		if b.objects[key] == nil {
 			i, _ := slices.BinarySearch(b.keys, key)
 			b.keys = slices.Insert(b.keys, i, key)
 		}
 		b.count++
-		version := fmt.Sprintf("%016x", b.count*0x9E3779B97F4A7C15) // in no order
+		next := fmt.Sprintf("%016x", b.count*0x9E3779B97F4A7C15) // in no order
 		if b.o.ContentVersions {
-			version = fmt.Sprintf("%x", sha256.Sum256(content))
+			next = fmt.Sprintf("%x", sha256.Sum256(content))
 		}
-		b.objects[key] = &object{content, writer, b.clock().Truncate(time.Second), version}
+		b.objects[key] = &object{content, writer, b.clock().Truncate(time.Second), next}
 	})
 }
 
-func (b *Bucket) delete(key string, c condition) error {
+func (b *Bucket) delete(key string, c storage.Condition) error {
 	if b.o.DeleteIgnoresConditions {
-		c = condition{}
+		c = storage.Condition{}
 	}
 	return b.change("DELETE", key, c, func(old *object) {
 		if old != nil {
@@ -195,32 +189,32 @@ func (b *Bucket) delete(key string, c condition) error {
 }
 
 // change makes a change, or has it fail as faults will have it.
-func (b *Bucket) change(op, key string, c condition, effect func(old *object)) error {
+func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *object)) error {
 	if b.o.NoConditions {
-		c = condition{}
+		c = storage.Condition{}
 	}
 	attempt := func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		old := b.objects[key]
-		if c.absent && old != nil || c.version != "" && (old == nil || old.version != c.version) {
-			return errPrecondition
+		if c.Absent() && old != nil || c.Version() != "" && (old == nil || old.version != c.Version()) {
+			return storage.ErrConflict
 		}
 		effect(old)
 		return nil
 	}
-	switch b.fault(Request{op, key, true, c.asked()}) {
+	switch b.fault(Request{op, key, true, c != storage.Condition{}}) {
 	case FailBefore:
-		return errTrouble
+		return trouble(store.Doubtful)
 	case FailAfter:
 		_ = attempt()
-		return errTrouble
+		return trouble(store.Doubtful)
 	case Late:
 		b.late.Go(func() {
 			time.Sleep(rand.N(b.o.MaxLate * 3 / 4))
 			_ = attempt()
 		})
-		return errTrouble
+		return trouble(store.Lost)
 	default:
 		return attempt()
 	}
@@ -238,7 +232,7 @@ type listed struct {
 // list returns the next names behind after, and whether there are more.
 func (b *Bucket) list(prefix, after string, flat bool) (names []listed, more bool, err error) {
 	if b.fault(Request{Op: "LIST", Key: prefix}) != None {
-		return nil, false, errTrouble
+		return nil, false, trouble(store.Refused)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,23 +1,27 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/lease"
+	store "slipway/registry/internal/storage/object"
 )
 
 // Process is what one registry has of a Bucket.
 type Process struct {
+	*store.Store
 	storage.Coordinator
-	b      *Bucket
-	leases *leases // nil where another service coordinates
-	dead   atomic.Bool
-	frozen atomic.Bool
+	requests *requests
+	leases   *lease.Coordinator // nil where the bucket knows no conditions
 }
 
 var (
@@ -27,133 +31,190 @@ var (
 
 // Process returns another process that uses the bucket. Close ends it.
 func (b *Bucket) Process() *Process {
-	p := &Process{b: b}
+	r := &requests{b: b}
+	client := store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond})
+	o := store.Options{Shared: !b.o.NoConditions, Spool: b.spool, SpoolMax: 8 << 20}
+	p := &Process{requests: r}
 	if b.o.NoConditions {
-		p.Coordinator = b.redis
-		return p
+		p.Coordinator = b.alone
+	} else {
+		p.leases = lease.New(client, lease.Options{
+			Lease: b.o.Lease, Member: b.o.Lease, Poll: 4 * time.Millisecond, RunPoll: 2 * time.Millisecond, MaxLate: b.o.MaxLate,
+		})
+		p.Coordinator = p.leases
+		o.Guard, o.Begin = p.leases.Guard, p.leases.Begin
 	}
-	p.leases = newLeases(p)
-	p.Coordinator = p.leases
+	p.Store = store.New(client, o)
 	return p
 }
 
 // Kill ends the process as SIGKILL would: none of its requests is sent any more, and
 // what it holds is held until its leases run out.
 func (p *Process) Kill() {
-	p.dead.Store(true)
+	p.requests.dead.Store(true)
 	if p.leases != nil {
-		p.leases.stop()
+		p.leases.Kill()
 	}
 }
 
 // Freeze stops the process as SIGSTOP would, until Thaw: its requests wait, and it
 // renews nothing.
-func (p *Process) Freeze() { p.frozen.Store(true) }
+func (p *Process) Freeze() { p.requests.frozen.Store(true) }
 
 // Thaw lets a frozen process go on.
-func (p *Process) Thaw() { p.frozen.Store(false) }
+func (p *Process) Thaw() { p.requests.frozen.Store(false) }
 
 // Close implements storage.Store.
 func (p *Process) Close() error {
 	if p.leases != nil {
-		p.leases.stop()
-		p.leases.leave()
+		p.leases.Close()
 	}
-	p.dead.Store(true)
-	p.b.late.Wait()
-	return nil
+	err := p.Store.Close()
+	p.requests.dead.Store(true)
+	p.requests.b.late.Wait()
+	return errors.Join(err, os.RemoveAll(p.requests.b.spool))
+}
+
+// requests is a store.Bucket for one process.
+type requests struct {
+	b      *Bucket
+	dead   atomic.Bool
+	frozen atomic.Bool
 }
 
 // alive is called before each request.
-func (p *Process) alive() error {
-	for p.frozen.Load() && !p.dead.Load() {
+func (r *requests) alive() error {
+	for r.frozen.Load() && !r.dead.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	if p.dead.Load() {
+	if r.dead.Load() {
 		return fmt.Errorf("%w: this process is dead", storage.ErrUnavailable)
 	}
 	return nil
 }
 
-// tries is how often a request is sent before the storage counts as unavailable.
-const tries = 8
+func (o *object) info(key string, now time.Time) store.Info {
+	return store.Info{Key: key, Size: int64(len(o.content)), Modified: o.modified, Version: o.version, Writer: o.writer, Now: now}
+}
 
-// read sends a request that changes nothing, again if it fails.
-func read[T any](p *Process, request func() (T, error)) (v T, err error) {
-	for range tries {
-		if err := p.alive(); err != nil {
-			return v, err
-		}
-		if v, err = request(); !errors.Is(err, errTrouble) {
-			return v, err
-		}
+func (r *requests) now() time.Time {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	return r.b.clock().Truncate(time.Second)
+}
+
+// Get implements object.Bucket.
+func (r *requests) Get(_ context.Context, key string, offset, length int64) (io.ReadCloser, store.Info, error) {
+	if err := r.alive(); err != nil {
+		return nil, store.Info{}, err
 	}
-	return v, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
-}
-
-func (p *Process) get(op, key string) (*object, error) {
-	return read(p, func() (*object, error) { return p.b.get(op, key) })
-}
-
-// put writes an object. before is the time after which it sends nothing, or zero.
-// When it returns, no request of it can take effect any more.
-func (p *Process) put(key string, content []byte, c condition, before time.Time) error {
-	writer := rand.Text()
-	return p.change(before, c, func() error { return p.b.put(key, content, writer, c) }, func() bool {
-		o, err := p.get("HEAD", key)
-		return err == nil && o.writer == writer
-	})
-}
-
-// delete removes an object, which may be absent unless c asks for a version.
-func (p *Process) delete(key string, c condition, before time.Time) error {
-	return p.change(before, c, func() error { return p.b.delete(key, c) }, func() bool {
-		_, err := p.get("HEAD", key)
-		return errors.Is(err, errMissing)
-	})
-}
-
-// change sends a request until it is known what it did. After one that failed it
-// waits until that cannot take effect any more. done says, then, whether what was
-// asked for is the case.
-func (p *Process) change(before time.Time, c condition, request func() error, done func() bool) error {
-	doubt := false
-	for range tries {
-		if err := p.alive(); err != nil {
-			return err
-		}
-		if !before.IsZero() && !time.Now().Before(before) {
-			return storage.ErrExpired
-		}
-		err := request()
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errTrouble):
-			doubt = true
-			time.Sleep(p.b.o.MaxLate)
-			if c.asked() && done() {
-				return nil
-			}
-		case doubt && done():
-			return nil
-		case doubt: // it took effect and was overwritten, or it did not
-			return fmt.Errorf("%w: the outcome of a request is unknown", storage.ErrUnavailable)
-		default:
-			return storage.ErrConflict // errPrecondition
-		}
+	o, err := r.b.get("GET", key)
+	if err != nil {
+		return nil, store.Info{}, err
 	}
-	return fmt.Errorf("%w: %w", storage.ErrUnavailable, errTrouble)
+	content := o.content[min(offset, int64(len(o.content))):]
+	if length >= 0 {
+		content = content[:min(length, int64(len(content)))]
+	}
+	return io.NopCloser(bytes.NewReader(content)), o.info(key, r.now()), nil
 }
 
-// Check implements storage.Store.
-func (p *Process) Check(_ context.Context, write bool) error {
-	key := ".check/" + rand.Text()
-	if _, err := p.get("HEAD", key); err != nil && !errors.Is(err, errMissing) {
+// Head implements object.Bucket.
+func (r *requests) Head(_ context.Context, key string) (store.Info, error) {
+	if err := r.alive(); err != nil {
+		return store.Info{}, err
+	}
+	o, err := r.b.get("HEAD", key)
+	if err != nil {
+		return store.Info{}, err
+	}
+	return o.info(key, r.now()), nil
+}
+
+// Put implements object.Bucket.
+func (r *requests) Put(_ context.Context, key string, body store.Body, o store.PutOptions) (string, error) {
+	if err := r.alive(); err != nil {
+		return "", err
+	}
+	content := make([]byte, body.Size)
+	if n, err := body.Content.ReadAt(content, 0); int64(n) < body.Size {
+		return "", err
+	}
+	return "", r.b.put(key, content, o.Writer, o.If) // not every store says the version
+}
+
+// Compose implements object.Bucket.
+func (r *requests) Compose(_ context.Context, key string, sources []store.Source, o store.PutOptions) (string, error) {
+	if err := r.alive(); err != nil {
+		return "", err
+	}
+	var content []byte
+	for i, s := range sources {
+		part, err := r.b.get("GET", s.Key)
+		if err != nil {
+			return "", err
+		}
+		if int64(len(part.content)) != s.Size || i+1 < len(sources) && s.Size < minPart {
+			return "", fmt.Errorf("source %d has %d bytes", i, len(part.content))
+		}
+		content = append(content, part.content...)
+	}
+	return "", r.b.put(key, content, o.Writer, o.If) // not every store says the version
+}
+
+// Delete implements object.Bucket.
+func (r *requests) Delete(_ context.Context, key string, c storage.Condition) error {
+	if err := r.alive(); err != nil {
 		return err
 	}
-	if !write {
-		return nil
-	}
-	return errors.Join(p.put(key, nil, condition{}, time.Time{}), p.delete(key, condition{}, time.Time{}))
+	return r.b.delete(key, c)
 }
+
+// DeleteMany implements object.BatchDeleter.
+func (r *requests) DeleteMany(ctx context.Context, keys []string) error {
+	return errors.Join(slices.Collect(func(yield func(error) bool) {
+		for _, key := range keys {
+			if !yield(r.Delete(ctx, key, storage.Condition{})) {
+				return
+			}
+		}
+	})...)
+}
+
+// MaxDelete implements object.BatchDeleter.
+func (r *requests) MaxDelete() int { return 100 }
+
+// List implements object.Bucket.
+func (r *requests) List(_ context.Context, prefix string, o store.ListOptions) (store.Page, error) {
+	if err := r.alive(); err != nil {
+		return store.Page{}, err
+	}
+	names, more, err := r.b.list(prefix, o.After, !o.Delimited)
+	if err != nil {
+		return store.Page{}, err
+	}
+	page := store.Page{More: more, Now: r.now()}
+	for _, n := range names {
+		if n.prefix {
+			page.Entries = append(page.Entries, store.Info{Key: n.key, Prefix: true})
+			continue
+		}
+		i := n.info(n.key, time.Time{})
+		i.Writer = ""
+		page.Entries = append(page.Entries, i)
+	}
+	return page, nil
+}
+
+const minPart = 1 << 20
+
+// Limits implements object.Bucket.
+func (r *requests) Limits() store.Limits {
+	return store.Limits{
+		MinPart: minPart, MaxPut: 1 << 40, MaxParts: 100, MaxLate: r.b.o.MaxLate,
+		ConditionalPut: !r.b.o.NoConditions, ConditionalDelete: !r.b.o.NoConditions && !r.b.o.DeleteIgnoresConditions,
+	}
+}
+
+// Close implements object.Bucket.
+func (r *requests) Close() error { return nil }

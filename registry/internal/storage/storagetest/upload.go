@@ -100,8 +100,8 @@ func testUpload(t *testing.T, p pair) {
 	}
 	write(t, u, "!")
 	wantSize(t, u, 12)
-	if info := stat(t, p.b.Store, uploadKey); info.Size > 12 {
-		t.Errorf("Stat says %d bytes, want no more than 12", info.Size)
+	if info, err := p.b.Store.Stat(t.Context(), uploadKey); info.Size > 12 || err != nil && !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("Stat says %d bytes, %v; want no more than 12", info.Size, err)
 	}
 	p.wantAbsent(t, blobKey)
 	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
@@ -285,14 +285,27 @@ func testUploadMissing(t *testing.T, p pair) {
 func testUploadTwiceCreated(t *testing.T, p pair) {
 	u := create(t, p.a.Store, uploadKey)
 	write(t, u, "x")
+	_, err := p.a.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
+	wantError(t, "CreateUpload where there is one", err, storage.ErrConflict)
+	second, err := p.b.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
+	if err != nil {
+		wantError(t, "CreateUpload where another process has one", err, storage.ErrConflict)
+	}
+	write(t, u, "y")
+	wantRead(t, u, 0, "xy")
+	suspend(t, u, "")
+	if err == nil { // it hears of the other late
+		write(t, second, "z")
+		wantError(t, "Suspend of an upload that another process has", second.Suspend(t.Context(), nil), storage.ErrUploadTaken)
+	}
 	p.both(func(i Instance) {
 		_, err := i.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
 		wantError(t, "CreateUpload where there is one", err, storage.ErrConflict)
 	})
-	write(t, u, "y")
+	u = resume(t, p.b.Store, uploadKey)
 	wantRead(t, u, 0, "xy")
 	put(t, p.a.Store, "/f", "x")
-	_, err := p.b.Store.CreateUpload(t.Context(), "/f", storage.UploadHint{})
+	_, err = p.b.Store.CreateUpload(t.Context(), "/f", storage.UploadHint{})
 	wantError(t, "CreateUpload over an object", err, storage.ErrConflict)
 	p.wantContent(t, "/f", "x")
 }
@@ -347,7 +360,8 @@ func testUploadTaken(t *testing.T, p pair) {
 
 // No byte of the first writer comes after the second has seen the size.
 func testUploadTakenWhileWriting(t *testing.T, p pair) {
-	first := create(t, p.a.Store, uploadKey)
+	suspend(t, create(t, p.a.Store, uploadKey), "")
+	first := resume(t, p.a.Store, uploadKey)
 	begun := make(chan struct{})
 	part := strings.Repeat("aaaa", 16<<10)
 	var writer sync.WaitGroup
@@ -409,7 +423,8 @@ func testUploadResumedWhileApplied(t *testing.T, p pair) {
 
 // A deletion of its key ends an upload, also under its holder.
 func testUploadDeleted(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	suspend(t, create(t, p.a.Store, uploadKey), "")
+	u := resume(t, p.a.Store, uploadKey)
 	write(t, u, "x")
 	apply(t, p.b.Store, storage.Stage{{Key: uploadKey, Delete: true, Ephemeral: true}})
 	p.wantGone(t, uploadKey)

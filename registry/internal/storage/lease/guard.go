@@ -1,0 +1,67 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+)
+
+// guardTime is how long a guard lasts at most.
+const guardTime = 15 * time.Second
+
+// Guard keeps all other processes from changing objects, until release is called or the
+// deadline has passed: those that begin a section know, and those that began one before
+// have ended it. It is for stores that ignore conditions on DELETE.
+func (l *Coordinator) Guard(ctx context.Context, keys []string) (deadline time.Time, release func(), err error) {
+	id, set := rand.Text(), hashesOf(keys)
+	begun := time.Now()
+	epoch, err := l.raise(ctx, func(s *state, now time.Time) {
+		guards := map[string]guard{}
+		for other, g := range s.Guards {
+			if !now.After(g.Begun.Add(guardTime + granularity + l.o.MaxLate)) {
+				guards[other] = g
+			}
+		}
+		begun = time.Now()
+		guards[id] = guard{set, now}
+		s.Guards = guards
+	})
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	release = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), guardTime)
+		defer cancel()
+		// It runs out, too.
+		_, _ = l.raise(ctx, func(s *state, _ time.Time) { delete(s.Guards, id) })
+		_, _ = l.lookNow(ctx)
+	}
+	deadline = begun.Add(guardTime)
+	wait, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := l.awaitGuard(wait, epoch); err != nil {
+		release()
+		return time.Time{}, nil, err
+	}
+	return deadline, release, nil
+}
+
+// awaitGuard waits until all know of a guard, and the sections have ended that began before.
+func (l *Coordinator) awaitGuard(ctx context.Context, epoch uint64) error {
+	owner, err := l.lookNow(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	var before []*section
+	for s := range l.sections {
+		if s.seen < epoch {
+			before = append(before, s)
+		}
+	}
+	l.mu.Unlock()
+	if err := l.await(ctx, func(w record) bool { return w.Owner == owner || w.Drained >= epoch }); err != nil {
+		return err
+	}
+	return l.awaitOwn(ctx, before)
+}

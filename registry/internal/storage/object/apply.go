@@ -1,0 +1,232 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"slipway/registry/internal/storage"
+)
+
+// Apply implements storage.Store.
+func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	ctx = context.WithoutCancel(ctx)
+	defer s.closeUploads(stages)
+	for _, stage := range stages {
+		for _, c := range stage {
+			if err := valid(c.Key); err != nil {
+				return err
+			}
+			if c.Upload == nil {
+				continue
+			}
+			if u, ok := c.Upload.(*upload); !ok || u.s != s {
+				return fmt.Errorf("upload %T of another store", c.Upload)
+			}
+		}
+	}
+	for _, stage := range stages {
+		if err := s.applyStage(ctx, section, stage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guarded is where a store ignores conditions on DELETE.
+func (s *Store) guarded() bool {
+	return s.limits.ConditionalPut && !s.limits.ConditionalDelete && s.o.Guard != nil
+}
+
+func (s *Store) applyStage(ctx context.Context, section storage.Section, stage storage.Stage) error {
+	if s.guarded() {
+		return s.applyGuarded(ctx, section, stage)
+	}
+	return s.send(ctx, section, stage, time.Time{})
+}
+
+// send makes the changes of a stage, some at once.
+func (s *Store) send(ctx context.Context, section storage.Section, stage storage.Stage, guarded time.Time) error {
+	before, err := deadline(section)
+	if err != nil {
+		return err
+	}
+	if !guarded.IsZero() && (before.IsZero() || guarded.Before(before)) {
+		before = guarded
+	}
+	single, batch := s.split(stage)
+	if len(batch) > 0 {
+		how := &Change{Before: before, Settle: true}
+		if err := s.deleteMany(ctx, batch, how); err != nil {
+			return at("/"+batch[0], err)
+		}
+	}
+	if len(single) == 0 {
+		return nil
+	}
+	return parallel(single, func(c storage.Change) error {
+		how := &Change{If: c.If, Before: before, Settle: c.Delete && !c.Ephemeral || s.o.Mutable(c.Key)}
+		err := s.apply(ctx, c, how)
+		if u, ok := section.(interface{ Unclean() }); ok && how.Lost {
+			u.Unclean()
+		}
+		return at(c.Key, err)
+	})
+}
+
+// deadline is when the section can change nothing any more.
+func deadline(section storage.Section) (time.Time, error) {
+	if section == nil {
+		return time.Time{}, nil
+	}
+	if e, ok := section.(interface{ Ended() bool }); ok && e.Ended() {
+		return time.Time{}, storage.ErrExpired
+	}
+	return section.Deadline(), nil
+}
+
+// split parts the deletions that can share a request from all else.
+func (s *Store) split(stage storage.Stage) (single storage.Stage, batch []string) {
+	for _, c := range stage {
+		if c.Delete && c.If == (storage.Condition{}) && s.limits.ConditionalPut && !s.mayUpload(c.Key) {
+			batch = append(batch, c.Key[1:])
+		} else {
+			single = append(single, c)
+		}
+	}
+	if len(batch) == 1 {
+		return stage, nil
+	}
+	return single, batch
+}
+
+func (s *Store) apply(ctx context.Context, c storage.Change, how *Change) error {
+	key := c.Key[1:]
+	if emulated := c.Delete && !s.limits.ConditionalDelete || !s.limits.ConditionalPut; emulated && s.o.Mutable(c.Key) {
+		// The changes of this process wait for each other; others are kept out by Guard, or there
+		// are none.
+		defer s.locks.lock(c.Key)()
+		if err := s.compare(ctx, key, how.If); err != nil {
+			return err
+		}
+		how.If = storage.Condition{}
+	}
+	switch {
+	case c.Delete:
+		var err error
+		if s.mayObject(c.Key) {
+			err = s.Delete(ctx, key, how)
+		}
+		if err == nil && s.mayUpload(c.Key) {
+			err = s.deleteUpload(ctx, c.Key, how.Before)
+		}
+		return err
+	case c.Renew:
+		return s.renew(ctx, c, how)
+	case c.Upload != nil:
+		return c.Upload.(*upload).place(ctx, key, how) //nolint:forcetypeassert // Apply has looked
+	default:
+		_, err := s.Put(ctx, key, c.Content, how)
+		return err
+	}
+}
+
+// compare looks whether a condition holds that the store ignores.
+func (s *Store) compare(ctx context.Context, key string, c storage.Condition) error {
+	if c == (storage.Condition{}) {
+		return nil
+	}
+	info, err := s.Head(ctx, key)
+	switch {
+	case unlessAbsent(err) != nil:
+		return err
+	case c.Absent() != (err != nil) || c.Version() != "" && info.Version != c.Version():
+		return storage.ErrConflict
+	}
+	return nil
+}
+
+// renew writes the object again, unless it is another by now.
+func (s *Store) renew(ctx context.Context, c storage.Change, how *Change) error {
+	for range 8 {
+		info, err := s.Head(ctx, c.Key[1:])
+		if err != nil {
+			return err
+		}
+		if v := c.If.Version(); v != "" && v != info.Version {
+			return storage.ErrConflict
+		}
+		again := &Change{Before: how.Before}
+		if s.limits.ConditionalPut {
+			again.If = storage.IfVersion(info.Version)
+		}
+		_, err = s.Put(ctx, c.Key[1:], c.Content, again)
+		how.Lost = how.Lost || again.Lost
+		if !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
+	}
+	return storage.ErrUnavailable
+}
+
+// applyGuarded makes a stage in which, on a store that ignores conditions on DELETE, no
+// object is deleted that somebody else is changing. Who deletes under a condition keeps the
+// others out. They look, in their section, whether somebody does.
+func (s *Store) applyGuarded(ctx context.Context, section storage.Section, stage storage.Stage) error {
+	var guard, look []string
+	for _, c := range stage {
+		switch {
+		case c.Delete && c.If != (storage.Condition{}):
+			guard = append(guard, c.Key)
+		case s.o.Mutable(c.Key) && s.mayObject(c.Key):
+			look = append(look, c.Key)
+		}
+	}
+	var until time.Time
+	if len(guard) > 0 {
+		deadline, release, err := s.o.Guard(ctx, guard)
+		if err != nil {
+			return err
+		}
+		defer release()
+		until = deadline
+	}
+	if len(look) == 0 {
+		return s.send(ctx, section, stage, until)
+	}
+	if section != nil {
+		if isGuarded(section, look) {
+			return storage.ErrExpired // the caller begins another section
+		}
+		return s.send(ctx, section, stage, until)
+	}
+	for begun := time.Now(); ; {
+		own, err := s.o.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		if !isGuarded(own, look) {
+			err := s.send(ctx, own, stage, until)
+			own.End()
+			if !errors.Is(err, storage.ErrExpired) {
+				return err
+			}
+		}
+		own.End()
+		if time.Since(begun) > guardPatience {
+			return fmt.Errorf("%w: somebody deletes this object, or has died while he did", storage.ErrUnavailable)
+		}
+		time.Sleep(guardPause)
+	}
+}
+
+const (
+	guardPause    = 20 * time.Millisecond
+	guardPatience = 10 * time.Second
+)
+
+func isGuarded(section storage.Section, keys []string) bool {
+	g, ok := section.(interface{ Guarded(keys ...string) bool })
+	return ok && g.Guarded(keys...)
+}

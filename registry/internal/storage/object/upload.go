@@ -1,0 +1,534 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/storage"
+)
+
+// upload is a storage.Upload. What came last is in a local file, the spool; what does not
+// fit there is in parts in the bucket.
+type upload struct {
+	s    *Store
+	key  string
+	told int64 // bytes of the parts
+
+	mu      sync.Mutex
+	c       checkpoint // as it was last saved, or would be
+	version string     // of that; "" if it was never saved
+	spool   *os.File
+	spooled int64
+	state   []byte
+	done    bool
+	lost    error // ErrUploadTaken or ErrNotExist, once that is known
+}
+
+// maxTail is how much a checkpoint takes in itself.
+const maxTail = 64 << 10
+
+// CreateUpload implements storage.Store. In the bucket nothing shows it before it is
+// suspended or has a part.
+func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHint) (storage.Upload, error) {
+	if err := valid(key); err != nil {
+		return nil, err
+	}
+	if s.mayObject(key) {
+		if _, err := s.Head(ctx, key[1:]); !errors.Is(err, storage.ErrNotExist) {
+			return nil, at(key, errors.Join(storage.ErrConflict, err))
+		}
+	}
+	if !s.o.Shared || s.o.Upload == nil {
+		if _, _, _, err := s.shelf.load(ctx, key); !errors.Is(err, storage.ErrNotExist) {
+			return nil, at(key, errors.Join(storage.ErrConflict, err))
+		}
+	}
+	u := &upload{s: s, key: key, c: checkpoint{Holder: rand.Text()}}
+	s.mu.Lock()
+	if s.live[key] != nil {
+		s.mu.Unlock()
+		return nil, at(key, storage.ErrConflict)
+	}
+	s.live[key] = u
+	s.mu.Unlock()
+	if err := u.open(true); err != nil {
+		s.forget(u)
+		return nil, at(key, err)
+	}
+	return u, nil
+}
+
+// open opens the spool.
+func (u *upload) open(empty bool) (err error) {
+	name := ""
+	if l, ok := u.s.shelf.(localShelf); ok {
+		name = l.file(u.key, ".data")
+	}
+	if u.spool, err = u.s.openSpool(name); err != nil {
+		return err
+	}
+	if empty {
+		err = spoolError(u.spool.Truncate(0))
+	}
+	return err
+}
+
+// forget makes u no longer the holder.
+func (s *Store) forget(u *upload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[u.key] == u {
+		delete(s.live, u.key)
+	}
+}
+
+// ResumeUpload implements storage.Store.
+func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
+	if err := valid(key); err != nil {
+		return nil, err
+	}
+	u := &upload{s: s, key: key}
+	s.mu.Lock()
+	before := s.live[key]
+	s.live[key] = u
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.mu.Unlock()
+	if before != nil {
+		before.leave(!s.o.Shared)
+	}
+	if err := u.load(ctx); err != nil {
+		s.forget(u)
+		return nil, at(key, err)
+	}
+	return u, nil
+}
+
+// leave fences a holder of this process off. What only this process knows is kept for
+// the next one.
+func (u *upload) leave(keep bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done || u.lost != nil {
+		return
+	}
+	if keep {
+		_ = u.save(context.Background(), time.Time{}) // else what was saved before counts
+	}
+	u.lost = storage.ErrUploadTaken
+	u.spool.Close()
+}
+
+// load takes the checkpoint over, and needs u.mu.
+func (u *upload) load(ctx context.Context) error {
+	for range 100 {
+		c, version, _, err := u.s.shelf.load(ctx, u.key)
+		if err != nil {
+			return err
+		}
+		u.state = c.state()
+		c.Holder = rand.Text()
+		u.version, err = u.s.shelf.save(ctx, u.key, c, version, time.Time{})
+		if errors.Is(err, storage.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		u.c, u.told = c, sum(c.Parts)
+		return u.restore(ctx)
+	}
+	return storage.ErrUnavailable
+}
+
+// restore fills the spool with what follows the parts.
+func (u *upload) restore(ctx context.Context) error {
+	if err := u.open(u.s.o.Shared); err != nil {
+		return err
+	}
+	if !u.s.o.Shared {
+		u.spooled = u.c.Local
+		return spoolError(u.spool.Truncate(u.spooled))
+	}
+	src := io.Reader(bytes.NewReader(u.c.Tail))
+	if len(u.c.Rest) > 0 {
+		r := &reader{c: u.s.Client, ctx: ctx, key: u.c.Rest[0].Key, length: -1}
+		if err := r.open(); err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }()
+		src = r
+	}
+	n, err := io.Copy(io.NewOffsetWriter(u.spool, 0), src)
+	u.spooled = n
+	if want := u.c.size() - u.told; err == nil && n != want {
+		err = fmt.Errorf("%w: the upload has %d bytes less than it should", storage.ErrUnavailable, want-n)
+	}
+	return err
+}
+
+// held is nil while the upload can be used. It needs u.mu.
+func (u *upload) held() error {
+	if u.lost != nil {
+		return u.lost
+	}
+	if u.done {
+		return storage.ErrUploadDone
+	}
+	return nil
+}
+
+func (u *upload) Write(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.held(); err != nil || len(p) == 0 {
+		return 0, err
+	}
+	n, err := u.spool.WriteAt(p, u.spooled)
+	u.spooled += int64(n)
+	u.state = nil
+	if err != nil {
+		return n, at(u.key, spoolError(err))
+	}
+	if u.spooled >= u.s.o.SpoolMax {
+		ctx := context.Background()
+		if err = u.part(ctx); err == nil {
+			err = u.save(ctx, time.Time{})
+		}
+	}
+	return n, at(u.key, err)
+}
+
+// part moves what is in the spool into the bucket. It needs u.mu.
+func (u *upload) part(ctx context.Context) error {
+	o, err := u.move(ctx)
+	if err != nil {
+		return err
+	}
+	u.c.Parts = append(slices.Clone(u.c.Parts), o)
+	u.told += o.Size
+	u.spooled = 0
+	return nil
+}
+
+// move writes what is in the spool to an object.
+func (u *upload) move(ctx context.Context) (Source, error) {
+	o := Source{beside(u.key) + "." + rand.Text(), u.spooled}
+	_, err := u.s.put(ctx, o.Key, u.body(), false, &Change{})
+	return o, err
+}
+
+func (u *upload) body() Body {
+	return Body{Content: io.NewSectionReader(u.spool, 0, u.spooled), Size: u.spooled}
+}
+
+// save keeps the upload for whoever resumes it. ErrUploadTaken if somebody has, ErrNotExist
+// if it was deleted. It needs u.mu.
+func (u *upload) save(ctx context.Context, before time.Time) error {
+	c := u.c
+	c.Tail, c.Rest, c.Local, c.Old = nil, nil, 0, slices.Clone(c.Old)
+	for _, o := range u.c.Rest {
+		c.Old = append(c.Old, o.Key)
+	}
+	switch {
+	case !u.s.o.Shared:
+		c.Local = u.spooled
+	case u.spooled == 0:
+	case u.spooled >= u.s.limits.MinPart:
+		u.c.Rest, u.c.Old = nil, c.Old
+		if err := u.part(ctx); err != nil {
+			return err
+		}
+		c.Parts = u.c.Parts
+	case u.spooled <= maxTail:
+		c.Tail = make([]byte, u.spooled)
+		if _, err := u.spool.ReadAt(c.Tail, 0); err != nil {
+			return spoolError(err)
+		}
+	default:
+		o, err := u.move(ctx)
+		if err != nil {
+			return err
+		}
+		c.Rest = []Source{o}
+	}
+	c.State, c.Hashed = u.state, c.size()
+	return u.replace(ctx, c, before)
+}
+
+// replace saves c if the upload is still held.
+func (u *upload) replace(ctx context.Context, c checkpoint, before time.Time) error {
+	version, err := u.s.shelf.save(ctx, u.key, c, u.version, before)
+	if errors.Is(err, storage.ErrConflict) {
+		u.lost = storage.ErrUploadTaken
+		if _, _, _, err := u.s.shelf.load(ctx, u.key); errors.Is(err, storage.ErrNotExist) {
+			u.lost = storage.ErrNotExist
+		}
+		return u.lost
+	}
+	if err == nil {
+		u.c, u.version = c, version
+	}
+	return err
+}
+
+func (u *upload) Progress() (int64, []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.told + u.spooled, bytes.Clone(u.state)
+}
+
+func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.held(); err != nil {
+		return nil, err
+	}
+	if offset < 0 || offset > u.told+u.spooled {
+		return nil, fmt.Errorf("%s: offset %d is outside of the upload", u.key, offset)
+	}
+	var readers []io.Reader
+	for _, part := range u.c.Parts {
+		if offset >= part.Size {
+			offset -= part.Size
+			continue
+		}
+		readers = append(readers, &reader{c: u.s.Client, ctx: ctx, key: part.Key, offset: offset, length: -1})
+		offset = 0
+	}
+	readers = append(readers, io.NewSectionReader(u.spool, offset, u.spooled-offset))
+	return &sequence{readers: readers}, nil
+}
+
+// sequence reads its readers one after the other, and opens those in the bucket when it
+// comes to them.
+type sequence struct{ readers []io.Reader }
+
+func (q *sequence) Read(p []byte) (int, error) {
+	for len(q.readers) > 0 {
+		r, remote := q.readers[0].(*reader)
+		if remote && r.body == nil {
+			if err := r.open(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := q.readers[0].Read(p)
+		if err != io.EOF { //nolint:errorlint // readers end with EOF itself
+			return n, err
+		}
+		if remote {
+			_ = r.Close()
+		}
+		q.readers = q.readers[1:]
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+func (q *sequence) Close() error {
+	if len(q.readers) > 0 {
+		if r, ok := q.readers[0].(*reader); ok && r.body != nil {
+			return r.Close()
+		}
+	}
+	return nil
+}
+
+func (u *upload) Suspend(ctx context.Context, state []byte) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.lost != nil {
+		return u.lost
+	}
+	if u.done {
+		return nil
+	}
+	u.state = nil
+	if len(state) > 0 {
+		u.state = bytes.Clone(state)
+	}
+	return at(u.key, u.end(u.save(context.WithoutCancel(ctx), time.Time{})))
+}
+
+// end closes the upload for its holder.
+func (u *upload) end(err error) error {
+	u.done = true
+	u.spool.Close()
+	u.s.forget(u)
+	return err
+}
+
+func (u *upload) Cancel(ctx context.Context) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.lost != nil {
+		return u.lost
+	}
+	if u.done {
+		return nil
+	}
+	if err := u.fence(ctx, time.Time{}); err != nil {
+		if errors.Is(err, storage.ErrNotExist) {
+			return u.end(nil)
+		}
+		return at(u.key, u.end(err))
+	}
+	return at(u.key, u.end(u.remove(ctx, time.Time{})))
+}
+
+// fence makes sure that nobody can take the upload over. It needs u.mu.
+func (u *upload) fence(ctx context.Context, before time.Time) error {
+	if !u.s.o.Shared || u.version == "" {
+		return nil // only this process knows of it
+	}
+	c := u.c
+	c.Placing = true
+	return u.replace(ctx, c, before)
+}
+
+// remove deletes what the upload has.
+func (u *upload) remove(ctx context.Context, before time.Time) error {
+	how := &Change{Before: before}
+	if !u.s.o.Shared {
+		if err := u.s.shelf.remove(ctx, u.key, before); err != nil {
+			return err
+		}
+	}
+	names := u.c.names()
+	if u.s.o.Shared && u.version != "" {
+		names = append(names, beside(u.key))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return u.s.deleteMany(ctx, names, how)
+}
+
+// place puts the upload at key. While it does, nobody can take the upload over.
+func (u *upload) place(ctx context.Context, key string, how *Change) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.held(); err != nil {
+		return err
+	}
+	if err := u.fence(ctx, how.Before); err != nil {
+		return err
+	}
+	err := u.write(ctx, key, how)
+	if err != nil {
+		u.c.Placing = false
+		return err // and Apply suspends it
+	}
+	// The bytes are in place: what stays of the upload is removed by a purge.
+	err = u.remove(ctx, time.Time{})
+	return u.end(err)
+}
+
+// write writes the object of the upload.
+func (u *upload) write(ctx context.Context, key string, how *Change) error {
+	if len(u.c.Parts) == 0 {
+		body := u.body()
+		if u.s.o.SHA256 != nil {
+			body.SHA256 = u.s.o.SHA256("/" + key)
+		}
+		_, err := u.s.put(ctx, key, body, false, how)
+		return err
+	}
+	sources := u.c.Parts
+	if u.spooled > 0 {
+		rest, err := u.move(ctx)
+		if err != nil {
+			return err
+		}
+		u.c.Old = append(u.c.Old, rest.Key)
+		sources = append(slices.Clone(sources), rest)
+	}
+	if most := u.s.limits.MaxParts; len(sources) > most {
+		return fmt.Errorf("the upload has %d parts, and the store takes no more than %d: push it in larger chunks", len(sources), most)
+	}
+	_, err := u.s.compose(ctx, key, sources, how)
+	return err
+}
+
+// closeUploads closes the uploads of an Apply. One that has not been placed can be
+// resumed.
+func (s *Store) closeUploads(stages []storage.Stage) {
+	for _, stage := range stages {
+		for _, c := range stage {
+			if u, ok := c.Upload.(*upload); ok && u.s == s {
+				_ = u.Suspend(context.Background(), nil) // else it is gone, as the contract allows
+			}
+		}
+	}
+}
+
+// statUpload describes an upload under way.
+func (s *Store) statUpload(ctx context.Context, key string) (storage.Info, error) {
+	s.mu.Lock()
+	u := s.live[key]
+	s.mu.Unlock()
+	if u != nil && !s.o.Shared {
+		n, _ := u.Progress()
+		return storage.Info{Key: key, Size: n, Modified: time.Now()}, nil
+	}
+	c, _, modified, err := s.shelf.load(ctx, key)
+	return storage.Info{Key: key, Size: c.size(), Modified: modified}, err
+}
+
+// deleteUpload removes an upload, whoever holds it.
+func (s *Store) deleteUpload(ctx context.Context, key string, before time.Time) error {
+	s.mu.Lock()
+	u := s.live[key]
+	delete(s.live, key)
+	s.mu.Unlock()
+	if u != nil {
+		u.mu.Lock()
+		if !u.done && u.lost == nil {
+			u.lost = storage.ErrNotExist
+			u.spool.Close()
+		}
+		u.mu.Unlock()
+	}
+	if err := s.shelf.remove(ctx, key, before); err != nil {
+		return err
+	}
+	var names []string
+	for o, err := range s.Client.List(ctx, beside(key)+".", ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		names = append(names, o.Key)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return s.deleteMany(ctx, names, &Change{Before: before})
+}
+
+// Clean implements storage.Cleaner.
+func (s *Store) Clean(ctx context.Context) error {
+	err := s.cleanSpool(time.Now())
+	b, ok := s.b.(Multipart)
+	if !ok {
+		return err
+	}
+	unfinished, listErr := b.Unfinished(ctx, s.root, time.Now().Add(-unfinishedAge))
+	err = errors.Join(err, listErr)
+	for _, o := range unfinished {
+		err = errors.Join(err, unlessAbsent(b.Abort(ctx, o.Key, o.ID)))
+	}
+	return err
+}
+
+// unfinishedAge is older than any request that is under way.
+const unfinishedAge = 24 * time.Hour
