@@ -55,6 +55,9 @@ func (w *writer) commit(b *batch) {
 		err = w.insist(b)
 	}
 	if err == nil {
+		if b.durable {
+			err = w.wal.flush() // if it fails, what is committed stays, but nobody is told that it will last
+		}
 		w.announce(b)
 	} else {
 		w.putBack(b, err)
@@ -66,7 +69,9 @@ func (w *writer) commit(b *batch) {
 		case r.kind == settle && b.failed:
 			r.err = errOutcomes
 		}
-		close(r.done)
+		if r.done != nil {
+			close(r.done)
+		}
 	}
 }
 
@@ -78,7 +83,7 @@ func (w *writer) putBack(b *batch, err error) {
 	w.feed.complain(err)
 	w.mu.Lock()
 	w.outcomes = append(b.outcomes, w.outcomes...)
-	w.due.Reset(retryDelay)
+	w.arm(retryDelay)
 	w.mu.Unlock()
 	b.outcomes, b.failed = nil, true
 }
@@ -111,13 +116,13 @@ func (w *writer) announce(b *batch) {
 
 // transact writes a batch in one transaction.
 func (w *writer) transact(ctx context.Context, b *batch) (err error) {
-	if err := w.flush(ctx, b.durable); err != nil {
-		return err
-	}
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
 		return err
 	}
 	defer func() {
+		if p := recover(); p != nil { // in whose goroutine ever
+			err = fmt.Errorf("panic in a commit: %v", p)
+		}
 		if err != nil {
 			_, _ = w.sql.rollback.ExecContext(ctx) // fails if the database has rolled back by itself, or is away
 		}
@@ -168,7 +173,7 @@ func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 	return err
 }
 
-// run runs a change. The goroutine is everybody's, so a change may not end it.
+// run runs a change. Others are committed with it, so a panic is its own failure only.
 func run(change func(*Tx) error, tx *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -176,20 +181,4 @@ func run(change func(*Tx) error, tx *Tx) (err error) {
 		}
 	}()
 	return change(tx)
-}
-
-// flush turns the flush of each commit on or off.
-func (w *writer) flush(ctx context.Context, on bool) error {
-	if w.flushing == on || w.sql.full == nil {
-		return nil
-	}
-	stmt := w.sql.lazy
-	if on {
-		stmt = w.sql.full
-	}
-	if _, err := stmt.ExecContext(ctx); err != nil {
-		return err
-	}
-	w.flushing = on
-	return nil
 }

@@ -18,13 +18,11 @@ import (
 
 // dialect is what the databases say differently.
 type dialect struct {
-	name       string
-	begin      string
-	flushEach  string // "" where the server flushes each commit
-	flushLater string
-	crossJoin  string // keeps the tables in the order that is written, where that has to be asked for
-	like       string // whatever the case
-	numbered   bool   // placeholders are $1, $2 …
+	name      string
+	begin     string
+	crossJoin string // keeps the tables in the order that is written, where that has to be asked for
+	like      string // whatever the case
+	numbered  bool   // placeholders are $1, $2 …
 
 	migrations embed.FS
 	folder     string // of the migrations

@@ -23,8 +23,7 @@ var migrations embed.FS
 
 // sqliteDialect is what SQLite says in its own words.
 var sqliteDialect = &dialect{
-	name: "sqlite", begin: `BEGIN IMMEDIATE`, flushEach: `PRAGMA synchronous=FULL`, flushLater: `PRAGMA synchronous=NORMAL`,
-	crossJoin: `CROSS JOIN`, like: `LIKE`,
+	name: "sqlite", begin: `BEGIN IMMEDIATE`, crossJoin: `CROSS JOIN`, like: `LIKE`,
 	migrations: migrations, folder: "migrations",
 	tables:  `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`,
 	foreign: "the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits",
@@ -40,7 +39,7 @@ func openSQLite(path string) (pools []*sql.DB, err error) {
 		return nil, err
 	}
 	for _, pragmas := range [][]string{
-		{"synchronous(2)", "cache_size(-4000)", "wal_autocheckpoint(2000)", "journal_size_limit(67108864)"},
+		{"synchronous(1)", "cache_size(-4000)", "wal_autocheckpoint(2000)", "journal_size_limit(67108864)"},
 		{"query_only(1)", "cache_size(-1000)"},
 	} {
 		db, err := sql.Open("sqlite", dsn(path, pragmas...))

@@ -16,7 +16,7 @@ type statements struct {
 	d    *dialect
 	conn *sql.Conn
 
-	begin, commit, rollback, savepoint, undo, release, full, lazy *sql.Stmt
+	begin, commit, rollback, savepoint, undo, release *sql.Stmt
 
 	sent, outcome, found, takeKey, nameKey, key, stat, total *sql.Stmt
 
@@ -44,7 +44,6 @@ func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, erro
 		d: d, conn: conn, messages: map[int]*sql.Stmt{}, outbox: map[int]*sql.Stmt{},
 		begin: stmt(d.begin), commit: stmt(`COMMIT`), rollback: stmt(`ROLLBACK`),
 		savepoint: stmt(`SAVEPOINT one`), undo: stmt(`ROLLBACK TO SAVEPOINT one`), release: stmt(`RELEASE SAVEPOINT one`),
-		full: stmt(d.flushEach), lazy: stmt(d.flushLater),
 		sent: stmt(`UPDATE outbox SET state = 'sent', attempts = ?, event_id = ?, final_at = ?, next_at = 0, error = '', code = '', wire = NULL
 			WHERE id = ? AND final_at = 0`),
 		outcome: stmt(`UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,

@@ -37,8 +37,11 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if s.pools, err = openSQLite(path); err == nil {
 		err = s.attach(ctx)
 	}
+	if err == nil {
+		s.w.wal, err = openWAL(path)
+	}
 	if err != nil {
-		_ = s.release()
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil

@@ -637,8 +637,10 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		for len(s.w.requests) == 0 { // it has looked, and waits for its turn
-			time.Sleep(time.Millisecond)
+		for waits := false; !waits; time.Sleep(time.Millisecond) { // it has looked, and waits for its turn
+			s.w.mu.Lock()
+			waits = len(s.w.waiting) > 0
+			s.w.mu.Unlock()
 		}
 		ok, err := tx.Requeue(again.Entry.ID, again.Entry.AcceptedAt, "", message.StateDead)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,32 +24,35 @@ const (
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
 )
 
-// writer owns the only connection that writes. Its goroutine commits what has arrived by the time it is free.
+// writer owns the only connection that writes. Who finds it free commits at once, in its own goroutine: handing a lone
+// message to another one costs more than its SQL. What arrives meanwhile is committed together, by one goroutine.
 type writer struct {
-	d        *dialect
-	pool     *sql.DB   // that a lost connection is made anew from
-	conn     *sql.Conn // nil when it is lost
-	rows     *gorm.DB  // over conn, inside the writer's transaction
-	sql      *statements
-	feed     *feed
-	requests chan *request
-	kick     chan struct{} // results or counts are due
-	ended    chan struct{}
+	d    *dialect
+	pool *sql.DB   // that a lost connection is made anew from
+	conn *sql.Conn // nil when it is lost
+	rows *gorm.DB  // over conn, inside the writer's transaction
+	sql  *statements
+	wal  *walFile // nil where the server flushes
+	feed *feed
 
 	mu       sync.Mutex
+	free     sync.Cond // a commit has ended and none follows
+	busy     bool      // somebody commits: conn, rows, sql and counts are theirs
+	again    bool      // …and shall commit once more
 	closed   bool
+	waiting  []*request
 	outcomes []*Outcome
 	reported int64       // how many results were reported so far
+	armed    bool        // due will fire
 	due      *time.Timer // of the results
 	countDue *time.Timer // of the counts
 
 	committed atomic.Int64 // how many of the reported results are committed
 
-	// The goroutine's own.
-	flushing bool      // the connection flushes each commit
-	tried    time.Time // when the last attempt to connect failed
-	away     error     // …and why
-	counts   counts
+	// Whose who commits.
+	tried  time.Time // when the last attempt to connect failed
+	away   error     // …and why
+	counts counts
 }
 
 // request is a part of a commit.
@@ -59,7 +63,7 @@ type request struct {
 
 	state atomic.Int32 // waiting, begun or taken back
 	err   error
-	done  chan struct{}
+	done  chan struct{} // nil if whoever asks commits it
 }
 
 type requestKind int
@@ -77,43 +81,38 @@ const (
 )
 
 func newWriter(ctx context.Context, d *dialect, pool *sql.DB, conn *sql.Conn, f *feed) (*writer, error) {
-	w := &writer{
-		d: d, pool: pool, feed: f, flushing: true, requests: make(chan *request, maxBatch),
-		kick: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
+	w := &writer{d: d, pool: pool, feed: f}
+	w.free.L = &w.mu
 	if err := w.use(ctx, conn); err != nil {
 		return nil, err
 	}
-	w.due = time.AfterFunc(time.Hour, w.wake)
+	w.due = time.AfterFunc(time.Hour, w.fire)
 	w.countDue = time.AfterFunc(time.Hour, w.wake)
 	w.due.Stop()
 	w.countDue.Stop()
-	go w.run()
 	return w, nil
 }
 
-func (w *writer) wake() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
-}
-
-// do has a request committed. When ctx is done before the writer has begun with it, it is taken back.
+// do has a request committed. When ctx is done before its commit has begun, it is taken back.
 func (w *writer) do(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
 	w.mu.Lock()
-	closed := w.closed
-	w.mu.Unlock()
-	if closed {
+	if w.closed {
+		w.mu.Unlock()
 		return ErrClosed
 	}
-	select {
-	case w.requests <- r:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.ended:
-		return ErrClosed
+	first := !w.busy
+	if !first {
+		r.done = make(chan struct{})
+	}
+	w.waiting = append(w.waiting, r)
+	w.busy = true
+	w.mu.Unlock()
+	if first {
+		w.commit(w.gather())
+		if w.more() { // not for this caller to wait for
+			go w.run()
+		}
+		return r.err
 	}
 	select {
 	case <-r.done:
@@ -122,88 +121,112 @@ func (w *writer) do(ctx context.Context, r *request) error {
 			return ctx.Err()
 		}
 		<-r.done
-	case <-w.ended:
-		select {
-		case <-r.done: // in the last commit
-		default:
-			return ErrClosed
-		}
 	}
 	return r.err
 }
 
-// report keeps a result for one of the next commits and returns its number.
-func (w *writer) report(o *Outcome) int64 {
+// wake commits what is there, or lets it be done by whoever commits.
+func (w *writer) wake() {
 	w.mu.Lock()
-	w.outcomes = append(w.outcomes, o)
-	w.reported++
-	number, n := w.reported, len(w.outcomes)
-	if n == 1 {
-		w.due.Reset(outcomeDelay)
-	}
+	w.again = w.busy
+	free := !w.busy && !w.closed
+	w.busy = w.busy || free
 	w.mu.Unlock()
-	if n == outcomeCrowd {
-		w.wake()
+	if free {
+		w.run()
 	}
-	return number
 }
 
-// run commits until the writer is closed.
+// fire is called when results have waited for long enough.
+func (w *writer) fire() {
+	w.mu.Lock()
+	w.armed = false
+	w.mu.Unlock()
+	w.wake()
+}
+
+// run commits until nothing is left.
 func (w *writer) run() {
-	defer close(w.ended)
 	for {
-		select {
-		case r := <-w.requests:
-			w.commit(w.gather(r))
-		case <-w.kick:
-			w.commit(w.gather(nil))
-		}
-		w.mu.Lock()
-		closed := w.closed
-		w.mu.Unlock()
-		if closed && len(w.requests) == 0 {
-			w.commit(w.gather(nil))
+		w.commit(w.gather())
+		if !w.more() {
 			return
 		}
 	}
 }
 
-// gather takes what has arrived.
-func (w *writer) gather(first *request) *batch {
-	b := &batch{}
-	b.add(first)
-	for len(b.requests) < maxBatch {
-		select {
-		case r := <-w.requests:
-			b.add(r)
-			continue
-		default:
-		}
-		break
-	}
+// more tells whether there is something to commit now; if not, the writer is free.
+func (w *writer) more() bool {
 	w.mu.Lock()
-	b.outcomes, b.number, b.closing = w.outcomes, w.reported, w.closed
-	w.outcomes = nil
-	if len(b.outcomes) > 0 {
-		w.due.Stop()
+	defer w.mu.Unlock()
+	if len(w.waiting) > 0 || w.again {
+		return true
 	}
+	w.busy = false
+	w.free.Broadcast()
+	return false
+}
+
+// report keeps a result for one of the next commits and returns its number. A timer that runs is left alone, also when
+// its results go along with messages: to set it for each of them costs a system call.
+func (w *writer) report(o *Outcome) int64 {
+	w.mu.Lock()
+	w.outcomes = append(w.outcomes, o)
+	w.reported++
+	number, n := w.reported, len(w.outcomes)
+	w.arm(outcomeDelay)
+	w.mu.Unlock()
+	if n == outcomeCrowd {
+		go w.wake()
+	}
+	return number
+}
+
+// arm has the results committed after a while. w.mu is held.
+func (w *writer) arm(after time.Duration) {
+	if !w.armed {
+		w.armed = true
+		w.due.Reset(after)
+	}
+}
+
+// gather takes what has arrived.
+func (w *writer) gather() *batch {
+	b := &batch{}
+	w.mu.Lock()
+	n := min(len(w.waiting), maxBatch)
+	for _, r := range w.waiting[:n] {
+		b.add(r)
+	}
+	if w.waiting = slices.Delete(w.waiting, 0, n); cap(w.waiting) > 4*maxBatch && len(w.waiting) == 0 {
+		w.waiting = nil
+	}
+	b.outcomes, b.number, b.closing = w.outcomes, w.reported, w.closed
+	w.outcomes, w.again = nil, false
 	w.mu.Unlock()
 	b.counted = b.tallies || b.closing || w.counts.overdue()
 	return b
 }
 
-// close commits what is waiting and ends the goroutine.
+// close commits what is waiting. Nothing is taken any more.
 func (w *writer) close() error {
 	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil
+	}
 	w.closed = true
+	for w.busy {
+		w.free.Wait()
+	}
+	w.busy = true // and stays so
 	w.mu.Unlock()
-	w.wake()
-	<-w.ended
+	w.commit(w.gather())
 	w.due.Stop()
 	w.countDue.Stop()
-	var err error
+	err := w.wal.close()
 	if w.conn != nil {
-		err = w.conn.Close()
+		err = errors.Join(err, w.conn.Close())
 	}
 	if left := len(w.outcomes); left > 0 {
 		err = errors.Join(fmt.Errorf("%d results of deliveries could not be stored", left), err)
