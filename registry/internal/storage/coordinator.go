@@ -33,8 +33,9 @@ type Coordinator interface {
 	// has joined.
 	Exclusive(ctx context.Context) (Lease, error)
 
-	// Publish replaces what the collection of garbage lets writers know. Each section that
-	// begins after it has returned sees it; it is void once the process that published
+	// Publish replaces what the collection of garbage lets writers know. A section that
+	// does not see it is one that a later Barrier waits for, or began before its process
+	// has joined; it is void once the process that published
 	// it has died and can have no request under way. Only the holder of
 	// Lock(CollectorLock) calls it.
 	Publish(ctx context.Context, p Pending) error

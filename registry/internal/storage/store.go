@@ -150,7 +150,7 @@ type Change struct {
 	// If is the condition under which the change is made.
 	If Condition
 	// Ephemeral changes are visible at once and may be undone by a power loss: notes
-	// beside an upload, leftovers of one.
+	// beside an upload, leftovers of one. Without a condition they exclude nobody.
 	Ephemeral bool
 	// Like is the key of an object with the very same Content, or "". A store may let
 	// both share their bytes. It changes nothing else.

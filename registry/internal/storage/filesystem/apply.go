@@ -134,11 +134,14 @@ func (s *Store) publish(stage []change) error {
 	return nil
 }
 
-// publishOne excludes others, except for a renewal, which changes no content: a writer
-// renews whatever a client is told of.
+// publishOne excludes others, where that matters: not for a renewal, which changes
+// no content.
 func (s *Store) publishOne(ch *change) error {
-	if ch.Renew {
+	switch {
+	case ch.Renew:
 		return ch.renew(s)
+	case ch.Ephemeral && ch.If == storage.Condition{}:
+		return ch.publish(s)
 	}
 	k, err := s.exclude(ch.Key)
 	if err != nil {

@@ -22,13 +22,12 @@ import (
 type Coordinator struct {
 	s *Store
 
-	mu    sync.Mutex // guards gates and epoch
-	gates [2]*gate
-	epoch epoch
-
-	listMu sync.Mutex // guards list and latest
+	mu     sync.Mutex // guards what follows
+	gates  [2]*gate
+	epoch  epoch
 	list   lockFile
 	latest *pending // as read last
+	known  *pending // what sections know: read when their gate was locked already; or nil
 
 	soleMu sync.Mutex
 	sole   bool // Lock holds the root directory, because there was no room for a file
@@ -54,9 +53,8 @@ func (c *Coordinator) closeFiles() {
 	for _, g := range c.gates {
 		g.retire()
 	}
-	c.listMu.Lock()
-	defer c.listMu.Unlock()
 	c.list.close()
+	c.known = nil
 }
 
 // lease is a storage.Lease.

@@ -77,7 +77,7 @@ func (s *dirSet) set(dir string, state dirState) {
 // not known.
 func (s *dirSet) unflushed(name string) (dirs []dirEntry) {
 	for dir := dirOf(name); ; dir = dirOf(dir) {
-		entry, flushed := s.look(dir)
+		entry, flushed := s.look(dir, len(dirs) > 0)
 		dirs = append(dirs, entry)
 		if flushed || dir == s.root {
 			return dirs
@@ -85,14 +85,17 @@ func (s *dirSet) unflushed(name string) (dirs []dirEntry) {
 	}
 }
 
-// look says in which state dir is now, and whether its own entry is known to be
-// flushed.
-func (s *dirSet) look(dir string) (entry dirEntry, flushed bool) {
-	id := identify(dir)
+// look says in which state dir is, and whether its own entry is known to be flushed.
+// A parent is asked which directory it is, even if it is new: others follow it there.
+func (s *dirSet) look(dir string, parent bool) (entry dirEntry, flushed bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	state, known := s.get(dir)
-	return dirEntry{dir, dirState{state.change, id}}, known && state.change == durable && state.id == id
+	s.mu.Unlock()
+	entry = dirEntry{dir, dirState{change: state.change}}
+	if flushed = known && state.change == durable; flushed || parent {
+		entry.id = identify(dir)
+	}
+	return entry, flushed && entry.id == state.id
 }
 
 // remember notes that all that unflushed returned was flushed. What was created or

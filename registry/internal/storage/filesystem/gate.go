@@ -24,12 +24,14 @@ import (
 // waits for it, or it has seen nothing yet.
 //
 // The sections of a process share one lock, which it keeps for holdGate after it was
-// taken, because a lock costs more than all the rest.
+// taken, because a lock costs more than all the rest; and they share what was read
+// of the list behind that lock, for as long: a barrier that follows a later list
+// waits for the lock, and so for all of them.
 
 const (
 	epochName = "epoch"
 	gateName  = "gate-"
-	holdGate  = time.Millisecond     // also how long the epoch is believed
+	holdGate  = time.Millisecond     // also how long epoch and list are believed
 	maxPoll   = 2 * time.Millisecond // between two looks at a gate
 )
 
@@ -79,16 +81,19 @@ func (c *Coordinator) Begin(ctx context.Context) (storage.Section, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	g, err := c.enter()
 	if err != nil {
 		return nil, c.s.writeFault("begin", "/", err)
 	}
-	s := &section{c: c, gate: g}
-	if s.pending, err = c.read(); err != nil {
-		s.End()
-		return nil, c.s.readFault("begin", "/", err)
+	if g == nil || c.known == nil {
+		if c.known, err = c.read(); err != nil {
+			g.leave()
+			return nil, c.s.readFault("begin", "/", err)
+		}
 	}
-	return s, nil
+	return &section{c: c, gate: g, pending: c.known}, nil
 }
 
 // Run implements storage.Section.
@@ -102,20 +107,18 @@ func (s *section) Deadline() time.Time { return time.Time{} }
 
 // End implements storage.Section.
 func (s *section) End() {
-	if s.ended.Swap(true) || s.gate == nil {
+	if s.ended.Swap(true) {
 		return
 	}
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	s.gate.sections--
-	s.gate.rest()
+	s.gate.leave()
 }
 
 // enter takes a gate. It is nil where files cannot be made for lack of room or
-// because all is read-only: there nobody collects beside others either.
+// because all is read-only: there nobody collects beside others either. It needs
+// c.mu.
 func (c *Coordinator) enter() (*gate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if time.Since(c.epoch.at) >= holdGate {
 		if err := c.lookUp(); err != nil {
 			return nil, without(err)
@@ -123,6 +126,11 @@ func (c *Coordinator) enter() (*gate, error) {
 	}
 	for range attempts {
 		g := c.gates[c.epoch.n&1]
+		if g.held {
+			g.sections++
+			return g, nil
+		}
+		c.known = nil // of another time
 		err := g.enter(c.s)
 		if err == nil {
 			return g, nil
@@ -159,7 +167,7 @@ func (c *Coordinator) lookUp() error {
 			return err
 		}
 		if st.Nlink > 0 {
-			c.epoch.n, c.epoch.at = st.Size, time.Now()
+			c.epoch.n, c.epoch.at, c.known = st.Size, time.Now(), nil
 			return nil
 		}
 		c.closeFiles()
@@ -168,21 +176,26 @@ func (c *Coordinator) lookUp() error {
 	return unix.EAGAIN
 }
 
-// enter locks the gate, if need be. EWOULDBLOCK if a barrier has it.
+// enter locks the gate. EWOULDBLOCK if a barrier has it.
 func (g *gate) enter(s *Store) error {
-	if !g.held {
-		fd, err := g.file.open(s, unix.O_RDONLY)
-		if err == nil {
-			err = flock(fd, unix.LOCK_SH)
-		}
-		if err != nil {
-			return err
-		}
-		g.held, g.expired = true, false
-		g.timer.Reset(holdGate)
+	fd, err := g.file.open(s, unix.O_RDONLY)
+	if err == nil {
+		err = flock(fd, unix.LOCK_SH)
 	}
-	g.sections++
+	if err != nil {
+		return err
+	}
+	g.held, g.expired, g.sections = true, false, 1
+	g.timer.Reset(holdGate)
 	return nil
+}
+
+// leave ends a section at the gate, which may be nil.
+func (g *gate) leave() {
+	if g != nil {
+		g.sections--
+		g.rest()
+	}
 }
 
 // rest gives the lock back if it was held for long enough and nobody needs it.

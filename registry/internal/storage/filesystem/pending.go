@@ -102,13 +102,15 @@ func (p *pending) lists(keys []string) bool {
 	return false
 }
 
-// read returns the list that counts now.
+// read returns the list that counts now. It needs c.mu.
 func (c *Coordinator) read() (*pending, error) {
-	fd, err := c.openList()
+	fd, err := c.list.open(c.s, unix.O_RDONLY)
 	if err != nil {
 		return none, without(err)
 	}
-	defer c.closeList()
+	if !c.s.local() {
+		defer c.list.close() // what is remembered of a file of another machine is asked for again when it is opened
+	}
 	for range attempts {
 		var heads [2 * headSize]byte
 		if _, err := pread(fd, heads[:], 0); err != nil {
@@ -146,23 +148,6 @@ func load(fd int, heads [2 * headSize]byte) (*pending, error) {
 		p.hashes[i] = binary.LittleEndian.Uint64(b[i*8:])
 	}
 	return p, nil
-}
-
-// openList returns the file to be read, until closeList. What this machine
-// remembers of a file of another one is asked for again when it is opened.
-func (c *Coordinator) openList() (fd int, err error) {
-	c.listMu.Lock()
-	if fd, err = c.list.open(c.s, unix.O_RDONLY); err != nil {
-		c.listMu.Unlock()
-	}
-	return fd, err
-}
-
-func (c *Coordinator) closeList() {
-	if !c.s.local() {
-		c.list.close()
-	}
-	c.listMu.Unlock()
 }
 
 // collectorLives says whether somebody holds the collector's lock.
@@ -206,10 +191,18 @@ func (c *Coordinator) publish(p storage.Pending) error {
 	if err := pwrite(fd, h.encode(), int64(h.seq&1)*headSize); err != nil {
 		return err
 	}
+	c.forget()
 	if c.s.local() {
 		return nil
 	}
 	return syncFile(fd) // so that other machines see it
+}
+
+// forget has the next section read the list.
+func (c *Coordinator) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = nil
 }
 
 func encodeKeys(keys []string) []byte {

@@ -48,6 +48,7 @@ func (c *Coordinator) Join(ctx context.Context) (storage.Lease, error) {
 	for {
 		held, err := c.join()
 		if err == nil {
+			c.forget()                           // who was exclusive may have published a run
 			unlink(c.s.locks + "/" + wantedName) //nolint:errcheck // mostly not there
 			c.reserve()
 			return newLease(held.drop), nil
@@ -266,7 +267,9 @@ func (c *Coordinator) lockCollector(ctx context.Context) (locks, error) {
 
 // withdraw makes the list empty if it is not.
 func (c *Coordinator) withdraw() error {
+	c.mu.Lock()
 	p, err := c.read()
+	c.mu.Unlock()
 	if err == nil && p != none {
 		err = c.publish(storage.Pending{})
 	}

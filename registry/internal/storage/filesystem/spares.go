@@ -93,32 +93,20 @@ func (p *spares) drop() {
 func (s *spare) drop() { drop(s.dir) }
 
 // keepSpare takes away the file at name together with its directory, if nothing
-// else is in it. What somebody adds in this very moment goes with it, as it would
-// with a deletion, and is found by useSpare.
+// else is in it. What somebody adds in this very moment goes with it; an upload that
+// meets it there is begun again.
 func (s *Store) keepSpare(name string) bool {
 	dir, base := path.Split(name)
-	if dir = path.Clean(dir); !s.spares.wants(base) {
+	if dir = path.Clean(dir); !s.spares.wants(base) || !holdsOnly(dir, base) {
 		return false
 	}
-	fd, err := open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
-	if err != nil {
-		return false
-	}
-	defer closeFD(fd)
 	kept := spare{s.tempName()}
 	s.durable.forget(dir)
-	if !isNote(fd) || !holdsOnly(dir, base) || rename(dir, kept.dir) != nil {
+	if rename(dir, kept.dir) != nil {
 		return false
 	}
 	s.spares.add(base, kept)
 	return true
-}
-
-// isNote says whether the file has one name and is small. One that has got a second
-// name, as backups give it, is none of ours any more.
-func isNote(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && isFile(&st) && st.Nlink == 1 && st.Size <= maxNote
 }
 
 // useSpare writes a file into a spare and makes that its directory, which is not
@@ -133,19 +121,27 @@ func (s *Store) useSpare(name string, content []byte) bool {
 	if !ok {
 		return false
 	}
-	fd, err := open(kept.dir+"/"+base, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
-	if err != nil {
-		kept.drop()
-		return false
-	}
-	defer closeFD(fd)
-	if !isNote(fd) || !holdsOnly(kept.dir, base) || pwrite(fd, content, 0) != nil || unix.Ftruncate(fd, int64(len(content))) != nil ||
-		s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
+	if !rewriteNote(kept.dir+"/"+base, content) || s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
 		kept.drop()
 		return false
 	}
 	s.durable.forget(dir)
 	return true
+}
+
+// rewriteNote writes into a small file. It is false for one that has got a second
+// name, as backups give it.
+func rewriteNote(name string, content []byte) bool {
+	fd, err := open(name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || !isFile(&st) || st.Nlink != 1 || st.Size > maxNote || pwrite(fd, content, 0) != nil {
+		return false
+	}
+	return st.Size == int64(len(content)) || unix.Ftruncate(fd, int64(len(content))) == nil
 }
 
 // holdsOnly says whether the directory has that file and nothing else.

@@ -237,7 +237,6 @@ func TestNoSpare(t *testing.T) {
 		name        string
 		left, spare func(t *testing.T, dir string) // what others do before and after the note is deleted
 	}{
-		{"a file comes late", nothing, func(t *testing.T, dir string) { write(t, dir+"/data", "late") }},
 		{"a directory was there", func(t *testing.T, dir string) { write(t, dir+"/hashstates/sha256/0", "") }, nothing},
 		{"the note is gone", nothing, func(t *testing.T, dir string) { check(t, os.Remove(dir+"/startedat")) }},
 		{"the note got another name", nothing, func(t *testing.T, dir string) { check(t, os.Link(dir+"/startedat", dir+"/../backup")) }},

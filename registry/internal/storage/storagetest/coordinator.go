@@ -30,10 +30,14 @@ func lock(t *testing.T, i Instance, name string) storage.Lease {
 	return l
 }
 
+// publish returns when all sections see it.
 func publish(t *testing.T, i Instance, p storage.Pending) {
 	t.Helper()
 	if err := i.Coordinator.Publish(t.Context(), p); err != nil {
 		t.Fatalf("Publish: %v", err)
+	}
+	if err := i.Coordinator.Barrier(t.Context()); err != nil {
+		t.Fatalf("Barrier: %v", err)
 	}
 }
 
@@ -158,16 +162,19 @@ func testPublishMany(t *testing.T, p pair) {
 	if errors.Is(err, storage.ErrNoSpace) {
 		t.Skip("this storage has less room")
 	}
+	if err == nil {
+		err = p.a.Coordinator.Barrier(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := begin(t, p.b)
-	defer s.End()
 	for _, key := range keys {
 		if !s.Listed(key) {
 			t.Fatalf("%s is not listed", key)
 		}
 	}
+	s.End()
 	publish(t, p.a, storage.Pending{})
 }
 
@@ -207,9 +214,6 @@ func testListedIsNeverMissing(t *testing.T, p pair) {
 	defer lock(t, p.a, storage.CollectorLock).Release()
 	for range 20 {
 		publish(t, p.a, storage.Pending{Run: "r", Keys: []string{key}})
-		if err := p.a.Coordinator.Barrier(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		remove(t, p.a.Store, key)
 		time.Sleep(time.Millisecond)
 		put(t, p.a.Store, key, "x")
