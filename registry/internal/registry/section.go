@@ -77,13 +77,16 @@ func (r *Registry) inSection(ctx context.Context, advertise bool, f func(*sectio
 // retry calls f until it does not fail for a garbage collection or an expired
 // section.
 func (r *Registry) retry(ctx context.Context, f func() error) error {
-	begun := time.Now()
+	var begun time.Time // waiting
 	for {
 		err := f()
-		switch {
-		case err == nil || !errors.Is(err, errListed) && !errors.Is(err, storage.ErrExpired):
+		if err == nil || !errors.Is(err, errListed) && !errors.Is(err, storage.ErrExpired) {
 			return err
-		case time.Since(begun) > maxListed:
+		}
+		if begun.IsZero() {
+			begun = time.Now()
+		}
+		if time.Since(begun) > maxListed {
 			return unavailable("a garbage collection is deleting what this request needs; try again", err)
 		}
 		select {
@@ -113,7 +116,7 @@ func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Dige
 	if age := r.now().Sub(info.Modified); age >= 0 && age < r.renewAfter {
 		return nil
 	}
-	err := r.apply(ctx, s, storage.Stage{{Key: key, Content: layout.Link(d), Renew: true}})
+	err := r.store.Apply(ctx, s.Section, storage.Stage{{Key: key, Content: layout.Link(d), Renew: true}})
 	if unwritable(err) {
 		return nil
 	}

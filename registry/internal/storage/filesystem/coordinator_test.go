@@ -82,6 +82,7 @@ func TestKilledProcessesHoldNothing(t *testing.T) {
 	c := s.Coordinator()
 	for role, held := range map[string]func() error{
 		"collector": func() error {
+			time.Sleep(2 * holdGate) // for so long a section may know what was read before
 			section, err := c.Begin(t.Context())
 			if err != nil {
 				return err
