@@ -125,8 +125,13 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	status, list := told(err)
-	if h := w.Header(); status == http.StatusServiceUnavailable && h["Retry-After"] == nil {
+	switch h := w.Header(); {
+	case list[0].RetryAfter > 0:
+		h["Retry-After"] = []string{strconv.Itoa(max(int(list[0].RetryAfter.Seconds()), 1))}
+	case status == http.StatusServiceUnavailable && h["Retry-After"] == nil:
 		h["Retry-After"] = []string{"1"}
+	case status == http.StatusMethodNotAllowed && h["Allow"] == nil:
+		h["Allow"] = []string{"GET, HEAD"} // of a repository that cannot be changed
 	}
 	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
 	_ = writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list)) // nobody is left to be told

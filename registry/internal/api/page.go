@@ -25,6 +25,9 @@ func (r *request) pageSize() (n int, ok bool, err error) {
 // linkNext points at the next page (RFC 8288). The URL is relative to the
 // host, so it is right behind any proxy.
 func (r *request) linkNext(w http.ResponseWriter, parameters url.Values) {
+	if namespace := r.param("ns"); namespace != "" {
+		parameters.Set("ns", namespace)
+	}
 	u := url.URL{Path: r.URL.Path, RawQuery: parameters.Encode()}
 	w.Header().Set("Link", "<"+u.String()+`>; rel="next"`)
 }

@@ -155,8 +155,13 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 func (r *request) locate() (err error) {
 	to := r.row.api.locate(r.URL)
 	r.last = to.last
-	if to.name != "" && r.row.action != 0 {
-		r.name, err = oci.ParseName(to.name)
+	if to.name == "" || r.row.action == 0 {
+		return nil
+	}
+	if r.name, err = oci.ParseName(to.name); err == nil && r.URL.RawQuery != "" {
+		if namespace := r.param("ns"); namespace != "" {
+			r.name, err = r.row.api.opts.Registry.Within(namespace, r.name)
+		}
 	}
 	return err
 }

@@ -1,5 +1,7 @@
 package oci
 
+import "time"
+
 // Code is an error code of distribution-spec "Error Codes", or one of the
 // Docker Registry API that clients know.
 type Code string
@@ -57,6 +59,8 @@ type Error struct {
 	Message string // "" stands for the code's usual message
 	Detail  any
 	Err     error
+	// RetryAfter is when to ask again, 0 if nobody knows.
+	RetryAfter time.Duration
 }
 
 // NewError returns an error of the code whose detail says what is wrong.

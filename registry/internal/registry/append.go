@@ -17,7 +17,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // Append stores what src gives until it ends, and returns how much that was.
 // What arrived before an error stays. A failure of src comes back wrapped.
 func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
-	if err := u.repo.reg.takes(); err != nil {
+	if err := u.repo.takes(); err != nil {
 		return 0, err
 	}
 	buf := buffers.Get().(*[bufferSize]byte)

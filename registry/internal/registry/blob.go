@@ -87,23 +87,37 @@ func (b *Blob) Close() error {
 // BLOB_UNKNOWN if it is not there, or known to be damaged: then clients push it
 // again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
-	err = r.orUpstream(ctx, Miss{Blob: d}, func() error {
-		return r.reg.advertise(ctx, func(s *section) error {
-			desc, _, err = r.healthyBlob(ctx, s, d)
-			return err
-		})
+	err = r.reg.advertise(ctx, func(s *section) error {
+		desc, _, err = r.healthyBlob(ctx, s, d)
+		return err
 	})
-	return desc, err
+	if r.missed(err) {
+		desc, err = r.reg.upstream.StatBlob(ctx, r.filled(), d)
+	}
+	return desc, fault(err)
 }
 
 // OpenBlob opens a blob of the repository. ctx is that of all reads. BLOB_UNKNOWN,
 // NAME_UNKNOWN; a fault with ErrDamaged.
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
-	err = r.orUpstream(ctx, Miss{Blob: d}, func() error {
-		b, err = r.openBlob(ctx, d)
-		return r.missingBlob(ctx, err)
-	})
-	return b, err
+	b, err = r.openBlob(ctx, d)
+	if r.missed(err) {
+		b, err = r.reg.upstream.OpenBlob(ctx, r.filled(), d)
+		return b, fault(err)
+	}
+	return b, r.missingBlob(ctx, err)
+}
+
+// NewBlob is a blob that is not in the store, or not yet. open begins to read it at an
+// offset.
+func NewBlob(d oci.Digest, size int64, open func(offset int64) (io.ReadCloser, error)) *Blob {
+	return &Blob{Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: size}, open: func(offset int64) (*storage.Object, error) {
+		r, err := open(offset)
+		if err != nil {
+			return nil, err
+		}
+		return &storage.Object{ReadCloser: r}, nil
+	}}
 }
 
 func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
@@ -131,7 +145,7 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 // DeleteBlob takes a blob out of the repository. Its bytes stay: other
 // repositories may have it too.
 func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
-	if err := r.reg.deletable(); err != nil {
+	if err := r.deletable(); err != nil {
 		return err
 	}
 	key := layout.LayerLink(r.name, d)

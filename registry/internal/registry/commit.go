@@ -21,7 +21,7 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	if u.done {
 		return oci.Descriptor{}, uploadUnknown()
 	}
-	if err := reg.takes(); err != nil {
+	if err := u.repo.takes(); err != nil {
 		return oci.Descriptor{}, err
 	}
 	if err := u.lock(ctx); err != nil {

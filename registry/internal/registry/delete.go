@@ -34,7 +34,7 @@ const (
 // DeleteTag removes a tag with its history, and nothing else. MANIFEST_UNKNOWN,
 // NAME_UNKNOWN; DENIED with ErrImmutable inside.
 func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
-	if err := r.reg.deletable(); err != nil {
+	if err := r.deletable(); err != nil {
 		return err
 	}
 	at, err := r.readTag(ctx, tag)
@@ -98,7 +98,7 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string
 // then nothing is removed; MANIFEST_UNKNOWN, NAME_UNKNOWN. After another error, some
 // of the tags may be gone.
 func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed []oci.Tag, err error) {
-	if err := r.reg.deletable(); err != nil {
+	if err := r.deletable(); err != nil {
 		return nil, err
 	}
 	there := r.revision(ctx, nil, d)
@@ -140,7 +140,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 // clients may have been told of them. Repositories below it stay. NAME_UNKNOWN if
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
-	if err := r.reg.deletable(); err != nil {
+	if err := r.deletable(); err != nil {
 		return err
 	}
 	keys, err := r.reg.keysBelow(ctx, layout.Manifests(r.name))

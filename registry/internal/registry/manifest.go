@@ -18,6 +18,7 @@ type Manifest struct {
 	oci.Descriptor            // MediaType, Digest, Size, ArtifactType, Annotations
 	Bytes          []byte     // as they were pushed
 	Subject        oci.Digest // "" if it has none
+	Warning        string     // that a client is told, "" if there is none
 
 	seen atomic.Int64 // when its bytes were last looked for in the store, in nanoseconds
 }
@@ -52,10 +53,11 @@ func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manif
 }
 
 func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(context.Context, oci.Reference) (*Manifest, error)) (m *Manifest, err error) {
-	err = r.orUpstream(ctx, Miss{Manifest: ref}, func() error {
-		m, err = look(ctx, ref)
-		return err
-	})
+	m, err = look(ctx, ref)
+	if r.missed(err) || err == nil && ref.Tag != "" && r.cached() {
+		m, err = r.reg.upstream.Manifest(ctx, r.filled(), ref, m)
+		err = fault(err)
+	}
 	if err == nil {
 		r.reg.pulled(r.name, m.Digest)
 	}

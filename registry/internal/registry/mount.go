@@ -22,7 +22,7 @@ type origins [4]oci.Name
 //
 // BLOB_UNKNOWN and DENIED mean that the client should upload instead.
 func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, error) {
-	if err := r.reg.takes(); err != nil {
+	if err := r.takes(); err != nil {
 		return oci.Descriptor{}, err
 	}
 	var found mountSource

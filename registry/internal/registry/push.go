@@ -29,7 +29,7 @@ type PutResult struct {
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
 // repository does not have.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
-	if err := r.reg.takes(); err != nil {
+	if err := r.takes(); err != nil {
 		return PutResult{}, err
 	}
 	d, err := r.reg.acceptBody(ref.Digest, body)
@@ -44,7 +44,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)
-	err = r.reg.depend(ctx, func(s *section) error { return r.place(ctx, s, d, body, parsed, tags) })
+	err = r.reg.depend(ctx, func(s *section) error {
+		return r.place(ctx, s, d, body, tags, func() error { return r.checkReferences(ctx, s, parsed) })
+	})
 	if err != nil {
 		return PutResult{}, fault(err)
 	}
@@ -55,9 +57,9 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 
-// place puts the manifest in place if the repository has all that it refers to: the
-// bytes, revision and history that distribution writes, too, and then the tags.
-func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []byte, parsed *oci.Manifest, tags []oci.Tag) error {
+// place puts the manifest in place if check finds all that it refers to: the bytes,
+// revision and history that distribution writes, too, and then the tags.
+func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
 	link := layout.Link(d)
 	content := storage.Stage{
 		{Key: layout.BlobData(d), Content: body},
@@ -74,7 +76,7 @@ func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []
 		if err != nil {
 			return err
 		}
-		if err := r.checkReferences(ctx, s, parsed); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 		stages := append(s.linked(d), content)

@@ -26,7 +26,7 @@ const (
 // fallback tag of clients lists is among them (distribution-spec "Backwards
 // Compatibility"). A repository that does not exist has none.
 func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) (descs []oci.Descriptor, next string, err error) {
-	candidates, err := r.referrerCandidates(ctx, subject)
+	candidates, describe, err := r.listReferrers(ctx, subject)
 	if err != nil {
 		return nil, "", err
 	}
@@ -39,11 +39,11 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 		if string(d) <= after {
 			continue
 		}
-		desc, ok, err := r.referrer(ctx, d, artifactType)
+		desc, ok, err := describe(ctx, d)
 		if err != nil {
 			return nil, "", err
 		}
-		if !ok {
+		if !ok || artifactType != "" && desc.ArtifactType != artifactType {
 			continue
 		}
 		bytes += descriptorBytes(&desc)
@@ -54,6 +54,27 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 	}
 	return descs, "", nil
 }
+
+// listReferrers is the digests that may refer to the subject, sorted, and what describes
+// them: those of the repository, or of what it is a cache of.
+func (r Repository) listReferrers(ctx context.Context, subject oci.Digest) ([]oci.Digest, describer, error) {
+	if !r.cached() {
+		candidates, err := r.referrerCandidates(ctx, subject)
+		return candidates, r.referrer, err
+	}
+	list, err := r.reg.upstream.Referrers(ctx, r.filled(), subject)
+	if err != nil {
+		return nil, nil, fault(err)
+	}
+	digests, described := make([]oci.Digest, len(list)), make(map[oci.Digest]oci.Descriptor, len(list))
+	for i := range list {
+		digests[i], described[list[i].Digest] = list[i].Digest, list[i]
+	}
+	return digests, func(_ context.Context, d oci.Digest) (oci.Descriptor, bool, error) { return described[d], true, nil }, nil
+}
+
+// describer describes a referrer; ok is false if it is not there any more.
+type describer func(ctx context.Context, d oci.Digest) (desc oci.Descriptor, ok bool, err error)
 
 // referrerCandidates is the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {
@@ -83,9 +104,8 @@ func (r Repository) referrerIndex() *referrerIndex {
 	return index
 }
 
-// referrer describes a candidate. ok is false if it is not there any more, or
-// of another type than asked for.
-func (r Repository) referrer(ctx context.Context, d oci.Digest, artifactType string) (desc oci.Descriptor, ok bool, err error) {
+// referrer describes a candidate.
+func (r Repository) referrer(ctx context.Context, d oci.Digest) (desc oci.Descriptor, ok bool, err error) {
 	m, err := r.manifest(ctx, nil, d)
 	switch {
 	case isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown):
@@ -96,7 +116,7 @@ func (r Repository) referrer(ctx context.Context, d oci.Digest, artifactType str
 	case err != nil:
 		return desc, false, err
 	}
-	return m.Descriptor, artifactType == "" || m.ArtifactType == artifactType, nil
+	return m.Descriptor, true, nil
 }
 
 func descriptorBytes(d *oci.Descriptor) int {

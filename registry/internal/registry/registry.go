@@ -37,7 +37,7 @@ type Options struct {
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
-	Upstream        Upstream                   // asked for what a repository does not have; nil = nobody is
+	Upstream        Upstream                   // what some repositories are a cache of; nil = none is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
 	Shared          Shared                     // what several processes remember together; nil = each for itself

@@ -17,6 +17,7 @@ type Repository struct {
 	reg       *Registry
 	name      oci.Name
 	keepsTags bool // tags that exist are not moved
+	filler    bool // the upstream fills it, though clients cannot write to it
 }
 
 // KeepingTags is the repository for a caller who may set new tags but not move those
@@ -28,34 +29,6 @@ func (r Repository) KeepingTags() Repository {
 
 // Name is the repository's name.
 func (r Repository) Name() oci.Name { return r.name }
-
-// Upstream is asked for what a repository does not have. It pushes what it finds
-// into the repository and returns true: then the request looks again.
-type Upstream func(ctx context.Context, r Repository, m Miss) (found bool, err error)
-
-// Miss is what a repository does not have: a blob, or a manifest by tag or
-// digest.
-type Miss struct {
-	Blob     oci.Digest
-	Manifest oci.Reference
-}
-
-// orUpstream looks a second time if the upstream has found what is missing.
-func (r Repository) orUpstream(ctx context.Context, m Miss, look func() error) error {
-	err := look()
-	if r.reg.upstream == nil || !isCode(err, oci.CodeBlobUnknown) && !isCode(err, oci.CodeManifestUnknown) && !isCode(err, oci.CodeNameUnknown) {
-		return err
-	}
-	found, failed := r.reg.upstream(ctx, r, m)
-	switch {
-	case failed != nil:
-		return fault(failed)
-	case !found:
-		return err
-	default:
-		return look()
-	}
-}
 
 // What a repository has, and in which it keeps manifests and tags, or blobs.
 const (

@@ -11,6 +11,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
 )
@@ -316,31 +317,149 @@ func TestReadOnlyStore(t *testing.T) {
 	}
 }
 
-// An upstream is asked for what is missing, and what it pushes is answered.
+// upstreamStub serves repositories below "hub", and remembers what it was asked.
+type upstreamStub struct {
+	asked []string
+	fill  func(Repository)
+}
+
+func (u *upstreamStub) Caches(name oci.Name) bool { return strings.HasPrefix(string(name), "hub/") }
+
+func (u *upstreamStub) Within(ns string, name oci.Name) (oci.Name, error) {
+	return oci.Name(ns) + "/" + name, nil
+}
+
+func (u *upstreamStub) Manifest(ctx context.Context, r Repository, ref oci.Reference, have *Manifest) (*Manifest, error) {
+	u.asked = append(u.asked, "manifest "+ref.String())
+	if have == nil && u.fill != nil {
+		u.fill(r)
+		return r.Manifest(ctx, ref)
+	}
+	if have == nil {
+		return nil, oci.NewError(oci.CodeManifestUnknown, nil)
+	}
+	return have, nil
+}
+
+func (u *upstreamStub) StatBlob(ctx context.Context, r Repository, d oci.Digest) (oci.Descriptor, error) {
+	u.asked = append(u.asked, "stat")
+	if u.fill == nil {
+		return oci.Descriptor{}, oci.NewError(oci.CodeBlobUnknown, nil)
+	}
+	u.fill(r)
+	return r.StatBlob(ctx, d)
+}
+
+func (u *upstreamStub) OpenBlob(ctx context.Context, r Repository, d oci.Digest) (*Blob, error) {
+	u.asked = append(u.asked, "open")
+	if u.fill == nil {
+		return nil, oci.NewError(oci.CodeBlobUnknown, nil)
+	}
+	u.fill(r)
+	return r.OpenBlob(ctx, d)
+}
+
+func (u *upstreamStub) Tags(context.Context, Repository) ([]string, error) {
+	u.asked = append(u.asked, "tags")
+	return []string{"a", "b"}, nil
+}
+
+func (u *upstreamStub) Referrers(context.Context, Repository, oci.Digest) ([]oci.Descriptor, error) {
+	u.asked = append(u.asked, "referrers")
+	return []oci.Descriptor{{Digest: sum("1"), ArtifactType: "x"}, {Digest: sum("2"), ArtifactType: "y"}}, nil
+}
+
+// An upstream is asked for what a cache does not hold, and about every tag; what other
+// repositories lack, it is not asked for.
 func TestUpstream(t *testing.T) {
+	ctx := t.Context()
 	for _, found := range []bool{true, false} {
-		var asked []Miss
-		upstream := func(_ context.Context, repo Repository, m Miss) (bool, error) {
-			asked = append(asked, m)
-			if found {
-				pushImage(t, repo, "v1", "x")
-			}
-			return found, nil
-		}
 		for name, get := range map[string]func(Repository) error{
-			"tag":  func(r Repository) error { _, err := r.Manifest(t.Context(), tagged("v1")); return err },
-			"blob": func(r Repository) error { _, err := r.OpenBlob(t.Context(), sum("layer x")); return err },
-			"HEAD": func(r Repository) error { _, err := r.StatBlob(t.Context(), sum("layer x")); return err },
-			"digest": func(r Repository) error {
-				_, err := r.Manifest(t.Context(), oci.Reference{Digest: sum("none")})
+			"manifest v1": func(r Repository) error { _, err := r.Manifest(ctx, tagged("v1")); return err },
+			"open":        func(r Repository) error { _, err := r.OpenBlob(ctx, sum("layer x")); return err },
+			"stat":        func(r Repository) error { _, err := r.StatBlob(ctx, sum("layer x")); return err },
+			"manifest " + string(sum("none")): func(r Repository) error {
+				_, err := r.Manifest(ctx, oci.Reference{Digest: sum("none")})
 				return err
 			},
 		} {
-			asked = nil
-			err := get(newRegistry(memory.New(), Options{Upstream: upstream}).Repository("a"))
-			if ok := found && name != "digest"; (err == nil) != ok || len(asked) != 1 {
-				t.Errorf("%s: %v after %v", name, err, asked)
+			up := &upstreamStub{}
+			if found {
+				up.fill = func(r Repository) { pushImage(t, r, "v1", "x") }
 			}
+			reg := newRegistry(memory.New(), Options{Upstream: up})
+			if err := get(reg.Repository("local")); err == nil || len(up.asked) != 0 {
+				t.Errorf("%s of a local repository: %v after %v", name, err, up.asked)
+			}
+			err := get(reg.Repository("hub/a"))
+			if ok := found && name != "manifest "+string(sum("none")); (err == nil) != ok || len(up.asked) != 1 || up.asked[0] != name {
+				t.Errorf("%s, found %v: %v after %v", name, found, err, up.asked)
+			}
+		}
+	}
+}
+
+func TestCacheIsReadOnlyForClients(t *testing.T) {
+	ctx, up := t.Context(), &upstreamStub{}
+	reg := newRegistry(memory.New(), Options{Upstream: up, DeleteEnabled: true})
+	d := pushImage(t, reg.Cached("hub/a"), "v1", "x")
+	r := reg.Repository("hub/a")
+	m, err := r.Manifest(ctx, tagged("v1"))
+	check(t, err)
+	if m.Digest != d || len(up.asked) != 1 {
+		t.Errorf("%s after %v", m.Digest, up.asked)
+	}
+	_, err = r.StartUpload(ctx, "")
+	wantCode(t, err, oci.CodeUnsupported)
+	_, err = r.ResumeUpload(ctx, "4a3f1c9e-0000-4000-8000-000000000000", UploadPoint{})
+	wantCode(t, err, oci.CodeUnsupported)
+	_, err = r.MountBlob(ctx, sum("layer x"), "", nil)
+	wantCode(t, err, oci.CodeUnsupported)
+	_, err = r.PutManifest(ctx, tagged("v2"), "", m.Bytes, nil)
+	wantCode(t, err, oci.CodeUnsupported)
+	_, err = r.DeleteManifest(ctx, d)
+	wantCode(t, err, oci.CodeUnsupported)
+	wantCode(t, r.DeleteTag(ctx, "v1"), oci.CodeUnsupported)
+	wantCode(t, r.DeleteBlob(ctx, sum("layer x")), oci.CodeUnsupported)
+	wantCode(t, r.Delete(ctx), oci.CodeUnsupported)
+	pushImage(t, reg.Repository("local"), "v1", "y")
+}
+
+func TestCacheLists(t *testing.T) {
+	ctx, up := t.Context(), &upstreamStub{}
+	r := newRegistry(memory.New(), Options{Upstream: up}).Repository("hub/a")
+	tags, more, err := r.Tags(ctx, 1, "")
+	check(t, err)
+	if len(tags) != 1 || tags[0] != "a" || !more {
+		t.Errorf("%v, %v", tags, more)
+	}
+	list, _, err := r.Referrers(ctx, sum("0"), "y", "", 0)
+	check(t, err)
+	if len(list) != 1 || list[0].Digest != sum("2") {
+		t.Errorf("%v", list)
+	}
+}
+
+// A manifest is cached before what it refers to, and its tag moves though a rule for
+// pushes says that it may not.
+func TestCacheManifest(t *testing.T) {
+	ctx := t.Context()
+	names, err := pattern.ParseNames([]string{"**"})
+	check(t, err)
+	all, err := pattern.ParseTags([]string{".*"})
+	check(t, err)
+	up := &upstreamStub{}
+	reg := newRegistry(memory.New(), Options{Upstream: up, Immutable: []TagRule{{Repositories: names, Tags: all}}})
+	cache := reg.Cached("hub/a")
+	for _, layer := range []string{"x", "y"} {
+		body := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","config":{"mediaType":"a/b","digest":"` + string(sum(layer)) + `","size":1},"layers":[]}`)
+		want := oci.SHA256.FromBytes(body)
+		_, err := cache.CacheManifest(ctx, want, body, "v1")
+		check(t, err)
+		m, err := reg.Repository("hub/a").Manifest(ctx, tagged("v1"))
+		check(t, err)
+		if m.Digest != want {
+			t.Errorf("got %s, want %s", m.Digest, want)
 		}
 	}
 }

@@ -23,11 +23,10 @@ type tagList struct {
 // bytewise, and says whether there are more. Nobody changes the slice. A
 // repository without tags has an empty list; NAME_UNKNOWN if there is none.
 func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string, more bool, err error) {
-	list, err := r.tagList(ctx)
+	tags, err = r.currentTags(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	tags = list.names
 	if last != "" {
 		i, found := slices.BinarySearch(tags, last)
 		if found {
@@ -39,6 +38,19 @@ func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string
 		return tags[:n:n], n > 0, nil
 	}
 	return tags, false, nil
+}
+
+// currentTags lists those of the repository, or of what it is a cache of.
+func (r Repository) currentTags(ctx context.Context) ([]string, error) {
+	if r.cached() {
+		tags, err := r.reg.upstream.Tags(ctx, r.filled())
+		return tags, fault(err)
+	}
+	list, err := r.tagList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return list.names, nil
 }
 
 // tagList brings the remembered list up to date. A tag's history exists before its
@@ -165,7 +177,7 @@ func (r Repository) movePointers(ctx context.Context, d oci.Digest, tags []oci.T
 	for _, tag := range tags {
 		// Not like other links: distribution 2.8 moves a tag by writing into this file.
 		move := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d)}
-		if r.keepsTags || r.Immutable(tag) {
+		if !r.filler && (r.keepsTags || r.Immutable(tag)) {
 			stays, err := r.setOnce(ctx, &move, d, tag)
 			if err != nil {
 				return nil, err

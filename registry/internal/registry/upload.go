@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +58,7 @@ type UploadStatus struct {
 // StartUpload begins an upload. alg is the algorithm of the digest that is
 // expected, "" if nobody said.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.reg.takes(); err != nil {
+	if err := r.takes(); err != nil {
 		return nil, err
 	}
 	u := r.newUpload(layout.NewUploadID())
@@ -75,7 +76,7 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 // with ErrUploadTaken; one that is committing is waited for. BLOB_UPLOAD_UNKNOWN;
 // RANGE_INVALID if the upload does not end at the offset: then nobody is disturbed.
 func (r Repository) ResumeUpload(ctx context.Context, id string, at UploadPoint) (*Upload, error) {
-	if err := r.reg.writable(); err != nil {
+	if err := r.writable(); err != nil {
 		return nil, err
 	}
 	if !layout.ValidUploadID(id) {
@@ -143,6 +144,19 @@ func (u *Upload) StartedAt() time.Time { return u.startedAt }
 
 // Taken ends when another request has taken the upload over.
 func (u *Upload) Taken() context.Context { return u.taken }
+
+// Reader reads what the upload holds from offset on, beside a goroutine that appends.
+// The caller closes it.
+func (u *Upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	if err := u.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer u.unlock()
+	if u.w == nil {
+		return nil, errors.New("the upload is not open")
+	}
+	return u.w.Reader(ctx, offset)
+}
 
 // Expect says which digest the upload will have, and how many bytes are to come, if
 // not negative.

@@ -1,0 +1,290 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// accepted is what a cache can store; nothing is converted for it.
+var accepted = []string{oci.MediaTypeIndex + ", " + oci.MediaTypeManifest + ", " + oci.MediaTypeDockerList + ", " + oci.MediaTypeDockerManifest}
+
+// Manifest is what the upstream holds under a tag or digest; its bytes are those of
+// its digest.
+type Manifest struct {
+	Digest oci.Digest
+	Bytes  []byte
+}
+
+// Head asks what a tag points at; "" if the upstream does not say, as some do.
+func (c *Client) Head(ctx context.Context, name oci.Name, ref oci.Reference) (oci.Digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted})
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusMethodNotAllowed {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	drain(resp.Body)
+	d, err := oci.ParseDigest(resp.Header.Get("Docker-Content-Digest"))
+	if err != nil {
+		return "", nil //nolint:nilerr // whoever asks fetches it then
+	}
+	return d, nil
+}
+
+// Manifest fetches a manifest and verifies it.
+func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference) (*Manifest, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted})
+	if err != nil {
+		return nil, err
+	}
+	body, err := read(resp.Body, c.opts.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	want := ref.Digest
+	if want == "" {
+		want, _ = oci.ParseDigest(resp.Header.Get("Docker-Content-Digest"))
+	}
+	if want == "" {
+		want = oci.SHA256.FromBytes(body)
+	}
+	if got := want.Algorithm().FromBytes(body); got != want {
+		return nil, invalidAnswer("the manifest %s:%s is not that of %s but of %s", name, ref, want, got)
+	}
+	if _, err := oci.ReadManifest(body); err != nil {
+		return nil, invalidAnswer("what is given for %s:%s is no manifest: %w", name, ref, err)
+	}
+	return &Manifest{Digest: want, Bytes: body}, nil
+}
+
+// StatBlob asks for the size of a blob.
+func (c *Client) StatBlob(ctx context.Context, name oci.Name, d oci.Digest) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/blobs/"+string(d)), nil)
+	if err != nil {
+		return 0, err
+	}
+	drain(resp.Body)
+	if resp.ContentLength < 0 {
+		return 0, invalidAnswer("the size of blob %s is not given", d)
+	}
+	return resp.ContentLength, nil
+}
+
+// Body is a blob on its way. The bytes are not verified.
+type Body struct {
+	io.ReadCloser
+	Size int64 // of the whole blob, -1 if the upstream does not say
+}
+
+// Blob fetches a blob from the offset on. ctx is that of all reads, each of which fails
+// when nothing comes for Options.Stall.
+func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset int64) (*Body, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	header := http.Header{}
+	if offset > 0 {
+		header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
+	}
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/blobs/"+string(d)), header)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall}
+	b.timer = time.AfterFunc(c.opts.Stall, func() { cancel(errStalled) })
+	b.timer.Stop()
+	size := resp.ContentLength
+	if resp.StatusCode == http.StatusPartialContent {
+		start, whole, ok := contentRange(resp.Header.Get("Content-Range"))
+		if !ok || start != offset {
+			_ = b.Close()
+			return nil, invalidAnswer("the range of blob %s begins elsewhere", d)
+		}
+		return &Body{b, whole}, nil
+	}
+	if offset > 0 { // the upstream knows no ranges
+		if _, err := io.CopyN(io.Discard, b, offset); err != nil {
+			_ = b.Close()
+			return nil, &Error{Reason: Down, Err: err}
+		}
+	}
+	return &Body{b, size}, nil
+}
+
+// contentRange reads "bytes 5-9/10".
+func contentRange(s string) (start, whole int64, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes ")
+	first, rest, dash := strings.Cut(s, "-")
+	_, total, slash := strings.Cut(rest, "/")
+	if !ok || !dash || !slash {
+		return 0, 0, false
+	}
+	start, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	whole, err = strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		whole = -1
+	}
+	return start, whole, true
+}
+
+// body cuts off an upstream that pauses.
+type body struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	src    io.ReadCloser
+	stall  time.Duration
+	timer  *time.Timer
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	b.timer.Reset(b.stall)
+	n, err := b.src.Read(p)
+	b.timer.Stop()
+	if err != nil && err != io.EOF { //nolint:errorlint // readers end with EOF itself
+		err = unreachable(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.timer.Stop()
+	b.cancel(nil)
+	return b.src.Close()
+}
+
+// Bounds of lists, over all pages.
+const (
+	maxPages     = 1000
+	maxListBytes = 16 << 20
+	maxTags      = 200_000
+	maxReferrers = 10_000
+)
+
+// Tags lists all tags of the repository, as the upstream sorts them. Those that are no
+// tags are left out.
+func (c *Client) Tags(ctx context.Context, name oci.Name) ([]oci.Tag, error) {
+	tags := []oci.Tag{}
+	err := c.pages(ctx, name, c.at(name, "/tags/list"), nil, func(body []byte) error {
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		for _, t := range page.Tags {
+			if tag, err := oci.ParseTag(t); err == nil {
+				tags = append(tags, tag)
+			}
+		}
+		if len(tags) > maxTags {
+			return fmt.Errorf("more than %d tags", maxTags)
+		}
+		return nil
+	})
+	return tags, err
+}
+
+// Referrers lists what refers to a manifest; of registries without such a list, what
+// clients keep under the tag that stands in for it.
+func (c *Client) Referrers(ctx context.Context, name oci.Name, subject oci.Digest) ([]oci.Descriptor, error) {
+	list := []oci.Descriptor{}
+	add := func(body []byte) error {
+		var page struct {
+			Manifests []oci.Descriptor `json:"manifests"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		for _, d := range page.Manifests {
+			if _, err := oci.ParseDigest(string(d.Digest)); err == nil {
+				list = append(list, d)
+			}
+		}
+		if len(list) > maxReferrers {
+			return fmt.Errorf("more than %d referrers", maxReferrers)
+		}
+		return nil
+	}
+	err := c.pages(ctx, name, c.at(name, "/referrers/"+string(subject)), http.Header{"Accept": {oci.MediaTypeIndex}}, add)
+	if ReasonOf(err) != NotFound {
+		return list, err
+	}
+	tag, err := oci.ParseTag(string(subject.Algorithm()) + "-" + subject.Hex())
+	if err != nil {
+		return list, nil //nolint:nilerr // a digest too long for a tag has no such list
+	}
+	m, err := c.Manifest(ctx, name, oci.Reference{Tag: tag})
+	if ReasonOf(err) == NotFound {
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, add(m.Bytes)
+}
+
+// pages reads a list page by page.
+func (c *Client) pages(ctx context.Context, name oci.Name, at *url.URL, header http.Header, page func([]byte) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.opts.Timeout)
+	defer cancel()
+	left := int64(maxListBytes)
+	for range maxPages {
+		resp, err := c.ask(ctx, http.MethodGet, name, at, header)
+		if err != nil {
+			return err
+		}
+		body, err := read(resp.Body, left)
+		if err != nil {
+			return err
+		}
+		left -= int64(len(body))
+		if err := page(bytes.TrimSpace(body)); err != nil {
+			return invalidAnswer("a list of %s: %w", name, err)
+		}
+		next := c.next(resp, at)
+		if next == nil {
+			return nil
+		}
+		at = next
+	}
+	return invalidAnswer("a list of %s has more than %d pages", name, maxPages)
+}
+
+// next is the page that Link names, if it is another one of the same list.
+func (c *Client) next(resp *http.Response, at *url.URL) *url.URL {
+	for _, line := range resp.Header.Values("Link") {
+		target, rest, ok := strings.Cut(line, ">")
+		if !ok || !strings.Contains(rest, "next") {
+			continue
+		}
+		u, err := at.Parse(strings.TrimPrefix(strings.TrimSpace(target), "<"))
+		if err == nil && u.Path == at.Path && u.RawQuery != at.RawQuery {
+			u.Scheme, u.Host = at.Scheme, at.Host // what a proxy in front of it makes of its URLs does not matter
+			return u
+		}
+	}
+	return nil
+}
