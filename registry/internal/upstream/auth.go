@@ -213,7 +213,7 @@ func (c *Client) fetchToken(ctx context.Context, ch *challenge, name oci.Name) (
 	if username != "" {
 		req.SetBasicAuth(username, password)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // read or refused does
 	if err != nil {
 		return "", 0, unreachable(ctx, err)
 	}

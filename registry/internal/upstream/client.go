@@ -117,7 +117,7 @@ func (c *Client) ask(ctx context.Context, method string, name oci.Name, to *url.
 		if err := c.authorize(ctx, req, known, name); err != nil {
 			return nil, err
 		}
-		resp, err := c.http.Do(req)
+		resp, err := c.http.Do(req) //nolint:bodyclose // the caller does, or refused
 		if err != nil {
 			return nil, unreachable(ctx, err)
 		}
@@ -170,7 +170,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("User-Agent", c.opts.UserAgent)
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // drain or refused does
 	if err != nil {
 		return unreachable(ctx, err)
 	}

@@ -30,7 +30,7 @@ type Manifest struct {
 func (c *Client) Head(ctx context.Context, name oci.Name, ref oci.Reference) (oci.Digest, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted})
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted}) //nolint:bodyclose // drain does
 	var e *Error
 	if errors.As(err, &e) && e.Status == http.StatusMethodNotAllowed {
 		return "", nil
@@ -50,7 +50,7 @@ func (c *Client) Head(ctx context.Context, name oci.Name, ref oci.Reference) (oc
 func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference) (*Manifest, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted})
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/manifests/"+ref.String()), http.Header{"Accept": accepted}) //nolint:bodyclose // read does
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference)
 func (c *Client) StatBlob(ctx context.Context, name oci.Name, d oci.Digest) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/blobs/"+string(d)), nil)
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(name, "/blobs/"+string(d)), nil) //nolint:bodyclose // drain does
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +103,7 @@ func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset i
 	if offset > 0 {
 		header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/blobs/"+string(d)), header)
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(name, "/blobs/"+string(d)), header) //nolint:bodyclose // body does
 	if err != nil {
 		cancel(nil)
 		return nil, err
@@ -252,7 +252,7 @@ func (c *Client) pages(ctx context.Context, name oci.Name, at *url.URL, header h
 	defer cancel()
 	left := int64(maxListBytes)
 	for range maxPages {
-		resp, err := c.ask(ctx, http.MethodGet, name, at, header)
+		resp, err := c.ask(ctx, http.MethodGet, name, at, header) //nolint:bodyclose // read does
 		if err != nil {
 			return err
 		}
