@@ -13,8 +13,9 @@ type Descriptor struct {
 	ArtifactType string            `json:"artifactType,omitempty"`
 }
 
-// Platform is the part of an index entry's platform that validation looks at.
+// Platform is the part of an index entry's platform that the registry looks at.
 type Platform struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
+	Variant      string `json:"variant,omitempty"`
 }

@@ -62,8 +62,8 @@ func (b *Blob) Seek(offset int64, whence int) (int64, error) {
 	if offset == b.at {
 		return offset, nil
 	}
-	if f, ok := b.File(); ok {
-		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+	if s, ok := b.seeker(); ok {
+		if _, err := s.Seek(offset, io.SeekStart); err != nil {
 			return 0, err
 		}
 	} else if err := b.Close(); err != nil {
@@ -71,6 +71,18 @@ func (b *Blob) Seek(offset int64, whence int) (int64, error) {
 	}
 	b.at = offset
 	return offset, nil
+}
+
+// seeker is what the blob is read from, if it can be read elsewhere.
+func (b *Blob) seeker() (io.Seeker, bool) {
+	if f, ok := b.File(); ok {
+		return f, true
+	}
+	if b.object == nil {
+		return nil, false
+	}
+	s, ok := b.object.ReadCloser.(io.Seeker)
+	return s, ok
 }
 
 // Close implements io.Closer.
@@ -105,19 +117,23 @@ func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err er
 		b, err = r.reg.upstream.OpenBlob(ctx, r.filled(), d)
 		return b, fault(err)
 	}
+	r.hit(err, true)
 	return b, r.missingBlob(ctx, err)
 }
 
-// NewBlob is a blob that is not in the store, or not yet. open begins to read it at an
-// offset.
-func NewBlob(d oci.Digest, size int64, open func(offset int64) (io.ReadCloser, error)) *Blob {
-	return &Blob{Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: size}, open: func(offset int64) (*storage.Object, error) {
-		r, err := open(offset)
-		if err != nil {
-			return nil, err
-		}
-		return &storage.Object{ReadCloser: r}, nil
-	}}
+// NewBlob is a blob that is not in the store, or not yet. It is read from first, which
+// begins at its start and may be an io.Seeker; open begins to read it at an offset again.
+func NewBlob(d oci.Digest, size int64, first io.ReadCloser, open func(offset int64) (io.ReadCloser, error)) *Blob {
+	return &Blob{
+		Descriptor: oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: size}, object: &storage.Object{ReadCloser: first},
+		open: func(offset int64) (*storage.Object, error) {
+			r, err := open(offset)
+			if err != nil {
+				return nil, err
+			}
+			return &storage.Object{ReadCloser: r}, nil
+		},
+	}
 }
 
 func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {

@@ -57,6 +57,8 @@ func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(conte
 	if r.missed(err) || err == nil && ref.Tag != "" && r.cached() {
 		m, err = r.reg.upstream.Manifest(ctx, r.filled(), ref, m)
 		err = fault(err)
+	} else if ref.Tag == "" {
+		r.hit(err, false)
 	}
 	if err == nil {
 		r.reg.pulled(r.name, m.Digest)

@@ -369,6 +369,8 @@ func (u *upstreamStub) Referrers(context.Context, Repository, oci.Digest) ([]oci
 	return []oci.Descriptor{{Digest: sum("1"), ArtifactType: "x"}, {Digest: sum("2"), ArtifactType: "y"}}, nil
 }
 
+func (u *upstreamStub) Hit(oci.Name, bool) {}
+
 // An upstream is asked for what a cache does not hold, and about every tag; what other
 // repositories lack, it is not asked for.
 func TestUpstream(t *testing.T) {

@@ -152,8 +152,8 @@ func (u *Upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 		return nil, err
 	}
 	defer u.unlock()
-	if u.w == nil {
-		return nil, errors.New("the upload is not open")
+	if err := u.resumed(ctx); err != nil { // a commit that fails closes it
+		return nil, err
 	}
 	return u.w.Reader(ctx, offset)
 }

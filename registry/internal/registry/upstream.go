@@ -30,6 +30,8 @@ type Upstream interface {
 	Tags(ctx context.Context, r Repository) ([]string, error)
 	// Referrers lists what refers to the subject, sorted by digest.
 	Referrers(ctx context.Context, r Repository, subject oci.Digest) ([]oci.Descriptor, error)
+	// Hit is told that a cache had a manifest by digest, or a blob. It does not wait.
+	Hit(name oci.Name, blob bool)
 }
 
 // Within is the repository that clients mean by a name in a namespace: containerd says
@@ -61,6 +63,19 @@ func (r Repository) filled() Repository {
 // Cached is the repository as its upstream knows it: it is filled, and never asks the
 // upstream.
 func (r *Registry) Cached(name oci.Name) Repository { return r.Repository(name).filled() }
+
+// hit tells the upstream that it was not needed.
+func (r Repository) hit(err error, blob bool) {
+	if err == nil && r.cached() {
+		r.reg.upstream.Hit(r.name, blob)
+	}
+}
+
+// HasBytes says whether the store has the bytes of a blob, whatever repository they are in.
+func (r Repository) HasBytes(ctx context.Context, d oci.Digest) bool {
+	_, err := r.reg.store.Stat(ctx, layout.BlobData(d))
+	return err == nil
+}
 
 // takes is nil if clients may push. UNSUPPORTED, UNAVAILABLE.
 func (r Repository) takes() error {

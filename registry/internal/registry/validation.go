@@ -71,5 +71,10 @@ func (v *Validation) needsChild(d *oci.Descriptor) bool {
 	if v.Disabled || v.Platforms == PlatformsNone {
 		return false
 	}
-	return v.Platforms != PlatformsListed || d.Platform != nil && slices.Contains(v.PlatformList, *d.Platform)
+	if v.Platforms != PlatformsListed {
+		return true
+	}
+	return d.Platform != nil && slices.ContainsFunc(v.PlatformList, func(p oci.Platform) bool {
+		return p.OS == d.Platform.OS && p.Architecture == d.Platform.Architecture
+	})
 }

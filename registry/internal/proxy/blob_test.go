@@ -1,0 +1,358 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/upstream"
+)
+
+var nopLog = zap.NewNop()
+
+func blobPath(content []byte) string {
+	return "/v2/hub/app/blobs/" + string(oci.SHA256.FromBytes(content))
+}
+
+// slowly answers blobs piece by piece, each when step says so.
+func slowly(content []byte, pieces int, step <-chan struct{}) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		for i := range pieces {
+			<-step
+			w.Write(content[i*len(content)/pieces : (i+1)*len(content)/pieces])
+			w.(http.Flusher).Flush()
+		}
+		return true
+	}
+}
+
+// The first bytes reach the client while the upstream still holds the rest back.
+func TestBlob_StreamsWhileItComes(t *testing.T) {
+	w := newWorld(t)
+	content := noise(1, 300_000)
+	step := make(chan struct{}, 10)
+	w.front.fail(slowly(content, 3, step))
+	step <- struct{}{}
+	resp, err := http.Get(w.url + blobPath(content))
+	check(t, err)
+	defer resp.Body.Close()
+	first := make([]byte, 100_000)
+	if _, err := io.ReadFull(resp.Body, first); err != nil || !bytes.Equal(first, content[:100_000]) {
+		t.Fatalf("the first bytes: %v", err)
+	}
+	step <- struct{}{}
+	step <- struct{}{}
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Equal(rest, content[100_000:]) {
+		t.Fatalf("%d more bytes, %v", len(rest), err)
+	}
+	w.settle()
+	if n := w.front.requests("GET"); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
+		t.Error("what was cached differs")
+	}
+	if n := w.front.requests("GET"); n != 0 {
+		t.Errorf("%d requests for what is cached", n)
+	}
+}
+
+// Many clients of one cold blob cost one request, wherever they join; those who leave
+// disturb nobody.
+func TestBlob_OneRequestForAll(t *testing.T) {
+	w := newWorld(t)
+	content := noise(2, 2_000_000)
+	step := make(chan struct{}, 8)
+	w.front.fail(slowly(content, 8, step))
+	var all sync.WaitGroup
+	var wrong, left atomic.Int32
+	for i := range 64 {
+		all.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+blobPath(content), nil)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				wrong.Add(1)
+				return
+			}
+			defer resp.Body.Close()
+			if i%4 == 0 {
+				io.ReadFull(resp.Body, make([]byte, 1000))
+				left.Add(1)
+				return
+			}
+			if body, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(body, content) {
+				wrong.Add(1)
+			}
+		})
+		if i%8 == 7 {
+			step <- struct{}{}
+		}
+	}
+	all.Wait()
+	w.settle()
+	if wrong.Load() != 0 || left.Load() != 16 {
+		t.Errorf("%d clients got something else, %d have left", wrong.Load(), left.Load())
+	}
+	if n := w.front.requests("GET"); n != 1 {
+		t.Errorf("the upstream saw %d requests", n)
+	}
+}
+
+// The only client leaves, and the blob is cached nevertheless.
+func TestBlob_IsCachedThoughItsClientLeaves(t *testing.T) {
+	w := newWorld(t)
+	content := noise(3, 1_000_000)
+	step := make(chan struct{}, 2)
+	w.front.fail(slowly(content, 2, step))
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+blobPath(content), nil)
+	step <- struct{}{}
+	resp, err := http.DefaultClient.Do(req)
+	check(t, err)
+	cancel()
+	resp.Body.Close()
+	step <- struct{}{}
+	w.settle()
+	if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBlob_RangesOfColdBlobs(t *testing.T) {
+	for _, test := range []struct {
+		header string
+		status int
+		from   int
+		to     int
+	}{
+		{"bytes=100000-100099", 206, 100_000, 100_100},
+		{"bytes=-5", 206, 499_995, 500_000},
+		{"bytes=0-0", 206, 0, 1},
+		{"bytes=499999-", 206, 499_999, 500_000},
+		{"bytes=500000-", 416, 0, 0},
+	} {
+		w := newWorld(t)
+		content := noise(4, 500_000)
+		w.push("app", "v1", content)
+		resp, body := w.get(blobPath(content), "Range", test.header)
+		if resp.StatusCode != test.status || test.status == 206 && !bytes.Equal(body, content[test.from:test.to]) {
+			t.Errorf("%s: %s with %d bytes", test.header, resp.Status, len(body))
+		}
+		w.settle()
+		if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
+			t.Errorf("%s: what was cached differs", test.header)
+		}
+	}
+}
+
+// Bytes of another digest never reach a client whole, and are not stored.
+func TestBlob_WrongBytes(t *testing.T) {
+	for _, size := range []int{1, 1000, 300_000} {
+		w := newWorld(t)
+		content := noise(5, size)
+		wrong := bytes.Clone(content)
+		wrong[len(wrong)-1] ^= 1
+		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool { rw.Write(wrong); return true })
+		for range 2 {
+			resp, body, err := w.try(http.MethodGet, blobPath(content))
+			if err == nil && resp.StatusCode == 200 {
+				t.Errorf("size %d: %s with %d bytes", size, resp.Status, len(body))
+			}
+		}
+		w.settle()
+		if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
+			t.Errorf("size %d: it was stored", size)
+		}
+		w.cache.work.Wait()
+		if n := w.uploads("hub/app"); n != 0 {
+			t.Errorf("size %d: %d objects of uploads are left", size, n)
+		}
+	}
+}
+
+// A transfer that breaks is resumed where it broke; one that does not come back is a broken
+// transfer for the client, and the next one completes.
+func TestBlob_BrokenTransfer(t *testing.T) {
+	content := noise(6, 400_000)
+	for _, resumes := range []bool{true, false} {
+		w := newWorld(t)
+		w.push("app", "v1", content)
+		var broken atomic.Bool
+		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodHead || resumes && broken.Load() {
+				return false
+			}
+			if broken.Swap(true) {
+				panic(http.ErrAbortHandler)
+			}
+			rw.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			rw.Write(content[:150_000])
+			rw.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		resp, body, err := w.try(http.MethodGet, blobPath(content))
+		if resumes && (err != nil || !bytes.Equal(body, content)) {
+			t.Errorf("resumed: %d bytes, %v", len(body), err)
+		}
+		if !resumes && err == nil {
+			t.Errorf("not resumed: %s with %d bytes", resp.Status, len(body))
+		}
+		w.front.fail(nil)
+		if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
+			t.Errorf("resumes %v: the next pull has %d bytes", resumes, len(body))
+		}
+		w.settle()
+		w.cache.work.Wait()
+		if n := w.uploads("hub/app"); n != 0 {
+			t.Errorf("resumes %v: %d objects of uploads are left", resumes, n)
+		}
+	}
+}
+
+// A full disk does not keep clients from what they pull, at whatever byte it is full.
+func TestBlob_FullDisk(t *testing.T) {
+	content := noise(7, 1_500_000)
+	for _, room := range []int{-1, 0, 1, 70_000, 1_400_000, 1_499_999} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			full := &fullStore{Store: memory.New(), room: max(room, 0), full: room < 0}
+			w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = full })
+			w.push("app", "v1", content)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if _, body, err := w.try(http.MethodGet, blobPath(content)); err != nil || !bytes.Equal(body, content) {
+						t.Errorf("%d bytes, %v", len(body), err)
+					}
+				})
+			}
+			all.Wait()
+			w.settle()
+			w.cache.work.Wait()
+			if n := w.uploads("hub/app"); n != 0 {
+				t.Errorf("%d objects of uploads are left", n)
+			}
+		})
+	}
+}
+
+// A disk that is full when the blob has come: the client has it, and nothing is left.
+func TestBlob_FullDiskAtTheEnd(t *testing.T) {
+	content := noise(8, 500_000)
+	full := &fullStore{Store: memory.New(), room: 1 << 30}
+	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = full })
+	w.push("app", "v1", content)
+	step := make(chan struct{}, 2)
+	w.front.fail(slowly(content, 2, step))
+	step <- struct{}{}
+	resp, err := http.Get(w.url + blobPath(content))
+	check(t, err)
+	defer resp.Body.Close()
+	full.mu.Lock()
+	full.full = true
+	full.mu.Unlock()
+	step <- struct{}{}
+	if body, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(body, content) {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+	w.settle()
+	w.cache.work.Wait()
+	if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
+		t.Error("it was stored")
+	}
+}
+
+// An upstream that does not say how long a blob is: it goes to the client once it is there.
+func TestBlob_UnknownSize(t *testing.T) {
+	w := newWorld(t)
+	content := noise(9, 200_000)
+	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
+		for i := 0; i < len(content); i += 50_000 {
+			rw.Write(content[i : i+50_000])
+			rw.(http.Flusher).Flush()
+		}
+		return true
+	})
+	resp, body := w.get(blobPath(content))
+	if resp.ContentLength != int64(len(content)) || !bytes.Equal(body, content) {
+		t.Errorf("%d bytes of %d", len(body), resp.ContentLength)
+	}
+}
+
+func TestBlob_Empty(t *testing.T) {
+	w := newWorld(t)
+	w.push("app", "v1", nil)
+	for range 2 {
+		resp, body := w.get(blobPath(nil))
+		if resp.StatusCode != 200 || len(body) != 0 {
+			t.Errorf("%s, %d bytes", resp.Status, len(body))
+		}
+		w.settle()
+	}
+}
+
+// What another repository of the cache has is not fetched again, but the upstream has to
+// say that it is in this one, too.
+func TestBlob_OfAnotherRepository(t *testing.T) {
+	w := newWorld(t)
+	content := noise(10, 100_000)
+	w.push("app", "v1", content)
+	w.push("other", "v1", content)
+	w.get(blobPath(content))
+	w.settle()
+	w.front.requests("")
+	other := "/v2/hub/other/blobs/" + string(oci.SHA256.FromBytes(content))
+	if _, body := w.get(other); !bytes.Equal(body, content) {
+		t.Errorf("%d bytes", len(body))
+	}
+	if n := w.front.requests("GET"); n != 0 {
+		t.Errorf("%d requests fetch it again", n)
+	}
+	foreign := "/v2/hub/foreign/blobs/" + string(oci.SHA256.FromBytes(content))
+	if resp, _ := w.get(foreign); resp.StatusCode != 404 {
+		t.Errorf("of a repository that does not have it: %s", resp.Status)
+	}
+}
+
+func TestBlob_HeadCachesNothing(t *testing.T) {
+	w := newWorld(t)
+	content := noise(11, 100_000)
+	w.push("app", "v1", content)
+	resp, _, err := w.try(http.MethodHead, blobPath(content))
+	check(t, err)
+	if resp.StatusCode != 200 || resp.ContentLength != int64(len(content)) {
+		t.Errorf("%s, %d bytes", resp.Status, resp.ContentLength)
+	}
+	if n := w.front.requests("GET"); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	for range 3 {
+		if resp, _, err := w.try(http.MethodHead, blobPath([]byte("none"))); err != nil || resp.StatusCode != 404 {
+			t.Errorf("%v, %v", resp, err)
+		}
+	}
+	if n := w.front.requests("HEAD"); n != 1 {
+		t.Errorf("%d requests for what the upstream does not have", n)
+	}
+}
+
+var _ storage.Store = (*fullStore)(nil)

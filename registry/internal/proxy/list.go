@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/upstream"
+)
+
+// listed is a list of the upstream, and when it came.
+type listed struct {
+	tags      []string
+	referrers []oci.Descriptor
+	at        time.Time
+}
+
+type tagsKey struct{ name oci.Name }
+
+type referrersKey struct {
+	name    oci.Name
+	subject oci.Digest
+}
+
+// Tags implements registry.Upstream: the tags of the upstream, or those that are cached if
+// it fails.
+func (c *Cache) Tags(ctx context.Context, r registry.Repository) ([]string, error) {
+	s := c.source(r.Name())
+	l, err := c.list(ctx, s, tagsKey{r.Name()}, func(ctx context.Context) (l listed, err error) {
+		tags, err := s.Client.Tags(ctx, s.remote(r.Name()))
+		for _, t := range tags {
+			l.tags = append(l.tags, string(t))
+		}
+		slices.Sort(l.tags)
+		l.tags = slices.Compact(l.tags)
+		return l, err
+	})
+	if err == nil {
+		return l.tags, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	cached, _, failed := r.Tags(ctx, -1, "")
+	if failed != nil {
+		return nil, s.fault(err, oci.CodeNameUnknown)
+	}
+	s.metrics.stale(orInvalid(err))
+	return cached, nil
+}
+
+// Referrers implements registry.Upstream: those of the upstream, or those that are cached
+// if it fails.
+func (c *Cache) Referrers(ctx context.Context, r registry.Repository, subject oci.Digest) ([]oci.Descriptor, error) {
+	s := c.source(r.Name())
+	l, err := c.list(ctx, s, referrersKey{r.Name(), subject}, func(ctx context.Context) (l listed, err error) {
+		l.referrers, err = s.Client.Referrers(ctx, s.remote(r.Name()), subject)
+		slices.SortFunc(l.referrers, func(a, b oci.Descriptor) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
+		l.referrers = slices.CompactFunc(l.referrers, func(a, b oci.Descriptor) bool { return a.Digest == b.Digest })
+		return l, err
+	})
+	if err == nil {
+		return l.referrers, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	s.metrics.stale(orInvalid(err))
+	cached, _, err := r.Referrers(ctx, subject, "", "", maxReferrers)
+	return cached, err
+}
+
+const maxReferrers = 1000
+
+func orInvalid(err error) upstream.Reason {
+	if reason := upstream.ReasonOf(err); reason != "" {
+		return reason
+	}
+	return upstream.Invalid
+}
+
+// list is a list that is as fresh as a tag has to be. The error is an *upstream.Error.
+func (c *Cache) list(ctx context.Context, s *Source, key any, get func(context.Context) (listed, error)) (listed, error) {
+	l, known := c.lists.get(key)
+	if known && c.now().Sub(l.at) < s.TagTTL {
+		return l, nil
+	}
+	reason, left := s.pause()
+	if s.Offline {
+		reason = offline
+	}
+	if reason != "" && reason != upstream.NotFound {
+		if known {
+			s.metrics.stale(reason)
+			return l, nil
+		}
+		if reason == offline || reason == upstream.Limited {
+			return l, &upstream.Error{Reason: reason, RetryAfter: left}
+		}
+	}
+	now, err := c.listing.start(c, key, func(ctx context.Context) (listed, error) {
+		l, err := get(ctx)
+		s.note(err)
+		if err == nil {
+			l.at = c.now()
+			c.lists.put(key, l)
+		}
+		return l, err
+	}).wait(ctx)
+	if err != nil && known && upstream.ReasonOf(err) != upstream.NotFound && ctx.Err() == nil {
+		s.metrics.stale(orInvalid(err))
+		return l, nil
+	}
+	return now, err
+}

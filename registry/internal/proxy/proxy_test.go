@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/upstream"
+)
+
+func TestRouting(t *testing.T) {
+	hub := &Source{Name: "hub", Prefix: "hub", Namespaces: []string{"docker.io"}, Library: true, Client: upstream.New(upstream.Options{})}
+	deep := &Source{Name: "deep", Prefix: "hub/deep", Namespaces: []string{"quay.io"}, Client: upstream.New(upstream.Options{})}
+	rest := &Source{Name: "rest", Namespaces: []string{"ghcr.io"}, Client: upstream.New(upstream.Options{})}
+	c := New(Options{Sources: []*Source{hub, deep, rest}, Local: localNames(t, "team/**", "tools")})
+	for _, test := range []struct {
+		name   oci.Name
+		source *Source
+		remote oci.Name
+	}{
+		{"hub/alpine", hub, "library/alpine"},
+		{"hub/library/alpine", hub, "library/alpine"},
+		{"hub/deep/x", deep, "x"},
+		{"hub", rest, "hub"},
+		{"hubble/x", rest, "hubble/x"},
+		{"team/app", nil, ""},
+		{"tools", nil, ""},
+		{"teams/app", rest, "teams/app"},
+	} {
+		s := c.source(test.name)
+		if s != test.source {
+			t.Errorf("%s is of %v", test.name, s)
+		} else if s != nil && s.remote(test.name) != test.remote {
+			t.Errorf("%s is %s there", test.name, s.remote(test.name))
+		}
+	}
+	for _, test := range []struct {
+		namespace string
+		name      oci.Name
+		want      oci.Name
+	}{
+		{"docker.io", "library/alpine", "hub/library/alpine"},
+		{"quay.io", "a/b", "hub/deep/a/b"},
+		{"ghcr.io", "a/b", "a/b"},
+		{"registry.example.org", "team/app", "team/app"},
+		{"registry.example.org", "a/b", ""}, // would be that of ghcr.io
+	} {
+		got, err := c.Within(test.namespace, test.name)
+		if got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s of %s is %s, %v", test.name, test.namespace, got, err)
+		}
+	}
+}
+
+// Clients say which registry they mean, as containerd does.
+func TestNamespace(t *testing.T) {
+	w := newWorld(t)
+	layer := noise(20, 1000)
+	m := w.push("library/alpine", "v1", layer)
+	if resp, body := w.get("/v2/library/alpine/manifests/v1?ns=docker.io"); resp.StatusCode != 200 || !bytes.Equal(body, m.Bytes) {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+	if resp, body := w.get("/v2/library/alpine/blobs/" + string(oci.SHA256.FromBytes(layer)) + "?ns=docker.io"); resp.StatusCode != 200 || !bytes.Equal(body, layer) {
+		t.Errorf("%s", resp.Status)
+	}
+	if resp, _ := w.get("/v2/hub/library/alpine/manifests/v1"); resp.StatusCode != 200 {
+		t.Errorf("by its path: %s", resp.Status)
+	}
+	if resp, _ := w.get("/v2/library/alpine/manifests/v1?ns=quay.io"); resp.StatusCode != 404 {
+		t.Errorf("of another registry: %s", resp.Status)
+	}
+	resp, body := w.get("/v2/library/alpine/tags/list?n=0&ns=docker.io")
+	if resp.StatusCode != 200 {
+		t.Errorf("tags: %s %s", resp.Status, body)
+	}
+}
+
+// Pushes go beside the caches, and never into them.
+func TestPushesBesideCaches(t *testing.T) {
+	w := newWorld(t, emptyPrefix, func(o *Options, _ *Source, _ *registry.Options, _ *upstream.Options) {
+		o.Local = localNames(t, "team/**")
+	})
+	w.push("library/alpine", "v1", []byte("layer"))
+	if resp, _ := w.get("/v2/library/alpine/manifests/v1"); resp.StatusCode != 200 {
+		t.Errorf("%s", resp.Status)
+	}
+	pushTo(t, w.reg.Repository("team/app"), "v1", []byte("ours"))
+	w.front.requests("")
+	if resp, _ := w.get("/v2/team/app/manifests/v1"); resp.StatusCode != 200 {
+		t.Errorf("%s", resp.Status)
+	}
+	if resp, _ := w.get("/v2/team/app/manifests/none"); resp.StatusCode != 404 {
+		t.Errorf("%s", resp.Status)
+	}
+	if n := w.front.requests(""); n != 0 {
+		t.Errorf("the upstream was asked %d times for what is local", n)
+	}
+	for _, request := range []string{"POST /blobs/uploads/", "PUT /manifests/v1", "DELETE /manifests/v1", "DELETE /blobs/" + string(oci.SHA256.FromBytes(nil)), "PATCH /blobs/uploads/4a3f1c9e-0000-4000-8000-000000000000"} {
+		method, path, _ := strings.Cut(request, " ")
+		resp, body, err := w.try(method, "/v2/library/alpine"+path)
+		check(t, err)
+		if resp.StatusCode != http.StatusMethodNotAllowed || code(body) != oci.CodeUnsupported || resp.Header.Get("Allow") == "" {
+			t.Errorf("%s: %s %s, Allow %q", request, resp.Status, body, resp.Header.Get("Allow"))
+		}
+	}
+}
+
+func TestTagsAndReferrers(t *testing.T) {
+	w := newWorld(t)
+	m := w.push("app", "v1", []byte("layer"))
+	w.push("app", "v2", []byte("layer"))
+	body := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeManifest + `","artifactType":"a/sbom","config":{"mediaType":"a/b","digest":"` +
+		string(oci.SHA256.FromBytes([]byte("layer"))) + `","size":5},"layers":[],"subject":{"mediaType":"` + oci.MediaTypeManifest + `","digest":"` + string(m.Digest) + `","size":1}}`)
+	res, err := w.origin.Repository("app").PutManifest(t.Context(), oci.Reference{Digest: oci.SHA256.FromBytes(body)}, "", body, nil)
+	check(t, err)
+	tags, referrers := "/v2/hub/app/tags/list", "/v2/hub/app/referrers/"+string(m.Digest)
+	lists := func(when string) {
+		t.Helper()
+		if _, body := w.get(tags); string(body) != `{"name":"hub/app","tags":["v1","v2"]}`+"\n" {
+			t.Errorf("%s: %s", when, body)
+		}
+		if _, body := w.get(referrers); !strings.Contains(string(body), string(res.Descriptor.Digest)) || !strings.Contains(string(body), `"artifactType":"a/sbom"`) {
+			t.Errorf("%s: %s", when, body)
+		}
+	}
+	lists("first")
+	w.front.requests("")
+	lists("again")
+	if n := w.front.requests(""); n != 0 {
+		t.Errorf("%d requests for lists that are fresh", n)
+	}
+	if _, body := w.get(referrers + "?artifactType=b/c"); strings.Contains(string(body), "a/sbom") {
+		t.Errorf("filtered: %s", body)
+	}
+	if resp, _ := w.get("/v2/hub/app/manifests/" + string(res.Descriptor.Digest)); resp.StatusCode != 200 {
+		t.Errorf("a referrer: %s", resp.Status)
+	}
+	w.clock.move(time.Hour)
+	w.front.fail(down)
+	lists("down")
+	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 503 {
+		t.Errorf("unknown and down: %s %s", resp.Status, body)
+	}
+	w.front.fail(nil)
+	w.clock.move(time.Hour)
+	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || code(body) != oci.CodeNameUnknown {
+		t.Errorf("unknown: %s %s", resp.Status, body)
+	}
+}

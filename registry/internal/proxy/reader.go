@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// reader is one client of a flight. One goroutine uses it.
+type reader struct {
+	f    *flight
+	ctx  context.Context
+	at   int64         // guarded by f.mu
+	src  io.ReadCloser // where the bytes at at begin; nil = to be opened
+	stop func() bool
+
+	again bool // the store was tried in place of the upload
+}
+
+// attach adds a reader, unless what it needs has passed.
+func (f *flight) attach(ctx context.Context) (*reader, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == failed || f.live && f.at > f.from || f.live && f.state == kept {
+		return nil, false
+	}
+	r := &reader{f: f, ctx: ctx}
+	f.readers[r] = true
+	r.stop = context.AfterFunc(ctx, func() { f.set(func() {}) })
+	return r, true
+}
+
+// ready waits until the size of the blob is known.
+func (r *reader) ready(ctx context.Context) (int64, error) {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.size < 0 && f.state != failed && ctx.Err() == nil {
+		f.cond.Wait()
+	}
+	switch {
+	case f.state == failed:
+		return 0, f.err
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	default:
+		return f.size, nil
+	}
+}
+
+// Read implements io.Reader. It waits for the bytes that have not come yet.
+func (r *reader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, from, err := r.next(p)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if n, err = r.readFrom(from, p); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// origin is where bytes are read from.
+type origin int
+
+const (
+	fromUpload origin = iota
+	fromStore
+)
+
+// next waits until there are bytes, and takes those that are not stored; else it says where
+// they are.
+func (r *reader) next(p []byte) (n int, from origin, err error) {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		switch {
+		case r.ctx.Err() != nil:
+			return 0, 0, r.ctx.Err()
+		case f.size >= 0 && r.at >= f.size && f.state != failed:
+			return 0, 0, io.EOF
+		case f.state == failed:
+			return 0, 0, f.err
+		case f.state == stored && r.src == nil:
+			return 0, fromStore, nil
+		case r.at >= f.shown, f.state == placing && r.src == nil:
+			f.cond.Wait()
+		case f.live && r.at >= f.from:
+			if r.at < f.at || f.window == nil {
+				return 0, 0, errPassed
+			}
+			n = copy(p, f.window[r.at-f.at:])
+			r.at += int64(n)
+			f.cond.Broadcast()
+			return n, 0, nil
+		default:
+			return 0, fromUpload, nil
+		}
+	}
+}
+
+var errPassed = errors.New("the bytes have passed and are not stored")
+
+// readFrom reads what is stored. 0 bytes and no error ask to look again.
+func (r *reader) readFrom(from origin, p []byte) (int, error) {
+	fresh := r.src == nil
+	if fresh {
+		if err := r.open(from); err != nil {
+			return 0, r.orAgain(err)
+		}
+	}
+	f := r.f
+	f.mu.Lock()
+	left := f.shown - r.at
+	if f.live {
+		left = min(left, f.from-r.at)
+	}
+	f.mu.Unlock()
+	n, err := r.src.Read(p[:min(int64(len(p)), left)])
+	f.mu.Lock()
+	r.at += int64(n)
+	f.mu.Unlock()
+	if n > 0 {
+		return n, nil
+	}
+	r.leave()
+	if err == io.EOF && fresh { //nolint:errorlint // readers end with EOF itself
+		err = io.ErrUnexpectedEOF
+	}
+	if err == io.EOF { //nolint:errorlint // what was open knows less than has come
+		return 0, nil
+	}
+	return 0, r.orAgain(err)
+}
+
+// orAgain is nil where the upload was closed because it has become a blob.
+func (r *reader) orAgain(err error) error {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.state == placing && r.ctx.Err() == nil {
+		f.cond.Wait()
+	}
+	if f.state == stored && !r.again {
+		r.again = true
+		return nil
+	}
+	return err
+}
+
+func (r *reader) open(from origin) (err error) {
+	if from == fromUpload {
+		r.src, err = r.f.upload.Reader(r.ctx, r.at)
+		return err
+	}
+	b, err := r.f.repo.OpenBlob(r.ctx, r.f.key.digest)
+	if err != nil {
+		return err
+	}
+	if _, err := b.Seek(r.at, io.SeekStart); err != nil {
+		_ = b.Close() // nothing was written
+		return err
+	}
+	r.src = b
+	return nil
+}
+
+// Seek implements io.Seeker.
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
+	if whence != io.SeekStart || offset < 0 {
+		return 0, errors.New("a reader of a blob seeks from its start")
+	}
+	r.leave()
+	r.f.set(func() { r.at = offset })
+	return offset, nil
+}
+
+// leave closes what is open.
+func (r *reader) leave() {
+	if r.src != nil {
+		_ = r.src.Close() // nothing was written
+		r.src = nil
+	}
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error {
+	r.stop()
+	r.leave()
+	r.f.set(func() { delete(r.f.readers, r) })
+	return nil
+}

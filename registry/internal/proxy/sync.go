@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry"
+)
+
+// Image selects what is fetched ahead of time.
+type Image struct {
+	Repository oci.Name
+	Tags       pattern.Tags // empty = latest
+	Platforms  []string     // os/arch or os/arch/variant; none = all
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Image  string // repository:tag
+	Blobs  int    // of the image that are there
+	All    int    // blobs of the image
+	Bytes  int64  // fetched in the whole run
+	Images int    // that are done
+}
+
+// SyncReport is what a run has done.
+type SyncReport struct {
+	Images int   `json:"images"`
+	Blobs  int   `json:"blobs"` // fetched
+	Bytes  int64 `json:"bytes"` // of them
+	Failed int   `json:"failed"`
+}
+
+// Sync fetches images that the caches do not hold. What fails is in the error, and the
+// rest is done. tell may be nil.
+func (c *Cache) Sync(ctx context.Context, reg *registry.Registry, images []Image, tell func(Progress)) (SyncReport, error) {
+	if tell == nil {
+		tell = func(Progress) {}
+	}
+	run := &syncRun{cache: c, reg: reg, tell: tell}
+	var problems []error
+	for i := range images {
+		if err := run.image(ctx, &images[i]); err != nil {
+			problems = append(problems, err)
+		}
+		if ctx.Err() != nil {
+			return run.report, ctx.Err()
+		}
+	}
+	return run.report, errors.Join(problems...)
+}
+
+type syncRun struct {
+	cache  *Cache
+	reg    *registry.Registry
+	tell   func(Progress)
+	report SyncReport
+	now    Progress
+}
+
+func (s *syncRun) image(ctx context.Context, image *Image) error {
+	if !s.cache.Caches(image.Repository) {
+		s.report.Failed++
+		return fmt.Errorf("%s is no cache of an upstream", image.Repository)
+	}
+	r := s.reg.Repository(image.Repository)
+	tags, err := wanted(ctx, r, image)
+	if err != nil {
+		s.report.Failed++
+		return fmt.Errorf("%s: %w", image.Repository, err)
+	}
+	var problems []error
+	for _, tag := range tags {
+		s.now.Image, s.now.Blobs, s.now.All = string(image.Repository)+":"+string(tag), 0, 0
+		s.tell(s.now)
+		if err := s.tag(ctx, r, tag, image.Platforms); err != nil {
+			s.report.Failed++
+			problems = append(problems, fmt.Errorf("%s: %w", s.now.Image, err))
+			continue
+		}
+		s.report.Images++
+		s.now.Images++
+	}
+	return errors.Join(problems...)
+}
+
+// wanted is the tags to fetch.
+func wanted(ctx context.Context, r registry.Repository, image *Image) ([]oci.Tag, error) {
+	if image.Tags.Empty() {
+		return []oci.Tag{"latest"}, nil
+	}
+	names, _, err := r.Tags(ctx, -1, "")
+	if err != nil {
+		return nil, err
+	}
+	var tags []oci.Tag
+	for _, name := range names {
+		if tag := oci.Tag(name); image.Tags.Match(tag) {
+			tags = append(tags, tag)
+		}
+	}
+	if len(tags) == 0 {
+		return nil, errors.New("no tag matches")
+	}
+	return tags, nil
+}
+
+func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, platforms []string) error {
+	m, err := r.Manifest(ctx, oci.Reference{Tag: tag})
+	if err != nil {
+		return err
+	}
+	if m.Warning != "" {
+		return errors.New(m.Warning)
+	}
+	blobs, err := s.blobsOf(ctx, r, m, platforms)
+	if err != nil {
+		return err
+	}
+	s.now.All = len(blobs)
+	for _, d := range blobs {
+		if err := s.blob(ctx, r, d); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		s.now.Blobs++
+		s.tell(s.now)
+	}
+	return nil
+}
+
+// blobsOf is what a manifest needs, through indexes, each blob once.
+func (s *syncRun) blobsOf(ctx context.Context, r registry.Repository, m *registry.Manifest, platforms []string) ([]oci.Digest, error) {
+	parsed, err := oci.ReadManifest(m.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	var blobs []oci.Digest
+	for i := range parsed.Manifests {
+		child := &parsed.Manifests[i]
+		if !matches(child.Platform, platforms) {
+			continue
+		}
+		m, err := r.Manifest(ctx, oci.Reference{Digest: child.Digest})
+		if err != nil {
+			return nil, err
+		}
+		if oci.IsIndex(m.MediaType) { // deeper ones are fetched by whoever wants them
+			continue
+		}
+		more, err := s.blobsOf(ctx, r, m, platforms)
+		if err != nil {
+			return nil, err
+		}
+		blobs = append(blobs, more...)
+	}
+	if parsed.Config != nil {
+		blobs = append(blobs, parsed.Config.Digest)
+	}
+	for i := range parsed.Layers {
+		if l := &parsed.Layers[i]; !oci.NonDistributable(l.MediaType) || len(l.URLs) == 0 {
+			blobs = append(blobs, l.Digest)
+		}
+	}
+	slices.Sort(blobs)
+	return slices.Compact(blobs), nil
+}
+
+// matches says whether a platform is wanted. What has none, such as an attestation, goes
+// with all.
+func matches(p *oci.Platform, platforms []string) bool {
+	if len(platforms) == 0 {
+		return true
+	}
+	if p == nil {
+		return false
+	}
+	return slices.ContainsFunc(platforms, func(want string) bool {
+		parts := strings.SplitN(want, "/", 3)
+		return parts[0] == p.OS && parts[1] == p.Architecture && (len(parts) == 2 || parts[2] == p.Variant)
+	})
+}
+
+// blob reads a blob that is missing, so that it is cached.
+func (s *syncRun) blob(ctx context.Context, r registry.Repository, d oci.Digest) error {
+	cached := s.reg.Cached(r.Name())
+	if _, err := cached.StatBlob(ctx, d); err == nil {
+		return nil
+	}
+	b, err := r.OpenBlob(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }() // nothing was written
+	n, err := io.Copy(io.Discard, b)
+	if err != nil {
+		return err
+	}
+	if err := s.cache.settled(ctx, blobKey{r.Name(), d}); err != nil {
+		return err
+	}
+	if _, err := cached.StatBlob(ctx, d); err != nil {
+		return fmt.Errorf("it could not be stored: %w", err)
+	}
+	s.report.Blobs++
+	s.report.Bytes += n
+	s.now.Bytes += n
+	return nil
+}
+
+// settled waits until the transfer of a blob, all of which has come, is in the store.
+func (c *Cache) settled(ctx context.Context, key blobKey) error {
+	c.mu.Lock()
+	f := c.flights[key]
+	c.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { f.set(func() {}) })()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.state < stored && ctx.Err() == nil {
+		f.cond.Wait()
+	}
+	return ctx.Err()
+}
