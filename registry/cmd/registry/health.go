@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/registry"
 	settings "slipway/shared/config"
 	"slipway/shared/health"
@@ -16,7 +17,7 @@ import (
 
 // healthChecks splits the storage's check: without reading nothing can be
 // answered, without writing pulls go on.
-func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
+func healthChecks(cfg *config.Config, rules *registry.Registry, cache *proxy.Cache) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
 		name := "storagedriver_" + cfg.Storage.Drivers()[0]
@@ -36,7 +37,7 @@ func healthChecks(cfg *config.Config, rules *registry.Registry) []health.Check {
 	for _, c := range cfg.Health.TCP {
 		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
 	}
-	return named(checks)
+	return named(append(checks, upstreamChecks(cache)...))
 }
 
 // explain says in a few words what keeps the storage from being used. The log has

@@ -15,6 +15,7 @@ import (
 
 	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/retention"
@@ -29,6 +30,7 @@ type environment struct {
 	cfg   *config.Config
 	log   *zap.Logger
 	store *backend
+	cache *proxy.Cache // nil = no repository is a cache
 	rules *registry.Registry
 	lines *logging.Buffer
 }
@@ -66,12 +68,20 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	e.rules = registry.New(registryOptions(cfg, e.store, e.log))
+	if e.cache, err = openProxy(cfg, e.log, nil); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	e.rules = registry.New(registryOptions(cfg, e.store, e.cache, e.log))
 	return e, nil
 }
 
 // close closes the storage and writes what is left of the log.
-func (e *environment) close() error { return errors.Join(e.store.Close(), e.lines.Close()) }
+func (e *environment) close() error {
+	if e.cache != nil {
+		e.cache.Close()
+	}
+	return errors.Join(e.store.Close(), e.lines.Close())
+}
 
 // writeJSON writes a report for machines.
 func writeJSON(out io.Writer, report any) error {
@@ -84,10 +94,13 @@ func writeJSON(out io.Writer, report any) error {
 type maintenance struct {
 	cfg     *config.Config
 	store   *backend
+	cache   *proxy.Cache // nil = no repository is a cache
 	rules   *registry.Registry
 	pulls   *pulls.File
 	log     *zap.Logger
 	metrics *prometheus.Registry // nil = nobody asks
+
+	collected *collect.Metrics // of all collections
 }
 
 // start starts what the configuration turns on. Jobs that delete run one at a time;
@@ -105,9 +118,17 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 		metrics := measured(m.metrics, retention.NewMetrics)
 		group.Go(func() { schedule.Every(ctx, work.Retention.Interval, slot, m.retain(metrics)) })
 	}
+	if work.GC.Enabled || m.cache != nil {
+		m.collected = measured(m.metrics, collect.NewMetrics)
+	}
 	if work.GC.Enabled {
-		metrics := measured(m.metrics, collect.NewMetrics)
-		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.collect(metrics)) })
+		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.collect) })
+	}
+	if m.cache != nil {
+		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict) })
+	}
+	if every := m.cfg.Proxy.Sync.Interval; m.cache != nil && every > 0 {
+		group.Go(func() { schedule.Every(ctx, every, nil, m.syncMirror) })
 	}
 	if work.Verify.Enabled {
 		metrics := measured(m.metrics, verify.NewMetrics)
@@ -126,10 +147,10 @@ func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
 	return func(ctx context.Context) { retention.Run(ctx, o, r.DryRun, m.log, metrics) }
 }
 
-func (m *maintenance) collect(metrics *collect.Metrics) func(context.Context) {
+func (m *maintenance) collect(ctx context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
 	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun}
-	return func(ctx context.Context) { collect.RunScheduled(ctx, o, metrics) }
+	collect.RunScheduled(ctx, o, m.collected)
 }
 
 func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
@@ -138,10 +159,13 @@ func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
 	return func(ctx context.Context) { verify.RunScheduled(ctx, o, metrics) }
 }
 
-// recordPulls starts a recorder of pulls if a rule asks for them; else it is nil.
-func recordPulls(cfg *config.Maintenance, file *pulls.File, log *zap.Logger) *pulls.Recorder {
+// recordPulls starts a recorder of pulls if a rule or a cache asks for them; else it is nil.
+func recordPulls(cfg *config.Maintenance, caches bool, file *pulls.File, log *zap.Logger) *pulls.Recorder {
 	if cfg.ReadOnly.Enabled {
 		return nil
+	}
+	if caches {
+		return pulls.Start(file, log)
 	}
 	for _, rule := range cfg.Retention.Rules {
 		if rule.PulledWithin > 0 {

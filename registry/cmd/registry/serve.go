@@ -83,9 +83,16 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		return err
 	}
 	lastPulls := pulls.NewFile(store)
-	recorder := recordPulls(&cfg.Storage.Maintenance, lastPulls, log)
+	recorder := recordPulls(&cfg.Storage.Maintenance, cfg.Proxy.Enabled(), lastPulls, log)
 	defer recorder.Close()
-	options := registryOptions(cfg, store, log)
+	cache, err := openProxy(cfg, log, metrics)
+	if err != nil {
+		return err
+	}
+	if cache != nil {
+		defer cache.Close()
+	}
+	options := registryOptions(cfg, store, cache, log)
 	if recorder != nil {
 		options.Pulled = recorder.Record
 	}
@@ -119,7 +126,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		return err
 	}
 	defer gate.Close()
-	checks := health.Start(log, healthChecks(cfg, rules)...)
+	checks := health.Start(log, healthChecks(cfg, rules, cache)...)
 	defer checks.Close()
 	watchHealth(metrics, checks)
 
@@ -136,7 +143,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer background.Wait()
 	working, stopWorking := context.WithCancel(ctx)
 	defer stopWorking()
-	work := maintenance{cfg: cfg, store: store, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
+	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
 	gate.watch(working, &background)
 	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, servers: servers, log: log}

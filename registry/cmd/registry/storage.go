@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
@@ -99,8 +100,8 @@ func (b *backend) warnMoved(log *zap.Logger) {
 // what was renewed.
 const renewAfter = 20 * time.Millisecond
 
-func registryOptions(cfg *config.Config, b *backend, log *zap.Logger) registry.Options {
-	return registry.Options{
+func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *zap.Logger) registry.Options {
+	o := registry.Options{
 		Store:           b.Store,
 		Coordinator:     b.coordinator,
 		Log:             log,
@@ -113,6 +114,10 @@ func registryOptions(cfg *config.Config, b *backend, log *zap.Logger) registry.O
 		Grace:           cfg.Storage.Maintenance.GC.Age,
 		RenewAfter:      renewAfter,
 	}
+	if cache != nil {
+		o.Upstream = cache
+	}
+	return o
 }
 
 func validation(v *config.Validation, p *config.Policy) registry.Validation {

@@ -26,7 +26,7 @@ type Config struct {
 	Validation    Validation    `key:"validation" doc:"What a manifest is checked for when it is pushed."`
 	Policy        Policy        `key:"policy" doc:"What may be pushed."`
 	Slipway       Slipway       `key:"slipway" doc:"What distribution has no key for. It passes over this section, so that a file serves both."`
-	Proxy         config.Later  `key:"proxy" empty:"ok" doc:"Upstream registry to be a pull-through cache of."`
+	Proxy         Proxy         `key:"proxy" doc:"Registries that repositories are a pull-through cache of."`
 	Notifications Notifications `key:"notifications"`
 	Redis         *Redis        `key:"redis" doc:"Connection to Redis, for storage.cache.blobdescriptor: redis. While Redis cannot be reached, the registry works without it."`
 	Middleware    config.Later  `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`

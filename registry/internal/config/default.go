@@ -36,6 +36,7 @@ func Default() Config {
 		},
 		Notifications: defaultNotifications(),
 		Redis:         defaultRedis(),
+		Proxy:         defaultProxy(),
 		Slipway: Slipway{
 			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
 			HTTP: Limits{

@@ -23,7 +23,7 @@ func TestExampleIsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Validation.Manifests.URLs, got.Policy = URLs{}, Policy{} // empty lists are written out there
+	got.Validation.Manifests.URLs, got.Policy, got.Proxy.Local = URLs{}, Policy{}, nil // empty lists are written out there
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -46,7 +46,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|storage.(inmemory|redirect.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -86,6 +86,10 @@ func TestExampleComments(t *testing.T) {
 	want.Policy.Repository.Classes = []string{}
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
+	want.Proxy.Exec.Command, want.Proxy.Local, want.Proxy.Sync.Images = got.Proxy.Exec.Command, []string{}, got.Proxy.Sync.Images
+	u := &want.Proxy.Upstreams[0]
+	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", got.Proxy.Exec.Command
+	u.Namespaces, u.TrustedRealms = []string{}, []string{}
 	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)

@@ -39,10 +39,23 @@ func (c *Config) Validate() error {
 	c.Validation.validate(&p)
 	c.Notifications.validate(&p)
 	c.Slipway.validate(&p)
+	c.Proxy.validate(&p, c.open())
 	if c.Tags.MaxTags < 0 {
 		p.Addf("tags.maxtags", "must not be negative")
 	}
 	return p.Err()
+}
+
+// open says whether everybody may pull everything.
+func (c *Config) open() bool {
+	switch a := c.Auth; {
+	case c.Access != nil:
+		return false // the rules say who may
+	case a == nil || a.None != nil:
+		return true
+	default:
+		return a.HTPasswd != nil && a.HTPasswd.AnonymousPull
+	}
 }
 
 func (s *Storage) validate(p *config.Problems) {

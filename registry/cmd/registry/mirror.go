@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy"
+)
+
+// newMirrorCommand makes `registry mirror`.
+func newMirrorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mirror",
+		Short: "Fill the caches of other registries",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newMirrorSyncCommand())
+	return cmd
+}
+
+func newMirrorSyncCommand() *cobra.Command {
+	var asJSON bool
+	var platforms []string
+	cmd := &cobra.Command{
+		Use:   "sync FILE [IMAGE…]",
+		Short: "Fetch images from upstreams ahead of time",
+		Long: "Fetches the images of proxy.sync.images, or those given, into the caches, as pulls would: what is there is not fetched again. " +
+			"An IMAGE is a repository here and perhaps a tag, such as hub/library/alpine:3.20. It may run beside a server.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := openEnvironment(cmd, args[0], true)
+			if err != nil {
+				return err
+			}
+			return errors.Join(e.syncMirror(cmd, args[1:], platforms, asJSON), e.close())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "fetch only these platforms of the given images, such as linux/amd64")
+	return cmd
+}
+
+func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, asJSON bool) error {
+	if e.cache == nil {
+		return errors.New("proxy: the configuration names no upstream")
+	}
+	sync := &e.cfg.Proxy.Sync
+	if len(given) > 0 {
+		var err error
+		if sync, err = imagesGiven(given, platforms); err != nil {
+			return err
+		}
+	}
+	if len(sync.Images) == 0 {
+		return errors.New("proxy.sync.images: names no image to fetch")
+	}
+	leave, err := join(cmd.Context(), e.cfg, e.rules, e.log)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	bar := &syncBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr())}
+	report, err := e.cache.Sync(cmd.Context(), e.rules, syncImages(sync), bar.show)
+	bar.end()
+	if asJSON {
+		return errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d images are there; fetched %d blobs (%s)\n", report.Images, report.Blobs, size(report.Bytes))
+	return err
+}
+
+// imagesGiven are those of the command line.
+func imagesGiven(given, platforms []string) (*config.ProxySync, error) {
+	s := &config.ProxySync{}
+	for _, image := range given {
+		repository, tag, ok := strings.Cut(image, ":")
+		if _, err := oci.ParseName(repository); err != nil {
+			return nil, fmt.Errorf("%q is not an image such as hub/library/alpine:3.20", image)
+		}
+		one := config.SyncImage{Repository: repository, Platforms: platforms}
+		if ok {
+			one.Tags = []string{regexp.QuoteMeta(tag)}
+		}
+		s.Images = append(s.Images, one)
+	}
+	return s, nil
+}
+
+// syncBar shows how far a run has come, on a terminal.
+type syncBar struct {
+	out   io.Writer
+	on    bool
+	shown time.Time
+}
+
+func (b *syncBar) show(p proxy.Progress) {
+	if !b.on || time.Since(b.shown) < 100*time.Millisecond {
+		return
+	}
+	b.shown = time.Now()
+	const width = 20
+	full := 0
+	if p.All > 0 {
+		full = width * p.Blobs / p.All
+	}
+	fmt.Fprintf(b.out, "\r\x1b[K[%s%s] %s: %d of %d blobs, %s fetched", strings.Repeat("#", full), strings.Repeat(".", width-full), p.Image, p.Blobs, p.All, size(p.Bytes))
+}
+
+func (b *syncBar) end() {
+	if b.on && !b.shown.IsZero() {
+		fmt.Fprint(b.out, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/collect"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/upstream"
+	settings "slipway/shared/config"
+	"slipway/shared/health"
+)
+
+// openProxy makes the caches that the configuration names; nil if it names none.
+func openProxy(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*proxy.Cache, error) {
+	p := &cfg.Proxy
+	if !p.Enabled() {
+		return nil, nil //nolint:nilnil // nothing is a cache
+	}
+	o := proxy.Options{
+		Local: names(p.Local), AnyNamespace: p.RemoteURL != "", CommitTimeout: p.CacheWriteTimeout,
+		Log: log, Metrics: measured(metrics, proxy.NewMetrics),
+	}
+	all := p.All()
+	for i := range all {
+		source, err := openSource(cfg, &all[i], o.Metrics)
+		if err != nil {
+			return nil, err
+		}
+		o.Sources = append(o.Sources, source)
+	}
+	return proxy.New(o), nil
+}
+
+func openSource(cfg *config.Config, u *config.ProxyUpstream, metrics *proxy.Metrics) (*proxy.Source, error) {
+	remote, err := url.Parse(u.RemoteURL)
+	if err != nil {
+		return nil, errors.New("proxy: remoteurl is not a URL")
+	}
+	if u.DockerHub() {
+		remote.Host = "registry-1.docker.io" // the other names of it are those of its website
+	}
+	roots, err := certificates(u.CA)
+	if err != nil {
+		return nil, err
+	}
+	login := upstream.Password(u.Username, u.Password.Reveal())
+	if u.Exec != nil {
+		login = upstream.Helper(u.Exec.Command, remote.Host, u.Exec.Lifetime)
+	}
+	source := &proxy.Source{
+		Name: u.Name(), Prefix: oci.Name(u.Prefix), Namespaces: u.StandsFor(), Library: u.DockerHub() && cfg.Proxy.RemoteURL == "",
+		TagTTL: u.TagTTL, TTL: u.TTL, Offline: u.Offline || cfg.Proxy.Offline, PerHour: u.PullsPerHour,
+	}
+	source.Client = upstream.New(upstream.Options{
+		URL: remote, Credentials: login, Realms: u.TrustedRealms, CAs: roots, MaxConns: u.MaxConns, Timeout: u.Timeout, Stall: u.Timeout,
+		MaxManifest: int64(cfg.Slipway.Manifests.MaxSize), UserAgent: "slipway/" + built().Version, Limit: metrics.LimitOf(source.Name),
+	})
+	return source, nil
+}
+
+// certificates are those of the system and of the file; nil stands for the former.
+func certificates(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: ca: %w", settings.Unreadable(path, err))
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("proxy: ca: %s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// upstreamChecks are health checks that warn: what is cached is served without upstreams.
+func upstreamChecks(cache *proxy.Cache) []health.Check {
+	if cache == nil {
+		return nil
+	}
+	var checks []health.Check
+	for _, s := range cache.Sources() {
+		if !s.Offline {
+			checks = append(checks, health.Check{Name: "upstream_" + s.Name, Interval: upstreamCheckInterval, Timeout: upstreamCheckInterval / 2, Threshold: 2, Advisory: true, Func: s.Check})
+		}
+	}
+	return checks
+}
+
+// upstreamCheckInterval is the time between two questions whether an upstream answers.
+const upstreamCheckInterval = 30 * time.Second
+
+// evict removes from the caches what has to go, and then its bytes.
+func (m *maintenance) evict(ctx context.Context) {
+	p := &m.cfg.Proxy
+	gc := m.cfg.Storage.Maintenance.GC
+	if !m.cache.EvictionDue(int64(p.MaxSize)) {
+		return
+	}
+	o := proxy.EvictOptions{Store: m.store, Registry: m.rules, Pulls: m.pulls, MaxSize: int64(p.MaxSize), Recent: gc.Age}
+	done, err := m.cache.Evict(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("eviction from the caches is not complete", zap.Error(err))
+	}
+	if done.Evicted == 0 || ctx.Err() != nil {
+		return
+	}
+	// Without a limit, collections by schedule are soon enough, where there are any.
+	if p.MaxSize == 0 && gc.Enabled {
+		return
+	}
+	collection := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, Release: true}
+	collect.RunScheduled(ctx, collection, m.collected)
+}
+
+// syncMirror fetches ahead of time what the configuration names.
+func (m *maintenance) syncMirror(ctx context.Context) {
+	report, err := m.cache.Sync(ctx, m.rules, syncImages(&m.cfg.Proxy.Sync), nil)
+	if ctx.Err() != nil {
+		return
+	}
+	fields := []zap.Field{zap.Int("images", report.Images), zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("failed", report.Failed), zap.Error(err)}
+	if err != nil {
+		m.log.Warn("mirror sync is not complete", fields...)
+		return
+	}
+	m.log.Info("mirror sync finished", fields...)
+}
+
+func syncImages(s *config.ProxySync) []proxy.Image {
+	images := make([]proxy.Image, len(s.Images))
+	for i, image := range s.Images {
+		images[i] = proxy.Image{Repository: oci.Name(image.Repository), Tags: tags(image.Tags), Platforms: image.Platforms}
+	}
+	return images
+}
