@@ -1,0 +1,106 @@
+package azure
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/storage/object/buckettest"
+	"slipway/shared/programtest"
+)
+
+// Azurite's account.
+const (
+	account    = "devstoreaccount1"
+	accountKey = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// azurite is one server for all tests: it takes seconds to start.
+var azurite struct {
+	url string
+	cmd *exec.Cmd
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if azurite.cmd != nil {
+		_ = azurite.cmd.Process.Kill()
+		_ = azurite.cmd.Wait()
+	}
+	os.Exit(code)
+}
+
+// serviceURL starts Azurite, if it does not run yet.
+func serviceURL(t *testing.T) string {
+	t.Helper()
+	if azurite.url != "" {
+		return azurite.url
+	}
+	addr := programtest.FreeAddr(t)
+	host, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(programtest.Tool(t, "azurite-blob"), "--blobHost", host, "--blobPort", port, "--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	azurite.cmd = cmd
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get("http://" + addr + "/") //nolint:noctx // it answers or is not there
+		if err == nil {
+			resp.Body.Close()
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Azurite does not answer: %v", err)
+		}
+	}
+	azurite.url = "http://" + addr + "/" + account
+	return azurite.url
+}
+
+var containers atomic.Int64
+
+// newBucket makes a container.
+func newBucket(t *testing.T) *Bucket {
+	t.Helper()
+	return makeContainer(t, Options{
+		Account: account, Key: accountKey, ServiceURL: serviceURL(t), Container: fmt.Sprintf("test-%d", containers.Add(1)), UserAgent: "slipway-test",
+	})
+}
+
+func makeContainer(t *testing.T, o Options) *Bucket {
+	t.Helper()
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	resp, err := b.send(context.Background(), request{method: http.MethodPut, url: b.base, query: url.Values{"restype": {"container"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if err := b.Start(t.Context(), "", zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBucket(t *testing.T) {
+	buckettest.Run(t, newBucket(t), "root/", buckettest.Options{})
+}
+
+// The container that distribution 2 has written: names begin with a slash.
+func TestBucket_SlashedNames(t *testing.T) {
+	b := newBucket(t)
+	b.slash = "/"
+	buckettest.Run(t, b, "", buckettest.Options{})
+}

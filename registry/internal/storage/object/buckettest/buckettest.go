@@ -1,0 +1,359 @@
+// Package buckettest is the suite that each object.Bucket passes on a real server.
+package buckettest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/object"
+)
+
+// Options says what the server gets wrong that the driver is tested on.
+type Options struct {
+	IgnoresDeleteConditions bool
+	IgnoresCopyConditions   bool // of Compose
+}
+
+// Run runs the suite on a bucket whose keys below its prefix nobody else has.
+func Run(t *testing.T, b object.Bucket, prefix string, o Options) {
+	s := suite{b, prefix, o}
+	t.Run("objects", s.objects)
+	t.Run("ranges", s.ranges)
+	t.Run("conditions", s.conditions)
+	t.Run("race", s.race)
+	t.Run("listing", s.listing)
+	t.Run("pages", s.pages)
+	t.Run("compose", s.compose)
+	t.Run("signed URL", s.signedURL)
+	t.Run("canceled", s.canceled)
+}
+
+type suite struct {
+	b      object.Bucket
+	prefix string
+	o      Options
+}
+
+func body(content string) object.Body {
+	return object.Body{Content: strings.NewReader(content), Size: int64(len(content))}
+}
+
+func (s *suite) put(t *testing.T, key, content string, o object.PutOptions) string {
+	t.Helper()
+	v, err := s.b.Put(t.Context(), s.prefix+key, body(content), o)
+	if err != nil {
+		t.Fatalf("put %s: %v", key, err)
+	}
+	return v
+}
+
+func (s *suite) get(t *testing.T, key string, offset, length int64) (string, object.Info) {
+	t.Helper()
+	r, info, err := s.b.Get(t.Context(), s.prefix+key, offset, length)
+	if err != nil {
+		t.Fatalf("get %s from %d, %d bytes: %v", key, offset, length, err)
+	}
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content), info
+}
+
+func (s *suite) objects(t *testing.T) {
+	for _, content := range []string{"", "x", strings.Repeat("0123456789", 100_000)} {
+		for _, expire := range []bool{false, true} {
+			before := time.Now().Add(-time.Minute)
+			v := s.put(t, "o/one", content, object.PutOptions{Writer: "WRITER", Expire: expire})
+			got, info := s.get(t, "o/one", 0, -1)
+			if got != content || info.Key != s.prefix+"o/one" || info.Size != int64(len(content)) || info.Version == "" || info.Writer != "WRITER" || v != "" && v != info.Version {
+				t.Errorf("%d bytes come back, %+v, written as %s", len(got), info, v)
+			}
+			if info.Modified.Before(before) || info.Modified.After(time.Now().Add(time.Minute)) || info.Now.Before(before) {
+				t.Errorf("written at %v, answered at %v", info.Modified, info.Now)
+			}
+			head, err := s.b.Head(t.Context(), s.prefix+"o/one")
+			if err != nil || head.Size != info.Size || head.Version != info.Version || head.Writer != "WRITER" || !head.Modified.Equal(info.Modified) {
+				t.Errorf("head is %+v, get %+v, %v", head, info, err)
+			}
+		}
+	}
+	if err := s.b.Delete(t.Context(), s.prefix+"o/one", storage.Condition{}); err != nil {
+		t.Error(err)
+	}
+	if err := s.b.Delete(t.Context(), s.prefix+"o/one", storage.Condition{}); err != nil {
+		t.Errorf("deleting what is not there: %v", err)
+	}
+	if _, err := s.b.Head(t.Context(), s.prefix+"o/one"); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("head of what is not there: %v", err)
+	}
+	if _, _, err := s.b.Get(t.Context(), s.prefix+"o/one", 0, -1); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("get of what is not there: %v", err)
+	}
+}
+
+func (s *suite) ranges(t *testing.T) {
+	s.put(t, "r/ten", "0123456789", object.PutOptions{})
+	s.put(t, "r/none", "", object.PutOptions{})
+	for _, c := range []struct {
+		key            string
+		offset, length int64
+		want           string
+	}{
+		{"r/ten", 0, 3, "012"},
+		{"r/ten", 3, 4, "3456"},
+		{"r/ten", 8, 100, "89"},
+		{"r/ten", 8, -1, "89"},
+		{"r/ten", 10, -1, ""},
+		{"r/ten", 11, -1, ""},
+		{"r/ten", 11, 5, ""},
+		{"r/ten", 3, 0, ""},
+		{"r/none", 0, -1, ""},
+		{"r/none", 0, 10, ""},
+		{"r/none", 5, -1, ""},
+	} {
+		got, info := s.get(t, c.key, c.offset, c.length)
+		size := int64(10)
+		if c.key == "r/none" {
+			size = 0
+		}
+		if got != c.want || info.Size != size || info.Version == "" {
+			t.Errorf("%s from %d, %d bytes: %q, %+v, want %q", c.key, c.offset, c.length, got, info, c.want)
+		}
+	}
+}
+
+func (s *suite) conditions(t *testing.T) {
+	key := s.prefix + "c/one"
+	put := func(content string, c storage.Condition) error {
+		_, err := s.b.Put(t.Context(), key, body(content), object.PutOptions{If: c})
+		return err
+	}
+	if err := put("a", storage.IfAbsent()); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("b", storage.IfAbsent()); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("put if absent over an object: %v", err)
+	}
+	_, first := s.get(t, "c/one", 0, -1)
+	if err := put("b", storage.IfVersion(first.Version)); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("c", storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("put over another version: %v", err)
+	}
+	got, second := s.get(t, "c/one", 0, -1)
+	if got != "b" || second.Version == first.Version {
+		t.Errorf("got %q of version %s after %s", got, second.Version, first.Version)
+	}
+	if !s.o.IgnoresDeleteConditions {
+		if err := s.b.Delete(t.Context(), key, storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
+			t.Errorf("deletion of another version: %v", err)
+		}
+	}
+	if err := s.b.Delete(t.Context(), key, storage.IfVersion(second.Version)); err != nil {
+		t.Errorf("deletion of the version: %v", err)
+	}
+	if err := s.b.Delete(t.Context(), key, storage.IfVersion(second.Version)); !errors.Is(err, storage.ErrNotExist) && !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("deletion of a version of what is not there: %v", err)
+	}
+	if err := put("c", storage.IfVersion(second.Version)); !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("put over a version of what is not there: %v", err)
+	}
+}
+
+// race: of several who write if there is nothing, one does.
+func (s *suite) race(t *testing.T) {
+	for round := range 5 {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		won := 0
+		for i := range 8 {
+			all.Go(func() {
+				_, err := s.b.Put(t.Context(), fmt.Sprint(s.prefix, "race/", round), body(fmt.Sprint(i)), object.PutOptions{If: storage.IfAbsent()})
+				var trouble *object.Trouble
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won++
+				} else if !errors.Is(err, storage.ErrConflict) && !errors.As(err, &trouble) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if won != 1 {
+			t.Errorf("%d of 8 wrote", won)
+		}
+	}
+}
+
+// list reads the whole listing in pages.
+func (s *suite) list(t *testing.T, prefix string, o object.ListOptions) (keys []string) {
+	t.Helper()
+	if o.After != "" {
+		o.After = s.prefix + o.After
+	}
+	for range 1000 {
+		page, err := s.b.List(t.Context(), s.prefix+prefix, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Now.IsZero() {
+			t.Error("a page has no time")
+		}
+		for _, e := range page.Entries {
+			key := strings.TrimPrefix(e.Key, s.prefix)
+			if e.Prefix != strings.HasSuffix(key, "/") || !e.Prefix && (e.Size != 1 || e.Version == "" || e.Modified.IsZero()) {
+				t.Errorf("listed %+v", e)
+			}
+			keys = append(keys, key)
+		}
+		if !page.More {
+			return keys
+		}
+		if o.After = page.Next; o.After == "" {
+			o.After = page.Entries[len(page.Entries)-1].Key
+		}
+	}
+	t.Fatal("the listing does not end")
+	return nil
+}
+
+func (s *suite) listing(t *testing.T) {
+	for _, key := range []string{"l/a", "l/a-b/x", "l/a.b/x", "l/a/x", "l/a/y/z", "l/b", "l/c/_d/e", "m"} {
+		s.put(t, key, "x", object.PutOptions{})
+	}
+	for _, c := range []struct {
+		prefix string
+		o      object.ListOptions
+		want   string
+	}{
+		{"l/", object.ListOptions{}, "l/a l/a-b/x l/a.b/x l/a/x l/a/y/z l/b l/c/_d/e"},
+		{"l/", object.ListOptions{Delimited: true}, "l/a l/a-b/ l/a.b/ l/a/ l/b l/c/"},
+		{"l/", object.ListOptions{After: "l/a.b/x"}, "l/a/x l/a/y/z l/b l/c/_d/e"},
+		{"l/", object.ListOptions{After: "l/a.b/", Delimited: true}, "l/a/ l/b l/c/"},
+		{"l/", object.ListOptions{After: "l/a/~", Delimited: true}, "l/b l/c/"},
+		{"l/", object.ListOptions{After: "l/z"}, ""},
+		{"l/a/", object.ListOptions{Delimited: true}, "l/a/x l/a/y/"},
+		{"l/nothing/", object.ListOptions{}, ""},
+	} {
+		for _, most := range []int{0, 1, 3} {
+			o := c.o
+			o.Max = most
+			got := s.list(t, c.prefix, o)
+			// A prefix before After may be listed: what calls leaves it out.
+			got = slices.DeleteFunc(got, func(key string) bool { return key <= c.o.After })
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("%s %+v: %s, want %s", c.prefix, o, text, c.want)
+			}
+		}
+	}
+	_, info := s.get(t, "l/a", 0, -1)
+	page, err := s.b.List(t.Context(), s.prefix+"l/", object.ListOptions{Max: 1})
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].Version != info.Version {
+		t.Errorf("listed %+v, %v; the version is %s", page.Entries, err, info.Version)
+	}
+}
+
+func (s *suite) pages(t *testing.T) {
+	var want []string
+	for i := range 25 {
+		key := fmt.Sprintf("p/%02d", i)
+		s.put(t, key, "x", object.PutOptions{})
+		want = append(want, key)
+	}
+	if got := s.list(t, "p/", object.ListOptions{Max: 7}); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := s.list(t, "p/", object.ListOptions{Max: 7, After: "p/10"}); !slices.Equal(got, want[11:]) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func (s *suite) compose(t *testing.T) {
+	limits := s.b.Limits()
+	if limits.MaxParts == 0 {
+		t.Skip("the store has none")
+	}
+	part := max(limits.MinPart, 1000)
+	contents := []string{strings.Repeat("a", int(part)), strings.Repeat("b", int(part)), "c"}
+	var sources []object.Source
+	for i, content := range contents {
+		key := fmt.Sprint("d/part", i)
+		s.put(t, key, content, object.PutOptions{})
+		sources = append(sources, object.Source{Key: s.prefix + key, Size: int64(len(content))})
+	}
+	whole := strings.Join(contents, "")
+	v, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources, object.PutOptions{Writer: "W", If: storage.IfAbsent()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, info := s.get(t, "d/whole", 0, -1)
+	if got != whole || info.Size != int64(len(whole)) || info.Writer != "W" || v != "" && v != info.Version {
+		t.Errorf("got %d bytes, %+v, composed as %s", len(got), info, v)
+	}
+	if !s.o.IgnoresCopyConditions {
+		if _, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources[:1], object.PutOptions{If: storage.IfAbsent()}); !errors.Is(err, storage.ErrConflict) {
+			t.Errorf("composing over an object: %v", err)
+		}
+	}
+	if _, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources[2:], object.PutOptions{}); err != nil {
+		t.Errorf("composing of one source: %v", err)
+	}
+	if got, _ := s.get(t, "d/whole", 0, -1); got != "c" {
+		t.Errorf("got %d bytes", len(got))
+	}
+	missing := []object.Source{{Key: s.prefix + "d/nothing", Size: 1}}
+	if _, err := s.b.Compose(t.Context(), s.prefix+"d/other", missing, object.PutOptions{}); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("composing of what is not there: %v", err)
+	}
+}
+
+func (s *suite) signedURL(t *testing.T) {
+	signer, ok := s.b.(object.Signer)
+	if !ok {
+		t.Skip("the store has none")
+	}
+	s.put(t, "s/a_b-c.d", "0123456789", object.PutOptions{})
+	url, err := signer.SignedURL(t.Context(), http.MethodGet, s.prefix+"s/a_b-c.d", time.Minute, object.URLOptions{ContentType: "application/vnd.x+json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Range", "bytes=2-4")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusPartialContent || !bytes.Equal(content, []byte("234")) {
+		t.Errorf("a range by %s: %d %q %v", url, resp.StatusCode, content, err)
+	}
+}
+
+func (s *suite) canceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.b.Head(ctx, s.prefix+"x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("head: %v", err)
+	}
+	if _, err := s.b.Put(ctx, s.prefix+"x", body("x"), object.PutOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+// Package rest holds what drivers share that speak to an object store by requests of
+// their own: connections, the store's clock, and what a failure means.
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"slipway/registry/internal/storage/object"
+)
+
+// NewClient returns a client that follows no redirect, repeats nothing and decodes
+// nothing. Contexts bound its requests. skipVerify accepts any certificate.
+func NewClient(skipVerify bool) *http.Client {
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}, //nolint:gosec // the operator asked for it
+			ForceAttemptHTTP2:   false,
+			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{}, // one connection would carry all bodies
+			MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true,
+		},
+	}
+}
+
+// Failed says what it means that a request got no answer.
+func Failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var withURL *url.Error
+	if errors.As(err, &withURL) {
+		err = withURL.Err // the URL may hold a signature
+	}
+	effect := object.Lost
+	var connect *net.OpError
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &connect) && connect.Op == "dial" || errors.As(err, &certificate) {
+		effect = object.Refused
+	}
+	return &object.Trouble{Err: err, Effect: effect}
+}
+
+// Status says what an answer means that the store may give differently another time;
+// nil if it would not. err is its cause.
+func Status(resp *http.Response, err error) error {
+	t := &object.Trouble{Err: err, After: retryAfter(resp.Header)}
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout:
+		t.Effect = object.Refused
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		t.Effect = object.Doubtful
+		if resp.StatusCode != http.StatusInternalServerError {
+			t.Effect = object.Lost // a proxy gave up; the store has the request
+		}
+	default:
+		return nil
+	}
+	return t
+}
+
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, 3600)) * time.Second
+}
+
+// maxAnswer bounds what is read of an answer that is no object.
+const maxAnswer = 32 << 20
+
+// Answer reads an answer that is no object and closes it. An error is one of Failed.
+func Answer(ctx context.Context, resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, Failed(ctx, err)
+	}
+	if len(content) > maxAnswer {
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return content, nil
+}
+
+// Drop reads the rest of a small answer, so that the connection can be used again, and
+// closes it.
+func Drop(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+	resp.Body.Close()
+}
+
+// Clock knows how far the store's clock is from ours. Its zero value knows nothing.
+type Clock struct{ offset atomic.Int64 }
+
+// Observe takes the time from an answer and returns it, the zero time if there is none.
+func (c *Clock) Observe(resp *http.Response) time.Time {
+	t, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	c.offset.Store(int64(time.Until(t)))
+	return t
+}
+
+// Now is the store's time, about.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+
+// Offset is how far the store's clock is ahead of ours.
+func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
+
+// Content is what a request sends of a body.
+func Content(b object.Body) io.ReadCloser {
+	if b.Size == 0 {
+		return http.NoBody
+	}
+	return io.NopCloser(io.NewSectionReader(b.Content, 0, b.Size))
+}
