@@ -1,0 +1,72 @@
+package gcs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/object"
+)
+
+// composed is how many objects Google joins with one request.
+const composed = 32
+
+func sortByKey(entries []object.Info) {
+	slices.SortFunc(entries, func(x, y object.Info) int { return cmp.Compare(x.Key, y.Key) })
+}
+
+// Compose implements object.Bucket. More than 32 sources are joined in two steps.
+func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (string, error) {
+	if len(sources) > composed {
+		beside := path.Dir(key) + "/.compose-" + strings.ToLower(rand.Text())
+		var joined []object.Source
+		defer func() {
+			for _, s := range joined {
+				_ = b.Delete(context.WithoutCancel(ctx), s.Key, storage.Condition{})
+			}
+		}()
+		for some := range slices.Chunk(sources, composed) {
+			s := object.Source{Key: fmt.Sprint(beside, "-", len(joined))}
+			joined = append(joined, s)
+			if _, err := b.join(ctx, s.Key, some, object.PutOptions{}); err != nil {
+				return "", err
+			}
+		}
+		sources = joined
+	}
+	return b.join(ctx, key, sources, o)
+}
+
+func (b *Bucket) join(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (string, error) {
+	if len(sources) > composed {
+		return "", fmt.Errorf("cannot join more than %d objects", composed*composed)
+	}
+	type source struct {
+		Name string `json:"name"`
+	}
+	var request struct {
+		Sources     []source `json:"sourceObjects"`
+		Destination resource `json:"destination"`
+	}
+	request.Destination = describe("", o)
+	for _, s := range sources {
+		request.Sources = append(request.Sources, source{s.Key})
+	}
+	body, err := jsonBody(request)
+	if err != nil {
+		return "", err
+	}
+	query := match(o.If)
+	query.Set("fields", fields)
+	resp, err := b.send(ctx, http.MethodPost, b.object(key, query, "compose"), http.Header{"Content-Type": {"application/json"}}, body, body.Size(), false)
+	if err != nil {
+		return "", err
+	}
+	return b.written(ctx, resp)
+}
