@@ -14,7 +14,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/storage/lease"
+	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/object/buckettest"
+	"slipway/registry/internal/storage/storagetest"
 	"slipway/shared/programtest"
 )
 
@@ -80,6 +83,39 @@ func newBucket(t *testing.T) *Bucket {
 	return b
 }
 
+// emulated is what fake-gcs-server gets wrong.
+var emulated = buckettest.Options{IgnoresDeleteConditions: true, IgnoresCopyConditions: true, MixesPages: true, FailsOnMissingSource: true}
+
 func TestBucket(t *testing.T) {
-	buckettest.Run(t, newBucket(t), "root/", buckettest.Options{IgnoresDeleteConditions: true, IgnoresCopyConditions: true})
+	buckettest.Run(t, newBucket(t), "root/", emulated)
+}
+
+// TestContract: the bucket keeps the contract of package storage. The emulator ignores
+// conditions on deletions, so those are guarded.
+func TestContract(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
+			t.Parallel()
+			storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
+				bucket := newBucket(t)
+				if !shared {
+					only := instance(t, bucket, false)
+					return only, only
+				}
+				return instance(t, bucket, true), instance(t, bucket, true)
+			})
+		})
+	}
+}
+
+// instance is what one process has of the bucket.
+func instance(t *testing.T, b *Bucket, shared bool) storagetest.Instance {
+	t.Helper()
+	limits := b.Limits()
+	limits.ConditionalDelete = false
+	client := object.NewClient(b, "root", limits, object.Timing{})
+	leases := lease.New(client, lease.Options{Poll: 20 * time.Millisecond, MaxLate: limits.MaxLate})
+	t.Cleanup(leases.Close)
+	store := object.New(client, object.Options{Shared: shared, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
+	return storagetest.Instance{Store: store, Coordinator: leases}
 }
