@@ -49,14 +49,17 @@ func signerOf(ctx context.Context, found *google.Credentials) (*Signer, error) {
 		Email      string `json:"client_email"`
 		PrivateKey string `json:"private_key"`
 	}
-	switch {
-	case found.JSON == nil: // the machine's
+	if found.JSON == nil { // the machine's
 		email, err := metadata.EmailWithContext(ctx, "default")
 		if err != nil {
 			return nil, nil //nolint:nilerr,nilnil // it has none
 		}
 		return &Signer{Email: email, Tokens: found.TokenSource}, nil
-	case json.Unmarshal(found.JSON, &account) != nil || account.Type != "service_account":
+	}
+	if err := json.Unmarshal(found.JSON, &account); err != nil {
+		return nil, err
+	}
+	if account.Type != "service_account" {
 		return nil, nil //nolint:nilnil // a person, or a federated identity
 	}
 	key, err := parseKey(account.PrivateKey)
