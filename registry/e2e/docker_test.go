@@ -21,8 +21,9 @@ type engine struct {
 	config string
 }
 
-// startEngine runs dockerd in a directory of the test.
-func startEngine(t testing.TB) *engine {
+// startEngine runs dockerd in a directory of the test, with a configuration if one is
+// given.
+func startEngine(t testing.TB, configuration ...string) *engine {
 	t.Helper()
 	// The socket's path has a short limit, t.TempDir is too long for it.
 	dir, err := os.MkdirTemp("", "dockerd")
@@ -37,6 +38,11 @@ func startEngine(t testing.TB) *engine {
 	cmd := exec.Command(programtest.Tool(t, "dockerd"), "--host", e.socket, "--data-root", filepath.Join(dir, "data"),
 		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--log-level", "warn")
+	for _, text := range configuration {
+		file := filepath.Join(dir, "daemon.json")
+		writeFile(t, file, []byte(text))
+		cmd.Args = append(cmd.Args, "--config-file", file)
+	}
 	out := new(programtest.Output)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {

@@ -1,0 +1,338 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway/shared/programtest"
+)
+
+// startMirror serves root as a pull-through cache of the registry at upstream, which the
+// environment alone says.
+func startMirror(t testing.TB, upstream, root string, env ...string) *process {
+	t.Helper()
+	addr := programtest.FreeAddr(t)
+	return start(t, addr, mirrorCommand(addr, upstream, root, env...))
+}
+
+func mirrorCommand(addr, upstream, root string, env ...string) *exec.Cmd {
+	return slipwayCommand(addr, root, append([]string{"REGISTRY_PROXY_REMOTEURL=http://" + upstream}, env...)...)
+}
+
+// upstreams are the registries that are mirrored: distribution, and this one.
+var upstreams = map[string]func(t testing.TB, root string) *process{
+	"distribution": func(t testing.TB, root string) *process { return startPeer(t, "distribution3", root) },
+	"slipway":      func(t testing.TB, root string) *process { return startSlipway(t, root) },
+}
+
+// A mirror serves what the upstream has, takes no pushes, and goes on when the upstream is
+// gone, also after a restart.
+func TestMirror(t *testing.T) {
+	for name, startUpstream := range upstreams {
+		t.Run(name, func(t *testing.T) {
+			up := startUpstream(t, t.TempDir())
+			img := newImage(t, 3, 3, 200_000)
+			index := newIndex(t, img, newImage(t, 4, 2, 20_000))
+			img.push(t, up.addr, "team/app", "v1")
+			index.push(t, up.addr, "team/many", "v1")
+			root := t.TempDir()
+			mirror := startMirror(t, up.addr, root)
+			for range 2 {
+				img.pulls(t, mirror.addr, "team/app", "v1")
+				index.pulls(t, mirror.addr, "team/many", "v1")
+			}
+			for _, request := range []string{"POST blobs/uploads/", "PUT manifests/v2", "DELETE manifests/" + img.manifest, "DELETE manifests/v1"} {
+				method, path, _ := strings.Cut(request, " ")
+				if resp, body := fetch(t, method, "http://"+mirror.addr+"/v2/team/app/"+path, nil, nil); resp.StatusCode != 405 || !strings.Contains(string(body), "UNSUPPORTED") {
+					t.Errorf("%s: %s %s", request, resp.Status, body)
+				}
+			}
+			if _, body := fetch(t, "GET", "http://"+mirror.addr+"/v2/team/app/tags/list", nil, nil); joinTags(t, body) != "v1" {
+				t.Errorf("tags: %s", body)
+			}
+			up.Kill()
+			img.pulls(t, mirror.addr, "team/app", "v1")
+			mirror.stop(t)
+			mirror = startMirror(t, up.addr, root)
+			index.pulls(t, mirror.addr, "team/many", "v1")
+			resp, _ := fetch(t, "GET", "http://"+mirror.addr+"/v2/team/app/manifests/v1", acceptAll, nil)
+			if !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
+				t.Errorf("Warning: %q", resp.Header.Get("Warning"))
+			}
+			if resp, body := fetch(t, "GET", "http://"+mirror.addr+"/v2/team/none/manifests/v1", acceptAll, nil); resp.StatusCode != 503 {
+				t.Errorf("not cached: %s %s", resp.Status, body)
+			}
+		})
+	}
+}
+
+// The volume of a cache goes from distribution to this registry and back, as it lies.
+func TestMirror_VolumeOfDistribution(t *testing.T) {
+	up := startPeer(t, "distribution3", t.TempDir())
+	theirs, ours := newImage(t, 5, 2, 100_000), newImage(t, 6, 2, 100_000)
+	theirs.push(t, up.addr, "theirs", "v1")
+	ours.push(t, up.addr, "ours", "v1")
+	root := t.TempDir()
+	startDistributionMirror := func() *process {
+		addr := programtest.FreeAddr(t)
+		cmd := exec.Command(programtest.Tool(t, "distribution3"), "serve", writePeerConfig(t, addr, root))
+		cmd.Env = []string{"OTEL_TRACES_EXPORTER=none", "REGISTRY_PROXY_REMOTEURL=http://" + up.addr}
+		return start(t, addr, cmd)
+	}
+	peer := startDistributionMirror()
+	theirs.pulls(t, peer.addr, "theirs", "v1")
+	// It stores what it streams a little later.
+	for d := range theirs.blobs {
+		for range 100 {
+			if found, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/blobs/sha256/*", strings.TrimPrefix(d, "sha256:"), "data")); len(found) > 0 {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	peer.stop(t)
+	mirror := startMirror(t, up.addr, root)
+	ours.pulls(t, mirror.addr, "ours", "v1")
+	mirror.stop(t)
+	peer = startDistributionMirror()
+	up.Kill()
+	ours.pulls(t, peer.addr, "ours", "v1")
+	peer.stop(t)
+	mirror = startMirror(t, up.addr, root)
+	theirs.pulls(t, mirror.addr, "theirs", "v1")
+}
+
+// counter stands before an upstream and counts what is fetched from it.
+type counter struct {
+	*httptest.Server
+	next *httputil.ReverseProxy
+
+	mu   sync.Mutex
+	gets map[string]int
+}
+
+func startCounter(t testing.TB, upstream string) *counter {
+	t.Helper()
+	c := &counter{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: upstream}), gets: map[string]int{}}
+	c.next.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	if r.Method == http.MethodGet {
+		c.gets[r.URL.Path]++
+	}
+	c.mu.Unlock()
+	c.next.ServeHTTP(w, r)
+}
+
+func (c *counter) addr() string { return c.Listener.Addr().String() }
+
+// 64 clients pull a cold image of ten layers, and the upstream sees each blob once.
+func TestMirror_ManyClients(t *testing.T) {
+	up := startPeer(t, "distribution3", t.TempDir())
+	img := newImage(t, 9, 10, 300_000)
+	img.push(t, up.addr, "app", "v1")
+	seen := startCounter(t, up.addr)
+	mirror := startMirror(t, seen.addr(), t.TempDir())
+	var clients sync.WaitGroup
+	for range 64 {
+		clients.Go(func() { img.pulls(t, mirror.addr, "app", "v1") })
+	}
+	clients.Wait()
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for d := range img.blobs {
+		if n := seen.gets["/v2/app/blobs/"+d] + seen.gets["/v2/app/manifests/"+d]; d != img.manifest && n != 1 {
+			t.Errorf("%s was fetched %d times", d, n)
+		}
+	}
+	if n := seen.gets["/v2/app/manifests/v1"] + seen.gets["/v2/app/manifests/"+img.manifest]; n != 1 {
+		t.Errorf("the manifest was fetched %d times", n)
+	}
+}
+
+// The upstream dies in the middle of a blob: clients see a broken transfer, nothing is
+// stored, and the next pull completes.
+func TestMirror_UpstreamKilled(t *testing.T) {
+	upRoot, addr := t.TempDir(), programtest.FreeAddr(t)
+	up := start(t, addr, slipwayCommand(addr, upRoot))
+	img := newImage(t, 12, 1, 3_000_000)
+	img.push(t, up.addr, "app", "v1")
+	seen := startCounter(t, up.addr)
+	held := make(chan struct{})
+	seen.next.ModifyResponse = func(resp *http.Response) error {
+		if resp.ContentLength > 1_000_000 {
+			resp.Body = &holding{ReadCloser: resp.Body, free: 500_000, held: held}
+		}
+		return nil
+	}
+	root := t.TempDir()
+	mirror := startMirror(t, seen.addr(), root)
+	fetch(t, "GET", "http://"+mirror.addr+"/v2/app/manifests/v1", acceptAll, nil)
+	layer := largest(img)
+	begun, broken := make(chan struct{}, 3), make(chan error, 3)
+	for range 3 {
+		go func() {
+			resp, err := http.Get("http://" + mirror.addr + "/v2/app/blobs/" + layer)
+			if err == nil {
+				io.CopyN(io.Discard, resp.Body, 100_000)
+				begun <- struct{}{}
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			broken <- err
+		}()
+	}
+	for range 3 {
+		<-begun
+	}
+	up.Kill()
+	close(held)
+	for range 3 {
+		if err := <-broken; err == nil {
+			t.Error("a client took a part of the blob for all of it")
+		}
+	}
+	if found, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/blobs/sha256/*", strings.TrimPrefix(layer, "sha256:"), "data")); len(found) > 0 {
+		t.Error("a part of the blob was stored")
+	}
+	start(t, addr, slipwayCommand(addr, upRoot))
+	img.pulls(t, mirror.addr, "app", "v1")
+	mirror.stop(t) // the last upload is cleared after its client has the blob
+	if left, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/repositories/app/_uploads/*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// holding gives some bytes, and the rest when it is let go.
+type holding struct {
+	io.ReadCloser
+	free int
+	held chan struct{}
+}
+
+func (h *holding) Read(p []byte) (int, error) {
+	if h.free == 0 {
+		<-h.held
+		return h.ReadCloser.Read(p)
+	}
+	n, err := h.ReadCloser.Read(p[:min(len(p), h.free)])
+	h.free -= n
+	return n, err
+}
+
+func largest(img *image) (d string) {
+	for digest, b := range img.blobs {
+		if len(b) > len(img.blobs[d]) {
+			d = digest
+		}
+	}
+	return d
+}
+
+// kill -9 of a mirror during cold pulls never leaves wrong bytes, nor anything after the
+// purge.
+func TestMirror_Kill(t *testing.T) {
+	const kills = 15
+	up := startSlipway(t, t.TempDir())
+	root, addr := t.TempDir(), programtest.FreeAddr(t)
+	images := make([]*image, kills)
+	for i := range images {
+		images[i] = newImage(t, uint64(3*i), 4, 400_000)
+		images[i].push(t, up.addr, fmt.Sprint("app", i), "v1")
+	}
+	stored := 0
+	for i := range images {
+		p := start(t, addr, mirrorCommand(addr, up.addr, root))
+		ctx, cancel := context.WithCancel(t.Context())
+		var clients sync.WaitGroup
+		var got atomic.Int32
+		for _, img := range images[max(i-1, 0) : i+1] { // the one before was interrupted
+			n := i
+			if img != images[i] {
+				n = i - 1
+			}
+			for d, want := range img.blobs {
+				clients.Go(func() {
+					kind := "blobs"
+					if d == img.manifest {
+						kind = "manifests"
+					}
+					req, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://%s/v2/app%d/%s/%s", addr, n, kind, d), nil)
+					resp, err := http.DefaultClient.Do(req)
+					if err != nil {
+						return
+					}
+					defer resp.Body.Close()
+					if b, err := io.ReadAll(resp.Body); err == nil && resp.StatusCode == 200 {
+						got.Add(1)
+						if !bytes.Equal(b, want) {
+							t.Errorf("%s has other bytes", d)
+						}
+					}
+				})
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		p.Kill()
+		cancel()
+		clients.Wait()
+		stored += int(got.Load())
+	}
+	t.Logf("%d transfers completed in %d rounds", stored, kills)
+	p := start(t, addr, mirrorCommand(addr, up.addr, root, `REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING={enabled: true, age: 1ms, interval: 100ms, dryrun: false}`))
+	deadline := time.Now().Add(20 * time.Second)
+	for len(debris(t, root)) > 0 && time.Now().Before(deadline) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if left := debris(t, root); len(left) > 0 {
+		t.Errorf("after the purge there are still %d files, such as %s", len(left), left[0])
+	}
+	p.Kill()
+	p = start(t, addr, mirrorCommand(addr, up.addr, root))
+	for i, img := range images {
+		img.pulls(t, p.addr, fmt.Sprint("app", i), "v1")
+	}
+	p.stop(t)
+	if out, err := exec.Command(binary, "verify", writeConfig(t, root)).CombinedOutput(); err != nil {
+		t.Errorf("registry verify: %v\n%s", err, out)
+	}
+}
+
+func writeConfig(t testing.TB, root string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yml")
+	writeFile(t, path, []byte("version: 0.1\nstorage: {filesystem: {rootdirectory: "+root+"}}\n"))
+	return path
+}
+
+// A disk that is too small for an image does not keep clients from it.
+func TestMirror_FullDisk(t *testing.T) {
+	up := startSlipway(t, t.TempDir())
+	img := newImage(t, 15, 4, 3_000_000)
+	img.push(t, up.addr, "app", "v1")
+	mirror := startMirror(t, up.addr, small["tmpfs without bytes"](t))
+	var clients sync.WaitGroup
+	for range 3 {
+		clients.Go(func() { img.pulls(t, mirror.addr, "app", "v1") })
+	}
+	clients.Wait()
+}
