@@ -196,13 +196,17 @@ func basicAuth(user, password string) http.Header {
 
 func writeUser(t *testing.T, path, user, password string) {
 	t.Helper()
+	writeFile(t, path, []byte(hashLine(t, user, password)))
+}
+
+// hashLine is a user's line of a password file.
+func hashLine(t testing.TB, user, password string) string {
+	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(user+":"+string(hash)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return user + ":" + string(hash) + "\n"
 }
 
 // writeCertificate makes a key and a certificate for it that nobody vouches

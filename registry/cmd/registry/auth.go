@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -15,14 +14,18 @@ import (
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/filewatch"
+	"slipway/registry/internal/keyring"
+	"slipway/registry/internal/robot"
 	"slipway/registry/internal/token"
 )
 
 // gate is all that decides who may do what.
 type gate struct {
-	authorizer api.Authorizer // nil = everybody may do everything
-	users      *auth.Htpasswd // nil = no password file
-	keys       *filewatch.Value[*token.Keys]
+	authorizer api.Authorizer                // nil = everybody may do everything
+	users      *auth.Htpasswd                // nil = no password file
+	keys       *filewatch.Value[*token.Keys] // of a token server; nil = there is none
+	service    *auth.Service                 // nil = there is none
+	robots     *robot.Accounts               // nil = there are none
 
 	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
 	rules    *filewatch.Value[*access.Rules] // those of a file
@@ -90,9 +93,6 @@ func (g *gate) takeRules(cfg *config.Config) (taken bool) {
 }
 
 func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *backend, log *zap.Logger, o *auth.Options) (err error) {
-	if cfg.Auth.Service != nil {
-		return errors.New("auth.service: the built-in token service is not available yet")
-	}
 	if h := cfg.Auth.HTPasswd; h != nil {
 		remember := h.CacheTTL
 		if remember == 0 {
@@ -103,13 +103,66 @@ func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *backe
 		}
 		o.Logins, o.Realm = &auth.Logins{Htpasswd: g.users}, h.Realm
 	}
-	if t := cfg.Auth.Token; t != nil {
-		return g.openTokenServer(cfg, t, log, o)
+	switch {
+	case cfg.Auth.Token != nil:
+		return g.openTokenServer(cfg.Auth.Token, log, o)
+	case cfg.Auth.Service != nil:
+		return g.openService(ctx, cfg, store, log, o)
+	default:
+		return nil
 	}
+}
+
+// openService starts the token service inside the registry.
+func (g *gate) openService(ctx context.Context, cfg *config.Config, store *backend, log *zap.Logger, o *auth.Options) (err error) {
+	b := cfg.Auth.Service.Builtin
+	if g.robots, err = robot.Open(ctx, store, log); err != nil {
+		return err
+	}
+	keys, err := keyring.Open(ctx, store, max(b.Lifetime, b.RefreshLifetime), log)
+	if err != nil {
+		return err
+	}
+	g.watchers = append(g.watchers, g.robots.Watch, keys.Watch)
+	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: workloads(b.Workloads)}
+	g.service = auth.NewService(auth.ServiceOptions{
+		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
+	})
+	root, err := api.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
+	if err != nil {
+		return err
+	}
+	o.Logins, o.Tokens, o.Service = logins, g.service, b.Service
+	o.TokenRealm = func(r *http.Request) string { return root(r) + api.TokenPath }
 	return nil
 }
 
-func (g *gate) openTokenServer(cfg *config.Config, t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {
+// workloads is nil without rules.
+func workloads(list []config.Workload) *auth.Workloads {
+	if len(list) == 0 {
+		return nil
+	}
+	rules := make([]auth.Workload, len(list))
+	for i, w := range list {
+		own, err := access.NewGrant(w.Repositories, w.Allow)
+		if err != nil {
+			panic(err) // checked with the configuration
+		}
+		rules[i] = auth.Workload{Name: w.Name, Issuer: w.Issuer, Audience: w.Audience, Claims: w.Claims, Own: own}
+	}
+	return auth.NewWorkloads(rules)
+}
+
+// serve tells the API what there is.
+func (g *gate) serve(o api.Options) api.Options {
+	o.Auth, o.Robots = g.authorizer, g.robots
+	if g.service != nil {
+		o.Tokens = g.service
+	}
+	return o
+}
+
+func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {
 	g.keys, err = filewatch.Open("keys of tokens", log, func(contents [][]byte) (*token.Keys, error) {
 		return token.ParseKeys(contents[0], contents[1])
 	}, t.RootCertBundle, t.JWKS)

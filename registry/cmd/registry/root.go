@@ -52,6 +52,6 @@ func serves(args []string) bool {
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := command.New(built(), "Store and serve container images", stdin, stdout, stderr)
 	root.AddCommand(newServeCommand(), newHealthCommand(), newConfigCommand(), newHtpasswdCommand(stdin, stdout, stderr), command.Version(built()))
-	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newUploadsCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newEventsCommand(), newAccessCommand())
+	root.AddCommand(newGarbageCollectCommand(), newRetentionCommand(), newVerifyCommand(), newUsageCommand(), newUploadsCommand(), newExportCommand(), newImportCommand(), newMirrorCommand(), newEventsCommand(), newAccessCommand(), newRobotCommand())
 	return root
 }

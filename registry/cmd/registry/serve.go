@@ -130,7 +130,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer checks.Close()
 	watchHealth(metrics, checks)
 
-	handler, err := newAPI(cfg, api.Options{Registry: rules, Auth: gate.authorizer, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks})
+	handler, err := newAPI(cfg, gate.serve(api.Options{Registry: rules, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks}))
 	if err != nil {
 		return err
 	}

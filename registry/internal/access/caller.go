@@ -41,16 +41,27 @@ func (c *Caller) String() string {
 	}
 }
 
+// String is the word of the kind: "user", "robot".
+func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind reads what String writes; Anonymous for anything else.
+func ParseKind(word string) Kind {
+	for k := User; k <= Certificate; k++ {
+		if kindNames[k] == word {
+			return k
+		}
+	}
+	return Anonymous
+}
+
 // ParseCaller reads what String writes. A name without a kind is that of a user.
 func ParseCaller(s string) Caller {
 	if s == kindNames[Anonymous] {
 		return Caller{}
 	}
-	kind, name, found := strings.Cut(s, ":")
-	for k := User; found && k <= Certificate; k++ {
-		if kindNames[k] == kind {
-			return Caller{Kind: k, Name: name}
-		}
+	word, name, found := strings.Cut(s, ":")
+	if kind := ParseKind(word); found && kind != Anonymous {
+		return Caller{Kind: kind, Name: name}
 	}
 	return Caller{Kind: User, Name: s}
 }

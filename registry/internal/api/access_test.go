@@ -55,7 +55,8 @@ func listed(t *testing.T, body []byte) []string {
 }
 
 func TestRules_CatalogShowsWhatMayBePulled(t *testing.T) {
-	s := newServer(t, fill(t, "a", "b/c", "b/d", "secret/x", "z"), withRules(t,
+	s := newServer(t, fill(t, "a", "b/c", "b/d", "secret/x", "z"), withRules(
+		t,
 		access.Rule{Who: []string{"anyone"}, Repositories: []string{"secret/**"}, Deny: []string{"pull"}},
 		allow("anyone", "b/*", "pull", "list"),
 		allow("users", "**", "list"),

@@ -14,6 +14,7 @@ import (
 
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/robot"
 	"slipway/shared/health"
 	"slipway/shared/logging"
 )
@@ -21,7 +22,9 @@ import (
 // Options is what an API is made of.
 type Options struct {
 	Registry *registry.Registry
-	Auth     Authorizer // nil = everybody may do everything
+	Auth     Authorizer      // nil = everybody may do everything
+	Tokens   TokenService    // the built-in token service; nil = there is none
+	Robots   *robot.Accounts // nil = there are none
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
 	Metrics  *Metrics           // nil = none

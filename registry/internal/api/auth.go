@@ -24,6 +24,11 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 	grant, err := a.opts.Auth.Authorize(r.Request, r.access())
 	r.grant, r.user, r.fresh = &grant, grant.User, grant.Fresh
 	r.rec.SetUser(grant.User)
+	return r.refused(w, err)
+}
+
+// refused notes a refusal and sets the headers of its answer; it returns err.
+func (r *request) refused(w http.ResponseWriter, err error) error {
 	var refusal *auth.Refusal
 	if errors.As(err, &refusal) {
 		r.user, r.refusal, r.cause = refusal.User, refusal.Reason, refusal.Cause

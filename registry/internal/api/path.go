@@ -23,6 +23,9 @@ const (
 	atUpload
 	atReferrers
 	atRepository
+	atToken
+	atRobots
+	atRobot
 )
 
 // target is a path taken apart. Neither name nor last has been checked.
@@ -48,10 +51,30 @@ func (a *API) locate(u *url.URL) target {
 		return target{place: atHealth}
 	}
 	rest, ok := strings.CutPrefix(u.Path, a.urls.prefix)
-	if !ok {
+	switch {
+	case !ok:
 		return target{}
+	case rest == TokenPath && a.opts.Tokens != nil:
+		return target{place: atToken}
+	case a.opts.Robots != nil && strings.HasPrefix(rest, robotsPath):
+		return locateRobot(rest)
 	}
 	return locate(rest)
+}
+
+// robotsPath is where robots are managed. No repository has a name that begins with an
+// underscore.
+const robotsPath = "/v2/_slipway/robots"
+
+func locateRobot(path string) target {
+	name, ok := strings.CutPrefix(path, robotsPath+"/")
+	switch {
+	case path == robotsPath:
+		return target{place: atRobots}
+	case !ok || name == "" || strings.Contains(name, "/"):
+		return target{}
+	}
+	return target{place: atRobot, last: name}
 }
 
 func locate(path string) target {

@@ -54,6 +54,11 @@ func (a *API) rows() []*row {
 		{method: head, place: atReferrers, action: auth.Pull, handle: a.listReferrers},
 		{method: get, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
 		{method: head, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
+		{method: get, place: atToken, handle: a.getToken},
+		{method: post, place: atToken, handle: a.postToken},
+		{method: get, place: atRobots, action: auth.Administer, handle: a.listRobots},
+		{method: post, place: atRobots, action: auth.Administer, handle: a.createRobot},
+		{method: del, place: atRobot, action: auth.Administer, handle: a.revokeRobot},
 		{method: get, place: atHealth, handle: a.getHealth},
 		{method: head, place: atHealth, handle: a.getHealth},
 		{method: get, place: atRoot, handle: a.getRoot},
@@ -67,7 +72,7 @@ func (a *API) rows() []*row {
 var names = map[place]string{
 	nowhere: "none", atRoot: "root", atRedirect: "none", atHealth: "health", atBase: "base", atCatalog: "catalog", atTags: "tags",
 	atManifest: "manifest", atBlob: "blob", atUploads: "blob_upload", atUpload: "blob_upload_chunk", atReferrers: "referrers",
-	atRepository: "repository",
+	atRepository: "repository", atToken: "token", atRobots: "robots", atRobot: "robots",
 }
 
 // newRouter puts the rows into mux, each behind a matcher that reads the path
@@ -106,6 +111,8 @@ func (row *row) lastVar() string {
 		return "vars.uuid"
 	case atBlob, atReferrers:
 		return "vars.digest"
+	case atRobots, atRobot:
+		return "vars.robot"
 	default:
 		return ""
 	}

@@ -152,8 +152,13 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Unwrap returns what the client is told.
-func (r *Refusal) Unwrap() error { return r.Err }
+// Unwrap returns what the client is told, if that is settled already.
+func (r *Refusal) Unwrap() error {
+	if r.Err == nil {
+		return nil
+	}
+	return r.Err
+}
 
 // records lists the permissions that an access needs, in the order of CNCF
 // distribution's answers.

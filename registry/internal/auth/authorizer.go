@@ -163,7 +163,9 @@ func (a *Authorizer) complete(r *http.Request, want Access, err error) error {
 	refusal.Challenge = a.challenge.value(r, want, failure)
 	if refusal.Reason == Forbidden || refusal.Challenge == "" {
 		refusal.Challenge = ""
-		refusal.Err = oci.NewError(oci.CodeDenied, nil)
+		// Docker's engine tries an upload again for most of a minute after an error
+		// without a detail.
+		refusal.Err = oci.NewError(oci.CodeDenied, want.records())
 	} else {
 		refusal.Err = oci.NewError(oci.CodeUnauthorized, want.records())
 	}

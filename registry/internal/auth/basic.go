@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"strings"
+
+	"slipway/registry/internal/token"
 )
 
 // maxCredentials bounds the encoded credentials of a header, so that nobody
@@ -23,12 +25,21 @@ func (c credentials) none() bool { return len(c.user) == 0 && len(c.password) ==
 // parseBasic reads the value of an Authorization header (RFC 7617). It decodes
 // into room if that is large enough.
 func parseBasic(header string, room []byte) (credentials, bool) {
+	return parseBasicUpTo(maxCredentials, header, room)
+}
+
+// parseLongBasic takes a token in the place of the password as well.
+func parseLongBasic(header string, room []byte) (credentials, bool) {
+	return parseBasicUpTo(2*token.MaxSize, header, room)
+}
+
+func parseBasicUpTo(limit int, header string, room []byte) (credentials, bool) {
 	const scheme = "Basic "
 	if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
 		return credentials{}, false
 	}
 	encoded := strings.Trim(header[len(scheme):], " ")
-	if len(encoded) > maxCredentials {
+	if len(encoded) > limit {
 		return credentials{}, false
 	}
 	plain, err := base64.StdEncoding.AppendDecode(room[:0], []byte(encoded))

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -95,6 +97,21 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (fresh bool, err error)
 		return false, &Refusal{Reason: WrongPassword, User: string(c.user)}
 	}
 	return fresh, nil
+}
+
+// stamp changes when the user's password does; "" for a user who is not there. err is
+// set while nobody can tell.
+func (h *Htpasswd) stamp(user string) (string, error) {
+	users := h.file.users()
+	if users == nil {
+		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(user)}, "logins are not possible at the moment")
+	}
+	hash, ok := users.hashes[user]
+	if !ok {
+		return "", nil
+	}
+	sum := sha256.Sum256([]byte("slipway token " + hash))
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // host is the address without its port, of IPv6 the network that one customer has.

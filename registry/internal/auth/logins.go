@@ -11,10 +11,11 @@ import (
 )
 
 // Logins are those who log in with a name and a secret: users of the password file
-// and robots. Either may be nil.
+// and robots, and workloads at the token service only. Any may be nil.
 type Logins struct {
-	Htpasswd *Htpasswd
-	Robots   *robot.Accounts
+	Htpasswd  *Htpasswd
+	Robots    *robot.Accounts
+	Workloads *Workloads
 }
 
 // login returns who has that name and secret, and whether the secret was checked just
@@ -29,6 +30,48 @@ func (l *Logins) login(r *http.Request, c credentials) (who access.Caller, fresh
 	}
 	fresh, err = l.Htpasswd.login(r, c)
 	return access.Caller{Kind: access.User, Name: string(c.user)}, fresh, err
+}
+
+// stamp is what ties a token to the credential that it is issued for.
+func (l *Logins) stamp(who *access.Caller, secret []byte) (string, error) {
+	switch who.Kind {
+	case access.User:
+		return l.Htpasswd.stamp(who.Name)
+	case access.Robot:
+		id, _, err := l.Robots.Login(who.Name, secret)
+		return id, robotRefusal(who.String(), err)
+	default:
+		return "", nil // of a workload the rule of its name counts
+	}
+}
+
+// current returns who a token was issued for, with the rights of now. The error is a
+// *Refusal if its credential has changed or is gone.
+func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, error) {
+	who := access.Caller{Kind: kind, Name: name}
+	switch {
+	case kind == access.User && l.Htpasswd != nil:
+		now, err := l.Htpasswd.stamp(name)
+		if err == nil && now != stamp {
+			err = &Refusal{Reason: RevokedToken, User: name}
+		}
+		return who, err
+	case kind == access.Robot && l.Robots != nil:
+		own, err := l.Robots.Rights(name, stamp)
+		who.Own = own
+		if errors.Is(err, robot.ErrUnknown) {
+			err = &Refusal{Reason: RevokedToken, User: who.String()}
+		}
+		return who, robotRefusal(who.String(), err)
+	case kind == access.Workload && l.Workloads != nil:
+		own, ok := l.Workloads.rights(name)
+		if who.Own = own; !ok {
+			return who, &Refusal{Reason: RevokedToken, User: who.String()}
+		}
+		return who, nil
+	default:
+		return who, &Refusal{Reason: RevokedToken, User: who.String()}
+	}
 }
 
 // robotRefusal is what becomes of an error of package robot.

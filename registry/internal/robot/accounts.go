@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,10 @@ const (
 	maxStale = 30 * time.Second
 
 	maxRobots = 10_000
+
+	// Bounds of the looks at the storage for robots that are not known.
+	lookPause   = 200 * time.Millisecond
+	lookTimeout = 2 * time.Second
 )
 
 // Errors that callers distinguish.
@@ -41,6 +46,9 @@ type Accounts struct {
 	doc   *document.Document[accounts]
 	log   *zap.Logger
 	index atomic.Pointer[index]
+
+	looking sync.Mutex
+	looked  time.Time // last, under looking
 }
 
 type accounts struct {
@@ -129,12 +137,9 @@ func (a *Accounts) List(ctx context.Context) ([]Robot, error) {
 // Login returns the id and the rights of the robot whose secret that is. Errors:
 // ErrUnknown, also for a wrong secret, and ErrStale.
 func (a *Accounts) Login(name string, secret []byte) (id string, own []access.Grant, err error) {
-	r, err := a.find(name)
+	r, err := a.lookUp(name, func(r *indexed) bool { return r.accepts(secret) })
 	if err != nil {
 		return "", nil, err
-	}
-	if !r.accepts(secret) {
-		return "", nil, ErrUnknown
 	}
 	return r.ID, r.own, nil
 }
@@ -142,14 +147,44 @@ func (a *Accounts) Login(name string, secret []byte) (id string, own []access.Gr
 // Rights returns what the robot with that id may do now. Errors: ErrUnknown, also if
 // the name is another robot's by now, and ErrStale.
 func (a *Accounts) Rights(name, id string) ([]access.Grant, error) {
-	r, err := a.find(name)
+	r, err := a.lookUp(name, func(r *indexed) bool { return r.ID == id })
 	if err != nil {
 		return nil, err
 	}
-	if r.ID != id {
-		return nil, ErrUnknown
-	}
 	return r.own, nil
+}
+
+// lookUp finds a robot that fits. Before it says that there is none it looks at the
+// storage, within bounds: the robot may have been created a moment ago.
+func (a *Accounts) lookUp(name string, fits func(*indexed) bool) (*indexed, error) {
+	r, err := a.find(name)
+	if err == nil && fits(r) {
+		return r, nil
+	}
+	if !a.lookAgain() {
+		return nil, cmp.Or(err, ErrUnknown)
+	}
+	if r, err = a.find(name); err == nil && !fits(r) {
+		err = ErrUnknown
+	}
+	return r, err
+}
+
+// lookAgain refreshes what is known, unless that has just been done or somebody else
+// does.
+func (a *Accounts) lookAgain() bool {
+	if !a.looking.TryLock() {
+		return false
+	}
+	defer a.looking.Unlock()
+	if time.Since(a.looked) < lookPause {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	err := a.doc.Refresh(ctx)
+	a.looked = time.Now()
+	return err == nil
 }
 
 func (a *Accounts) find(name string) (*indexed, error) {

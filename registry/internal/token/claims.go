@@ -27,9 +27,8 @@ type Claims struct {
 // Own ties a token to the credential that it was issued for, so that it ends with
 // that.
 type Own struct {
-	Kind  string `json:"kind"`            // of the caller, as access.Caller writes it
+	Kind  string `json:"kind"`            // of the caller
 	Stamp string `json:"stamp,omitempty"` // changes when the credential does
-	Use   string `json:"use"`             // "access" or "refresh"
 }
 
 // Scope is what a token allows in one resource.

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/registry/internal/robot"
+)
+
+func newRobotCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "robot",
+		Short: "Create, list and revoke robot accounts",
+		Long: "Robot accounts are credentials for machines, with rights of their own. They are kept in the storage: all replicas know of a change " +
+			"within two seconds. They log in where auth.service is set.",
+	}
+	cmd.AddCommand(newRobotCreateCommand(), newRobotListCommand(), newRobotRevokeCommand())
+	return cmd
+}
+
+func newRobotCreateCommand() *cobra.Command {
+	var r robot.Robot
+	var expires time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "create NAME [FILE]",
+		Short: "Create a robot and show its password, once",
+		Long: "Creates a robot account that has the rights in the repositories, whatever the access rules say of others; rules that deny bind it, too. " +
+			"Its password is shown once and kept as a hash.",
+		Example: `  registry robot create ci-web --repositories 'web/**' --allow push,tag-move --expires 2160h --note "GitHub, acme/web"`,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Name, r.CreatedBy = args[0], "command line"
+			if expires < 0 {
+				return errors.New("--expires must not be negative")
+			}
+			if expires > 0 {
+				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
+			}
+			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts) error {
+				password, err := accounts.Create(cmd.Context(), r)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "User name:  %s%s\nPassword:   %s\nThe password is not shown again.\n", robot.UserPrefix, r.Name, password)
+				return err
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&r.Repositories, "repositories", nil, "patterns of repositories, such as 'web/**'")
+	flags.StringSliceVar(&r.Allow, "allow", nil, "rights: pull, push, tag-move, delete, list, admin")
+	flags.DurationVar(&expires, "expires", 0, "time after which the robot is refused, such as 2160h; 0 means never")
+	flags.StringVar(&r.Note, "note", "", "what the robot is for")
+	flags.BoolVar(&asJSON, "json", false, "write user name and password as JSON")
+	return cmd
+}
+
+func newRobotListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [FILE]",
+		Short: "List the robots, without their passwords",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withRobots(cmd, args, false, func(accounts *robot.Accounts) error {
+				all, err := accounts.List(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), all)
+				}
+				return printRobots(cmd.OutOrStdout(), all, time.Now())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the list as JSON")
+	return cmd
+}
+
+func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tREPOSITORIES\tRIGHTS\tEXPIRES\tCREATED\tNOTE")
+	for i := range all {
+		r := &all[i]
+		expires := "never"
+		if !r.Expires.IsZero() {
+			expires = r.Expires.Format(time.DateOnly)
+		}
+		if r.Expired(now) {
+			expires += " (expired)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, strings.Join(r.Repositories, ","), strings.Join(r.Allow, ","), expires, r.Created.Format(time.DateOnly), r.Note)
+	}
+	return t.Flush()
+}
+
+func newRobotRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME [FILE]",
+		Short: "Revoke a robot: its password and its tokens end within two seconds",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts) error {
+				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {
+					return fmt.Errorf("%s: %w", args[0], err)
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Robot %s revoked\n", args[0])
+				return err
+			})
+		},
+	}
+}
+
+// withRobots opens the storage that the configuration names.
+func withRobots(cmd *cobra.Command, args []string, changes bool, do func(*robot.Accounts) error) error {
+	e, err := openEnvironment(cmd, fileArgument(args), changes)
+	if err != nil {
+		return err
+	}
+	if e.cfg.Storage.InMemory != nil {
+		return errors.Join(errors.New("robots of a registry in memory are managed over its API only"), e.close())
+	}
+	if e.cfg.Auth == nil || e.cfg.Auth.Service == nil {
+		e.log.Warn("auth.service is not set: robots cannot log in")
+	}
+	return errors.Join(do(robot.New(e.store, e.log)), e.close())
+}

@@ -1,0 +1,99 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/oidc"
+)
+
+// WorkloadUser is the user name with which a pipeline sends its OIDC token as the
+// password.
+const WorkloadUser = "oidc"
+
+// Workload is a rule by which pipelines log in.
+type Workload struct {
+	Name     string
+	Issuer   string
+	Audience string
+	Claims   map[string]string // claim → pattern, in which * stands for anything but a slash and a colon
+	Own      access.Grant
+}
+
+// Workloads lets pipelines log in by their OIDC tokens.
+type Workloads struct {
+	rules   []workload
+	issuers *oidc.Issuers
+}
+
+type workload struct {
+	Workload
+	claims map[string]*regexp.Regexp
+}
+
+// NewWorkloads makes workloads. Tokens count only of the issuers that a rule names.
+func NewWorkloads(rules []Workload) *Workloads {
+	w := &Workloads{}
+	var issuers []string
+	for _, r := range rules {
+		c := workload{r, map[string]*regexp.Regexp{}}
+		for claim, p := range r.Claims {
+			c.claims[claim] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, `[^/:]*`) + "$")
+		}
+		w.rules, issuers = append(w.rules, c), append(issuers, r.Issuer)
+	}
+	w.issuers = oidc.NewIssuers(issuers)
+	return w
+}
+
+// login returns the first workload whose issuer, audience and claims are those of the
+// token. The error is a *Refusal or the context's.
+func (w *Workloads) login(ctx context.Context, raw string) (access.Caller, error) {
+	t, err := w.issuers.Verify(ctx, raw, time.Now())
+	if ctx.Err() != nil {
+		return access.Caller{}, ctx.Err()
+	}
+	if errors.Is(err, oidc.ErrUnavailable) {
+		return access.Caller{}, &Refusal{
+			Reason: IssuerUnavailable, User: WorkloadUser, Cause: err, RetryAfter: retryAfter,
+			Err: oci.NewError(oci.CodeUnavailable, "the keys of the token's issuer cannot be fetched at the moment"),
+		}
+	}
+	if err != nil {
+		return access.Caller{}, &Refusal{Reason: BadToken, User: WorkloadUser, Cause: err}
+	}
+	for i := range w.rules {
+		if rule := &w.rules[i]; rule.accepts(t) {
+			return access.Caller{Kind: access.Workload, Name: rule.Name, Own: []access.Grant{rule.Own}}, nil
+		}
+	}
+	return access.Caller{}, &Refusal{Reason: UnknownWorkload, User: WorkloadUser, Cause: fmt.Errorf("issuer %s, subject %.200q, audience %.200q", t.Issuer, t.Subject, []string(t.Audience))}
+}
+
+func (r *workload) accepts(t *oidc.Token) bool {
+	if r.Issuer != t.Issuer || !t.For(r.Audience) {
+		return false
+	}
+	for claim, pattern := range r.claims {
+		if value, ok := t.Text(claim); !ok || !pattern.MatchString(value) {
+			return false
+		}
+	}
+	return len(r.claims) > 0
+}
+
+// rights are those of the workload of that name now.
+func (w *Workloads) rights(name string) ([]access.Grant, bool) {
+	for i := range w.rules {
+		if w.rules[i].Name == name {
+			return []access.Grant{w.rules[i].Own}, true
+		}
+	}
+	return nil, false
+}
