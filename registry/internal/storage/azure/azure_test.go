@@ -110,27 +110,18 @@ func TestBucket_SlashedNames(t *testing.T) {
 
 // TestContract: the container keeps the contract of package storage.
 func TestContract(t *testing.T) {
-	for _, shared := range []bool{true, false} {
-		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
-			t.Parallel()
-			storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
-				bucket := newBucket(t)
-				if !shared {
-					only := instance(t, bucket, false)
-					return only, only
-				}
-				return instance(t, bucket, true), instance(t, bucket, true)
-			})
-		})
-	}
+	storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
+		bucket := newBucket(t)
+		return instance(t, bucket), instance(t, bucket)
+	})
 }
 
 // instance is what one process has of the container.
-func instance(t *testing.T, b *Bucket, shared bool) storagetest.Instance {
+func instance(t *testing.T, b *Bucket) storagetest.Instance {
 	t.Helper()
 	client := object.NewClient(b, "root", b.Limits(), object.Timing{})
 	leases := lease.New(client, lease.Options{Poll: 20 * time.Millisecond, MaxLate: b.Limits().MaxLate})
 	t.Cleanup(leases.Close)
-	store := object.New(client, object.Options{Shared: shared, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
+	store := object.New(client, object.Options{Shared: true, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
 	return storagetest.Instance{Store: store, Coordinator: leases}
 }

@@ -2,12 +2,17 @@ package gcs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,17 +53,63 @@ func endpoint(t *testing.T) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	emulator.cmd, emulator.url = cmd, "http://"+addr
+	emulator.cmd = cmd
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		resp, err := http.Get("http://" + addr + "/storage/v1/b") //nolint:noctx // it answers or is not there
 		if err == nil {
 			resp.Body.Close()
-			return emulator.url
+			break
 		}
 		if time.Now().After(end) {
 			t.Fatalf("fake-gcs-server does not answer: %v", err)
 		}
 	}
+	target, err := url.Parse("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulator.url = httptest.NewServer(&exact{proxy: httputil.NewSingleHostReverseProxy(target), target: target.String()}).URL
+	return emulator.url
+}
+
+// exact stands before fake-gcs-server, which ignores conditions on deletions and
+// compositions, and makes them hold.
+type exact struct {
+	mu     sync.Mutex
+	proxy  http.Handler
+	target string
+}
+
+func (e *exact) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		e.proxy.ServeHTTP(w, r)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want := r.URL.Query().Get("ifGenerationMatch")
+	if want != "" && !strings.HasPrefix(r.URL.Path, "/upload/") {
+		resp, err := http.Get(e.target + strings.TrimSuffix(r.URL.EscapedPath(), "/compose")) //nolint:noctx // the emulator answers
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		var is struct{ Generation string }
+		if resp.StatusCode == http.StatusNotFound && r.Method == http.MethodDelete {
+			http.Error(w, "{}", http.StatusNotFound)
+			return
+		}
+		_ = json.NewDecoder(resp.Body).Decode(&is)
+		if resp.StatusCode == http.StatusNotFound {
+			is.Generation = "0"
+		}
+		if is.Generation != want {
+			http.Error(w, "{}", http.StatusPreconditionFailed)
+			return
+		}
+	}
+	e.proxy.ServeHTTP(w, r)
 }
 
 var buckets atomic.Int64
@@ -84,38 +135,26 @@ func newBucket(t *testing.T) *Bucket {
 }
 
 // emulated is what fake-gcs-server gets wrong.
-var emulated = buckettest.Options{IgnoresDeleteConditions: true, IgnoresCopyConditions: true, MixesPages: true, FailsOnMissingSource: true}
+var emulated = buckettest.Options{MixesPages: true, FailsOnMissingSource: true}
 
 func TestBucket(t *testing.T) {
 	buckettest.Run(t, newBucket(t), "root/", emulated)
 }
 
-// TestContract: the bucket keeps the contract of package storage. The emulator ignores
-// conditions on deletions, so those are guarded.
+// TestContract: the bucket keeps the contract of package storage.
 func TestContract(t *testing.T) {
-	for _, shared := range []bool{true, false} {
-		t.Run(fmt.Sprintf("shared=%v", shared), func(t *testing.T) {
-			t.Parallel()
-			storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
-				bucket := newBucket(t)
-				if !shared {
-					only := instance(t, bucket, false)
-					return only, only
-				}
-				return instance(t, bucket, true), instance(t, bucket, true)
-			})
-		})
-	}
+	storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
+		bucket := newBucket(t)
+		return instance(t, bucket), instance(t, bucket)
+	})
 }
 
 // instance is what one process has of the bucket.
-func instance(t *testing.T, b *Bucket, shared bool) storagetest.Instance {
+func instance(t *testing.T, b *Bucket) storagetest.Instance {
 	t.Helper()
-	limits := b.Limits()
-	limits.ConditionalDelete = false
-	client := object.NewClient(b, "root", limits, object.Timing{})
-	leases := lease.New(client, lease.Options{Poll: 20 * time.Millisecond, MaxLate: limits.MaxLate})
+	client := object.NewClient(b, "root", b.Limits(), object.Timing{})
+	leases := lease.New(client, lease.Options{Poll: 20 * time.Millisecond, MaxLate: b.Limits().MaxLate})
 	t.Cleanup(leases.Close)
-	store := object.New(client, object.Options{Shared: shared, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
+	store := object.New(client, object.Options{Shared: true, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
 	return storagetest.Instance{Store: store, Coordinator: leases}
 }

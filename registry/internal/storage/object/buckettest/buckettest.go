@@ -20,10 +20,8 @@ import (
 
 // Options says what the server gets wrong that the driver is tested on.
 type Options struct {
-	IgnoresDeleteConditions bool
-	IgnoresCopyConditions   bool // of Compose
-	FailsOnMissingSource    bool // of Compose, with an error of the server
-	MixesPages              bool // a delimited listing of several pages is not in order
+	FailsOnMissingSource bool // of Compose, with an error of the server
+	MixesPages           bool // a delimited listing of several pages is not in order
 }
 
 // Run runs the suite on a bucket whose keys below its prefix nobody else has.
@@ -159,10 +157,8 @@ func (s *suite) conditions(t *testing.T) {
 	if got != "b" || second.Version == first.Version {
 		t.Errorf("got %q of version %s after %s", got, second.Version, first.Version)
 	}
-	if !s.o.IgnoresDeleteConditions {
-		if err := s.b.Delete(t.Context(), key, storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
-			t.Errorf("deletion of another version: %v", err)
-		}
+	if err := s.b.Delete(t.Context(), key, storage.IfVersion(first.Version)); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("deletion of another version: %v", err)
 	}
 	if err := s.b.Delete(t.Context(), key, storage.IfVersion(second.Version)); err != nil {
 		t.Errorf("deletion of the version: %v", err)
@@ -309,10 +305,8 @@ func (s *suite) compose(t *testing.T) {
 	if got != whole || info.Size != int64(len(whole)) || info.Writer != "W" || v != "" && v != info.Version {
 		t.Errorf("got %d bytes, %+v, composed as %s", len(got), info, v)
 	}
-	if !s.o.IgnoresCopyConditions {
-		if _, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources[:1], object.PutOptions{If: storage.IfAbsent()}); !errors.Is(err, storage.ErrConflict) {
-			t.Errorf("composing over an object: %v", err)
-		}
+	if _, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources[:1], object.PutOptions{If: storage.IfAbsent()}); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("composing over an object: %v", err)
 	}
 	if _, err := s.b.Compose(t.Context(), s.prefix+"d/whole", sources[2:], object.PutOptions{}); err != nil {
 		t.Errorf("composing of one source: %v", err)
