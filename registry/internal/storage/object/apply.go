@@ -48,12 +48,16 @@ func (s *Store) applyStage(ctx context.Context, section storage.Section, stage s
 
 // send makes the changes of a stage, some at once.
 func (s *Store) send(ctx context.Context, section storage.Section, stage storage.Stage, guarded time.Time) error {
-	before, err := deadline(section)
+	until := func() (time.Time, error) { // a section may last longer than it did when it began
+		before, err := deadline(section)
+		if !guarded.IsZero() && (before.IsZero() || guarded.Before(before)) {
+			before = guarded
+		}
+		return before, err
+	}
+	before, err := until()
 	if err != nil {
 		return err
-	}
-	if !guarded.IsZero() && (before.IsZero() || guarded.Before(before)) {
-		before = guarded
 	}
 	single, batch := s.split(stage)
 	if len(batch) > 0 {
@@ -66,8 +70,12 @@ func (s *Store) send(ctx context.Context, section storage.Section, stage storage
 		return nil
 	}
 	return parallel(single, func(c storage.Change) error {
+		before, err := until()
+		if err != nil {
+			return err
+		}
 		how := &Change{If: c.If, Before: before, Settle: c.Delete && !c.Ephemeral || s.o.Mutable(c.Key)}
-		err := s.apply(ctx, c, how)
+		err = s.apply(ctx, c, how)
 		if u, ok := section.(interface{ Unclean() }); ok && how.Lost {
 			u.Unclean()
 		}

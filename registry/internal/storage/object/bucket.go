@@ -122,6 +122,9 @@ type Limits struct {
 	// Conditions that the store is known to honour. The probe at start can take them
 	// away, it never adds one.
 	ConditionalPut, ConditionalDelete bool
+	// BlindDelete says that a conditional deletion of nothing is answered as if it had been
+	// done.
+	BlindDelete bool
 }
 
 // Trouble is a failure that may pass.

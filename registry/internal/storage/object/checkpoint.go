@@ -50,7 +50,7 @@ func (c *checkpoint) state() []byte {
 }
 
 // beside is the prefix of what an upload has in the bucket, a name that no valid key has.
-func beside(key string) string { return path.Dir(key)[1:] + "/." + path.Base(key) }
+func beside(key string) string { return path.Join(path.Dir(key), "."+path.Base(key))[1:] }
 
 // names returns all objects of an upload but the checkpoint.
 func (c *checkpoint) names() []string {

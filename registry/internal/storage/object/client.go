@@ -292,6 +292,11 @@ func (c *Client) write(ctx context.Context, key, writer string, size int64, how 
 
 // Delete deletes an object, which may be absent unless a version is asked for.
 func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
+	if c.limits.BlindDelete && how.If != (storage.Condition{}) {
+		if _, err := c.Head(ctx, key); errors.Is(err, storage.ErrNotExist) {
+			return storage.ErrConflict
+		}
+	}
 	err := c.change(ctx, 0, how, func(ctx context.Context) error {
 		return c.b.Delete(ctx, c.root+key, how.If)
 	}, func() (bool, error) {

@@ -143,7 +143,7 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 		case o.After > prefix+"/" && !strings.HasPrefix(o.After, prefix+"/"):
 			return
 		case o.After > prefix+"/":
-			from.After = o.After[1:]
+			from.After = startAfter(o.After)
 		}
 		for e, err := range s.Client.List(ctx, below, from) {
 			if err != nil {
@@ -163,6 +163,18 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 			}
 		}
 	}
+}
+
+// startAfter is a key to list after that every store takes: some refuse names with a dot alone.
+func startAfter(key string) string {
+	for !storage.ValidKey(strings.TrimSuffix(key, "/")) {
+		i := strings.LastIndexByte(strings.TrimSuffix(key, "/"), '/')
+		if i <= 0 {
+			return ""
+		}
+		key = key[:i+1]
+	}
+	return key[1:]
 }
 
 // Generation implements storage.Store: nothing tells.

@@ -1,0 +1,168 @@
+package s3_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/lease"
+	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/s3"
+	"slipway/registry/internal/storage/s3/s3test"
+	"slipway/registry/internal/storage/storagetest"
+)
+
+// process is what one registry has of a bucket.
+type process struct {
+	*object.Store
+	*lease.Coordinator
+}
+
+func (p process) Close() error {
+	p.Coordinator.Close()
+	return p.Store.Close()
+}
+
+// open returns a process with leases that are short enough for a test.
+func open(t *testing.T, b object.Bucket, root string, shared bool) process {
+	t.Helper()
+	late := 200 * time.Millisecond // these servers do at once what they do
+	limits := b.Limits()
+	limits.MaxLate = late
+	client := object.NewClient(b, root, limits, object.Timing{})
+	found, err := object.Probe(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Restrict(found)
+	l := lease.New(client, lease.Options{Lease: 4 * time.Second, Member: 4 * time.Second, Poll: 40 * time.Millisecond, RunPoll: 10 * time.Millisecond, MaxLate: late})
+	s := object.New(client, object.Options{Shared: shared, Spool: t.TempDir(), SpoolMax: 8 << 20, Guard: l.Guard, Begin: l.Begin})
+	return process{s, l}
+}
+
+func contract(t *testing.T, b object.Bucket, modes ...bool) {
+	var n atomic.Int32
+	for _, shared := range modes {
+		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
+			t.Parallel()
+			storagetest.Run(t, func(t *testing.T) (x, y storagetest.Instance) {
+				root := fmt.Sprintf("root/%d", n.Add(1))
+				p := open(t, b, root, shared)
+				x = storagetest.Instance{Store: p, Coordinator: p.Coordinator}
+				if !shared {
+					return x, x
+				}
+				q := open(t, b, root, shared)
+				return x, storagetest.Instance{Store: q, Coordinator: q.Coordinator}
+			})
+		})
+	}
+}
+
+func TestContract_MinIO(t *testing.T) {
+	contract(t, minio(t).Bucket(t, "contract"), true, false)
+}
+
+func TestContract_VersityGW(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server")
+	}
+	contract(t, s3test.VersityGW(t, t.TempDir()).Bucket(t, "contract"), true)
+}
+
+func minio(t *testing.T) *s3test.Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server")
+	}
+	return s3test.MinIO(t, t.TempDir())
+}
+
+func TestProbe(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server            func(testing.TB, string) *s3test.Server
+		conditionalDelete bool
+	}{
+		"minio":     {func(t testing.TB, dir string) *s3test.Server { return s3test.MinIO(t, dir) }, false},
+		"versitygw": {s3test.VersityGW, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("needs a server")
+			}
+			b := tt.server(t, t.TempDir()).Bucket(t, "probe")
+			f, err := object.Probe(t.Context(), object.NewClient(b, "a/b", b.Limits(), object.Timing{}))
+			if err != nil || !f.ConditionalPut || f.ConditionalDelete != tt.conditionalDelete || (f.Why == "") != tt.conditionalDelete {
+				t.Errorf("found %+v, %v", f, err)
+			}
+			if page, err := b.List(t.Context(), "", object.ListOptions{}); err != nil || len(page.Entries) != 0 {
+				t.Errorf("the probe left %+v, %v", page.Entries, err)
+			}
+		})
+	}
+}
+
+// What an operator got wrong is a sentence that names the setting.
+func TestOpen_NamesTheSetting(t *testing.T) {
+	server := minio(t)
+	server.Bucket(t, "there")
+	good := server.Config("there")
+	for name, tt := range map[string]struct {
+		change func(*s3.Config)
+		want   string
+	}{
+		"bucket":     {func(c *s3.Config) { c.Bucket = "missing" }, "storage.s3.bucket: there is no bucket \"missing\""},
+		"access key": {func(c *s3.Config) { c.AccessKey = "nobody" }, "storage.s3.accesskey: "},
+		"secret key": {func(c *s3.Config) { c.SecretKey = "wrong" }, "storage.s3.secretkey: "},
+		"port":       {func(c *s3.Config) { c.Endpoint = "http://127.0.0.1:1" }, "storage.s3.regionendpoint: cannot reach http://127.0.0.1:1"},
+		"host":       {func(c *s3.Config) { c.Endpoint = "http://nowhere.invalid" }, "storage.s3.regionendpoint: cannot find the host nowhere.invalid"},
+		"endpoint":   {func(c *s3.Config) { c.Endpoint = "http://" }, "storage.s3.regionendpoint: "},
+		"CA file":    {func(c *s3.Config) { c.CAFile = "/does/not/exist" }, "storage.s3.cafile: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := good
+			tt.change(&c)
+			begun := time.Now()
+			_, err := s3.Open(t.Context(), c)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("error is %v, want %s…", err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), c.SecretKey) {
+				t.Errorf("%v holds the secret", err)
+			}
+			if d := time.Since(begun); d > 30*time.Second {
+				t.Errorf("it took %v to say so", d)
+			}
+		})
+	}
+}
+
+// A change whose signature has expired does nothing.
+func TestChangesExpire(t *testing.T) {
+	b := minio(t).Bucket(t, "expire")
+	key := rand.Text()
+	put := func(o object.PutOptions) error {
+		_, err := b.Put(t.Context(), key, object.Body{Content: strings.NewReader("x"), Size: 1}, o)
+		return err
+	}
+	if err := put(object.PutOptions{Expire: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.SetClock(-time.Minute) // as if it had been sent a minute ago
+	if err := put(object.PutOptions{Expire: true}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a put that was under way for a minute: %v", err)
+	}
+	b.SetClock(-time.Minute)
+	if err := b.Delete(context.Background(), key, storage.Condition{}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a deletion that was under way for a minute: %v", err)
+	}
+	if _, err := b.Head(t.Context(), key); err != nil {
+		t.Errorf("the object is gone: %v", err)
+	}
+}
