@@ -73,7 +73,7 @@ func TestMirror(t *testing.T) {
 			if !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
 				t.Errorf("Warning: %q", resp.Header.Get("Warning"))
 			}
-			if resp, body := fetch(t, "GET", "http://"+mirror.addr+"/v2/team/none/manifests/v1", acceptAll, nil); resp.StatusCode != 503 {
+			if resp, body := fetch(t, "GET", "http://"+mirror.addr+"/v2/team/none/manifests/v1", acceptAll, nil); resp.StatusCode != 502 {
 				t.Errorf("not cached: %s %s", resp.Status, body)
 			}
 		})

@@ -45,6 +45,9 @@ http:
   debug: {addr: %q, prometheus: {enabled: true}}
 notifications:
   endpoints: [{name: relay, url: %q}]
+proxy:
+  interval: 1s
+  upstreams: [{prefix: hub, remoteurl: %q}]
 `
 
 // startRegistry starts a registry that does all its work each second, and pushes
@@ -54,8 +57,13 @@ func startRegistry(t testing.TB) func() string {
 	addr, debug := programtest.FreeAddr(t), programtest.FreeAddr(t)
 	listener := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(listener.Close)
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit-Remaining", "76;w=21600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(hub.Close)
 	file := filepath.Join(t.TempDir(), "registry.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, registryConfig, t.TempDir(), addr, debug, listener.URL), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, registryConfig, t.TempDir(), addr, debug, listener.URL, hub.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), harness.Binary(t, "registry"), "serve", file)
@@ -70,9 +78,23 @@ func startRegistry(t testing.TB) func() string {
 	request(t, http.MethodPut, "http://"+addr+"/v2/app/manifests/v1", manifest, kind)
 	request(t, http.MethodGet, "http://"+addr+"/v2/app/manifests/v1", "", "")
 	request(t, http.MethodGet, "http://"+addr+"/v2/app/blobs/"+digest, "", "")
+	limited(t, "http://"+addr+"/v2/hub/app/manifests/v1")
 	return func() string {
 		t.Helper()
 		return scrape(t, "http://"+debug+"/metrics", "registry_gc_freed_total", "registry_verify_findings", "registry_retention_runs_total", "registry_notifications_status_total")
+	}
+}
+
+// limited pulls what the upstream does not give.
+func limited(t testing.TB, url string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("GET %s: %s", url, resp.Status)
 	}
 }
 

@@ -88,6 +88,8 @@ func told(err error) (int, oci.Errors) {
 		status = special.status
 	case errors.Is(err, registry.ErrManifestTooLarge):
 		status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, registry.ErrUpstream):
+		status = http.StatusBadGateway
 	case errors.Is(err, registry.ErrImmutable):
 		status = http.StatusConflict
 	case status == 0:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 	"slipway/registry/internal/upstream"
 )
 
@@ -35,7 +36,7 @@ func (s *Source) fault(err error, unknown oci.Code) error {
 	case upstream.Limited:
 		e.Code = oci.CodeTooManyRequests
 	default:
-		e.Code = oci.CodeUnavailable
+		e.Code, e.Err = oci.CodeUnavailable, fmt.Errorf("%w: %s", registry.ErrUpstream, err.Error())
 	}
 	e.Message = "the upstream registry " + s.Name + " " + plain(reason)
 	return e
@@ -77,7 +78,7 @@ const offline upstream.Reason = "offline"
 // refusal is the error while the upstream is not asked.
 func (s *Source) refusal(reason upstream.Reason, left time.Duration) error {
 	if reason == offline {
-		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " is not asked: offline"}
+		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " is not asked: offline", Err: registry.ErrUpstream}
 	}
 	return s.fault(&upstream.Error{Reason: reason, RetryAfter: left, Err: errors.New("not asked again yet")}, "")
 }

@@ -46,7 +46,7 @@ func TestPolicy_UpstreamFails(t *testing.T) {
 		code    oci.Code
 		retry   string
 	}{
-		{"down", func(w *world) { w.front.fail(down) }, "cannot be reached", 503, oci.CodeUnavailable, "1"},
+		{"down", func(w *world) { w.front.fail(down) }, "cannot be reached", 502, oci.CodeUnavailable, ""},
 		{"slow", func(w *world) {
 			stop := make(chan struct{})
 			w.t.Cleanup(func() { close(stop) })
@@ -58,8 +58,8 @@ func TestPolicy_UpstreamFails(t *testing.T) {
 				}
 				return true
 			})
-		}, "does not answer in time", 503, oci.CodeUnavailable, "1"},
-		{"5xx", func(w *world) { w.front.with(502) }, "has a fault", 503, oci.CodeUnavailable, "1"},
+		}, "does not answer in time", 502, oci.CodeUnavailable, ""},
+		{"5xx", func(w *world) { w.front.with(502) }, "has a fault", 502, oci.CodeUnavailable, ""},
 		{"429", func(w *world) { w.front.with(429, "Retry-After", "77") }, "limits the number of requests", 429, oci.CodeTooManyRequests, "77"},
 		{"401", func(w *world) { w.front.with(401) }, "asks for another login", 401, oci.CodeUnauthorized, ""},
 		{"403", func(w *world) { w.front.with(403) }, "denies access", 403, oci.CodeDenied, ""},
@@ -70,7 +70,7 @@ func TestPolicy_UpstreamFails(t *testing.T) {
 				rw.Write([]byte(`{"schemaVersion":2}`))
 				return true
 			})
-		}, "gave an invalid answer", 503, oci.CodeUnavailable, "1"},
+		}, "gave an invalid answer", 502, oci.CodeUnavailable, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options, s *Source, _ *registry.Options, u *upstream.Options) {
@@ -275,7 +275,7 @@ func TestPolicy_StartWithoutUpstream(t *testing.T) {
 	l.Close()
 	w := newWorld(t, func(_ *Options, _ *Source, _ *registry.Options, u *upstream.Options) { u.URL.Host = address })
 	resp, body := w.get(tagPath)
-	if resp.StatusCode != 503 || code(body) != oci.CodeUnavailable || strings.Contains(string(body), address) {
+	if resp.StatusCode != 502 || code(body) != oci.CodeUnavailable || strings.Contains(string(body), address) {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }

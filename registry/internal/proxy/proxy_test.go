@@ -142,7 +142,7 @@ func TestTagsAndReferrers(t *testing.T) {
 	w.clock.move(time.Hour)
 	w.front.fail(down)
 	lists("down")
-	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 503 {
+	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 502 {
 		t.Errorf("unknown and down: %s %s", resp.Status, body)
 	}
 	w.front.fail(nil)

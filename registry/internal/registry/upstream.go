@@ -10,6 +10,10 @@ import (
 	"slipway/registry/internal/storage"
 )
 
+// ErrUpstream is inside the error of a read of what a cache does not hold and its upstream
+// cannot give: the fault is not here.
+var ErrUpstream = errors.New("the upstream fails")
+
 // Upstream is what some repositories are a cache of. The repository that its methods are
 // given may be written by them, though not by clients. Errors are *oci.Error, or those of
 // the store.
