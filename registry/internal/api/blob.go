@@ -128,8 +128,11 @@ func sendPart(w http.ResponseWriter, b *registry.Blob, part span, status int) er
 		return nil
 	}
 	var src io.Reader = b
-	if f, ok := b.File(); ok { // the kernel sends it
+	if f, ok := b.File(); ok { // the kernel sends it, behind the head
 		src = f
+		if head, ok := w.(http.Flusher); ok {
+			head.Flush()
+		}
 	}
 	_, err := io.CopyN(w, src, part.length)
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -29,7 +28,7 @@ func (b *Blob) Size() int64 { return b.Descriptor.Size }
 
 // File is the file behind the blob, positioned where the next Read begins, if there
 // is one: the kernel can send it. Who reads the file does not call Read.
-func (b *Blob) File() (*os.File, bool) {
+func (b *Blob) File() (storage.Sendable, bool) {
 	if b.object == nil {
 		return nil, false
 	}

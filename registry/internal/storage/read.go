@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
+	"syscall"
 )
 
 // Read returns the object at key, which is small: ErrTooLarge if it has more than
@@ -37,14 +37,21 @@ func Read(ctx context.Context, s Store, key string, limit int64) ([]byte, Info, 
 	}
 }
 
-// File returns the file behind an open object, positioned at its offset, if there is one.
-func File(r io.Reader) (*os.File, bool) {
+// Sendable is a file that the kernel can send: from where the next Read begins, and
+// it moves on with what is sent.
+type Sendable interface {
+	io.ReadSeeker
+	syscall.Conn
+}
+
+// File returns the file behind an open object, if there is one.
+func File(r io.Reader) (Sendable, bool) {
 	switch r := r.(type) {
-	case *os.File:
+	case Sendable:
 		return r, true
 	case *Object:
 		return File(r.ReadCloser)
-	case interface{ Unwrap() *os.File }:
+	case interface{ Unwrap() Sendable }:
 		return r.Unwrap(), true
 	}
 	return nil, false

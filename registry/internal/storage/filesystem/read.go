@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,17 +103,15 @@ func readSmall(fd int, size int64) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(content[:n])), nil
 }
 
-// openRange takes over fd. What it returns is the file itself, or leads to it.
+// openRange takes over fd.
 func openRange(fd int, key string, st *unix.Stat_t, offset, length int64) (io.ReadCloser, error) {
-	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // without O_NONBLOCK, for which package os would take it for a pipe
-	if err == nil && offset != 0 {
-		_, err = unix.Seek(fd, offset, io.SeekStart)
+	f := &file{fd: fd, key: key}
+	if offset != 0 {
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
-	if err != nil {
-		closeFD(fd)
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), key)
 	if length < 0 || offset+length >= st.Size {
 		return f, nil
 	}
@@ -124,10 +121,10 @@ func openRange(fd int, key string, st *unix.Stat_t, offset, length int64) (io.Re
 // part is a part of a file.
 type part struct {
 	io.LimitedReader
-	f *os.File
+	f *file
 }
 
 // Unwrap is for storage.File.
-func (p *part) Unwrap() *os.File { return p.f }
+func (p *part) Unwrap() storage.Sendable { return p.f }
 
 func (p *part) Close() error { return p.f.Close() }

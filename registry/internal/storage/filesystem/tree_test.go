@@ -3,6 +3,7 @@ package filesystem
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,13 +83,26 @@ func TestOpenLeadsToTheFile(t *testing.T) {
 		if at, err := f.Seek(0, io.SeekCurrent); err != nil || at != 2 {
 			t.Errorf("length %d: the file is at %d, %v; want 2", length, at, err)
 		}
-		if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
-			t.Errorf("length %d: flags %#x, %v", length, flags, err)
+		raw, err := f.SyscallConn()
+		check(t, err)
+		got := make([]byte, 3)
+		check(t, raw.Read(func(fd uintptr) bool {
+			_, err = unix.Read(int(fd), got)
+			return true
+		}))
+		if err != nil || string(got) != "llo" {
+			t.Errorf("length %d: the kernel reads %q, %v", length, got, err)
 		}
-		if strings.Contains(f.Name(), s.root) {
-			t.Errorf("the file names the root: %s", f.Name())
+		if at, err := f.Seek(0, io.SeekCurrent); err != nil || at != 5 {
+			t.Errorf("length %d: the file is at %d, %v; want 5", length, at, err)
 		}
-		o.Close()
+		check(t, o.Close())
+		_, readErr := f.Read(got)
+		_, seekErr := f.Seek(0, io.SeekStart)
+		_, rawErr := f.SyscallConn()
+		for _, err := range []error{readErr, seekErr, rawErr, o.Close()} {
+			wantErr(t, "a closed file", err, fs.ErrClosed)
+		}
 	}
 }
 
