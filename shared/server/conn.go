@@ -99,8 +99,11 @@ func (c *conn) note(err error) error {
 	return err
 }
 
-// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile, a
-// slice at a time.
+// filePiece is how much of a file the kernel is asked to send at once.
+const filePiece = 4 << 20
+
+// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile, which
+// goes on after a deadline as long as the client has taken a slice within it.
 func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 	to, ok := c.Conn.(io.ReaderFrom)
 	limited, file := fileIn(src)
@@ -109,11 +112,13 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	for limited.N > 0 {
 		c.arm()
-		part := io.LimitedReader{R: limited.R, N: min(limited.N, int64(c.pace.slice))}
+		size := min(limited.N, filePiece)
+		part := io.LimitedReader{R: limited.R, N: size}
 		m, err := to.ReadFrom(&part)
 		n += m
 		limited.N -= m
-		if err != nil || part.N > 0 { // the file has ended
+		moves := errors.Is(err, os.ErrDeadlineExceeded) && m >= int64(c.pace.slice) && part.N == size-m // none was read in vain
+		if err != nil && !moves || err == nil && part.N > 0 {                                           // the file has ended
 			return n, c.note(err)
 		}
 	}

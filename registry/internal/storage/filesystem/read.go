@@ -108,7 +108,7 @@ func openRange(fd int, key string, st *unix.Stat_t, offset, length int64) (io.Re
 	f := &file{fd: fd, key: key}
 	if offset != 0 {
 		if _, err := f.Seek(offset, io.SeekStart); err != nil {
-			f.Close()
+			closeFD(fd)
 			return nil, err
 		}
 	}
