@@ -98,7 +98,7 @@ func eventsConfig(file string) (*config.Config, string, error) {
 	}
 	base := eventQueue(cfg)
 	if base == "" {
-		return nil, "", errors.New("the events wait in the memory of the registry, where only its metrics and its log tell of them; notifications.queue.directory puts them on a disk")
+		return nil, "", errors.New("the events wait in the memory of the registry, so only its metrics and its log show them; notifications.queue.directory keeps them on disk")
 	}
 	return cfg, base, nil
 }

@@ -38,8 +38,8 @@ func newGarbageCollectCommand() *cobra.Command {
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
 			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
-			"Beside a registry that serves, what it has confirmed to clients in the last storage.maintenance.gc.age is kept, unless a manifest " +
-			"that was deleted since has used it. A push that overlaps may have to be repeated.",
+			"Beside a registry that serves, a blob or manifest is kept for storage.maintenance.gc.age after a client has pushed it or asked for it " +
+			"with HEAD, unless a manifest that was pushed after that, and is deleted now, needed it. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := loadForPeople(cmd, args)

@@ -18,7 +18,7 @@ import (
 	"slipway/registry/internal/notify"
 )
 
-// openNotifications is nil where nobody is told of anything.
+// openNotifications is nil where there are no endpoints.
 func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*notify.Notifier, error) {
 	o := notify.Options{
 		Endpoints: endpoints(cfg.Notifications.Endpoints), Directory: eventQueue(cfg), MaxSize: int64(cfg.Notifications.Queue.MaxSize),
@@ -26,7 +26,7 @@ func openNotifications(cfg *config.Config, log *zap.Logger, metrics *prometheus.
 		Addr: sourceAddr(cfg.HTTP.Addr), UserAgent: "slipway-registry/" + built().Version, Log: log,
 	}
 	if len(o.Endpoints) == 0 {
-		return nil, nil //nolint:nilnil // nobody is told of anything
+		return nil, nil //nolint:nilnil // there are no endpoints
 	}
 	if metrics != nil {
 		o.Metrics = notify.NewMetrics(metrics)

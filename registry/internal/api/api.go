@@ -28,7 +28,7 @@ type Options struct {
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
 	Metrics  *Metrics           // nil = none
-	Notify   *notify.Notifier   // is told of pushes, pulls and deletions; nil = nobody is
+	Notify   *notify.Notifier   // takes events of pushes, pulls and deletions; nil = there are none
 	Health   *health.Monitor    // while it is not ready every request is 503; nil = always ready
 
 	Prefix       string      // http.prefix

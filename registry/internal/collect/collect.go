@@ -36,7 +36,7 @@ type Options struct {
 	Coordinator storage.Coordinator
 	Log         *zap.Logger // nil = none
 
-	// Age is for how long a client may rely on what it was told. While no server is
+	// Age is for how long a client may rely on what was confirmed to it. While no server is
 	// on the storage nobody relies on anything, unless KeepAge is set.
 	Age     time.Duration
 	KeepAge bool

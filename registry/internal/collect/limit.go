@@ -9,8 +9,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// limit says what is young: clients may have been told of it within the grace
-// period and rely on it.
+// limit says what is young: it was confirmed to a client within the grace
+// period, who may rely on it.
 type limit struct {
 	counts bool // else nothing is
 	before time.Time
@@ -21,7 +21,7 @@ type limit struct {
 
 const (
 	// renewAfter is more than how old a link on files may be that is not renewed when
-	// a client is told of it; object stores take a quarter of the age.
+	// it is confirmed to a client; object stores take a quarter of the age.
 	renewAfter = time.Second
 	// skew is how much the clocks of a storage and of this machine may differ.
 	skew = 5 * time.Second

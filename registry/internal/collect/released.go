@@ -11,7 +11,7 @@ import (
 )
 
 // Push, delete, garbage-collect: the bytes are free in that run, though the links
-// are young. What a manifest has used protects nobody any more who was told of it
+// are young. What a manifest has used protects nobody any more to whom it was confirmed
 // before, so with Options.Release a link is released that is no newer than the
 // bytes of a manifest which is deleted and needs it, where the repository links
 // all that this manifest needs. Where it was deleted alone, or with its repository's

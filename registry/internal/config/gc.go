@@ -11,7 +11,7 @@ type GC struct {
 	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
 	Interval       time.Duration `key:"interval" doc:"Time between two collections."`
 	Age            time.Duration `key:"age" doc:"For how long a client that was told that a blob or manifest is there may rely on it: longer than a push takes. The same for all servers of a storage, and for garbage-collect beside them."`
-	DeleteUntagged bool          `key:"deleteuntagged" doc:"Take manifests too that no tag leads to: neither directly, nor through indexes, nor as subject or referrer."`
+	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete untagged manifests: those to which no tag leads, neither directly, nor through indexes, nor as subject or referrer."`
 	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
 }
 

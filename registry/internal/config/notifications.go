@@ -12,7 +12,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Notifications says who is told of what happens.
+// Notifications says who receives events.
 type Notifications struct {
 	Events    Events     `key:"events" env:"EVENTCONFIG"`
 	Queue     EventQueue `key:"queue"`
@@ -31,7 +31,7 @@ type EventQueue struct {
 	MaxSize   config.Size `key:"maxsize" doc:"Most that may wait for each endpoint. A full queue loses pulls first, then the oldest pushes and deletions."`
 }
 
-// Endpoint is somebody who is told.
+// Endpoint is a receiver of events.
 type Endpoint struct {
 	Name              string                     `key:"name" doc:"Name in logs, metrics and registry events. Required; one of its own for each endpoint."`
 	Disabled          bool                       `key:"disabled" doc:"Leave this endpoint out. What waits for it goes on waiting."`
@@ -42,14 +42,14 @@ type Endpoint struct {
 	Timeout           time.Duration              `key:"timeout" doc:"Time for an answer; 0 means 5s."`
 	Threshold         int                        `key:"threshold" doc:"Failures in a row that are followed by quick tries, ten in the time of backoff; 0 means 10."`
 	Backoff           time.Duration              `key:"backoff" doc:"Time between tries after that. It doubles with each failure, up to a minute; 0 means 1s."`
-	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types of targets that this endpoint is not told of; application/octet-stream is blobs."`
+	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types of targets whose events this endpoint does not receive; application/octet-stream is blobs."`
 	Ignore            Ignore                     `key:"ignore"`
 }
 
-// Ignore is what an endpoint is not told of.
+// Ignore says which events an endpoint does not receive.
 type Ignore struct {
-	MediaTypes []string `key:"mediatypes" doc:"Media types of targets that this endpoint is not told of; application/octet-stream is blobs."`
-	Actions    []string `key:"actions" choices:"push,pull,mount,delete" doc:"Actions that this endpoint is not told of."`
+	MediaTypes []string `key:"mediatypes" doc:"Media types of targets whose events this endpoint does not receive; application/octet-stream is blobs."`
+	Actions    []string `key:"actions" choices:"push,pull,mount,delete" doc:"Actions whose events this endpoint does not receive."`
 }
 
 // Header is what the request carries.

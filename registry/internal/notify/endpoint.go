@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// endpoint is somebody who is told. One goroutine sends him one event after the
+// endpoint is a receiver of events. One goroutine sends it one event after the
 // other.
 type endpoint struct {
 	name    string
@@ -27,19 +27,19 @@ type endpoint struct {
 
 	mu        sync.Mutex
 	state     State
-	droppedAt time.Time // when the log was last told of dropped events
+	droppedAt time.Time // when dropped events were last logged
 
 	logged   string // the reason that the log knows; of run alone
 	loggedAt time.Time
 }
 
-// Ignore says which events an endpoint is not told of.
+// Ignore says which events an endpoint does not receive.
 type Ignore struct {
 	MediaTypes []string // of the target
 	Actions    []Action
 }
 
-// wants says whether the endpoint is told of such events.
+// wants says whether the endpoint receives such events.
 func (e *endpoint) wants(a Action, mediaType string) bool {
 	return !slices.Contains(e.ignore.Actions, a) && !slices.Contains(e.ignore.MediaTypes, mediaType)
 }
