@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"slipway/relay/internal/message"
 )
@@ -47,6 +48,11 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	if len(fresh) > 0 {
 		fresh[0].Batch = len(fresh)
 	}
+	if w.d.numbered {
+		if err := w.lockRooms(ctx, fresh); err != nil {
+			return err
+		}
+	}
 	for all := fresh; len(all) > 0; {
 		n := min(len(all), maxRows)
 		if err := w.insert(ctx, all[:n]); err != nil {
@@ -63,6 +69,21 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 		}
 	}
 	return w.nameReplays(ctx, requests)
+}
+
+// lockRooms keeps other relays from adding to the rooms until the commit: ids are given in the order of commits, so nobody who
+// reads a room sees a message before one that comes earlier.
+func (w *writer) lockRooms(ctx context.Context, all []*Accept) error {
+	if len(all) == 0 {
+		return nil
+	}
+	rooms := make([]int64, 0, len(all))
+	for _, a := range all {
+		rooms = append(rooms, a.Entry.Room)
+	}
+	slices.Sort(rooms)
+	_, err := w.sql.conn.ExecContext(ctx, `SELECT 1 FROM rooms WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, slices.Compact(rooms))
+	return err
 }
 
 // nameReplays gives the id to repetitions that arrived together with the first request: it had none when its key was taken.

@@ -8,10 +8,18 @@ func (s *Store) Applications(ctx context.Context) (all []Application, err error)
 }
 
 // CreateApplication stores an application, which gets its id.
-func (tx *Tx) CreateApplication(a *Application) error { return tx.db.Create(a).Error }
+func (tx *Tx) CreateApplication(a *Application) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
+	return tx.db.Create(a).Error
+}
 
 // UpdateApplication stores what may be set on an application.
 func (tx *Tx) UpdateApplication(a *Application) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
 		Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender", "mention", "room_right", "owner_absent").
 		Updates(a).Error
@@ -19,17 +27,26 @@ func (tx *Tx) UpdateApplication(a *Application) error {
 
 // SetOwnerAbsent stores whether the owner of an application is known not to be in its room.
 func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	return tx.exec(`UPDATE applications SET owner_absent = ? WHERE id = ?`, absent, id)
 }
 
 // UpdateToken stores an application's tokens.
 func (tx *Tx) UpdateToken(a *Application) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
 		Select("token_hash", "token_created_at", "old_token_hash", "old_token_until").Updates(a).Error
 }
 
 // DeleteApplications marks applications as deleted: [Store.PurgeApplications] removes them with their messages.
 func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	tx.changes = append(tx.changes, Change{Kind: Altered})
 	return tx.exec(`UPDATE applications SET deleted_at = ?, token_hash = NULL, old_token_hash = NULL WHERE id IN ?`, now, ids)
 }

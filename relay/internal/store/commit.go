@@ -17,8 +17,11 @@ type Tx struct {
 	db      *gorm.DB
 	ctx     context.Context
 	sql     *statements
+	w       *writer
 	changes []Change
 	final   []int64 // messages that are final now
+
+	revision int64 // of users and applications that it has written; 0 if they are unchanged
 }
 
 // batch is what goes into one commit.
@@ -90,12 +93,25 @@ func (w *writer) putBack(b *batch, err error) {
 
 // announce counts what a batch has made durable and wakes who waits for it.
 func (w *writer) announce(b *batch) {
-	if b.counted {
+	if b.counted || w.d.numbered {
 		w.counts.clear()
 	}
 	if !b.failed {
 		w.committed.Store(b.number)
 	}
+	if !w.d.numbered {
+		w.count(b)
+	}
+	for _, tx := range b.txs {
+		if tx.revision != 0 {
+			w.known.CompareAndSwap(tx.revision-1, tx.revision)
+		}
+	}
+	w.feed.announce(b)
+}
+
+// count adds a batch to the counts, which are written soon.
+func (w *writer) count(b *batch) {
 	first := w.counts.empty()
 	for _, r := range b.requests {
 		for _, a := range r.accept {
@@ -107,11 +123,10 @@ func (w *writer) announce(b *batch) {
 	for _, o := range b.outcomes {
 		w.counts.outcome(o)
 	}
-	if first && !w.counts.empty() {
+	if first && !w.counts.empty() && !w.d.numbered {
 		w.counts.due = time.Now().Add(statsInterval)
 		w.countDue.Reset(statsInterval)
 	}
-	w.feed.announce(b)
 }
 
 // transact writes a batch in one transaction.
@@ -136,10 +151,8 @@ func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 
 func (w *writer) store(ctx context.Context, b *batch) error {
 	b.txs = b.txs[:0]
-	for _, o := range b.outcomes {
-		if err := w.storeOutcome(ctx, o); err != nil {
-			return errors.Join(errOutcomes, err)
-		}
+	if err := w.storeOutcomes(ctx, b.outcomes); err != nil {
+		return errors.Join(errOutcomes, err)
 	}
 	if err := w.storeAccepted(ctx, b.requests); err != nil {
 		return fmt.Errorf("store messages: %w", err)
@@ -152,7 +165,11 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	if b.counted {
+	if w.d.numbered { // others count too: nobody could make up for what a crash loses
+		w.counts.clear()
+		w.count(b)
+	}
+	if b.counted || w.d.numbered {
 		return w.storeCounts(ctx)
 	}
 	return nil
@@ -163,7 +180,7 @@ func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 	if _, err := w.sql.savepoint.ExecContext(ctx); err != nil {
 		return err
 	}
-	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql}
+	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}
 	if r.err = run(r.change, tx); r.err == nil {
 		b.txs = append(b.txs, tx)
 	} else if _, err := w.sql.undo.ExecContext(ctx); err != nil {

@@ -25,7 +25,7 @@ const isExpired = `room = ? AND final_at = 0 AND queued_at < ?`
 
 // Expire gives up what is too old. It counts what is given up, and returns the number of entries and of messages.
 func (s *Store) Expire(ctx context.Context, x Expiry) (entries, dead int64, err error) {
-	err = s.Update(ctx, func(tx *Tx) (err error) {
+	err = s.Lead(ctx, func(tx *Tx) (err error) {
 		if dead, err = tx.countDead(x); err != nil {
 			return err
 		}

@@ -28,15 +28,17 @@ const (
 
 // feed passes on what has become durable. Nobody is called: readers come for it.
 type feed struct {
-	reads bool // others add entries too: each change has to be read
+	reads  bool    // others add entries too: each change has to be read
+	others *shared // who are told as well; nil without others
 
 	mu      sync.Mutex
 	rooms   map[int64]*Change
 	signal  chan struct{}
 	failure error // of results that could not be stored
 
-	depth   int64 // entries on their way
-	counted time.Time
+	depth    int64 // entries on their way
+	counted  time.Time
+	counting time.Duration // how long that took
 
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
@@ -63,7 +65,12 @@ func (s *Store) TakeChanges() (changes []Change, failure error) {
 }
 
 // Retry asks for the next attempt in a room now.
-func (s *Store) Retry(room int64) { s.feed.change(Change{Room: room, Kind: Retry}) }
+func (s *Store) Retry(room int64) {
+	s.feed.change(Change{Room: room, Kind: Retry})
+	if s.shared != nil {
+		s.shared.announce(note{Rooms: map[int64]ChangeKind{room: Retry}})
+	}
+}
 
 func (f *feed) change(all ...Change) {
 	f.mu.Lock()
@@ -110,6 +117,7 @@ func (f *feed) complain(err error) {
 // announce passes on what a batch has made durable.
 func (f *feed) announce(b *batch) {
 	var changes []Change
+	var final []int64
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if a.stored() {
@@ -119,9 +127,7 @@ func (f *feed) announce(b *batch) {
 	}
 	for _, tx := range b.txs {
 		changes = append(changes, tx.changes...)
-		for _, id := range tx.final {
-			f.wakeFinal(id)
-		}
+		final = append(final, tx.final...)
 	}
 	for _, o := range b.outcomes {
 		if o.dropped || o.FollowUp != nil { // where it was dropped a removal may have been added
@@ -129,12 +135,47 @@ func (f *feed) announce(b *batch) {
 		}
 		if !o.Entry.State.Pending() {
 			f.wakeFinal(o.Entry.MessageID())
+			if f.others != nil {
+				final = append(final, o.Entry.MessageID())
+			}
 		}
+	}
+	for _, id := range final {
+		f.wakeFinal(id)
 	}
 	f.adjust(b)
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
+	if f.others != nil {
+		f.tellOthers(b, changes, final)
+	}
+}
+
+// tellOthers tells the other relays what a batch has made durable.
+func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
+	n := note{Rooms: map[int64]ChangeKind{}, Final: final}
+	for _, c := range changes {
+		n.Rooms[c.Room] = max(n.Rooms[c.Room], c.Kind)
+	}
+	for _, tx := range b.txs {
+		n.Accounts = n.Accounts || tx.revision != 0
+	}
+	if len(n.Rooms)+len(n.Final) > 0 || n.Accounts {
+		f.others.announce(n)
+	}
+}
+
+// wakeAll wakes everybody who waits for a message: it may be final.
+func (f *feed) wakeAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, all := range f.final {
+		for _, c := range all {
+			close(c)
+		}
+	}
+	clear(f.final)
 }
 
 // added is the change that a message means for its room. Where only this process adds entries they are handed over.
@@ -146,21 +187,30 @@ func (f *feed) added(entry *message.Entry) Change {
 	return Change{Room: e.Room, Entries: []*message.Entry{&e}}
 }
 
-// countAgain is how long the number of entries on their way is kept up without asking the database.
 const countAgain = 10 * time.Second
 
 // waiting returns how many entries are on their way.
 func (f *feed) waiting(count func() (int64, error)) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.counted) < countAgain {
+	if time.Since(f.counted) < f.countAgain() {
 		return f.depth, nil
 	}
+	begin := time.Now()
 	n, err := count()
 	if err == nil {
-		f.depth, f.counted = n, time.Now()
+		f.depth, f.counted, f.counting = n, time.Now(), time.Since(begin)
 	}
 	return n, err
+}
+
+// countAgain is how long the number of entries on their way is kept up without asking the database. What other relays
+// add and send is not known here.
+func (f *feed) countAgain() time.Duration {
+	if f.others == nil {
+		return countAgain
+	}
+	return min(countAgain, max(time.Second, 50*f.counting))
 }
 
 // adjust keeps up the number of entries on their way.

@@ -29,6 +29,9 @@ func (s *Store) Image(ctx context.Context, application int64) (Image, error) {
 // SetImage keeps an application's picture; one without data removes it.
 func (s *Store) SetImage(ctx context.Context, i Image) error {
 	return s.Update(ctx, func(tx *Tx) error {
+		if err := tx.accounts(); err != nil {
+			return err
+		}
 		if err := tx.db.Model(&Application{}).Where("id = ?", i.ApplicationID).Update("has_image", len(i.Data) > 0).Error; err != nil {
 			return err
 		}

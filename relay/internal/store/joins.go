@@ -23,14 +23,14 @@ func (s *Store) PendingJoins(ctx context.Context) (all []PendingJoin, err error)
 
 // SavePendingJoin adds a room to join or replaces what is known of it.
 func (s *Store) SavePendingJoin(ctx context.Context, p PendingJoin) error {
-	return s.Update(ctx, func(tx *Tx) error {
+	return s.Lead(ctx, func(tx *Tx) error {
 		return tx.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&p).Error
 	})
 }
 
 // DeletePendingJoin forgets a room to join, if it is known.
 func (s *Store) DeletePendingJoin(ctx context.Context, roomID string) error {
-	return s.Update(ctx, func(tx *Tx) error {
+	return s.Lead(ctx, func(tx *Tx) error {
 		return tx.exec(`DELETE FROM pending_joins WHERE room_id = ?`, roomID)
 	})
 }

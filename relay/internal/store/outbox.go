@@ -89,7 +89,7 @@ func (s *Store) Waiting(ctx context.Context) (int64, error) {
 // MarkSuspects is called after a start that follows no orderly end: the first entries of each room, as many as may
 // have been sent without a trace, count as attempted by that device from the time of their acceptance on.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {
-	return s.Update(ctx, func(tx *Tx) error {
+	return s.Lead(ctx, func(tx *Tx) error {
 		return tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
 			(SELECT id FROM (SELECT o.id, row_number() OVER (PARTITION BY o.room ORDER BY `+place+`, o.id) AS nth
 				FROM outbox o WHERE o.final_at = 0) AS n WHERE nth <= ?)`, device, Window)

@@ -16,8 +16,9 @@ type Outcome struct {
 	Failure  string         // of a follow-up: what the message is told of it
 	Cleared  bool           // of a removal: the event was never sent, so the message's error is void
 
-	dropped bool // the entry is gone, or was final before
-	counts  bool // …and counts all the same
+	epoch   int64 // of the lease under which it was found out
+	dropped bool  // the entry is gone, or was final before
+	counts  bool  // …and counts all the same
 }
 
 // Report stores the outcome of an attempt soon, without a flush of its own. Should the process die before, the attempt
@@ -35,6 +36,10 @@ func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{
 func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
 	o.dropped, o.counts = false, true
 	e := &o.Entry
+	if w.d.numbered { // which takes no NUL; a homeserver may send one
+		e.Error, e.Code, e.EventID = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID)
+		o.Failure = message.Clean(o.Failure)
+	}
 	n, err := w.updateEntry(ctx, o)
 	if err != nil {
 		return err
@@ -78,13 +83,17 @@ func (w *writer) updateEntry(ctx context.Context, o *Outcome) (rows int64, err e
 func (w *writer) late(ctx context.Context, o *Outcome) error {
 	e := &o.Entry
 	var state message.State
-	var first int64
-	err := w.sql.found.QueryRowContext(ctx, e.ID).Scan(&state, &first)
+	var event string
+	err := w.sql.found.QueryRowContext(ctx, e.ID).Scan(&state, &event)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && state != message.StateCancelled && e.State != message.StateSent {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if e.State == message.StateSent && state == message.StateSent && event == e.EventID { // it is stored already: the answer to the commit was lost
+		o.counts = false
+		return nil
 	}
 	remove := &message.Entry{Kind: message.Redact, After: e.MessageID(), Room: e.Room, Txn: message.NewTxn(), QueuedAt: o.At}
 	switch {

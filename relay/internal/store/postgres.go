@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"embed"
 	"errors"
@@ -51,14 +52,16 @@ const (
 	connectWithin  = 5 * time.Second
 	transactWithin = 10 * time.Second // a commit that takes longer is given up with its connection
 	migrateLock    = 0x736c6970       // advisory lock: one relay migrates
+	writers        = 8                // the writer's connection, and those for the lease, for counts and for announcements
 	readers        = 8
 )
 
 // Postgres says which PostgreSQL database to open.
 type Postgres struct {
-	DSN    string // keywords and values, or a URL
-	Shared bool   // other relays may use the database at the same time
-	Name   string // of this relay, to be shown as the one that delivers
+	DSN      string // keywords and values, or a URL
+	Password string // if it is not in the DSN
+	Shared   bool   // other relays may use the database at the same time
+	Name     string // of this relay, to be shown as the one that delivers
 }
 
 // OpenPostgres opens a database of PostgreSQL, which has to be there, and brings its schema up to date.
@@ -76,17 +79,27 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	if err != nil {
 		return errors.New("the connection is not understood: " + reasonOfParse(err))
 	}
+	if o.Password != "" {
+		cfg.Password = o.Password
+	}
 	prepareConfig(cfg)
 	reading := cfg.Copy()
 	reading.RuntimeParams["default_transaction_read_only"] = "on"
 	for _, c := range []*pgx.ConnConfig{cfg, reading} {
 		s.pools = append(s.pools, sql.OpenDB(stdlib.GetConnector(*c)))
 	}
-	s.pools[0].SetMaxOpenConns(4) // the writer, the lease and the announcements
-	s.pools[0].SetMaxIdleConns(4)
+	s.pools[0].SetMaxOpenConns(writers)
+	s.pools[0].SetMaxIdleConns(writers)
 	s.pools[1].SetMaxOpenConns(readers)
 	s.pools[1].SetMaxIdleConns(readers)
-	return s.attach(ctx)
+	if err := s.attach(ctx); err != nil {
+		return err
+	}
+	if o.Shared {
+		s.w.shared = true
+		s.shared = startShared(o.Name, rand.Text(), s.pools[0], cfg, s.feed)
+	}
+	return nil
 }
 
 // prepareConfig adds what connections of relays need.

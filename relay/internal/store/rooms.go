@@ -36,7 +36,7 @@ func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
 
 // SaveRoom stores a room's state. If its new address is another room's, the address stays as it was.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
-	return s.Update(ctx, func(tx *Tx) error {
+	return s.Lead(ctx, func(tx *Tx) error {
 		var others int64
 		if err := tx.db.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {
 			return err

@@ -14,7 +14,7 @@ func (s *Store) Setting(ctx context.Context, key string) (string, error) {
 
 // SetSetting keeps a small value; "" removes it.
 func (s *Store) SetSetting(ctx context.Context, key, value string) error {
-	return s.Update(ctx, func(tx *Tx) error { return tx.SetSetting(key, value) })
+	return s.Lead(ctx, func(tx *Tx) error { return tx.SetSetting(key, value) })
 }
 
 // Setting returns a small value, "" if it is not set.

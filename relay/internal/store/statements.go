@@ -48,7 +48,7 @@ func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, erro
 			WHERE id = ? AND final_at = 0`),
 		outcome: stmt(`UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
 			error = ?, code = ?, event_id = ?, final_at = ? WHERE id = ? AND final_at = 0`),
-		found:   stmt(`SELECT state, first_attempt_at FROM outbox WHERE id = ?`),
+		found:   stmt(`SELECT state, event_id FROM outbox WHERE id = ?`),
 		takeKey: stmt(`INSERT INTO idempotency (application_id, key, hash, message_id, priority, created_at) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (application_id, key) DO NOTHING`),
 		nameKey: stmt(`UPDATE idempotency SET message_id = ? WHERE application_id = ? AND key = ?`),
 		key:     stmt(`SELECT hash, message_id, priority, created_at FROM idempotency WHERE application_id = ? AND key = ?`),

@@ -22,6 +22,7 @@ type Store struct {
 	pending *sql.Stmt
 	w       *writer
 	feed    *feed
+	shared  *shared // nil where no other relay uses the database
 
 	// Migrated tells the schema's version before and after opening.
 	Migrated struct{ From, To int }
@@ -77,6 +78,9 @@ func (s *Store) Close() error {
 	var err error
 	if s.w != nil {
 		err = s.w.close()
+	}
+	if s.shared != nil {
+		s.shared.close()
 	}
 	return errors.Join(err, s.release())
 }

@@ -15,6 +15,9 @@ func (tx *Tx) Users() (all []User, err error) { return all, tx.db.Order("id").Fi
 
 // SaveUser stores a user, a new one if its id is 0, which it then gets.
 func (tx *Tx) SaveUser(u *User) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	if u.ID == 0 {
 		return tx.db.Create(u).Error
 	}
@@ -28,12 +31,18 @@ func (tx *Tx) EndSessions(user int64) error {
 
 // SetPasswordHash stores a user's password hash.
 func (tx *Tx) SetPasswordHash(user int64, hash string) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	return tx.exec(`UPDATE users SET password_hash = ? WHERE id = ?`, hash, user)
 }
 
 // DeleteUser removes a user. The applications, which are to be deleted, get another administrator as their owner until they
 // are; without one the answer is [ErrLastAdmin].
 func (tx *Tx) DeleteUser(id int64) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
 	var heirs []int64
 	if err := tx.db.Model(&User{}).Where("is_admin AND id <> ?", id).Limit(1).Pluck("id", &heirs).Error; err != nil {
 		return err

@@ -35,6 +35,8 @@ type writer struct {
 	wal  *walFile // nil where the server flushes
 	feed *feed
 
+	shared bool // other relays write too
+
 	mu       sync.Mutex
 	free     sync.Cond // a commit has ended and none follows
 	busy     bool      // somebody commits: conn, rows, sql and counts are theirs
@@ -48,11 +50,14 @@ type writer struct {
 	countDue *time.Timer // of the counts
 
 	committed atomic.Int64 // how many of the reported results are committed
+	epoch     atomic.Int64 // of the lease that is held or was held last
+	known     atomic.Int64 // the revision of users and applications that this relay has read
 
 	// Whose who commits.
-	tried  time.Time // when the last attempt to connect failed
-	away   error     // …and why
-	counts counts
+	tried    time.Time // when the last attempt to connect failed
+	away     error     // …and why
+	revision int64     // of users and applications that was written last
+	counts   counts
 }
 
 // request is a part of a commit.
@@ -170,6 +175,7 @@ func (w *writer) more() bool {
 // report keeps a result for one of the next commits and returns its number. A timer that runs is left alone, also when
 // its results go along with messages: to set it for each of them costs a system call.
 func (w *writer) report(o *Outcome) int64 {
+	o.epoch = w.epoch.Load()
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
 	w.reported++

@@ -150,7 +150,7 @@ CREATE TABLE pending_joins (
 -- Who delivers. epoch rises with each holder; what an earlier one still has to store is refused by it.
 CREATE TABLE lease (
     name       TEXT        PRIMARY KEY,
-    epoch      BIGINT      NOT NULL DEFAULT 0,
+    epoch      BIGINT      NOT NULL DEFAULT 1,
     holder     TEXT        NOT NULL DEFAULT '',
     since      TIMESTAMPTZ NOT NULL DEFAULT now(),
     expires_at TIMESTAMPTZ NOT NULL DEFAULT '-infinity',

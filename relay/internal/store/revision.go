@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrStale says that another relay has changed users or applications since they were read.
+var ErrStale = errors.New("another relay has changed the accounts meanwhile")
+
+// Revision returns a number that rises whenever users or applications change. It is 0 where only one relay can change them.
+func (s *Store) Revision(ctx context.Context) (n int64, err error) {
+	if s.shared == nil {
+		return 0, nil
+	}
+	return n, s.read.QueryRowContext(ctx, `SELECT n FROM revision`).Scan(&n)
+}
+
+// Know tells which revision of users and applications this relay has read: what changes another is [ErrStale].
+func (s *Store) Know(revision int64) { s.w.known.Store(revision) }
+
+// Known is the revision that is known, as far as this relay has changed it since.
+func (s *Store) Known() int64 { return s.w.known.Load() }
+
+// accounts notes that users or applications change.
+func (tx *Tx) accounts() error {
+	if !tx.w.shared || tx.revision != 0 {
+		return nil
+	}
+	var n int64
+	if err := tx.take(&n, `UPDATE revision SET n = n + 1 RETURNING n`); err != nil {
+		return err
+	}
+	if known := tx.w.known.Load(); known != 0 && known != n-1 && tx.w.revision != n-1 {
+		return ErrStale
+	}
+	tx.revision, tx.w.revision = n, n
+	return nil
+}

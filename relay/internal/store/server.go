@@ -1,0 +1,29 @@
+package store
+
+import "context"
+
+// Server is how a server of PostgreSQL is set, as far as what was accepted depends on it.
+type Server struct {
+	Synchronous string   // which standbys have to confirm a commit; "" if none
+	Unsafe      []string // settings that are off and let a crash lose commits
+}
+
+// Server tells how the server is set.
+func (s *Store) Server(ctx context.Context) (v Server, err error) {
+	var commit, fsync, pages string
+	err = s.read.QueryRowContext(ctx, `SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes')`).
+		Scan(&v.Synchronous, &commit, &fsync, &pages)
+	if err != nil {
+		return v, explain(err)
+	}
+	if commit == "local" {
+		v.Synchronous = ""
+	}
+	if fsync == "off" {
+		v.Unsafe = append(v.Unsafe, "fsync")
+	}
+	if pages == "off" {
+		v.Unsafe = append(v.Unsafe, "full_page_writes")
+	}
+	return v, nil
+}
