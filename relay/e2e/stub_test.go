@@ -37,6 +37,13 @@ func (s *stub) bodies(room string) []string {
 	return slices.Clone(s.rooms[room])
 }
 
+// count is how many events there are.
+func (s *stub) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.seen)
+}
+
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/_matrix/client/v3/")

@@ -61,7 +61,7 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	}
 	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, fmt.Errorf("a relay uses the database %s: stop it, import, and start it again", cfg.Database.Connection)
+		return nil, fmt.Errorf("a relay uses the database %s: stop it, import, and start it again", cfg.Database.Where())
 	}
 	if err != nil {
 		return nil, err

@@ -80,6 +80,9 @@ func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("no relay runs at %s, and its database cannot be opened: %w", r.base, err)
 	}
+	if err := p.service.Hold(ctx); err != nil {
+		return errors.Join(err, p.close())
+	}
 	r.client.Transport, r.close = inProcess{p.api}, p.close
 	return nil
 }

@@ -82,19 +82,15 @@ func tuneCollector() {
 }
 
 // start begins to follow the homeserver and to deliver. The function that it
-// returns ends both, in the opposite order, and waits.
+// returns ends both and waits.
 func (p *parts) start(ctx context.Context) (stop func()) {
 	base := context.WithoutCancel(ctx)
-	following, stopFollowing := context.WithCancel(base)
 	delivering, stopDelivering := context.WithCancel(base)
-	var follow, deliver sync.WaitGroup
-	follow.Go(func() { p.bot.Run(following) })
+	var deliver sync.WaitGroup
 	deliver.Go(func() { _ = p.service.Run(delivering) }) // ends without error
 	return func() {
 		stopDelivering()
 		deliver.Wait()
-		stopFollowing()
-		follow.Wait()
 	}
 }
 

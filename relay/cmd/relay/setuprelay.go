@@ -37,9 +37,12 @@ func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string)
 	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Connection)
+		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Where())
 	case err != nil:
 		return nil, nil, err
+	}
+	if err := p.service.Hold(ctx); err != nil {
+		return nil, nil, errors.Join(err, p.close())
 	}
 	opened, err := openFor(ctx, cfg, p, botPassword)
 	if err != nil {

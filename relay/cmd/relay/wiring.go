@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -40,13 +42,17 @@ type parts struct {
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	db, err := store.Open(ctx, cfg.Database.Connection)
+	db, err := openDatabase(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
+		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
+	}
+	var delivers func() bool
+	if db.Shared() {
+		delivers = db.Held
 	}
 	bot, err := matrix.New(matrix.Options{
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
-		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log,
+		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log, Delivers: delivers,
 	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -54,7 +60,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	service, err := relay.New(ctx, serviceOptions(cfg, db, bot, log, registry))
 	if err != nil {
 		bot.Close()
-		return nil, fmt.Errorf("database %s: %w", cfg.Database.Connection, err)
+		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
 	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
@@ -64,9 +70,29 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	return p, nil
 }
 
+// openDatabase opens what the configuration names. Any number of relays may use a database of PostgreSQL.
+func openDatabase(ctx context.Context, cfg *config.Config) (*store.Store, error) {
+	if !cfg.Database.Postgres() {
+		return store.Open(ctx, cfg.Database.Connection)
+	}
+	return store.OpenPostgres(ctx, store.Postgres{DSN: cfg.Database.DSN(), Password: cfg.Database.Password.Reveal(), Shared: true, Name: relayName(cfg)})
+}
+
+// relayName is what this relay is called among others: its machine, or its container, and its port.
+func relayName(cfg *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "relay"
+	}
+	if _, port, err := net.SplitHostPort(cfg.HTTP.ListenAddress); err == nil {
+		host += ":" + port
+	}
+	return host
+}
+
 func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
 	return relay.Options{
-		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
+		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: intake.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),

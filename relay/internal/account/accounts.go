@@ -50,10 +50,13 @@ type Accounts struct {
 // New reads the accounts and brings the administrator up to date.
 func New(ctx context.Context, o Options) (*Accounts, error) {
 	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newPasswords(), deleted: make(chan struct{}, 1)}
-	if err := s.cache.load(ctx, s.store); err != nil {
+	if o.Store.Shared() {
+		s.passwords.shared = o.Store
+	}
+	if err := s.Reload(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.ensureAdmin(ctx); err != nil {
+	if err := s.ensureAdminTogether(ctx); err != nil {
 		return nil, fmt.Errorf("set up the administrator: %w", err)
 	}
 	return s, nil

@@ -152,7 +152,7 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 	if _, ok := s.cache.user(row.OwnerID); !ok {
 		return nil, refusal.Invalid("owner_id", "There is no such user.") // deleted meanwhile
 	}
-	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+	err := s.update(ctx, func(tx *store.Tx) (err error) {
 		room, err := tx.RoomAt(address)
 		if err != nil {
 			return err
@@ -270,7 +270,7 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 		return Application{}, refusal.Conflict("room_id", "The application was given away meanwhile.")
 	}
 	row := store.Application{}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.update(ctx, func(tx *store.Tx) error {
 		row = *a.Row()
 		if err := s.setApplication(v, &row, in); err != nil {
 			return err
@@ -337,7 +337,7 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 	}
 	var token string
 	var row store.Application
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.update(ctx, func(tx *store.Tx) error {
 		row = *a.Row()
 		now := time.Now()
 		row.OldTokenHash, row.OldTokenUntil = nil, 0
@@ -371,7 +371,7 @@ func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64)
 // deleteApplications marks applications as deleted, together with another change. Their messages are removed bit by bit
 // by the maintenance; from now on they are not to be seen and not sent. s.edit is held.
 func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.update(ctx, func(tx *store.Tx) error {
 		if err := tx.DeleteApplications(time.Now().UnixMilli(), ids...); err != nil {
 			return err
 		}

@@ -1,14 +1,18 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"slipway/relay/internal/limit"
+	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
@@ -37,21 +41,39 @@ func newCache() *cache {
 
 // load reads everything.
 func (c *cache) load(ctx context.Context, s *store.Store) error {
+	revision, err := s.Revision(ctx) // first: what changes meanwhile is read again
+	if err != nil {
+		return fmt.Errorf("read the accounts: %w", err)
+	}
 	users, err := s.Users(ctx)
 	if err != nil {
 		return fmt.Errorf("read the users: %w", err)
-	}
-	for _, u := range users {
-		c.putUser(u)
 	}
 	apps, err := s.Applications(ctx)
 	if err != nil {
 		return fmt.Errorf("read the applications: %w", err)
 	}
+	there := make(map[int64]bool, len(apps))
 	for i := range apps {
+		there[apps[i].ID] = true
 		c.putApp(apps[i])
 	}
+	for _, gone := range c.all(func(a *store.Application) bool { return !there[a.ID] }) {
+		c.dropApp(gone.Row().ID)
+	}
+	c.replaceUsers(users)
+	s.Know(revision)
 	return nil
+}
+
+func (c *cache) replaceUsers(users []store.User) {
+	all := make(map[int64]store.User, len(users))
+	for _, u := range users {
+		all[u.ID] = u
+	}
+	c.mu.Lock()
+	c.users = all
+	c.mu.Unlock()
 }
 
 func (c *cache) putUser(u store.User) {
@@ -149,6 +171,63 @@ func (c *cache) all(want func(*store.Application) bool) []*App {
 
 // Reload reads again what was changed in the database by others.
 func (s *Accounts) Reload(ctx context.Context) error { return s.cache.load(ctx, s.store) }
+
+// Refresh is Reload if another relay has changed something since.
+func (s *Accounts) Refresh(ctx context.Context) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	now, err := s.store.Revision(ctx)
+	if err != nil || now == s.store.Known() {
+		return err
+	}
+	return s.Reload(ctx)
+}
+
+// update changes users or applications. s.edit is held.
+func (s *Accounts) update(ctx context.Context, change func(*store.Tx) error) error {
+	return s.stale(ctx, s.store.Update(ctx, change))
+}
+
+// stale reads the accounts again if they had changed, and says so.
+func (s *Accounts) stale(ctx context.Context, err error) error {
+	if !errors.Is(err, store.ErrStale) {
+		return err
+	}
+	return &refusal.Error{
+		Kind: refusal.KindUnavailable, Message: "Another relay has changed the accounts at the same time. Try again.", RetryAfter: refusal.RetryAfter,
+		Err: errors.Join(err, s.Reload(ctx)),
+	}
+}
+
+// Admit takes n messages from what an application may send at a rate, or returns how long to wait for that.
+func (s *Accounts) Admit(ctx context.Context, app *App, n int, now time.Time, rate, burst int) time.Duration {
+	if s.store.Shared() && rate > 0 {
+		wait, err := s.store.Count(ctx, app.bucketKey(), n, rate, cmp.Or(burst, rate))
+		if err == nil {
+			return wait
+		}
+	}
+	for taken := range n {
+		if wait := app.Bucket.Take(now, rate, burst); wait > 0 {
+			for range taken {
+				app.Bucket.GiveBack()
+			}
+			return wait
+		}
+	}
+	return 0
+}
+
+// GiveBack returns one message to what an application may send.
+func (s *Accounts) GiveBack(ctx context.Context, app *App, rate int) {
+	if s.store.Shared() && rate > 0 {
+		_ = s.store.GiveBack(ctx, app.bucketKey(), 1) // else the application has to wait a little longer
+		return
+	}
+	app.Bucket.GiveBack()
+}
+
+func (a *App) bucketKey() string { return "app " + strconv.FormatInt(a.Row().ID, 10) }
 
 // App returns an application by its id; nil if there is none.
 func (s *Accounts) App(id int64) *App { return s.cache.app(id) }

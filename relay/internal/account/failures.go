@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"strings"
@@ -53,15 +54,30 @@ func (p *passwords) attempt(name, address string) time.Duration {
 	}
 	now := time.Now()
 	for _, f := range failures(name, address) {
-		if wait := p.bucket(f.key).Take(now, f.limit, f.limit); wait > 0 {
+		if wait := p.take(f.key, now, f.limit); wait > 0 {
 			return wait
 		}
 	}
 	return 0
 }
 
+// take takes one of a count. While the database of several relays is away each counts for itself.
+func (p *passwords) take(key string, now time.Time, limit int) time.Duration {
+	if p.shared != nil {
+		if wait, err := p.shared.Count(context.Background(), key, 1, limit, limit); err == nil {
+			return wait
+		}
+	}
+	return p.bucket(key).Take(now, limit, limit)
+}
+
 // look returns how long to wait for one of a count, without taking it.
 func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
+	if p.shared != nil {
+		if wait, err := p.shared.Look(context.Background(), key, 1, limit, limit); err == nil {
+			return wait
+		}
+	}
 	p.mu.Lock()
 	b := p.failed[key]
 	p.mu.Unlock()
@@ -74,7 +90,9 @@ func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
 // forgive gives back what attempt took, after a success.
 func (p *passwords) forgive(name, address string) {
 	for _, f := range failures(name, address) {
-		p.bucket(f.key).GiveBack()
+		if p.shared == nil || p.shared.GiveBack(context.Background(), f.key, 1) != nil {
+			p.bucket(f.key).GiveBack()
+		}
 	}
 }
 
@@ -86,6 +104,11 @@ func (p *passwords) bucket(key string) *limit.Bucket {
 
 // wrongToken counts a wrong application token from an address.
 func (p *passwords) wrongToken(address string) time.Duration {
+	if p.shared != nil {
+		if wait, err := p.shared.Count(context.Background(), "token "+network(address), 1, wrongTokens, wrongTokens); err == nil {
+			return wait
+		}
+	}
 	p.mu.Lock()
 	b := p.tokens.at(network(address))
 	p.mu.Unlock()

@@ -58,7 +58,7 @@ func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []b
 		return err
 	}
 	if err := s.store.SetImage(ctx, store.Image{ApplicationID: id, Type: kind, Data: data}); err != nil {
-		return refusal.Unwritable(err)
+		return refusal.Unwritable(s.stale(ctx, err))
 	}
 	row := *a.Row()
 	row.HasImage = len(data) > 0

@@ -60,8 +60,9 @@ func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, 
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	im := &importer{s: s, admin: v, owners: map[int64]int64{}}
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		im.tx = tx
+	err := s.update(ctx, func(tx *store.Tx) error {
+		im.tx, im.told = tx, nil
+		clear(im.owners)
 		if err := im.run(users, apps); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -45,6 +46,7 @@ type passwords struct {
 	rest    *time.Timer // gives argon2's memory back when nobody has logged in for a while
 	nobody  string      // a hash to verify against when the name is unknown: that takes the same time
 
+	shared *store.Store // where several relays count together; nil where there is only one
 	secret [32]byte
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]credential

@@ -76,7 +76,7 @@ func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, presen
 			continue
 		}
 		row.OwnerAbsent = !present
-		if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.SetOwnerAbsent(row.ID, row.OwnerAbsent) }); err != nil {
+		if err := s.update(ctx, func(tx *store.Tx) error { return tx.SetOwnerAbsent(row.ID, row.OwnerAbsent) }); err != nil {
 			return err
 		}
 		s.cache.putApp(row)

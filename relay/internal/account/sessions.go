@@ -76,7 +76,7 @@ func (s *Accounts) rehash(ctx context.Context, u store.User, password string) st
 	if !there || now.PasswordHash != u.PasswordHash {
 		return u.PasswordHash // changed meanwhile
 	}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
+	err = s.update(ctx, func(tx *store.Tx) error {
 		return tx.SetPasswordHash(u.ID, hash)
 	})
 	if err != nil {

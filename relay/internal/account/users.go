@@ -77,7 +77,7 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 	if _, there := s.cache.userNamed(row.Name); there {
 		return User{}, errNameTaken
 	}
-	if err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.SaveUser(&row) }); err != nil {
+	if err := s.update(ctx, func(tx *store.Tx) error { row.ID = 0; return tx.SaveUser(&row) }); err != nil {
 		return User{}, taken(err, "There is a user of this name.")
 	}
 	s.cache.putUser(row)
@@ -127,7 +127,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed
 		return User{}, errNameTaken
 	}
 	overlay(&row, in, changed)
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
+	err := s.update(ctx, func(tx *store.Tx) error {
 		if err := tx.SaveUser(&row); err != nil || in.Password == nil {
 			return err
 		}
@@ -296,6 +296,9 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 				return err
 			}
 		}
+		if !there {
+			row.ID = 0
+		}
 		return tx.SaveUser(&row)
 	})
 	if err == nil {
@@ -303,3 +306,18 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	}
 	return err
 }
+
+// ensureAdminTogether is ensureAdmin where other relays, which start at the same time, do the same.
+func (s *Accounts) ensureAdminTogether(ctx context.Context) (err error) {
+	for range startTries {
+		if err = s.ensureAdmin(ctx); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {
+			return err
+		}
+		if err := s.Reload(ctx); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+const startTries = 10

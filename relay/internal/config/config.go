@@ -49,8 +49,15 @@ type HTTP struct {
 
 // Database is where messages, users and applications are kept.
 type Database struct {
-	Dialect    string `key:"dialect" doc:"Kind of database: sqlite."`
-	Connection string `key:"connection" doc:"Path of the SQLite file, on a disk that persists."`
+	Dialect    string        `key:"dialect" doc:"Kind of database: sqlite or postgres."`
+	Connection string        `key:"connection" doc:"Path of the SQLite file, on a disk that persists; or a connection string of PostgreSQL, without the password: keywords (host=db dbname=relay user=relay) or a URL. It may name several hosts. Empty takes the settings below."`
+	Host       string        `key:"host" doc:"PostgreSQL: host, or the folder of its Unix socket."`
+	Port       int           `key:"port" doc:"PostgreSQL: port."`
+	Name       string        `key:"name" doc:"PostgreSQL: name of the database, which has to be there."`
+	User       string        `key:"user" doc:"PostgreSQL: user, who owns the database or may create tables in its schema."`
+	Password   config.Secret `key:"password" doc:"PostgreSQL: password of the user, also with connection."`
+	TLS        string        `key:"tls" choices:"disable,prefer,require,verify-ca,verify-full" doc:"PostgreSQL: disable, prefer, require, verify-ca or verify-full, as libpq's sslmode. Only the last one makes sure that it is the right server."`
+	CAFile     string        `key:"cafile" doc:"PostgreSQL: PEM file of the authority that signed the server's certificate; empty takes the system's."`
 }
 
 // Matrix is the bot's account.

@@ -5,11 +5,14 @@ import "time"
 // defaultAddress is used where none is given.
 const defaultAddress = "0.0.0.0:8080"
 
+// defaultFile is SQLite's; with another dialect it stands for none.
+const defaultFile = "/data/relay.db"
+
 // Default returns the configuration with every default.
 func Default() Config {
 	return Config{
 		HTTP:       HTTP{ListenAddress: defaultAddress, TrustedProxies: []string{}, DrainTimeout: 15 * time.Second},
-		Database:   Database{Dialect: "sqlite", Connection: "/data/relay.db"},
+		Database:   Database{Dialect: "sqlite", Connection: defaultFile, Port: 5432, Name: "relay", User: "relay", TLS: "prefer"},
 		Matrix:     Matrix{Timeout: time.Minute, Invites: Invites{Servers: []string{}}},
 		Admin:      Admin{Name: "admin"},
 		Security:   Security{CheckToken: true},

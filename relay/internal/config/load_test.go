@@ -97,7 +97,15 @@ func TestRefused(t *testing.T) {
 		yaml string
 		want []string
 	}{
-		{"database: {dialect: postgres}", []string{"database.dialect", "postgres"}},
+		{"database: {dialect: postgres}", []string{"database.host", "PostgreSQL"}},
+		{"database: {dialect: postgres, host: db, port: 70000}", []string{"database.port", "70000"}},
+		{"database: {dialect: postgres, host: db, tls: perhaps}", []string{"database.tls", "verify-full"}},
+		{"database: {dialect: postgres, connection: /data/other.db}", []string{"database.connection", "connection string"}},
+		{"database: {dialect: postgres, connection: 'host=db password=x1y2'}", []string{"database.connection", "database.password_file"}},
+		{"database: {dialect: postgres, connection: 'postgres://u:x1y2@db/relay'}", []string{"database.connection", "database.password_file"}},
+		{"database: {dialect: postgres, connection: 'postgres://u@db/relay?sslmode=verify-full'}", nil},
+		{"database: {dialect: postgres, connection: 'host=a,b dbname=relay target_session_attrs=read-write', password: x1y2}", nil},
+		{"database: {dialect: PostgreSQL, host: db}", nil},
 		{"database: {dialect: mysql}", []string{"database.dialect", "mysql"}},
 		{"database: {dialect: oracle}", []string{"database.dialect", "oracle"}},
 		{"database: {connection: ''}", []string{"database.connection"}},
@@ -132,7 +140,7 @@ func TestRefused(t *testing.T) {
 			continue
 		}
 		for _, w := range tt.want {
-			if err == nil || !strings.Contains(err.Error(), w) {
+			if err == nil || !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "x1y2") {
 				t.Errorf("%s: error %v, want %q in it", tt.yaml, err, w)
 			}
 		}
@@ -188,7 +196,7 @@ func TestSecretsFromFiles(t *testing.T) {
 func TestEnvironmentReachesEveryLeaf(t *testing.T) {
 	values := map[string]string{"boolean": "false", "duration": "7s", "integer": "7", "size": "7KiB", "list of string": "[127.0.0.7]"}
 	special := map[string]string{
-		"database.dialect": "sqlite3", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
+		"database.dialect": "sqlite3", "database.tls": "require", "matrix.homeserver": "http://h.example", "http.publicurl": "http://p.example", "http.listenaddress": "127.0.0.1:7",
 		"matrix.username": "@u:example.org", "admin.matrixid": "@v:example.org", "metrics.listenaddress": "127.0.0.1:8",
 		"logging.level": "debug", "limits.body": "7MiB", "logging.format": "json", "hook.registry.secret": "text of 16 or more", "admin.password": "8 or more",
 	}

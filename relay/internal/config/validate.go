@@ -76,19 +76,6 @@ func httpURL(p *config.Problems, key, text string) {
 	}
 }
 
-func (d *Database) validate(p *config.Problems) {
-	switch strings.ToLower(d.Dialect) {
-	case "sqlite", "sqlite3":
-	case "postgres", "postgresql", "mysql", "mariadb":
-		p.Addf("database.dialect", "%s is not available yet; sqlite is", d.Dialect)
-	default:
-		p.Addf("database.dialect", "%q is not a database the relay knows; sqlite is", d.Dialect)
-	}
-	if d.Connection == "" {
-		p.Addf("database.connection", "is empty; it is the path of the SQLite file, such as /data/relay.db")
-	}
-}
-
 func (m *Matrix) validate(p *config.Problems) {
 	if m.Homeserver == "" {
 		p.Addf("matrix.homeserver", "is missing; it is the homeserver's URL, such as https://matrix.example.org")

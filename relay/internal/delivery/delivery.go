@@ -17,6 +17,7 @@ const (
 	finishWithin  = 10 * time.Second
 	makeRoomIn    = 5 * time.Second
 	complainEvery = 10 * time.Second
+	lookEvery     = 2 * time.Second
 	deviceKey     = "outbox.device" // setting: the device that the last attempts were made with
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Metrics  *Metrics
 	Parallel int           // rooms sent to at the same time
 	MaxAge   time.Duration // give up on a message after that
+	// Valid tells whether this relay still may send; nil means always. It is asked before each request that sends.
+	Valid func() bool
 }
 
 // Delivery sends what is in the outbox: rooms side by side, within a room one entry after the other. Its methods may be
@@ -61,7 +64,7 @@ type Delivery struct {
 // New reads the rooms. Nothing is delivered before Run.
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
-		o: o, store: o.Store, sender: o.Sender, log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
+		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
 		slots: make(chan struct{}, o.Parallel), pause: newPause(o.Sender, o.Log), rate: &accountRate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -96,6 +99,9 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.mu.Unlock()
 	d.wg.Go(func() { d.pause.run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
 	d.wg.Go(d.lookWhenStale)
+	if d.store.Shared() {
+		d.wg.Go(d.lookForEntries)
+	}
 	d.listen(ctx)
 	d.mu.Lock()
 	d.running = false
@@ -105,6 +111,23 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.wg.Wait()
 	timer.Stop()
 	d.cancel()
+	d.metrics.delivery.CompareAndSwap(d, nil)
+}
+
+// lookForEntries finds, until the end, what a notification of another relay would have told if it had not been lost.
+func (d *Delivery) lookForEntries() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-d.stopping:
+			return
+		case <-ticker.C:
+		}
+		if err := d.store.LookForEntries(d.ctx); err != nil {
+			d.log.Debug("cannot look for entries of the outbox", zap.Error(err))
+		}
+	}
 }
 
 // listen does what the store tells, until ctx is done.
@@ -169,7 +192,11 @@ func (d *Delivery) queue(id int64) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.add(r), nil
+	q = d.add(r)
+	if d.store.Shared() && r.ToMake() { // another relay wants it, and cannot make it
+		d.wg.Go(func() { _ = d.prepare(d.ctx, q) }) // what fails is kept with the room
+	}
+	return q, nil
 }
 
 func (d *Delivery) all() []*queue {

@@ -143,12 +143,16 @@ func (d *Delivery) lookWhenStale() {
 
 // Membership tells how a user stands in a room, named by id or alias. It asks the homeserver.
 func (d *Delivery) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
+	return membershipOf(ctx, d.o.Rooms, address, user)
+}
+
+func membershipOf(ctx context.Context, at Rooms, address, user string) (roomID, membership string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
-	if roomID, err = d.o.Rooms.Resolve(ctx, address); err != nil {
+	if roomID, err = at.Resolve(ctx, address); err != nil {
 		return "", "", notSeen(err)
 	}
-	if membership, err = d.o.Rooms.Membership(ctx, roomID, user); err != nil {
+	if membership, err = at.Membership(ctx, roomID, user); err != nil {
 		return "", "", notSeen(err)
 	}
 	return roomID, membership, nil

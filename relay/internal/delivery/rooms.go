@@ -20,16 +20,20 @@ const (
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
 func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
+	return joinedRooms(ctx, d.o.Rooms)
+}
+
+func joinedRooms(ctx context.Context, at Rooms) ([]matrix.RoomInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
-	ids, err := d.o.Rooms.Joined(ctx)
+	ids, err := at.Joined(ctx)
 	if err != nil {
 		return nil, away(err)
 	}
 	slices.Sort(ids)
 	rooms := make([]matrix.RoomInfo, 0, len(ids))
 	for _, id := range ids[:min(len(ids), maxJoined)] {
-		info, err := d.o.Rooms.Info(ctx, id)
+		info, err := at.Info(ctx, id)
 		if err != nil {
 			info = matrix.RoomInfo{RoomID: id, Joined: true}
 		}

@@ -18,27 +18,54 @@ type Status struct {
 	Ambiguous  int64
 	Dead       int64
 	DatabaseOK bool
+
+	Deliverer string    // which relay delivers; "" where there is only one, or none at this moment
+	Since     time.Time // since when
+	Elsewhere bool      // it is not this one
 }
 
 // Status tells the relay's present condition.
 func (d *Delivery) Status(ctx context.Context) Status {
-	st := Status{DatabaseOK: true}
+	st := statusOf(ctx, d.store)
 	st.Paused, st.PausedAt = d.pause.state()
 	st.Degraded = d.pause.doubtful()
-	var err error
-	if st.Ambiguous, st.Dead, err = d.store.Troubled(ctx); err != nil {
-		st.DatabaseOK = false
-	}
-	if blocked, err := d.store.ParkedRooms(ctx); err == nil {
-		st.Parked = int(blocked)
-	}
-	st.Waiting, st.OldestAge = d.waiting(ctx)
 	return st
 }
 
-// waiting returns how much is on its way, and how old the oldest of it is.
+// statusOf is what the database tells of the relay's condition.
+func statusOf(ctx context.Context, s *store.Store) Status {
+	st := Status{DatabaseOK: true}
+	var err error
+	if st.Ambiguous, st.Dead, err = s.Troubled(ctx); err != nil {
+		st.DatabaseOK = false
+	}
+	if blocked, err := s.ParkedRooms(ctx); err == nil {
+		st.Parked = int(blocked)
+	}
+	st.Waiting, st.OldestAge = waiting(ctx, s)
+	return st
+}
+
+// Condition is why nothing is sent, and what is doubted, for the relays that do not deliver.
+func (d *Delivery) Condition() Condition {
+	reason, since := d.pause.state()
+	return Condition{Paused: reason, PausedAt: since, Degraded: d.pause.doubtful()}
+}
+
+// Condition is what the relay that delivers tells the others.
+type Condition struct {
+	Paused   string    `json:"paused,omitempty"`
+	PausedAt time.Time `json:"paused_at,omitzero"`
+	Degraded string    `json:"degraded,omitempty"`
+}
+
 func (d *Delivery) waiting(ctx context.Context) (n int64, age time.Duration) {
-	backlogs, err := d.store.Backlogs(ctx)
+	return waiting(ctx, d.store)
+}
+
+// waiting returns how much is on its way, and how old the oldest of it is.
+func waiting(ctx context.Context, s *store.Store) (n int64, age time.Duration) {
+	backlogs, err := s.Backlogs(ctx)
 	if err != nil {
 		return 0, 0
 	}

@@ -35,6 +35,7 @@ const probeTime = 15 * time.Second
 // finding says why.
 func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	findings := []Finding{database(ctx, t.Service)}
+	findings = append(findings, server(ctx, t.Service)...)
 	matrix, answers := homeserver(ctx, t)
 	findings = append(findings, matrix...)
 	rooms, err := t.Service.Rooms(ctx, v)
@@ -95,6 +96,35 @@ func database(ctx context.Context, s *relay.Service) Finding {
 		return bad("database", "The database cannot be written to: %v.", err)
 	}
 	return good("database", "The database can be written to.")
+}
+
+// server tells of PostgreSQL what else than the connection a promise depends on, and which relay delivers.
+func server(ctx context.Context, s *relay.Service) (findings []Finding) {
+	db, ok, err := s.Database(ctx)
+	if !ok {
+		return nil
+	}
+	if err != nil {
+		return []Finding{bad("database", "PostgreSQL cannot be asked how it is set: %v.", err)}
+	}
+	switch {
+	case len(db.Unsafe) > 0:
+		findings = append(findings, bad("database", "PostgreSQL may lose what was accepted when its machine crashes: %s is off. Turn it on.", strings.Join(db.Unsafe, ", ")))
+	case db.Synchronous != "":
+		findings = append(findings, good("database", "PostgreSQL replicates synchronously (%s): what was accepted survives a failover.", db.Synchronous))
+	default:
+		findings = append(findings, good("database", "PostgreSQL does not replicate synchronously (synchronous_standby_names is empty, or synchronous_commit is local): what was accepted survives a crash, but a failover to a standby may lose the last messages."))
+	}
+	st := s.Status(ctx)
+	switch {
+	case st.Deliverer == "":
+		findings = append(findings, bad("delivery", "No relay delivers at this moment. One that runs takes over within seconds."))
+	case st.Elsewhere:
+		findings = append(findings, good("delivery", "The relay %s delivers since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
+	default:
+		findings = append(findings, good("delivery", "This relay (%s) delivers since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
+	}
+	return findings
 }
 
 // homeserver tells whether the homeserver answers and the login is good, and

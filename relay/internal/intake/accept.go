@@ -101,9 +101,9 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
-			app.Bucket.GiveBack()
+			s.giveBack(ctx, app)
 		case a.Replay:
-			app.Bucket.GiveBack() // a sender that starts a long series again shall get to its end
+			s.giveBack(ctx, app) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)
 		default:
 			s.o.Metrics.stored(a.Batch)
@@ -162,24 +162,29 @@ func tooLarge(field, format string, limit int) error {
 
 // admit keeps the application within its rate and the outbox within its bounds.
 func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Time) error {
-	rate, burst := app.Row().RateLimit, 0
-	if rate == 0 {
-		rate, burst = s.o.Limits.RatePerMinute, s.o.Limits.Burst
-	}
-	for taken := range n {
-		if wait := app.Bucket.Take(now, rate, burst); wait > 0 {
-			for range taken {
-				app.Bucket.GiveBack()
-			}
-			return &refusal.Error{
-				Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
-			}
+	rate, burst := s.rate(app)
+	if wait := s.accounts.Admit(ctx, app, n, now, rate, burst); wait > 0 {
+		return &refusal.Error{
+			Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
 		}
 	}
 	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
 		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
 	}
 	return nil
+}
+
+// rate is how many messages an application may send a minute, and at once.
+func (s *Intake) rate(app *account.App) (rate, burst int) {
+	if rate = app.Row().RateLimit; rate != 0 {
+		return rate, 0
+	}
+	return s.o.Limits.RatePerMinute, s.o.Limits.Burst
+}
+
+func (s *Intake) giveBack(ctx context.Context, app *account.App) {
+	rate, _ := s.rate(app)
+	s.accounts.GiveBack(ctx, app, rate)
 }
 
 // notStored is the answer when a message could not be committed.

@@ -74,23 +74,42 @@ func (s *Intake) Messages(ctx context.Context, v account.Principal, f Filter) (P
 
 // Wait waits until a message is final, at most d, and returns it as it then is.
 func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time.Duration) (message.Message, error) {
-	final, end := s.store.Watch(id)
-	defer end()
-	m, err := s.Message(ctx, v, id)
-	if err != nil || !m.State.Pending() {
-		return m, err
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+	for over := false; ; {
+		final, end := s.store.Watch(id)
+		m, err := s.Message(ctx, v, id)
+		if over || err != nil || !m.State.Pending() {
+			end()
+			return m, err
+		}
+		over = s.waitFor(ctx, final, timer.C)
+		end()
+		if ctx.Err() != nil {
+			return m, nil
+		}
+	}
+}
+
+// waitFor waits until a message may be final. It answers true when the time is over.
+func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-chan time.Time) (over bool) {
+	var again <-chan time.Time
+	if s.store.Shared() { // what another relay tells may be lost
+		again = time.After(lookAgain)
+	}
 	select {
 	case <-final:
-	case <-timer.C:
+		return false
+	case <-again:
+		return false
+	case <-timeUp:
 	case <-s.o.Stopping:
 	case <-ctx.Done():
-		return m, nil
 	}
-	return s.Message(ctx, v, id)
+	return true
 }
+
+const lookAgain = 2 * time.Second
 
 // Redeliver queues a message again that is dead, ambiguous or cancelled. For one that is still on its way its room
 // tries again now, unless the homeserver has told to wait. Any other state is a conflict.

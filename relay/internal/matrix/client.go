@@ -32,6 +32,9 @@ type Options struct {
 	State         State
 	Log           *zap.Logger
 	Timeout       time.Duration // of one request; 0 means 60 s
+	// Delivers tells whether this relay is the one that delivers; nil means always. Only that one logs in: the others use the
+	// session that it has stored.
+	Delivers func() bool
 }
 
 // State is what the client keeps in the relay's database.
@@ -91,6 +94,8 @@ func New(o Options) (*Client, error) {
 		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, pending: newPendingJoins(),
 	}, nil
 }
+
+func (c *Client) delivers() bool { return c.options.Delivers == nil || c.options.Delivers() }
 
 // Close ends idle connections. It does not log out: the session is for the next start.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -104,8 +104,10 @@ func (c *Client) expire(s *session, why *SendError) {
 	c.login.mu.Lock()
 	c.login.failure = why
 	c.login.mu.Unlock()
-	if err := c.store(context.Background(), kept); err != nil {
-		c.log.Error("the session cannot be stored", zap.Error(err))
+	if c.delivers() {
+		if err := c.store(context.Background(), kept); err != nil {
+			c.log.Error("the session cannot be stored", zap.Error(err))
+		}
 	}
 	select {
 	case c.expired <- struct{}{}:
@@ -198,6 +200,9 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 			kept.DeviceID = "" // gone, or another one's: a new device
 		}
 	}
+	if !c.delivers() {
+		return nil, &SendError{Class: ClassRelogin, Reason: "the relay that delivers is not logged in yet", Err: ErrNoLogin}
+	}
 	return c.logIn(ctx, kept.DeviceID)
 }
 
@@ -209,6 +214,9 @@ func (c *Client) storedSession(ctx context.Context) (kept storedSession, err err
 	}
 	if json.Unmarshal([]byte(text), &kept) != nil || kept.Homeserver != c.base.String() || !c.isAccount(kept.UserID) {
 		// Another account or homeserver: what was read of its rooms says nothing here.
+		if !c.delivers() {
+			return storedSession{}, nil
+		}
 		return storedSession{}, c.state.SetSetting(ctx, settingSync, "")
 	}
 	return kept, nil
@@ -245,7 +253,7 @@ func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, e
 		return nil, &SendError{Class: ClassLocked, Reason: "the access token is of " + s.userID + ", not of the configured user"}
 	}
 	now := storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID}
-	if kept != now {
+	if kept != now && c.delivers() {
 		return s, c.store(ctx, now)
 	}
 	return s, nil

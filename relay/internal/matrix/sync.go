@@ -19,6 +19,7 @@ const (
 	lateAfter    = 5 * time.Second  // an answer that comes so much later than asked for is told as missing
 	saveInterval = 10 * time.Second // between writes of the position: replaying a little does no harm
 	maxSyncWait  = 30 * time.Second
+	followEvery  = 2 * time.Second // between looks for a session, for a relay that does not deliver
 )
 
 // filter asks for the events that matter here, with those fields only: a busy
@@ -42,6 +43,9 @@ type position struct {
 // Run keeps the session and follows the rooms until ctx is done; what it hears it
 // tells by [Client.Events]. The homeserver need not be there; there is nothing to return.
 func (c *Client) Run(ctx context.Context) {
+	if c.options.Delivers != nil {
+		c.forget()
+	}
 	for failures := 1; ; failures++ {
 		err := c.loadPending(ctx)
 		if err == nil {
@@ -71,6 +75,29 @@ func (c *Client) Run(ctx context.Context) {
 			c.log.Warn("cannot sync with the homeserver for now", zap.Error(err))
 		}
 		c.pause(ctx, syncWait(err, failures))
+	}
+}
+
+// forget gives up what is remembered of the homeserver: another relay may have followed it since.
+func (c *Client) forget() {
+	c.session.Store(nil)
+	c.login.mu.Lock()
+	c.login.failure, c.login.failures, c.login.next = nil, 0, time.Time{}
+	c.login.mu.Unlock()
+	c.rooms.mu.Lock()
+	c.rooms.known, c.rooms.syncing = map[string]*room{}, false
+	c.rooms.mu.Unlock()
+	c.pending.mu.Lock()
+	c.pending.byRoom = map[string]*pendingJoin{}
+	c.pending.mu.Unlock()
+}
+
+// Follow keeps the session that the relay that delivers has stored, until ctx is done, so that questions about rooms can be
+// answered here too.
+func (c *Client) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = c.connect(ctx) // the next attempt may succeed; who asks the homeserver meanwhile is told why
+		c.pause(ctx, followEvery)
 	}
 }
 

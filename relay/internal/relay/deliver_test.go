@@ -278,7 +278,7 @@ func TestJoinedRoomGoesOn(t *testing.T) {
 			t.Errorf("rooms: %+v", rooms)
 		}
 		r.hs.script = nil
-		r.delivery.Handle(matrix.Joined{Room: "!a:hs"})
+		r.delivery.Load().Handle(matrix.Joined{Room: "!a:hs"})
 		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent {
 			t.Errorf("after the invitation: %+v", m)
 		}
@@ -290,7 +290,7 @@ func TestEncryptedRoomGetsNothing(t *testing.T) {
 		r := newRig(t)
 		r.run()
 		app := r.app("a", "!a:hs")
-		r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"})
+		r.delivery.Load().Handle(matrix.Encrypted{Room: "!a:hs"})
 		id := r.send(app.Token, "secret")
 		time.Sleep(48 * time.Hour)
 		if m := r.message(id); m.State != StateBlocked || !strings.Contains(m.Error, "encrypted") {
@@ -327,7 +327,7 @@ func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
 		app := r.app("a", "!a:hs")
 		id := r.send(app.Token, "x")
 		synctest.Wait()
-		r.delivery.Handle(matrix.Replaced{Old: "!a:hs", New: "!new"})
+		r.delivery.Load().Handle(matrix.Replaced{Old: "!a:hs", New: "!new"})
 		if m, _ := r.Wait(context.Background(), r.admin, id, time.Second); m.State != StateSent || m.RoomID != "!new" {
 			t.Errorf("after the upgrade: %+v", m)
 		}

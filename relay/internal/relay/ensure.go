@@ -13,7 +13,7 @@ func (s *Service) EnsureRoom(ctx context.Context, v account.Principal, id int64)
 	if err != nil {
 		return account.Application{}, err
 	}
-	if err := s.delivery.EnsureRoom(ctx, app.Row().RoomID); err != nil {
+	if err := s.deliverer().EnsureRoom(ctx, app.Row().RoomID); err != nil {
 		return account.Application{}, err
 	}
 	return s.Application(ctx, v, id)

@@ -43,7 +43,7 @@ func TestFileThatNeverFollows(t *testing.T) {
 		r.run()
 		synctest.Wait()
 		r.hs.script = func(_ Outgoing, _ int) *answer {
-			r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"}) // as soon as the event is there
+			r.delivery.Load().Handle(matrix.Encrypted{Room: "!a:hs"}) // as soon as the event is there
 			return nil
 		}
 		app := r.app("a", "!a:hs")
@@ -65,7 +65,7 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		app := r.app("a", "!a:hs")
 		id := r.send(app.Token, "x")
 		r.await(id, StateSent)
-		r.delivery.Handle(matrix.Encrypted{Room: "!a:hs"})
+		r.delivery.Load().Handle(matrix.Encrypted{Room: "!a:hs"})
 		if _, err := r.Cancel(ctx, r.admin, id); err != nil {
 			t.Fatal(err)
 		}

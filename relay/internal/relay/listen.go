@@ -6,22 +6,23 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/matrix"
 )
 
 // listen does what the homeserver tells, until ctx is done.
-func (s *Service) listen(ctx context.Context) {
+func (s *Service) listen(ctx context.Context, d *delivery.Delivery) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-s.o.Events:
-			s.handle(ctx, e)
+			s.handle(ctx, d, e)
 		}
 	}
 }
 
-func (s *Service) handle(ctx context.Context, e matrix.Event) {
+func (s *Service) handle(ctx context.Context, d *delivery.Delivery, e matrix.Event) {
 	switch e := e.(type) {
 	case matrix.Member:
 		if err := s.Presence(ctx, e.Room, e.User, e.Membership == "join"); err != nil {
@@ -34,7 +35,7 @@ func (s *Service) handle(ctx context.Context, e matrix.Event) {
 		default:
 		}
 	}
-	s.delivery.Handle(e)
+	d.Handle(e)
 }
 
 // lookAtOwners finds out, when the homeserver answers, whether the owners of applications are in the rooms that they

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/relay/internal/delivery"
 )
 
 const (
@@ -15,11 +17,11 @@ const (
 )
 
 // maintain removes what is too old, again and again until ctx is done.
-func (s *Service) maintain(ctx context.Context) {
+func (s *Service) maintain(ctx context.Context, d *delivery.Delivery) {
 	ticker := time.NewTicker(maintainEvery)
 	defer ticker.Stop()
 	for {
-		s.maintainOnce(ctx)
+		s.maintainOnce(ctx, d)
 		select {
 		case <-ticker.C:
 		case <-s.Deleted():
@@ -29,13 +31,13 @@ func (s *Service) maintain(ctx context.Context) {
 	}
 }
 
-func (s *Service) maintainOnce(ctx context.Context) {
+func (s *Service) maintainOnce(ctx context.Context, d *delivery.Delivery) {
 	now := time.Now()
 	for _, task := range []struct {
 		name string
 		do   func() error
 	}{
-		{"expire messages", func() error { return s.delivery.Expire(ctx) }},
+		{"expire messages", func() error { return d.Expire(ctx) }},
 		{"remove old messages", func() error { return s.removeOld(ctx, now) }},
 		{"remove deleted applications", func() error { return s.purgeApplications(ctx) }},
 		{"remove old keys and sessions", func() error {
@@ -46,7 +48,7 @@ func (s *Service) maintainOnce(ctx context.Context) {
 			s.log.Error("maintenance failed", zap.String("task", task.name), zap.Error(err))
 		}
 	}
-	s.delivery.MakeRooms()
+	d.MakeRooms()
 }
 
 // removeOld removes final messages that are past the retention.

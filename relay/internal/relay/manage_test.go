@@ -136,7 +136,7 @@ func TestDeletedApplicationIsGone(t *testing.T) {
 		t.Errorf("the application: %v", err)
 	}
 	r.hs.comeBack()
-	r.delivery.Handle(matrix.Online{})
+	r.delivery.Load().Handle(matrix.Online{})
 	r.await(ids[99], StateSent)
 	if got := r.hs.bodies("!a:hs"); len(got) != 50 || slices.Contains(got, "0") {
 		t.Errorf("the room has %d events: %q", len(got), got)

@@ -27,7 +27,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are held in memory", held)
 	}
 	r.hs.comeBack()
-	r.delivery.Handle(matrix.Online{})
+	r.delivery.Load().Handle(matrix.Online{})
 	r.drained()
 	for i := range 20 {
 		n := 0
@@ -67,7 +67,7 @@ func TestMemoryIsBoundedWhileItIsSent(t *testing.T) {
 		return &answer{store: true, delay: 2 * time.Millisecond}
 	}
 	r.hs.comeBack()
-	r.delivery.Handle(matrix.Online{})
+	r.delivery.Load().Handle(matrix.Online{})
 	r.drained()
 	if held := most.Load(); held > 16<<20 { // of 30 MB
 		t.Errorf("%d MiB were held in memory", held>>20)

@@ -79,7 +79,7 @@ func TestRoomThatCannotBeHadYet(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.hs.lost = true
 			app := r.app(name, "")
-			r.delivery.Make(ctx, r.App(app.Application.ID).Row().RoomID)
+			r.delivery.Load().Make(ctx, r.App(app.Application.ID).Row().RoomID)
 			a, _ := r.Application(ctx, r.admin, app.Application.ID)
 			if !strings.Contains(a.RoomProblem, "@admin:hs") || !strings.Contains(a.RoomProblem, "another server is away") {
 				t.Errorf("the application says %q", a.RoomProblem)

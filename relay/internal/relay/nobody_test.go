@@ -29,7 +29,7 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 				r.run()
 				synctest.Wait()
 				bad, unmade := r.app("bad", "!bad:hs"), r.app("unmade", "")
-				r.delivery.Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
+				r.delivery.Load().Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
 				id := r.send(bad.Token, "x")
 				time.Sleep(time.Second)
 				if n := r.Status(ctx).Parked; n != 2 {

@@ -134,7 +134,7 @@ func TestParts_KilledBeforeAnUpgrade_AllArrive(t *testing.T) {
 		r.exec(`UPDATE outbox SET wire = NULL, cut = false, attempts = 0, state = 'queued', first_attempt_at = 0, device = ''`) // of the attempt nothing was stored
 		r.hs.script = nil
 		r.open()
-		r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+		r.delivery.Load().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
 		r.run()
 		r.await(id, StateSent)
 		r.drained()

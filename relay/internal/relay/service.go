@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type Options struct {
 	Sender    delivery.Sender
 	Rooms     delivery.Rooms
 	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
+	Bot       Bot                 // nil where nothing is heard of the homeserver
 	Format    format.Options
 	Log       *zap.Logger
 	Metrics   *Metrics
@@ -35,6 +37,24 @@ type Options struct {
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
+}
+
+// Bot keeps the bot's session.
+type Bot interface {
+	// Run follows the homeserver until ctx is done. It is called while this relay delivers.
+	Run(ctx context.Context)
+	// Follow keeps the session for questions until ctx is done. It is called while another relay delivers.
+	Follow(ctx context.Context)
+}
+
+// deliverer answers what is known of the delivery and its rooms, whoever delivers.
+type deliverer interface {
+	Status(ctx context.Context) delivery.Status
+	JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error)
+	LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error)
+	Membership(ctx context.Context, address, user string) (roomID, membership string, err error)
+	Make(ctx context.Context, room int64)
+	EnsureRoom(ctx context.Context, room int64) error
 }
 
 // Metrics are the numbers that a [Service] keeps for Prometheus.
@@ -63,7 +83,10 @@ type Service struct {
 	o        Options
 	log      *zap.Logger
 	store    *store.Store
-	delivery *delivery.Delivery
+	delivery atomic.Pointer[delivery.Delivery] // nil while another relay delivers
+	follower *delivery.Follower
+	lease    *lease // nil where no other relay uses the database
+	holding  func() // ends what Hold began
 	stopping chan struct{}
 	online   chan struct{} // the homeserver answers, for the first time or again
 }
@@ -87,56 +110,118 @@ func (s *Service) assemble(ctx context.Context) error {
 	if m := s.store.Migrated; m.From != m.To {
 		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
+	var err error
+	if s.store.Shared() {
+		s.lease = newLease(s.store, s.log)
+		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Condition: s.lease.condition}
+		s.lease.look(ctx)
+	} else {
+		err = s.begin(ctx, nil)
+	}
+	if err != nil {
+		return err
+	}
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, CheckToken: o.CheckToken})
+	if err != nil {
+		return err
+	}
+	s.Intake = intake.New(intake.Options{
+		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.Paused, Stopping: s.stopping,
+	})
+	return nil
+}
+
+// begin makes the delivery, and prepares the outbox after an end that was not orderly.
+func (s *Service) begin(ctx context.Context, valid func() bool) error {
+	o := s.o
 	clean, err := s.store.Setting(ctx, cleanKey)
 	if err != nil {
 		return err
 	}
-	s.delivery, err = delivery.New(ctx, delivery.Options{
-		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery,
+	d, err := delivery.New(ctx, delivery.Options{
+		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery, Valid: valid,
 		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour),
 	})
 	if err != nil {
 		return err
 	}
 	if clean != "1" {
-		if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
-			return fmt.Errorf("count the messages: %w", err)
+		if s.lease == nil { // several relays count together with what they store
+			if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
+				return fmt.Errorf("count the messages: %w", err)
+			}
 		}
-		if err := s.delivery.Recover(ctx); err != nil {
+		if err := d.Recover(ctx); err != nil {
 			return fmt.Errorf("recover the outbox: %w", err)
 		}
 	}
 	if err := s.store.SetSetting(ctx, cleanKey, "0"); err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: s.delivery, Admin: o.Admin, CheckToken: o.CheckToken})
-	if err != nil {
-		return err
-	}
-	s.Intake = intake.New(intake.Options{
-		Store: s.store, Accounts: s.Accounts, Metrics: o.Metrics.intake, Limits: o.Limits, Paused: s.delivery.Paused, Stopping: s.stopping,
-	})
+	s.delivery.Store(d)
 	return nil
 }
 
+// deliverer is the delivery, here or elsewhere.
+func (s *Service) deliverer() deliverer {
+	if d := s.delivery.Load(); d != nil {
+		return d
+	}
+	return s.follower
+}
+
+// rooms makes the rooms of applications.
+type rooms struct{ s *Service }
+
+// Make implements [account.Rooms].
+func (r rooms) Make(ctx context.Context, room int64) { r.s.deliverer().Make(ctx, room) }
+
+// Membership implements [account.Rooms].
+func (r rooms) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
+	return r.s.deliverer().Membership(ctx, address, user)
+}
+
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
-// homeserver need not be there.
+// homeserver need not be there. Of several relays on one database one delivers.
 func (s *Service) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
-	beside.Go(func() { s.maintain(ctx) })
-	beside.Go(func() { s.listen(ctx) })
-	beside.Go(func() { s.lookAtOwners(ctx) })
 	beside.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
 	})
-	s.delivery.Run(ctx)
+	if s.lease == nil {
+		s.deliver(ctx, s.delivery.Load())
+	} else {
+		beside.Go(func() { s.refresh(ctx) })
+		s.campaign(ctx)
+	}
 	beside.Wait()
 	return nil
 }
 
+// deliver is what the relay that delivers does, until ctx is done.
+func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	var follow, beside sync.WaitGroup
+	if s.o.Bot != nil {
+		follow.Go(func() { s.o.Bot.Run(following) })
+	}
+	beside.Go(func() { s.maintain(ctx, d) })
+	beside.Go(func() { s.listen(ctx, d) })
+	beside.Go(func() { s.lookAtOwners(ctx) })
+	d.Run(ctx)
+	beside.Wait()
+	stopFollowing()
+	follow.Wait()
+}
+
 // Close commits what is pending and closes the database. Call it after Run has returned and intake has stopped.
 func (s *Service) Close() error {
+	if s.lease != nil {
+		s.letGo()
+		return s.store.Close()
+	}
 	if err := s.store.SetSetting(context.Background(), cleanKey, "1"); err != nil {
 		s.log.Error("cannot note the orderly end", zap.Error(err))
 	}
@@ -144,14 +229,37 @@ func (s *Service) Close() error {
 }
 
 // Status tells the relay's present condition.
-func (s *Service) Status(ctx context.Context) delivery.Status { return s.delivery.Status(ctx) }
+func (s *Service) Status(ctx context.Context) delivery.Status {
+	st := s.deliverer().Status(ctx)
+	if s.lease != nil {
+		s.lease.show(&st)
+	}
+	return st
+}
+
+// Paused returns why nothing is sent at all, "" if nothing is wrong.
+func (s *Service) Paused() string {
+	if d := s.delivery.Load(); d != nil {
+		return d.Paused()
+	}
+	return s.lease.condition().Paused
+}
 
 // CheckDatabase makes sure that the database can be written to, for health checks and the doctor.
 func (s *Service) CheckDatabase(ctx context.Context) error { return s.store.Check(ctx) }
 
+// Database tells how the database's server is set; ok is false where there is none.
+func (s *Service) Database(ctx context.Context) (db store.Server, ok bool, err error) {
+	if s.lease == nil {
+		return db, false, nil
+	}
+	db, err = s.store.Server(ctx)
+	return db, true, err
+}
+
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
 func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
-	return s.delivery.JoinedRooms(ctx)
+	return s.deliverer().JoinedRooms(ctx)
 }
 
 // CheckRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
@@ -159,7 +267,7 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 	if err := account.CheckAddress(address); err != nil {
 		return matrix.RoomInfo{}, err
 	}
-	return s.delivery.LookUpRoom(ctx, address)
+	return s.deliverer().LookUpRoom(ctx, address)
 }
 
 // shortBody is a message's length up to which it surely is one event: what escapes and markup add is less than eightfold.

@@ -33,7 +33,7 @@ func TestUpgradeBetweenTwoAttempts(t *testing.T) {
 					if n > 1 {
 						return nil
 					}
-					time.AfterFunc(tt.after, func() { r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
+					time.AfterFunc(tt.after, func() { r.delivery.Load().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
 					return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: tt.stored, delay: time.Second}
 				}
 				r.run()
@@ -92,7 +92,7 @@ func TestUpgradeBeforeTheNextAttempt(t *testing.T) {
 				synctest.Wait()
 				id := r.send(r.app("a", "!old:hs").Token, tt.text)
 				time.Sleep(10 * time.Second)
-				r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+				r.delivery.Load().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
 				tt.then(r, id)
 				time.Sleep(time.Hour)
 				found := map[string]int{}
@@ -129,7 +129,7 @@ func TestUpgradeWithoutALookBack(t *testing.T) {
 						if n > 1 || !strings.Contains(string(out.Content), tt.kind) {
 							return nil
 						}
-						time.AfterFunc(10*time.Millisecond, func() { r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
+						time.AfterFunc(10*time.Millisecond, func() { r.delivery.Load().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"}) })
 						return &answer{err: &SendError{Class: ClassRetry, Reason: "no answer"}, store: true}
 					}
 					r.run()
@@ -156,7 +156,7 @@ func TestUpgradeBeforeACrash(t *testing.T) {
 		r := newRig(t)
 		id := r.send(r.app("a", "!old:hs").Token, "x")
 		time.Sleep(time.Second)
-		r.delivery.Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
+		r.delivery.Load().Handle(matrix.Replaced{Old: "!old:hs", New: "!new:hs"})
 		var txn string
 		r.exec(fmt.Sprintf(`SELECT txn FROM outbox WHERE id = %d`, id), &txn)
 		r.hs.put(Outgoing{RoomID: "!new:hs", TxnID: txn, Content: []byte(`{"body":"x"}`)})

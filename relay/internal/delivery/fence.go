@@ -1,0 +1,48 @@
+package delivery
+
+import (
+	"context"
+
+	"slipway/relay/internal/matrix"
+)
+
+// fenced is a Sender that sends nothing once another relay may deliver. What is in flight by then is recognised by the homeserver
+// when the other one repeats it: transaction id and device are the same.
+type fenced struct {
+	Sender
+	valid func() bool
+}
+
+func fence(s Sender, valid func() bool) Sender {
+	if valid == nil {
+		return s
+	}
+	return &fenced{s, valid}
+}
+
+// errFenced says that nothing was sent.
+var errFenced = &matrix.SendError{Class: matrix.ClassAway, Reason: "This relay does not deliver any more."}
+
+// Send implements [Sender].
+func (f *fenced) Send(ctx context.Context, out matrix.Outgoing) (string, error) {
+	if !f.valid() {
+		return "", errFenced
+	}
+	return f.Sender.Send(ctx, out)
+}
+
+// Redact implements [Sender].
+func (f *fenced) Redact(ctx context.Context, out matrix.Redaction) (string, error) {
+	if !f.valid() {
+		return "", errFenced
+	}
+	return f.Sender.Redact(ctx, out)
+}
+
+// Upload implements [Sender].
+func (f *fenced) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
+	if !f.valid() {
+		return "", errFenced
+	}
+	return f.Sender.Upload(ctx, name, mimeType, data)
+}

@@ -1,0 +1,89 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
+
+// Follower answers in the place of a [Delivery] while another relay delivers. It asks the homeserver and the database and
+// keeps nothing of what it finds: the rooms are the other one's.
+type Follower struct {
+	Store     *store.Store
+	Rooms     Rooms
+	Condition func() Condition // of the relay that delivers
+}
+
+const lookForRoom = 50 * time.Millisecond
+
+// Status tells the relay's present condition.
+func (f *Follower) Status(ctx context.Context) Status {
+	st, c := statusOf(ctx, f.Store), f.Condition()
+	st.Paused, st.PausedAt, st.Degraded = c.Paused, c.PausedAt, c.Degraded
+	return st
+}
+
+// JoinedRooms lists the rooms that the bot is in. It asks the homeserver.
+func (f *Follower) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
+	return joinedRooms(ctx, f.Rooms)
+}
+
+// LookUpRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver, and has the relay that delivers
+// try again there.
+func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
+	defer cancel()
+	id, err := f.Rooms.Resolve(ctx, address)
+	if err != nil {
+		return matrix.RoomInfo{}, away(err)
+	}
+	info, err := f.Rooms.Info(ctx, id)
+	if err != nil {
+		return matrix.RoomInfo{}, away(err)
+	}
+	if problem(info) != "" || info.Encrypted {
+		return info, nil
+	}
+	rooms, err := f.Store.RoomsWithID(ctx, id)
+	for _, r := range rooms {
+		if r.Parked != "" {
+			f.Store.Retry(r.ID)
+		}
+	}
+	return info, err
+}
+
+// Membership tells how a user stands in a room, named by id or alias. It asks the homeserver.
+func (f *Follower) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
+	return membershipOf(ctx, f.Rooms, address, user)
+}
+
+// Make waits a little for a room that the relay that delivers makes or looks up.
+func (f *Follower) Make(ctx context.Context, room int64) {
+	if f.Condition().Paused == "" {
+		_ = f.EnsureRoom(ctx, room) // later, then
+	}
+}
+
+// EnsureRoom waits for a room that the relay that delivers makes or looks up.
+func (f *Follower) EnsureRoom(ctx context.Context, room int64) error {
+	for end := time.Now().Add(makeRoomIn); ; {
+		r, err := f.Store.Room(ctx, room)
+		switch {
+		case err != nil:
+			return refusal.Unreadable(err)
+		case r.RoomID != "":
+			return nil
+		case time.Now().After(end):
+			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "The relay that delivers has not made the room yet.", RetryAfter: refusal.RetryAfter}
+		}
+		select {
+		case <-ctx.Done():
+			return refusal.Unreadable(ctx.Err())
+		case <-time.After(lookForRoom):
+		}
+	}
+}
