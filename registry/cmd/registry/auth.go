@@ -64,7 +64,7 @@ func (g *gate) current() *access.Rules {
 func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 	switch a := cfg.Access; {
 	case a == nil && cfg.Auth.Token != nil:
-		g.inline.Store(access.Everything()) // the token alone restricts
+		g.inline.Store(access.Bearers()) // the token alone restricts
 	case a == nil:
 		g.inline.Store(access.UsersOnly(cfg.Auth.HTPasswd != nil && cfg.Auth.HTPasswd.AnonymousPull))
 	case a.File != "":

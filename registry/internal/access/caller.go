@@ -27,6 +27,8 @@ type Caller struct {
 	Kind Kind
 	Name string  // "" for Anonymous
 	Own  []Grant // rights that come with a robot or a workload, beside those of the rules
+
+	Bearer bool // came with a token, which restricts it further
 }
 
 // String is the caller as the rules write it: "robot:ci", "alice", "anonymous".

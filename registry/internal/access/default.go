@@ -2,9 +2,9 @@ package access
 
 import "slipway/registry/internal/pattern"
 
-// Everything lets everybody do everything: a token alone restricts then.
-func Everything() *Rules {
-	return &Rules{rules: []rule{{who: []subject{{everybody: true}}, names: everyName(), allow: All, text: "no access rules"}}}
+// Bearers lets whoever comes with a token do everything: the token alone restricts.
+func Bearers() *Rules {
+	return &Rules{rules: []rule{{who: []subject{{bearers: true}}, names: everyName(), allow: All, text: "no access rules"}}}
 }
 
 // UsersOnly lets every user do everything, and everybody pull if anonymousPull is set:

@@ -36,6 +36,7 @@ type rule struct {
 type subject struct {
 	everybody bool // with or without a login
 	users     bool // every user, but no robot, workload or certificate
+	bearers   bool // whoever comes with a token
 	kind      Kind
 	name      string
 }
@@ -149,6 +150,8 @@ func (s *subject) selects(c *Caller) bool {
 		return true
 	case s.users:
 		return c.Kind == User
+	case s.bearers:
+		return c.Bearer
 	default:
 		return s.kind == c.Kind && s.name == c.Name
 	}
@@ -230,7 +233,7 @@ func (r *Rules) Knows(c *Caller) bool {
 	}
 	for i := range r.rules {
 		for _, s := range r.rules[i].who {
-			if !s.everybody && !s.users && s.selects(c) {
+			if !s.everybody && !s.users && !s.bearers && s.selects(c) {
 				return true
 			}
 		}

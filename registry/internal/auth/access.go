@@ -181,7 +181,7 @@ func (a Access) records() []Record {
 		rs = append(rs, Record{Type: "registry", Name: "slipway", Action: "*"})
 	case Ping:
 	}
-	if a.From != "" {
+	if a.From != "" && a.From != a.Repository {
 		repo(a.From, "pull")
 	}
 	return rs

@@ -81,6 +81,7 @@ func (a *Authorizer) identify(r *http.Request, g *Grant) error {
 	case a.opts.Tokens != nil && strings.EqualFold(scheme, "Bearer"):
 		var err error
 		g.Caller, g.token, err = a.opts.Tokens.Authenticate(strings.Trim(raw, " "))
+		g.Caller.Bearer = err == nil
 		return err
 	case a.opts.Logins == nil:
 		return &Refusal{Reason: NoCredentials} // as distribution has it of a Basic header where tokens are asked for
