@@ -88,7 +88,11 @@ func startRegistry(t testing.TB) func() string {
 // limited pulls what the upstream does not give.
 func limited(t testing.TB, url string) {
 	t.Helper()
-	resp, err := http.Get(url)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
