@@ -81,6 +81,11 @@ func (q *queue) nudge() {
 // changed is told that the room's entries are not as they were. A room that had none is handed those that were added: to
 // read them again is dear at a low rate (docs/benchmarks.md).
 func (q *queue) changed(c store.Change) {
+	q.note(c)
+	q.nudge()
+}
+
+func (q *queue) note(c store.Change) {
 	q.mu.Lock()
 	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && q.fits(c.Entries) {
 		q.handed = append(q.handed, c.Entries...)
@@ -91,9 +96,14 @@ func (q *queue) changed(c store.Change) {
 	q.mu.Unlock()
 	if c.Kind == store.Retry {
 		q.retry()
-		return
 	}
-	q.nudge()
+}
+
+// takeChange notes what the store says of the room.
+func (q *queue) takeChange() {
+	if c, ok := q.d.store.TakeChange(q.id); ok {
+		q.note(c)
+	}
 }
 
 // fits tells whether more can be handed over: no more than a page, however long nothing is sent. q.mu is held.
@@ -131,6 +141,9 @@ func (q *queue) limit(d time.Duration) {
 
 // run sends what the room has until the delivery stops.
 func (q *queue) run() {
+	q.d.store.Follow(q.id, q.wake)
+	defer q.d.store.Follow(q.id, nil)
+	q.nudge() // something may have changed before
 	for q.wait() {
 		if q.d.enter(q) {
 			q.work()
@@ -142,6 +155,7 @@ func (q *queue) run() {
 // wait waits until there may be something to send now. It answers false when the delivery stops.
 func (q *queue) wait() bool {
 	for !q.d.isStopping() {
+		q.takeChange()
 		q.takeEcho()
 		wait := q.due()
 		if wait <= 0 {
@@ -202,6 +216,7 @@ func (q *queue) work() {
 
 // next returns the first entry; nil if there is none.
 func (q *queue) next() (*message.Entry, error) {
+	q.takeChange()
 	q.mu.Lock()
 	stale := q.stale
 	q.mu.Unlock()

@@ -34,7 +34,8 @@ type feed struct {
 	mu      sync.Mutex
 	rooms   map[int64]*Change
 	signal  chan struct{}
-	failure error // of results that could not be stored
+	follow  map[int64]chan<- struct{} // by room: who is woken in place of signal
+	failure error                     // of results that could not be stored
 
 	depth    int64 // entries on their way
 	counted  time.Time
@@ -45,23 +46,50 @@ type feed struct {
 }
 
 func newFeed() *feed {
-	return &feed{rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), final: map[int64][]chan struct{}{}}
+	return &feed{rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
 }
 
 // Changes receives when [Store.TakeChanges] has something.
 func (s *Store) Changes() <-chan struct{} { return s.feed.signal }
 
-// TakeChanges returns what has changed since it was last called, and why results could not be stored since.
+// TakeChanges returns what has changed since it was last called in rooms that nobody follows, and why results could not
+// be stored since.
 func (s *Store) TakeChanges() (changes []Change, failure error) {
 	f := s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range f.rooms {
-		changes = append(changes, *c)
+	for room, c := range f.rooms {
+		if f.follow[room] == nil {
+			changes = append(changes, *c)
+			delete(f.rooms, room)
+		}
 	}
-	clear(f.rooms)
 	failure, f.failure = f.failure, nil
 	return changes, failure
+}
+
+// Follow lets signal receive, if it is ready, when [Store.TakeChange] has something about a room; nil ends that. Whoever
+// sends to a room is woken directly: a goroutine between costs a wake-up for each message.
+func (s *Store) Follow(room int64, signal chan<- struct{}) {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if signal == nil {
+		delete(s.feed.follow, room)
+		return
+	}
+	s.feed.follow[room] = signal
+}
+
+// TakeChange returns what has changed in a room since it was last called.
+func (s *Store) TakeChange(room int64) (c Change, ok bool) {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	known := s.feed.rooms[room]
+	if known == nil {
+		return c, false
+	}
+	delete(s.feed.rooms, room)
+	return *known, true
 }
 
 // Retry asks for the next attempt in a room now.
@@ -74,36 +102,48 @@ func (s *Store) Retry(room int64) {
 
 func (f *feed) change(all ...Change) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, c := range all {
 		f.merge(c)
+		if follower := f.follow[c.Room]; follower != nil {
+			wake(follower)
+		} else {
+			wake(f.signal)
+		}
 	}
-	f.mu.Unlock()
-	f.wake()
 }
 
-func (f *feed) wake() {
+func wake(c chan<- struct{}) {
 	select {
-	case f.signal <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// maxHanded is how many entries of a room are handed over; more are read.
-const maxHanded = 8
+// What is handed over of a room; more is read.
+const (
+	maxHanded      = 8
+	maxHandedBytes = 64 << 10
+)
 
 // merge adds a change to what is known of its room. f.mu is held.
 func (f *feed) merge(c Change) {
-	known := f.rooms[c.Room]
-	if known == nil {
-		f.rooms[c.Room] = &c
-		return
+	if known := f.rooms[c.Room]; known != nil {
+		c.Kind = max(c.Kind, known.Kind)
+		if known.Entries == nil || c.Entries == nil {
+			c.Entries = nil
+		} else {
+			c.Entries = append(known.Entries, c.Entries...)
+		}
 	}
-	known.Kind = max(known.Kind, c.Kind)
-	if known.Entries == nil || c.Entries == nil || len(known.Entries)+len(c.Entries) > maxHanded {
-		known.Entries = nil
-		return
+	size := 0
+	for _, e := range c.Entries {
+		size += e.Size()
 	}
-	known.Entries = append(known.Entries, c.Entries...)
+	if len(c.Entries) > maxHanded || size > maxHandedBytes {
+		c.Entries = nil
+	}
+	f.rooms[c.Room] = &c
 }
 
 // complain notes that results could not be stored.
@@ -111,7 +151,7 @@ func (f *feed) complain(err error) {
 	f.mu.Lock()
 	f.failure = err
 	f.mu.Unlock()
-	f.wake()
+	wake(f.signal)
 }
 
 // announce passes on what a batch has made durable.
@@ -239,6 +279,14 @@ func (f *feed) adjust(b *batch) {
 	}
 }
 
+// patience is how long results of deliveries wait to be committed with others.
+func (f *feed) patience() time.Duration {
+	if f.reads || f.waiters.Load() > 0 { // others may wait for them too
+		return awaitedDelay
+	}
+	return outcomeDelay
+}
+
 // Watch returns a channel that is closed when a message becomes final, and a function that ends the waiting.
 func (s *Store) Watch(id int64) (<-chan struct{}, func()) {
 	f := s.feed
@@ -247,6 +295,7 @@ func (s *Store) Watch(id int64) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	f.final[id] = append(f.final[id], c)
 	f.mu.Unlock()
+	s.w.hurry()
 	return c, func() { f.forget(id, c) }
 }
 

@@ -18,7 +18,8 @@ var ErrClosed = errors.New("the database is closed")
 
 const (
 	maxBatch      = 256                    // requests in one commit
-	outcomeDelay  = 10 * time.Millisecond  // how long results wait for company
+	outcomeDelay  = 100 * time.Millisecond // how long results wait for company
+	awaitedDelay  = 5 * time.Millisecond   // …while somebody waits for a message to be final
 	outcomeCrowd  = 128                    // …unless so many are there
 	statsInterval = time.Second            // how often counts are written
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
@@ -45,8 +46,8 @@ type writer struct {
 	waiting  []*request
 	outcomes []*Outcome
 	reported int64       // how many results were reported so far
-	armed    bool        // due will fire
 	due      *time.Timer // of the results
+	dueAt    time.Time   // when it fires; zero if it will not
 	countDue *time.Timer // of the counts
 
 	committed atomic.Int64 // how many of the reported results are committed
@@ -145,7 +146,7 @@ func (w *writer) wake() {
 // fire is called when results have waited for long enough.
 func (w *writer) fire() {
 	w.mu.Lock()
-	w.armed = false
+	w.dueAt = time.Time{}
 	w.mu.Unlock()
 	w.wake()
 }
@@ -180,7 +181,7 @@ func (w *writer) report(o *Outcome) int64 {
 	w.outcomes = append(w.outcomes, o)
 	w.reported++
 	number, n := w.reported, len(w.outcomes)
-	w.arm(outcomeDelay)
+	w.arm(w.feed.patience())
 	w.mu.Unlock()
 	if n == outcomeCrowd {
 		go w.wake()
@@ -190,9 +191,18 @@ func (w *writer) report(o *Outcome) int64 {
 
 // arm has the results committed after a while. w.mu is held.
 func (w *writer) arm(after time.Duration) {
-	if !w.armed {
-		w.armed = true
+	if at := time.Now().Add(after); w.dueAt.IsZero() || at.Before(w.dueAt) {
+		w.dueAt = at
 		w.due.Reset(after)
+	}
+}
+
+// hurry has results committed soon that wait for company.
+func (w *writer) hurry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.outcomes) > 0 {
+		w.arm(awaitedDelay)
 	}
 }
 
