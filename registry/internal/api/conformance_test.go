@@ -3,10 +3,12 @@ package api
 import (
 	"bytes"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -330,6 +332,11 @@ func TestSHA512(t *testing.T) {
 	content := []byte("sha512")
 	d := fmt.Sprintf("sha512:%x", sha512.Sum512(content))
 	at := s.do("POST", "/v2/a/blobs/uploads/?digest-algorithm=sha512", nil).want(t, 202).location(t)
+	if u, err := url.Parse(at); err != nil {
+		t.Error(err)
+	} else if doc, err := base64.URLEncoding.DecodeString(u.Query().Get("_state")); err != nil || !bytes.Contains(doc, []byte(`"Algorithm":"sha512"`)) {
+		t.Errorf("the state is %q, %v; want the algorithm in it", doc, err)
+	}
 	at = s.do("PATCH", at, content).want(t, 202).location(t)
 	done := s.do("PUT", with(at, "digest", d), nil).want(t, 201, "Docker-Content-Digest", d)
 	if got := s.do("GET", done.location(t), nil).want(t, 200, "Docker-Content-Digest", d, "Etag", `"`+d+`"`); !bytes.Equal(got.body, content) {

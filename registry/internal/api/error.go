@@ -147,12 +147,13 @@ func clientGone(r *request, err error) bool {
 	if absence(err) != nil {
 		return false
 	}
-	for _, reason := range []error{errClientGone, errClientStalled, syscall.EPIPE, syscall.ECONNRESET, syscall.ETIMEDOUT, os.ErrDeadlineExceeded, net.ErrClosed} {
+	for _, reason := range []error{errClientGone, errClientStalled, syscall.EPIPE, syscall.ECONNRESET, os.ErrDeadlineExceeded, net.ErrClosed} {
 		if errors.Is(err, reason) {
 			return true
 		}
 	}
-	return false
+	var op *net.OpError // also of a file that could not be read while it was sent, as NFS says after its timeout
+	return errors.Is(err, syscall.ETIMEDOUT) && errors.As(err, &op) && op.Op == "write"
 }
 
 var contentTypeJSON = []string{"application/json"}

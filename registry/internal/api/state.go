@@ -19,6 +19,7 @@ type uploadState struct {
 	UUID      string
 	Offset    int64
 	StartedAt time.Time
+	Algorithm oci.Algorithm `json:",omitempty"` // ours: distribution passes over it
 }
 
 // states signs and reads the _state parameter.

@@ -35,7 +35,7 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 	if a.opts.ChunkMinLength > 0 {
 		w.Header().Set("OCI-Chunk-Min-Length", strconv.FormatInt(a.opts.ChunkMinLength, 10))
 	}
-	return a.answerUpload(w, r, uploadPoint{up.ID(), up.Size(), up.StartedAt()}, http.StatusAccepted)
+	return a.answerUpload(w, r, pointOf(up), http.StatusAccepted)
 }
 
 // uploadDigest reads the parameters of POST that tell about the digest to
@@ -83,7 +83,7 @@ func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 	if err := receive(w, r, up); err != nil {
 		return err
 	}
-	return a.answerUpload(w, r, uploadPoint{up.ID(), up.Size(), up.StartedAt()}, http.StatusAccepted)
+	return a.answerUpload(w, r, pointOf(up), http.StatusAccepted)
 }
 
 // putUpload completes an upload, perhaps with its last chunk.
@@ -128,7 +128,7 @@ func (a *API) getUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return a.answerUpload(w, r, uploadPoint{r.last, st.Size, st.StartedAt}, http.StatusNoContent)
+	return a.answerUpload(w, r, uploadPoint{id: r.last, size: st.Size, startedAt: st.StartedAt}, http.StatusNoContent)
 }
 
 func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
@@ -171,7 +171,7 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 	if err != nil {
 		return nil, err
 	}
-	at := registry.UploadPoint{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt}
+	at := registry.UploadPoint{Exact: stated || ranged, Offset: st.Offset, StartedAt: st.StartedAt, Algorithm: st.Algorithm}
 	var up *registry.Upload
 	if stated && ranged && st.Offset != chunk.start {
 		err = oci.NewError(oci.CodeRangeInvalid, fmt.Sprintf("Content-Range begins at byte %d, but the upload's URL is for byte %d", chunk.start, st.Offset))
@@ -196,7 +196,7 @@ func (a *API) currentPoint(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return a.uploadHeaders(w, r, uploadPoint{r.last, st.Size, st.StartedAt})
+	return a.uploadHeaders(w, r, uploadPoint{id: r.last, size: st.Size, startedAt: st.StartedAt})
 }
 
 // uploadPoint is how far an upload has come.
@@ -204,6 +204,15 @@ type uploadPoint struct {
 	id        string
 	size      int64
 	startedAt time.Time
+	algorithm oci.Algorithm // "" for the usual one
+}
+
+func pointOf(up *registry.Upload) uploadPoint {
+	p := uploadPoint{id: up.ID(), size: up.Size(), startedAt: up.StartedAt()}
+	if alg := up.Algorithm(); alg != oci.SHA256 {
+		p.algorithm = alg
+	}
+	return p
 }
 
 func (a *API) answerUpload(w http.ResponseWriter, r *request, p uploadPoint, status int) error {
@@ -220,7 +229,7 @@ func (a *API) answerUpload(w http.ResponseWriter, r *request, p uploadPoint, sta
 // uploadHeaders says where and with which byte the upload goes on. Range is
 // "0-0" for an empty upload too: the header has no form for nothing.
 func (a *API) uploadHeaders(w http.ResponseWriter, r *request, p uploadPoint) error {
-	state, err := a.states.sign(uploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt})
+	state, err := a.states.sign(uploadState{Name: r.name, UUID: p.id, Offset: p.size, StartedAt: p.startedAt, Algorithm: p.algorithm})
 	if err != nil {
 		return err
 	}

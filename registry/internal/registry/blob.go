@@ -150,7 +150,7 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.whole(ctx, target, o.Info); err != nil {
+	if err := r.reg.whole(ctx, nil, target, o.Info); err != nil {
 		o.Close()
 		return nil, fault(err)
 	}
@@ -184,7 +184,7 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
-		err = r.reg.whole(ctx, target, info)
+		err = r.reg.whole(ctx, s, target, info)
 	}
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
 }

@@ -43,23 +43,26 @@ func (r *Registry) learned(d oci.Digest, size int64) {
 // another length than their upload or their manifest said. Where only a manifest
 // says so, the bytes are read again, once, so that a lying manifest does not make
 // a blob unusable for everybody.
-func (r *Registry) whole(ctx context.Context, d oci.Digest, info storage.Info) error {
+func (r *Registry) whole(ctx context.Context, s *section, d oci.Digest, info storage.Info) error {
 	if info.Size == 0 && !d.Empty() {
 		return ErrDamaged
 	}
 	if known, ok := r.integrity.get(d); !ok || known.size == info.Size {
 		return nil
 	}
-	return r.prove(ctx, d, info)
+	return r.prove(ctx, s, d, info)
 }
 
 // prove reads the stored bytes of d again, unless that would tell nothing new, and
 // remembers the outcome. One blob at a time: it is rare, and must not be a way to
 // keep the disk busy. It goes on though the client hangs up, else each request
-// would begin anew.
-func (r *Registry) prove(ctx context.Context, d oci.Digest, info storage.Info) error {
+// would begin anew. In a section, which may not last so long, it ends the attempt.
+func (r *Registry) prove(ctx context.Context, s *section, d oci.Digest, info storage.Info) error {
 	if known, err := r.verdict(d, info); known {
 		return err
+	}
+	if s != nil {
+		return &unproved{d, info}
 	}
 	select {
 	case r.proving <- struct{}{}:
@@ -79,13 +82,19 @@ func (r *Registry) prove(ctx context.Context, d oci.Digest, info storage.Info) e
 		return nil
 	}
 	r.log.Error("stored content is damaged", zap.String("digest", string(d)), zap.Int64("size", size))
-	if info.Version != "" {
-		known, _ := r.integrity.get(d)
-		known.badSize, known.badVersion = info.Size, info.Version
-		r.integrity.put(d, known, 1)
-	}
+	known, _ := r.integrity.get(d)
+	known.badSize, known.badVersion = info.Size, info.Version
+	r.integrity.put(d, known, 1)
 	return ErrDamaged
 }
+
+// unproved ends an attempt: stored bytes have to be read again, outside of a section.
+type unproved struct {
+	digest oci.Digest
+	info   storage.Info
+}
+
+func (u *unproved) Error() string { return string(u.digest) + " has to be read again" }
 
 // verdict is what is known of the bytes in this state without reading them.
 func (r *Registry) verdict(d oci.Digest, info storage.Info) (known bool, err error) {

@@ -87,7 +87,7 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 		return mountSource{}, blobUnknown(d, nil)
 	}
 	if err == nil {
-		err = r.whole(ctx, d, info)
+		err = r.whole(ctx, s, d, info)
 	}
 	desc := oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}
 	return mountSource{desc: desc, target: d}, r.damageIsAbsence(d, fault(err))

@@ -67,7 +67,7 @@ func (r Repository) checkBlob(ctx context.Context, s *section, d *oci.Descriptor
 func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor, target oci.Digest) error {
 	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
 	if err == nil {
-		err = r.reg.prove(ctx, target, info)
+		err = r.reg.prove(ctx, s, target, info)
 	}
 	if absent(err) || errors.Is(err, ErrDamaged) {
 		return referenceUnknown(d.Digest)

@@ -74,12 +74,18 @@ func (r *Registry) inSection(ctx context.Context, advertise bool, f func(*sectio
 	return nil
 }
 
-// retry calls f until it does not fail for a garbage collection or an expired
-// section.
+// retry calls f until it does not fail for a garbage collection, an expired section or
+// bytes that have to be read again.
 func (r *Registry) retry(ctx context.Context, f func() error) error {
 	var begun time.Time // waiting
 	for {
 		err := f()
+		if u := (*unproved)(nil); errors.As(err, &u) {
+			if err = r.prove(ctx, nil, u.digest, u.info); err == nil || errors.Is(err, ErrDamaged) || absent(err) {
+				continue // it is known by now
+			}
+			return fault(err)
+		}
 		if err == nil || !errors.Is(err, errListed) && !errors.Is(err, storage.ErrExpired) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -463,5 +464,60 @@ func TestCacheManifest(t *testing.T) {
 		if m.Digest != want {
 			t.Errorf("got %s, want %s", m.Digest, want)
 		}
+	}
+}
+
+// sectioned counts sections, and the objects that are opened in all and while there is one.
+type sectioned struct {
+	both
+	sections, opened, inside atomic.Int64
+}
+
+func (s *sectioned) Begin(ctx context.Context) (storage.Section, error) {
+	section, err := s.both.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.sections.Add(1)
+	return countedSection{section, s}, nil
+}
+
+type countedSection struct {
+	storage.Section
+	of *sectioned
+}
+
+func (c countedSection) End() {
+	c.of.sections.Add(-1)
+	c.Section.End()
+}
+
+func (s *sectioned) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	s.opened.Add(1)
+	if s.sections.Load() > 0 {
+		s.inside.Add(1)
+	}
+	return s.both.Open(ctx, key, offset, length)
+}
+
+// Bytes whose size is disputed are read again while no collection has to wait.
+func TestBytesAreReadOutsideOfSections(t *testing.T) {
+	store := &sectioned{both: memory.New()}
+	repo := newRegistry(store, Options{}).Repository("a")
+	m := simpleImage(t, repo, "x")
+	size := m.Layers[0].Size
+	m.Layers[0].Size = size + 1
+	_, err := again(repo.reg, Options{}).Repository("a").PutManifest(t.Context(), tagged("t"), "", m.bytes(), nil)
+	wantCode(t, err, oci.CodeManifestInvalid)
+
+	putObject(t, store, layout.BlobData(m.Layers[0].Digest), "damaged layer")
+	m.Layers[0].Size = size
+	repo = again(repo.reg, Options{}).Repository("a")
+	_, err = repo.PutManifest(t.Context(), tagged("t"), "", m.bytes(), nil)
+	wantCode(t, err, oci.CodeManifestBlobUnknown)
+	_, err = repo.MountBlob(t.Context(), m.Layers[0].Digest, "a", nil)
+	wantCode(t, err, oci.CodeBlobUnknown)
+	if in, all := store.inside.Load(), store.opened.Load(); in > 0 || all != 2 {
+		t.Errorf("%d blobs were read, %d of them within a section; want 2 and none", all, in)
 	}
 }

@@ -47,6 +47,9 @@ type UploadPoint struct {
 	Exact     bool // only at Offset
 	Offset    int64
 	StartedAt time.Time // what the client was told, zero if that is not known
+	// Algorithm is that of the digest to come, as the client said when it began; "" if
+	// nobody said.
+	Algorithm oci.Algorithm
 }
 
 // UploadStatus describes an upload under way.
@@ -142,6 +145,9 @@ func (u *Upload) Size() int64 { return u.size }
 // StartedAt is when the upload was begun, in seconds.
 func (u *Upload) StartedAt() time.Time { return u.startedAt }
 
+// Algorithm is that of the running hash.
+func (u *Upload) Algorithm() oci.Algorithm { return u.alg }
+
 // Taken ends when another request has taken the upload over.
 func (u *Upload) Taken() context.Context { return u.taken }
 
@@ -161,12 +167,17 @@ func (u *Upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 // Expect says which digest the upload will have, and how many bytes are to come, if
 // not negative.
 func (u *Upload) Expect(d oci.Digest, size int64) {
+	u.turn <- struct{}{}
+	defer u.unlock()
+	if u.size == 0 {
+		u.rewind(d.Algorithm())
+	}
 	u.hint.Final, u.hint.Size = layout.BlobData(d), size
 }
 
 // open finds the upload in the store. One that has no bytes has only a startedat.
 func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
-	u.rewind("")
+	u.rewind(at.Algorithm)
 	info, err := u.repo.reg.store.Stat(ctx, u.dataKey())
 	empty := absent(err)
 	if unlessAbsent(err) != nil {

@@ -633,3 +633,34 @@ func TestShrunkUpload(t *testing.T) {
 		check(t, err)
 	})
 }
+
+// The algorithm that a client names when it begins is that of the running hash.
+func TestAlgorithmOfAnUploadWithoutBytes(t *testing.T) {
+	repo := newRegistry(stores["memory"](t), Options{}).Repository("a")
+	for name, resume := range map[string]func(id string) (*Upload, error){
+		"by the point": func(id string) (*Upload, error) {
+			return repo.ResumeUpload(t.Context(), id, UploadPoint{Algorithm: oci.SHA512})
+		},
+		"by the digest": func(id string) (*Upload, error) {
+			u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{})
+			if err == nil {
+				u.Expect(oci.SHA512.FromBytes([]byte("content")), 0)
+			}
+			return u, err
+		},
+	} {
+		u, err := repo.StartUpload(t.Context(), oci.SHA512)
+		check(t, err)
+		check(t, u.Close())
+		u, err = resume(u.ID())
+		check(t, err)
+		_, err = u.Append(t.Context(), strings.NewReader("content"))
+		check(t, err)
+		if u.Algorithm() != oci.SHA512 || u.hashed != u.size {
+			t.Errorf("%s: %d of %d bytes are hashed by %s", name, u.hashed, u.size, u.Algorithm())
+		}
+		_, err = u.Commit(t.Context(), oci.SHA512.FromBytes([]byte("content")))
+		check(t, err)
+		check(t, u.Close())
+	}
+}

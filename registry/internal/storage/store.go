@@ -59,8 +59,8 @@ type Store interface {
 
 	// List yields what lies below prefix, a valid key, in the byte order of the keys,
 	// where the key of a listed prefix ends in a slash (so "a-b/" comes before "a/").
-	// Nothing below it is an empty sequence. Unfinished writes and uploads are left out,
-	// and so is every name that no valid key has. An error ends the sequence.
+	// Nothing below it is an empty sequence. Unfinished writes are left out, and so is
+	// every name that no valid key has; uploads may be there or not. An error ends the sequence.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error]
 
 	// Generation is an opaque token of the names directly below prefix: while it

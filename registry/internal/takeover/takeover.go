@@ -52,7 +52,7 @@ func exists(path string) bool {
 // directories. s is the store on root. The caller has made sure that no registry of
 // that version runs; others of this one may. Interrupted, it can be repeated.
 func Run(ctx context.Context, root string, s storage.Store) (Report, error) {
-	v := &volume{root: root, store: s}
+	v := &volume{root: root, store: s, hardLink: os.Link}
 	for _, step := range []func(context.Context) error{v.restoreTags, v.restoreGarbage, v.restoreChecked, v.finishDeletions, v.tidy} {
 		if err := step(ctx); err != nil {
 			return v.report, fmt.Errorf("take over the volume of an older version: %w", err)
@@ -65,6 +65,8 @@ type volume struct {
 	root   string
 	store  storage.Store
 	report Report
+
+	hardLink func(file, name string) error // os.Link
 }
 
 // restoreTags restores links of tags that were about to be deleted.
@@ -145,12 +147,19 @@ func (v *volume) restore(ctx context.Context, dir string, place func(rest string
 }
 
 // link gives a file a second name, unless there is something. So it is in one of the
-// two places at any time, with its age.
+// two places at any time, with its age. Where files have one name only it is moved.
 func (v *volume) link(file, key string) error {
 	if err := v.makeDirectory(filepath.Dir(key)); err != nil {
 		return err
 	}
-	return os.Link(file, v.root+key)
+	err := v.hardLink(file, v.root+key)
+	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if exists(v.root + key) {
+		return fs.ErrExist
+	}
+	return os.Rename(file, v.root+key)
 }
 
 // makeDirectory makes a directory and those above it. As root, it gives them the

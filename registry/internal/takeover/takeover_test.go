@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"slipway/registry/internal/layout"
@@ -177,7 +178,7 @@ func TestTakeoverIsRepeated(t *testing.T) {
 	for step := range 4 {
 		root, _ := unpack(t)
 		s, _ := open(t, root)
-		v := &volume{root: root, store: s}
+		v := &volume{root: root, store: s, hardLink: os.Link}
 		for _, f := range []func() error{
 			func() error { return v.restoreTags(t.Context()) },
 			func() error { return v.restoreGarbage(t.Context()) },
@@ -203,6 +204,24 @@ func TestTakeoverIsRepeated(t *testing.T) {
 		if got := files(t, root); !slices.Equal(got, want) {
 			t.Errorf("after step %d: %d files, want %d", step, len(got), len(want))
 		}
+	}
+}
+
+// Where a file has one name only it is moved, and nothing is overwritten.
+func TestTakeoverWithoutHardLinks(t *testing.T) {
+	root := t.TempDir()
+	v := &volume{root: root, hardLink: func(file, name string) error {
+		return &os.LinkError{Op: "link", Old: file, New: name, Err: syscall.EPERM}
+	}}
+	file := root + "/file"
+	check(t, os.WriteFile(file, []byte("x"), 0o644))
+	check(t, v.link(file, "/a/b"))
+	if got, err := os.ReadFile(root + "/a/b"); err != nil || string(got) != "x" || exists(file) {
+		t.Errorf("it holds %q, %v", got, err)
+	}
+	check(t, os.WriteFile(file, []byte("other"), 0o644))
+	if err := v.link(file, "/a/b"); !errors.Is(err, fs.ErrExist) || !exists(file) {
+		t.Errorf("over another file: %v", err)
 	}
 }
 

@@ -156,24 +156,35 @@ func (s *Store) publishOne(ch *change) error {
 const maxDirs = 64
 
 // flushDirs flushes what the changes need to be durable. A directory that is not
-// there any more was removed since, which is fine unless all is gone.
+// there any more was removed since: then the one that lost it is flushed.
 func (s *Store) flushDirs(stage []change) error {
 	var all []*flush
 	known := map[string]*flush{}
-	for i := range stage {
-		for _, dir := range stage[i].dirs {
-			if known[dir.name] == nil {
-				known[dir.name] = &flush{dir: dir.name}
-				all = append(all, known[dir.name])
-			}
+	need := func(dir string) {
+		if known[dir] == nil {
+			known[dir] = &flush{dir: dir}
+			all = append(all, known[dir])
 		}
 	}
-	for some := range slices.Chunk(all, maxDirs) {
-		s.flusher.run(some)
+	for i := range stage {
+		for _, dir := range stage[i].dirs {
+			need(dir.name)
+		}
 	}
-	for _, f := range all {
-		if f.err != nil && (f.err != unix.ENOENT || s.vanished()) { //nolint:errorlint // a bare errno
-			return s.writeFault("flush", stage[0].Key, f.err)
+	for len(all) > 0 {
+		now := all
+		all = nil
+		for some := range slices.Chunk(now, maxDirs) {
+			s.flusher.run(some)
+		}
+		for _, f := range now {
+			switch {
+			case f.err == nil:
+			case f.err != unix.ENOENT, s.vanished(): //nolint:errorlint // a bare errno
+				return s.writeFault("flush", stage[0].Key, f.err)
+			default:
+				need(dirOf(f.dir))
+			}
 		}
 	}
 	gone := func(d dirEntry) bool { return known[d.name].err != nil }

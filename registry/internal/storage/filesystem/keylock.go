@@ -12,17 +12,16 @@ import (
 )
 
 // keyLocks is how many locks the keys share. A lock is held for no longer than one
-// look and one rename take; but sixteen workers of a garbage collection delete at the
-// same time, and a file system takes long for that.
-const keyLocks = 128
+// look and one rename take.
+const keyLocks = 32
 
 // keyLock keeps changes of a key from each other: goroutines by the mutex,
 // processes by a lock on the file.
 type keyLock struct {
-	mu   sync.Mutex
-	file lockFile
-	held bool // the file; not where there is no room for it
-	used int
+	mu     sync.Mutex
+	file   lockFile
+	held   bool      // the file; not where there is no room for it
+	looked time.Time // when it was certain that the file still has its name
 }
 
 // Where another process keeps a lock for longer than lockPatience it has been
@@ -30,6 +29,7 @@ type keyLock struct {
 const (
 	lockPatience = 10 * time.Second
 	lockPoll     = 200 * time.Microsecond
+	lockLook     = time.Second // how often it is looked whether the file still has its name
 )
 
 // exclude makes the caller the only one who changes key, until release. It waits
@@ -59,9 +59,11 @@ var errStuck = errors.New("another process keeps its lock; is one stopped?")
 // lockFile needs k.mu. On a volume without room for the file no other process
 // can put anything either, so only deletions could meet, which agree.
 func (k *keyLock) lockFile(s *Store, n uint64) error {
-	const look = 1024 // how often the file may be used until it is certain that it still has its name
-	if k.used++; k.used%look == 0 && k.file.fd != 0 && unlinked(k.file.fd-1) {
-		k.file.close()
+	if now := time.Now(); now.Sub(k.looked) >= lockLook {
+		if k.file.fd != 0 && unlinked(k.file.fd-1) {
+			k.file.close()
+		}
+		k.looked = now
 	}
 	if k.file.name == "" {
 		k.file.name = keyLockName(n)

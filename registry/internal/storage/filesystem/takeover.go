@@ -64,7 +64,9 @@ func (s *Store) watch() {
 	}
 	for _, u := range held {
 		if u.mu.TryLock() {
-			u.yield()
+			if u.applied == nil { // else it ends soon, and the others need not wait for that
+				u.yield()
+			}
 			u.mu.Unlock()
 		}
 	}

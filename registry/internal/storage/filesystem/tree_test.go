@@ -390,3 +390,17 @@ func TestDirSetForgets(t *testing.T) {
 		t.Errorf("it holds %d directories", n)
 	}
 }
+
+// Where directories were removed before they were flushed, the one above them is; a
+// root that has vanished is not.
+func TestDirectoryThatVanishedIsFlushedAbove(t *testing.T) {
+	root := t.TempDir() + "/root"
+	s := openRoot(t, root)
+	defer s.Close()
+	apply(t, s, storage.Change{Key: "/a/f", Content: []byte("x")})
+	gone := []change{{dirs: []dirEntry{{name: root + "/a/b/c/d"}}}}
+	check(t, s.flushDirs(gone))
+	check(t, os.Rename(root, root+"-lost"))
+	check(t, os.Mkdir(root, 0o755))
+	wantErr(t, "a lost mount", s.flushDirs(gone), storage.ErrUnavailable)
+}

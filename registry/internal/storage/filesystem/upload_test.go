@@ -266,3 +266,25 @@ func TestNoSpare(t *testing.T) {
 		})
 	}
 }
+
+// An upload that is being applied does not keep another process waiting for others.
+func TestWatchPassesOverApplies(t *testing.T) {
+	root := t.TempDir()
+	here, there := openRoot(t, root), openRoot(t, root)
+	defer here.Close()
+	defer there.Close()
+	applied, err := here.CreateUpload(t.Context(), "/r/_uploads/1/data", storage.UploadHint{})
+	check(t, err)
+	_, _, err = applied.(*upload).seal()
+	check(t, err)
+	defer applied.(*upload).release()
+	idle, err := here.CreateUpload(t.Context(), "/r/_uploads/2/data", storage.UploadHint{})
+	check(t, err)
+	applied.(*upload).ask()
+	time.Sleep(3 * lookHeld) // it is looked at
+	u, err := there.ResumeUpload(t.Context(), "/r/_uploads/2/data")
+	check(t, err)
+	_, err = idle.Write([]byte("x"))
+	wantErr(t, "the older holder", err, storage.ErrUploadTaken)
+	check(t, u.Cancel(t.Context()))
+}
