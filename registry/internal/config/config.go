@@ -56,9 +56,10 @@ type RepositoryPolicy struct {
 
 // Slipway holds the settings that only this registry has.
 type Slipway struct {
-	Manifests Manifests `key:"manifests"`
-	Uploads   Uploads   `key:"uploads"`
-	HTTP      Limits    `key:"http"`
+	Manifests   Manifests   `key:"manifests"`
+	Uploads     Uploads     `key:"uploads"`
+	HTTP        Limits      `key:"http"`
+	ObjectStore ObjectStore `key:"objectstore"`
 }
 
 // Manifests is about manifests in memory.

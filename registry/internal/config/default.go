@@ -38,7 +38,8 @@ func Default() Config {
 		Redis:         defaultRedis(),
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{
-			Manifests: Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
+			Manifests:   Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
+			ObjectStore: ObjectStore{Shared: true, SpoolMax: 128 << 20},
 			HTTP: Limits{
 				ReadHeaderTimeout: 20 * time.Second,
 				IdleTimeout:       3 * time.Minute,
@@ -53,6 +54,8 @@ func defaultStorage() Storage {
 	return Storage{
 		Filesystem: &Filesystem{RootDirectory: "/var/lib/registry"},
 		InMemory:   &InMemory{},
+		Azure:      &Azure{Realm: "core.windows.net"},
+		GCS:        &GCS{},
 		Cache:      Cache{BlobDescriptor: "inmemory"},
 		Maintenance: Maintenance{
 			UploadPurging: UploadPurging{Enabled: true, Age: 168 * time.Hour, Interval: 24 * time.Hour},

@@ -32,7 +32,7 @@ func TestExampleIsDefault(t *testing.T) {
 // TestExampleIsComplete: every setting is in the example, those off by default
 // in comments that hold their defaults.
 func TestExampleIsComplete(t *testing.T) {
-	source := uncommented(t)
+	source := driverSections.ReplaceAll(uncommented(t), nil)
 	source = bytes.Replace(source, []byte("  inmemory: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  none: {}\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  secret: a-long-random-string\n"), nil, 1)
@@ -46,7 +46,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -58,7 +58,7 @@ func TestExampleIsComplete(t *testing.T) {
 // TestExampleComments: what the comments say of optional settings are the
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
-	source := uncommented(t)
+	source := driverSections.ReplaceAll(uncommented(t), nil)
 	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", "  password_file: /run/secrets/redis-password\n", "  sentinelpassword_file: /run/secrets/sentinel-password\n"} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
@@ -67,6 +67,7 @@ func TestExampleComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
+	want.Storage.Azure, want.Storage.GCS = nil, nil
 	want.Storage.InMemory, want.Auth.None, want.Auth.Token = nil, nil, nil
 	want.Auth.Service.Builtin.Workloads, want.Access = got.Auth.Service.Builtin.Workloads, got.Access
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
@@ -93,6 +94,31 @@ func TestExampleComments(t *testing.T) {
 	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
+	}
+}
+
+// driverSections are those of drivers that are not chosen.
+var driverSections = regexp.MustCompile(`(?m)^  (azure|gcs):\n((    |#).*\n)*`)
+
+// TestExampleDrivers: the sections of the drivers that are not chosen are complete.
+func TestExampleDrivers(t *testing.T) {
+	sections := driverSections.FindAllString(string(uncommented(t)), -1)
+	if len(sections) != 2 {
+		t.Fatalf("the example has %d of 2 sections: %q", len(sections), sections)
+	}
+	for _, section := range sections {
+		section = regexp.MustCompile(`(?m)^ +\w+_file: .*\n`).ReplaceAllString(section, "")
+		cfg, report, err := load(config.Options{File: "example", Source: []byte("version: 0.1\nstorage:\n" + section)})
+		if err != nil {
+			t.Errorf("%s\n%v", section, err)
+			continue
+		}
+		defaults := Default()
+		for _, leaf := range config.Walk(&defaults, Prefix) {
+			if strings.HasPrefix(leaf.Path, "storage."+cfg.Storage.Drivers()[0]+".") && leaf.Status == "" && !strings.HasSuffix(leaf.Path, "_file") && report.Origin(leaf.Path) == (config.Origin{}) {
+				t.Errorf("%s is not in the example", leaf.Path)
+			}
+		}
 	}
 }
 

@@ -176,7 +176,7 @@ func TestVariables(t *testing.T) {
 func TestEveryLeafByVariable(t *testing.T) {
 	sample := map[string]string{
 		"boolean": "true", "integer": "7", "duration": "7s", "size": "7MiB", "secret": "a-secret-of-20-chars", "string": "/s", "path": os.DevNull,
-		"list of string": "[/s]", "map of any value": "{a: b}", "map of string": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "section": "{}",
+		"list of string": "[/s]", "map of any value": "{a: b}", "map of string": "{a: b}", "map of list of string": "{A: [b]}", "map of list of secret": "{A: [b]}", "map of secret": "{a: b}", "section": "{}",
 	}
 	defaults := Default()
 	for _, leaf := range config.Walk(&defaults, Prefix) {
@@ -210,10 +210,10 @@ func TestRefused(t *testing.T) {
 		want    string
 	}{
 		{"storage: {inmemory: {}}", nil, "version: is missing; write `version: 0.1` (c.yml)"},
-		{"", nil, "version: is missing; write `version: 0.1` (c.yml)\nstorage: names no driver: filesystem or inmemory"},
+		{"", nil, "version: is missing; write `version: 0.1` (c.yml)\nstorage: names no driver: filesystem, azure, gcs or inmemory"},
 		{"version: 0.2\nstorage: {inmemory: {}}", nil, `version: "0.2" is not one of 0.1 (c.yml:1)`},
 		{"version: 0.1", nil, "storage: names no driver"},
-		{"version: 0.1\nstorage: {delete: {enabled: true}}", nil, "storage: names no driver: filesystem or inmemory (c.yml:2)"},
+		{"version: 0.1\nstorage: {delete: {enabled: true}}", nil, "storage: names no driver: filesystem, azure, gcs or inmemory (c.yml:2)"},
 		{"version: 0.1\nstorage: {filesystem: {}, inmemory: }", nil, "storage: names several drivers: filesystem, inmemory"},
 		{minimal + "auth:\n", nil, "auth: names nothing; write auth: none"},
 		{minimal + "auth: {}\n", nil, "auth: names nothing"},
@@ -245,8 +245,14 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
 		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3 (c.yml:2)"},
 		{"version: 0.1\nstorage: {s3aws: {bucket: b}}", nil, "not available yet: storage.s3"},
-		{"version: 0.1\nstorage: {azure: {}}", nil, "not available yet: storage.azure"},
-		{"version: 0.1\nstorage: {gcs: {}}", nil, "not available yet: storage.gcs"},
+		{"version: 0.1\nstorage: {azure: {container: registry}}", nil, "storage.azure.accountname: is required"},
+		{"version: 0.1\nstorage: {azure: {accountname: a, container: A, accountkey: k}}", nil, `storage.azure.container: "A" cannot be the name of a container`},
+		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, credentials: {type: client_secret, clientid: c, tenantid: t}}}", nil, "storage.azure.credentials.secret: is required"},
+		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, credentials: {type: shared_key}}}", nil, "storage.azure.accountkey: is required"},
+		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, credentials: {type: password}}}", nil, `storage.azure.credentials.type: "password" is not one of`},
+		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, accountkey: k, rootdirectory: a/../b}}", nil, "storage.azure.rootdirectory:"},
+		{"version: 0.1\nstorage: {gcs: {}}", nil, "storage.gcs.bucket: is required"},
+		{"version: 0.1\nstorage: {gcs: {bucket: b, keyfile: k, credentials: {type: service_account}}}", nil, "storage.gcs.keyfile: and credentials are both given"},
 		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift is not supported"},
 		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss is not supported"},
 		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "not available yet: storage.s3 (REGISTRY_STORAGE_S3_BUCKET)"},
@@ -458,4 +464,28 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("%v in\n%s", err, out.String())
 		}
 	})
+}
+
+// TestAzureAddress: the account may come in several forms, those of distribution 2.8
+// and 3.
+func TestAzureAddress(t *testing.T) {
+	for _, tt := range []struct{ text, account, key, service, kind string }{
+		{"{accountname: a, accountkey: k, container: abc}", "a", "k", "https://a.blob.core.windows.net", AzureSharedKey},
+		{"{accountname: a, accountkey: k, container: abc, realm: core.chinacloudapi.cn}", "a", "k", "https://a.blob.core.chinacloudapi.cn", AzureSharedKey},
+		{"{accountname: a, accountkey: k, container: abc, credentials: {type: shared_key}, serviceurl: 'http://h:1/a', max_retries: 5}", "a", "k", "http://h:1/a", AzureSharedKey},
+		{"{accountname: a, container: abc}", "a", "", "https://a.blob.core.windows.net", AzureDefault},
+		{"{accountname: a, container: abc, credentials: {type: client_secret, clientid: c, tenantid: t, secret: s}}", "a", "", "https://a.blob.core.windows.net", AzureClientSecret},
+		{"{connectionstring: 'DefaultEndpointsProtocol=https;AccountName=a;AccountKey=k==;EndpointSuffix=core.usgovcloudapi.net', container: abc}", "a", "k==", "https://a.blob.core.usgovcloudapi.net", AzureSharedKey},
+		{"{connectionstring: 'BlobEndpoint=http://h:1/a;AccountName=a;AccountKey=k', container: abc}", "a", "k", "http://h:1/a", AzureSharedKey},
+	} {
+		c, _, err := loadText(t, "version: 0.1\nstorage: {azure: "+tt.text+"}")
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		a := c.Storage.Azure
+		if a.Account() != tt.account || a.Key() != tt.key || a.Service() != tt.service || a.CredentialsType() != tt.kind {
+			t.Errorf("%s: %q %q %q %q", tt.text, a.Account(), a.Key(), a.Service(), a.CredentialsType())
+		}
+	}
 }

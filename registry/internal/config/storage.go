@@ -11,8 +11,8 @@ type Storage struct {
 	Filesystem *Filesystem    `key:"filesystem"`
 	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory; it is gone when the registry stops."`
 	S3         config.Later   `key:"s3" alias:"s3aws" doc:"S3-compatible object storage."`
-	Azure      config.Later   `key:"azure" doc:"Azure Blob Storage."`
-	GCS        config.Later   `key:"gcs" doc:"Google Cloud Storage."`
+	Azure      *Azure         `key:"azure" doc:"Azure Blob Storage."`
+	GCS        *GCS           `key:"gcs" doc:"Google Cloud Storage."`
 	Swift      config.Refused `key:"swift" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
 	OSS        config.Refused `key:"oss" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
 
@@ -84,6 +84,12 @@ func (s *Storage) Drivers() []string {
 	}
 	if s.InMemory != nil {
 		names = append(names, "inmemory")
+	}
+	if s.Azure != nil {
+		names = append(names, "azure")
+	}
+	if s.GCS != nil {
+		names = append(names, "gcs")
 	}
 	return names
 }

@@ -16,7 +16,7 @@ import (
 	"slipway/shared/config"
 )
 
-const noDriver = "names no driver: filesystem or inmemory"
+const noDriver = "names no driver: filesystem, azure, gcs or inmemory"
 
 // Validate returns everything that is wrong with the values, joined.
 func (c *Config) Validate() error {
@@ -67,6 +67,12 @@ func (s *Storage) validate(p *config.Problems) {
 	}
 	if s.Filesystem != nil && s.Filesystem.RootDirectory == "" {
 		p.Addf("storage.filesystem.rootdirectory", "is empty")
+	}
+	if s.Azure != nil {
+		s.Azure.validate(p)
+	}
+	if s.GCS != nil {
+		s.GCS.validate(p)
 	}
 	switch s.Cache.BlobDescriptor {
 	case "", "inmemory", "redis":
