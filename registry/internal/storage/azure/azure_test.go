@@ -1,11 +1,9 @@
 package azure
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -86,11 +84,9 @@ func makeContainer(t *testing.T, o Options) *Bucket {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	resp, err := b.send(context.Background(), request{method: http.MethodPut, url: b.base, query: url.Values{"restype": {"container"}}})
-	if err != nil {
+	if err := b.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
 	if err := b.Start(t.Context(), "", zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/rest"
 )
 
 // Start proves that the container can be listed, and learns how distribution has named
@@ -46,6 +48,19 @@ func (b *Bucket) Start(ctx context.Context, root string, log *zap.Logger) error 
 			log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): clients are not redirected, and garbage collection waits longer", zap.Error(err))
 		}
 	}
+	return nil
+}
+
+// Create makes the container unless it is there.
+func (b *Bucket) Create(ctx context.Context) error {
+	resp, err := b.send(ctx, request{method: http.MethodPut, url: b.base, query: url.Values{"restype": {"container"}}})
+	if failureCode(err) == "ContainerAlreadyExists" {
+		return nil
+	}
+	if err != nil {
+		return b.explain(err)
+	}
+	rest.Drop(resp)
 	return nil
 }
 
