@@ -7,6 +7,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/tree"
 )
 
 // decide says what of a repository stays. What a manifest that goes has used may
@@ -189,11 +190,13 @@ func (r *run) markLayer(ctx context.Context, repo *repository, l *layer, why uin
 	if l.digest.Algorithm() == oci.SHA256 {
 		return nil
 	}
-	target, err := r.link(ctx, layout.LayerLink(repo.name, l.digest))
-	if err == nil {
-		r.digests.mark(r.digests.add(target), why)
-	} else if !absent(err) && !errors.Is(err, layout.ErrBadLink) && !errors.Is(err, layout.ErrEmptyLink) {
-		return err
+	link, there := tree.ReadLink(ctx, r.Store, layout.LayerLink(repo.name, l.digest), l.digest)
+	switch {
+	case !there || errors.Is(link.Err, layout.ErrBadLink) || errors.Is(link.Err, layout.ErrEmptyLink):
+		return nil
+	case link.Err != nil:
+		return link.Err
 	}
+	r.digests.mark(r.digests.add(link.Target), why)
 	return nil
 }

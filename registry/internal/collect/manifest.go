@@ -50,15 +50,3 @@ func (r *run) references(ctx context.Context, d oci.Digest) (references, error) 
 	}
 	return refs, nil
 }
-
-// link reads a link. Errors are those of the store and of layout.ParseLink.
-func (r *run) link(ctx context.Context, key string) (oci.Digest, error) {
-	b, _, err := storage.Read(ctx, r.Store, key, layout.MaxLink)
-	if errors.Is(err, storage.ErrTooLarge) {
-		return "", layout.ErrBadLink
-	}
-	if err != nil {
-		return "", err
-	}
-	return layout.ParseLink(b)
-}

@@ -3,11 +3,9 @@ package collect
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -26,33 +24,28 @@ type entry struct {
 // readTags reads where the tags point. A repository with one that cannot be read
 // is skipped if untagged manifests are deleted.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
-	prefix := layout.Tags(repo.name)
-	for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
+	for t, err := range tree.Tags(ctx, r.Store, repo.name) {
 		if err == nil {
 			err = r.step(ctx)
 		}
-		if err != nil {
-			return err
-		}
-		name, err := oci.ParseTag(strings.TrimSuffix(info.Key[len(prefix)+1:], "/"))
-		if err != nil || !info.Prefix {
-			continue
-		}
-		d, err := r.link(ctx, layout.TagCurrent(repo.name, name))
 		switch {
-		case err == nil:
-			t := tag{name, r.digests.add(d)}
-			repo.tags = append(repo.tags, t)
-			if !r.DeleteUntagged {
-				continue
-			}
-			if err := r.readHistory(ctx, repo, t); err != nil {
-				return err
-			}
+		case err != nil:
+			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !absent(err) && r.DeleteUntagged: // else it never had one, or is being deleted
-			r.skip(repo, "", fmt.Errorf("tag %s: %w", name, err))
+		case t.Err != nil:
+			if r.DeleteUntagged { // else it never had one, or is being deleted
+				r.skip(repo, "", fmt.Errorf("tag %s: %w", t.Name, t.Err))
+			}
+			continue
+		}
+		known := tag{t.Name, r.digests.add(t.Target)}
+		repo.tags = append(repo.tags, known)
+		if !r.DeleteUntagged {
+			continue
+		}
+		if err := r.readHistory(ctx, repo, known); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
 )
 
 // UnfinishedUpload describes an upload that was begun and not ended.
@@ -25,28 +26,16 @@ type UnfinishedUpload struct {
 // Uploads yields the unfinished uploads of all repositories. What cannot be read is
 // an error, and the listing goes on.
 func (r *Registry) Uploads(ctx context.Context) iter.Seq2[UnfinishedUpload, error] {
-	return func(yield func(UnfinishedUpload, error) bool) { r.eachUpload(ctx, "", yield) }
-}
-
-// eachUpload yields the uploads of a repository and of those below it.
-func (r *Registry) eachUpload(ctx context.Context, name string, yield func(UnfinishedUpload, error) bool) bool {
-	l, err := r.list(ctx, repositoryPrefix(name))
-	if err != nil {
-		return yield(UnfinishedUpload{Repository: oci.Name(name)}, fault(err))
-	}
-	for _, child := range l.names {
-		if ctx.Err() != nil {
-			return yield(UnfinishedUpload{}, ctx.Err()) && false
-		}
-		if child == "_uploads" && name != "" {
-			if !r.Repository(oci.Name(name)).eachUpload(ctx, yield) {
-				return false
+	return func(yield func(UnfinishedUpload, error) bool) {
+		for name, err := range tree.Repositories(ctx, r.store) {
+			if err != nil && !yield(UnfinishedUpload{Repository: name}, fault(err)) {
+				return
 			}
-		} else if full, ok := childName(name, child); ok && !r.eachUpload(ctx, full, yield) {
-			return false
+			if err == nil && !r.Repository(name).eachUpload(ctx, yield) {
+				return
+			}
 		}
 	}
-	return true
 }
 
 func (r Repository) eachUpload(ctx context.Context, yield func(UnfinishedUpload, error) bool) bool {
