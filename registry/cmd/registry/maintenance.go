@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -101,6 +102,7 @@ type maintenance struct {
 	metrics *prometheus.Registry // nil = nobody asks
 
 	collected *collect.Metrics // of all collections
+	freed     time.Time        // when the rest of what has left the caches can be freed; zero = nothing was looked at yet
 }
 
 // start starts what the configuration turns on. Jobs that delete run one at a time;

@@ -109,23 +109,36 @@ const upstreamCheckInterval = 30 * time.Second
 func (m *maintenance) evict(ctx context.Context) {
 	p := &m.cfg.Proxy
 	gc := m.cfg.Storage.Maintenance.GC
-	if !m.cache.EvictionDue(int64(p.MaxSize)) {
+	if m.cache.EvictionDue(int64(p.MaxSize)) {
+		o := proxy.EvictOptions{Store: m.store, Registry: m.rules, Pulls: m.pulls, MaxSize: int64(p.MaxSize), Recent: gc.Age}
+		done, err := m.cache.Evict(ctx, o)
+		if err != nil && ctx.Err() == nil {
+			m.log.Warn("eviction from the caches is not complete", zap.Error(err))
+		}
+		if done.Evicted > 0 || m.freed.IsZero() { // at the start, a run before may have been interrupted
+			m.collectCaches(ctx)
+			m.freed = time.Now().Add(gc.Age + time.Second)
+			return
+		}
+	}
+	// What clients were told of a moment ago was kept.
+	if !m.freed.IsZero() && m.freed != never && time.Now().After(m.freed) {
+		m.collectCaches(ctx)
+		m.freed = never
+	}
+}
+
+// never is a time that does not come.
+var never = time.Unix(1<<40, 0)
+
+// collectCaches frees the bytes of what has left the caches. Without a limit, collections by
+// schedule are soon enough, where there are any.
+func (m *maintenance) collectCaches(ctx context.Context) {
+	gc := m.cfg.Storage.Maintenance.GC
+	if ctx.Err() != nil || m.cfg.Proxy.MaxSize == 0 && gc.Enabled {
 		return
 	}
-	o := proxy.EvictOptions{Store: m.store, Registry: m.rules, Pulls: m.pulls, MaxSize: int64(p.MaxSize), Recent: gc.Age}
-	done, err := m.cache.Evict(ctx, o)
-	if err != nil && ctx.Err() == nil {
-		m.log.Warn("eviction from the caches is not complete", zap.Error(err))
-	}
-	if done.Evicted == 0 || ctx.Err() != nil {
-		return
-	}
-	// Without a limit, collections by schedule are soon enough, where there are any.
-	if p.MaxSize == 0 && gc.Enabled {
-		return
-	}
-	collection := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, Release: true}
-	collect.RunScheduled(ctx, collection, m.collected)
+	collect.RunScheduled(ctx, collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age}, m.collected)
 }
 
 // syncMirror fetches ahead of time what the configuration names.

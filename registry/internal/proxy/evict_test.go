@@ -32,7 +32,7 @@ func (w *world) evict(max int64) Eviction {
 	w.t.Helper()
 	done, err := w.cache.Evict(w.t.Context(), EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), MaxSize: max, Recent: time.Minute})
 	check(w.t, err)
-	_, err = collect.Run(w.t.Context(), collect.Options{Store: w.store, Coordinator: coordinator(w.store), Release: true, Age: time.Minute})
+	_, err = collect.Run(w.t.Context(), collect.Options{Store: w.store, Coordinator: coordinator(w.store)})
 	check(w.t, err)
 	return done
 }
