@@ -110,7 +110,10 @@ func (s *Service) assemble(ctx context.Context) error {
 	if m := s.store.Migrated; m.From != m.To {
 		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
-	var err error
+	err := s.store.Use(ctx)
+	if err != nil {
+		return err
+	}
 	if s.store.Shared() {
 		s.lease = newLease(s.store, s.log)
 		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Condition: s.lease.condition}

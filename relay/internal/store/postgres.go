@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -48,6 +49,8 @@ const (
 	pgIdleInTransation = "25P03"
 )
 
+const relayApplication = "slipway-relay"
+
 const (
 	connectWithin  = 5 * time.Second
 	transactWithin = 10 * time.Second // a commit that takes longer is given up with its connection
@@ -62,6 +65,8 @@ type Postgres struct {
 	Password string // if it is not in the DSN
 	Shared   bool   // other relays may use the database at the same time
 	Name     string // of this relay, to be shown as the one that delivers
+
+	Application string // what PostgreSQL shows the connections as; "" for a relay
 }
 
 // OpenPostgres opens a database of PostgreSQL, which has to be there, and brings its schema up to date.
@@ -82,7 +87,7 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	if o.Password != "" {
 		cfg.Password = o.Password
 	}
-	prepareConfig(cfg)
+	prepareConfig(cfg, cmp.Or(o.Application, relayApplication))
 	reading := cfg.Copy()
 	reading.RuntimeParams["default_transaction_read_only"] = "on"
 	for _, c := range []*pgx.ConnConfig{cfg, reading} {
@@ -103,14 +108,12 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 }
 
 // prepareConfig adds what connections of relays need.
-func prepareConfig(cfg *pgx.ConnConfig) {
+func prepareConfig(cfg *pgx.ConnConfig, application string) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectWithin
 	}
 	p := cfg.RuntimeParams
-	if p["application_name"] == "" {
-		p["application_name"] = "slipway-relay"
-	}
+	p["application_name"] = application
 	// A relay that is stopped or cut off in the middle of a transaction must not hold its locks for long.
 	p["idle_in_transaction_session_timeout"] = "5000"
 	p["lock_timeout"] = "8000"
