@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// at is the site as one of the relays serves it.
+func (m *member) at() *site {
+	s := *m.f.site
+	s.url = "http://" + m.addr
+	return &s
+}
+
+// postTo posts a message to one relay and returns the answer.
+func (m *member) postTo(a app, text, query string, header ...string) (int, object, http.Header) {
+	s := m.at()
+	s.Helper()
+	body, err := json.Marshal(object{"message": text})
+	s.must(err)
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.url+"/message"+query, bytes.NewReader(body))
+	s.must(err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.http.Do(req)
+	s.must(err)
+	defer resp.Body.Close()
+	var out object
+	_ = json.NewDecoder(resp.Body).Decode(&out) // some answers are no objects
+	return resp.StatusCode, out, resp.Header
+}
+
+// findings is what the doctor of a relay says.
+func (m *member) findings() string {
+	status, out := m.at().ask(http.MethodGet, "/doctor", nil)
+	if status != http.StatusOK {
+		return fmt.Sprint("status ", status)
+	}
+	var all []string
+	list, _ := out["findings"].([]any)
+	for _, f := range list {
+		finding, _ := f.(map[string]any)
+		all = append(all, fmt.Sprint(finding["text"]))
+	}
+	return strings.Join(all, "\n")
+}
+
+// What one relay is told, the other one knows.
+func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
+	stub := newStub(t)
+	f := newFleet(t, stub.url, 2)
+	for _, m := range f.relays {
+		m.start()
+	}
+	leader := f.delivers(nil)
+	other := f.relays[0]
+	if other == leader {
+		other = f.relays[1]
+	}
+
+	// A room is made by the one that delivers, whoever is asked for it.
+	a := other.at().application("shared", "")
+	f.eventually("the token is known", func() bool { status, _, _ := leader.postTo(a, "m0", ""); return status == http.StatusOK })
+
+	// ?wait= and idempotency keys.
+	status, first, _ := other.postTo(a, "m1", "?wait=20s", "Idempotency-Key", "k")
+	if status != http.StatusOK || first.text("status") != "sent" {
+		t.Errorf("a wait at the relay that does not deliver: %d %v", status, first)
+	}
+	if status, again, _ := leader.postTo(a, "m1", "", "Idempotency-Key", "k"); status != http.StatusOK || again.id() != first.id() {
+		t.Errorf("the key at the other relay: %d, message %d, want %d", status, again.id(), first.id())
+	}
+
+	// Rates.
+	limited := leader.at().application("limited", "")
+	if status, out := leader.at().ask(http.MethodPut, fmt.Sprint("/application/", limited.id), object{"rate_limit": 3}); status != http.StatusOK {
+		t.Fatalf("set a rate: %d %v", status, out)
+	}
+	f.eventually("the rate is known", func() bool {
+		_, out := other.at().ask(http.MethodGet, fmt.Sprint("/application/", limited.id), nil)
+		return out["rate_limit"] == 3.0
+	})
+	refused := 0
+	for i := range 8 {
+		if status, _, _ := f.relays[i%2].postTo(limited, "x", ""); status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused < 4 { // one or two more are let through when this takes long
+		t.Errorf("%d of 8 refused, at 3 a minute", refused)
+	}
+
+	// Failed logins.
+	wrong := func(r *http.Request) { r.SetBasicAuth("nobody", "wrong") }
+	limitedFrom := 0
+	for i := 1; i <= 30 && limitedFrom == 0; i++ {
+		if status, _ := f.relays[i%2].at().request(http.MethodGet, "/application", nil, wrong); status == http.StatusTooManyRequests {
+			limitedFrom = i
+		}
+	}
+	if limitedFrom == 0 || limitedFrom > 18 { // 10 a minute of both together; each alone would come to 20
+		t.Errorf("wrong passwords are limited from the attempt %d on", limitedFrom)
+	}
+
+	// A token that is taken back.
+	if status, out := leader.at().ask(http.MethodPost, fmt.Sprint("/application/", a.id, "/token"), object{"grace": "0s"}); status != http.StatusOK {
+		t.Fatalf("a new token: %d %v", status, out)
+	}
+	f.eventually("the old token is refused everywhere", func() bool {
+		status, _, _ := other.postTo(a, "never", "")
+		return status == http.StatusUnauthorized
+	})
+
+	// Who delivers.
+	if said := leader.findings(); !strings.Contains(said, "This relay (") || !strings.Contains(said, "does not replicate synchronously") {
+		t.Errorf("the doctor of the one that delivers: %s", said)
+	}
+	if said := other.findings(); !strings.Contains(said, leader.addr[strings.LastIndexByte(leader.addr, ':'):]+" delivers since") {
+		t.Errorf("the doctor of the other one: %s", said)
+	}
+
+	// An orderly end hands over.
+	leader.signal(syscall.SIGTERM)
+	<-leader.ended
+	leader.proc = nil
+	if got := f.delivers(leader); got != other {
+		t.Error("nobody takes over")
+	}
+}
+
+// Without its database a relay says so and accepts nothing; when it is back, everything goes on.
+func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
+	stub := newStub(t)
+	f := newFleet(t, stub.url, 1)
+	m := f.relays[0]
+	m.start()
+	f.delivers(nil)
+	a := f.application("away", "")
+	var want []string
+	post := func(text string) int {
+		status, _, header := m.postTo(a, text, "")
+		switch {
+		case status == http.StatusOK:
+			want = append(want, text)
+		case status == http.StatusServiceUnavailable && header.Get("Retry-After") == "":
+			t.Error("503 without Retry-After")
+		}
+		return status
+	}
+	if status := post("before"); status != http.StatusOK {
+		t.Fatalf("before: %d", status)
+	}
+	f.pg.Stop()
+	if status := post("meanwhile"); status != http.StatusServiceUnavailable {
+		t.Errorf("without a database: %d", status)
+	}
+	f.within(time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
+	if status := m.status("/health"); status != http.StatusServiceUnavailable {
+		t.Errorf("/health: %d", status)
+	}
+	f.must(f.pg.Launch(f.ctx))
+	f.within(time.Minute, "accepted again", func() bool { return post(fmt.Sprint("after ", len(want))) == http.StatusOK })
+	f.within(time.Minute, "ready again", func() bool { return m.status("/readyz") == http.StatusOK })
+	f.within(time.Minute, "all that was accepted", func() bool { return len(stub.bodies(a.room)) >= len(want) })
+	if got := stub.bodies(a.room); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("arrived: %q, accepted: %q", got, want)
+	}
+}
+
+// A relay on SQLite moves to PostgreSQL with a message on its way, and back.
+func TestMigrate_ThereAndBack(t *testing.T) {
+	stub := newStub(t)
+	f := newFleet(t, stub.url, 1)
+	single := *f.site // the same, with a file and without nginx
+	single.url, single.database = "http://"+single.addr, filepath.Join(f.dir, "relay.db")
+	s := &single
+	t.Cleanup(s.kill)
+	s.start()
+	a := s.application("mover", "")
+	s.becomes(s.say(a, "m0"), "sent")
+	s.proxy.Down()
+	s.say(a, "m1")
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s.must(s.proxy.Up())
+	migrate := func(from, to string) {
+		t.Helper()
+		if out, err := exec.CommandContext(f.ctx, relayBinary, "migrate", "--from", from, "--to", to).CombinedOutput(); err != nil || !strings.Contains(string(out), "done") {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	postgres := "postgres:" + f.pg.DSN(f.database)
+	migrate("sqlite:"+s.database, postgres)
+	m := f.relays[0]
+	m.start()
+	waits := func(want int) {
+		t.Helper()
+		f.within(time.Minute, fmt.Sprint(want, " messages"), func() bool { return len(stub.bodies(a.room)) == want })
+	}
+	waits(2)
+	if status, _, _ := m.postTo(a, "m2", ""); status != http.StatusOK {
+		t.Errorf("the token at PostgreSQL: %d", status)
+	}
+	waits(3)
+	m.signal(syscall.SIGTERM)
+	<-m.ended
+	m.proc = nil
+	s.database = filepath.Join(f.dir, "back.db")
+	migrate(postgres, "sqlite:"+s.database)
+	s.start()
+	s.becomes(s.say(a, "m3"), "sent")
+	if got := strings.Join(stub.bodies(a.room), " "); got != "m0 m1 m2 m3" {
+		t.Errorf("in the room: %s", got)
+	}
+}
