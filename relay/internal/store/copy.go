@@ -28,9 +28,17 @@ const (
 
 // copied are the tables with the columns that order them. Those with an id are copied in parts.
 var copied = []struct{ name, key string }{
-	{"users", "id"}, {"rooms", "id"}, {"applications", "id"}, {"application_images", "application_id"}, {"sessions", "token_hash"},
-	{"messages", "id"}, {"outbox", "id"}, {"idempotency", "application_id, key"}, {"stats", "hour, application_id"},
-	{"pending_joins", "room_id"}, {"settings", "key"},
+	{"users", "id"},
+	{"rooms", "id"},
+	{"applications", "id"},
+	{"application_images", "application_id"},
+	{"sessions", "token_hash"},
+	{"messages", "id"},
+	{"outbox", "id"},
+	{"idempotency", "application_id, key"},
+	{"stats", "hour, application_id"},
+	{"pending_joins", "room_id"},
+	{"settings", "key"},
 }
 
 // progress is how far a copy has come.
