@@ -55,10 +55,8 @@ func (r *Robot) Check(now time.Time) error {
 	switch {
 	case len(r.Name) > 100 || !nameForm.MatchString(r.Name):
 		return fmt.Errorf("%.120q is no name of a robot: lower-case letters and digits, separated by single dots, dashes or underscores, at most 100", r.Name)
-	case len(r.Repositories) == 0:
-		return errors.New(`a robot needs patterns of repositories, such as team/**`)
-	case len(r.Allow) == 0:
-		return errors.New("a robot needs rights, such as pull and push")
+	case (len(r.Repositories) == 0) != (len(r.Allow) == 0):
+		return errors.New("rights and patterns of repositories belong together: give both, or none for a robot that only the access rules name")
 	case len(r.Repositories) > maxPatterns:
 		return fmt.Errorf("a robot can have at most %d patterns", maxPatterns)
 	case len(r.Note) > maxNote:

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
+)
+
+// accessConfig writes a configuration with the users alice and bob, whose passwords are
+// their names, and these rules.
+func accessConfig(t *testing.T, rules string) string {
+	t.Helper()
+	dir := t.TempDir()
+	var users strings.Builder
+	for _, user := range []string{"alice", "bob"} {
+		hash, err := bcrypt.GenerateFromPassword([]byte(user), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&users, "%s:%s\n", user, hash)
+	}
+	path := filepath.Join(dir, "config.yml")
+	for name, content := range map[string]string{
+		filepath.Join(dir, "htpasswd"): users.String(),
+		path:                           "version: 0.1\nstorage: {filesystem: {rootdirectory: " + dir + "}}\nauth: {htpasswd: {realm: r, path: " + filepath.Join(dir, "htpasswd") + "}}\n" + rules,
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+func randomRules(random *rand.Rand) string {
+	pick := func(list ...string) string { return list[random.IntN(len(list))] }
+	var b strings.Builder
+	b.WriteString("access:\n  groups: {g: [alice, 'robot:r']}\n  rules:\n")
+	for range 1 + random.IntN(6) {
+		fmt.Fprintf(&b, "  - {who: [%s], repositories: ['%s'], %s: [%s]}\n",
+			pick("anyone", "users", "alice", "bob", "'group:g'"), pick("**", "*", "a", "a/*", "a/**", "b/c"),
+			pick("allow", "allow", "deny"), pick("pull", "push", "delete", "list", "tag-move", "admin", "'pull', 'push'", "'push', 'tag-move', 'list'"))
+	}
+	return b.String()
+}
+
+// decide is what the server decides about a real request.
+func decide(t *testing.T, g *gate, user, right string, name oci.Name) bool {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	if user != "anonymous" {
+		r.SetBasicAuth(user, user)
+	}
+	want := auth.Access{Repository: name}
+	switch right {
+	case "pull":
+		want.Action = auth.Pull
+	case "push", "tag-move":
+		want.Action = auth.Push
+	case "delete":
+		want.Action = auth.Delete
+	case "list":
+		want = auth.Access{Action: auth.Catalog}
+	case "admin":
+		want = auth.Access{Action: auth.Administer}
+	}
+	grant, err := g.authorizer.Authorize(r, want)
+	switch {
+	case err != nil:
+		return false
+	case right == "tag-move":
+		return grant.May(access.TagMove, name)
+	case right == "list":
+		return grant.Sees(name)
+	default:
+		return true
+	}
+}
+
+// What `registry access explain` says is what the server decides.
+func TestExplain_AgreesWithTheDecision(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 2))
+	users, rights := []string{"anonymous", "alice", "bob"}, []string{"pull", "push", "tag-move", "delete", "list", "admin"}
+	names := []oci.Name{"a", "b", "a/b", "a/b/c", "b/c"}
+	for set := range 100 {
+		text := randomRules(random)
+		path := accessConfig(t, text)
+		cfg, _, err := config.Load(path, nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		g, err := openAuth(t.Context(), cfg, nil, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, err := loadRules(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 100 {
+			user, right, name := users[random.IntN(3)], rights[random.IntN(6)], names[random.IntN(5)]
+			if right == "admin" {
+				name = ""
+			}
+			who := access.ParseCaller(user)
+			word, _ := access.ParseRight(right)
+			explained := rules.Explain(&who, word, name)
+			if got := decide(t, g, user, right, name); got != explained.Allowed {
+				t.Fatalf("set %d: %s %s %q: explained %q, decided %v\n%s", set, user, right, name, explained, got, text)
+			}
+			if n == 0 {
+				repository := string(name)
+				if repository == "" {
+					repository = "*"
+				}
+				var out, errs bytes.Buffer
+				if code := run(t.Context(), []string{"access", "explain", user, repository, right, path}, nil, &out, &errs); code != 0 || strings.TrimSpace(out.String()) != explained.String() {
+					t.Errorf("the command: %d, %s%s; want %s", code, out.String(), errs.String(), explained)
+				}
+			}
+		}
+		g.Close()
+	}
+}
+
+func TestExplain_Refuses(t *testing.T) {
+	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
+	open := filepath.Join(t.TempDir(), "open.yml")
+	if err := os.WriteFile(open, []byte("version: 0.1\nstorage: {inmemory: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		`"fetch" is not one of the rights`:    {"alice", "a", "fetch", path},
+		`"A" is not the name of a repository`: {"alice", "A", "pull", path},
+		`there is no robot "ci"`:              {"robot:ci", "a", "pull", path},
+		`there is no workload "w"`:            {"workload:w", "a", "pull", path},
+		"everybody may do everything":         {"alice", "a", "pull", open},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"access", "explain"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%v: %d, %s%s; want %q", args, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
+func TestRobotCommands(t *testing.T) {
+	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
+	do := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), append(args, path), nil, &out, &errs); code != want {
+			t.Fatalf("%v: %d\n%s%s", args, code, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	made := do(0, "robot", "create", "ci", "--repositories", "web/**,tools/*", "--allow", "push", "--expires", "24h", "--note", "for CI")
+	if !strings.Contains(made, "robot+ci") || !strings.Contains(made, "slipway_robot_") {
+		t.Errorf("create: %s", made)
+	}
+	if got := do(0, "access", "explain", "robot:ci", "web/a", "push"); !strings.Contains(got, "allowed by the caller's own grants") {
+		t.Errorf("explain: %s", got)
+	}
+	if got := do(0, "robot", "list"); !strings.Contains(got, "web/**,tools/*") || !strings.Contains(got, "for CI") || strings.Contains(got, "slipway_robot_") {
+		t.Errorf("list: %s", got)
+	}
+	if got := do(1, "robot", "create", "ci", "--repositories", "a", "--allow", "pull"); !strings.Contains(got, "revoke it first") {
+		t.Errorf("a second one: %s", got)
+	}
+	if got := do(1, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "belong together") {
+		t.Errorf("without repositories: %s", got)
+	}
+	do(0, "robot", "revoke", "ci")
+	if got := do(1, "robot", "revoke", "ci"); !strings.Contains(got, "no such robot") {
+		t.Errorf("a second revoke: %s", got)
+	}
+}

@@ -1,0 +1,176 @@
+package auth
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/oci"
+)
+
+// ciSystem gives its pipelines tokens, as GitHub and GitLab do.
+type ciSystem struct {
+	*httptest.Server
+	t       *testing.T
+	key     *ecdsa.PrivateKey
+	fetches atomic.Int32
+	broken  atomic.Bool
+	calls   string // the issuer in its configuration, "" = its URL
+}
+
+func newCISystem(t *testing.T) *ciSystem {
+	t.Helper()
+	c := &ciSystem{t: t}
+	c.newKey()
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.fetches.Add(1)
+		switch {
+		case c.broken.Load():
+			http.Error(w, "broken", http.StatusInternalServerError)
+		case r.URL.Path == "/.well-known/openid-configuration":
+			name := c.URL
+			if c.calls != "" {
+				name = c.calls
+			}
+			_ = json.NewEncoder(w).Encode(map[string]string{"issuer": name, "jwks_uri": c.URL + "/keys"})
+		default:
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: c.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *ciSystem) newKey() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.key = key
+}
+
+// token is that of a pipeline; pairs of claim and value change it, nil takes away.
+func (c *ciSystem) token(change ...any) string {
+	now := time.Now().Unix()
+	claims := map[string]any{
+		"iss": c.URL, "aud": "registry.example.org", "sub": "repo:acme/web:ref:refs/heads/main", "iat": now, "nbf": now, "exp": now + 300,
+		"repository": "acme/web", "ref": "refs/heads/main", "run_attempt": 1,
+	}
+	for i := 0; i < len(change); i += 2 {
+		if claims[change[i].(string)] = change[i+1]; change[i+1] == nil {
+			delete(claims, change[i].(string))
+		}
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: c.key, KeyID: "1"}}, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	raw, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return raw
+}
+
+func (c *ciSystem) workloads(t *testing.T) *Workloads {
+	t.Helper()
+	own, err := access.NewGrant([]string{"web/**"}, []string{"push"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewWorkloads([]Workload{{Name: "web", Issuer: c.URL, Audience: "registry.example.org", Claims: map[string]string{"repository": "acme/web", "ref": "refs/heads/*"}, Own: own}})
+}
+
+// A pipeline exchanges its OIDC token for one of the registry, without any secret.
+func TestWorkloads(t *testing.T) {
+	ci := newCISystem(t)
+	s := newService(t)
+	s.Service.opts.Logins.Workloads = ci.workloads(t)
+	q := TokenRequest{Scopes: []string{"repository:web/app:pull,push", "repository:other:pull"}, Offline: true}
+	issued := s.issue(t, basic(WorkloadUser, ci.token()), q)
+	if issued.Scope != "repository:web/app:pull,push" || issued.User != "workload:web" || !s.may(issued.Token, Push, "web/app") || s.may(issued.Token, Pull, "other") {
+		t.Errorf("got %+v", issued)
+	}
+	if again := s.issue(t, request(""), TokenRequest{Refresh: issued.Refresh, Scopes: q.Scopes}); again.User != "workload:web" {
+		t.Errorf("refresh: %+v", again)
+	}
+	now := time.Now().Unix()
+	for name, raw := range map[string]string{
+		"another repository":         ci.token("repository", "acme/other"),
+		"a repository that has ours": ci.token("repository", "acme/web/evil"),
+		"a deeper ref":               ci.token("ref", "refs/heads/a/b"),
+		"no such claim":              ci.token("repository", nil),
+		"a claim that is a list":     ci.token("repository", []string{"acme/web"}),
+		"another audience":           ci.token("aud", "sts.example.org"),
+		"no audience":                ci.token("aud", nil),
+		"another issuer":             ci.token("iss", "https://evil.example.org"),
+		"no issuer":                  ci.token("iss", nil),
+		"expired":                    ci.token("exp", now-120),
+		"without an end":             ci.token("exp", nil),
+		"not yet valid":              ci.token("nbf", now+120),
+		"no token":                   "secret",
+		"signature cut off":          ci.token()[:strings.LastIndexByte(ci.token(), '.')+1],
+	} {
+		_, err := s.Issue(basic(WorkloadUser, raw), q)
+		if refused := refusal(t, err); refused.Err.Code != oci.CodeUnauthorized {
+			t.Errorf("%s: %v", name, refused)
+		}
+	}
+	s.Service.opts.Logins.Workloads = nil
+	if s.may(issued.Token, Push, "web/app") {
+		t.Error("the token of a workload counts after its rule is gone")
+	}
+}
+
+// The issuer is asked seldom, however many tokens nobody knows the key of.
+func TestWorkloads_FetchesAreBounded(t *testing.T) {
+	ci := newCISystem(t)
+	w := ci.workloads(t)
+	if _, err := w.login(t.Context(), ci.token()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.login(t.Context(), ci.token("iss", "http://127.0.0.1:1")); err == nil {
+		t.Error("a token of nobody we know counts")
+	}
+	good := ci.token()
+	ci.newKey() // the issuer keeps the id, so tokens of the new key fail by their signature
+	for range 100 {
+		if _, err := w.login(t.Context(), ci.token()); err == nil {
+			t.Fatal("a token with a wrong signature counts")
+		}
+	}
+	if _, err := w.login(t.Context(), good); err != nil {
+		t.Error(err)
+	}
+	if n := ci.fetches.Load(); n > 2 {
+		t.Errorf("%d fetches", n)
+	}
+}
+
+func TestWorkloads_IssuerAway(t *testing.T) {
+	ci := newCISystem(t)
+	ci.broken.Store(true)
+	_, err := ci.workloads(t).login(t.Context(), ci.token())
+	if refused := refusal(t, err); refused.Reason != IssuerUnavailable || refused.Err.Code != oci.CodeUnavailable || refused.RetryAfter == 0 {
+		t.Errorf("got %v", refused)
+	}
+	ci.broken.Store(false)
+	ci.calls = "https://other.example.org"
+	_, err = ci.workloads(t).login(t.Context(), ci.token())
+	var refused *Refusal
+	if !errors.As(err, &refused) || refused.Reason != IssuerUnavailable {
+		t.Errorf("an issuer that calls itself otherwise: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package filewatch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func join(contents [][]byte) (string, error) {
+	text := ""
+	for _, c := range contents {
+		text += string(c)
+	}
+	if strings.Contains(text, "broken") {
+		return "", errors.New("it is broken")
+	}
+	return text, nil
+}
+
+func TestValue(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	write(t, a, "1")
+	write(t, b, "2")
+	core, logs := observer.New(zap.InfoLevel)
+	v, err := Open("numbers", zap.New(core), join, a, "", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(text string, lines int) {
+		t.Helper()
+		v.nextLook.Store(0)
+		if got := v.Get(); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+		if n := logs.Len(); n != lines {
+			t.Errorf("%d lines in the log, want %d: %+v", n, lines, logs.All())
+		}
+	}
+	want("12", 0)
+	write(t, b, "3")
+	want("13", 1)
+	want("13", 1)
+	write(t, a, "broken")
+	want("13", 2)
+	want("13", 2) // is said once
+	if err := os.Remove(a); err != nil {
+		t.Fatal(err)
+	}
+	want("13", 3)
+	write(t, a, "1") // what it was before
+	want("13", 3)
+	write(t, a, "4")
+	v.Reload()
+	want("43", 4)
+}
+
+func TestOpen_Fails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	write(t, path, "broken")
+	write(t, filepath.Join(dir, "large"), strings.Repeat("x", maxSize+1))
+	for _, p := range []string{path, filepath.Join(dir, "missing"), dir, filepath.Join(dir, "large")} {
+		if v, err := Open("x", zap.NewNop(), join, p); err == nil {
+			t.Errorf("%s: %q", p, v.Get())
+		}
+	}
+}
