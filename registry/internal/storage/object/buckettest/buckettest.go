@@ -20,8 +20,9 @@ import (
 
 // Options says what the server gets wrong that the driver is tested on.
 type Options struct {
-	FailsOnMissingSource bool // of Compose, with an error of the server
-	MixesPages           bool // a delimited listing of several pages is not in order
+	Client               *http.Client // for signed URLs; nil = the default
+	FailsOnMissingSource bool         // of Compose, with an error of the server
+	MixesPages           bool         // a delimited listing of several pages is not in order
 }
 
 // Run runs the suite on a bucket whose keys below its prefix nobody else has.
@@ -341,7 +342,11 @@ func (s *suite) signedURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Range", "bytes=2-4")
-	resp, err := http.DefaultClient.Do(req)
+	client := s.o.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
