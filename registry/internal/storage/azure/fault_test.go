@@ -84,7 +84,10 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := before(t, c.script)
 			for what, err := range map[string]error{
-				"put":    func() error { _, err := b.Put(t.Context(), "k", small("x"), object.PutOptions{Expire: true}); return err }(),
+				"put": func() error {
+					_, err := b.Put(t.Context(), "k", small("x"), object.PutOptions{Expire: true})
+					return err
+				}(),
 				"delete": b.Delete(t.Context(), "k", storage.Condition{}),
 			} {
 				var trouble *object.Trouble

@@ -88,8 +88,17 @@ func (b *Bucket) sign(ctx context.Context, method, key string, expires time.Dura
 	if b.o.Signer == nil {
 		return "", errors.New("no service account can sign")
 	}
-	now := b.clock.Now().UTC()
-	stamp := now.Format("20060102T150405Z")
+	text, address := b.toSign(b.clock.Now(), b.o.Signer.Email, method, key, expires, header, query)
+	signature, err := b.o.Signer.sign(ctx, b.client, []byte(text))
+	if err != nil {
+		return "", err
+	}
+	return address + "&X-Goog-Signature=" + hex.EncodeToString(signature), nil
+}
+
+// toSign is the text that is signed, and the URL without its signature.
+func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.Duration, header http.Header, query url.Values) (text, address string) {
+	stamp := now.UTC().Format("20060102T150405Z")
 	scope := stamp[:8] + "/auto/storage/goog4_request"
 	lines := []string{"host:" + b.base.Host}
 	names := []string{"host"}
@@ -100,7 +109,7 @@ func (b *Bucket) sign(ctx context.Context, method, key string, expires time.Dura
 	slices.Sort(lines)
 	slices.Sort(names)
 	q := url.Values{
-		"X-Goog-Algorithm": {"GOOG4-RSA-SHA256"}, "X-Goog-Credential": {b.o.Signer.Email + "/" + scope}, "X-Goog-Date": {stamp},
+		"X-Goog-Algorithm": {"GOOG4-RSA-SHA256"}, "X-Goog-Credential": {email + "/" + scope}, "X-Goog-Date": {stamp},
 		"X-Goog-Expires": {seconds(expires)}, "X-Goog-SignedHeaders": {strings.Join(names, ";")},
 	}
 	for name, values := range query {
@@ -110,11 +119,7 @@ func (b *Bucket) sign(ctx context.Context, method, key string, expires time.Dura
 	encoded := strings.ReplaceAll(q.Encode(), "+", "%20")
 	canonical := strings.Join([]string{method, path, encoded, strings.Join(lines, "\n") + "\n", strings.Join(names, ";"), "UNSIGNED-PAYLOAD"}, "\n")
 	sum := sha256.Sum256([]byte(canonical))
-	signature, err := b.o.Signer.sign(ctx, b.client, []byte("GOOG4-RSA-SHA256\n"+stamp+"\n"+scope+"\n"+hex.EncodeToString(sum[:])))
-	if err != nil {
-		return "", err
-	}
-	return b.base.Scheme + "://" + b.base.Host + path + "?" + encoded + "&X-Goog-Signature=" + hex.EncodeToString(signature), nil
+	return "GOOG4-RSA-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:]), b.base.Scheme + "://" + b.base.Host + path + "?" + encoded
 }
 
 // SignedURL implements object.Signer.
