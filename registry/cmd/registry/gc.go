@@ -84,7 +84,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 		p.progress = isTerminal(stderr) && !isTerminal(stdout)
 	}
 	p.status = stderr
-	o.Store, o.Coordinator = store, store.coordinator
+	o.Store, o.Coordinator, o.Remote = store, store.coordinator, store.root == ""
 	if p.lines != nil || p.progress {
 		o.Tell = p.event
 	}

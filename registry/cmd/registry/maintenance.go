@@ -151,7 +151,7 @@ func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
 
 func (m *maintenance) collect(ctx context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
-	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun}
+	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: m.store.root == ""}
 	collect.RunScheduled(ctx, o, m.collected)
 }
 

@@ -4,17 +4,18 @@ import "sync"
 
 // batch collects what is deleted with one list.
 type batch[T any] struct {
+	limit  int
 	mu     sync.Mutex
 	parts  []T
 	weight int
 }
 
-// add adds a part. Once there is enough for a list it returns all and begins anew.
+// add adds a part. At the limit it returns all and begins anew.
 func (b *batch[T]) add(part T, weight int) []T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.parts, b.weight = append(b.parts, part), b.weight+weight
-	if b.weight < perList {
+	if b.weight < b.limit {
 		return nil
 	}
 	return b.reset()

@@ -52,6 +52,9 @@ type Options struct {
 	// the machine's Processors; 0 is as many as may run Go.
 	Paced      bool
 	Processors int
+	// Remote has several workers also beside servers: the store is behind a network,
+	// and a run does little but wait for it.
+	Remote bool
 	// Wait is how long the list may be published while writers that have not seen it
 	// are waited for; 0 is a second. Writers who need what is listed wait as long.
 	Wait time.Duration
@@ -116,6 +119,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
 	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), graph: newGraph()}
+	if o.Remote {
+		r.free = make(chan struct{}, workers-1)
+	}
+	r.linkBatch.limit, r.byteBatch.limit = perLook, perList
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	return r

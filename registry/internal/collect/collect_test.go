@@ -25,6 +25,7 @@ type volume struct {
 	c       storage.Coordinator
 	put     func(key string, content []byte, age time.Duration) // written so long ago
 	serving bool                                                // a server has joined
+	remote  bool                                                // an object store
 }
 
 // onStores runs the test on each store there is, while nobody serves it and beside
@@ -60,7 +61,7 @@ func onBucket(t *testing.T) volume {
 	b := hostile.New(hostile.Options{Lease: 200 * time.Millisecond})
 	p := b.Process()
 	t.Cleanup(func() { p.Close() })
-	return volume{t: t, s: p, c: p, put: putter(t, p, b.SetClock)}
+	return volume{t: t, s: p, c: p, put: putter(t, p, b.SetClock), remote: true}
 }
 
 // putter sets the clock of the store for each put.
@@ -193,7 +194,7 @@ func (x volume) run(o Options) Report {
 
 func (x volume) tryRun(o Options) (Report, error) {
 	x.t.Helper()
-	o.Store, o.Coordinator = x.s, x.c
+	o.Store, o.Coordinator, o.Remote = x.s, x.c, x.remote
 	return Run(x.t.Context(), o)
 }
 

@@ -42,10 +42,8 @@ func (r *run) garbage(repo *repository) []garbage {
 			all = append(all, garbage{key, key, l.digest, layerLink})
 		}
 	}
-	for _, h := range repo.history {
-		if i, known := r.digests.find(h.digest); !repo.unreadable && (!known || !repo.keeps(i)) {
-			all = append(all, garbage{layout.TagIndex(repo.name, h.tag, h.digest), layout.RevisionLink(repo.name, h.digest), h.digest, historyLink})
-		}
+	for _, h := range r.outdated(repo) {
+		all = append(all, garbage{layout.TagIndex(repo.name, h.tag, h.digest), layout.RevisionLink(repo.name, h.digest), h.digest, historyLink})
 	}
 	return all
 }
@@ -56,9 +54,12 @@ type part struct {
 	links []garbage
 }
 
-// perList is how much is looked at while one list is published: links and blobs,
-// of several repositories where they are small.
-const perList = 4096
+// Bounds of what goes with one list: the blobs, and the things in the repositories that
+// are looked at again meanwhile, while pushes may wait for it.
+const (
+	perList = 4096
+	perLook = 1024
+)
 
 // deleteLinks deletes what of a repository goes: at once, or with the next list.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
@@ -100,12 +101,11 @@ func (r *run) deleteListed(ctx context.Context, parts []part) error {
 		return nil
 	}
 	err := r.listed(ctx, keys, func(ctx context.Context) error {
+		g := r.group(ctx)
 		for i := range parts {
-			if err := r.deleteAgain(ctx, &parts[i]); err != nil {
-				return err
-			}
+			g.do(func(ctx context.Context) error { return r.deleteAgain(ctx, &parts[i]) })
 		}
-		return nil
+		return g.wait()
 	})
 	for _, p := range parts {
 		if err == nil {

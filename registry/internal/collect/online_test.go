@@ -274,6 +274,43 @@ func TestHistoryOfAPushUnderWayStays(t *testing.T) {
 	x.want("manifest", layout.RevisionLink("b", d), true)
 }
 
+// meeting is a store in which nobody reads a blob alone.
+type meeting struct {
+	storage.Store
+	arrived chan struct{}
+}
+
+func (m *meeting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if strings.HasPrefix(key, layout.Blobs) {
+		select {
+		case m.arrived <- struct{}{}: // the second has come
+		case <-m.arrived:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return m.Store.Open(ctx, key, offset, length)
+}
+
+// A store behind a network is read by several workers, also beside a server.
+func TestRemoteStoreIsReadBySeveral(t *testing.T) {
+	x := onMemory(t)
+	x.remote = true
+	lease, err := x.c.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	x.image("a", "v1", "one")
+	x.image("a", "v2", "two")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Coordinator: x.c, Remote: true}
+	if report, err := Run(ctx, o); err != nil || report.Blobs.Kept != 6 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
 // Beside a server a dry run says what the run then does.
 func TestDryRunSaysWhatTheRunDoes(t *testing.T) {
 	for _, o := range []Options{{Age: time.Hour}, {Age: time.Hour, DeleteUntagged: true}, {DeleteUntagged: true}, {Age: time.Hour, Release: true, DeleteUntagged: true}} {
@@ -532,7 +569,7 @@ func TestFaultsAndDeaths(t *testing.T) {
 	b := hostile.New(hostile.Options{Lease: 150 * time.Millisecond, MaxLate: 3 * time.Millisecond})
 	setup := b.Process()
 	defer setup.Close()
-	x := volume{t: t, s: setup, c: setup, put: putter(t, setup, b.SetClock)}
+	x := volume{t: t, s: setup, c: setup, put: putter(t, setup, b.SetClock), remote: true}
 	lease, err := setup.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -553,7 +590,7 @@ func TestFaultsAndDeaths(t *testing.T) {
 		looks = append(looks, func() { x.gone("garbage", name, m, blobs) })
 		b.SetFault(hostile.Random(uint64(try), 0.03))
 		p, events := b.Process(), 0
-		o := Options{Store: p, Coordinator: p, DeleteUntagged: true, Wait: 2 * time.Second, Tell: func(Event) {
+		o := Options{Store: p, Coordinator: p, Remote: true, DeleteUntagged: true, Wait: 2 * time.Second, Tell: func(Event) {
 			if events++; events == 4+3*try && try%2 == 0 {
 				p.Kill()
 			}

@@ -3,9 +3,11 @@ package collect
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -15,55 +17,74 @@ type tag struct {
 	at   id
 }
 
-// entry is where a tag once pointed.
+// entry is one of the links of a tag's history.
 type entry struct {
 	tag    oci.Tag
 	digest oci.Digest
 }
 
-// readTags reads where the tags point. A repository with one that cannot be read
-// is skipped if untagged manifests are deleted.
+// readTags reads where the tags point and, if untagged manifests are deleted, their
+// histories; then a repository with a tag that cannot be read is skipped.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
-	for t, err := range tree.Tags(ctx, r.Store, repo.name) {
-		if err == nil {
-			err = r.step(ctx)
-		}
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case t.Err != nil:
-			if r.DeleteUntagged { // else it never had one, or is being deleted
-				r.skip(repo, "", fmt.Errorf("tag %s: %w", t.Name, t.Err))
+	prefix := layout.Tags(repo.name)
+	g := r.group(ctx)
+	g.try(func(ctx context.Context) error {
+		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: r.DeleteUntagged, Names: true}) {
+			if err == nil {
+				err = r.step(ctx)
 			}
-			continue
+			if err != nil {
+				return err
+			}
+			name, rest, below := strings.Cut(info.Key[len(prefix)+1:], "/")
+			tag, err := oci.ParseTag(name)
+			switch {
+			case err != nil || !below:
+			case rest == "" || rest == layout.TagCurrentName:
+				g.do(func(ctx context.Context) error { return r.readTag(ctx, repo, tag) })
+			default:
+				if d, ok := layout.ParseTagIndex(rest); ok {
+					repo.history = append(repo.history, entry{tag, d})
+				}
+			}
 		}
-		known := tag{t.Name, r.digests.add(t.Target)}
-		repo.tags = append(repo.tags, known)
-		if !r.DeleteUntagged {
-			continue
-		}
-		if err := r.readHistory(ctx, repo, known); err != nil {
-			return err
-		}
+		return nil
+	})
+	return g.wait()
+}
+
+func (r *run) readTag(ctx context.Context, repo *repository, name oci.Tag) error {
+	link, there := tree.ReadLink(ctx, r.Store, layout.TagCurrent(repo.name, name), "")
+	switch {
+	case !there: // it never had one, or is being deleted
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case link.Err == nil:
+		at := r.digests.add(link.Target)
+		repo.mu.Lock()
+		repo.tags = append(repo.tags, tag{name, at})
+		repo.mu.Unlock()
+	case r.DeleteUntagged:
+		r.skip(repo, "", fmt.Errorf("tag %s: %w", name, link.Err))
 	}
 	return nil
 }
 
-// readHistory reads where a tag has pointed that points at something else by now.
-func (r *run) readHistory(ctx context.Context, repo *repository, t tag) error {
-	for _, alg := range tree.Algorithms() {
-		for l, err := range r.names(ctx, layout.TagHistory(repo.name, t.name, alg), alg) {
-			if err != nil {
-				return err
-			}
-			if i, known := r.digests.find(l.digest); !known || i != t.at {
-				repo.history = append(repo.history, entry{t.name, l.digest})
-			}
-		}
+// outdated returns the history that leads to nothing which the repository keeps.
+func (r *run) outdated(repo *repository) (old []entry) {
+	current := map[oci.Tag]id{}
+	for _, t := range repo.tags {
+		current[t.name] = t.at
 	}
-	return nil
+	for _, h := range repo.history {
+		i, known := r.digests.find(h.digest)
+		at, tagged := current[h.tag]
+		if known && (tagged && at == i || repo.keeps(i)) || repo.unreadable {
+			continue
+		}
+		old = append(old, h)
+	}
+	return old
 }
 
 // keeps says whether the repository keeps a manifest.

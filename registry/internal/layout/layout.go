@@ -23,7 +23,11 @@
 // contain another digest than its path says, and leads to that one's bytes.
 package layout
 
-import "slipway/registry/internal/oci"
+import (
+	"strings"
+
+	"slipway/registry/internal/oci"
+)
 
 // Roots of the two trees. Names beside them are never walked by anybody.
 const (
@@ -111,6 +115,9 @@ func TagCurrent(n oci.Name, t oci.Tag) string {
 	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) + "/current/link"
 }
 
+// TagCurrentName is the key of TagCurrent below Tag.
+const TagCurrentName = "current/link"
+
 // TagIndex is one link of the tag's history. Trees may lack it.
 func TagIndex(n oci.Name, t oci.Tag, d oci.Digest) string {
 	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) +
@@ -136,7 +143,12 @@ func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
 }
 
-// TagHistory is the directory of one algorithm of a tag's history.
-func TagHistory(n oci.Name, t oci.Tag, a oci.Algorithm) string {
-	return Tag(n, t) + "/index/" + string(a)
+// ParseTagIndex reads what TagIndex has below Tag.
+func ParseTagIndex(name string) (oci.Digest, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 4 || parts[0] != "index" || parts[3] != "link" {
+		return "", false
+	}
+	d, err := oci.ParseDigest(parts[1] + ":" + parts[2])
+	return d, err == nil
 }

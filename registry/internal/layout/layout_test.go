@@ -53,6 +53,23 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestParseTagIndex(t *testing.T) {
+	for _, d := range []oci.Digest{dgst, oci.SHA512.FromBytes(nil)} {
+		below := strings.TrimPrefix(TagIndex(name, tag, d), Tag(name, tag)+"/")
+		if got, ok := ParseTagIndex(below); !ok || got != d {
+			t.Errorf("%s is read as %q", below, got)
+		}
+	}
+	if Tag(name, tag)+"/"+TagCurrentName != TagCurrent(name, tag) {
+		t.Error("the current link has another name")
+	}
+	for _, other := range []string{TagCurrentName, "index", "index/sha256/x/link", "index/sha256/" + hexa, "other/sha256/" + hexa + "/link", ""} {
+		if d, ok := ParseTagIndex(other); ok {
+			t.Errorf("%q is read as %s", other, d)
+		}
+	}
+}
+
 func TestLongestPathIsValid(t *testing.T) {
 	long := oci.Name(strings.Repeat("a/", 127) + "b")
 	p := TagIndex(long, oci.Tag(strings.Repeat("T", oci.MaxTagLength)), oci.SHA512.FromBytes(nil))
