@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/config"
+	"slipway/relay/internal/store"
 	"slipway/shared/logging"
 	"slipway/shared/server"
 )
@@ -55,7 +56,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	if cfg.Logging.AccessLog {
 		access = logging.NewAccessLog(accessLines)
 	}
-	p, err := assemble(ctx, cfg, log, access)
+	p, err := assembleSoon(ctx, cfg, log, access)
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,26 @@ func serve(ctx context.Context, cfg *config.Config, warnings []string, stdout, s
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)
 	log.Info("relay stopped", zap.Error(err))
 	return err
+}
+
+const (
+	awaitDatabase = 30 * time.Second
+	tryDatabase   = time.Second
+)
+
+// assembleSoon is assemble, which waits a while for a server of PostgreSQL that starts together with the relay.
+func assembleSoon(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
+	for end := time.Now().Add(awaitDatabase); ; {
+		p, err := assemble(ctx, cfg, log, access)
+		if err == nil || !store.IsAway(err) || time.Now().After(end) || ctx.Err() != nil {
+			return p, err
+		}
+		log.Warn("the database does not answer; trying again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(tryDatabase):
+		}
+	}
 }
 
 // tuneCollector sets GOGC to 300. The live heap is a few MiB, so that costs little memory and saves

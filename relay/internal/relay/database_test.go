@@ -38,9 +38,9 @@ func newDatabase(t testing.TB) string {
 
 func isDSN(where string) bool { return strings.HasPrefix(where, "host=") }
 
-func openStore(where string) (*store.Store, error) {
+func openStore(where string, shared bool) (*store.Store, error) {
 	if isDSN(where) {
-		return store.OpenPostgres(context.Background(), store.Postgres{DSN: where})
+		return store.OpenPostgres(context.Background(), store.Postgres{DSN: where, Shared: shared, Name: "this relay"})
 	}
 	return store.Open(context.Background(), where)
 }

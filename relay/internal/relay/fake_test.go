@@ -254,12 +254,13 @@ func (h *homeserver) times(room string) []time.Time {
 // rig is a service with a fake homeserver.
 type rig struct {
 	*Service
-	t     testing.TB
-	hs    *homeserver
-	path  string // of the database's file, or the DSN of one in PostgreSQL
-	o     Options
-	admin Viewer
-	stop  func()
+	t      testing.TB
+	hs     *homeserver
+	shared bool   // other relays may use the database
+	path   string // of the database's file, or the DSN of one in PostgreSQL
+	o      Options
+	admin  Viewer
+	stop   func()
 }
 
 func newRig(t testing.TB, change ...func(*Options)) *rig {
@@ -287,7 +288,7 @@ func (r *rig) open() {
 	r.t.Helper()
 	r.o.Metrics = NewMetrics(prometheus.NewRegistry())
 	var err error
-	if r.o.Store, err = openStore(r.path); err != nil {
+	if r.o.Store, err = openStore(r.path, r.shared); err != nil {
 		r.t.Fatal(err)
 	}
 	s, err := New(context.Background(), r.o)

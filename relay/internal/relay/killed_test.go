@@ -33,7 +33,7 @@ const (
 func child(where string) {
 	path, url, _ := strings.Cut(where, "|")
 	hs := newHomeserver()
-	db, err := openStore(path)
+	db, err := openStore(path, false)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -164,7 +164,7 @@ func (k *killed) checkCounts() {
 	k.kill()
 	path, _, _ := strings.Cut(k.where, "|")
 	hs := newHomeserver()
-	db, err := openStore(path)
+	db, err := openStore(path, false)
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package store keeps the relay's data in one SQLite file: users, applications, rooms and sessions through gorm,
-// messages and the outbox through SQL of its own. No type of gorm leaves it.
+// Package store keeps the relay's data in one SQLite file, or in a database of PostgreSQL that several relays may share: users,
+// applications, rooms and sessions through gorm, messages and the outbox through SQL of its own. No type of gorm leaves it.
 //
 // One connection writes. What arrives while the disk is busy is committed together: messages are flushed before
 // [Store.Accept] returns; results of deliveries go along, or are committed without a flush of their own, because losing

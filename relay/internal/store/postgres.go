@@ -195,6 +195,13 @@ func explain(err error) error {
 	return err
 }
 
+// IsAway tells whether a database of PostgreSQL could not be opened because its server does not answer or does not serve yet.
+func IsAway(err error) bool {
+	var connect *pgconn.ConnectError
+	code := codeOf(err)
+	return code == pgStartingUp || code == pgAdminShutdown || code == "" && errors.As(err, &connect)
+}
+
 // reasonOfParse is why a DSN is not understood, without the DSN, which may hold a password.
 func reasonOfParse(err error) string {
 	var parse *pgconn.ParseConfigError

@@ -1,0 +1,85 @@
+package relay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// sharedRig is a relay among others on one database of PostgreSQL.
+func sharedRig(t *testing.T) *rig {
+	t.Helper()
+	if !onPostgres() {
+		t.Skip("the tests run on SQLite now")
+	}
+	hs := newHomeserver()
+	r := &rig{t: t, hs: hs, path: newDatabase(t), shared: true, o: Options{Sender: hs, Rooms: hs, Log: zap.NewNop(), CheckToken: true}}
+	r.open()
+	t.Cleanup(func() { r.close() })
+	return r
+}
+
+// eventually waits until a condition holds, however busy the machine is.
+func (r *rig) eventually(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	r.t.Fatalf("never: %s", what)
+}
+
+// Another relay has taken the lease, as it does when this one was frozen for a while: this one sends nothing more, says who
+// delivers, and goes on when the other one is gone.
+func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
+	r := sharedRig(t)
+	r.run()
+	app := r.app("a", "!a:hs")
+	r.await(r.send(app.Token, "before"), StateSent)
+	if st := r.Status(ctx); st.Deliverer != "this relay" || st.Elsewhere {
+		t.Errorf("status while it delivers: %+v", st)
+	}
+	r.exec(`UPDATE lease SET epoch = epoch + 1, holder = 'another', status = '{"paused":"The other one waits."}', expires_at = now() + interval '1 hour'`)
+	r.eventually("it knows", func() bool { return r.Status(ctx).Elsewhere })
+	if st := r.Status(ctx); st.Deliverer != "another" || st.Paused != "The other one waits." {
+		t.Errorf("status while another one delivers: %+v", st)
+	}
+	id := r.send(app.Token, "meanwhile")
+	if m := r.message(id); m.State != StateQueued || m.Error != "The other one waits." {
+		t.Errorf("the message is %s, %q", m.State, m.Error)
+	}
+	time.Sleep(300 * time.Millisecond) // enough to be sent, were there anybody who does
+	if got := strings.Join(r.hs.bodies("!a:hs"), " "); got != "before" {
+		t.Errorf("in the room: %s", got)
+	}
+	r.exec(`UPDATE lease SET expires_at = '-infinity'`)
+	r.await(id, StateSent)
+	if got := strings.Join(r.hs.bodies("!a:hs"), " "); got != "before meanwhile" {
+		t.Errorf("in the room: %s", got)
+	}
+}
+
+// Once a lease may have expired nothing is sent, whatever else is known of it.
+func TestLease_MayHaveExpired_IsNotValid(t *testing.T) {
+	l := newLease(nil, zap.NewNop())
+	if l.valid() {
+		t.Error("valid without a lease")
+	}
+	l.hold(time.Now())
+	if !l.valid() {
+		t.Error("not valid when it was taken just now")
+	}
+	for name, asked := range map[string]time.Time{
+		"by both clocks":              time.Now().Add(leaseSpare - leaseFor),
+		"by the one that runs on":     time.Now().Add(leaseSpare - leaseFor).Round(0),
+		"long after it was asked for": time.Now().Add(-time.Hour),
+	} {
+		l.hold(asked)
+		if l.valid() {
+			t.Errorf("valid though it may have expired, %s", name)
+		}
+	}
+}
