@@ -65,13 +65,12 @@ func (d *Delivery) waiting(ctx context.Context) (n int64, age time.Duration) {
 
 // waiting returns how much is on its way, and how old the oldest of it is.
 func waiting(ctx context.Context, s *store.Store) (n int64, age time.Duration) {
-	backlogs, err := s.Backlogs(ctx)
-	if err != nil {
+	n, err := s.Waiting(ctx)
+	if err != nil || n == 0 {
 		return 0, 0
 	}
-	for _, b := range backlogs {
-		n += b.Waiting
-		age = max(age, time.Since(store.Time(b.Oldest)))
+	if oldest, err := s.Oldest(ctx); err == nil && oldest > 0 {
+		age = time.Since(store.Time(oldest))
 	}
 	return n, age
 }

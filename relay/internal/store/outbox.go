@@ -86,6 +86,15 @@ func (s *Store) Waiting(ctx context.Context) (int64, error) {
 	})
 }
 
+// Oldest returns when the oldest entry that is on its way was queued, of those that come next in their rooms; 0 without any.
+// It looks at one entry a room, however many wait.
+func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT coalesce(min(x.oldest), 0) FROM (SELECT
+		(SELECT o.queued_at FROM outbox o `+s.d.by("outbox_pending")+` WHERE o.room = r.id AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT 1) AS oldest
+		FROM rooms r) AS x`).Scan(&at)
+	return at, err
+}
+
 // MarkSuspects is called after a start that follows no orderly end: the first entries of each room, as many as may
 // have been sent without a trace, count as attempted by that device from the time of their acceptance on.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {

@@ -111,23 +111,26 @@ func (w *writer) late(ctx context.Context, o *Outcome) error {
 			return err
 		}
 	}
-	if state != message.StateCancelled {
-		return nil
+	switch {
+	case state == message.StateCancelled:
+		return w.sql.followUp(ctx, remove)
+	case o.FollowUp != nil: // what is left of the message is given up in its turn, and the message says so
+		return w.sql.followUp(ctx, o.FollowUp)
 	}
-	return w.sql.followUp(ctx, remove)
+	return nil
 }
 
-// storeTarget writes what a follow-up means for its message.
+// storeTarget writes what a follow-up means for its message, unless that was asked to be delivered again meanwhile.
 func (w *writer) storeTarget(ctx context.Context, o *Outcome) error {
 	e := &o.Entry
 	switch {
 	case e.Kind == message.Redact && e.State == message.StateSent:
-		return w.sql.exec(ctx, `UPDATE outbox SET state = 'redacted', event_id = ?, error = '', code = '' WHERE id = ? AND (event_id = ? OR event_id = '')`,
+		return w.sql.exec(ctx, `UPDATE outbox SET state = 'redacted', event_id = ?, error = '', code = '' WHERE id = ? AND final_at > 0 AND (event_id = ? OR event_id = '')`,
 			e.EventID, e.After, e.EventID)
 	case o.Cleared:
-		return w.sql.exec(ctx, `UPDATE outbox SET error = '' WHERE id = ? AND state = 'cancelled'`, e.After)
+		return w.sql.exec(ctx, `UPDATE outbox SET error = '' WHERE id = ? AND final_at > 0 AND state = 'cancelled'`, e.After)
 	case o.Failure != "":
-		return w.sql.exec(ctx, `UPDATE outbox SET error = ? WHERE id = ?`, o.Failure, e.After)
+		return w.sql.exec(ctx, `UPDATE outbox SET error = ? WHERE id = ? AND final_at > 0`, o.Failure, e.After)
 	}
 	return nil
 }

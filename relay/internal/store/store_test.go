@@ -531,6 +531,89 @@ func TestLateOutcome(t *testing.T) {
 	}
 }
 
+// What is left of a message that was given up while its first event was sent is not forgotten: it is given up in its turn.
+func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	x := Expiry{Room: 1, Cutoff: a.Entry.QueuedAt + 1, Now: 7, Reason: "old", Incomplete: "not all of it"}
+	if _, dead, err := s.Expire(ctx, x); err != nil || dead != 1 {
+		t.Fatalf("%d given up, %v", dead, err)
+	}
+	e := a.Entry
+	e.State, e.EventID = message.StateSent, "$e"
+	s.Report(&Outcome{Entry: e, At: 9, FollowUp: &message.Entry{Kind: message.Part, After: e.ID, Room: 1, Txn: e.Txn + "p1", QueuedAt: e.QueuedAt}})
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil); err != nil || len(left) != 1 || left[0].Kind != message.Part {
+		t.Fatalf("left: %+v, %v", left, err)
+	}
+	if _, _, err := s.Expire(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.Message(ctx, e.ID); err != nil || m.State != message.StateSent || m.Error != "not all of it" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// A removal, or the failure of a file, that comes after the message was asked to be delivered again does not end that.
+func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
+	for name, o := range map[string]Outcome{
+		"removed":     {Entry: message.Entry{Kind: message.Redact, State: message.StateSent, EventID: "$e"}},
+		"not removed": {Entry: message.Entry{Kind: message.Redact, State: message.StateDead, EventID: "$e"}, Failure: "too late"},
+		"no file":     {Entry: message.Entry{Kind: message.File, State: message.StateDead}, Failure: "too late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fresh(t)
+			withRoom(t, s)
+			a := entry(1, "x")
+			if err := s.Accept(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+			follow := a.Entry
+			follow.ID, follow.After, follow.Kind, follow.Txn = a.Entry.ID+1, a.Entry.ID, o.Entry.Kind, "t"
+			err := s.Update(ctx, func(tx *Tx) error { return tx.sql.followUp(ctx, &follow) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Entry.ID, o.Entry.After, o.Entry.Room, o.At = follow.ID, follow.After, 1, 9
+			s.Report(&o)
+			if err := s.Settle(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != message.StateQueued || m.Error != "" {
+				t.Errorf("%s %q, %v", m.State, m.Error, err)
+			}
+		})
+	}
+}
+
+func TestOldest(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	if at, err := s.Oldest(ctx); at != 0 || err != nil {
+		t.Errorf("of an empty outbox: %d, %v", at, err)
+	}
+	first, second := entry(1, "x"), entry(1, "y")
+	second.Entry.QueuedAt += 50
+	if err := s.Accept(ctx, first, second); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := s.Oldest(ctx); at != first.Entry.QueuedAt || err != nil {
+		t.Errorf("%d, %v; want %d", at, err, first.Entry.QueuedAt)
+	}
+	if err := s.Update(ctx, func(tx *Tx) error { return giveUp(tx, first.Entry.ID) }); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := s.Oldest(ctx); at != second.Entry.QueuedAt || err != nil {
+		t.Errorf("%d, %v; want %d", at, err, second.Entry.QueuedAt)
+	}
+}
+
 func withdraw(tx *Tx, id int64) error {
 	_, err := tx.Withdraw(id, 1)
 	return err
