@@ -57,10 +57,12 @@ func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
 	})
 	reason, room := problem(info), q.Room()
 	switch {
-	case room.Encrypted, info.ReplaceBy != "" && room.Parked != "": // what was tried there says more
+	case room.Encrypted:
 		d.saveRoom(q)
 	case reason != "":
-		d.block(q, matrix.ClassPark, reason)
+		d.blockUnless(q, matrix.ClassPark, reason, func(r *store.Room) bool {
+			return info.ReplaceBy != "" && r.Parked != "" // what was tried there says more
+		})
 	case room.Parked != "" && room.ParkedAt < began.UnixMilli():
 		d.unblock(q)
 		q.retry()

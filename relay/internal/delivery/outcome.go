@@ -42,7 +42,7 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 func (d *Delivery) works(q *queue) {
 	q.mu.Lock()
 	q.joinTried, q.lastError, q.retrying = false, "", ""
-	blocked := q.room.Parked != ""
+	blocked := q.room.Parked != "" && !q.room.Encrypted // where removals still work
 	q.mu.Unlock()
 	if blocked {
 		d.unblock(q)
@@ -91,7 +91,8 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 		d.blocked(q, e, f)
 	case matrix.ClassEncrypted:
 		q.setRoom(func(r *store.Room) { r.Encrypted = true })
-		d.blocked(q, e, f)
+		d.block(q, f.Class, f.Sentence())
+		d.again(q, e, 0, false) // removals go on
 	case matrix.ClassTooLarge:
 		d.shrink(q, e, f)
 	case matrix.ClassSettle:

@@ -285,6 +285,30 @@ func TestJoinedRoomGoesOn(t *testing.T) {
 	})
 }
 
+// A message can be withdrawn from a room that was encrypted since: removals are not encrypted. What waits stays.
+func TestCancel_RoomIsEncryptedMeanwhile_RemovesTheEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run()
+		app := r.app("a", "!a:hs")
+		sent := r.send(app.Token, "too much")
+		r.await(sent, StateSent)
+		r.delivery.Load().Handle(matrix.Encrypted{Room: "!a:hs"})
+		waits := r.send(app.Token, "secret")
+		time.Sleep(time.Hour)
+		if _, err := r.Cancel(ctx, r.admin, sent); err != nil {
+			t.Fatal(err)
+		}
+		r.await(sent, StateRedacted)
+		if m := r.message(waits); m.State != StateBlocked {
+			t.Errorf("the message that waits is %s", m.State)
+		}
+		if n := len(r.hs.times("!a:hs")); n != 1 || len(r.hs.bodies("!a:hs")) != 0 {
+			t.Errorf("%d attempts; in the room: %q", n, r.hs.bodies("!a:hs"))
+		}
+	})
+}
+
 func TestEncryptedRoomGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

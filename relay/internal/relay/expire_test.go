@@ -65,7 +65,9 @@ func TestRemovalThatIsGivenUp(t *testing.T) {
 		app := r.app("a", "!a:hs")
 		id := r.send(app.Token, "x")
 		r.await(id, StateSent)
-		r.delivery.Load().Handle(matrix.Encrypted{Room: "!a:hs"})
+		r.hs.mu.Lock()
+		r.hs.unredact = &SendError{Class: ClassRetry, Reason: "the connection to the homeserver broke"}
+		r.hs.mu.Unlock()
 		if _, err := r.Cancel(ctx, r.admin, id); err != nil {
 			t.Fatal(err)
 		}
