@@ -219,12 +219,14 @@ func (s *Accounts) Admit(ctx context.Context, app *App, n int, now time.Time, ra
 }
 
 // GiveBack returns one message to what an application may send.
-func (s *Accounts) GiveBack(ctx context.Context, app *App, rate int) {
+func (s *Accounts) GiveBack(ctx context.Context, app *App, n, rate int) {
 	if s.store.Shared() && rate > 0 {
-		_ = s.store.GiveBack(ctx, app.bucketKey(), 1) // else the application has to wait a little longer
+		_ = s.store.GiveBack(ctx, app.bucketKey(), n) // else the application has to wait a little longer
 		return
 	}
-	app.Bucket.GiveBack()
+	for range n {
+		app.Bucket.GiveBack()
+	}
 }
 
 func (a *App) bucketKey() string { return "app " + strconv.FormatInt(a.Row().ID, 10) }

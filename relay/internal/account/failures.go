@@ -11,16 +11,23 @@ import (
 	"slipway/relay/internal/limit"
 )
 
-// failures are the counts that a failed attempt is put down to, narrowest first.
-func failures(name, address string) []struct {
+// count is what a failed attempt is put down to, and how many of them a minute has.
+type count struct {
 	key   string
 	limit int
-} {
+}
+
+// failures are the counts that a failed attempt is put down to, narrowest first. Where the right password came from
+// lately, those from elsewhere do not matter: else a few addresses could lock a user out.
+func (p *passwords) failures(name, address string) []count {
 	name, address = folded(name), network(address)
-	return []struct {
-		key   string
-		limit int
-	}{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
+	all := []count{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.proven[all[0].key]; ok && time.Since(at) < provenFor {
+		return all[:2]
+	}
+	return all
 }
 
 // folded is the same for all spellings that [strings.EqualFold] takes for one name, which
@@ -38,7 +45,7 @@ func folded(name string) string {
 // blocked returns how long to wait because of earlier failures, 0 if an attempt may be made now.
 func (p *passwords) blocked(name, address string) time.Duration {
 	now := time.Now()
-	for _, f := range failures(name, address) {
+	for _, f := range p.failures(name, address) {
 		if wait := p.look(f.key, now, f.limit); wait > 0 {
 			return wait
 		}
@@ -53,7 +60,7 @@ func (p *passwords) attempt(name, address string) time.Duration {
 		return wait
 	}
 	now := time.Now()
-	for _, f := range failures(name, address) {
+	for _, f := range p.failures(name, address) {
 		if wait := p.take(f.key, now, f.limit); wait > 0 {
 			return wait
 		}
@@ -87,9 +94,22 @@ func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
 	return b.Look(now, limit, limit)
 }
 
-// forgive gives back what attempt took, after a success.
+// succeeded notes that the right password came from an address.
+func (p *passwords) succeeded(name, address string) {
+	p.forgive(name, address)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.proven) >= maxAttempts {
+		maps.DeleteFunc(p.proven, func(_ string, at time.Time) bool { return time.Since(at) > provenFor/2 })
+	}
+	if len(p.proven) < maxAttempts {
+		p.proven["pair "+network(address)+" "+folded(name)] = time.Now()
+	}
+}
+
+// forgive gives back what attempt took, as it was no failure.
 func (p *passwords) forgive(name, address string) {
-	for _, f := range failures(name, address) {
+	for _, f := range p.failures(name, address) {
 		if p.shared == nil || p.shared.GiveBack(context.Background(), f.key, 1) != nil {
 			p.bucket(f.key).GiveBack()
 		}

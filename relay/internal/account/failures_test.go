@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/relay/internal/refusal"
 )
 
 // Nobody gets new attempts by using up the memory of the failed ones.
@@ -50,6 +52,40 @@ func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
 			t.Errorf("%d counts are kept", len(p.tokens))
 		}
 	})
+}
+
+// Addresses that try a user's name again and again do not lock the user out where the right password came from before.
+func TestFailedAttempts_FromManyAddresses_LeaveAKnownOneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords()
+		defer p.rest.Stop()
+		p.succeeded("admin", "192.0.2.1")
+		for i := range 20 {
+			for p.attempt("Admin", fmt.Sprintf("198.51.100.%d", i)) == 0 {
+			}
+		}
+		if p.attempt("admin", "203.0.113.1") == 0 {
+			t.Error("an unknown address has attempts left, though the name has none")
+		}
+		if wait := p.attempt("admin", "192.0.2.1"); wait > 0 {
+			t.Errorf("the user is locked out for %v", wait)
+		}
+		for p.attempt("admin", "192.0.2.1") == 0 { // its own attempts are bounded all the same
+		}
+	})
+}
+
+// A password that nobody has looked at was no failed attempt.
+func TestAuthenticate_TooManyAtOnce_IsNoFailure(t *testing.T) {
+	p := newPasswords()
+	defer p.rest.Stop()
+	p.waiting.Store(argonWaiting)
+	s := &Accounts{passwords: p, cache: newCache()}
+	for range 10 * nameFailures {
+		if _, err := s.Authenticate(t.Context(), "admin", "password", "192.0.2.1"); refusal.KindOf(err) != refusal.KindUnavailable {
+			t.Fatalf("refused with %v", err)
+		}
+	}
 }
 
 // Another spelling of a name is no other name.

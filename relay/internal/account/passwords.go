@@ -37,6 +37,7 @@ const (
 	nameFailures = 60     // …of one name from anywhere
 	fromFailures = 60     // …of any name from one address
 	wrongTokens  = 60     // …of application tokens from one address
+	provenFor    = 30 * 24 * time.Hour
 )
 
 // passwords hashes and verifies passwords, a few at a time, and limits failures.
@@ -51,7 +52,8 @@ type passwords struct {
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]credential
 	failed buckets
-	tokens buckets // …with application tokens: they cost nothing, so they must not push out what is remembered of passwords
+	proven map[string]time.Time // when a name's right password last came from an address
+	tokens buckets              // …with application tokens: they cost nothing, so they must not push out what is remembered of passwords
 }
 
 // credential is a name and password that was found right.
@@ -62,7 +64,7 @@ type credential struct {
 }
 
 func newPasswords() *passwords {
-	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: buckets{}, tokens: buckets{}}
+	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}}
 	p.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(p.secret[:]) // never fails
 	salt := make([]byte, argonSalt)

@@ -38,13 +38,14 @@ func (s *Accounts) Authenticate(ctx context.Context, name, password, address str
 		password = ""
 	}
 	good, err := s.passwords.verify(ctx, password, hash)
-	if err != nil {
+	if err != nil { // nobody has looked at the password
+		s.passwords.forgive(name, address)
 		return Principal{}, err
 	}
 	if !good || !there {
 		return Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The name or the password is wrong."}
 	}
-	s.passwords.forgive(name, address)
+	s.passwords.succeeded(name, address)
 	if foreign(u.PasswordHash) {
 		u.PasswordHash = s.rehash(ctx, u, password)
 	}

@@ -84,6 +84,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 		return nil, err
 	}
 	if err := s.store.Accept(ctx, stored...); err != nil {
+		s.giveBack(ctx, app, len(all))
 		return nil, notStored(ctx, err)
 	}
 	s.o.Metrics.commit.Observe(time.Since(now).Seconds())
@@ -101,9 +102,9 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 		switch {
 		case a.Conflict:
 			err = refusal.Conflict("Idempotency-Key", "This key was used for another message.")
-			s.giveBack(ctx, app)
+			s.giveBack(ctx, app, 1)
 		case a.Replay:
-			s.giveBack(ctx, app) // a sender that starts a long series again shall get to its end
+			s.giveBack(ctx, app, 1) // a sender that starts a long series again shall get to its end
 			s.present(ctx, &out)
 		default:
 			s.o.Metrics.stored(a.Batch)
@@ -169,6 +170,7 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 		}
 	}
 	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {
+		s.giveBack(ctx, app, n)
 		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many messages wait for delivery.", RetryAfter: time.Minute}
 	}
 	return nil
@@ -182,9 +184,10 @@ func (s *Intake) rate(app *account.App) (rate, burst int) {
 	return s.o.Limits.RatePerMinute, s.o.Limits.Burst
 }
 
-func (s *Intake) giveBack(ctx context.Context, app *account.App) {
+// giveBack gives back what n messages have taken of the application's rate.
+func (s *Intake) giveBack(ctx context.Context, app *account.App, n int) {
 	rate, _ := s.rate(app)
-	s.accounts.GiveBack(ctx, app, rate)
+	s.accounts.GiveBack(ctx, app, n, rate)
 }
 
 // notStored is the answer when a message could not be committed.

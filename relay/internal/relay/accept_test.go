@@ -178,6 +178,35 @@ func TestRateLimitOfAnApplication(t *testing.T) {
 	})
 }
 
+// What is not stored takes nothing of the application's rate.
+func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.Limits = Limits{RatePerMinute: 60, Burst: 2, MaxWaiting: 1} })
+		token := r.app("a", "!a:hs").Token
+		r.send(token, "x")
+		for range 20 {
+			if _, err := r.Accept(ctx, AcceptRequest{Token: token, Message: "x"}); KindOf(err) != KindUnavailable {
+				t.Fatalf("the outbox is full: %v", err)
+			}
+		}
+		r.exec(`UPDATE outbox SET state = 'dead', final_at = 1`)
+		time.Sleep(11 * time.Second) // until it is counted again
+		if err := r.store.LimitPages(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		full := strings.Repeat("x", 100_000)
+		for range 20 {
+			if _, err := r.Accept(ctx, AcceptRequest{Token: token, Message: full}); KindOf(err) != KindUnavailable {
+				t.Fatalf("the disk is full: %v", err)
+			}
+		}
+		if err := r.store.LimitPages(ctx, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		r.send(token, "x")
+	})
+}
+
 func TestFullOutboxRefuses(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.MaxWaiting = 3 })
 	token := r.app("a", "!a:hs").Token
