@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,9 @@ const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"
 	`"room":{"account_data":{"not_types":["*"]},"ephemeral":{"not_types":["*"]},` +
 	`"state":{"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]},` +
 	`"timeline":{"limit":50,"types":["m.room.message","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]}}}`
+
+// firstFilter spares the homeserver all members of all rooms: whether owners are in their rooms is asked for.
+var firstFilter = strings.Replace(filter, `"state":{`, `"state":{"lazy_load_members":true,`, 1)
 
 // position is how far sync has come.
 type position struct {
@@ -172,6 +176,8 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 	query := url.Values{"filter": {filter}, "timeout": {strconv.FormatInt(poll.Milliseconds(), 10)}, "set_presence": {"offline"}}
 	if since != "" {
 		query.Set("since", since)
+	} else {
+		query.Set("filter", firstFilter)
 	}
 	err = c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query}, &decoded)
 	if err == nil && decoded.NextBatch == "" {

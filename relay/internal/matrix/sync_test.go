@@ -89,6 +89,23 @@ func TestEcho(t *testing.T) {
 
 // That nothing is heard of the homeserver is told within 15 seconds: at once when it refuses, and also when it
 // takes a request and never answers.
+// Only the first sync leaves members out: later ones tell who comes and goes.
+func TestFilters(t *testing.T) {
+	for text, lazy := range map[string]bool{firstFilter: true, filter: false} {
+		var f struct {
+			Room struct {
+				State struct {
+					Lazy  bool `json:"lazy_load_members"`
+					Types []string
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &f); err != nil || f.Room.State.Lazy != lazy || !slices.Contains(f.Room.State.Types, "m.room.member") {
+			t.Errorf("%+v, %v; want lazy %v", f, err, lazy)
+		}
+	}
+}
+
 func TestOfflineIsTold(t *testing.T) {
 	for name, fault := range map[string]faultproxy.Fault{"refuses": faultproxy.Matrix(503, "M_UNKNOWN"), "hangs": faultproxy.Hang()} {
 		t.Run(name, func(t *testing.T) {

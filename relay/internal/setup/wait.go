@@ -18,13 +18,17 @@ const lookAgain = 500 * time.Millisecond
 
 // WaitFor asks the homeserver at address until it answers or ctx ends.
 func WaitFor(ctx context.Context, c *homeserver.Client, address string) error {
+	var last error
 	for {
 		err := c.Ready(ctx)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // an attempt that is cut short says nothing about the homeserver
+			last = err
+		}
 		if sleep(ctx) != nil {
-			return fmt.Errorf("the homeserver %s does not answer; start it, or mend matrix.homeserver (the last attempt: %w)", address, err)
+			return fmt.Errorf("the homeserver %s does not answer; start it, or correct matrix.homeserver (the last attempt: %w)", address, last)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (f messagesFilter) rules() intake.Filter {
 	out := intake.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)
 	if to, err := time.Parse(time.DateOnly, f.To); err == nil {
-		out.Until = to.AddDate(0, 0, 1).Add(-time.Millisecond)
+		out.Until = to.AddDate(0, 0, 1)
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func (b *browser) works(token string) bool {
 // until loads a page again and again until it shows text.
 func (b *browser) until(path, text string) {
 	b.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if b.get(path); strings.Contains(b.page, text) {
 			return
 		}
