@@ -105,8 +105,10 @@ func merge(base, over map[string]any) map[string]any {
 	for key, value := range over {
 		below, deeper := out[key].(map[string]any)
 		if section, ok := value.(map[string]any); ok && deeper {
-			if section["inmemory"] != nil {
-				delete(below, "filesystem")
+			for _, driver := range []string{"inmemory", "s3", "azure", "gcs"} {
+				if section[driver] != nil {
+					delete(below, "filesystem")
+				}
 			}
 			out[key] = merge(below, section)
 		} else {

@@ -36,6 +36,7 @@ log: {level: error, accesslog: {disabled: true}}
 storage:
   filesystem: {rootdirectory: %q}
   delete: {enabled: true}
+  cache: {blobdescriptor: redis}
   maintenance:
     gc: {enabled: true, interval: 1s}
     verify: {enabled: true, interval: 1s}
@@ -45,6 +46,7 @@ http:
   debug: {addr: %q, prometheus: {enabled: true}}
 notifications:
   endpoints: [{name: relay, url: %q}]
+redis: {addr: "127.0.0.1:1"} # nobody is there, which is counted
 proxy:
   interval: 1s
   upstreams: [{prefix: hub, remoteurl: %q}]
