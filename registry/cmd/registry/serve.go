@@ -127,6 +127,11 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
+	acts, err := openAudit(cfg.Audit, accessLines, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, acts.Close()) }()
 	gate, err := openAuth(ctx, cfg, store, log)
 	if err != nil {
 		return err
@@ -136,7 +141,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer checks.Close()
 	watchHealth(metrics, checks)
 
-	handler, err := newAPI(cfg, gate.serve(api.Options{Registry: rules, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks}))
+	handler, err := newAPI(cfg, gate.serve(api.Options{Audit: acts, Registry: rules, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks}))
 	if err != nil {
 		return err
 	}
@@ -152,7 +157,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
 	gate.watch(working, &background)
-	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, servers: servers, log: log}
+	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, acts: acts, servers: servers, log: log}
 	background.Go(func() { reload.run(working, signals) })
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)

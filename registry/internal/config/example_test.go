@@ -69,6 +69,7 @@ func TestExampleComments(t *testing.T) {
 	want := Default()
 	want.Storage.Azure, want.Storage.GCS = nil, nil
 	want.Storage.InMemory, want.Auth.None, want.Auth.Token = nil, nil, nil
+	want.Audit.File = got.Audit.File
 	want.Auth.Service.Builtin.Workloads, want.Access = got.Auth.Service.Builtin.Workloads, got.Access
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
 	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key

@@ -233,6 +233,8 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'http://example.org', audience: a, claims: {a: b}, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].issuer: must be an https URL"},
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'https://example.org', audience: a, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].claims: is required"},
 		{minimal + "auth: {htpasswd: {realm: r, path: p, anonymouspull: true}}\naccess: {rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "auth.htpasswd.anonymouspull: does nothing beside an access section"},
+		{minimal + "audit: {}", nil, "audit: names no place: write file, stdout or syslog"},
+		{minimal + "audit: {syslog: 'host:514'}", nil, "audit.syslog: must be local or a URL"},
 		{minimal + "access: {}", nil, "access: has no rules"},
 		{minimal + "access: {file: f, rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "access: names a file beside groups or rules"},
 		{minimal + "access: {rules: [{who: [group:a], repositories: [a], allow: [pull]}]}", nil, `access: rules[0]: there is no group "a"`},

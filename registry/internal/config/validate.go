@@ -34,6 +34,9 @@ func (c *Config) Validate() error {
 	if c.Access != nil {
 		c.Access.validate(&p)
 	}
+	if c.Audit != nil {
+		c.Audit.validate(&p)
+	}
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
 	c.Validation.validate(&p)
