@@ -78,7 +78,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer runtime.KeepAlive(make([]byte, heapFloor))
 	metrics := newMetrics(cfg)
-	store, err := openBackend(cfg, log, metrics)
+	store, err := openBackend(ctx, cfg, log, metrics)
 	if err != nil {
 		return err
 	}

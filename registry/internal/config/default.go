@@ -55,6 +55,7 @@ func defaultStorage() Storage {
 	return Storage{
 		Filesystem: &Filesystem{RootDirectory: "/var/lib/registry"},
 		InMemory:   &InMemory{},
+		S3:         defaultS3(),
 		Azure:      &Azure{Realm: "core.windows.net"},
 		GCS:        &GCS{},
 		Cache:      Cache{BlobDescriptor: "inmemory"},
