@@ -58,7 +58,7 @@ func onMemory(t *testing.T) volume {
 }
 
 func onBucket(t *testing.T) volume {
-	b := hostile.New(hostile.Options{Lease: 200 * time.Millisecond})
+	b := hostile.New(hostile.Options{Lease: 5 * time.Second})
 	p := b.Process()
 	t.Cleanup(func() { p.Close() })
 	return volume{t: t, s: p, c: p, put: putter(t, p, b.SetClock), remote: true}

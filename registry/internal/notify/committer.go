@@ -32,6 +32,7 @@ type committer struct {
 	kept     []job
 	suspects []*endpoint // whose queues could not be written the last time
 	reserve  *reserve    // nil = none
+	writing  sync.Mutex  // held by who adds changes to a queue and flushes them
 	trouble  atomic.Pointer[error]
 }
 
@@ -133,6 +134,8 @@ func (c *committer) serve(batch []commitRequest) {
 // that are in no queue are kept. A queue that failed the last time has to prove
 // itself, with or without a job.
 func (c *committer) write(jobs []job) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	byEndpoint := map[*endpoint][]record{}
 	for _, e := range c.suspects {
 		byEndpoint[e] = nil
@@ -175,6 +178,18 @@ func (c *committer) add(e *endpoint, records []record) (flush func() error, err 
 	}
 	e.countDropped()
 	return flush, err
+}
+
+// move adds what another queue holds. What cannot be written is not kept, and takes
+// nothing of the reserve: it stays where it is.
+func (c *committer) move(e *endpoint, records []record) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	flush, err := e.queue.add(records)
+	if err != nil {
+		return err
+	}
+	return flush()
 }
 
 // flushing is a flush and what became of it.

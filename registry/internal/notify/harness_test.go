@@ -24,6 +24,7 @@ type receiver struct {
 	stuck  atomic.Bool  // it does not answer
 	tries  atomic.Int64
 	bad    atomic.Value // the tag of an event that it cannot digest
+	held   atomic.Value // the tag of an event that it does not answer
 
 	mu    sync.Mutex
 	tags  []string
@@ -48,6 +49,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.tries.Add(1)
+	if r.held.Load() == string(e.Events[0].Target.Tag) {
+		<-req.Context().Done()
+		return
+	}
 	for r.stuck.Load() {
 		select {
 		case <-req.Context().Done():

@@ -195,11 +195,7 @@ func (n *Notifier) adoptQueue(e *endpoint, dir string) (events int, err error) {
 		return 0, nil
 	}
 	for batch := q.first(commitBatch); len(batch) > 0; batch = q.first(commitBatch) {
-		flush, err := e.queue.add(batch)
-		if err == nil {
-			err = flush()
-		}
-		if err != nil {
+		if err := n.committer.move(e, batch); err != nil {
 			return events, err
 		}
 		for _, r := range batch {

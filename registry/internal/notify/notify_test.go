@@ -153,8 +153,8 @@ func TestAdopts(t *testing.T) {
 	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
 }
 
-// A process that is killed while it empties the queue of another leaves the rest to
-// the next one.
+// A process that is killed before it has sent what it has taken over leaves the rest
+// to the next one.
 func TestAdopts_KilledHalfway(t *testing.T) {
 	r := newReceiver(t)
 	r.status.Store(500)
@@ -162,12 +162,12 @@ func TestAdopts_KilledHalfway(t *testing.T) {
 	one, two := open(t, dir, r.endpoint("r")), open(t, dir, r.endpoint("r"))
 	one.push(t, "1", "2", "3", "4")
 	one.kill(t)
-	r.bad.Store("3")
+	r.held.Store("3")
 	r.status.Store(200)
 	two.adopt()
 	eventually(t, "half of it arrived", func() bool { return r.got() == "1 2" })
 	two.kill(t)
-	r.bad.Store("")
+	r.held.Store("")
 	three := open(t, dir, r.endpoint("r"))
 	three.adopt()
 	eventually(t, "all arrived", func() bool { return strings.HasSuffix(r.got(), "3 4") })
@@ -209,6 +209,32 @@ func TestAdopts_Later(t *testing.T) {
 	r.status.Store(200)
 	eventually(t, "all arrived", func() bool { return r.got() == "3 1 2" })
 	eventually(t, "one home is left", func() bool { names, _ := homes(dir); return len(names) == 1 })
+}
+
+// Pushes go on while the queue of another process is moved between their events.
+func TestAdopts_BesidePushes(t *testing.T) {
+	r := newReceiver(t)
+	r.status.Store(500)
+	dir := t.TempDir()
+	const each = 300
+	one, two := open(t, dir, r.endpoint("r")), open(t, dir, r.endpoint("r"))
+	for range each {
+		one.push(t, "one")
+	}
+	one.kill(t)
+	q := two.endpoints[0].queue
+	q.mu.Lock()
+	q.changes.log.limit = 3000 // a new file for every few events
+	q.mu.Unlock()
+	var group sync.WaitGroup
+	group.Go(two.adopt)
+	for range each {
+		two.push(t, "two")
+	}
+	group.Wait()
+	if got := q.backlog().changes; got != 2*each || two.logs.FilterLevelExact(zap.ErrorLevel).Len() > 0 {
+		t.Errorf("%d wait, want %d; log: %v", got, 2*each, two.logs.All())
+	}
 }
 
 func TestIgnore(t *testing.T) {

@@ -16,8 +16,6 @@ type queue struct {
 	more chan struct{}
 	log  *zap.Logger
 
-	flushing sync.Mutex
-
 	mu      sync.Mutex
 	changes row
 	pulls   row
@@ -128,7 +126,8 @@ func (r *row) pop() {
 
 // add puts events at the end, in this order. The changes among them are durable once
 // flush has returned nil; without events that proves that there could be some. On an
-// error none of them is there.
+// error none of them is there. Nobody adds changes before flush has returned: see
+// committer.writing.
 func (q *queue) add(events []record) (flush func() error, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,8 +173,6 @@ func (q *queue) addChanges(records []record) (flush func() error, err error) {
 	}
 	sync := q.changes.log.sync()
 	return func() error {
-		q.flushing.Lock()
-		defer q.flushing.Unlock()
 		err := sync()
 		if err != nil {
 			q.mu.Lock()
