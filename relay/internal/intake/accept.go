@@ -153,7 +153,7 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 	}
 	return message.Entry{
 		ApplicationID: app.ID, Room: app.RoomID, Txn: message.NewTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
-		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: string(r.Extras),
+		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: message.Clean(string(r.Extras)),
 	}, nil
 }
 

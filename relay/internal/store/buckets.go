@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"slipway/relay/internal/message"
 )
 
 // Count takes n tokens from a bucket that all relays share, or returns how long to wait for them. It holds at most burst and is refilled
@@ -12,6 +14,7 @@ import (
 func (s *Store) Count(ctx context.Context, key string, n, perMinute, burst int) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
+	key = message.Clean(key)
 	rate := float64(perMinute) / 60 // a second
 	if n <= burst {
 		var left float64
@@ -30,6 +33,7 @@ func (s *Store) Count(ctx context.Context, key string, n, perMinute, burst int) 
 func (s *Store) Look(ctx context.Context, key string, n, perMinute, burst int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
+	key = message.Clean(key)
 	rate := float64(perMinute) / 60
 	tokens := float64(burst)
 	err := s.read.QueryRowContext(ctx, `SELECT least($2::float8, tokens + $3::float8 * extract(epoch FROM clock_timestamp() - at)::float8) FROM buckets WHERE key = $1`,
@@ -48,6 +52,6 @@ func (s *Store) Look(ctx context.Context, key string, n, perMinute, burst int) (
 func (s *Store) GiveBack(ctx context.Context, key string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
-	_, err := s.pools[0].ExecContext(ctx, `UPDATE buckets SET tokens = tokens + $2 WHERE key = $1`, key, float64(n))
+	_, err := s.pools[0].ExecContext(ctx, `UPDATE buckets SET tokens = tokens + $2 WHERE key = $1`, message.Clean(key), float64(n))
 	return err
 }

@@ -138,7 +138,7 @@ func (f Filter) where(d *dialect) (string, []any) {
 		add(`m.accepted_at < ?`, f.Until)
 	}
 	if f.Text != "" {
-		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + "%"
+		pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(message.Clean(f.Text)) + "%"
 		add(`(m.title `+d.like+` ? ESCAPE '\' OR m.body `+d.like+` ? ESCAPE '\')`, pattern, pattern)
 	}
 	if term := f.states(); term != "" {

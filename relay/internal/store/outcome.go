@@ -38,7 +38,7 @@ func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
 	e := &o.Entry
 	if w.d.numbered { // which takes no NUL; a homeserver may send one
 		e.Error, e.Code, e.EventID = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID)
-		o.Failure = message.Clean(o.Failure)
+		e.Device, o.Failure = message.Clean(e.Device), message.Clean(o.Failure)
 	}
 	n, err := w.updateEntry(ctx, o)
 	if err != nil {

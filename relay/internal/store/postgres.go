@@ -54,6 +54,7 @@ const relayApplication = "slipway-relay"
 const (
 	connectWithin  = 5 * time.Second
 	transactWithin = 10 * time.Second // a commit that takes longer is given up with its connection
+	lockWithin     = "8000"           // milliseconds; less than transactWithin
 	migrateLock    = 0x736c6970       // advisory lock: one relay migrates
 	writers        = 8                // the writer's connection, and those for the lease, for counts and for announcements
 	readers        = 8
@@ -89,7 +90,9 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	}
 	prepareConfig(cfg, cmp.Or(o.Application, relayApplication))
 	reading := cfg.Copy()
-	reading.RuntimeParams["default_transaction_read_only"] = "on"
+	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // no parameter: target_session_attrs looks at that
+		return c.Exec(ctx, `SET default_transaction_read_only = on`).Close()
+	}
 	for _, c := range []*pgx.ConnConfig{cfg, reading} {
 		s.pools = append(s.pools, sql.OpenDB(stdlib.GetConnector(*c)))
 	}
@@ -116,7 +119,7 @@ func prepareConfig(cfg *pgx.ConnConfig, application string) {
 	p["application_name"] = application
 	// A relay that is stopped or cut off in the middle of a transaction must not hold its locks for long.
 	p["idle_in_transaction_session_timeout"] = "5000"
-	p["lock_timeout"] = "8000"
+	p["lock_timeout"] = lockWithin
 	cfg.DialFunc = (&net.Dialer{
 		Timeout: cfg.ConnectTimeout, Control: dropDeaf,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
@@ -129,10 +132,17 @@ func prepareConfig(cfg *pgx.ConnConfig, application string) {
 
 // alone runs do while no other relay migrates.
 func alone(ctx context.Context, conn *sql.Conn, do func() error) error {
+	const wait = `SELECT set_config('lock_timeout', $1, false)`
+	if _, err := conn.ExecContext(ctx, wait, "0"); err != nil { // a migration may take its time
+		return err
+	}
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrateLock); err != nil {
 		return err
 	}
-	err := do()
+	_, err := conn.ExecContext(ctx, wait, lockWithin)
+	if err == nil {
+		err = do()
+	}
 	_, unlock := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, migrateLock)
 	return errors.Join(err, unlock)
 }

@@ -357,6 +357,51 @@ func TestReadOnlyServer_IsRefusedWithASentence(t *testing.T) {
 	}
 }
 
+// The one of several hosts that takes changes is found, also for reading.
+func TestOpenPostgres_SeveralHosts(t *testing.T) {
+	onPostgres(t)
+	dsn := postgresServer.Database(t)
+	host, rest, _ := strings.Cut(strings.TrimPrefix(dsn, "host="), " ")
+	_, rest, _ = strings.Cut(rest, " ") // the port
+	_, port, _ := net.SplitHostPort(postgresServer.Address())
+	s, err := OpenPostgres(ctx, Postgres{DSN: fmt.Sprintf("host=/nowhere,%s port=%s,%s target_session_attrs=read-write %s", host, port, port, rest), Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	withRoom(t, s)
+	if err := s.Accept(ctx, entry(1, "x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.read.ExecContext(ctx, `DELETE FROM outbox`); codeOf(err) != pgReadOnly {
+		t.Errorf("a reader writes: %v", err)
+	}
+}
+
+// What a homeserver or a sender may send, and PostgreSQL does not take as text, keeps nothing from being stored.
+func TestUnprintableText_IsStored(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	const odd = "nul \x00 and \xff"
+	e := a.Entry
+	e.State, e.Error, e.Code, e.EventID, e.Device = message.StateDead, odd, odd, odd, odd
+	s.Report(&Outcome{Entry: e, At: 1, Failure: odd})
+	err := errors.Join(s.Settle(ctx), s.SaveRoom(ctx, Room{ID: 1, Address: "!a", Name: odd, Parked: odd}), s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: odd}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.Message(ctx, e.ID); err != nil || m.State != message.StateDead {
+		t.Errorf("%s, %v", m.State, err)
+	}
+	if _, err := s.Messages(ctx, Filter{Text: odd, Limit: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpenPostgres_Refused_SaysWhy(t *testing.T) {
 	onPostgres(t)
 	exec := func(database, statement string) {

@@ -93,8 +93,16 @@ func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
 	var due bool
 	err := s.rows.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM idempotency WHERE created_at < ?) OR
 		EXISTS (SELECT 1 FROM sessions WHERE expires_at < ?) OR EXISTS (SELECT 1 FROM stats WHERE hour < ?)`, keys, now, hour).Scan(&due).Error
-	if err != nil || !due {
+	if err != nil {
 		return err
+	}
+	if s.shared != nil {
+		if _, err := s.pools[0].ExecContext(ctx, `DELETE FROM buckets WHERE at < now() - interval '1 day'`); err != nil {
+			return err
+		}
+	}
+	if !due {
+		return nil
 	}
 	return s.Update(ctx, func(tx *Tx) error {
 		return errors.Join(

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"strings"
+
+	"slipway/relay/internal/message"
 )
 
 // The address of a room that the bot is still to make is roomToMake and a random key.
@@ -36,6 +38,9 @@ func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
 
 // SaveRoom stores a room's state. If its new address is another room's, the address stays as it was.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
+	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Parked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
+		*text = message.Clean(*text)
+	}
 	return s.Lead(ctx, func(tx *Tx) error {
 		var others int64
 		if err := tx.db.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {

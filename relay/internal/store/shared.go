@@ -46,6 +46,10 @@ type note struct {
 	Lease    bool                 `json:"l,omitempty"`
 }
 
+func (n *note) isEmpty() bool {
+	return len(n.Rooms)+len(n.Final) == 0 && !n.All && !n.Accounts && !n.Lease
+}
+
 func startShared(name string, id string, pool *sql.DB, cfg *pgx.ConnConfig, f *feed) *shared {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &shared{
@@ -103,6 +107,9 @@ func (s *shared) tell(ctx context.Context) {
 		n := s.next
 		s.next = note{}
 		s.mu.Unlock()
+		if n.isEmpty() {
+			continue
+		}
 		n.From = s.id
 		text, err := json.Marshal(n)
 		if err == nil && len(text) > maxNote {
