@@ -23,6 +23,15 @@ func TestOneWriter(t *testing.T) {
 	if s := render(t, "relay", "{}").StatefulSets[0].Spec; *s.Replicas != 1 {
 		t.Errorf("the relay has %d replicas", *s.Replicas)
 	}
+	s := render(t, "relay", `{replicas: 3, config: {database: {dialect: postgres, host: db}}}`).StatefulSets[0].Spec
+	if *s.Replicas != 3 || len(s.VolumeClaimTemplates) != 0 {
+		t.Errorf("on PostgreSQL the relay has %d replicas and %d volumes", *s.Replicas, len(s.VolumeClaimTemplates))
+	}
+	for _, mount := range s.Template.Spec.Containers[0].VolumeMounts {
+		if mount.Name == "data" {
+			t.Error("on PostgreSQL a volume is mounted that is not there")
+		}
+	}
 }
 
 // Claims have the class that was asked for, and one that exists is used.
@@ -116,6 +125,7 @@ func TestBadValues(t *testing.T) {
 		{"relay", `{config: {matrix: {homeserver: ""}}}`, "config.matrix.homeserver: set it to the homeserver's URL"},
 		{"relay", `{config: {admin: {matrixid: ""}}}`, "config.admin.matrixid: set it"},
 		{"relay", `{secrets: {matrix: ""}}`, "secrets.matrix: set it to the password of the bot's account"},
+		{"relay", `{replicas: 2}`, "replicas: SQLite is for one relay"},
 		{"relay", `{secrets: {login: sso}}`, "/secrets/login"},
 		{"relay", `{config: {http: {listenaddress: "0.0.0.0:80"}}}`, "config.http.listenaddress: the Service and the probes look for port 8080"},
 	}

@@ -33,11 +33,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml $config -}}
 {{- end -}}
 
+{{/* Something if the database is PostgreSQL, which needs no volume. */}}
+{{- define "relay.postgres" -}}
+{{- if hasPrefix "postgres" (lower (dig "database" "dialect" "sqlite" .Values.config)) }}yes{{ end -}}
+{{- end -}}
+
 {{- define "relay.checks" -}}
 {{- $_ := required "config.matrix.homeserver: set it to the homeserver's URL, such as https://matrix.example.org" .Values.config.matrix.homeserver -}}
 {{- $_ := required "config.admin.matrixid: set it to the administrator's Matrix ID, such as @you:example.org" .Values.config.admin.matrixid -}}
 {{- if eq .Values.secrets.login "password" -}}
 {{- $_ := required "config.matrix.username: set it to the bot's Matrix ID, such as @relay:example.org" .Values.config.matrix.username -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "relay.postgres" .)) -}}
+{{- fail "replicas: SQLite is for one relay; more need config.database.dialect: postgres" -}}
 {{- end -}}
 {{- if not (hasSuffix ":8080" (dig "http" "listenaddress" "" .Values.config)) -}}
 {{- fail "config.http.listenaddress: the Service and the probes look for port 8080; leave it at 0.0.0.0:8080, and set service.port for another one" -}}

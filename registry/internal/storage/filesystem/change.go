@@ -20,7 +20,6 @@ type change struct {
 	name string  // of the file, absolute
 	like string  // absolute: a durable file with the same content, or ""
 	twin *change // before it in its stage, with the same content, or nil
-	late bool    // like was written or renewed more than a tick ago
 
 	temp string // the file to be renamed to name
 	fd   int    // of temp while it needs a flush, or -1
@@ -71,7 +70,7 @@ func (c *change) write(s *Store) error {
 		return nil
 	}
 	if c.Upload == nil {
-		if c.like, c.late = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
+		if c.like = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
 			return nil
 		}
 	}
@@ -234,7 +233,7 @@ func (c *change) put(s *Store) error {
 		}
 	}
 	if c.like != "" {
-		if s.share(c.like, c.name, c.late) {
+		if s.share(c.like, c.name) {
 			return nil
 		}
 		c.like, c.twin = "", nil

@@ -76,9 +76,6 @@ func (l *Coordinator) look(ctx context.Context) error {
 	l.mu.Unlock()
 	info, err := l.c.Head(ctx, stateKey)
 	if errors.Is(err, storage.ErrNotExist) {
-		l.mu.Lock()
-		l.looked = true
-		l.mu.Unlock()
 		return nil
 	}
 	if err != nil {
@@ -107,7 +104,7 @@ func (l *Coordinator) look(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.self.Seen, l.looked = v, v.state.Epoch, true
+	l.view, l.self.Seen = v, v.state.Epoch
 	return nil
 }
 
