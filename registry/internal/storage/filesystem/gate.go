@@ -31,7 +31,7 @@ import (
 const (
 	epochName = "epoch"
 	gateName  = "gate-"
-	holdGate  = time.Millisecond     // also how long epoch and list are believed
+	holdGate  = 2 * time.Millisecond // also how long epoch and list are believed
 	maxPoll   = 2 * time.Millisecond // between two looks at a gate
 )
 
