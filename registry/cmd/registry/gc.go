@@ -70,7 +70,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if err != nil {
 		return err
 	}
-	store, err := openBackend(cfg, zap.NewNop(), nil)
+	store, err := openBackend(ctx, cfg, zap.NewNop(), nil)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 		p.progress = isTerminal(stderr) && !isTerminal(stdout)
 	}
 	p.status = stderr
-	o.Store, o.Coordinator, o.Remote = store, store.coordinator, store.root == ""
+	o.Store, o.Coordinator, o.Wait, o.Remote = store, store.coordinator, store.collectWait, store.root == ""
 	if p.lines != nil || p.progress {
 		o.Tell = p.event
 	}

@@ -58,7 +58,7 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	for _, warning := range report.Warnings {
 		e.log.Warn(warning)
 	}
-	if e.store, err = openBackend(cfg, e.log, nil); err != nil {
+	if e.store, err = openBackend(cmd.Context(), cfg, e.log, nil); err != nil {
 		return nil, err
 	}
 	if changes {
@@ -151,7 +151,7 @@ func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
 
 func (m *maintenance) collect(ctx context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
-	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: m.store.root == ""}
+	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Wait: m.store.collectWait, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: m.store.root == ""}
 	collect.RunScheduled(ctx, o, m.collected)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/shared/logging"
 	"slipway/shared/server"
@@ -28,6 +29,7 @@ type reloader struct {
 	load    func() (*config.Config, error)
 	level   *zap.AtomicLevel
 	gate    *gate
+	acts    *audit.Log // nil = none
 	servers []*server.Server
 	log     *zap.Logger
 }
@@ -48,6 +50,7 @@ func (r *reloader) reload() {
 		s.Reload()
 	}
 	r.gate.reload()
+	r.acts.Reopen()
 	cfg, err := r.load()
 	if err != nil {
 		r.log.Error("cannot reload the configuration; the former one stays", zap.Error(err))

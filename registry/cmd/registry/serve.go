@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -45,6 +46,10 @@ func newServeCommand() *cobra.Command {
 	}
 }
 
+// heapFloor is bytes of the heap that nobody touches, so they take no memory; but Go
+// collects a small heap less often, which saves up to a twentieth of a request.
+const heapFloor = 8 << 20
+
 // serve makes every part of the service by hand, runs it until ctx ends, and
 // takes it apart in the opposite order. The log goes to stderr and the access
 // log to stdout, as with CNCF distribution.
@@ -71,8 +76,9 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	if err := errors.Join(checkFiles(cfg), checkStorage(cfg)); err != nil {
 		return err
 	}
+	defer runtime.KeepAlive(make([]byte, heapFloor))
 	metrics := newMetrics(cfg)
-	store, err := openBackend(cfg, log, metrics)
+	store, err := openBackend(ctx, cfg, log, metrics)
 	if err != nil {
 		return err
 	}
@@ -121,6 +127,11 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
+	acts, err := openAudit(cfg.Audit, accessLines, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, acts.Close()) }()
 	gate, err := openAuth(ctx, cfg, store, log)
 	if err != nil {
 		return err
@@ -130,7 +141,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer checks.Close()
 	watchHealth(metrics, checks)
 
-	handler, err := newAPI(cfg, gate.serve(api.Options{Registry: rules, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks}))
+	handler, err := newAPI(cfg, gate.serve(api.Options{Audit: acts, Registry: rules, Log: log, Access: access, Metrics: measured(metrics, api.NewMetrics), Notify: events, Health: checks}))
 	if err != nil {
 		return err
 	}
@@ -146,7 +157,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
 	gate.watch(working, &background)
-	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, servers: servers, log: log}
+	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, acts: acts, servers: servers, log: log}
 	background.Go(func() { reload.run(working, signals) })
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))
 	err = server.Run(ctx, cfg.HTTP.DrainTimeout, servers...)

@@ -240,7 +240,8 @@ func TestFailures(t *testing.T) {
 		"root is a file":    {map[string]string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY": file}, []string{"serve"}, "not a directory"},
 		"no password file":  {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_AUTH_HTPASSWD_REALM": "r", "REGISTRY_AUTH_HTPASSWD_PATH": "/nowhere"}, []string{"serve"}, "registry htpasswd"},
 		"no certificate":    {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_ADDR": "127.0.0.1:0", "REGISTRY_HTTP_TLS_CERTIFICATE": "/nowhere", "REGISTRY_HTTP_TLS_KEY": "/nowhere"}, []string{"serve"}, "/nowhere"},
-		"later":             {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b"}, []string{"serve"}, "not available yet: storage.s3"},
+		"no region":         {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b"}, []string{"serve"}, "storage.s3.region: is missing"},
+		"no object store":   {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b", "REGISTRY_STORAGE_S3_REGIONENDPOINT": "http://127.0.0.1:1", "REGISTRY_STORAGE_S3_ACCESSKEY": "a", "REGISTRY_STORAGE_S3_SECRETKEY": "s"}, []string{"serve"}, "storage.s3.regionendpoint: cannot reach http://127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range c.variables {

@@ -29,12 +29,24 @@ type backend struct {
 	coordinator storage.Coordinator
 	driver      string // its key in the configuration
 	root        string // of files, else ""
+	renewAfter  time.Duration
+	collectWait time.Duration // how long a list of a collection may wait for writers; 0 = as on files
+	ends        []func() error
+}
+
+// Close closes the storage, and then what it stands on.
+func (b *backend) Close() error {
+	err := b.Store.Close()
+	for _, end := range b.ends {
+		err = errors.Join(err, end())
+	}
+	return err
 }
 
 // openBackend opens the storage that the configuration names, with metrics if there
 // are any. It creates nothing.
-func openBackend(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*backend, error) {
-	b := &backend{}
+func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*backend, error) {
+	b := &backend{renewAfter: renewAfter}
 	switch s := &cfg.Storage; {
 	case s.Filesystem != nil:
 		root, err := filepath.Abs(s.Filesystem.RootDirectory)
@@ -49,6 +61,14 @@ func openBackend(cfg *config.Config, log *zap.Logger, metrics *prometheus.Regist
 	case s.InMemory != nil:
 		m := memory.New()
 		b.Store, b.coordinator, b.driver = m, m, "inmemory"
+	case s.S3 != nil:
+		bucket, err := openS3(ctx, s.S3, log)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.useBucket(ctx, "s3", bucket, s.S3.RootDirectory, cfg, log); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, errors.New("the configuration names no storage")
 	}
@@ -112,7 +132,7 @@ func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *za
 		ManifestCache:   int64(cfg.Slipway.Manifests.Cache),
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
 		Grace:           cfg.Storage.Maintenance.GC.Age,
-		RenewAfter:      renewAfter,
+		RenewAfter:      b.renewAfter,
 	}
 	if cache != nil {
 		o.Upstream = cache

@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/robot"
@@ -25,6 +26,7 @@ type Options struct {
 	Auth     Authorizer      // nil = everybody may do everything
 	Tokens   TokenService    // the built-in token service; nil = there is none
 	Robots   *robot.Accounts // nil = there are none
+	Audit    *audit.Log      // nil = none
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none
 	Metrics  *Metrics           // nil = none

@@ -39,11 +39,13 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if !r.may(access.TagMove, r.name) {
 		repo = repo.KeepingTags()
 	}
+	before := a.tagsBefore(r, ref, tags)
 	res, err := repo.PutManifest(r.Context(), ref, r.Header.Get("Content-Type"), body, tags)
 	if err != nil {
 		return err
 	}
 	r.digest = res.Descriptor.Digest
+	a.noteMoves(r, before)
 	if err := a.emitManifestPush(r, res, body); err != nil {
 		return err
 	}

@@ -20,10 +20,11 @@ type request struct {
 	user    string   // "" if nobody in particular
 	event   string   // "pull", "push", "mount", "delete": logged when it succeeds
 	digest  oci.Digest
-	grant   *auth.Grant // who sends it and what they may do; nil = everybody may do everything
-	refusal auth.Reason // why it may not pass, "" if it may
-	cause   error       // of the refusal, for the log
-	fresh   bool        // its password was compared, not remembered
+	moved   map[string]string // tags of a push that pointed elsewhere, for the audit log
+	grant   *auth.Grant       // who sends it and what they may do; nil = everybody may do everything
+	refusal auth.Reason       // why it may not pass, "" if it may
+	cause   error             // of the refusal, for the log
+	fresh   bool              // its password was compared, not remembered
 	err     error
 	gone    bool // the client hung up, or was cut off
 	stalled bool // it was cut off because it was too slow

@@ -181,6 +181,7 @@ func (r *request) end() {
 		status = r.rec.Status()
 		r.logEnd(status)
 	}
+	r.audit(status)
 	r.row.metrics.end(r.Request, status, r.rec.Bytes(), r.rec.Elapsed())
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"strings"
 
 	"slipway/registry/internal/access"
@@ -64,5 +65,29 @@ func (a *Access) validate(p *config.Problems) {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			p.Addf("access", "%s", line)
 		}
+	}
+}
+
+// Audit is the log of who did what.
+type Audit struct {
+	File    string      `key:"file" doc:"File to append to, a line of JSON for each act. file, stdout or syslog is required."`
+	MaxSize config.Size `key:"maxsize" doc:"Size at which another file is started; the full ones get the suffixes .1, .2 and so on. 0 leaves that to others, such as logrotate with SIGHUP."`
+	Keep    int         `key:"keep" doc:"Full files that are kept."`
+	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`
+	Syslog  string      `key:"syslog" doc:"Send the lines to syslog: local, or a URL such as udp://log.example.org:514."`
+}
+
+func (a *Audit) validate(p *config.Problems) {
+	if a.File == "" && !a.Stdout && a.Syslog == "" {
+		p.Addf("audit", "names no place: write file, stdout or syslog")
+	}
+	if u, err := url.Parse(a.Syslog); a.Syslog != "" && a.Syslog != "local" && (err != nil || u.Host == "" || u.Scheme != "udp" && u.Scheme != "tcp") {
+		p.Addf("audit.syslog", "must be local or a URL such as udp://log.example.org:514")
+	}
+	if a.Keep < 1 {
+		p.Addf("audit.keep", "must be above 0")
+	}
+	if a.MaxSize < 0 {
+		p.Addf("audit.maxsize", "must not be negative")
 	}
 }

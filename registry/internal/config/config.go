@@ -19,6 +19,7 @@ type Config struct {
 	Storage       Storage       `key:"storage" scalar:"driver" doc:"Where the images are, and the work on them. Exactly one driver is named: storage: {filesystem: {…}}, or the word alone: storage: inmemory."`
 	Auth          *Auth         `key:"auth" scalar:"kind" doc:"Who may come in. Without this section everybody may do everything."`
 	Access        *Access       `key:"access"`
+	Audit         *Audit        `key:"audit"`
 	HTTP          HTTP          `key:"http" doc:"The server for clients, and the one for health and metrics."`
 	Health        Health        `key:"health" doc:"Checks that turn the answers red: at /debug/health of the debug server, and to clients, who get 503."`
 	Catalog       Catalog       `key:"catalog" doc:"GET /v2/_catalog."`

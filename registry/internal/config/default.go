@@ -27,6 +27,7 @@ func Default() Config {
 			None: &None{},
 		},
 		Access:  &Access{},
+		Audit:   &Audit{MaxSize: 100 << 20, Keep: 10},
 		HTTP:    defaultHTTP(),
 		Health:  defaultHealth(),
 		Catalog: Catalog{MaxEntries: 1000},
@@ -54,6 +55,7 @@ func defaultStorage() Storage {
 	return Storage{
 		Filesystem: &Filesystem{RootDirectory: "/var/lib/registry"},
 		InMemory:   &InMemory{},
+		S3:         defaultS3(),
 		Azure:      &Azure{Realm: "core.windows.net"},
 		GCS:        &GCS{},
 		Cache:      Cache{BlobDescriptor: "inmemory"},

@@ -46,7 +46,7 @@ func TestExampleIsComplete(t *testing.T) {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -67,8 +67,9 @@ func TestExampleComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Storage.Azure, want.Storage.GCS = nil, nil
+	want.Storage.S3, want.Storage.Azure, want.Storage.GCS = nil, nil, nil
 	want.Storage.InMemory, want.Auth.None, want.Auth.Token = nil, nil, nil
+	want.Audit.File = got.Audit.File
 	want.Auth.Service.Builtin.Workloads, want.Access = got.Auth.Service.Builtin.Workloads, got.Access
 	want.Auth.HTPasswd.Realm, want.Auth.HTPasswd.Path = got.Auth.HTPasswd.Realm, got.Auth.HTPasswd.Path
 	want.HTTP.TLS.Certificate, want.HTTP.TLS.Key = got.HTTP.TLS.Certificate, got.HTTP.TLS.Key
@@ -98,13 +99,13 @@ func TestExampleComments(t *testing.T) {
 }
 
 // driverSections are those of drivers that are not chosen.
-var driverSections = regexp.MustCompile(`(?m)^  (azure|gcs):\n((    |#).*\n)*`)
+var driverSections = regexp.MustCompile(`(?m)^  (s3|azure|gcs):\n((    |#).*\n)*`)
 
 // TestExampleDrivers: the sections of the drivers that are not chosen are complete.
 func TestExampleDrivers(t *testing.T) {
 	sections := driverSections.FindAllString(string(uncommented(t)), -1)
-	if len(sections) != 2 {
-		t.Fatalf("the example has %d of 2 sections: %q", len(sections), sections)
+	if len(sections) != 3 {
+		t.Fatalf("the example has %d of 3 sections: %q", len(sections), sections)
 	}
 	for _, section := range sections {
 		section = regexp.MustCompile(`(?m)^ +\w+_file: .*\n`).ReplaceAllString(section, "")

@@ -210,10 +210,10 @@ func TestRefused(t *testing.T) {
 		want    string
 	}{
 		{"storage: {inmemory: {}}", nil, "version: is missing; write `version: 0.1` (c.yml)"},
-		{"", nil, "version: is missing; write `version: 0.1` (c.yml)\nstorage: names no driver: filesystem, azure, gcs or inmemory"},
+		{"", nil, "version: is missing; write `version: 0.1` (c.yml)\nstorage: names no driver: filesystem, s3, azure, gcs or inmemory"},
 		{"version: 0.2\nstorage: {inmemory: {}}", nil, `version: "0.2" is not one of 0.1 (c.yml:1)`},
 		{"version: 0.1", nil, "storage: names no driver"},
-		{"version: 0.1\nstorage: {delete: {enabled: true}}", nil, "storage: names no driver: filesystem, azure, gcs or inmemory (c.yml:2)"},
+		{"version: 0.1\nstorage: {delete: {enabled: true}}", nil, "storage: names no driver: filesystem, s3, azure, gcs or inmemory (c.yml:2)"},
 		{"version: 0.1\nstorage: {filesystem: {}, inmemory: }", nil, "storage: names several drivers: filesystem, inmemory"},
 		{minimal + "auth:\n", nil, "auth: names nothing; write auth: none"},
 		{minimal + "auth: {}\n", nil, "auth: names nothing"},
@@ -233,6 +233,8 @@ func TestRefused(t *testing.T) {
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'http://example.org', audience: a, claims: {a: b}, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].issuer: must be an https URL"},
 		{minimal + "auth: {service: {builtin: {workloads: [{name: w, issuer: 'https://example.org', audience: a, repositories: [x], allow: [pull]}]}}}", nil, "auth.service.builtin.workloads[0].claims: is required"},
 		{minimal + "auth: {htpasswd: {realm: r, path: p, anonymouspull: true}}\naccess: {rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "auth.htpasswd.anonymouspull: does nothing beside an access section"},
+		{minimal + "audit: {}", nil, "audit: names no place: write file, stdout or syslog"},
+		{minimal + "audit: {syslog: 'host:514'}", nil, "audit.syslog: must be local or a URL"},
 		{minimal + "access: {}", nil, "access: has no rules"},
 		{minimal + "access: {file: f, rules: [{who: [users], repositories: [a], allow: [pull]}]}", nil, "access: names a file beside groups or rules"},
 		{minimal + "access: {rules: [{who: [group:a], repositories: [a], allow: [pull]}]}", nil, `access: rules[0]: there is no group "a"`},
@@ -243,8 +245,12 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
 		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr, net,"},
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
-		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "not available yet: storage.s3 (c.yml:2)"},
-		{"version: 0.1\nstorage: {s3aws: {bucket: b}}", nil, "not available yet: storage.s3"},
+		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "storage.s3.region: is missing (c.yml:2)"},
+		{"version: 0.1\nstorage: {s3aws: {region: r}}", nil, "storage.s3.bucket: is required"},
+		{"version: 0.1\nstorage: {s3: {bucket: b, region: r, accesskey: a}}", nil, "storage.s3.secretkey: and accesskey belong together: give both or none"},
+		{"version: 0.1\nstorage: {s3: {bucket: b, region: r, v4auth: false}}", nil, "storage.s3.v4auth: must be true: signature version 2 is not supported"},
+		{"version: 0.1\nstorage: {s3: {bucket: b, region: r, keyid: k}}", nil, "storage.s3.keyid: has no effect without encrypt: true"},
+		{"version: 0.1\nstorage: {s3: {bucket: b, region: r, redirectendpoint: images.example.com/x}}", nil, "storage.s3.redirectendpoint: "},
 		{"version: 0.1\nstorage: {azure: {container: registry}}", nil, "storage.azure.accountname: is required"},
 		{"version: 0.1\nstorage: {azure: {accountname: a, container: A, accountkey: k}}", nil, `storage.azure.container: "A" cannot be the name of a container`},
 		{"version: 0.1\nstorage: {azure: {accountname: a, container: abc, credentials: {type: client_secret, clientid: c, tenantid: t}}}", nil, "storage.azure.credentials.secret: is required"},
@@ -255,7 +261,7 @@ func TestRefused(t *testing.T) {
 		{"version: 0.1\nstorage: {gcs: {bucket: b, keyfile: k, credentials: {type: service_account}}}", nil, "storage.gcs.keyfile: and credentials are both given"},
 		{"version: 0.1\nstorage: {swift: {}}", nil, "storage.swift is not supported"},
 		{"version: 0.1\nstorage: {oss: {}}", nil, "storage.oss is not supported"},
-		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "not available yet: storage.s3 (REGISTRY_STORAGE_S3_BUCKET)"},
+		{minimal, []string{"REGISTRY_STORAGE_S3_BUCKET=b"}, "storage: names several drivers: inmemory, s3; REGISTRY_STORAGE=<driver> would replace the section of the file (c.yml:2)\nstorage.s3.region: is missing (REGISTRY_STORAGE_S3_BUCKET)"},
 		{minimal + "proxy: {remoteurl: registry-1.docker.io}", nil, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io"},
 		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=ftp://x"}, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io (REGISTRY_PROXY_REMOTEURL)"},
 		{minimal + "proxy: {remoteurl: 'https://u:p@x'}", nil, "proxy.remoteurl: must not hold a login"},
@@ -486,6 +492,23 @@ func TestAzureAddress(t *testing.T) {
 		a := c.Storage.Azure
 		if a.Account() != tt.account || a.Key() != tt.key || a.Service() != tt.service || a.CredentialsType() != tt.kind {
 			t.Errorf("%s: %q %q %q %q", tt.text, a.Account(), a.Key(), a.Service(), a.CredentialsType())
+		}
+	}
+}
+
+func TestS3(t *testing.T) {
+	for text, pathStyle := range map[string]bool{
+		"{bucket: b, region: r}":   false,
+		"{bucket: b.c, region: r}": true,
+		"{bucket: b, region: r, regionendpoint: minio:9000, secure: \"false\"}": true, // as distribution 2.8 has it
+		"{bucket: b, regionendpoint: https://minio, forcepathstyle: false}":     false,
+		"{bucket: b, region: r, forcepathstyle: \"true\"}":                      true,
+	} {
+		c, _, err := loadText(t, "version: 0.1\nstorage: {s3aws: "+text+"}")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := c.Storage.S3.PathStyle(); got != pathStyle {
+			t.Errorf("%s: the bucket is in the path: %v", text, got)
 		}
 	}
 }

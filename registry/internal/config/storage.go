@@ -10,7 +10,7 @@ import (
 type Storage struct {
 	Filesystem *Filesystem    `key:"filesystem"`
 	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory; it is gone when the registry stops."`
-	S3         config.Later   `key:"s3" alias:"s3aws" doc:"S3-compatible object storage."`
+	S3         *S3            `key:"s3" alias:"s3aws"`
 	Azure      *Azure         `key:"azure" doc:"Azure Blob Storage."`
 	GCS        *GCS           `key:"gcs" doc:"Google Cloud Storage."`
 	Swift      config.Refused `key:"swift" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
@@ -84,6 +84,9 @@ func (s *Storage) Drivers() []string {
 	}
 	if s.InMemory != nil {
 		names = append(names, "inmemory")
+	}
+	if s.S3 != nil {
+		names = append(names, "s3")
 	}
 	if s.Azure != nil {
 		names = append(names, "azure")

@@ -16,7 +16,7 @@ import (
 	"slipway/shared/config"
 )
 
-const noDriver = "names no driver: filesystem, azure, gcs or inmemory"
+const noDriver = "names no driver: filesystem, s3, azure, gcs or inmemory"
 
 // Validate returns everything that is wrong with the values, joined.
 func (c *Config) Validate() error {
@@ -33,6 +33,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Access != nil {
 		c.Access.validate(&p)
+	}
+	if c.Audit != nil {
+		c.Audit.validate(&p)
 	}
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
@@ -67,6 +70,9 @@ func (s *Storage) validate(p *config.Problems) {
 	}
 	if s.Filesystem != nil && s.Filesystem.RootDirectory == "" {
 		p.Addf("storage.filesystem.rootdirectory", "is empty")
+	}
+	if s.S3 != nil {
+		s.S3.validate(p)
 	}
 	if s.Azure != nil {
 		s.Azure.validate(p)

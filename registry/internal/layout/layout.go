@@ -152,3 +152,27 @@ func ParseTagIndex(name string) (oci.Digest, bool) {
 	d, err := oci.ParseDigest(parts[1] + ":" + parts[2])
 	return d, err == nil
 }
+
+// Immutable says whether all that may ever lie at a key is the same: bytes named by their
+// digest, links that hold the digest of their name, and what belongs to one upload or run.
+func Immutable(key string) bool {
+	if strings.HasPrefix(key, Blobs+"/") || strings.HasPrefix(key, Links+"/") {
+		return true
+	}
+	rest, ok := strings.CutPrefix(key, Repositories+"/")
+	return ok && !strings.HasSuffix(rest, "/current/link")
+}
+
+// IsUpload says whether a key is that of UploadData.
+func IsUpload(key string) bool {
+	return strings.HasPrefix(key, Repositories+"/") && strings.HasSuffix(key, "/data") && strings.Contains(key, "/_uploads/")
+}
+
+// SHA256 is the hash in hex of what lies at the key of a blob, "" for any other key.
+func SHA256(key string) string {
+	rest, ok := strings.CutPrefix(key, Blobs+"/sha256/")
+	if parts := strings.Split(rest, "/"); ok && len(parts) == 3 && parts[2] == "data" {
+		return parts[1]
+	}
+	return ""
+}

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -43,6 +45,11 @@ func fault(err error) error {
 	if errors.Is(err, ErrUploadTaken) {
 		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Detail: ErrUploadTaken.Error(), Err: err}
 	}
+	if errors.Is(err, storage.ErrTemporary) {
+		// A broken connection to the store must not look like one to the client.
+		cause := fmt.Errorf("%w, %w: %s", storage.ErrUnavailable, storage.ErrTemporary, err.Error())
+		return &oci.Error{Code: oci.CodeUnavailable, Message: storage.ErrTemporary.Error(), RetryAfter: retryStorage, Err: cause}
+	}
 	code := oci.CodeUnknown
 	if errors.Is(err, storage.ErrReadOnly) {
 		code = oci.CodeUnavailable
@@ -50,7 +57,13 @@ func fault(err error) error {
 	return &oci.Error{Code: code, Message: faultText(err), Err: err}
 }
 
+// retryStorage is when a client may ask again that was told that the storage does not answer.
+const retryStorage = 5 * time.Second
+
 func faultText(err error) string {
+	if errors.Is(err, storage.ErrTemporary) {
+		return storage.ErrTemporary.Error()
+	}
 	if errors.Is(err, storage.ErrUnavailable) {
 		return "I/O error on the storage; see the log"
 	}

@@ -134,6 +134,13 @@ func (r Repository) resolve(ctx context.Context, tag oci.Tag) (oci.Digest, error
 	return "", fault(err)
 }
 
+// TagTarget is what a tag points at; ok is false if there is no such tag, or nobody can
+// tell.
+func (r Repository) TagTarget(ctx context.Context, tag oci.Tag) (d oci.Digest, ok bool) {
+	p, err := r.readTag(ctx, tag)
+	return p.digest, err == nil
+}
+
 // forgetTag has the tags listed anew that were seen with one that is not there: its
 // deletion may have been interrupted before its history was gone.
 func (r Repository) forgetTag(tag oci.Tag) {

@@ -26,7 +26,8 @@ var (
 	ErrNoSpace     = errors.New("no space left on the storage")
 	ErrReadOnly    = errors.New("the storage is read-only")
 	ErrDenied      = errors.New("permission denied on the storage")
-	ErrUnavailable = errors.New("the storage is not available") // I/O error, vanished mount, unreachable endpoint
+	ErrUnavailable = errors.New("the storage is not available")    // I/O error, vanished mount, unreachable endpoint
+	ErrTemporary   = errors.New("the storage does not answer now") // beside ErrUnavailable, where it may pass by itself
 	ErrExpired     = errors.New("the section has ended or passed its deadline")
 	ErrUploadTaken = errors.New("the upload was taken over by another request")
 	ErrUploadDone  = errors.New("the upload is closed")

@@ -20,6 +20,7 @@ type change struct {
 	name string  // of the file, absolute
 	like string  // absolute: a durable file with the same content, or ""
 	twin *change // before it in its stage, with the same content, or nil
+	late bool    // like was written or renewed more than a tick ago
 
 	temp string // the file to be renamed to name
 	fd   int    // of temp while it needs a flush, or -1
@@ -70,7 +71,7 @@ func (c *change) write(s *Store) error {
 		return nil
 	}
 	if c.Upload == nil {
-		if c.like = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
+		if c.like, c.late = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
 			return nil
 		}
 	}
@@ -233,7 +234,7 @@ func (c *change) put(s *Store) error {
 		}
 	}
 	if c.like != "" {
-		if s.share(c.like, c.name) {
+		if s.share(c.like, c.name, c.late) {
 			return nil
 		}
 		c.like, c.twin = "", nil

@@ -3,6 +3,7 @@ package filesystem
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,27 +20,28 @@ import (
 // The keys that share a file also share its modification time. What stands for
 // it is that of the key's own directory, in which the link lies alone: the kernel
 // sets it when the directory gets the entry, and a renewal sets both. The file's
-// own is never older than any of them, because it counts again for the last key
-// that is left.
+// own is never older than any of them by more than a tick, because it counts again for
+// the last key that is left.
 
 // sharable returns the absolute path of like if it is a file with the content,
-// durable, and its directory's time can stand for its own. Else it returns "".
-func (s *Store) sharable(like string, content []byte) string {
+// durable, and its directory's time can stand for its own. Else it returns "". late says
+// that its own time is more than a tick ago.
+func (s *Store) sharable(like string, content []byte) (name string, late bool) {
 	if like == "" || !storage.ValidKey(like) {
-		return ""
+		return "", false
 	}
-	name := s.root + like
+	name = s.root + like
 	var st, dir unix.Stat_t
 	if stat(name, &st) != nil || !isFile(&st) || st.Size != int64(len(content)) {
-		return ""
+		return "", false
 	}
 	if st.Nlink == 1 && (stat(dirOf(name), &dir) != nil || dir.Mtim.Nano() < st.Mtim.Nano()) {
-		return ""
+		return "", false
 	}
-	if s.durable.has(dirOf(name)) || s.makeDurable(name, content) == nil {
-		return name
+	if !s.durable.has(dirOf(name)) && s.makeDurable(name, content) != nil {
+		return "", false
 	}
-	return ""
+	return name, !s.local() || time.Since(time.Unix(st.Mtim.Unix())) > fineTick
 }
 
 var errProbe = errors.New("what was written reads differently")
@@ -73,11 +75,11 @@ func (s *Store) makeDurable(name string, content []byte) error {
 	return nil
 }
 
-// share makes name, where nothing may be, a hard link to like. It is false if
-// that cannot be, for whatever reason.
-func (s *Store) share(like, name string) bool {
+// share makes name, where nothing may be, a hard link to like, which it renews if that
+// is late. It is false if that cannot be, for whatever reason.
+func (s *Store) share(like, name string, late bool) bool {
 	var st unix.Stat_t
-	return touch(like) == nil && s.inDir(name, func() error {
+	return (!late || touch(like) == nil) && s.inDir(name, func() error {
 		err := retry(func() error { return unix.Link(like, name) })
 		if errors.Is(err, unix.ENOENT) && errors.Is(stat(like, &st), unix.ENOENT) {
 			return unix.ESTALE // it is not the directory of name that is missing

@@ -40,7 +40,7 @@ type Options struct {
 	Fault func(r Request) Fault
 	// MaxLate is the time after which a request cannot take effect any more; 30 ms if 0.
 	MaxLate time.Duration
-	// Lease is how long a process that is silent is believed to live; 2 s if 0.
+	// Lease is how long a process that is silent is believed to live; 20 s if 0.
 	Lease time.Duration
 }
 
@@ -111,7 +111,7 @@ func New(o Options) *Bucket {
 		o.MaxLate = 30 * time.Millisecond
 	}
 	if o.Lease == 0 {
-		o.Lease = 2 * time.Second
+		o.Lease = 20 * time.Second
 	}
 	return &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), alone: memory.New(), objects: map[string]*object{}, clock: time.Now}
 }

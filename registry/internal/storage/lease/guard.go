@@ -3,7 +3,10 @@ package lease
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"time"
+
+	"slipway/registry/internal/storage"
 )
 
 // guardTime is how long a guard lasts at most.
@@ -41,6 +44,9 @@ func (l *Coordinator) Guard(ctx context.Context, keys []string) (deadline time.T
 	defer cancel()
 	if err := l.awaitGuard(wait, epoch); err != nil {
 		release()
+		if wait.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w: a request of another replica does not end, or its replica has died: %w", storage.ErrUnavailable, storage.ErrTemporary, err)
+		}
 		return time.Time{}, nil, err
 	}
 	return deadline, release, nil

@@ -34,11 +34,11 @@ const (
 
 // Options are times. The zero value is right for production.
 type Options struct {
-	Lease   time.Duration // how long a silent process is believed to have sections, or a lock; 0 = 20 s
+	Lease   time.Duration // how long a silent process is believed to have sections, or a lock; 0 = 10 s
 	Member  time.Duration // how long one is believed to serve; 0 = 5 min
 	Poll    time.Duration // how often a process with sections looks at the state; 0 = 1 s
 	RunPoll time.Duration // and while a collection or a deletion is under way; 0 = Poll / 4
-	Idle    time.Duration // after which a process without sections leaves; 0 = 10 s
+	Idle    time.Duration // after which a process without sections leaves; 0 = 8 s
 	// MaxLate is the store's, see object.Limits.
 	MaxLate time.Duration
 }
@@ -59,6 +59,7 @@ type Coordinator struct {
 	look1    sync.Mutex // held while the state is looked at; taken before mu
 	watching bool
 	self     record // Owner "" = not registered
+	looked   bool   // at the state, since it registered: before, there are no sections
 	until    time.Time
 	used     time.Time // when the last section began or ended
 	sections map[*section]struct{}
@@ -74,11 +75,11 @@ type record struct {
 
 // New returns a coordinator. It sends nothing until it is used.
 func New(c *object.Client, o Options) *Coordinator {
-	o.Lease = cmp.Or(o.Lease, 20*time.Second)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.Member = cmp.Or(o.Member, 5*time.Minute)
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.RunPoll = cmp.Or(o.RunPoll, o.Poll/4)
-	o.Idle = cmp.Or(o.Idle, 10*time.Second)
+	o.Idle = cmp.Or(o.Idle, 8*time.Second)
 	l := &Coordinator{c: c, o: o, sections: map[*section]struct{}{}}
 	l.stopped, l.stop = context.WithCancel(context.Background())
 	return l
@@ -128,7 +129,7 @@ func (l *Coordinator) Begin(ctx context.Context) (storage.Section, error) {
 		}
 		l.mu.Lock()
 		now := time.Now()
-		if l.self.Owner != "" && l.until.Sub(now) > l.o.Lease/4 {
+		if l.looked && l.until.Sub(now) > l.o.Lease/4 {
 			s := &section{l: l, view: l.view, owner: l.self.Owner, seen: l.self.Seen, deadline: l.until}
 			l.sections[s] = struct{}{}
 			l.used = now
@@ -147,13 +148,13 @@ func (l *Coordinator) register(ctx context.Context) error {
 	l.look1.Lock()
 	defer l.look1.Unlock()
 	l.mu.Lock()
-	if l.self.Owner != "" && time.Until(l.until) > l.o.Lease/4 {
+	if l.looked && time.Until(l.until) > l.o.Lease/4 {
 		l.mu.Unlock()
 		return nil
 	}
 	if time.Now().After(l.until) {
 		// What this process was believed to be may be swept away by now.
-		l.self, l.view = record{Owner: rand.Text()}, view{}
+		l.self, l.view, l.looked = record{Owner: rand.Text()}, view{}, false
 	}
 	l.mu.Unlock()
 	if err := l.renew(ctx); err != nil {
@@ -228,7 +229,7 @@ func (l *Coordinator) tick() bool {
 	idle := len(l.sections) == 0 && time.Since(l.used) > l.o.Idle
 	if over || idle {
 		owner := l.self.Owner
-		l.self, l.until, l.watching = record{}, time.Time{}, false
+		l.self, l.until, l.watching, l.looked = record{}, time.Time{}, false, false
 		l.mu.Unlock()
 		if idle && !over {
 			l.leave(owner)

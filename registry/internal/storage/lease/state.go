@@ -76,6 +76,9 @@ func (l *Coordinator) look(ctx context.Context) error {
 	l.mu.Unlock()
 	info, err := l.c.Head(ctx, stateKey)
 	if errors.Is(err, storage.ErrNotExist) {
+		l.mu.Lock()
+		l.looked = true
+		l.mu.Unlock()
 		return nil
 	}
 	if err != nil {
@@ -104,7 +107,7 @@ func (l *Coordinator) look(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.self.Seen = v, v.state.Epoch
+	l.view, l.self.Seen, l.looked = v, v.state.Epoch, true
 	return nil
 }
 

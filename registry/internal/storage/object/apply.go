@@ -111,7 +111,7 @@ func (s *Store) split(stage storage.Stage) (single storage.Stage, batch []string
 
 func (s *Store) apply(ctx context.Context, c storage.Change, how *Change) error {
 	key := c.Key[1:]
-	if emulated := c.Delete && !s.limits.ConditionalDelete || !s.limits.ConditionalPut; emulated && s.o.Mutable(c.Key) {
+	if emulated := c.Delete && !s.limits.ConditionalDelete || !s.limits.ConditionalPut; emulated && (how.If != (storage.Condition{}) || s.o.Mutable(c.Key)) {
 		// The changes of this process wait for each other; others are kept out by Guard, or there
 		// are none.
 		defer s.locks.lock(c.Key)()

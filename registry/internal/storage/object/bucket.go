@@ -149,8 +149,10 @@ const (
 
 func (t *Trouble) Error() string { return t.Err.Error() }
 
-// Unwrap returns the cause, and storage.ErrUnavailable.
-func (t *Trouble) Unwrap() []error { return []error{t.Err, storage.ErrUnavailable} }
+// Unwrap returns the cause, storage.ErrUnavailable and storage.ErrTemporary.
+func (t *Trouble) Unwrap() []error {
+	return []error{t.Err, storage.ErrUnavailable, storage.ErrTemporary}
+}
 
 // BatchDeleter is implemented by buckets that delete many keys with one request. The
 // keys need not exist.

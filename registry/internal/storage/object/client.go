@@ -30,8 +30,8 @@ type Client struct {
 
 // Timing bounds what a Client waits for. The zero value is right.
 type Timing struct {
-	Request  time.Duration // one small request; 0 = 15 s
-	Patience time.Duration // all tries of one request; 0 = 30 s
+	Request  time.Duration // one small request; 0 = 10 s
+	Patience time.Duration // all tries of one request; 0 = 15 s
 	Pause    time.Duration // before the second try; later ones double; 0 = 25 ms
 }
 
@@ -43,10 +43,13 @@ func NewClient(b Bucket, root string, limits Limits, t Timing) *Client {
 	}
 	return &Client{
 		b: b, root: root, limits: limits, stall: time.Minute,
-		timeout: cmp.Or(t.Request, 15*time.Second), patience: cmp.Or(t.Patience, 30*time.Second),
+		timeout: cmp.Or(t.Request, 10*time.Second), patience: cmp.Or(t.Patience, 15*time.Second),
 		pause: cmp.Or(t.Pause, 25*time.Millisecond),
 	}
 }
+
+// Limits is what is relied on.
+func (c *Client) Limits() Limits { return c.limits }
 
 // slowest is the number of bytes a second below which a request counts as hung.
 const slowest = 256 << 10
@@ -111,10 +114,10 @@ func read[T any](ctx context.Context, c *Client, request func(context.Context) (
 }
 
 func unavailable(err error) error {
-	if errors.Is(err, storage.ErrUnavailable) {
+	if errors.Is(err, storage.ErrTemporary) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w: %w", storage.ErrUnavailable, storage.ErrTemporary, err)
 }
 
 // Head describes an object.

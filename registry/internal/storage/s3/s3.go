@@ -70,8 +70,8 @@ var (
 // expiry is how long a change that is signed in its URL may be under way, and lateness what the
 // clocks and the store's own work add to that.
 const (
-	expiry   = 30 * time.Second
-	lateness = 15 * time.Second
+	expiry   = 15 * time.Second
+	lateness = 10 * time.Second
 	// headerLate is how long a request is valid that is signed in its header.
 	headerLate = 15 * time.Minute
 )

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/config"
+)
+
+// openAudit is nil where the configuration asks for none. stdout stays open.
+func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // nobody listens
+	}
+	var sinks []io.WriteCloser
+	fail := func(key string, err error) (*audit.Log, error) {
+		for _, sink := range sinks {
+			err = errors.Join(err, sink.Close())
+		}
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	if cfg.File != "" {
+		file, err := audit.OpenFile(cfg.File, int64(cfg.MaxSize), cfg.Keep)
+		if err != nil {
+			return fail("audit.file", err)
+		}
+		sinks = append(sinks, file)
+	}
+	if cfg.Syslog != "" {
+		sink, err := audit.OpenSyslog(cfg.Syslog)
+		if err != nil {
+			return fail("audit.syslog", err)
+		}
+		sinks = append(sinks, sink)
+	}
+	if cfg.Stdout {
+		sinks = append(sinks, audit.Unclosed{Writer: stdout})
+	}
+	return audit.New(log, sinks...), nil
+}

@@ -1,0 +1,164 @@
+// Package audit writes who did what, a line of JSON for each act, to a file, standard
+// output or syslog. A request waits for it within bounds, and no line is lost silently.
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	queueLength = 4096
+
+	// maxWait is how long an act waits for room in the queue before its line is lost.
+	maxWait = 2 * time.Second
+)
+
+// Record is one line.
+type Record struct {
+	Time       time.Time         `json:"time"`
+	Event      string            `json:"event"` // login, refused, pull, push, mount, delete, robot created, robot revoked, lost
+	Who        string            `json:"who,omitempty"`
+	From       string            `json:"from,omitempty"` // the client's address
+	Method     string            `json:"method,omitempty"`
+	Repository string            `json:"repository,omitempty"`
+	Reference  string            `json:"reference,omitempty"` // tag, digest, upload or robot
+	Digest     string            `json:"digest,omitempty"`
+	Moved      map[string]string `json:"moved,omitempty"` // tags that pointed at another manifest before: tag → digest
+	Status     int               `json:"status,omitempty"`
+	Reason     string            `json:"reason,omitempty"` // of a refusal
+	RequestID  string            `json:"request_id,omitempty"`
+	Lost       uint64            `json:"lost,omitempty"` // lines that could not be written since the one before
+}
+
+// Log writes records. The nil *Log writes nothing.
+type Log struct {
+	sinks  []io.WriteCloser
+	log    *zap.Logger
+	lines  chan []byte
+	ending chan struct{} // closed by Close
+	lost   atomic.Uint64
+	done   sync.WaitGroup
+}
+
+// New starts a log that writes each line to all of the sinks, which it closes at its
+// end.
+func New(log *zap.Logger, sinks ...io.WriteCloser) *Log {
+	l := &Log{sinks: sinks, log: log, lines: make(chan []byte, queueLength), ending: make(chan struct{})}
+	l.done.Go(l.write)
+	return l
+}
+
+// Write queues a record. If the queue is full it waits for a bounded time; then the
+// line counts as lost, which the next line that is written says.
+func (l *Log) Write(r Record) {
+	if l == nil {
+		return
+	}
+	line := encode(r)
+	select {
+	case l.lines <- line:
+		return
+	default:
+	}
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case l.lines <- line:
+	case <-l.ending:
+		l.lost.Add(1)
+	case <-timer.C:
+		l.lost.Add(1)
+	}
+}
+
+func encode(r Record) []byte {
+	r.Time = r.Time.UTC()
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return append(line, '\n')
+}
+
+// next is the next line; ok is false at the end, when the queue is empty.
+func (l *Log) next() (line []byte, ok bool) {
+	select {
+	case line = <-l.lines:
+		return line, true
+	case <-l.ending:
+	}
+	select {
+	case line = <-l.lines:
+		return line, true
+	default:
+		return nil, false
+	}
+}
+
+// write writes until Close is called and the queue is empty.
+func (l *Log) write() {
+	failing := false
+	for line, ok := l.next(); ok; line, ok = l.next() {
+		if lost := l.lost.Swap(0); lost > 0 {
+			if err := l.emit(encode(Record{Time: time.Now(), Event: "lost", Lost: lost})); err != nil {
+				l.lost.Add(lost)
+			}
+		}
+		err := l.emit(line)
+		if err != nil {
+			l.lost.Add(1)
+		}
+		if err != nil && !failing {
+			l.log.Error("cannot write the audit log; the lines that are lost are counted", zap.Error(err))
+		}
+		failing = err != nil
+	}
+}
+
+func (l *Log) emit(line []byte) error {
+	for _, sink := range l.sinks {
+		if _, err := sink.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reopen lets files be opened anew, after somebody else has moved them away.
+func (l *Log) Reopen() {
+	if l == nil {
+		return
+	}
+	for _, sink := range l.sinks {
+		if f, ok := sink.(*File); ok {
+			f.Reopen()
+		}
+	}
+}
+
+// Close writes what is queued. What requests write afterwards that were cut off is left
+// out.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	close(l.ending)
+	l.done.Wait()
+	var first error
+	if lost := l.lost.Load(); lost > 0 {
+		first = fmt.Errorf("%d lines of the audit log are lost", lost)
+	}
+	for _, sink := range l.sinks {
+		if err := sink.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

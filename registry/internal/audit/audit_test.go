@@ -1,0 +1,193 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func read(t *testing.T, paths ...string) (all []Record) {
+	t.Helper()
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var r Record
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Errorf("%s: %q: %v", path, lines.Text(), err)
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func openFile(t *testing.T, path string, maxSize int64, keep int) *File {
+	t.Helper()
+	f, err := OpenFile(path, maxSize, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestLog_WritesEachLineOnceAndRotates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := New(zap.NewNop(), openFile(t, path, 8<<10, 100))
+	var group sync.WaitGroup
+	const each = 100
+	for range 8 {
+		group.Go(func() {
+			for range each {
+				l.Write(Record{Time: time.Now(), Event: "pull", Who: "alice\n\"", Status: 200})
+			}
+		})
+	}
+	group.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.Size() > 8<<10 || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info, err)
+		}
+	}
+	if n := len(read(t, files...)); n != 8*each {
+		t.Errorf("%d lines, want %d", n, 8*each)
+	}
+}
+
+func TestFile_KeepsABoundedNumber(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f := openFile(t, path, 10, 2)
+	for _, line := range []string{"1\n", "2 is long\n", "3 is long\n", "4 is long\n", "5 is long\n"} {
+		if _, err := f.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"": "5 is long\n", ".1": "4 is long\n", ".2": "3 is long\n"} {
+		if got, err := os.ReadFile(path + name); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := os.Stat(path + ".3"); err == nil {
+		t.Error("more files are kept")
+	}
+}
+
+// A file that logrotate has moved away, and one whose last line was cut off.
+func TestFile_Reopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(path, []byte(`{"cut":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := openFile(t, path, 0, 0)
+	write := func(line string) {
+		if _, err := f.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1\n")
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	write("2\n")
+	f.Reopen()
+	write("3\n")
+	for name, want := range map[string]string{".old": "{\"cut\":\n1\n2\n", "": "3\n"} {
+		if got, err := os.ReadFile(path + name); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// stuck is a sink that fails, or takes nothing, until it is told otherwise.
+type stuck struct {
+	mu    sync.Mutex
+	err   error
+	block chan struct{}
+	out   strings.Builder
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	<-s.block
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	return s.out.Write(b)
+}
+
+func (s *stuck) Close() error { return nil }
+
+func TestLog_SaysWhatIsLost(t *testing.T) {
+	sink := &stuck{err: errors.New("disk full"), block: make(chan struct{})}
+	close(sink.block)
+	l := New(zap.NewNop(), sink)
+	for range 3 {
+		l.Write(Record{Event: "pull"})
+	}
+	for l.lost.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	sink.mu.Lock()
+	sink.err = nil
+	sink.mu.Unlock()
+	l.Write(Record{Event: "push"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := sink.out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"event":"lost","lost":3}`) || !strings.Contains(got, `"event":"push"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A sink that takes nothing holds a request up for a bounded time.
+func TestLog_WaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &stuck{block: make(chan struct{})}
+		l := New(zap.NewNop(), sink)
+		for range queueLength + 1 {
+			l.Write(Record{Event: "pull"})
+			synctest.Wait()
+		}
+		began := time.Now()
+		l.Write(Record{Event: "pull"})
+		if waited := time.Since(began); waited != maxWait {
+			t.Errorf("a request waited for %v, want %v", waited, maxWait)
+		}
+		close(sink.block)
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := sink.out.String(); strings.Count(got, `"event":"pull"`) != queueLength+1 || strings.Count(got, `"lost":1`) != 1 {
+			t.Errorf("%d lines, %d reports of lost ones", strings.Count(got, "pull"), strings.Count(got, "lost"))
+		}
+	})
+}
+
+func TestNilLog(t *testing.T) {
+	var l *Log
+	l.Write(Record{})
+	l.Reopen()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

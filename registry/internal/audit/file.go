@@ -1,0 +1,133 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"log/syslog"
+	"net/url"
+	"os"
+	"sync"
+)
+
+// File is a sink that appends to a file and starts another one when it is large: the
+// full ones are called PATH.1, the newest, to PATH.<keep>.
+type File struct {
+	path    string
+	maxSize int64 // 0 = never another one
+	keep    int
+
+	mu   sync.Mutex
+	file *os.File // nil = has to be opened
+	size int64
+}
+
+// OpenFile opens or makes the file, readable by its owner only.
+func OpenFile(path string, maxSize int64, keep int) (*File, error) {
+	f := &File{path: path, maxSize: maxSize, keep: keep}
+	return f, f.open()
+}
+
+func (f *File) open() error {
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	f.file, f.size = file, info.Size()
+	return f.endLine()
+}
+
+// endLine ends a line that a crash or a full disk has cut off, so that the next one
+// stands alone.
+func (f *File) endLine() error {
+	if f.size == 0 {
+		return nil
+	}
+	var last [1]byte
+	if _, err := f.file.ReadAt(last[:], f.size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	n, err := f.file.Write([]byte{'\n'})
+	f.size += int64(n)
+	return err
+}
+
+// Write appends a line.
+func (f *File) Write(line []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil && f.maxSize > 0 && f.size > 0 && f.size+int64(len(line)) > f.maxSize {
+		f.rotate()
+	}
+	if f.file == nil {
+		if err := f.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.file.Write(line)
+	f.size += int64(n)
+	if err != nil {
+		f.drop() // what was cut off gets its end when the file is opened again
+	}
+	return n, err
+}
+
+// rotate moves the files on by one. If that fails the present one grows on, which is
+// better than a line that is lost.
+func (f *File) rotate() {
+	for i := f.keep - 1; i >= 1; i-- {
+		_ = os.Rename(fmt.Sprintf("%s.%d", f.path, i), fmt.Sprintf("%s.%d", f.path, i+1))
+	}
+	if err := os.Rename(f.path, f.path+".1"); err == nil {
+		f.drop()
+	}
+}
+
+// Reopen opens the file anew at the next line.
+func (f *File) Reopen() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop()
+}
+
+func (f *File) drop() {
+	if f.file != nil {
+		f.file.Close()
+	}
+	f.file = nil
+}
+
+// Close makes what was written durable.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Sync()
+	f.drop()
+	return err
+}
+
+// OpenSyslog returns a sink that sends to syslog: "local", or a URL such as
+// udp://log.example.org:514 or tcp://….
+func OpenSyslog(where string) (io.WriteCloser, error) {
+	network, address := "", ""
+	if where != "local" {
+		u, err := url.Parse(where)
+		if err != nil {
+			return nil, err
+		}
+		network, address = u.Scheme, u.Host
+	}
+	return syslog.Dial(network, address, syslog.LOG_AUTH|syslog.LOG_INFO, "registry")
+}
+
+// Unclosed is a sink that somebody else closes.
+type Unclosed struct{ io.Writer }
+
+// Close implements io.Closer.
+func (Unclosed) Close() error { return nil }
