@@ -224,7 +224,7 @@ func inBucket(t testing.TB, b object.Bucket, digest string) bool {
 func TestS3_BucketAway(t *testing.T) {
 	server, _ := minioBucket(t)
 	front := newRelay(t, server.Addr)
-	replica := startOnS3(t, "http://"+front.addr, "")
+	replica := startOnS3(t, "http://"+front.addr, "health: {storagedriver: {enabled: false}}\n")
 	img := newImage(t, 51, 1, 10_000)
 	img.push(t, replica.addr, "app", "v1")
 	front.cut(true)

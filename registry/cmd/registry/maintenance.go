@@ -114,17 +114,19 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 	slot := schedule.NewSlot()
 	if p := work.UploadPurging; p.Enabled {
-		group.Go(func() { schedule.Every(ctx, p.Interval, slot, m.purge) })
+		group.Go(func() { schedule.Every(ctx, p.Interval, slot, m.oneReplica("purge", p.Interval, m.purge)) })
 	}
 	if work.Retention.Enabled {
 		metrics := measured(m.metrics, retention.NewMetrics)
-		group.Go(func() { schedule.Every(ctx, work.Retention.Interval, slot, m.retain(metrics)) })
+		group.Go(func() {
+			schedule.Every(ctx, work.Retention.Interval, slot, m.oneReplica("retention", work.Retention.Interval, m.retain(metrics)))
+		})
 	}
 	if work.GC.Enabled || m.cache != nil {
 		m.collected = measured(m.metrics, collect.NewMetrics)
 	}
 	if work.GC.Enabled {
-		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.collect) })
+		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.oneReplica("gc", work.GC.Interval, m.collect)) })
 	}
 	if m.cache != nil {
 		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict) })
@@ -134,7 +136,9 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 	if work.Verify.Enabled {
 		metrics := measured(m.metrics, verify.NewMetrics)
-		group.Go(func() { schedule.Every(ctx, work.Verify.Interval, nil, m.verify(metrics)) })
+		group.Go(func() {
+			schedule.Every(ctx, work.Verify.Interval, nil, m.oneReplica("verify", work.Verify.Interval, m.verify(metrics)))
+		})
 	}
 }
 

@@ -29,6 +29,7 @@ type backend struct {
 	coordinator storage.Coordinator
 	driver      string // its key in the configuration
 	root        string // of files, else ""
+	replicas    bool   // several processes may serve it
 	renewAfter  time.Duration
 	collectWait time.Duration // how long a list of a collection may wait for writers; 0 = as on files
 	ends        []func() error
