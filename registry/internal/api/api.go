@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/notify"
@@ -61,6 +62,7 @@ type API struct {
 	states  states
 	headers []header
 	memory  *answers
+	bodies  *semaphore.Weighted // bytes of large manifests that are being pushed
 	proxies proxies
 	router  *mux.Router
 	handler http.Handler
@@ -86,7 +88,7 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), bodies: semaphore.NewWeighted(bodyMemory), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
 	a.router = a.newRouter()
 	a.handler = logging.Wrap(http.HandlerFunc(a.route), logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
 	return a, nil

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
@@ -17,6 +19,9 @@ const (
 	// client that sends all before it reads gets a reset instead of the answer
 	// if the connection is closed over bytes on their way.
 	maxUnread = 16 << 20
+
+	bodyMemory   = 32 << 20        // bytes of large manifests that are being pushed at the same time
+	bodyPatience = 5 * time.Second // how long one waits for others
 )
 
 func (a *API) putManifest(w http.ResponseWriter, r *request) error {
@@ -28,10 +33,11 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readManifest(r)
+	body, release, err := a.readManifest(r)
 	if err != nil {
 		return err
 	}
+	defer release()
 	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
@@ -84,21 +90,52 @@ func extraTags(r *request) ([]oci.Tag, error) {
 }
 
 // readManifest reads the body, at most one byte more than a manifest may have.
-// The memory grows with what arrives, not with what the client announces.
-func (a *API) readManifest(r *request) ([]byte, error) {
+// The memory grows with what arrives, not with what the client announces, and that
+// of large ones is bounded until release is called.
+func (a *API) readManifest(r *request) (body []byte, release func(), err error) {
 	limit := a.opts.MaxManifestSize
 	if r.ContentLength > limit {
-		return nil, tooLarge(r, limit)
+		return nil, nil, tooLarge(r, limit)
 	}
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
-		return nil, clientFailed(err)
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, min(limit+1, smallAnswer))); err != nil {
+		return nil, nil, clientFailed(err)
 	}
 	if int64(b.Len()) > limit {
-		return nil, tooLarge(r, limit)
+		return nil, nil, tooLarge(r, limit)
 	}
-	return b.Bytes(), nil
+	if b.Len() < smallAnswer {
+		return b.Bytes(), func() {}, nil
+	}
+	if release, err = a.reserve(r, limit); err != nil {
+		return nil, nil, err
+	}
+	if _, err = b.ReadFrom(io.LimitReader(r.Body, limit+1-int64(b.Len()))); err != nil {
+		err = clientFailed(err)
+	} else if int64(b.Len()) > limit {
+		err = tooLarge(r, limit)
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return b.Bytes(), release, nil
+}
+
+// reserve waits for memory for a large manifest. UNAVAILABLE.
+func (a *API) reserve(r *request, limit int64) (release func(), err error) {
+	size := limit
+	if r.ContentLength > 0 {
+		size = r.ContentLength
+	}
+	size = min(size, bodyMemory)
+	ctx, cancel := context.WithTimeout(r.Context(), bodyPatience)
+	defer cancel()
+	if err := a.bodies.Acquire(ctx, size); err != nil {
+		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many large manifests are being pushed; try again", Err: err}
+	}
+	return func() { a.bodies.Release(size) }, nil
 }
 
 // tooLarge reads on, within bounds and unless the client asked before sending,

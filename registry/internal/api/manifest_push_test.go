@@ -3,12 +3,18 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage/memory"
 )
 
 // Many clients send all of a body before they read the answer.
@@ -33,5 +39,46 @@ func TestTooLargeManifestIsAnsweredToWhoSendsFirst(t *testing.T) {
 		if resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d bytes: %s, want 413", size, resp.Status)
 		}
+	}
+}
+
+// Large manifests share a bounded memory while they are pushed; small ones need none
+// of it.
+func TestMemoryOfLargeManifests(t *testing.T) {
+	s := memory.New()
+	a, err := New(Options{Registry: registry.New(registry.Options{Store: s, Coordinator: s})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(ctx context.Context, size int) (release func(), err error) {
+		r := httptest.NewRequestWithContext(ctx, "PUT", "/", bytes.NewReader(make([]byte, size)))
+		r.ContentLength = -1
+		body, release, err := a.readManifest(&request{Request: r})
+		if err == nil && len(body) != size {
+			t.Errorf("%d of %d bytes were read", len(body), size)
+		}
+		return release, err
+	}
+	release, err := read(t.Context(), 4<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.bodies.TryAcquire(bodyMemory - 4<<20) {
+		t.Fatal("a manifest of 4 MiB holds more than its size")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := read(gone, 1<<20); code(err) != oci.CodeUnavailable {
+		t.Errorf("a large manifest without room: %v", err)
+	}
+	if _, err := read(gone, smallAnswer-1); err != nil {
+		t.Errorf("a small manifest without room: %v", err)
+	}
+	release()
+	if _, err := read(t.Context(), 4<<20+1); code(err) != oci.CodeManifestInvalid {
+		t.Errorf("a manifest that is too large: %v", err)
+	}
+	if !a.bodies.TryAcquire(4 << 20) {
+		t.Error("memory is not given back")
 	}
 }
