@@ -200,6 +200,9 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
 	o.Headers = http.Header(cfg.HTTP.Headers)
 	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
+	if c := cfg.HTTP.CORS; c != nil {
+		o.CORS = api.CORS{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
+	}
 	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
 	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)

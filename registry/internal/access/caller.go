@@ -37,6 +37,9 @@ func (c *Caller) String() string {
 	case Anonymous:
 		return kindNames[Anonymous]
 	case User:
+		if p := ParseCaller(c.Name); p.Kind != User || p.Name != c.Name {
+			return kindNames[User] + ":" + c.Name // not to be mistaken for another kind
+		}
 		return c.Name
 	default:
 		return kindNames[c.Kind] + ":" + c.Name

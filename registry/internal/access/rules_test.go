@@ -183,7 +183,7 @@ func TestNew_SaysWhatIsWrong(t *testing.T) {
 }
 
 func TestCaller_StringIsParsed(t *testing.T) {
-	for _, c := range []Caller{{}, {Kind: User, Name: "alice"}, {Kind: Robot, Name: "ci"}, {Kind: Workload, Name: "w"}, {Kind: Certificate, Name: "c"}} {
+	for _, c := range []Caller{{}, {Kind: User, Name: "alice"}, {Kind: Robot, Name: "ci"}, {Kind: Workload, Name: "w"}, {Kind: Certificate, Name: "c"}, {Kind: User, Name: "robot:ci"}, {Kind: User, Name: "anonymous"}, {Kind: User, Name: "user:x"}, {Kind: User, Name: "a:b"}} {
 		if got := ParseCaller(c.String()); got.Kind != c.Kind || got.Name != c.Name {
 			t.Errorf("%+v became %+v", c, got)
 		}

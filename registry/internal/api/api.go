@@ -45,6 +45,8 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	TrustUnix      bool
 
+	CORS CORS
+
 	DeleteEnabled   bool
 	ReadOnly        bool
 	CatalogMax      int   // entries of a catalog page, 0 = 1000

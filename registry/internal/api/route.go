@@ -128,6 +128,9 @@ func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	for _, common := range row.api.headers {
 		h[common.key] = common.values
 	}
+	if origin := hr.Header["Origin"]; origin != nil && row.api.opts.CORS.allow(h, origin[0]) && hr.Method == http.MethodOptions {
+		row.api.opts.CORS.preflight(h)
+	}
 	if err := row.serve(w, r); err != nil {
 		r.fail(w, err)
 	}

@@ -417,6 +417,9 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
+	if _, err := a.Authorize(basic("alice", "old"), Access{Action: Pull, Repository: "b"}); err != nil {
+		t.Errorf("credentials where nobody can log in: %v", err)
+	}
 	r := request("")
 	r.TLS = verified("build-7", nil)
 	r.TLS.VerifiedChains = nil // asked for, but not verified

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"time"
 
 	"slipway/shared/config"
@@ -17,6 +18,7 @@ type HTTP struct {
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
 	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time that open requests get to finish when the registry stops; 0 waits for none."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
+	CORS           *CORS               `key:"cors"`
 	TLS            *TLS                `key:"tls"`
 	Debug          Debug               `key:"debug"`
 	HTTP2          HTTP2               `key:"http2"`
@@ -63,4 +65,28 @@ type Limits struct {
 	StallTimeout      time.Duration `key:"stalltimeout" doc:"A client that takes less than 256 KiB of an answer, or sends less than stalltimeout times minrate of a body, in such a time is cut off; how long a transfer takes in all does not matter."`
 	MinRate           config.Size   `key:"minrate" doc:"Bytes a second that a client must send, and take of an answer if that is more than 256 KiB in stalltimeout."`
 	MaxConns          int           `key:"maxconns" doc:"Most connections open at the same time; 0 means no limit."`
+}
+
+// CORS lets pages of other origins use the API from a browser; without it none may.
+type CORS struct {
+	Origins     []string      `key:"origins" doc:"Origins of the pages, such as https://ui.example.org; * alone stands for all, without credentials. Required."`
+	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Methods that the pages may use."`
+	Credentials bool          `key:"credentials" doc:"Let browsers send cookies, client certificates and remembered logins."`
+	MaxAge      time.Duration `key:"maxage" doc:"How long a browser remembers what it was told."`
+}
+
+func (c *CORS) validate(p *config.Problems) {
+	if len(c.Origins) == 0 {
+		p.Addf("http.cors.origins", "is required")
+	}
+	for i, origin := range c.Origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
+			p.Addf(item("http.cors.origins", i), "%q must be scheme and host, such as https://ui.example.org", origin)
+		}
+		if origin == "*" && (c.Credentials || len(c.Origins) > 1) {
+			p.Addf(item("http.cors.origins", i), "* stands alone and without credentials: else every page could act with a user's login")
+		}
+	}
+	notNegative(p, "http.cors.maxage", c.MaxAge)
 }

@@ -117,6 +117,9 @@ func (h *HTTP) validate(p *config.Problems) {
 		p.Addf("http.trustedproxies", "%v", err)
 	}
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
+	if h.CORS != nil {
+		h.CORS.validate(p)
+	}
 	headers(p, "http.headers", h.Headers)
 	if h.TLS != nil {
 		h.TLS.validate(p)

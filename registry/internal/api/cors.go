@@ -1,0 +1,51 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CORS lets pages of other origins use the API from a browser. The zero value lets none.
+type CORS struct {
+	Origins     []string // such as https://ui.example.org; "*" alone is every origin, without credentials
+	Methods     []string
+	Credentials bool // browsers may send cookies, certificates and remembered logins
+	MaxAge      time.Duration
+}
+
+const (
+	corsRequestHeaders = "Accept, Authorization, Content-Range, Content-Type, If-None-Match, Range"
+	corsAnswerHeaders  = "Content-Range, Docker-Content-Digest, Docker-Upload-Uuid, Etag, Link, Location, OCI-Filters-Applied, OCI-Subject, Range, Retry-After, WWW-Authenticate, X-Request-Id"
+)
+
+// allow sets the headers for a page's request; false means that its origin is not let
+// in, which a browser sees by their absence.
+func (c *CORS) allow(h http.Header, origin string) bool {
+	if len(c.Origins) == 0 || origin == "" {
+		return false
+	}
+	h.Add("Vary", "Origin")
+	switch {
+	case slices.Contains(c.Origins, origin):
+		h.Set("Access-Control-Allow-Origin", origin)
+	case slices.Contains(c.Origins, "*"):
+		h.Set("Access-Control-Allow-Origin", "*")
+	default:
+		return false
+	}
+	if c.Credentials {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+	h.Set("Access-Control-Expose-Headers", corsAnswerHeaders)
+	return true
+}
+
+// preflight adds to the answer of OPTIONS what a browser asks before a request.
+func (c *CORS) preflight(h http.Header) {
+	h.Set("Access-Control-Allow-Methods", strings.Join(c.Methods, ", "))
+	h.Set("Access-Control-Allow-Headers", corsRequestHeaders)
+	h.Set("Access-Control-Max-Age", strconv.Itoa(int(c.MaxAge.Seconds())))
+}

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"testing"
+	"time"
+)
+
+func TestCORS(t *testing.T) {
+	const ui, other = "https://ui.example.org", "https://evil.example.org"
+	with := func(c CORS) func(*setup) { return func(s *setup) { s.options.CORS = c } }
+	listed := CORS{Origins: []string{ui}, Methods: []string{"GET", "HEAD"}, MaxAge: 10 * time.Minute}
+	credentials := listed
+	credentials.Credentials = true
+	for _, tt := range []struct {
+		name        string
+		cors        CORS
+		origin      string
+		want        string // Access-Control-Allow-Origin
+		credentials string
+	}{
+		{"off", CORS{}, ui, "", ""},
+		{"no page", listed, "", "", ""},
+		{"listed", listed, ui, ui, ""},
+		{"with credentials", credentials, ui, ui, "true"},
+		{"another", credentials, other, "", ""},
+		{"null", credentials, "null", "", ""},
+		{"longer", listed, ui + ".evil.org", "", ""},
+		{"other scheme", listed, "http://ui.example.org", "", ""},
+		{"every", CORS{Origins: []string{"*"}}, other, "*", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, with(tt.cors))
+			header := []string{}
+			if tt.origin != "" {
+				header = []string{"Origin", tt.origin}
+			}
+			got := s.do("GET", "/v2/", nil, header...).want(t, 200, "Access-Control-Allow-Origin", tt.want, "Access-Control-Allow-Credentials", tt.credentials)
+			if vary := got.Header.Get("Vary"); (vary == "Origin") != (len(tt.cors.Origins) > 0 && tt.origin != "") {
+				t.Errorf("Vary is %q", vary)
+			}
+		})
+	}
+	s := newServer(t, with(listed), withUser(t, false))
+	s.do("OPTIONS", "/v2/a/manifests/x", nil, "Origin", ui, "Access-Control-Request-Method", "GET").want(
+		t, 200, "Access-Control-Allow-Origin", ui, "Access-Control-Allow-Methods", "GET, HEAD", "Access-Control-Max-Age", "600", "Access-Control-Allow-Headers", "*",
+	)
+	s.do("OPTIONS", "/v2/a/manifests/x", nil, "Origin", other, "Access-Control-Request-Method", "GET").want(t, 200, "Access-Control-Allow-Origin", "", "Access-Control-Allow-Methods", "")
+	s.do("GET", "/v2/", nil, "Origin", ui).want(t, 401, "Access-Control-Allow-Origin", ui, "Access-Control-Expose-Headers", "*")
+}
