@@ -18,7 +18,7 @@ var converter = goldmark.New(
 // markdown converts CommonMark with tables, strikethrough and bare links to HTML
 // that is not yet sanitised.
 func markdown(source string) []byte {
-	var b bytes.Buffer
+	var b buffer
 	b.Grow(len(source) + len(source)/2)
 	if err := converter.Convert([]byte(source), &b); err != nil {
 		// Only a failing writer makes an error, and a buffer does not fail.
@@ -26,3 +26,11 @@ func markdown(source string) []byte {
 	}
 	return b.Bytes()
 }
+
+// buffer is one that goldmark writes to as it is, not through another.
+type buffer struct{ bytes.Buffer }
+
+// Buffered and Flush make it a util.BufWriter.
+func (*buffer) Buffered() int { return 0 }
+
+func (*buffer) Flush() error { return nil }
