@@ -169,6 +169,12 @@ func (c *oneList) Publish(ctx context.Context, p storage.Pending) error {
 	return c.Coordinator.Publish(ctx, p)
 }
 
+func (c *oneList) published() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists
+}
+
 // The workers of a run that was exclusive take turns with their lists once a server
 // has come.
 func TestOneListAtATime(t *testing.T) {
@@ -247,8 +253,8 @@ func TestHistoryOfAPushBetweenTheLooksStays(t *testing.T) {
 	x.want("history of a manifest that is gone", layout.TagIndex("b", "v1", old), false)
 }
 
-// A push whose history is there and whose revision is not yet keeps it: the run waits
-// for the push, or the push for the run.
+// A manifest that is gone and pushed again, between the looks and until after the list
+// is published, keeps its history.
 func TestHistoryOfAPushUnderWayStays(t *testing.T) {
 	x := onMemory(t)
 	lease, err := x.c.Join(t.Context())
@@ -256,20 +262,33 @@ func TestHistoryOfAPushUnderWayStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Release()
-	x.image("b", "v1", "kept")
-	d := x.manifest("b", "", document{}) // what is pushed
+	kept, _ := x.image("b", "v1", "kept")
+	d := x.manifest("b", "v1", document{})
+	x.put(layout.TagCurrent("b", "v1"), layout.Link(kept), 0)
 	x.remove(layout.RevisionLink("b", d))
-	x.put(layout.TagIndex("b", "v1", d), layout.Link(d), 0)
-	push, err := x.c.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	c := &oneList{Coordinator: x.c, t: t}
+	x.c = c
+	pushed := false
+	push := func(Event) {
+		if pushed {
+			return
+		}
+		pushed = true
+		s, err := c.Begin(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() {
+			defer s.End()
+			for c.published() == 0 && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			x.put(layout.RevisionLink("b", d), layout.Link(d), 0)
+			x.put(layout.TagCurrent("b", "v1"), layout.Link(d), 0)
+		}()
 	}
-	time.AfterFunc(50*time.Millisecond, func() {
-		x.put(layout.RevisionLink("b", d), layout.Link(d), 0)
-		x.put(layout.TagCurrent("b", "v1"), layout.Link(d), 0)
-		push.End()
-	})
-	x.run(Options{DeleteUntagged: true})
+	x.run(Options{DeleteUntagged: true, Tell: push})
 	x.want("history", layout.TagIndex("b", "v1", d), true)
 	x.want("manifest", layout.RevisionLink("b", d), true)
 }
