@@ -49,7 +49,7 @@ func startOnS3(t testing.TB, endpoint, more string) *process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
 	cmd := exec.CommandContext(context.Background(), binary, "serve", onS3(t, addr, endpoint, more))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
 	return start(t, addr, cmd)
 }
 
