@@ -43,7 +43,7 @@ func (b *Bucket) explain(err error) error {
 	case errors.Is(err, storage.ErrDenied):
 		return fmt.Errorf("keyfile, credentials: refused for bucket %s (role Storage Object Admin is needed): %w", b.o.Bucket, err)
 	case errors.Is(err, storage.ErrUnavailable):
-		return fmt.Errorf("cannot reach %s: %w", b.base.Host, err)
+		return fmt.Errorf("bucket: cannot reach %s: %w", b.base.Host, err)
 	}
 	return fmt.Errorf("bucket: %s answers in no way that Google does: %w", b.base.Host, err)
 }
