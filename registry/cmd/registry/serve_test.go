@@ -242,6 +242,9 @@ func TestFailures(t *testing.T) {
 		"no certificate":    {map[string]string{"REGISTRY_STORAGE": "inmemory", "REGISTRY_HTTP_ADDR": "127.0.0.1:0", "REGISTRY_HTTP_TLS_CERTIFICATE": "/nowhere", "REGISTRY_HTTP_TLS_KEY": "/nowhere"}, []string{"serve"}, "/nowhere"},
 		"no region":         {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b"}, []string{"serve"}, "storage.s3.region: is missing"},
 		"no object store":   {map[string]string{"REGISTRY_STORAGE_S3_BUCKET": "b", "REGISTRY_STORAGE_S3_REGIONENDPOINT": "http://127.0.0.1:1", "REGISTRY_STORAGE_S3_ACCESSKEY": "a", "REGISTRY_STORAGE_S3_SECRETKEY": "s"}, []string{"serve"}, "storage.s3.regionendpoint: cannot reach http://127.0.0.1:1"},
+		"no Azure":          {map[string]string{"REGISTRY_STORAGE_AZURE_ACCOUNTNAME": "a", "REGISTRY_STORAGE_AZURE_ACCOUNTKEY": "a2V5", "REGISTRY_STORAGE_AZURE_CONTAINER": "abc", "REGISTRY_STORAGE_AZURE_SERVICEURL": "http://127.0.0.1:1/a"}, []string{"serve"}, "storage.azure.serviceurl: cannot reach 127.0.0.1:1"},
+		"no Google":         {map[string]string{"REGISTRY_STORAGE_GCS_BUCKET": "b", "STORAGE_EMULATOR_HOST": "127.0.0.1:1"}, []string{"serve"}, "storage.gcs.bucket: cannot reach 127.0.0.1:1"},
+		"no key of Google":  {map[string]string{"REGISTRY_STORAGE_GCS_BUCKET": "b", "REGISTRY_STORAGE_GCS_KEYFILE": "/nowhere"}, []string{"serve"}, "storage.gcs.keyfile: /nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range c.variables {

@@ -70,6 +70,22 @@ func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, metri
 		if err := b.useBucket(ctx, "s3", bucket, s.S3.RootDirectory, cfg, log); err != nil {
 			return nil, err
 		}
+	case s.Azure != nil:
+		bucket, err := openAzure(ctx, s.Azure, log)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.useBucket(ctx, "azure", bucket, s.Azure.RootDirectory, cfg, log); err != nil {
+			return nil, err
+		}
+	case s.GCS != nil:
+		bucket, err := openGCS(ctx, s.GCS, log)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.useBucket(ctx, "gcs", bucket, s.GCS.RootDirectory, cfg, log); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, errors.New("the configuration names no storage")
 	}
