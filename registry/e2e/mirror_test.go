@@ -10,8 +10,10 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -249,9 +251,12 @@ func largest(img *image) (d string) {
 }
 
 // kill -9 of a mirror during cold pulls never leaves wrong bytes, nor anything after the
-// purge.
+// purge. `make soak` asks for more kills.
 func TestMirror_Kill(t *testing.T) {
-	const kills = 15
+	kills := 15
+	if n, err := strconv.Atoi(os.Getenv("SLIPWAY_SOAK_KILLS")); err == nil {
+		kills = min(n, 100)
+	}
 	up := startSlipway(t, t.TempDir())
 	root, addr := t.TempDir(), programtest.FreeAddr(t)
 	images := make([]*image, kills)

@@ -28,8 +28,8 @@ type flight struct {
 	key   blobKey
 	log   *zap.Logger
 
-	hash hash.Hash
-	got  int64 // bytes that came
+	got  int64     // bytes that came
+	hash hash.Hash // of them, once they are not stored any more
 
 	mu      sync.Mutex
 	cond    *sync.Cond
@@ -67,7 +67,7 @@ var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 func newFlight(c *Cache, s *Source, r registry.Repository, key blobKey) *flight {
 	f := &flight{
-		cache: c, src: s, repo: r, key: key, hash: key.digest.Algorithm().New(), size: -1, readers: map[*reader]bool{},
+		cache: c, src: s, repo: r, key: key, size: -1, readers: map[*reader]bool{},
 		log: c.opts.Log.With(zap.String("upstream", s.Name), zap.String("repository", string(key.name)), zap.String("digest", string(key.digest))),
 	}
 	f.cond = sync.NewCond(&f.mu)
@@ -157,21 +157,37 @@ func (f *flight) receive(ctx context.Context) error {
 func (f *flight) begin(ctx context.Context) {
 	up, err := f.repo.StartUpload(ctx, f.key.digest.Algorithm())
 	if err != nil {
-		f.goLive(err)
+		f.hash = f.key.digest.Algorithm().New()
+		f.goLive(0, err)
 		return
 	}
 	f.set(func() { f.upload = up })
 }
 
-// goLive gives up storing: from here on, readers get what comes.
-func (f *flight) goLive(err error) {
+// goLive gives up storing: from the offset on, readers get what comes.
+func (f *flight) goLive(from int64, err error) {
 	f.cache.notStored(f.src, f.key.name, string(f.key.digest), err)
-	f.set(func() { f.live, f.from, f.at = true, f.got, f.got })
+	f.set(func() { f.live, f.from, f.at = true, from, from })
+}
+
+// rehash hashes what was stored, up to the offset.
+func (f *flight) rehash(ctx context.Context, end int64) error {
+	f.hash = f.key.digest.Algorithm().New()
+	if end == 0 {
+		return nil
+	}
+	src, err := f.upload.Reader(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }() // nothing was written
+	_, err = io.CopyN(f.hash, src, end)
+	return err
 }
 
 // copy takes what the upstream sends, to the end.
 func (f *flight) copy(ctx context.Context, body *upstream.Body) error {
-	if err := f.sized(body.Size); err != nil {
+	if err := f.sized(ctx, body.Size); err != nil {
 		return err
 	}
 	buf := chunks.Get().(*[chunk]byte)
@@ -188,7 +204,7 @@ func (f *flight) copy(ctx context.Context, body *upstream.Body) error {
 		}
 		switch {
 		case err == io.EOF && f.size < 0: //nolint:errorlint // readers end with EOF itself
-			return f.sized(f.got)
+			return f.sized(ctx, f.got)
 		case err == io.EOF && f.got < f.size: //nolint:errorlint // as above
 			return &upstream.Error{Reason: upstream.Down, Err: io.ErrUnexpectedEOF}
 		case err != nil && err != io.EOF: //nolint:errorlint // as above
@@ -198,7 +214,7 @@ func (f *flight) copy(ctx context.Context, body *upstream.Body) error {
 }
 
 // sized notes the size of the blob: then its readers can begin.
-func (f *flight) sized(size int64) error {
+func (f *flight) sized(ctx context.Context, size int64) error {
 	if size < 0 && f.live {
 		return &upstream.Error{Reason: upstream.Invalid, Err: errors.New("the size of the blob is not given, and it cannot be stored")}
 	}
@@ -212,7 +228,7 @@ func (f *flight) sized(size int64) error {
 		f.upload.Expect(f.key.digest, size)
 	}
 	if f.got == size {
-		if err := f.verify(); err != nil {
+		if err := f.verify(ctx); err != nil {
 			return err
 		}
 	}
@@ -225,7 +241,16 @@ func (f *flight) sized(size int64) error {
 	return nil
 }
 
-func (f *flight) verify() error {
+// verify is nil if what came are the bytes of the digest.
+func (f *flight) verify(ctx context.Context) error {
+	if !f.live {
+		err := f.upload.Verify(ctx, f.key.digest)
+		var e *oci.Error
+		if errors.As(err, &e) && e.Code == oci.CodeDigestInvalid {
+			return &upstream.Error{Reason: upstream.Invalid, Err: err}
+		}
+		return err
+	}
 	if got := f.key.digest.Algorithm().Digest(f.hash.Sum(nil)); got != f.key.digest {
 		return &upstream.Error{Reason: upstream.Invalid, Err: errors.New("the bytes are those of " + string(got))}
 	}
@@ -234,31 +259,43 @@ func (f *flight) verify() error {
 
 // take stores and shows what came.
 func (f *flight) take(ctx context.Context, p []byte) error {
-	f.hash.Write(p) //nolint:errcheck // a hash never fails
 	start := f.got
 	f.got += int64(len(p))
 	f.src.metrics.pulled(true, int64(len(p)))
-	if f.got == f.size {
-		if err := f.verify(); err != nil {
-			return err
-		}
-	}
 	if !f.live {
 		_, err := f.upload.Append(ctx, bytes.NewReader(p))
 		if err == nil {
-			if f.size >= 0 { // readers wait for the size
-				f.set(func() { f.shown = f.got })
-			}
-			return nil
+			return f.show(ctx)
 		}
 		if f.size < 0 {
 			return err
 		}
-		f.got = start
-		f.goLive(err)
-		f.got = start + int64(len(p))
+		if again := f.rehash(ctx, start); again != nil {
+			return errors.Join(err, again)
+		}
+		f.goLive(start, err)
+	}
+	f.hash.Write(p) //nolint:errcheck // a hash never fails
+	if f.got == f.size {
+		if err := f.verify(ctx); err != nil {
+			return err
+		}
 	}
 	return f.pass(ctx, start, p)
+}
+
+// show lets readers have what is stored: the last bytes if all are right.
+func (f *flight) show(ctx context.Context) error {
+	if f.size < 0 { // readers wait for the size
+		return nil
+	}
+	if f.got == f.size {
+		if err := f.verify(ctx); err != nil {
+			return err
+		}
+	}
+	f.set(func() { f.shown = f.got })
+	return nil
 }
 
 // pass shows what came to all who read, and waits until they have it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"slipway/registry/internal/storage"
 )
 
 // reader is one client of a flight. One goroutine uses it.
@@ -155,8 +157,17 @@ func (r *reader) orAgain(err error) error {
 
 func (r *reader) open(from origin) (err error) {
 	if from == fromUpload {
-		r.src, err = r.f.upload.Reader(r.ctx, r.at)
-		return err
+		src, err := r.f.upload.Reader(r.ctx, r.at)
+		if err != nil {
+			return err
+		}
+		if _, ok := storage.File(src); ok {
+			r.src = src
+			return nil
+		}
+		_ = src.Close() // nothing was read
+		r.src = &turns{r: r, at: r.at}
+		return nil
 	}
 	b, err := r.f.repo.OpenBlob(r.ctx, r.f.key.digest)
 	if err != nil {
@@ -169,6 +180,40 @@ func (r *reader) open(from origin) (err error) {
 	r.src = b
 	return nil
 }
+
+// turns reads an upload that has no file behind it, in turns with whoever writes to it.
+type turns struct {
+	r    *reader
+	at   int64 // behind rest
+	rest []byte
+	buf  []byte
+}
+
+// turn is how much is read at once: object stores may have to be asked for it.
+const turn = 128 << 10
+
+// Read implements io.Reader.
+func (t *turns) Read(p []byte) (int, error) {
+	if len(t.rest) == 0 {
+		if t.buf == nil {
+			t.buf = make([]byte, turn)
+		}
+		n, err := t.r.f.upload.ReadAt(t.r.ctx, t.buf, t.at)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		t.rest, t.at = t.buf[:n], t.at+int64(n)
+	}
+	n := copy(p, t.rest)
+	t.rest = t.rest[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (t *turns) Close() error { return nil }
 
 // Seek implements io.Seeker.
 func (r *reader) Seek(offset int64, whence int) (int64, error) {

@@ -43,6 +43,15 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.size}, nil
 }
 
+// Verify is nil if the upload holds the bytes of the digest; else DIGEST_INVALID.
+func (u *Upload) Verify(ctx context.Context, d oci.Digest) error {
+	if err := u.lock(ctx); err != nil {
+		return fault(err)
+	}
+	defer u.unlock()
+	return fault(u.verify(ctx, d))
+}
+
 // verify is nil if the bytes are those of the digest. What was not hashed as it came
 // in is read again.
 func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
