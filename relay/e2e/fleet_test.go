@@ -167,7 +167,7 @@ func (f *fleet) startNginx() {
 	f.must(os.Mkdir(dir, 0o755))
 	var servers strings.Builder
 	for _, m := range f.relays {
-		fmt.Fprintf(&servers, "server %s max_fails=1 fail_timeout=1s;\n", m.addr)
+		fmt.Fprintf(&servers, "server %s max_fails=0;\n", m.addr) // each is tried, whatever it did before
 	}
 	conf := fmt.Sprintf(`daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
 events { worker_connections 512; }
@@ -177,11 +177,10 @@ http {
 	upstream relays { %s }
 	server {
 		listen %s;
-		location / {
-			proxy_pass http://relays;
-			proxy_connect_timeout 2s; proxy_read_timeout 15s;
-			proxy_set_header X-Forwarded-For $remote_addr;
-		}
+		proxy_connect_timeout 2s;
+		proxy_set_header X-Forwarded-For $remote_addr;
+		location / { proxy_pass http://relays; proxy_read_timeout 1m; }
+		location /message { proxy_pass http://relays; proxy_read_timeout 4s; } # the senders repeat what a frozen relay does not answer
 	}
 }
 `, servers.String(), addr)
