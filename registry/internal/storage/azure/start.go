@@ -45,7 +45,7 @@ func (b *Bucket) Start(ctx context.Context, root string, log *zap.Logger) error 
 	if _, ok := b.credential.(*token); ok {
 		if _, err := b.SignedURL(ctx, http.MethodGet, "slipway", time.Minute, object.URLOptions{}); err != nil {
 			b.expires = false
-			log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): clients are not redirected, and garbage collection waits longer", zap.Error(err))
+			log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): garbage collection waits longer", zap.Error(err))
 		}
 	}
 	return nil

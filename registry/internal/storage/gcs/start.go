@@ -22,7 +22,7 @@ func (b *Bucket) Start(ctx context.Context, log *zap.Logger) error {
 	}
 	if b.o.Signer != nil {
 		if _, err := b.SignedURL(ctx, http.MethodGet, "slipway", time.Minute, object.URLOptions{}); err != nil {
-			log.Warn("the service account may not sign (role Service Account Token Creator on itself): clients are not redirected, and garbage collection waits longer", zap.Error(err))
+			log.Warn("the service account may not sign (role Service Account Token Creator on itself): garbage collection waits longer", zap.Error(err))
 			b.o.Signer = nil
 		}
 	}
