@@ -39,7 +39,7 @@ type Delete struct {
 
 // Redirect is about sending clients to the object store itself.
 type Redirect struct {
-	Disable bool `key:"disable" doc:"Serve all bytes from here instead of redirecting clients to the object store. The filesystem never redirects."`
+	Disable bool `key:"disable" doc:"Accepted, as in distribution, and without effect: all bytes are served from here, clients are never sent to the object store."`
 }
 
 // Cache is about blob descriptors.
