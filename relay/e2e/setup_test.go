@@ -324,7 +324,7 @@ func TestSetupSaysWhatIsWrong(t *testing.T) {
 	g.setup(1, []string{"there is no registration secret in " + wrong + ".missing"}, "--registration-secret-file", wrong+".missing", "--wait", "1s")
 
 	hs.Stop()
-	g.setup(1, []string{"the homeserver " + hs.URL + " does not answer; start it, or mend matrix.homeserver", "connection refused"}, "--wait", "1s")
+	g.setup(1, []string{"the homeserver " + hs.URL + " does not answer; start it, or correct matrix.homeserver", "connection refused"}, "--wait", "1s")
 	g.secrets = filepath.Join(g.setupFile(), "not-a-folder")
 	out, err := g.setupCommand().CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not a directory") {
