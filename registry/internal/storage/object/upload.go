@@ -52,6 +52,8 @@ func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHi
 		}
 	}
 	u := &upload{s: s, key: key, c: checkpoint{Holder: rand.Text()}}
+	u.mu.Lock() // whoever deletes it meanwhile waits until it is open
+	defer u.mu.Unlock()
 	s.mu.Lock()
 	if s.live[key] != nil {
 		s.mu.Unlock()
@@ -60,6 +62,7 @@ func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHi
 	s.live[key] = u
 	s.mu.Unlock()
 	if err := u.open(true); err != nil {
+		u.done = true
 		s.forget(u)
 		return nil, at(key, err)
 	}
@@ -106,6 +109,7 @@ func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, e
 		before.leave(!s.o.Shared)
 	}
 	if err := u.load(ctx); err != nil {
+		u.done = true // nothing that whoever comes next could keep
 		s.forget(u)
 		return nil, at(key, err)
 	}
