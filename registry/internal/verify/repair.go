@@ -60,8 +60,9 @@ func (v *verification) history(ctx context.Context, name oci.Name, tag oci.Tag) 
 	return links, nil
 }
 
-// quarantine copies the objects, deletes the first if it has not changed, and then
-// the others. ErrConflict, ErrNotExist.
+// quarantine copies the objects, deletes the others and then the first, by which the
+// next repair finds what an interrupted one has left. What has changed meanwhile
+// stays. ErrConflict, ErrNotExist.
 func (v *verification) quarantine(ctx context.Context, object storage.Info, others []storage.Info) error {
 	all := slices.Concat([]storage.Info{object}, others)
 	for _, o := range all {
@@ -73,21 +74,20 @@ func (v *verification) quarantine(ctx context.Context, object storage.Info, othe
 	for i, o := range all {
 		remove[i] = storage.Change{Key: o.Key, Delete: true, If: storage.IfVersion(o.Version)}
 	}
-	err := v.Store.Apply(ctx, nil, remove[:1], remove[1:])
-	if err != nil && !errors.Is(err, storage.ErrConflict) {
-		return err
+	err := v.Store.Apply(ctx, nil, remove[1:], remove[:1])
+	if errors.Is(err, storage.ErrConflict) {
+		return errors.Join(err, v.discard(ctx, all))
 	}
-	if _, still := v.Store.Stat(ctx, object.Key); err != nil && still == nil {
-		return errors.Join(err, v.discard(ctx, all)) // it is another by now
-	}
-	return nil
+	return err
 }
 
-// discard removes copies of what was not deleted.
-func (v *verification) discard(ctx context.Context, copies []storage.Info) error {
-	remove := make(storage.Stage, len(copies))
-	for i, o := range copies {
-		remove[i] = storage.Change{Key: v.quarantined(o.Key), Delete: true}
+// discard removes the copies of what was not deleted.
+func (v *verification) discard(ctx context.Context, copied []storage.Info) error {
+	var remove storage.Stage
+	for _, o := range copied {
+		if _, err := v.Store.Stat(ctx, o.Key); err == nil {
+			remove = append(remove, storage.Change{Key: v.quarantined(o.Key), Delete: true})
+		}
 	}
 	return v.Store.Apply(ctx, nil, remove)
 }
