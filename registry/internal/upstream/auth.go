@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -95,9 +96,17 @@ func (c *Client) trusts(realm *url.URL) bool {
 	}) {
 		return true
 	}
+	if isAddress(host) || isAddress(own) {
+		return false // they have no domains
+	}
 	a, errA := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(host))
 	b, errB := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(own))
-	return errA == nil && errB == nil && a == b && strings.Trim(host, "0123456789.:") != ""
+	return errA == nil && errB == nil && a == b
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.Trim(host, "0123456789.") == ""
 }
 
 // authorize adds what the registry is known to ask for.
@@ -138,9 +147,11 @@ type tokens struct {
 }
 
 type token struct {
-	mu    sync.Mutex // held while it is fetched
-	value string
-	until time.Time
+	mu     sync.Mutex // held while it is fetched
+	value  string
+	until  time.Time
+	failed time.Time // when it could not be fetched, and why
+	err    error
 }
 
 const maxTokens = 4096
@@ -173,15 +184,20 @@ const (
 )
 
 // token returns a token for pulling from the repository, of the realm if none is known.
+// Those who have waited for one that could not be fetched do not try, one after the other.
 func (c *Client) token(ctx context.Context, ch *challenge, name oci.Name) (string, error) {
-	t := c.tokens.of(name)
+	t, begun := c.tokens.of(name), time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.value != "" && time.Now().Before(t.until) {
 		return t.value, nil
 	}
+	if t.failed.After(begun) {
+		return "", t.err
+	}
 	value, lifetime, err := c.fetchToken(ctx, ch, name)
 	if err != nil {
+		t.failed, t.err = time.Now(), err
 		return "", err
 	}
 	t.value, t.until = value, time.Now().Add(lifetime-early)
@@ -218,7 +234,7 @@ func (c *Client) fetchToken(ctx context.Context, ch *challenge, name oci.Name) (
 		return "", 0, unreachable(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", 0, refused(resp)
+		return "", 0, c.refused(resp)
 	}
 	body, err := read(resp.Body, maxToken)
 	if err != nil {

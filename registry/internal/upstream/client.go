@@ -126,7 +126,7 @@ func (c *Client) ask(ctx context.Context, method string, name oci.Name, to *url.
 			return resp, nil
 		}
 		asked := resp.StatusCode == http.StatusUnauthorized && resp.Request.URL.Host == c.opts.URL.Host
-		failure := refused(resp)
+		failure := c.refused(resp)
 		if !asked || try > 0 {
 			return nil, failure
 		}
@@ -178,7 +178,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		drain(resp.Body)
 		return nil
 	}
-	return refused(resp)
+	return c.refused(resp)
 }
 
 // drain lets the connection be used again.

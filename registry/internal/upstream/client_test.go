@@ -176,6 +176,7 @@ func TestTrusts(t *testing.T) {
 		{"https://nvcr.io", "https://authn.nvidia.com/token", true}, // configured
 		{"http://10.0.0.1:5000", "http://10.9.0.1/token", false},
 		{"http://10.0.0.1:5000", "http://10.0.0.1:5001/token", true},
+		{"http://10.0.3.4:5000", "http://[::ffff:10.1.3.4]/token", false},
 		{"http://registry", "https://other/token", false},
 	} {
 		registry, err := url.Parse(test.registry)
@@ -225,6 +226,19 @@ func TestRedirect(t *testing.T) {
 	}
 	if err := client(t, u, nil).Ping(t.Context()); ReasonOf(err) != Down {
 		t.Errorf("a certificate of nobody: %v", err)
+	}
+}
+
+// A redirect may hold a signature, which is nothing for a log.
+func TestRedirect_IsNotInErrors(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, gone.URL+"/blob?signature=secret", http.StatusTemporaryRedirect)
+	})
+	err := fetch(t.Context(), client(t, u, nil), "a", layer)
+	if ReasonOf(err) != Down || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), strings.TrimPrefix(gone.URL, "http://")) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -284,6 +298,42 @@ func TestStalls(t *testing.T) {
 		if err := fetch(t.Context(), c, "a", layer); ReasonOf(err) != Slow {
 			t.Errorf("begins %v: %v", begins, err)
 		}
+	}
+}
+
+// An error whose text does not end is one, too.
+func TestStalls_InAnError(t *testing.T) {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+	})
+	c := client(t, u, nil)
+	c.opts.Timeout = 50 * time.Millisecond // after that the transport waits for the head as long as ever
+	if err := fetch(t.Context(), c, "a", layer); ReasonOf(err) != NotFound {
+		t.Errorf("%v", err)
+	}
+}
+
+// Those who have waited for a token that could not be fetched do not try, one after the other.
+func TestToken_FailsForAllWhoWait(t *testing.T) {
+	s := &tokenServer{lifetime: 300}
+	realm := serve(t, s.token)
+	s.realm = realm.String()
+	c := client(t, serve(t, s.registry), nil)
+	known := c.tokens.of("a")
+	known.failed, known.err = time.Now().Add(time.Hour), errStalled // which is later than when they came
+	if _, err := c.token(t.Context(), &challenge{realm: realm}, "a"); !errors.Is(err, errStalled) || len(s.fetched) != 0 {
+		t.Errorf("%v after %v", err, s.fetched)
+	}
+	known.failed = time.Now().Add(-time.Second)
+	if _, err := c.token(t.Context(), &challenge{realm: realm}, "a"); err != nil || len(s.fetched) != 1 {
+		t.Errorf("%v after %v", err, s.fetched)
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"slipway/registry/internal/oci"
@@ -76,6 +78,13 @@ func unreachable(ctx context.Context, err error) *Error {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errStalled) {
 		reason = Slow
 	}
+	var at *url.Error
+	if errors.As(err, &at) { // its URL may hold the signature of a redirect
+		err = at.Err
+		if u, bad := url.Parse(at.URL); bad == nil {
+			err = fmt.Errorf("%s %s: %w", strings.ToUpper(at.Op), u.Host, at.Err)
+		}
+	}
 	return &Error{Reason: reason, Err: err}
 }
 
@@ -83,8 +92,10 @@ func invalidAnswer(format string, args ...any) *Error {
 	return &Error{Reason: Invalid, Err: fmt.Errorf(format, args...)}
 }
 
-// refused reads the answer of a request that failed, and closes it.
-func refused(resp *http.Response) *Error {
+// refused reads the answer of a request that failed, and closes it. One that does not end
+// is cut off: the context may be that of a whole blob.
+func (c *Client) refused(resp *http.Response) *Error {
+	defer time.AfterFunc(c.opts.Timeout, func() { _ = resp.Body.Close() }).Stop()
 	e := &Error{Status: resp.StatusCode, Reason: Invalid}
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
