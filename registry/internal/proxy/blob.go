@@ -43,7 +43,7 @@ func (c *Cache) sizeOf(ctx context.Context, s *Source, key blobKey) (int64, erro
 
 func (c *Cache) noteUnknown(key any, err error) {
 	if upstream.ReasonOf(err) == upstream.NotFound {
-		c.unknown.put(key, c.now().Add(c.opts.Unknown))
+		c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
 	}
 }
 

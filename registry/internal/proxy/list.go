@@ -18,6 +18,25 @@ type listed struct {
 	at        time.Time
 }
 
+// weight is about how much memory the list takes.
+func (l *listed) weight() int {
+	n := 500
+	for _, tag := range l.tags {
+		n += 16 + len(tag)
+	}
+	for i := range l.referrers {
+		d := &l.referrers[i]
+		n += 400 + len(d.MediaType) + len(d.ArtifactType)
+		for _, u := range d.URLs {
+			n += 16 + len(u)
+		}
+		for k, v := range d.Annotations {
+			n += 64 + len(k) + len(v)
+		}
+	}
+	return n
+}
+
 type tagsKey struct{ name oci.Name }
 
 type referrersKey struct {
@@ -106,7 +125,7 @@ func (c *Cache) list(ctx context.Context, s *Source, key any, get func(context.C
 		s.note(err)
 		if err == nil {
 			l.at = c.now()
-			c.lists.put(key, l)
+			c.lists.put(key, l, l.weight())
 		}
 		return l, err
 	}).wait(ctx)

@@ -51,7 +51,7 @@ func (c *Cache) Manifest(ctx context.Context, r registry.Repository, ref oci.Ref
 	case patience.Err() != nil:
 		return s.stale(have, upstream.Slow), nil // the check goes on
 	case errors.Is(err, errGone):
-		return nil, s.fault(&upstream.Error{Reason: upstream.NotFound, Err: err}, oci.CodeManifestUnknown)
+		return nil, err
 	}
 	return s.stale(have, reasonOf(err)), nil
 }
@@ -109,14 +109,14 @@ func (c *Cache) fetchTag(s *Source, r registry.Repository, key tagKey, have *reg
 		}
 		m, err := c.currentTag(ctx, s, r, key, have)
 		if err == nil {
-			c.checked.put(key, c.now())
+			c.checked.put(key, c.now(), 1)
 			c.unknown.forget(key)
 			return m, nil
 		}
 		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.put(key, c.now().Add(c.opts.Unknown))
+			c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
 			if have != nil && c.outlived(ctx, s, r, key) {
-				return nil, errGone
+				return nil, &oci.Error{Code: oci.CodeManifestUnknown, Err: errGone}
 			}
 		}
 		return nil, &fetchError{upstream.ReasonOf(err), s.fault(err, oci.CodeManifestUnknown)}
@@ -187,7 +187,7 @@ func (c *Cache) byDigest(ctx context.Context, s *Source, r registry.Repository, 
 		}
 		m, err := c.fetch(ctx, s, r, ref)
 		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.put(key, c.now().Add(c.opts.Unknown))
+			c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
 		}
 		return m, s.fault(err, oci.CodeManifestUnknown)
 	}).wait(ctx)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -222,6 +223,21 @@ func TestPolicy_DeletedUpstream(t *testing.T) {
 	w.clock.move(2 * time.Hour)
 	if resp, body := w.get(tagPath); resp.StatusCode != 404 || code(body) != oci.CodeManifestUnknown {
 		t.Errorf("after its time: %s", resp.Status)
+	}
+}
+
+// Who joins the check of somebody who has a copy is told the same, also without one.
+func TestPolicy_DeletedUpstream_ForAllWhoAsk(t *testing.T) {
+	w := newWorld(t)
+	m := w.push("app", "v1", []byte("layer"))
+	w.get(tagPath)
+	_, err := w.origin.Repository("app").DeleteManifest(t.Context(), m.Digest)
+	check(t, err)
+	w.clock.move(1000 * time.Hour)
+	_, err = w.cache.fetchTag(w.source, w.reg.Cached("hub/app"), tagKey{"hub/app", "v1"}, m).wait(t.Context())
+	var told *oci.Error
+	if !errors.As(err, &told) || told.Code != oci.CodeManifestUnknown {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -76,10 +76,10 @@ type blobKey struct {
 	digest oci.Digest
 }
 
-// Bounds of what is remembered, in entries.
+// Bounds of what is remembered, in entries, and of lists in bytes of memory (about).
 const (
 	maxRemembered = 50_000
-	maxLists      = 500
+	maxLists      = 32 << 20
 )
 
 // New makes a cache. It does no I/O.
@@ -128,14 +128,23 @@ func (c *Cache) Within(namespace string, name oci.Name) (oci.Name, error) {
 		return name, nil
 	}
 	for _, s := range c.opts.Sources {
-		if s.standsFor(namespace) {
-			return s.local(name)
+		if !s.standsFor(namespace) {
+			continue
 		}
+		here, err := s.local(name)
+		if err == nil && c.source(here) != s { // the name is that of another upstream, or local
+			return "", notWithin(namespace, name)
+		}
+		return here, err
 	}
 	if c.Caches(name) {
-		return "", oci.NewError(oci.CodeNameUnknown, map[string]string{"name": string(name), "ns": namespace})
+		return "", notWithin(namespace, name)
 	}
 	return name, nil
+}
+
+func notWithin(namespace string, name oci.Name) error {
+	return oci.NewError(oci.CodeNameUnknown, map[string]string{"name": string(name), "ns": namespace})
 }
 
 // source is what the repository is a cache of; nil for local repositories. Of several
@@ -159,36 +168,54 @@ func (c *Cache) Hit(name oci.Name, blob bool) {
 	}
 }
 
-// recent is a bounded map: when it is full it forgets everything, which costs a few
-// requests.
+// recent is a map that is bounded by the weight of what it holds: when it is full it
+// forgets everything, which costs a few requests.
 type recent[K comparable, V any] struct {
-	mu      sync.RWMutex
-	max     int
-	entries map[K]V
+	mu        sync.RWMutex
+	max, used int
+	entries   map[K]weighed[V]
+}
+
+type weighed[V any] struct {
+	value  V
+	weight int
 }
 
 func newRecent[K comparable, V any](max int) *recent[K, V] {
-	return &recent[K, V]{max: max, entries: map[K]V{}}
+	return &recent[K, V]{max: max, entries: map[K]weighed[V]{}}
 }
 
 func (m *recent[K, V]) get(key K) (V, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	v, ok := m.entries[key]
-	return v, ok
+	e, ok := m.entries[key]
+	return e.value, ok
 }
 
-func (m *recent[K, V]) put(key K, value V) {
+// put keeps the value, unless it outweighs the whole map.
+func (m *recent[K, V]) put(key K, value V, weight int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.entries) >= m.max {
-		clear(m.entries)
+	m.drop(key)
+	if weight > m.max {
+		return
 	}
-	m.entries[key] = value
+	if m.used+weight > m.max {
+		clear(m.entries)
+		m.used = 0
+	}
+	m.entries[key] = weighed[V]{value, weight}
+	m.used += weight
 }
 
 func (m *recent[K, V]) forget(key K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.drop(key)
+}
+
+// drop needs m.mu.
+func (m *recent[K, V]) drop(key K) {
+	m.used -= m.entries[key].weight
 	delete(m.entries, key)
 }

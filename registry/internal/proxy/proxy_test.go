@@ -48,11 +48,42 @@ func TestRouting(t *testing.T) {
 		{"ghcr.io", "a/b", "a/b"},
 		{"registry.example.org", "team/app", "team/app"},
 		{"registry.example.org", "a/b", ""}, // would be that of ghcr.io
+		{"ghcr.io", "hub/alpine", ""},       // would be that of docker.io
+		{"docker.io", "deep/x", ""},         // would be that of quay.io
+		{"ghcr.io", "team/app", ""},         // would be what was pushed here
 	} {
 		got, err := c.Within(test.namespace, test.name)
 		if got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s of %s is %s, %v", test.name, test.namespace, got, err)
 		}
+	}
+}
+
+// Lists are remembered by their weight: an upstream chooses how long they are.
+func TestRecent(t *testing.T) {
+	m := newRecent[string, int](10)
+	m.put("large", 1, 11)
+	m.put("a", 1, 4)
+	m.put("a", 2, 6)
+	m.put("b", 3, 4)
+	if _, ok := m.get("large"); ok || m.used != 10 {
+		t.Errorf("%d used, the large one: %v", m.used, ok)
+	}
+	if a, _ := m.get("a"); a != 2 {
+		t.Errorf("a is %d", a)
+	}
+	m.put("c", 4, 1)
+	if _, ok := m.get("a"); ok || m.used != 1 {
+		t.Errorf("%d used, a: %v", m.used, ok)
+	}
+	m.forget("c")
+	m.forget("none")
+	if m.used != 0 || len(m.entries) != 0 {
+		t.Errorf("%d used by %d", m.used, len(m.entries))
+	}
+	long := listed{tags: []string{strings.Repeat("t", 100)}, referrers: []oci.Descriptor{{Annotations: map[string]string{"k": strings.Repeat("v", 1000)}}}}
+	if n := long.weight(); n < 1100 {
+		t.Errorf("weight %d", n)
 	}
 }
 
