@@ -56,7 +56,10 @@ func (c *Cache) OpenBlob(ctx context.Context, r registry.Repository, d oci.Diges
 	if err := c.refused(s, key); err != nil {
 		return nil, err
 	}
-	reader := c.attach(ctx, s, r, key)
+	reader, err := c.attach(ctx, s, r, key)
+	if err != nil {
+		return nil, err
+	}
 	begun := time.Now()
 	size, err := reader.ready(ctx)
 	s.metrics.waited(time.Since(begun))
@@ -65,30 +68,40 @@ func (c *Cache) OpenBlob(ctx context.Context, r registry.Repository, d oci.Diges
 		return nil, err
 	}
 	return registry.NewBlob(d, size, reader, func(offset int64) (io.ReadCloser, error) {
-		again := c.attach(ctx, s, r, key)
+		again, err := c.attach(ctx, s, r, key)
+		if err != nil {
+			return nil, err
+		}
 		if _, err := again.ready(ctx); err != nil {
 			_ = again.Close() // as above
 			return nil, err
 		}
-		_, err := again.Seek(offset, io.SeekStart)
+		_, err = again.Seek(offset, io.SeekStart)
 		return again, err
 	}), nil
 }
 
-// attach is a reader of the transfer under way, or of one that it begins.
-func (c *Cache) attach(ctx context.Context, s *Source, r registry.Repository, key blobKey) *reader {
+// maxFlights is how many transfers may be under way or wait for a connection: they go on
+// when their clients have left, who could begin any number.
+const maxFlights = 4096
+
+// attach is a reader of the transfer under way, or of one that it begins. UNAVAILABLE.
+func (c *Cache) attach(ctx context.Context, s *Source, r registry.Repository, key blobKey) (*reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.flights[key]; f != nil {
 		if reader, ok := f.attach(ctx); ok {
-			return reader
+			return reader, nil
 		}
+	}
+	if len(c.flights) >= maxFlights {
+		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many blobs are being fetched; try again", RetryAfter: time.Second}
 	}
 	f := newFlight(c, s, r, key)
 	c.flights[key] = f
 	reader, _ := f.attach(ctx) // a new one takes everybody
 	c.work.Go(func() { f.run(c.ctx) })
-	return reader
+	return reader, nil
 }
 
 // landed lets nobody join the flight any more.

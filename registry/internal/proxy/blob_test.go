@@ -270,6 +270,38 @@ func TestBlob_WrongBytes(t *testing.T) {
 	}
 }
 
+// Bytes behind the end that an upstream gives would be verified by nobody.
+func TestBlob_MoreBytesThanSaid(t *testing.T) {
+	content := noise(14, 100_000)
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		"at once": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Range", "bytes 0-99999/50")
+			rw.WriteHeader(http.StatusPartialContent)
+			rw.Write(content)
+		},
+		"when resumed": func(rw http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Range") == "" { // without a size
+				rw.Write(content[:50_000])
+				rw.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			rw.Header().Set("Content-Range", "bytes "+strings.TrimPrefix(r.Header.Get("Range"), "bytes=")+"99999/40000")
+			rw.WriteHeader(http.StatusPartialContent)
+			rw.Write(content[50_000:])
+		},
+	} {
+		w := newWorld(t)
+		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool { answer(rw, r); return true })
+		if resp, body, err := w.try(http.MethodGet, blobPath(content)); err == nil && resp.StatusCode == 200 {
+			t.Errorf("%s: %s with %d bytes", name, resp.Status, len(body))
+		}
+		w.cache.work.Wait()
+		if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
+			t.Errorf("%s: it was stored", name)
+		}
+	}
+}
+
 // A transfer that breaks is resumed where it broke; one that does not come back is a broken
 // transfer for the client, and the next one completes.
 func TestBlob_BrokenTransfer(t *testing.T) {
@@ -410,6 +442,48 @@ func TestBlob_OfAnotherRepository(t *testing.T) {
 	foreign := "/v2/hub/foreign/blobs/" + string(oci.SHA256.FromBytes(content))
 	if resp, _ := w.get(foreign); resp.StatusCode != 404 {
 		t.Errorf("of a repository that does not have it: %s", resp.Status)
+	}
+}
+
+// An upstream gets nothing of other repositories by claiming that it has it.
+func TestBlob_ClaimedByTheUpstream(t *testing.T) {
+	w := newWorld(t)
+	secret := noise(15, 1000)
+	pushTo(t, w.reg.Repository("team/secret"), "v1", secret)
+	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
+		rw.Header().Set("Content-Length", "1000")
+		if r.Method == http.MethodGet {
+			rw.Write(noise(16, 1000))
+		}
+		return true
+	})
+	if resp, body, err := w.try(http.MethodGet, blobPath(secret)); err == nil && resp.StatusCode == 200 {
+		t.Errorf("%s with %d bytes", resp.Status, len(body))
+	}
+	w.cache.work.Wait()
+	if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(secret)); err == nil {
+		t.Error("it is in the cache")
+	}
+}
+
+// Clients cannot begin any number of transfers, which go on when they have left.
+func TestBlob_TooManyTransfers(t *testing.T) {
+	w := newWorld(t)
+	content := noise(17, 1000)
+	w.push("app", "v1", content)
+	w.cache.mu.Lock()
+	for i := range maxFlights {
+		w.cache.flights[blobKey{"hub/app", oci.SHA256.FromBytes([]byte(strconv.Itoa(i)))}] = nil
+	}
+	w.cache.mu.Unlock()
+	if resp, _ := w.get(blobPath(content)); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%s, %v", resp.Status, resp.Header)
+	}
+	w.cache.mu.Lock()
+	clear(w.cache.flights)
+	w.cache.mu.Unlock()
+	if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
+		t.Errorf("%d bytes", len(body))
 	}
 }
 

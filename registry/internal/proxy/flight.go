@@ -98,12 +98,13 @@ func (f *flight) run(ctx context.Context) {
 }
 
 // there is nil if the store has the bytes already: because they came a moment ago, or for
-// another repository. Then the upstream is asked only whether they are in this one.
+// another repository of the upstream. Then that is asked only whether they are in this one.
+// What others have it must not get by claiming that it has it, too.
 func (f *flight) there(ctx context.Context) error {
 	desc, err := f.repo.StatBlob(ctx, f.key.digest)
 	if err != nil && f.repo.HasBytes(ctx, f.key.digest) {
 		if _, err = f.src.Client.StatBlob(ctx, f.src.remote(f.key.name), f.key.digest); err == nil {
-			desc, err = f.repo.MountBlob(ctx, f.key.digest, "", nil)
+			desc, err = f.repo.MountBlob(ctx, f.key.digest, "", func(name oci.Name) bool { return f.cache.source(name) == f.src })
 		}
 	}
 	if err != nil {
@@ -218,6 +219,9 @@ func (f *flight) sized(ctx context.Context, size int64) error {
 	if size < 0 && f.live {
 		return &upstream.Error{Reason: upstream.Invalid, Err: errors.New("the size of the blob is not given, and it cannot be stored")}
 	}
+	if size >= 0 && f.got > size {
+		return errTooLong()
+	}
 	if f.size >= 0 && size >= 0 && f.size != size {
 		return &upstream.Error{Reason: upstream.Invalid, Err: errors.New("the size of the blob has changed")}
 	}
@@ -241,6 +245,11 @@ func (f *flight) sized(ctx context.Context, size int64) error {
 	return nil
 }
 
+// errTooLong is about bytes behind the end of a blob: they must not get past verify.
+func errTooLong() error {
+	return &upstream.Error{Reason: upstream.Invalid, Err: errors.New("more bytes came than the blob is said to have")}
+}
+
 // verify is nil if what came are the bytes of the digest.
 func (f *flight) verify(ctx context.Context) error {
 	if !f.live {
@@ -260,6 +269,9 @@ func (f *flight) verify(ctx context.Context) error {
 // take stores and shows what came.
 func (f *flight) take(ctx context.Context, p []byte) error {
 	start := f.got
+	if f.size >= 0 && start+int64(len(p)) > f.size {
+		return errTooLong()
+	}
 	f.got += int64(len(p))
 	f.src.metrics.pulled(true, int64(len(p)))
 	if !f.live {
