@@ -32,6 +32,7 @@ type Eviction struct {
 	Held    int64 // bytes of the caches afterwards, without what other repositories need
 	Evicted int   // manifests
 	Freed   int64 // bytes that nothing needs any more
+	Loose   int   // blobs of the caches that no manifest needs: pulled without one, or left over
 }
 
 // lowWater is the part of the limit to which the caches are emptied, so that not each
@@ -68,6 +69,7 @@ type census struct {
 	users   map[oci.Digest]int // by how many entries a blob is needed
 	sizes   map[oci.Digest]int64
 	local   map[oci.Digest]bool // blobs that other repositories have
+	linked  map[oci.Digest]bool // blobs that caches have
 }
 
 // Evict removes from the caches what was not pulled for its time and, above the limit, what
@@ -76,7 +78,7 @@ func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 	c.mu.Lock()
 	c.added = 0 // what comes meanwhile may be counted twice
 	c.mu.Unlock()
-	n := &census{cache: c, o: o, users: map[oci.Digest]int{}, sizes: map[oci.Digest]int64{}, local: map[oci.Digest]bool{}}
+	n := &census{cache: c, o: o, users: map[oci.Digest]int{}, sizes: map[oci.Digest]int64{}, local: map[oci.Digest]bool{}, linked: map[oci.Digest]bool{}}
 	err := n.take(ctx)
 	var done Eviction
 	if err == nil {
@@ -121,21 +123,29 @@ func (n *census) take(ctx context.Context) (err error) {
 func (n *census) others(ctx context.Context, name oci.Name) error {
 	for _, alg := range tree.Algorithms() {
 		for _, prefix := range []string{layout.Layers(name, alg), layout.Revisions(name, alg)} {
-			for info, err := range n.o.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
-				if err != nil {
-					return err
-				}
-				hex := strings.TrimSuffix(info.Key[len(prefix)+1:], "/")
-				if d, err := oci.ParseDigest(string(alg) + ":" + hex); err == nil && info.Prefix {
-					n.local[d] = true
-				}
+			if err := n.links(ctx, prefix, alg, n.local); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// cached notes the manifests of a cache.
+// links notes the digests below a prefix.
+func (n *census) links(ctx context.Context, prefix string, alg oci.Algorithm, in map[oci.Digest]bool) error {
+	for info, err := range n.o.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
+		if err != nil {
+			return err
+		}
+		hex := strings.TrimSuffix(info.Key[len(prefix)+1:], "/")
+		if d, err := oci.ParseDigest(string(alg) + ":" + hex); err == nil && info.Prefix {
+			in[d] = true
+		}
+	}
+	return nil
+}
+
+// cached notes the manifests of a cache, and which blobs it has.
 func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 	tags := map[oci.Digest][]oci.Tag{}
 	for t, err := range tree.Tags(ctx, n.o.Store, name) {
@@ -157,7 +167,22 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 		}
 		n.entries = append(n.entries, e)
 	}
+	for _, alg := range tree.Algorithms() {
+		if err := n.links(ctx, layout.Layers(name, alg), alg, n.linked); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// loose counts the blobs that no manifest needs.
+func (n *census) loose() (count int) {
+	for d := range n.linked {
+		if n.users[d] == 0 && !n.local[d] {
+			count++
+		}
+	}
+	return count
 }
 
 // needs finds what a manifest leads to. Indexes need nothing: their manifests are entries of
@@ -211,7 +236,7 @@ func (n *census) held() (bytes int64) {
 func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 	now := n.cache.now()
 	slices.SortStableFunc(n.entries, func(a, b *entry) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.digest, b.digest)) })
-	done.Held = n.held()
+	done.Held, done.Loose = n.held(), n.loose()
 	over := n.o.MaxSize > 0 && done.Held > n.o.MaxSize
 	for _, e := range n.entries {
 		idle := now.Sub(e.used)

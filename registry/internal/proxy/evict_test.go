@@ -107,6 +107,28 @@ func TestEvict_KeepsWhatIsInUse(t *testing.T) {
 	}
 }
 
+// Blobs that were pulled without a manifest are found: nobody would free them otherwise.
+func TestEvict_FindsLooseBlobs(t *testing.T) {
+	w := newWorld(t)
+	layer := noise(71, 10_000)
+	w.push("app", "v1", layer)
+	w.get(blobPath(layer))
+	w.settle()
+	census := func() int {
+		t.Helper()
+		done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Hour})
+		check(t, err)
+		return done.Loose
+	}
+	if n := census(); n != 1 {
+		t.Errorf("%d without a manifest", n)
+	}
+	w.pull("hub/app", "v1", layer)
+	if n := census(); n != 0 {
+		t.Errorf("%d with a manifest", n)
+	}
+}
+
 // The time in the cache counts from the last use, and local repositories have none.
 func TestEvict_Expired(t *testing.T) {
 	w := newWorld(t, func(_ *Options, s *Source, _ *registry.Options, _ *upstream.Options) { s.TTL = 24 * time.Hour })
