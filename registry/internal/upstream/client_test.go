@@ -366,6 +366,11 @@ func TestManifestIsVerifiedAndBounded(t *testing.T) {
 	if _, err := c.Manifest(t.Context(), "a", tag); ReasonOf(err) != Invalid {
 		t.Errorf("no manifest: %v", err)
 	}
+	for _, body = range []string{`{"Code":"Success","Token":"secret"}`, `{"config":{"password":"secret"}}`} { // where a redirect may lead
+		if _, err := c.Manifest(t.Context(), "a", tag); ReasonOf(err) != Invalid {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 	body = strings.Repeat(" ", 1001)
 	if _, err := c.Manifest(t.Context(), "a", tag); ReasonOf(err) != Invalid {
 		t.Errorf("too large: %v", err)

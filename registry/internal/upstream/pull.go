@@ -68,10 +68,24 @@ func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference)
 	if got := want.Algorithm().FromBytes(body); got != want {
 		return nil, invalidAnswer("the manifest %s:%s is not that of %s but of %s", name, ref, want, got)
 	}
-	if _, err := oci.ReadManifest(body); err != nil {
+	if err := checkManifest(body); err != nil {
 		return nil, invalidAnswer("what is given for %s:%s is no manifest: %w", name, ref, err)
 	}
 	return &Manifest{Digest: want, Bytes: body}, nil
+}
+
+// checkManifest is nil for a manifest or index. Any other JSON may be what a redirect has
+// led to, in a network that clients do not reach.
+func checkManifest(body []byte) error {
+	m, err := oci.ReadManifest(body)
+	switch {
+	case err != nil || oci.IsIndex(m.MediaType):
+		return err
+	case m.Config == nil:
+		return errors.New("it has no config")
+	}
+	_, err = oci.ParseDigest(string(m.Config.Digest))
+	return err
 }
 
 // StatBlob asks for the size of a blob.
