@@ -95,9 +95,9 @@ func (a *Authorizer) identify(r *http.Request, g *Grant) error {
 		a.identifyCertificate(r, g)
 		return nil
 	}
-	who, fresh, err := a.opts.Logins.login(r, c)
+	p, err := a.opts.Logins.login(r, c)
 	if err == nil {
-		g.Caller, g.Fresh = who, fresh
+		g.Caller, g.Fresh = p.caller, p.fresh
 	}
 	return err
 }

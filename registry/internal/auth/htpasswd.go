@@ -73,30 +73,31 @@ func (h *Htpasswd) Reload() {
 // Close waits for the comparisons in progress.
 func (h *Htpasswd) Close() { h.comparer.ended.Wait() }
 
-// login says whether the password was compared just now. The error is a *Refusal,
-// or the context's when the client hung up while it waited.
-func (h *Htpasswd) login(r *http.Request, c credentials) (fresh bool, err error) {
+// login returns the hash that the password belongs to, and whether that was found out
+// just now. The error is a *Refusal, or the context's when the client hung up while it
+// waited.
+func (h *Htpasswd) login(r *http.Request, c credentials) (hash string, fresh bool, err error) {
 	users := h.file.users()
 	if users == nil {
-		return false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
+		return "", false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
 	hash, known := users.hash(c.user, h.seed)
 	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, hash)
 	switch {
 	case errors.Is(err, errBusy):
-		return false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
+		return "", false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
-		return false, fmt.Errorf("wait for the comparison of a password: %w", err)
+		return "", false, fmt.Errorf("wait for the comparison of a password: %w", err)
 	case !matches && fresh:
 		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), time.Now()))
 	}
 	switch {
 	case !known:
-		return false, &Refusal{Reason: UnknownUser, User: string(c.user)}
+		return "", false, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	case !matches:
-		return false, &Refusal{Reason: WrongPassword, User: string(c.user)}
+		return "", false, &Refusal{Reason: WrongPassword, User: string(c.user)}
 	}
-	return fresh, nil
+	return hash, fresh, nil
 }
 
 // stamp changes when the user's password does; "" for a user who is not there. err is
@@ -110,8 +111,13 @@ func (h *Htpasswd) stamp(user string) (string, error) {
 	if !ok {
 		return "", nil
 	}
+	return stampOf(hash), nil
+}
+
+// stampOf ties a token to the hash of a password.
+func stampOf(hash string) string {
 	sum := sha256.Sum256([]byte("slipway token " + hash))
-	return hex.EncodeToString(sum[:8]), nil
+	return hex.EncodeToString(sum[:8])
 }
 
 // host is the address without its port, of IPv6 the network that one customer has.

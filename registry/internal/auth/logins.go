@@ -18,31 +18,34 @@ type Logins struct {
 	Workloads *Workloads
 }
 
-// login returns who has that name and secret, and whether the secret was checked just
-// now. The error is a *Refusal, or the context's when the client hung up.
-func (l *Logins) login(r *http.Request, c credentials) (who access.Caller, fresh bool, err error) {
-	if name, ok := strings.CutPrefix(string(c.user), robot.UserPrefix); ok && l.Robots != nil {
-		_, own, err := l.Robots.Login(name, c.password)
-		return access.Caller{Kind: access.Robot, Name: name, Own: own}, false, robotRefusal(string(c.user), err)
-	}
-	if l.Htpasswd == nil {
-		return who, false, &Refusal{Reason: UnknownUser, User: string(c.user)}
-	}
-	fresh, err = l.Htpasswd.login(r, c)
-	return access.Caller{Kind: access.User, Name: string(c.user)}, fresh, err
+// proven is a caller whose secret was right.
+type proven struct {
+	caller access.Caller
+	by     string // what the secret was compared with: the hash of a user, the id of a robot
+	fresh  bool   // it was compared just now
 }
 
-// stamp is what ties a token to the credential that it is issued for.
-func (l *Logins) stamp(who *access.Caller, secret []byte) (string, error) {
-	switch who.Kind {
-	case access.User:
-		return l.Htpasswd.stamp(who.Name)
-	case access.Robot:
-		id, _, err := l.Robots.Login(who.Name, secret)
-		return id, robotRefusal(who.String(), err)
-	default:
-		return "", nil // of a workload the rule of its name counts
+// stamp ties a token to the credential that was proven, and to no later one.
+func (p *proven) stamp() string {
+	if p.caller.Kind == access.User {
+		return stampOf(p.by)
 	}
+	return p.by
+}
+
+// login returns who has that name and secret. The error is a *Refusal, or the context's
+// when the client hung up.
+func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
+	if name, ok := strings.CutPrefix(string(c.user), robot.UserPrefix); ok && l.Robots != nil {
+		id, own, err := l.Robots.Login(name, c.password)
+		return proven{access.Caller{Kind: access.Robot, Name: name, Own: own}, id, false}, robotRefusal(string(c.user), err)
+	}
+	if l.Htpasswd == nil {
+		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}
+	}
+	p.caller = access.Caller{Kind: access.User, Name: string(c.user)}
+	p.by, p.fresh, err = l.Htpasswd.login(r, c)
+	return p, err
 }
 
 // current returns who a token was issued for, with the rights of now. The error is a
@@ -52,7 +55,7 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 	switch {
 	case kind == access.User && l.Htpasswd != nil:
 		now, err := l.Htpasswd.stamp(name)
-		if err == nil && now != stamp {
+		if err == nil && (now == "" || now != stamp) {
 			err = &Refusal{Reason: RevokedToken, User: name}
 		}
 		return who, err
@@ -64,7 +67,7 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 		}
 		return who, robotRefusal(who.String(), err)
 	case kind == access.Workload && l.Workloads != nil:
-		own, ok := l.Workloads.rights(name)
+		own, ok := l.Workloads.rights(name, stamp)
 		if who.Own = own; !ok {
 			return who, &Refusal{Reason: RevokedToken, User: who.String()}
 		}

@@ -150,17 +150,16 @@ func (s *Service) identify(r *http.Request, q TokenRequest) (holder, error) {
 	}
 	if s.opts.Logins.Workloads != nil && string(c.user) == WorkloadUser {
 		who, err := s.opts.Logins.Workloads.login(r.Context(), string(c.password))
-		return holder{caller: who, fresh: true}, err
+		return holder{caller: who, stamp: s.opts.Logins.Workloads.stamp(who.Name), fresh: true}, err
 	}
 	if len(c.user)+len(c.password) > maxCredentials {
 		return holder{}, &Refusal{Reason: BadHeader}
 	}
-	who, fresh, err := s.opts.Logins.login(r, c)
+	p, err := s.opts.Logins.login(r, c)
 	if err != nil {
 		return holder{}, err
 	}
-	stamp, err := s.opts.Logins.stamp(&who, c.password)
-	return holder{caller: who, stamp: stamp, fresh: fresh}, err
+	return holder{caller: p.caller, stamp: p.stamp(), fresh: p.fresh}, nil
 }
 
 // complete adds to a refusal what the client is told.

@@ -275,6 +275,33 @@ func TestService_TokensEndWithTheirCredential(t *testing.T) {
 	}
 }
 
+// A password that is changed, or removed, while a login waits for its comparison gives no
+// token that counts.
+func TestService_CredentialChangesDuringTheLogin(t *testing.T) {
+	for name, left := range map[string]string{"changed": line(t, "alice", "changed"), "removed": line(t, "bob", "hidden")} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, allow("users", "**", "push"))
+			hold(s.users)
+			issued := make(chan Issued, 1)
+			go func() {
+				got, _ := s.Issue(basic("alice", "secret"), TokenRequest{Offline: true})
+				issued <- got
+			}()
+			waitForCalls(t, s.users, 1)
+			write(t, s.users.file.path, left)
+			s.users.lookNow()
+			release(s.users)
+			got := <-issued
+			if got.Refresh == "" || s.may(got.Token, Ping, "") {
+				t.Error("the token counts")
+			}
+			if _, err := s.Issue(request(""), TokenRequest{Refresh: got.Refresh}); err == nil {
+				t.Error("the refresh token counts")
+			}
+		})
+	}
+}
+
 // A changed rule counts for tokens that are out.
 func TestService_RulesAreAskedAgain(t *testing.T) {
 	s := newService(t, allow("alice", "**", "push"))

@@ -2,9 +2,13 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +39,7 @@ type Workloads struct {
 type workload struct {
 	Workload
 	claims map[string]*regexp.Regexp
+	stamp  string // another one when the rule lets in somebody else
 }
 
 // NewWorkloads makes workloads. Tokens count only of the issuers that a rule names.
@@ -42,7 +47,7 @@ func NewWorkloads(rules []Workload) *Workloads {
 	w := &Workloads{}
 	var issuers []string
 	for _, r := range rules {
-		c := workload{r, map[string]*regexp.Regexp{}}
+		c := workload{r, map[string]*regexp.Regexp{}, r.stamp()}
 		for claim, p := range r.Claims {
 			c.claims[claim] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, `[^/:]*`) + "$")
 		}
@@ -50,6 +55,16 @@ func NewWorkloads(rules []Workload) *Workloads {
 	}
 	w.issuers = oidc.NewIssuers(issuers)
 	return w
+}
+
+// stamp ties tokens to whom the rule lets in.
+func (w *Workload) stamp() string {
+	text, err := json.Marshal([]any{w.Issuer, w.Audience, w.Claims})
+	if err != nil {
+		panic(err) // texts
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // login returns the first workload whose issuer, audience and claims are those of the
@@ -88,12 +103,21 @@ func (r *workload) accepts(t *oidc.Token) bool {
 	return len(r.claims) > 0
 }
 
-// rights are those of the workload of that name now.
-func (w *Workloads) rights(name string) ([]access.Grant, bool) {
-	for i := range w.rules {
-		if w.rules[i].Name == name {
-			return []access.Grant{w.rules[i].Own}, true
-		}
+// stamp is that of the workload of that name now, "" if there is none.
+func (w *Workloads) stamp(name string) string {
+	i := slices.IndexFunc(w.rules, func(r workload) bool { return r.Name == name })
+	if i < 0 {
+		return ""
 	}
-	return nil, false
+	return w.rules[i].stamp
+}
+
+// rights are those that the workload has now, unless its rule has changed since it got
+// the stamp.
+func (w *Workloads) rights(name, stamp string) ([]access.Grant, bool) {
+	i := slices.IndexFunc(w.rules, func(r workload) bool { return r.Name == name && r.stamp == stamp })
+	if i < 0 {
+		return nil, false
+	}
+	return []access.Grant{w.rules[i].Own}, true
 }
