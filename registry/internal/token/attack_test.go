@@ -335,6 +335,40 @@ func TestVerify_RemembersABoundedNumber(t *testing.T) {
 	}
 }
 
+// Tokens that anybody gets, with many scopes, do not fill the memory; those that are
+// remembered are so again after a change of the keys.
+func TestVerify_RemembersSmallTokens(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := NewKeys(map[string]ed25519.PublicKey{"k": public})
+	v := NewVerifier(VerifierOptions{Audience: "registry", Keys: func() *Keys { return keys }})
+	for _, tt := range []struct{ size, want int }{{maxRememberedSize, 0}, {10, 1}} {
+		raw, err := Sign(&Claims{Audience: Audience{"registry"}, Expires: At(time.Now().Add(time.Minute)), ID: strings.Repeat("x", tt.size)}, "k", private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := v.Verify(raw, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(v.valid); n != tt.want {
+			t.Errorf("%d bytes: %d tokens are remembered, want %d", tt.size, n, tt.want)
+		}
+		keys = NewKeys(map[string]ed25519.PublicKey{"k": public})
+		if _, err := v.Verify(raw, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range v.valid {
+			if r.keys != keys {
+				t.Error("a token is remembered with the former keys")
+			}
+		}
+	}
+}
+
 func TestCovers(t *testing.T) {
 	c := Claims{Access: []Scope{
 		{Type: "repository", Name: "a", Actions: []string{"pull"}},

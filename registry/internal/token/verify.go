@@ -20,8 +20,9 @@ const (
 	// MaxSize is the size of the largest token that is looked at.
 	MaxSize = 64 << 10
 
-	maxRemembered = 4096
-	maxScopes     = 1000
+	maxRemembered     = 4096
+	maxRememberedSize = 8 << 10 // larger tokens are verified each time, as anybody may get one
+	maxScopes         = 1000
 )
 
 // Algorithms are the names of all that can be accepted, which is the default.
@@ -83,7 +84,8 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 	v.mu.RLock()
 	known, ok := v.valid[sum]
 	v.mu.RUnlock()
-	if !ok || known.keys != keys {
+	verified := ok && known.keys == keys
+	if !verified {
 		claims, err := v.signed(raw, keys, now)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -93,7 +95,7 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 	if err := v.check(known.claims, now); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if !ok {
+	if !verified && len(raw) <= maxRememberedSize {
 		v.remember(sum, known, now)
 	}
 	return known.claims, nil
@@ -200,7 +202,7 @@ func (v *Verifier) check(c *Claims, now time.Time) error {
 func (v *Verifier) remember(sum [sha256.Size]byte, r remembered, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.valid) >= maxRemembered {
+	if _, ok := v.valid[sum]; !ok && len(v.valid) >= maxRemembered {
 		v.makeRoom(r.keys, now)
 	}
 	v.valid[sum] = r
