@@ -68,10 +68,12 @@ type Issuers struct {
 type issuer struct {
 	url string
 
-	mu      sync.Mutex // held while keys are fetched
+	asking sync.Mutex // held while keys are fetched
+	tried  time.Time  // last, under asking
+
+	mu      sync.Mutex // held for moments
 	keys    *jose.JSONWebKeySet
 	fetched time.Time
-	tried   time.Time
 }
 
 // NewIssuers fetches nothing yet.
@@ -124,46 +126,59 @@ func (i *Issuers) Verify(ctx context.Context, raw string, now time.Time) (*Token
 	return t, nil
 }
 
-// key returns the issuer's key that a header names.
+// key returns the issuer's key that a header names. Whoever brings a key that is known
+// does not wait for a fetch that somebody with another one has caused.
 func (i *issuer) key(ctx context.Context, client *http.Client, h jose.Header, now time.Time) (any, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	key := i.find(h)
-	fresh := i.keys != nil && now.Sub(i.fetched) < keepKeys
-	if key != nil && fresh {
+	key, fetched := i.find(h)
+	if key != nil && now.Sub(fetched) < keepKeys {
 		return key, nil
 	}
+	if key == nil {
+		i.asking.Lock()
+	} else if !i.asking.TryLock() {
+		return key, nil
+	}
+	defer i.asking.Unlock()
 	if now.Sub(i.tried) >= minPause {
 		i.tried = now
 		keys, err := fetch(ctx, client, i.url)
 		switch {
 		case err == nil:
-			i.keys, i.fetched = keys, now
-			key = i.find(h)
+			i.take(keys, now)
 		case key == nil:
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
-	switch {
+	switch key, fetched = i.find(h); {
 	case key != nil:
 		return key, nil // also if the issuer cannot be asked now
-	case i.keys == nil:
+	case fetched.IsZero():
 		return nil, ErrUnavailable
 	default:
 		return nil, fmt.Errorf("the issuer has no key %.80q for %s", h.KeyID, h.Algorithm)
 	}
 }
 
-func (i *issuer) find(h jose.Header) any {
+func (i *issuer) take(keys *jose.JSONWebKeySet, now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys, i.fetched = keys, now
+}
+
+// find returns the key that a header names, nil if it is not known, and when keys were
+// fetched.
+func (i *issuer) find(h jose.Header) (key any, fetched time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.keys == nil || h.KeyID == "" {
-		return nil
+		return nil, i.fetched
 	}
 	for _, k := range i.keys.Key(h.KeyID) {
 		if k.IsPublic() && k.Use != "enc" && (k.Algorithm == "" || k.Algorithm == h.Algorithm) {
-			return k.Key
+			return k.Key, i.fetched
 		}
 	}
-	return nil
+	return nil, i.fetched
 }
 
 // fetch reads the issuer's configuration and its keys.
