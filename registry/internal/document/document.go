@@ -21,6 +21,10 @@ const (
 	retryPause  = 20 * time.Millisecond
 )
 
+// ErrTooLarge is inside the error of an update that would make the document larger than
+// it can be read.
+var ErrTooLarge = fmt.Errorf("would be larger than %d MiB", maxSize>>20)
+
 // Document is a value of T, which is plain data, as JSON at one key. That there is
 // nothing at the key stands for the zero T.
 type Document[T any] struct {
@@ -104,6 +108,9 @@ func (d *Document[T]) Update(ctx context.Context, change func(*T) error) error {
 			content, err := json.Marshal(value)
 			if err != nil {
 				return err
+			}
+			if len(content) > maxSize { // nobody could read it
+				return fmt.Errorf("%s: %w", d.key, ErrTooLarge)
 			}
 			err = d.store.Apply(ctx, nil, storage.Stage{{Key: d.key, Content: content, If: condition}})
 			if err == nil {

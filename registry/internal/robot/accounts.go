@@ -103,6 +103,9 @@ func (a *Accounts) Create(ctx context.Context, r Robot) (secret string, err erro
 		all.Robots = append(all.Robots, record{r, hash})
 		return nil
 	})
+	if errors.Is(err, document.ErrTooLarge) {
+		err = fmt.Errorf("%w: all robots together would be too large", ErrInvalid)
+	}
 	return secret, err
 }
 
