@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 
@@ -36,6 +37,9 @@ func LoadAccess(name string, content []byte) (*access.Rules, error) {
 	var f AccessFile
 	if _, err := config.Load(&f, config.Options{File: name, Source: content}); err != nil {
 		return nil, err
+	}
+	if len(f.Rules) == 0 {
+		return nil, errors.New("has no rules, which would let nobody in")
 	}
 	return compileRules(f.Groups, f.Rules)
 }
