@@ -31,7 +31,7 @@ func (r *request) audit(status int) {
 // uploads, and requests that only learn that a login is needed.
 func (r *request) auditEvent(status int) string {
 	switch {
-	case r.refusal == auth.NoCredentials:
+	case r.refusal == auth.NoCredentials && status == http.StatusUnauthorized:
 		return ""
 	case r.refusal != "":
 		return "refused"

@@ -12,7 +12,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/robot"
 	"slipway/registry/internal/storage/memory"
@@ -109,5 +111,30 @@ func TestAudit(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), string(second)) || strings.Contains(out.String(), "slipway_robot_") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// Where nobody can log in, a request that the rules do not allow is refused and not sent
+// to a login.
+func TestAudit_RefusalWithoutLogins(t *testing.T) {
+	out := &lines{}
+	acts := audit.New(zap.NewNop(), audit.Unclosed{Writer: out})
+	rules, err := access.New(nil, []access.Rule{allow("anyone", "public/**", "pull")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, func(s *setup) {
+		s.options.Auth = auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }})
+		s.options.Audit = acts
+	})
+	s.do("GET", "/v2/secret/manifests/v1", nil).want(t, 403)
+	for out.count() < 1 { // a line may be written after the answer
+		time.Sleep(time.Millisecond)
+	}
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, `"event":"refused","who":"anonymous"`) || !strings.Contains(got, `"repository":"secret"`) {
+		t.Errorf("got %s", got)
 	}
 }
