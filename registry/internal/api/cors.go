@@ -43,6 +43,22 @@ func (c *CORS) allow(h http.Header, origin string) bool {
 	return true
 }
 
+// refuses says whether a browser sends a change that a page of another site has caused,
+// and that the configuration does not let that page make: browsers send remembered logins
+// and certificates along, also where they do not ask before.
+func (c *CORS) refuses(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "cross-site" && site != "same-site" {
+		return false
+	}
+	origin := slices.Contains(c.Origins, r.Header.Get("Origin")) || slices.Contains(c.Origins, "*")
+	return !origin || !slices.Contains(c.Methods, r.Method)
+}
+
 // preflight adds to the answer of OPTIONS what a browser asks before a request.
 func (c *CORS) preflight(h http.Header) {
 	h.Set("Access-Control-Allow-Methods", strings.Join(c.Methods, ", "))

@@ -47,3 +47,38 @@ func TestCORS(t *testing.T) {
 	s.do("OPTIONS", "/v2/a/manifests/x", nil, "Origin", other, "Access-Control-Request-Method", "GET").want(t, 200, "Access-Control-Allow-Origin", "", "Access-Control-Allow-Methods", "")
 	s.do("GET", "/v2/", nil, "Origin", ui).want(t, 401, "Access-Control-Allow-Origin", ui, "Access-Control-Expose-Headers", "*")
 }
+
+// A page of another site cannot use the login that a browser remembers, where browsers
+// do not ask before: with a POST of plain text.
+func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
+	const ui, other = "https://ui.example.org", "https://evil.example.org"
+	for _, tt := range []struct {
+		name         string
+		cors         CORS
+		site, origin string
+		want         int
+	}{
+		{"no browser", CORS{}, "", "", 202},
+		{"a page of the registry's own", CORS{}, "same-origin", other, 202},
+		{"the user", CORS{}, "none", "", 202},
+		{"off", CORS{}, "cross-site", ui, 403},
+		{"a neighbour", CORS{}, "same-site", ui, 403},
+		{"without an origin", CORS{}, "cross-site", "", 403},
+		{"another", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", other, 403},
+		{"listed, for reading", CORS{Origins: []string{ui}, Methods: []string{"GET"}}, "same-site", ui, 403},
+		{"listed", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", ui, 202},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, func(s *setup) { s.options.CORS = tt.cors }, withUser(t, false))
+			header := []string{"Authorization", rightUser}
+			if tt.site != "" {
+				header = append(header, "Sec-Fetch-Site", tt.site)
+			}
+			if tt.origin != "" {
+				header = append(header, "Origin", tt.origin)
+			}
+			s.do("POST", "/v2/a/blobs/uploads/", nil, header...).want(t, tt.want)
+			s.do("GET", "/v2/", nil, header...).want(t, 200)
+		})
+	}
+}

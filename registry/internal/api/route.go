@@ -147,6 +147,9 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
+	if a.opts.CORS.refuses(r.Request) {
+		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a page of another site sends this, and http.cors does not let it")})
+	}
 	if err := a.authorize(w, r); err != nil {
 		return err
 	}

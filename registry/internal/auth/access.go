@@ -122,6 +122,7 @@ const (
 	RobotsUnread      Reason = "the robots cannot be read"
 	UnknownWorkload   Reason = "no workload rule accepts the token"
 	IssuerUnavailable Reason = "the keys of the token's issuer cannot be fetched"
+	ForeignPage       Reason = "sent by a page of another site"
 )
 
 // Refusal is the error of a request that may not pass. It unwraps to the
