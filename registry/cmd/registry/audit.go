@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
@@ -41,4 +42,14 @@ func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log
 		sinks = append(sinks, audit.Unclosed{Writer: stdout})
 	}
 	return audit.New(log, sinks...), nil
+}
+
+// watchAudit counts the lines that are lost.
+func watchAudit(metrics *prometheus.Registry, acts *audit.Log) {
+	if metrics == nil {
+		return
+	}
+	metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "registry_audit_lost_lines_total", Help: "Lines of the audit log that could not be written.",
+	}, func() float64 { return float64(acts.Lost()) }))
 }

@@ -132,6 +132,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		return err
 	}
 	defer func() { err = errors.Join(err, acts.Close()) }()
+	watchAudit(metrics, acts)
 	gate, err := openAuth(ctx, cfg, store, log)
 	if err != nil {
 		return err

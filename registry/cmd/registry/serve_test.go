@@ -118,7 +118,7 @@ func TestServeAndEnd(t *testing.T) {
 		`registry_storage_action_seconds_count{action="List",driver="filesystem"}`,
 		"go_goroutines", "process_resident_memory_bytes", `registry_build_info{commit="`,
 		"registry_health_ready 1", `registry_health_check{check="storagedriver_filesystem_write"} 1`,
-		"registry_storage_volume_size_bytes ", "registry_storage_volume_free_bytes ",
+		"registry_storage_volume_size_bytes ", "registry_storage_volume_free_bytes ", "registry_audit_lost_lines_total 0",
 	} {
 		if code, body := get(t, debug+"/metrics"); code != 200 || !strings.Contains(body, want) {
 			t.Errorf("metrics: %d without %s", code, want)

@@ -43,7 +43,8 @@ type Log struct {
 	log    *zap.Logger
 	lines  chan []byte
 	ending chan struct{} // closed by Close
-	lost   atomic.Uint64
+	lost   atomic.Uint64 // that no line has told yet
+	total  atomic.Uint64 // lost since the start
 	done   sync.WaitGroup
 }
 
@@ -72,10 +73,23 @@ func (l *Log) Write(r Record) {
 	select {
 	case l.lines <- line:
 	case <-l.ending:
-		l.lost.Add(1)
+		l.lose()
 	case <-timer.C:
-		l.lost.Add(1)
+		l.lose()
 	}
+}
+
+func (l *Log) lose() {
+	l.lost.Add(1)
+	l.total.Add(1)
+}
+
+// Lost is how many lines were lost since the start.
+func (l *Log) Lost() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.total.Load()
 }
 
 func encode(r Record) []byte {
@@ -113,7 +127,7 @@ func (l *Log) write() {
 		}
 		err := l.emit(line)
 		if err != nil {
-			l.lost.Add(1)
+			l.lose()
 		}
 		if err != nil && !failing {
 			l.log.Error("cannot write the audit log; the lines that are lost are counted", zap.Error(err))

@@ -144,7 +144,7 @@ func TestLog_SaysWhatIsLost(t *testing.T) {
 	for range 3 {
 		l.Write(Record{Event: "pull"})
 	}
-	for l.lost.Load() < 3 {
+	for l.Lost() < 3 {
 		time.Sleep(time.Millisecond)
 	}
 	sink.mu.Lock()
@@ -153,6 +153,9 @@ func TestLog_SaysWhatIsLost(t *testing.T) {
 	l.Write(Record{Event: "push"})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if n := l.Lost(); n != 3 {
+		t.Errorf("%d lines are counted as lost", n)
 	}
 	if got := sink.out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"event":"lost","lost":3}`) || !strings.Contains(got, `"event":"push"`) {
 		t.Errorf("got %s", got)
@@ -187,7 +190,7 @@ func TestNilLog(t *testing.T) {
 	var l *Log
 	l.Write(Record{})
 	l.Reopen()
-	if err := l.Close(); err != nil {
+	if err := l.Close(); err != nil || l.Lost() != 0 {
 		t.Error(err)
 	}
 }
