@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -93,6 +94,9 @@ func ownRights(cmd *cobra.Command, cfg *config.Config, file string, who *access.
 		i := slices.IndexFunc(all, func(r robot.Robot) bool { return r.Name == who.Name })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no robot %q", who.Name)
+		}
+		if all[i].Expired(time.Now()) {
+			return nil, fmt.Errorf("the robot %q has expired", who.Name)
 		}
 		grant, err := all[i].Grant()
 		return []access.Grant{grant}, err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/crypto/bcrypt"
@@ -181,6 +182,11 @@ func TestRobotCommands(t *testing.T) {
 	}
 	if got := do(1, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "belong together") {
 		t.Errorf("without repositories: %s", got)
+	}
+	do(0, "robot", "create", "short", "--repositories", "web/**", "--allow", "push", "--expires", "1s")
+	time.Sleep(time.Second)
+	if got := do(1, "access", "explain", "robot:short", "web/a", "push"); !strings.Contains(got, "has expired") {
+		t.Errorf("explain: %s", got)
 	}
 	do(0, "robot", "revoke", "ci")
 	if got := do(1, "robot", "revoke", "ci"); !strings.Contains(got, "no such robot") {
