@@ -584,7 +584,7 @@ func TestRememberedLoginIsCheap(t *testing.T) {
 	r := basic("alice", "secret")
 	login := func() { _, _ = h.Authorize(r, Access{Action: Pull, Repository: "r"}) }
 	login()
-	if n := testing.AllocsPerRun(100, login); n > 5 { // one, but the race detector's pools forget
+	if n := testing.AllocsPerRun(100, login); n > 10 { // two, but the race detector's pools forget
 		t.Errorf("%v allocations", n)
 	}
 }
