@@ -131,7 +131,7 @@ func (b *Bucket) send(ctx context.Context, r request) (*http.Response, error) {
 	granted := r.expire != "" && b.expires
 	if granted {
 		q, err := b.credential.grant(ctx, b, grant{
-			blob: b.blobName(r.url), permissions: r.expire, until: b.clock.Now().Add(b.life),
+			blob: b.blobName(r.url), permissions: r.expire, until: b.clock.Sent(ctx).Add(b.life),
 		})
 		if err != nil {
 			return nil, err

@@ -49,7 +49,9 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 	if _, err := b.compose(ctx, beside, sources, object.PutOptions{}); err != nil {
 		return "", err
 	}
-	defer func() { _ = b.Delete(context.WithoutCancel(ctx), beside, storage.Condition{}) }()
+	defer func() {
+		_ = b.Delete(object.WithSent(context.WithoutCancel(ctx), time.Now()), beside, storage.Condition{})
+	}()
 	return b.replace(ctx, key, beside, o)
 }
 

@@ -277,3 +277,34 @@ type noToken struct{}
 func (noToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{}, errors.New("it is away")
 }
+
+// The life of a request that expires begins when it was decided to send it: between that and
+// the signature the process may have been stopped.
+func TestExpiryBeginsWithTheDecision(t *testing.T) {
+	var until string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		until = r.URL.Query().Get("se")
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer server.Close()
+	b, err := New(Options{Account: account, Key: accountKey, ServiceURL: server.URL + "/" + account, Container: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ago := object.WithSent(t.Context(), time.Now().Add(-time.Hour))
+	for name, send := range map[string]func() error{
+		"deletion": func() error { return b.Delete(ago, "key", storage.Condition{}) },
+		"put": func() error {
+			_, err := b.Put(ago, "key", small("x"), object.PutOptions{Expire: true})
+			return err
+		},
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := time.Parse(time.RFC3339, until); err != nil || time.Until(end) > -50*time.Minute {
+			t.Errorf("the %s expires at %q, %v", name, until, err)
+		}
+	}
+}

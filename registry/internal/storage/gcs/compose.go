@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
@@ -28,7 +29,7 @@ func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Sourc
 		var joined []object.Source
 		defer func() {
 			for _, s := range joined {
-				_ = b.Delete(context.WithoutCancel(ctx), s.Key, storage.Condition{})
+				_ = b.Delete(object.WithSent(context.WithoutCancel(ctx), time.Now()), s.Key, storage.Condition{})
 			}
 		}()
 		for some := range slices.Chunk(sources, composed) {

@@ -88,7 +88,7 @@ func (b *Bucket) sign(ctx context.Context, method, key string, expires time.Dura
 	if b.o.Signer == nil {
 		return "", errors.New("no service account can sign")
 	}
-	text, address := b.toSign(b.clock.Now(), b.o.Signer.Email, method, key, expires, header, query)
+	text, address := b.toSign(b.clock.Sent(ctx), b.o.Signer.Email, method, key, expires, header, query)
 	signature, err := b.o.Signer.sign(ctx, b.client, []byte(text))
 	if err != nil {
 		return "", err

@@ -181,6 +181,36 @@ func TestSignedRequests(t *testing.T) {
 	}
 }
 
+// The life of a request that expires begins when it was decided to send it: between that and
+// the signature the process may have been stopped.
+func TestExpiryBeginsWithTheDecision(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var date string
+	g := &cloud{script: func(_ http.ResponseWriter, r *http.Request) bool {
+		date = r.URL.Query().Get("X-Goog-Date")
+		return false
+	}}
+	b := g.bucket(t, &Signer{Email: "me@example.com", Key: key})
+	ago := object.WithSent(t.Context(), time.Now().Add(-time.Hour))
+	for name, send := range map[string]func() error{
+		"deletion": func() error { return b.Delete(ago, "a/b", storage.Condition{}) },
+		"put": func() error {
+			_, err := b.Put(ago, "a/b", small("x"), object.PutOptions{Expire: true})
+			return err
+		},
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+		if signed, err := time.Parse("20060102T150405Z", date); err != nil || time.Since(signed) < 50*time.Minute {
+			t.Errorf("the %s is signed at %q, %v", name, date, err)
+		}
+	}
+}
+
 // An account that may not sign serves everything itself, and requests may be late.
 func TestStart_MayNotSign(t *testing.T) {
 	g := &cloud{script: func(w http.ResponseWriter, r *http.Request) bool {

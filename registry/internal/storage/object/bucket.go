@@ -84,7 +84,7 @@ type PutOptions struct {
 	// request that got no answer took effect.
 	Writer string
 	// Expire says that the request must not take effect later than Limits().MaxLate
-	// after it was sent. Only for small bodies; deletions always expire.
+	// after Sent. Only for small bodies; deletions always expire.
 	Expire bool
 }
 

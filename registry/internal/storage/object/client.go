@@ -356,14 +356,31 @@ func (c *Client) change(ctx context.Context, size int64, how *Change, request fu
 	return err
 }
 
+type sentKey struct{}
+
+// WithSent is ctx for a request that it was decided then to send.
+func WithSent(ctx context.Context, t time.Time) context.Context {
+	return context.WithValue(ctx, sentKey{}, t)
+}
+
+// Sent is when it was decided to send the request of ctx, else now. What expires counts from
+// then: the process may have been stopped since.
+func Sent(ctx context.Context) time.Time {
+	if t, ok := ctx.Value(sentKey{}).(time.Time); ok {
+		return t
+	}
+	return time.Now()
+}
+
 func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request func(context.Context) error, done func() (bool, error), deadline time.Time, last *time.Time) error {
 	conditional := how.If != (storage.Condition{})
 	doubt := false
 	for try := 0; ; try++ {
-		if !how.Before.IsZero() && !time.Now().Before(how.Before) {
+		now := time.Now()
+		if !how.Before.IsZero() && !now.Before(how.Before) {
 			return storage.ErrExpired
 		}
-		one, cancel := context.WithTimeout(ctx, c.timeout+time.Duration(size/slowest)*time.Second)
+		one, cancel := context.WithTimeout(WithSent(ctx, now), c.timeout+time.Duration(size/slowest)*time.Second)
 		err := request(one)
 		cancel()
 		t, again := asTrouble(err)

@@ -120,6 +120,9 @@ func (c *Clock) Observe(resp *http.Response) time.Time {
 // Now is the store's time, about.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
+// Sent is the store's time, about, when it was decided to send the request of ctx.
+func (c *Clock) Sent(ctx context.Context) time.Time { return object.Sent(ctx).Add(c.Offset()) }
+
 // Offset is how far the store's clock is ahead of ours.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 

@@ -110,7 +110,7 @@ func (b *Bucket) sign(ctx context.Context, req *http.Request, r *request) error 
 			}
 			req.Header.Set("Content-Md5", sum)
 		}
-		signed, _, err := b.signer.PresignHTTP(ctx, creds, req, unsigned, "s3", b.c.Region, b.clock.Now())
+		signed, _, err := b.signer.PresignHTTP(ctx, creds, req, unsigned, "s3", b.c.Region, b.clock.Sent(ctx))
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,11 @@ func (b *Bucket) sign(ctx context.Context, req *http.Request, r *request) error 
 		return err
 	}
 	req.Header.Set("X-Amz-Content-Sha256", hash)
-	return b.signer.SignHTTP(ctx, creds, req, hash, "s3", b.c.Region, b.clock.Now())
+	at := b.clock.Now() // a long Compose has many requests, each signed when it is sent
+	if r.expire {
+		at = b.clock.Sent(ctx)
+	}
+	return b.signer.SignHTTP(ctx, creds, req, hash, "s3", b.c.Region, at)
 }
 
 // payloadHash is the hash of a body that is known or small. Over TLS, others need none.
