@@ -73,6 +73,7 @@ type run struct {
 	free      chan struct{} // see workers
 	pace      pace
 	exclusive exclusive
+	fence     fence
 	telling   sync.Mutex
 	listing   sync.Mutex // held while something is listed
 
@@ -144,6 +145,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Release()
+	r.fence.add(lock)
 	ctx, cancel := whileHeld(ctx, lock)
 	defer cancel()
 	defer r.withdraw(ctx)
@@ -191,6 +193,7 @@ func (r *run) begin(ctx context.Context) error {
 	r.setLimit(alone)
 	if alone {
 		r.exclusive.lease = lease
+		r.fence.add(lease)
 		r.free = make(chan struct{}, workers-1)
 	}
 	err = r.publish(ctx)
@@ -212,8 +215,11 @@ func (r *run) begin(ctx context.Context) error {
 // publish replaces the list.
 func (r *run) publish(ctx context.Context, keys ...string) error {
 	err := r.Coordinator.Publish(ctx, storage.Pending{Run: r.name, Keys: keys})
-	if errors.Is(err, storage.ErrNoSpace) {
+	switch {
+	case errors.Is(err, storage.ErrNoSpace):
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	case errors.Is(err, storage.ErrExpired):
+		return fmt.Errorf("%w: %w", errLockLost, err)
 	}
 	return err
 }

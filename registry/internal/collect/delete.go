@@ -149,7 +149,7 @@ func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) er
 				for i := range some {
 					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && some[i].kind != revisionLink}
 				}
-				return r.Store.Apply(ctx, nil, stage)
+				return r.apply(ctx, stage)
 			})
 		}
 		if err := g.wait(); err != nil {
@@ -270,7 +270,7 @@ func (r *run) deleteBytesNow(ctx context.Context, part []blob) error {
 	for i, b := range part {
 		stage[i] = storage.Change{Key: layout.BlobData(r.digests.digest(b.id)), Delete: true, Ephemeral: true}
 	}
-	return r.Store.Apply(ctx, nil, stage)
+	return r.apply(ctx, stage)
 }
 
 func (r *run) bytesGone(part []blob) {

@@ -39,13 +39,15 @@ func (e *exclusive) do(f func() error) (was bool, err error) {
 	return true, f()
 }
 
-func (e *exclusive) end() {
+// end returns what it gave back, nil if nothing was held.
+func (e *exclusive) end() (was storage.Lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lease != nil {
-		e.lease.Release()
+	if was = e.lease; was != nil {
+		was.Release()
 		e.lease = nil
 	}
+	return was
 }
 
 // step is called for each object. It lets in who waits to serve, and rests if that
@@ -77,7 +79,7 @@ func (r *run) letIn(ctx context.Context) error {
 	if err := r.publish(ctx); err != nil {
 		return err
 	}
-	r.exclusive.end()
+	r.fence.drop(r.exclusive.end())
 	r.pace.begin(r.Paced)
 	r.Log.Info("garbage collection goes on beside a registry that has started", zap.String("run", r.name))
 	return nil

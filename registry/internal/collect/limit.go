@@ -62,7 +62,7 @@ func (r *run) age(ctx context.Context, info storage.Info, d oci.Digest) (time.Ti
 	if r.DryRun {
 		return info.Modified, nil
 	}
-	err := r.Store.Apply(ctx, nil, storage.Stage{{Key: info.Key, Content: layout.Link(d), Renew: true}})
+	err := r.apply(ctx, storage.Stage{{Key: info.Key, Content: layout.Link(d), Renew: true}})
 	if absent(err) {
 		err = nil
 	}

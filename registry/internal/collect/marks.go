@@ -38,7 +38,7 @@ func (r *run) removeMarks(ctx context.Context) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	return r.Store.Apply(ctx, nil, marks)
+	return r.apply(ctx, marks)
 }
 
 // eachPrefix calls f, as tasks of g, for the prefixes that share blobs among them:

@@ -628,7 +628,7 @@ func TestFaultsAndDeaths(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, storage.ErrBusy) || time.Now().After(giveUp) {
+		if !errors.Is(err, storage.ErrBusy) && !errors.Is(err, errLockLost) || time.Now().After(giveUp) {
 			t.Fatal(err)
 		}
 	}
@@ -636,4 +636,74 @@ func TestFaultsAndDeaths(t *testing.T) {
 	for _, look := range looks {
 		look()
 	}
+}
+
+// A collector that is stopped between its last look and the deletion deletes nothing when it
+// goes on: its list is void by then, and a client was told of what it had listed.
+func TestStoppedCollectorDeletesNothing(t *testing.T) {
+	b := hostile.New(hostile.Options{Lease: time.Second})
+	server, p := b.Process(), b.Process()
+	defer server.Close()
+	defer p.Close()
+	x := volume{t: t, s: server, c: server, put: putter(t, server, b.SetClock), remote: true}
+	lease, err := server.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	d := oci.SHA256.FromBytes([]byte("bytes"))
+	x.put(layout.BlobData(d), []byte("bytes"), day)
+	stopped := make(chan struct{})
+	b.SetFault(func(r hostile.Request) hostile.Fault {
+		if r.Op == "LIST" && strings.Contains(r.Key, "/linked/") { // the last look
+			select {
+			case <-stopped:
+			default:
+				p.Freeze()
+				close(stopped)
+			}
+		}
+		return hostile.None
+	})
+	ended := make(chan error, 1)
+	go func() {
+		for begun := time.Now(); ; {
+			_, err := Run(context.Background(), Options{Store: p, Coordinator: p, Remote: true, Wait: 10 * time.Second})
+			select {
+			case <-stopped:
+			default:
+				if (errors.Is(err, errLockLost) || errors.Is(err, storage.ErrBusy)) && time.Since(begun) < 30*time.Second {
+					time.Sleep(20 * time.Millisecond)
+					continue // a machine that is too slow for the lease
+				}
+			}
+			ended <- err
+			return
+		}
+	}()
+	select {
+	case <-stopped:
+	case err := <-ended:
+		t.Fatalf("the run ended before its last look: %v", err)
+	}
+	defer p.Thaw()
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		s, err := server.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		void := !s.Listed(layout.BlobData(d))
+		s.End()
+		if void {
+			break
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("the list of a collector that is stopped is not void")
+		}
+	}
+	p.Thaw()
+	if err := <-ended; !errors.Is(err, errLockLost) {
+		t.Errorf("the run ended with %v", err)
+	}
+	x.want("bytes that a client was told of", layout.BlobData(d), true)
 }

@@ -136,7 +136,7 @@ func (r *run) tidyLinks(ctx context.Context, repo *repository) error {
 		}
 	}
 	for _, key := range absent {
-		err := r.Store.Apply(ctx, nil, storage.Stage{{Key: key, Delete: true, If: storage.IfAbsent()}})
+		err := r.apply(ctx, storage.Stage{{Key: key, Delete: true, If: storage.IfAbsent()}})
 		if err != nil && !errors.Is(err, storage.ErrConflict) {
 			return err
 		}

@@ -37,7 +37,7 @@ type Coordinator interface {
 	// does not see it is one that a later Barrier waits for, or began before its process
 	// has joined; it is void once the process that published
 	// it has died and can have no request under way. Only the holder of
-	// Lock(CollectorLock) calls it.
+	// Lock(CollectorLock) calls it; ErrExpired if it is seen that another process has that by now.
 	Publish(ctx context.Context, p Pending) error
 }
 

@@ -48,6 +48,13 @@ func (b *Bucket) Process() *Process {
 	return p
 }
 
+// Alone returns what a process agrees by on a bucket without conditions.
+func (b *Bucket) Alone() *lease.Alone {
+	r := &requests{b: b}
+	client := store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond})
+	return lease.NewAlone(client, lease.Options{Lease: b.o.Lease, Member: b.o.Lease, MaxLate: b.o.MaxLate})
+}
+
 // Kill ends the process as SIGKILL would: none of its requests is sent any more, and
 // what it holds is held until its leases run out.
 func (p *Process) Kill() {
@@ -93,6 +100,18 @@ func (r *requests) alive() error {
 	return nil
 }
 
+// expiring is alive for a request that expires, which it may do while the process is frozen.
+func (r *requests) expiring(ctx context.Context) error {
+	frozen := r.frozen.Load()
+	if err := r.alive(); err != nil {
+		return err
+	}
+	if frozen && time.Since(store.Sent(ctx)) > r.b.o.MaxLate {
+		return trouble(store.Refused)
+	}
+	return nil
+}
+
 func (o *object) info(key string, now time.Time) store.Info {
 	return store.Info{Key: key, Size: int64(len(o.content)), Modified: o.modified, Version: o.version, Writer: o.writer, Now: now}
 }
@@ -132,8 +151,12 @@ func (r *requests) Head(_ context.Context, key string) (store.Info, error) {
 }
 
 // Put implements object.Bucket.
-func (r *requests) Put(_ context.Context, key string, body store.Body, o store.PutOptions) (string, error) {
-	if err := r.alive(); err != nil {
+func (r *requests) Put(ctx context.Context, key string, body store.Body, o store.PutOptions) (string, error) {
+	alive := r.alive
+	if o.Expire {
+		alive = func() error { return r.expiring(ctx) }
+	}
+	if err := alive(); err != nil {
 		return "", err
 	}
 	content := make([]byte, body.Size)
@@ -163,8 +186,8 @@ func (r *requests) Compose(_ context.Context, key string, sources []store.Source
 }
 
 // Delete implements object.Bucket.
-func (r *requests) Delete(_ context.Context, key string, c storage.Condition) error {
-	if err := r.alive(); err != nil {
+func (r *requests) Delete(ctx context.Context, key string, c storage.Condition) error {
+	if err := r.expiring(ctx); err != nil {
 		return err
 	}
 	return r.b.delete(key, c)

@@ -18,7 +18,7 @@ const guardTime = 15 * time.Second
 func (l *Coordinator) Guard(ctx context.Context, keys []string) (deadline time.Time, release func(), err error) {
 	id, set := rand.Text(), hashesOf(keys)
 	begun := time.Now()
-	epoch, err := l.raise(ctx, func(s *state, now time.Time) {
+	epoch, err := l.raise(ctx, func(s *state, now time.Time) error {
 		guards := map[string]guard{}
 		for other, g := range s.Guards {
 			if !now.After(g.Begun.Add(guardTime + granularity + l.o.MaxLate)) {
@@ -28,6 +28,7 @@ func (l *Coordinator) Guard(ctx context.Context, keys []string) (deadline time.T
 		begun = time.Now()
 		guards[id] = guard{set, now}
 		s.Guards = guards
+		return nil
 	})
 	if err != nil {
 		return time.Time{}, nil, err
@@ -36,7 +37,7 @@ func (l *Coordinator) Guard(ctx context.Context, keys []string) (deadline time.T
 		ctx, cancel := context.WithTimeout(context.Background(), guardTime)
 		defer cancel()
 		// It runs out, too.
-		_, _ = l.raise(ctx, func(s *state, _ time.Time) { delete(s.Guards, id) })
+		_, _ = l.raise(ctx, func(s *state, _ time.Time) error { delete(s.Guards, id); return nil })
 		_, _ = l.lookNow(ctx)
 	}
 	deadline = begun.Add(guardTime)

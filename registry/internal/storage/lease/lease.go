@@ -64,6 +64,8 @@ type Coordinator struct {
 	used     time.Time // when the last section began or ended
 	sections map[*section]struct{}
 	view     view
+
+	collector string // as whom this process last held the collector's lock
 }
 
 // record is the object by which a process registers.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -61,6 +62,11 @@ func (l *Coordinator) Lock(ctx context.Context, name string) (storage.Lease, err
 			err = fmt.Errorf("%s: %w: %w", name, storage.ErrBusy, err)
 		}
 		return nil, err
+	}
+	if name == storage.CollectorLock {
+		l.mu.Lock()
+		l.collector = h.owner
+		l.mu.Unlock()
 	}
 	h.keep()
 	return h, nil
@@ -158,6 +164,8 @@ type hold struct {
 	lost  chan struct{}
 	over  sync.Once // closes lost
 
+	ends atomic.Pointer[time.Time] // until, for who does not wait for mu
+
 	mu     sync.Mutex
 	cond   storage.Condition
 	until  time.Time
@@ -183,6 +191,9 @@ func (h *hold) write(ctx context.Context, owner string) error {
 		return err
 	}
 	h.until = begun.Add(h.lease)
+	if ends := h.until; owner != "" {
+		h.ends.Store(&ends)
+	}
 	if conditional {
 		h.cond = storage.IfVersion(version)
 	}
@@ -220,6 +231,10 @@ func (h *hold) keep() {
 }
 
 func (h *hold) Lost() <-chan struct{} { return h.lost }
+
+// Deadline is when it is lost unless it is renewed: a process that was stopped learns that
+// before Lost is closed.
+func (h *hold) Deadline() time.Time { return *h.ends.Load() }
 
 func (h *hold) Wanted() bool {
 	if h.key != lockDir+exclusive {

@@ -125,12 +125,17 @@ func (l *Coordinator) Publish(ctx context.Context, p storage.Pending) error {
 	if len(p.Keys) > storage.MaxPending {
 		return fmt.Errorf("%d keys listed: %w", len(p.Keys), storage.ErrTooLarge)
 	}
-	held, err := l.lockHeld(ctx, storage.CollectorLock)
-	if err != nil {
-		return err
-	}
-	epoch, err := l.raise(ctx, func(s *state, _ time.Time) {
+	l.mu.Lock()
+	owner := l.collector
+	l.mu.Unlock()
+	epoch, err := l.raise(ctx, func(s *state, _ time.Time) error {
+		// After the state was read: who takes the lock over replaces it, and then this fails.
+		held, err := l.lockHeld(ctx, storage.CollectorLock)
+		if err == nil && (held == "" || held != owner) {
+			err = fmt.Errorf("the collector's lock was lost: %w", storage.ErrExpired)
+		}
 		s.Run, s.Listed, s.Owner = p.Run, hashesOf(p.Keys), held
+		return err
 	})
 	if err != nil {
 		return err
@@ -161,8 +166,8 @@ func (l *Coordinator) lookNow(ctx context.Context) (owner string, err error) {
 	return owner, l.look(ctx)
 }
 
-// raise makes change and raises the epoch. change learns the store's time.
-func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time)) (uint64, error) {
+// raise makes change and raises the epoch. change learns the store's time, and may refuse.
+func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time) error) (uint64, error) {
 	for {
 		v, now, err := l.readState(ctx)
 		cond := storage.IfVersion(v.version)
@@ -175,7 +180,9 @@ func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time))
 		s := v.state
 		s.Epoch++
 		if change != nil {
-			change(&s, now)
+			if err := change(&s, now); err != nil {
+				return 0, err
+			}
 		}
 		_, err = l.c.PutJSON(ctx, stateKey, s, &object.Change{If: cond})
 		if err == nil {

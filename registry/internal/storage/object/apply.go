@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -55,15 +56,14 @@ func (s *Store) send(ctx context.Context, section storage.Section, stage storage
 		}
 		return before, err
 	}
-	before, err := until()
-	if err != nil {
-		return err
-	}
 	single, batch := s.split(stage)
-	if len(batch) > 0 {
-		how := &Change{Before: before, Settle: true}
-		if err := s.deleteMany(ctx, batch, how); err != nil {
-			return at("/"+batch[0], err)
+	for some := range slices.Chunk(batch, s.perDelete()) {
+		before, err := until()
+		if err != nil {
+			return err
+		}
+		if err := s.deleteMany(ctx, some, &Change{Before: before, Settle: true}); err != nil {
+			return at("/"+some[0], err)
 		}
 	}
 	if len(single) == 0 {
@@ -81,6 +81,14 @@ func (s *Store) send(ctx context.Context, section storage.Section, stage storage
 		}
 		return at(c.Key, err)
 	})
+}
+
+// perDelete is how many deletions are sent by one deadline of the section.
+func (s *Store) perDelete() int {
+	if b, ok := s.b.(BatchDeleter); ok {
+		return b.MaxDelete()
+	}
+	return 4 * atOnce
 }
 
 // deadline is when the section can change nothing any more.
@@ -111,6 +119,10 @@ func (s *Store) split(stage storage.Stage) (single storage.Stage, batch []string
 
 func (s *Store) apply(ctx context.Context, c storage.Change, how *Change) error {
 	key := c.Key[1:]
+	if c.Delete && how.If.Absent() {
+		// There is nothing to send, and what a store makes of such a condition is its own affair.
+		return s.compare(ctx, key, how.If)
+	}
 	if emulated := c.Delete && !s.limits.ConditionalDelete || !s.limits.ConditionalPut; emulated && (how.If != (storage.Condition{}) || s.o.Mutable(c.Key)) {
 		// The changes of this process wait for each other; others are kept out by Guard, or there
 		// are none.
@@ -185,8 +197,9 @@ func (s *Store) applyGuarded(ctx context.Context, section storage.Section, stage
 	var guard, look []string
 	for _, c := range stage {
 		switch {
-		case c.Delete && c.If != (storage.Condition{}):
+		case c.Delete && c.If.Version() != "":
 			guard = append(guard, c.Key)
+		case c.Delete && c.If.Absent():
 		case s.o.Mutable(c.Key) && s.mayObject(c.Key):
 			look = append(look, c.Key)
 		}
@@ -203,11 +216,16 @@ func (s *Store) applyGuarded(ctx context.Context, section storage.Section, stage
 	if len(look) == 0 {
 		return s.send(ctx, section, stage, until)
 	}
-	if section != nil {
+	if _, knows := section.(guardedSection); knows {
 		if isGuarded(section, look) {
 			return storage.ErrExpired // the caller begins another section
 		}
 		return s.send(ctx, section, stage, until)
+	}
+	if end, err := deadline(section); err != nil {
+		return err
+	} else if until.IsZero() || !end.IsZero() && end.Before(until) {
+		until = end
 	}
 	for begun := time.Now(); ; {
 		own, err := s.o.Begin(ctx)
@@ -234,7 +252,10 @@ const (
 	guardPatience = 10 * time.Second
 )
 
+// guardedSection is a section that knows what others keep it from changing.
+type guardedSection interface{ Guarded(keys ...string) bool }
+
 func isGuarded(section storage.Section, keys []string) bool {
-	g, ok := section.(interface{ Guarded(keys ...string) bool })
+	g, ok := section.(guardedSection)
 	return ok && g.Guarded(keys...)
 }

@@ -82,6 +82,16 @@ func testDeleteIfVersion(t *testing.T, p pair) {
 	wantError(t, "deletion of nothing", p.a.Store.Apply(t.Context(), nil, stage(v)), storage.ErrConflict)
 }
 
+func testDeleteIfAbsent(t *testing.T, p pair) {
+	stage := storage.Stage{{Key: "/r/f", Delete: true, If: storage.IfAbsent()}}
+	p.both(func(i Instance) { apply(t, i.Store, stage) })
+	put(t, p.a.Store, "/r/f", "there")
+	p.both(func(i Instance) {
+		wantError(t, "deletion of what shall be absent", i.Store.Apply(t.Context(), nil, stage), storage.ErrConflict)
+	})
+	p.wantContent(t, "/r/f", "there")
+}
+
 func testConflictEndsApply(t *testing.T, p pair) {
 	put(t, p.a.Store, "/there", "x")
 	err := p.a.Store.Apply(t.Context(), nil,

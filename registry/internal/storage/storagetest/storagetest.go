@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) (a, b Instance)) {
 		{"IfAbsent", testIfAbsent},
 		{"IfVersion", testIfVersion},
 		{"DeleteIfVersion", testDeleteIfVersion},
+		{"DeleteIfAbsent", testDeleteIfAbsent},
 		{"ConflictEndsApply", testConflictEndsApply},
 		{"IfAbsentHasOneWinner", testIfAbsentHasOneWinner},
 		{"IfVersionLosesNoChange", testIfVersionLosesNoChange},
