@@ -45,6 +45,7 @@ func (b *backend) useBucket(ctx context.Context, driver string, bucket object.Bu
 	}
 	o := object.Options{
 		Shared: shared, Spool: cfg.Slipway.ObjectStore.Spool, SpoolMax: int64(cfg.Slipway.ObjectStore.SpoolMax),
+		Tree:    layout.Root,
 		Mutable: func(key string) bool { return !layout.Immutable(key) }, Upload: layout.IsUpload, SHA256: layout.SHA256,
 	}
 	limits := client.Limits()

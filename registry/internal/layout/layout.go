@@ -31,12 +31,12 @@ import (
 
 // Roots of the two trees. Names beside them are never walked by anybody.
 const (
-	root         = "/docker/registry/v2"
-	Blobs        = root + "/blobs"
-	Repositories = root + "/repositories"
+	Root         = "/docker/registry/v2"
+	Blobs        = Root + "/blobs"
+	Repositories = Root + "/repositories"
 
 	// Own is what this registry keeps beside the trees for itself.
-	Own = root + "/slipway"
+	Own = Root + "/slipway"
 )
 
 // Below Own.

@@ -11,6 +11,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -27,6 +29,7 @@ type checkpoint struct {
 	Old     []string `json:",omitempty"` // objects that are not needed any more
 	State   []byte   `json:",omitempty"`
 	Hashed  int64    `json:",omitempty"` // of how many bytes State is
+	Boot    string   `json:",omitempty"` // of this machine, when Local was written
 	Placing bool     `json:",omitempty"` // it is being put in place, and nobody may take it over
 }
 
@@ -113,10 +116,20 @@ func (l localShelf) load(_ context.Context, key string) (c checkpoint, version s
 	if err != nil || statErr != nil || data.Size() < c.Local {
 		return checkpoint{}, "", modified, storage.ErrNotExist // nothing that can be gone on with
 	}
+	if c.Local > 0 && (c.Boot == "" || c.Boot != boot()) {
+		c.State = nil // the file may hold other bytes after a power loss
+	}
 	return c, c.Holder, data.ModTime(), nil
 }
 
+// boot names the time since this machine was started, "" where that is not known.
+var boot = sync.OnceValue(func() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // Linux
+	return strings.TrimSpace(string(id))
+})
+
 func (l localShelf) save(_ context.Context, key string, c checkpoint, _ string, _ time.Time) (string, error) {
+	c.Boot = boot()
 	content, err := json.Marshal(c)
 	if err != nil {
 		return "", err

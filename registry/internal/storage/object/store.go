@@ -28,6 +28,9 @@ type Options struct {
 	// SpoolMax is how much of an upload is kept there before it goes to the bucket; 0 =
 	// 128 MiB.
 	SpoolMax int64
+	// Tree is the key below which all objects lie, "" for the root: what others have begun
+	// beside it in the bucket is theirs.
+	Tree string
 	// Mutable says whether an object may have different contents at different times, as a
 	// tag has: then no request of a change comes late. nil = all.
 	Mutable func(key string) bool
@@ -66,6 +69,9 @@ func New(c *Client, o Options) *Store {
 	}
 	o.Spool = cmp.Or(o.Spool, os.TempDir()+"/slipway-uploads")
 	o.SpoolMax = max(cmp.Or(o.SpoolMax, 128<<20), c.limits.MinPart, 1<<20)
+	if most := c.limits.MaxPut - 64<<20; most > 0 {
+		o.SpoolMax = min(o.SpoolMax, most) // a Write may go beyond it by what it has
+	}
 	s := &Store{Client: c, o: o, live: map[string]*upload{}}
 	s.shelf = localShelf{s}
 	if o.Shared {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -433,9 +434,8 @@ func (u *upload) place(ctx context.Context, key string, how *Change) error {
 		u.c.Placing = false
 		return err // and Apply suspends it
 	}
-	// The bytes are in place: what stays of the upload is removed by a purge.
-	err = u.remove(ctx, time.Time{})
-	return u.end(err)
+	_ = u.remove(ctx, time.Time{}) // the bytes are in place; what stays of the upload only takes room
+	return u.end(nil)
 }
 
 // write writes the object of the upload.
@@ -526,7 +526,7 @@ func (s *Store) Clean(ctx context.Context) error {
 	if !ok {
 		return err
 	}
-	unfinished, listErr := b.Unfinished(ctx, s.root, time.Now().Add(-unfinishedAge))
+	unfinished, listErr := b.Unfinished(ctx, s.root+strings.TrimPrefix(s.o.Tree+"/", "/"), time.Now().Add(-unfinishedAge))
 	err = errors.Join(err, listErr)
 	for _, o := range unfinished {
 		err = errors.Join(err, unlessAbsent(b.Abort(ctx, o.Key, o.ID)))

@@ -1,0 +1,72 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"testing"
+	"time"
+)
+
+// What a file in the spool holds is certain until the machine goes down: bytes that were never
+// flushed may be others then.
+func TestStateOfSpooledBytesIsOfOneBoot(t *testing.T) {
+	if boot() == "" {
+		t.Skip("this system does not say when it was started")
+	}
+	l := localShelf{&Store{Client: &Client{}, o: Options{Spool: t.TempDir()}}}
+	const key = "/up/data"
+	if err := os.WriteFile(l.file(key, ".data"), []byte("bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	saved := checkpoint{Holder: "H", Local: 5, State: []byte("state"), Hashed: 5}
+	if _, err := l.save(t.Context(), key, saved, "", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	c, _, _, err := l.load(t.Context(), key)
+	if err != nil || string(c.state()) != "state" {
+		t.Fatalf("within one boot the state is %q, %v", c.state(), err)
+	}
+	content, err := os.ReadFile(l.file(key, ".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(l.file(key, ".json"), bytes.ReplaceAll(content, []byte(boot()), []byte("before")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _, _, err = l.load(t.Context(), key)
+	if err != nil || c.state() != nil || c.size() != 5 {
+		t.Errorf("after another boot: state %q of %d bytes, %v; want none of 5", c.state(), c.size(), err)
+	}
+}
+
+// unfinished is a bucket in which others have begun uploads, too.
+type unfinished struct {
+	Bucket
+	Multipart
+	below *string
+}
+
+func (u unfinished) Unfinished(_ context.Context, prefix string, _ time.Time) ([]UnfinishedObject, error) {
+	*u.below = prefix
+	return nil, nil
+}
+
+func TestCleanLeavesWhatOthersHaveBegun(t *testing.T) {
+	for root, want := range map[string]string{"": "docker/registry/v2/", "a/b": "a/b/docker/registry/v2/"} {
+		var below string
+		s := New(NewClient(unfinished{below: &below}, root, Limits{}, Timing{}), Options{Spool: t.TempDir(), Tree: "/docker/registry/v2"})
+		if err := s.Clean(t.Context()); err != nil || below != want {
+			t.Errorf("with root %q it looks below %q, %v; want %q", root, below, err, want)
+		}
+	}
+}
+
+func TestSpoolHoldsNoMoreThanOnePut(t *testing.T) {
+	for asked, want := range map[int64]int64{0: 128 << 20, 1 << 30: 1 << 30, 100 << 30: 5<<30 - 64<<20} {
+		s := New(NewClient(nil, "", Limits{MaxPut: 5 << 30}, Timing{}), Options{SpoolMax: asked})
+		if s.o.SpoolMax != want {
+			t.Errorf("asked for %d it spools %d bytes, want %d", asked, s.o.SpoolMax, want)
+		}
+	}
+}
