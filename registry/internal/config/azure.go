@@ -19,7 +19,7 @@ type Azure struct {
 	RootDirectory    string           `key:"rootdirectory" doc:"Prefix of the names of all blobs."`
 	SkipVerify       bool             `key:"skipverify" doc:"Accept any certificate. Whoever is on the way can then read and change everything."`
 	Credentials      AzureCredentials `key:"credentials"`
-	MaxRetries       config.Dead      `key:"max_retries" why:"requests are repeated for 30 seconds"`
+	MaxRetries       config.Dead      `key:"max_retries" why:"requests are repeated for 15 seconds"`
 	RetryDelay       config.Dead      `key:"retry_delay" why:"requests are repeated after growing pauses"`
 }
 

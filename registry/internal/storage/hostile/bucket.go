@@ -61,6 +61,7 @@ const (
 	FailBefore       // an error, and nothing has happened
 	FailAfter        // an error after it took effect
 	Late             // an error, and it takes effect within MaxLate
+	Denied           // refused for good
 )
 
 // Random returns faults of all kinds with the probability p, the same ones for the
@@ -215,6 +216,8 @@ func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *ob
 			_ = attempt()
 		})
 		return trouble(store.Lost)
+	case Denied:
+		return storage.ErrDenied
 	default:
 		return attempt()
 	}

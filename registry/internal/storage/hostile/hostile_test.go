@@ -240,3 +240,116 @@ func TestNothingComesLate(t *testing.T) {
 		}
 	}
 }
+
+// Who held the collector's lock and was stopped does not replace the list of who has it now.
+func TestStoppedCollectorPublishesNothing(t *testing.T) {
+	t.Parallel()
+	b := New(Options{Lease: 2 * time.Second})
+	p, q := b.Process(), b.Process()
+	t.Cleanup(func() { p.Close(); q.Close() })
+	old, err := p.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Release()
+	if err := p.Publish(t.Context(), storage.Pending{Run: "old", Keys: []string{"/old"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Freeze()
+	var lock storage.Lease
+	for begun := time.Now(); lock == nil; time.Sleep(5 * time.Millisecond) {
+		lock, err = q.Lock(t.Context(), storage.CollectorLock)
+		if err != nil && (!errors.Is(err, storage.ErrBusy) || time.Since(begun) > 20*time.Second) {
+			p.Thaw()
+			t.Fatal(err)
+		}
+	}
+	defer lock.Release()
+	if err := q.Publish(t.Context(), storage.Pending{Run: "new", Keys: []string{"/new"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Thaw()
+	if err := p.Publish(t.Context(), storage.Pending{Run: "old", Keys: []string{"/other"}}); !errors.Is(err, storage.ErrExpired) {
+		t.Errorf("Publish without the lock: %v", err)
+	}
+	s := begin(t, q)
+	defer s.End()
+	if s.Run() != "new" || !s.Listed("/new") || s.Listed("/other") {
+		t.Errorf("the list is not that of %q", "new")
+	}
+}
+
+// Where conditions are ignored, nobody joins while a collection without a server is under way,
+// nor collects beside a server of another process.
+func TestAloneKeepsOthersOut(t *testing.T) {
+	b := New(Options{NoConditions: true})
+	collector, server := b.Alone(), b.Alone()
+	defer collector.Close()
+	defer server.Close()
+	lock, err := collector.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exclusive, err := collector.Exclusive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := server.Join(t.Context()); !errors.Is(err, storage.ErrBusy) {
+			t.Fatalf("a server beside a collection without servers: %v", err)
+		}
+		exclusive.Release()
+	}
+	lock.Release()
+	member, err := server.Join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collector.Lock(t.Context(), storage.CollectorLock); !errors.Is(err, storage.ErrBusy) {
+		t.Errorf("a collection beside the server of another process: %v", err)
+	}
+	own, err := server.Lock(t.Context(), storage.CollectorLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Exclusive(t.Context()); !errors.Is(err, storage.ErrBusy) {
+		t.Errorf("a server is alone beside itself: %v", err)
+	}
+	own.Release()
+	member.Release()
+	if lock, err = collector.Lock(t.Context(), storage.CollectorLock); err != nil {
+		t.Fatalf("after all have left: %v", err)
+	}
+	lock.Release()
+}
+
+// The bytes are in place when what is left of their upload cannot be deleted.
+func TestUploadWhoseLeftoversStay(t *testing.T) {
+	b, p, _ := crash(t)
+	u, err := p.CreateUpload(t.Context(), "/up/data", storage.UploadHint{})
+	if err == nil {
+		_, err = u.Write([]byte("bytes"))
+	}
+	if err == nil {
+		err = u.Suspend(t.Context(), nil)
+	}
+	if err == nil {
+		u, err = p.ResumeUpload(t.Context(), "/up/data")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.SetFault(func(r Request) Fault {
+		if r.Op == "DELETE" {
+			return Denied
+		}
+		return None
+	})
+	defer b.SetFault(nil)
+	if err := p.Apply(t.Context(), nil, storage.Stage{{Key: "/blob", Upload: u}}); err != nil {
+		t.Errorf("Apply: %v", err)
+	}
+	if got, _, err := storage.Read(t.Context(), p, "/blob", 100); err != nil || string(got) != "bytes" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
@@ -15,7 +16,11 @@ import (
 type Alone struct {
 	storage.Coordinator // of this process
 	l                   *Coordinator
-	joined              bool
+
+	mu     sync.Mutex
+	member *hold // nil = this process is not on the store
+	users  int   // of member: who has joined, and locks
+	joined bool
 }
 
 // ErrNotAlone means that another process serves a store that only one can serve.
@@ -31,6 +36,27 @@ func (a *Alone) Close() { a.l.Close() }
 
 // Join implements storage.Coordinator. Of two that join at the same time, at most one does.
 func (a *Alone) Join(ctx context.Context) (storage.Lease, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m, err := a.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.joined = true
+	return &use{hold: m, a: a, leave: func() { a.joined = false }}, nil
+}
+
+// enter makes this process the one on the store, unless it is. It needs a.mu.
+func (a *Alone) enter(ctx context.Context) (*hold, error) {
+	if a.member != nil {
+		select {
+		case <-a.member.Lost():
+			a.member, a.users = nil, 0 // and with it all that used it
+		default:
+			a.users++
+			return a.member, nil
+		}
+	}
 	if err := a.others(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -44,8 +70,39 @@ func (a *Alone) Join(ctx context.Context) (storage.Lease, error) {
 		return nil, err
 	}
 	m.keep()
-	a.joined = true
+	a.member, a.users = m, 1
 	return m, nil
+}
+
+// use is a lease that also keeps this process on the store.
+type use struct {
+	*hold // of the membership
+	a     *Alone
+	inner storage.Lease // of this process; nil = none
+	leave func()
+	once  sync.Once
+}
+
+// Wanted implements storage.Lease. Who wants to serve is refused until then.
+func (u *use) Wanted() bool { return false }
+
+// Release implements storage.Lease.
+func (u *use) Release() {
+	u.once.Do(func() {
+		if u.inner != nil {
+			u.inner.Release()
+		}
+		u.a.mu.Lock()
+		defer u.a.mu.Unlock()
+		u.leave()
+		if u.a.member != u.hold {
+			return
+		}
+		if u.a.users--; u.a.users == 0 {
+			u.a.member.Release()
+			u.a.member = nil
+		}
+	})
 }
 
 // others is an error if more than so many have joined.
@@ -65,20 +122,37 @@ func (a *Alone) others(ctx context.Context, most int) error {
 	return nil
 }
 
-// Lock implements storage.Coordinator: in the process that serves, or where none does.
+// Lock implements storage.Coordinator: in the process that serves, or where none does. Then
+// none may until it is released.
 func (a *Alone) Lock(ctx context.Context, name string) (storage.Lease, error) {
-	if !a.joined {
-		if err := a.others(ctx, 0); err != nil {
-			return nil, err
-		}
-	}
-	return a.Coordinator.Lock(ctx, name)
+	return a.with(ctx, func() (storage.Lease, error) { return a.Coordinator.Lock(ctx, name) })
 }
 
 // Exclusive implements storage.Coordinator.
 func (a *Alone) Exclusive(ctx context.Context) (storage.Lease, error) {
-	if err := a.others(ctx, 0); err != nil {
+	return a.with(ctx, func() (storage.Lease, error) {
+		if a.joined {
+			return nil, fmt.Errorf("somebody has joined: %w", storage.ErrBusy)
+		}
+		return a.Coordinator.Exclusive(ctx)
+	})
+}
+
+// with takes a lease of this process while it is on the store.
+func (a *Alone) with(ctx context.Context, take func() (storage.Lease, error)) (storage.Lease, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m, err := a.enter(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return a.Coordinator.Exclusive(ctx)
+	inner, err := take()
+	if err != nil {
+		if a.users--; a.users == 0 {
+			a.member.Release()
+			a.member = nil
+		}
+		return nil, err
+	}
+	return &use{hold: m, a: a, inner: inner, leave: func() {}}, nil
 }
