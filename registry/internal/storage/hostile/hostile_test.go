@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/lease"
+	store "slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/storagetest"
 )
 
@@ -351,5 +353,21 @@ func TestUploadWhoseLeftoversStay(t *testing.T) {
 	}
 	if got, _, err := storage.Read(t.Context(), p, "/blob", 100); err != nil || string(got) != "bytes" {
 		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+// Where the state cannot be written, who needs that is told so, though nothing ends his context.
+func TestGuardGivesUp(t *testing.T) {
+	b := New(Options{Fault: func(r Request) Fault {
+		if r.Op == "PUT" {
+			return FailBefore
+		}
+		return None
+	}})
+	r := &requests{b: b}
+	l := lease.New(store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond, Patience: 20 * time.Millisecond}), lease.Options{Poll: time.Millisecond})
+	defer l.Close()
+	if _, _, err := l.Guard(t.Context(), []string{"/tag"}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Guard: %v", err)
 	}
 }

@@ -166,9 +166,13 @@ func (l *Coordinator) lookNow(ctx context.Context) (owner string, err error) {
 	return owner, l.look(ctx)
 }
 
+// maxFailed is how often the state is written without an answer, each time with the patience of
+// the client.
+const maxFailed = 3
+
 // raise makes change and raises the epoch. change learns the store's time, and may refuse.
 func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time) error) (uint64, error) {
-	for {
+	for failed := 0; ; {
 		v, now, err := l.readState(ctx)
 		cond := storage.IfVersion(v.version)
 		if errors.Is(err, storage.ErrNotExist) {
@@ -191,6 +195,11 @@ func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time) 
 		// An unknown outcome counts as none: another epoch does no harm.
 		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrUnavailable) {
 			return 0, err
+		}
+		if errors.Is(err, storage.ErrUnavailable) {
+			if failed++; failed == maxFailed {
+				return 0, err // callers need not have a ctx that ends
+			}
 		}
 		if err := sleep(ctx, l.o.RunPoll/4); err != nil {
 			return 0, err
