@@ -47,6 +47,8 @@ type Options struct {
 
 	CORS CORS
 
+	NoRedirect []netip.Prefix // clients that get blobs from here, also where the store gives URLs
+
 	DeleteEnabled   bool
 	ReadOnly        bool
 	CatalogMax      int   // entries of a catalog page, 0 = 1000

@@ -44,6 +44,9 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if done, err := a.redirectBlob(w, r, d); done || err != nil {
+		return err
+	}
 	b, err := a.repository(r).OpenBlob(r.Context(), d)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (r *request) line(status int) (zapcore.Level, string) {
 		return zapcore.InfoLevel, "response completed with error"
 	case status >= 400:
 		return zapcore.WarnLevel, "response completed with error"
-	case r.event != "" && status < 300:
+	case r.event != "" && (status < 300 || status == http.StatusTemporaryRedirect):
 		return zapcore.InfoLevel, r.event
 	case r.fresh:
 		return zapcore.InfoLevel, "authorized request"

@@ -80,6 +80,9 @@ func (s *Storage) validate(p *config.Problems) {
 	if s.GCS != nil {
 		s.GCS.validate(p)
 	}
+	if _, err := s.Redirect.Excluded(); err != nil {
+		p.Addf("storage.redirect.exclude", "%v", err)
+	}
 	switch s.Cache.BlobDescriptor {
 	case "", "inmemory", "redis":
 	default:

@@ -120,6 +120,25 @@ func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err er
 	return b, r.missingBlob(ctx, err)
 }
 
+// BlobURL describes a blob of the repository and returns a URL by which a client reads it
+// from the store itself: a secret that works for some minutes. The URL is "", and the rest
+// means nothing, if the client has to read it by OpenBlob: the store gives none, or the
+// repository is a cache, whose blobs may be still on their way. Errors are those of OpenBlob.
+func (r Repository) BlobURL(ctx context.Context, d oci.Digest) (url string, desc oci.Descriptor, err error) {
+	if r.reg.signer == nil || r.cached() {
+		return "", desc, nil
+	}
+	desc, target, err := r.statBlob(ctx, nil, d)
+	if err != nil {
+		return "", desc, r.missingBlob(ctx, err)
+	}
+	url, err = r.reg.signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob)
+	if err != nil {
+		return "", desc, nil //nolint:nilerr // the store has logged it, and the blob can be read from here
+	}
+	return url, desc, nil
+}
+
 // NewBlob is a blob that is not in the store, or not yet. It is read from first, which
 // begins at its start and may be an io.Seeker; open begins to read it at an offset again.
 func NewBlob(d oci.Digest, size int64, first io.ReadCloser, open func(offset int64) (io.ReadCloser, error)) *Blob {

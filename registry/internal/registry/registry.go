@@ -37,6 +37,7 @@ type Options struct {
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
+	Signer          storage.URLSigner          // gives URLs for blobs; nil = clients get them from here
 	Upstream        Upstream                   // what some repositories are a cache of; nil = none is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
@@ -90,6 +91,7 @@ type Registry struct {
 	validation      Validation
 	immutable       []TagRule
 	upstream        Upstream
+	signer          storage.URLSigner
 	pulled          func(oci.Name, oci.Digest)
 	maxManifestSize int64
 	grace           time.Duration
@@ -128,7 +130,7 @@ func New(o Options) *Registry {
 	return &Registry{
 		store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
-		upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter,
+		signer: o.Signer, upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter,
 		caches:  newCaches(o.ManifestCache),
 		shared:  o.Shared,
 		looked:  o.Looked,

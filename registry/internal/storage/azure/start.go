@@ -64,7 +64,7 @@ func (b *Bucket) Create(ctx context.Context) error {
 	return nil
 }
 
-// Redirects says whether SignedURL works.
+// Redirects implements object.Signer.
 func (b *Bucket) Redirects() bool { return b.expires }
 
 // explain makes of a failure to begin a sentence for the operator.

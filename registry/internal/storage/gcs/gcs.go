@@ -42,6 +42,7 @@ type Bucket struct {
 	base   *url.URL
 	client *http.Client
 	clock  rest.Clock
+	urls   urls
 }
 
 var (

@@ -122,13 +122,23 @@ func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.D
 	return "GOOG4-RSA-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:]), b.base.Scheme + "://" + b.base.Host + path + "?" + encoded
 }
 
-// SignedURL implements object.Signer.
+// SignedURL implements object.Signer. A signature costs milliseconds or a request, so a URL
+// is used again until half of its time is over.
 func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time.Duration, o object.URLOptions) (string, error) {
+	expires = min(expires, 7*24*time.Hour)
+	id, now := urlID{method, key, o.ContentType, expires}, time.Now()
+	if signed, ok := b.urls.get(id, now); ok {
+		return signed, nil
+	}
 	query := url.Values{}
 	if o.ContentType != "" {
 		query.Set("response-content-type", o.ContentType)
 	}
-	return b.sign(ctx, method, key, min(expires, 7*24*time.Hour), nil, query)
+	signed, err := b.sign(ctx, method, key, expires, nil, query)
+	if err == nil {
+		b.urls.put(id, signed, now.Add(expires/2))
+	}
+	return signed, err
 }
 
 // escapePath escapes all but slashes.

@@ -28,12 +28,13 @@ const (
 	apply
 	createUpload
 	resumeUpload
+	signURL
 	operations
 )
 
 // actions are the operations' names in metrics and log lines. Where CNCF
 // distribution's drivers have the same operation, it has the same name.
-var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "ResumeWriter"}
+var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "ResumeWriter", "RedirectURL"}
 
 // Store is a store whose operations are timed and logged. Objects and uploads are
 // those of the store below.
@@ -171,4 +172,22 @@ func (i *Store) Clean(ctx context.Context) error {
 		return c.Clean(ctx)
 	}
 	return nil
+}
+
+// Redirects implements storage.URLSigner: as the store below, not if that signs nothing.
+func (i *Store) Redirects() bool {
+	s, ok := i.Store.(storage.URLSigner)
+	return ok && s.Redirects()
+}
+
+// SignedURL implements storage.URLSigner. The URL is in no log line.
+func (i *Store) SignedURL(ctx context.Context, key, contentType string) (string, error) {
+	s, ok := i.Store.(storage.URLSigner)
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	start := time.Now()
+	url, err := s.SignedURL(ctx, key, contentType)
+	i.done(signURL, key, start, err)
+	return url, err
 }

@@ -3,6 +3,7 @@ package instrumented
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,7 @@ func TestContract(t *testing.T) {
 func TestEveryOperationIsRecorded(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	registerer := prometheus.NewRegistry()
-	s := New(memory.New(), "inmemory", zap.New(core), registerer)
+	s := New(signer{memory.New()}, "inmemory", zap.New(core), registerer)
 	ctx := t.Context()
 	u, err := s.CreateUpload(ctx, "/u/1", storage.UploadHint{})
 	if err != nil {
@@ -48,6 +49,9 @@ func TestEveryOperationIsRecorded(t *testing.T) {
 	if err := errors.Join(e1, e2, e3, s.Clean(ctx)); err != nil {
 		t.Fatal(err)
 	}
+	if url, err := s.SignedURL(ctx, "/a/f", ""); err != nil || url != secretURL || !s.Redirects() {
+		t.Errorf("SignedURL: %q, %v", url, err)
+	}
 	if err := u.Suspend(ctx, nil); !errors.Is(err, storage.ErrUploadTaken) {
 		t.Errorf("Suspend: %v", err)
 	}
@@ -57,6 +61,9 @@ func TestEveryOperationIsRecorded(t *testing.T) {
 	seen := map[string]int{}
 	for _, line := range logs.FilterMessage("storage operation").FilterLevelExact(zap.DebugLevel).All() {
 		fields := line.ContextMap()
+		if strings.Contains(fmt.Sprint(fields), secretURL) {
+			t.Errorf("a signed URL is in the log: %v", fields)
+		}
 		if fields["path"] == "" {
 			t.Errorf("no path: %v", fields)
 		}
@@ -74,6 +81,23 @@ func TestEveryOperationIsRecorded(t *testing.T) {
 	families, err := registerer.Gather()
 	if err != nil || len(families) != 1 || families[0].GetName() != "registry_storage_action_seconds" || len(families[0].GetMetric()) != len(actions) {
 		t.Errorf("families %v, error %v", families, err)
+	}
+}
+
+const secretURL = "https://store.example/a/f?signature=secret"
+
+// signer is a store that gives URLs.
+type signer struct{ storage.Store }
+
+func (signer) Redirects() bool { return true }
+
+func (signer) SignedURL(context.Context, string, string) (string, error) { return secretURL, nil }
+
+// A store that gives no URLs gives none when it is measured.
+func TestSignedURL_StoreWithoutSigner_IsRefused(t *testing.T) {
+	s := New(memory.New(), "inmemory", zap.NewNop(), nil)
+	if url, err := s.SignedURL(t.Context(), "/a/f", ""); err == nil || url != "" || s.Redirects() {
+		t.Errorf("%q, %v, redirects %v", url, err, s.Redirects())
 	}
 }
 

@@ -166,7 +166,10 @@ type BatchDeleter interface {
 // Signer is implemented by buckets that can give a client a URL to read an object by
 // itself.
 type Signer interface {
-	// SignedURL returns a URL by which method (GET or HEAD) on the object works for that long.
+	// Redirects says whether SignedURL can succeed. It sends nothing.
+	Redirects() bool
+	// SignedURL returns a URL by which method (GET or HEAD) on the object works for that
+	// long, or for at least half of it. Whoever knows it can use it: it is a secret.
 	SignedURL(ctx context.Context, method, key string, expires time.Duration, o URLOptions) (string, error)
 }
 

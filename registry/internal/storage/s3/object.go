@@ -212,7 +212,10 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 	return page, nil
 }
 
-// SignedURL implements object.Signer.
+// Redirects implements object.Signer.
+func (b *Bucket) Redirects() bool { return true }
+
+// SignedURL implements object.Signer. It works no longer than temporary credentials behind it.
 func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time.Duration, o object.URLOptions) (string, error) {
 	creds, err := b.credentials.Retrieve(ctx)
 	if err != nil {

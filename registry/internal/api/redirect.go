@@ -1,0 +1,49 @@
+package api
+
+import (
+	"net/http"
+
+	"slipway/registry/internal/oci"
+)
+
+// redirectBlob sends the client to where the store serves the blob, or its range, itself.
+// done says that the answer is complete; without an error and not done the blob is served
+// from here. HEAD is never redirected: a signed URL is for one method.
+func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (done bool, err error) {
+	if !a.mayRedirect(r) {
+		return false, nil
+	}
+	url, desc, err := a.repository(r).BlobURL(r.Context(), d)
+	if err != nil || url == "" {
+		return false, err
+	}
+	r.digest = d
+	if done, err = blobHeaders(w, r, d); err != nil {
+		return true, err
+	}
+	if !done { // what blobHeaders says of the blob is not true of this answer
+		h := w.Header()
+		delete(h, "Etag")
+		delete(h, "Content-Type")
+		delete(h, "Accept-Ranges")
+		h["Location"], h["Content-Length"] = []string{url}, []string{"0"}
+		h["Cache-Control"] = []string{"no-store"} // the URL is a secret, and soon expires
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}
+	a.emitBlobPull(r, d, desc.Size)
+	return true, nil
+}
+
+// mayRedirect says whether the client may be sent elsewhere. The store knows its own
+// entity tags only, so what depends on ours is answered here.
+func (a *API) mayRedirect(r *request) bool {
+	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 {
+		return false
+	}
+	if len(a.opts.NoRedirect) == 0 {
+		return true
+	}
+	peer, ok := parseHop(r.RemoteAddr)
+	excluded := proxies{networks: a.opts.NoRedirect}
+	return ok && !excluded.has(peer)
+}
