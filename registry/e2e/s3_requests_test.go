@@ -60,14 +60,15 @@ func TestS3_RequestsPerOperation(t *testing.T) {
 	server, _ := minioBucket(t)
 	for mode, most := range map[string]map[string]int{
 		// A manifest in memory is looked for again after a second: one more than is usual.
-		"false": {"push in chunks": 5, "push at once": 5, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest by tag, cold": 4, "manifest by tag": 3, "manifest by digest": 2, "tags": 1},
-		"true":  {"push in chunks": 12, "push at once": 6, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest by tag, cold": 4, "manifest by tag": 3, "manifest by digest": 2, "tags": 1},
+		"false": {"push in chunks": 5, "push at once": 5, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest by tag, cold": 4, "manifest by tag": 3, "manifest by digest": 2, "tags": 1},
+		"true":  {"push in chunks": 12, "push at once": 6, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest by tag, cold": 4, "manifest by tag": 3, "manifest by digest": 2, "tags": 1},
 	} {
 		t.Run("shared "+mode, func(t *testing.T) {
 			c := newStoreCounter(t, server)
 			// Schedules and health checks would be counted too.
 			more := "health: {storagedriver: {enabled: false}}\nslipway: {objectstore: {shared: " + mode + "}}\n"
 			replica := startOnS3(t, c.URL, more+"\n")
+			redirects := startOnS3(t, c.URL, more, redirected)
 			at := "http://" + replica.addr + "/v2/"
 			count := func(name string, f func()) {
 				t.Helper()
@@ -98,6 +99,13 @@ func TestS3_RequestsPerOperation(t *testing.T) {
 			}
 			count("blob HEAD", get("HEAD", "/blobs/"+digestOf([]byte(content)), 200))
 			count("blob GET", get("GET", "/blobs/"+digestOf([]byte(content)), 200))
+			pushBlob(t, redirects.addr, repo, digestOf([]byte("first")), []byte("first")) // registers it
+			count("blob GET redirected", func() {
+				resp := fetchOnce(t, "http://"+redirects.addr+"/v2/"+repo+"/blobs/"+digestOf([]byte(content)), nil)
+				if resp.StatusCode != http.StatusTemporaryRedirect {
+					t.Fatalf("GET: %s", resp.Status)
+				}
+			})
 			for d, b := range img.blobs {
 				if d != img.manifest {
 					pushBlob(t, replica.addr, repo, d, b)

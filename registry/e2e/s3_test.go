@@ -44,12 +44,13 @@ func onS3(t testing.TB, addr, endpoint, more string) string {
 	return path
 }
 
-// startOnS3 starts a replica.
-func startOnS3(t testing.TB, endpoint, more string) *process {
+// startOnS3 starts a replica. The environment comes on top of the file.
+func startOnS3(t testing.TB, endpoint, more string, env ...string) *process {
 	t.Helper()
 	addr := programtest.FreeAddr(t)
 	cmd := exec.CommandContext(context.Background(), binary, "serve", onS3(t, addr, endpoint, more))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
+	cmd.Env = append(cmd.Env, env...)
 	return start(t, addr, cmd)
 }
 

@@ -151,9 +151,7 @@ func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *za
 		Grace:           cfg.Storage.Maintenance.GC.Age,
 		RenewAfter:      b.renewAfter,
 	}
-	if s, ok := b.Store.(storage.URLSigner); ok && s.Redirects() && !cfg.Storage.Redirect.Disable {
-		o.Signer = s
-	}
+	o.Signer = urlSigner(cfg, b.Store)
 	if cache != nil {
 		o.Upstream = cache
 	}

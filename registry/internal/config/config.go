@@ -30,7 +30,7 @@ type Config struct {
 	Proxy         Proxy         `key:"proxy" doc:"Registries that repositories are a pull-through cache of."`
 	Notifications Notifications `key:"notifications"`
 	Redis         *Redis        `key:"redis" doc:"Connection to Redis, for storage.cache.blobdescriptor: redis. While Redis cannot be reached, the registry works without it."`
-	Middleware    config.Later  `key:"middleware" empty:"ok" doc:"Middleware of the storage, such as a CDN in front of it."`
+	Middleware    Middleware    `key:"middleware" doc:"What changes the URLs to which clients are redirected for blobs. storage.redirect.disable turns it off, too."`
 	Reporting     config.Dead   `key:"reporting" why:"Bugsnag and New Relic are not reported to; watch the metrics and the log"`
 	Compatibility config.Dead   `key:"compatibility" why:"images of schema 1 are not supported by any current client"`
 }

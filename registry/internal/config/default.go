@@ -37,6 +37,7 @@ func Default() Config {
 		},
 		Notifications: defaultNotifications(),
 		Redis:         defaultRedis(),
+		Middleware:    Middleware{Storage: []StorageMiddleware{{}}},
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{
 			Manifests:   Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
@@ -58,6 +59,7 @@ func defaultStorage() Storage {
 		S3:         defaultS3(),
 		Azure:      &Azure{Realm: "core.windows.net"},
 		GCS:        &GCS{},
+		Redirect:   Redirect{Exclude: []string{}},
 		Cache:      Cache{BlobDescriptor: "inmemory"},
 		Maintenance: Maintenance{
 			UploadPurging: UploadPurging{Enabled: true, Age: 168 * time.Hour, Interval: 24 * time.Hour},

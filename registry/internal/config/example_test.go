@@ -86,6 +86,7 @@ func TestExampleComments(t *testing.T) {
 	want.Notifications.Endpoints[0].Secret, want.Notifications.Endpoints[0].Headers = e.Secret, map[string][]config.Secret{}
 	want.Notifications.Endpoints[0].IgnoredMediaTypes, want.Notifications.Endpoints[0].Ignore = []string{}, e.Ignore
 	want.Validation.Manifests.URLs = URLs{Allow: []string{}, Deny: []string{}}
+	want.Middleware.Storage[0].Name, want.Middleware.Storage[0].Options.BaseURL = "redirect", "https://cdn.example.com"
 	want.Policy.Repository.Classes = []string{}
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules

@@ -39,7 +39,7 @@ type Delete struct {
 
 // Redirect is about sending clients to the object store itself.
 type Redirect struct {
-	Disable bool     `key:"disable" doc:"Serve all bytes from here. Otherwise GET of a blob is answered with 307 and a signed URL of the object store, which works for 20 minutes: clients must reach the store. Files and blobs of pull-through caches are always served from here."`
+	Disable bool     `key:"disable" doc:"Serve all bytes from here. Otherwise GET of a blob is answered with 307 and a signed URL of the object store, which works for 20 minutes: clients must reach the store. Files (unless middleware says otherwise) and blobs of pull-through caches are always served from here."`
 	Exclude []string `key:"exclude" doc:"Addresses or networks (10.0.0.0/8) of clients that cannot reach the object store and get all bytes from here."`
 }
 

@@ -37,6 +37,7 @@ func (c *Config) Validate() error {
 	if c.Audit != nil {
 		c.Audit.validate(&p)
 	}
+	c.Middleware.validate(&p)
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
 	c.Validation.validate(&p)
