@@ -201,7 +201,7 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
 	o.Headers = http.Header(cfg.HTTP.Headers)
 	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
-	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded() // as above
+	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded()     // as above
 	if c := cfg.HTTP.CORS; c != nil {
 		o.CORS = api.CORS{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
 	}

@@ -21,7 +21,7 @@ func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (don
 	if done, err = blobHeaders(w, r, d); err != nil {
 		return true, err
 	}
-	if !done { // what blobHeaders says of the blob is not true of this answer
+	if !done { // not 304; what blobHeaders says of the blob is not true of this answer
 		h := w.Header()
 		delete(h, "Etag")
 		delete(h, "Content-Type")

@@ -13,7 +13,9 @@ type keySigner struct{}
 
 func (keySigner) Redirects() bool { return true }
 
-func (keySigner) SignedURL(_ context.Context, key, _ string) (string, error) { return "signed:" + key, nil }
+func (keySigner) SignedURL(_ context.Context, key, _ string) (string, error) {
+	return "signed:" + key, nil
+}
 
 // The store is asked for blobs of the repository, not for those of others or of caches.
 func TestBlobURL(t *testing.T) {

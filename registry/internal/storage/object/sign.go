@@ -13,6 +13,9 @@ import (
 // a download that has begun may take longer.
 const urlLife = 20 * time.Minute
 
+// signTime bounds a signature that costs a request: the client can be served without it.
+const signTime = 3 * time.Second
+
 var _ storage.URLSigner = (*Store)(nil)
 
 // Redirects implements storage.URLSigner.
@@ -31,7 +34,7 @@ func (s *Store) SignedURL(ctx context.Context, key, contentType string) (string,
 	if !ok {
 		return "", errors.New("the store cannot sign")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, min(s.timeout, signTime))
 	defer cancel()
 	url, err := signer.SignedURL(ctx, http.MethodGet, s.root+key[1:], urlLife, URLOptions{ContentType: contentType})
 	return url, at(key, err)
