@@ -3,7 +3,6 @@ package object
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -36,6 +35,6 @@ func (s *Store) SignedURL(ctx context.Context, key, contentType string) (string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.timeout, signTime))
 	defer cancel()
-	url, err := signer.SignedURL(ctx, http.MethodGet, s.root+key[1:], urlLife, URLOptions{ContentType: contentType})
+	url, err := signer.SignedURL(ctx, "GET", s.root+key[1:], urlLife, URLOptions{ContentType: contentType})
 	return url, at(key, err)
 }

@@ -3,7 +3,6 @@ package object
 import (
 	"context"
 	"errors"
-	"net/http"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ func (s signer) SignedURL(ctx context.Context, method, key string, expires time.
 
 func TestSignedURL(t *testing.T) {
 	s := New(NewClient(signer{may: true}, "some/root", Limits{}, Timing{}), Options{})
-	if got, err := s.SignedURL(t.Context(), "/a/b", "x/y"); err != nil || got != http.MethodGet+" some/root/a/b 20m0s x/y" || !s.Redirects() {
+	if got, err := s.SignedURL(t.Context(), "/a/b", "x/y"); err != nil || got != "GET some/root/a/b 20m0s x/y" || !s.Redirects() {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := s.SignedURL(t.Context(), "/a/../b", ""); !errors.Is(err, storage.ErrInvalidKey) {
