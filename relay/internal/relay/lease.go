@@ -22,6 +22,7 @@ const (
 	renewEvery = 2 * time.Second
 	renewAgain = 500 * time.Millisecond // after a failure
 	lookEvery  = time.Second            // whether the lease is free
+	beginAgain = 2 * time.Second        // after a beginning that failed
 )
 
 // lease is the right to deliver, as this relay knows it.
@@ -164,35 +165,49 @@ func (s *Service) follow(ctx context.Context) bool {
 func (s *Service) term(ctx context.Context) {
 	term, end := context.WithCancel(ctx)
 	defer end()
-	if s.delivery.Load() == nil {
-		if err := s.begin(term, s.lease.valid); err != nil {
-			s.log.Error("cannot begin to deliver", zap.Error(err))
-			s.giveBack(nil)
-			return
-		}
-	}
-	d := s.delivery.Load()
-	s.log.Info("this relay delivers", zap.Int64("epoch", s.lease.seen.Load().Epoch))
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var keep sync.WaitGroup
-	keep.Go(func() {
-		s.lease.keep(keeping, d.Condition)
+	keep.Go(func() { // from the start: to read a large outbox may take longer than the lease lasts
+		s.lease.keep(keeping, s.condition)
 		if keeping.Err() == nil {
 			s.log.Warn("this relay delivers no more: its lease is lost")
 			s.delivery.Store(nil)
 			end()
 		}
 	})
-	s.deliver(term, d)
+	var err error
+	if s.delivery.Load() == nil {
+		err = s.begin(term, s.lease.valid)
+	}
+	d := s.delivery.Load()
+	if err == nil && d != nil {
+		s.log.Info("this relay delivers", zap.Int64("epoch", s.lease.seen.Load().Epoch))
+		s.deliver(term, d)
+	}
 	held := s.lease.valid()
 	stop()
-	keep.Wait()
+	keep.Wait() // from here on the lease is not valid here
 	s.delivery.Store(nil)
 	if held {
 		s.giveBack(d)
 	}
 	s.store.Forget()
+	if err != nil && term.Err() == nil {
+		s.log.Error("cannot begin to deliver", zap.Error(err))
+		select { // let another relay try
+		case <-ctx.Done():
+		case <-time.After(beginAgain):
+		}
+	}
+}
+
+// condition is that of the delivery here, once it has begun.
+func (s *Service) condition() delivery.Condition {
+	if d := s.delivery.Load(); d != nil {
+		return d.Condition()
+	}
+	return delivery.Condition{}
 }
 
 // giveBack gives the lease back, after an orderly end if d is not nil: then nothing is in doubt.
@@ -227,7 +242,7 @@ func (s *Service) Hold(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.lease.keep(keeping, d.Condition)
+		s.lease.keep(keeping, s.condition)
 	}()
 	s.holding = func() {
 		stop()

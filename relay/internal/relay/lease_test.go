@@ -83,3 +83,23 @@ func TestLease_MayHaveExpired_IsNotValid(t *testing.T) {
 		}
 	}
 }
+
+// A relay that cannot begin to deliver gives the lease back, and may not send any more.
+func TestLease_BeginningFails_IsGivenBack(t *testing.T) {
+	r := sharedRig(t)
+	if !r.lease.take(ctx) {
+		t.Fatal("no lease")
+	}
+	r.exec(`ALTER TABLE rooms RENAME TO gone`)
+	r.term(ctx)
+	r.exec(`ALTER TABLE gone RENAME TO rooms`)
+	if r.lease.valid() || r.store.Held() {
+		t.Error("it may still send")
+	}
+	if seen, err := r.store.ReadLease(ctx); err != nil || seen.Held {
+		t.Errorf("the lease: %+v, %v", seen, err)
+	}
+	r.run()
+	app := r.app("a", "!a:hs")
+	r.await(r.send(app.Token, "then"), StateSent)
+}
