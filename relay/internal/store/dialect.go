@@ -22,6 +22,7 @@ type dialect struct {
 	begin     string
 	crossJoin string // keeps the tables in the order that is written, where that has to be asked for
 	like      string // whatever the case
+	forUpdate string // …of a query: keeps other relays from changing its rows until the transaction ends
 	numbered  bool   // placeholders are $1, $2 …
 
 	migrations embed.FS

@@ -134,7 +134,7 @@ func (tx *Tx) Withdraw(id, now int64) (was message.State, err error) {
 		EventID        string
 		FirstAttemptAt int64
 	}
-	if err := tx.take(&row, `SELECT state, room, event_id, first_attempt_at FROM outbox WHERE id = ? AND kind = 0`, id); err != nil {
+	if err := tx.take(&row, `SELECT state, room, event_id, first_attempt_at FROM outbox WHERE id = ? AND kind = 0`+tx.w.d.forUpdate, id); err != nil {
 		return "", err
 	}
 	switch row.State {

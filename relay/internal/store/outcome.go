@@ -40,6 +40,11 @@ func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
 		e.Error, e.Code, e.EventID = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID)
 		e.Device, o.Failure = message.Clean(e.Device), message.Clean(o.Failure)
 	}
+	if w.d.forUpdate != "" && e.After > 0 { // its message may be withdrawn elsewhere at this moment, with all that follows it
+		if err := w.sql.exec(ctx, `SELECT 1 FROM outbox WHERE id = ?`+w.d.forUpdate, e.After); err != nil {
+			return err
+		}
+	}
 	n, err := w.updateEntry(ctx, o)
 	if err != nil {
 		return err

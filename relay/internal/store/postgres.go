@@ -24,7 +24,7 @@ var postgresMigrations embed.FS
 
 // postgresDialect is what PostgreSQL says in its own words.
 var postgresDialect = &dialect{
-	name: "postgres", begin: `BEGIN`, crossJoin: `JOIN`, like: `ILIKE`, numbered: true,
+	name: "postgres", begin: `BEGIN`, crossJoin: `JOIN`, like: `ILIKE`, forUpdate: ` FOR UPDATE`, numbered: true,
 	migrations: postgresMigrations, folder: "migrations/postgres",
 	tables:  `SELECT count(*), count(*) FILTER (WHERE tablename = 'schema_version') FROM pg_tables WHERE schemaname = current_schema()`,
 	foreign: "the database is one of something else (it has tables, but none named schema_version): give the relay a database or a schema of its own",

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -455,5 +456,100 @@ func TestOpenPostgres_Refused_SaysWhy(t *testing.T) {
 		} else if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret1") {
 			t.Errorf("%s: %v, want %q in it", name, err, tt.want)
 		}
+	}
+}
+
+// blocked waits until somebody waits for a row that another transaction holds.
+func blocked(t *testing.T, s *Store) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var n int
+		if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits")
+}
+
+// elsewhere begins a transaction of another relay, which may take its time.
+func elsewhere(t *testing.T, s *Store, text string, args ...any) *sql.Tx {
+	t.Helper()
+	tx, err := s.pools[0].BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(ctx, text, args...); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// A message is withdrawn at one relay while the other one stores that it was sent: its event is removed.
+func TestWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
+	a, b := relays(t)
+	x := entry(1, "x")
+	if err := a.Accept(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	sent := elsewhere(t, b, `UPDATE outbox SET state = 'sent', event_id = '$1', final_at = 1 WHERE id = $1`, x.Entry.ID)
+	withdrawn := make(chan error, 1)
+	var was message.State
+	go func() {
+		withdrawn <- a.Update(ctx, func(tx *Tx) (err error) {
+			was, err = tx.Withdraw(x.Entry.ID, 2)
+			return err
+		})
+	}()
+	blocked(t, b)
+	if err := errors.Join(sent.Commit(), <-withdrawn); err != nil {
+		t.Fatal(err)
+	}
+	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
+	if err != nil || was != message.StateSent || len(left) != 1 || left[0].Kind != message.Redact || left[0].EventID != "$1" {
+		t.Errorf("withdrawn as %s, then %+v, %v", was, left, err)
+	}
+}
+
+// The relay that delivers stores that a part was sent while the message is withdrawn at another one: no more of it follows.
+func TestOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T) {
+	a, b := relays(t)
+	if !acquire(t, a, time.Hour) {
+		t.Fatal("no lease")
+	}
+	x := entry(1, "x")
+	if err := a.Accept(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	sent, part := x.Entry, message.Entry{Kind: message.Part, After: x.Entry.ID, Room: 1, Txn: "p1", QueuedAt: 1}
+	sent.State, sent.EventID = message.StateSent, "$1"
+	a.Report(&Outcome{Entry: sent, At: 1, FollowUp: &part})
+	if err := a.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := a.Pending(ctx, 1, 10, 1000, nil)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the part: %+v, %v", found, err)
+	}
+	part = *found[0]
+	part.State, part.EventID = message.StateSent, "$2"
+	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
+	a.Report(&Outcome{Entry: part, At: 1, FollowUp: &message.Entry{Kind: message.Part, After: x.Entry.ID, Room: 1, Txn: "p2", QueuedAt: 1}})
+	blocked(t, b)
+	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE after = $1 AND final_at = 0`, x.Entry.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(withdrawing.Commit(), a.Settle(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
+	if err != nil || len(left) != 1 || left[0].Kind != message.Redact || left[0].EventID != "$2" {
+		t.Errorf("what follows: %+v, %v", left, err)
 	}
 }

@@ -38,7 +38,7 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 	}
 	return next, s.Update(ctx, func(tx *Tx) error {
 		var still []int64 // what was asked to be delivered again meanwhile stays
-		err := tx.db.Raw(`SELECT o.id FROM outbox o WHERE o.id IN ? AND o.final_at > 0 AND NOT EXISTS (SELECT 1 FROM outbox x WHERE x.after = o.id AND x.final_at = 0)`, old).Scan(&still).Error
+		err := tx.db.Raw(`SELECT o.id FROM outbox o WHERE o.id IN ? AND o.final_at > 0 AND NOT EXISTS (SELECT 1 FROM outbox x WHERE x.after = o.id AND x.final_at = 0)`+tx.w.d.forUpdate, old).Scan(&still).Error
 		if err != nil || len(still) == 0 {
 			return err
 		}
