@@ -134,11 +134,13 @@ func (w *writer) transact(ctx context.Context, b *batch) (err error) {
 	if _, err := w.sql.begin.ExecContext(ctx); err != nil {
 		return err
 	}
+	revision := w.revision
 	defer func() {
 		if p := recover(); p != nil { // in whose goroutine ever
 			err = fmt.Errorf("panic in a commit: %v", p)
 		}
 		if err != nil {
+			w.revision = revision
 			_, _ = w.sql.rollback.ExecContext(ctx) // fails if the database has rolled back by itself, or is away
 		}
 	}()
@@ -181,10 +183,14 @@ func (w *writer) apply(ctx context.Context, b *batch, r *request) error {
 		return err
 	}
 	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}
+	revision := w.revision
 	if r.err = run(r.change, tx); r.err == nil {
 		b.txs = append(b.txs, tx)
-	} else if _, err := w.sql.undo.ExecContext(ctx); err != nil {
-		return errors.Join(r.err, err)
+	} else {
+		w.revision = revision
+		if _, err := w.sql.undo.ExecContext(ctx); err != nil {
+			return errors.Join(r.err, err)
+		}
 	}
 	_, err := w.sql.release.ExecContext(ctx)
 	return err

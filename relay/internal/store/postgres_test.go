@@ -553,3 +553,26 @@ func TestOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 		t.Errorf("what follows: %+v, %v", left, err)
 	}
 }
+
+// A change that failed says nothing about what another relay has changed since.
+func TestAccounts_ChangedByAnotherAfterAFailure_AreStale(t *testing.T) {
+	a, b := relays(t)
+	n, err := a.Revision(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Know(n)
+	failure := errors.New("no")
+	save := func(s *Store, err error) error {
+		return s.Update(ctx, func(tx *Tx) error { return errors.Join(tx.SaveUser(&User{ID: 1, Name: "u"}), err) })
+	}
+	if err := save(a, failure); !errors.Is(err, failure) {
+		t.Fatal(err)
+	}
+	if err := save(b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := save(a, nil); !errors.Is(err, ErrStale) {
+		t.Errorf("a change of what another relay has changed: %v", err)
+	}
+}
