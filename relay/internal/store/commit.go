@@ -59,7 +59,7 @@ func (w *writer) commit(b *batch) {
 	}
 	if err == nil {
 		if b.durable {
-			err = w.wal.flush() // if it fails, what is committed stays, but nobody is told that it will last
+			err = w.flush() // if it fails, what is committed stays, but nobody is told that it will last
 		}
 		w.announce(b)
 	} else {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +25,7 @@ func openWAL(database string) (*walFile, error) {
 	return &walFile{f}, nil
 }
 
-// flush returns when everything that was committed before is on disk.
+// flush flushes the log.
 func (f *walFile) flush() error {
 	if f == nil {
 		return nil
@@ -32,6 +34,25 @@ func (f *walFile) flush() error {
 		return fmt.Errorf("flush the database's log: %w", err)
 	}
 	return nil
+}
+
+// flush returns when everything that was committed before is on disk. After a failure the kernel may take for written what is
+// not: then all is copied from the log into the database, with flushes of SQLite's own, and the log begun anew.
+func (w *writer) flush() error {
+	if w.unflushed {
+		var busy, pages, copied int
+		err := w.conn.QueryRowContext(context.Background(), `PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &pages, &copied)
+		if err == nil && busy != 0 {
+			err = errors.New("somebody reads for too long")
+		}
+		if err != nil {
+			return fmt.Errorf("flush the database after a failure: %w", err)
+		}
+		w.unflushed = false
+	}
+	err := w.wal.flush()
+	w.unflushed = err != nil
+	return err
 }
 
 func (f *walFile) close() error {

@@ -59,6 +59,8 @@ type writer struct {
 	away     error     // …and why
 	revision int64     // of users and applications that was written last
 	counts   counts
+
+	unflushed bool // the last flush has failed
 }
 
 // request is a part of a commit.
