@@ -52,6 +52,7 @@ func (w *writer) commit(b *batch) {
 	if len(b.requests)+len(b.outcomes) == 0 && (!b.counted || w.counts.empty()) {
 		return
 	}
+	w.commitCrowd(b)
 	err := w.insist(b)
 	if errors.Is(err, errOutcomes) && len(b.requests) > 0 {
 		w.putBack(b, err) // nobody else shall fail for them
@@ -75,6 +76,20 @@ func (w *writer) commit(b *batch) {
 		if r.done != nil {
 			close(r.done)
 		}
+	}
+}
+
+// commitCrowd writes results of which there are too many for one transaction, as after a time without a database, but for
+// the last ones.
+func (w *writer) commitCrowd(b *batch) {
+	for left := len(b.outcomes) - maxOutcomes; left > 0; left = len(b.outcomes) - maxOutcomes {
+		part := &batch{outcomes: b.outcomes[:maxOutcomes], number: b.number - int64(left)}
+		if err := w.insist(part); err != nil {
+			w.putBack(b, err)
+			return
+		}
+		b.outcomes = b.outcomes[maxOutcomes:]
+		w.announce(part)
 	}
 }
 

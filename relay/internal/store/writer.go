@@ -21,6 +21,7 @@ const (
 	outcomeDelay  = 100 * time.Millisecond // how long results wait for company
 	awaitedDelay  = 5 * time.Millisecond   // …while somebody waits for a message to be final
 	outcomeCrowd  = 128                    // …unless so many are there
+	maxOutcomes   = 1024                   // results in one commit
 	statsInterval = time.Second            // how often counts are written
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
 )
