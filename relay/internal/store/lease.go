@@ -40,7 +40,7 @@ func (s *Store) Held() bool { return s.w.epoch.Load() != 0 }
 func (s *Store) ReadLease(ctx context.Context) (l Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
-	err = s.pools[0].QueryRowContext(ctx, `SELECT expires_at > clock_timestamp(), holder, epoch, since, status FROM lease WHERE name = 'delivery'`).
+	err = s.leases.QueryRowContext(ctx, `SELECT expires_at > clock_timestamp(), holder, epoch, since, status FROM lease WHERE name = 'delivery'`).
 		Scan(&l.Held, &l.Holder, &l.Epoch, &l.Since, &l.Status)
 	return l, explain(err)
 }
@@ -51,7 +51,7 @@ func (s *Store) Acquire(ctx context.Context, ttl time.Duration) (taken bool, err
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
 	var epoch int64
-	err = s.pools[0].QueryRowContext(ctx, `UPDATE lease SET epoch = epoch + 1, holder = $1, since = clock_timestamp(), status = '',
+	err = s.leases.QueryRowContext(ctx, `UPDATE lease SET epoch = epoch + 1, holder = $1, since = clock_timestamp(), status = '',
 		expires_at = clock_timestamp() + $2 * interval '1 millisecond' WHERE name = 'delivery' AND expires_at < clock_timestamp() RETURNING epoch`,
 		s.shared.name, float64(ttl.Milliseconds())).Scan(&epoch)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,7 +68,7 @@ func (s *Store) Acquire(ctx context.Context, ttl time.Duration) (taken bool, err
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, status string) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
-	r, err := s.pools[0].ExecContext(ctx, `UPDATE lease SET expires_at = clock_timestamp() + $2 * interval '1 millisecond', status = $3
+	r, err := s.leases.ExecContext(ctx, `UPDATE lease SET expires_at = clock_timestamp() + $2 * interval '1 millisecond', status = $3
 		WHERE name = 'delivery' AND epoch = $1`, s.w.epoch.Load(), float64(ttl.Milliseconds()), status)
 	if err != nil {
 		return false, explain(err)

@@ -56,8 +56,9 @@ const (
 	transactWithin = 10 * time.Second // a commit that takes longer is given up with its connection
 	lockWithin     = "8000"           // milliseconds; less than transactWithin
 	migrateLock    = 0x736c6970       // advisory lock: one relay migrates
-	writers        = 8                // the writer's connection, and those for the lease, for counts and for announcements
+	writers        = 8                // the writer's connection, and those for counts and for announcements
 	readers        = 8
+	leasers        = 2 // connections for the lease, which must not wait for what senders and guessers cause
 )
 
 // Postgres says which PostgreSQL database to open.
@@ -93,13 +94,16 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // no parameter: target_session_attrs looks at that
 		return c.Exec(ctx, `SET default_transaction_read_only = on`).Close()
 	}
-	for _, c := range []*pgx.ConnConfig{cfg, reading} {
-		s.pools = append(s.pools, sql.OpenDB(stdlib.GetConnector(*c)))
+	for _, p := range []struct {
+		cfg  *pgx.ConnConfig
+		most int
+	}{{cfg, writers}, {reading, readers}, {cfg, leasers}} {
+		db := sql.OpenDB(stdlib.GetConnector(*p.cfg))
+		db.SetMaxOpenConns(p.most)
+		db.SetMaxIdleConns(p.most)
+		s.pools = append(s.pools, db)
 	}
-	s.pools[0].SetMaxOpenConns(writers)
-	s.pools[0].SetMaxIdleConns(writers)
-	s.pools[1].SetMaxOpenConns(readers)
-	s.pools[1].SetMaxIdleConns(readers)
+	s.leases = s.pools[2]
 	if err := s.attach(ctx); err != nil {
 		return err
 	}

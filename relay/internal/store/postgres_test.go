@@ -576,3 +576,21 @@ func TestAccounts_ChangedByAnotherAfterAFailure_AreStale(t *testing.T) {
 		t.Errorf("a change of what another relay has changed: %v", err)
 	}
 }
+
+// Who delivers goes on delivering however much is asked of the database.
+func TestLease_ConnectionsAreBusy_IsRenewed(t *testing.T) {
+	a, _ := relays(t)
+	if !acquire(t, a, time.Hour) {
+		t.Fatal("no lease")
+	}
+	for a.pools[0].Stats().InUse < writers {
+		conn, err := a.pools[0].Conn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	if held, err := a.Renew(ctx, time.Hour, ""); !held || err != nil {
+		t.Errorf("renewed: %v, %v", held, err)
+	}
+}

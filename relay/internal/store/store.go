@@ -16,7 +16,8 @@ import (
 type Store struct {
 	d       *dialect
 	lock    *os.File  // of SQLite's
-	pools   []*sql.DB // that of the writer, and that of the readers
+	pools   []*sql.DB // that of the writer, that of the readers, and PostgreSQL's for the lease
+	leases  *sql.DB   // nil without a lease
 	read    *sql.DB
 	rows    *gorm.DB // over read
 	pending *sql.Stmt
