@@ -88,8 +88,8 @@ func (d *Delivery) Recover(ctx context.Context) error {
 	return d.store.MarkSuspects(ctx, device)
 }
 
-// Run delivers until ctx is done and what is in flight then has ended, at most ten seconds later. The homeserver need not
-// be there.
+// Run delivers until ctx is done and what is in flight then has ended, at most ten seconds later; at once if this relay may
+// send no more. The homeserver need not be there.
 func (d *Delivery) Run(ctx context.Context) {
 	d.mu.Lock()
 	d.running = true
@@ -107,11 +107,19 @@ func (d *Delivery) Run(ctx context.Context) {
 	d.running = false
 	d.mu.Unlock()
 	close(d.stopping)
-	timer := time.AfterFunc(finishWithin, d.cancel)
+	timer := time.AfterFunc(d.finishIn(), d.cancel)
 	d.wg.Wait()
 	timer.Stop()
 	d.cancel()
 	d.metrics.delivery.CompareAndSwap(d, nil)
+}
+
+// finishIn is how long what is in flight may still take: no time once another relay may deliver.
+func (d *Delivery) finishIn() time.Duration {
+	if d.o.Valid != nil && !d.o.Valid() {
+		return 0
+	}
+	return finishWithin
 }
 
 // lookForEntries finds, until the end, what a notification of another relay would have told if it had not been lost.

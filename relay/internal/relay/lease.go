@@ -92,7 +92,7 @@ func (l *lease) keep(ctx context.Context, condition func() delivery.Condition) {
 			text = nil
 		}
 		asked := time.Now()
-		held, err := l.store.Renew(ctx, leaseFor, string(text))
+		held, err := l.renew(ctx, string(text))
 		switch {
 		case err == nil && !held:
 			return
@@ -104,6 +104,17 @@ func (l *lease) keep(ctx context.Context, condition func() delivery.Condition) {
 			l.look(ctx)
 		}
 	}
+}
+
+// renew renews the lease, unless it expires before there is an answer: what is under way shall end then.
+func (l *lease) renew(ctx context.Context, status string) (held bool, err error) {
+	until := l.until.Load()
+	if until == nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, *until)
+	defer cancel()
+	return l.store.Renew(ctx, leaseFor, status)
 }
 
 // condition is what the relay that delivers has told.
