@@ -115,7 +115,7 @@ func (m *maintenance) evict(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			m.log.Warn("eviction from the caches is not complete", zap.Error(err))
 		}
-		loose := done.Loose > 0 && m.freed == never        // else they are looked at soon
+		loose := done.Loose > 0 && m.freed.Equal(never)    // else they are looked at soon
 		if done.Evicted > 0 || loose || m.freed.IsZero() { // at the start, a run before may have been interrupted
 			m.collectCaches(ctx)
 			m.freed = time.Now().Add(gc.Age + time.Second)
