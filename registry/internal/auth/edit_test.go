@@ -21,7 +21,7 @@ func TestSetPasswordKeepsTheRest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hash := parseUsers(got).hashes["bob"]
+			hash := parseUsers(got).byName["bob"].hash
 			if bcrypt.CompareHashAndPassword([]byte(hash), []byte("secret")) != nil {
 				t.Errorf("the password does not match %q", hash)
 			}

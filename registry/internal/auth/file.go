@@ -140,7 +140,7 @@ func (f *passwordFile) take(content []byte) {
 		}
 	}
 	if f.content != nil {
-		f.log.Info("the password file was read again", zap.String("file", f.path), zap.Int("users", len(u.hashes)))
+		f.log.Info("the password file was read again", zap.String("file", f.path), zap.Int("users", len(u.byName)))
 	}
 	f.content = content
 	f.current.Store(u)

@@ -73,45 +73,45 @@ func (h *Htpasswd) Reload() {
 // Close waits for the comparisons in progress.
 func (h *Htpasswd) Close() { h.comparer.ended.Wait() }
 
-// login returns the hash that the password belongs to, and whether that was found out
+// login returns the user whom the password belongs to, and whether that was found out
 // just now. The error is a *Refusal, or the context's when the client hung up while it
 // waited.
-func (h *Htpasswd) login(r *http.Request, c credentials) (hash string, fresh bool, err error) {
+func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, err error) {
 	users := h.file.users()
 	if users == nil {
-		return "", false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
+		return user{}, false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
-	hash, known := users.hash(c.user, h.seed)
-	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, hash)
+	u, known := users.find(c.user, h.seed)
+	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, u.hash)
 	switch {
 	case errors.Is(err, errBusy):
-		return "", false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
+		return user{}, false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
-		return "", false, fmt.Errorf("wait for the comparison of a password: %w", err)
+		return user{}, false, fmt.Errorf("wait for the comparison of a password: %w", err)
 	case !matches && fresh:
 		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), time.Now()))
 	}
 	switch {
 	case !known:
-		return "", false, &Refusal{Reason: UnknownUser, User: string(c.user)}
+		return user{}, false, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	case !matches:
-		return "", false, &Refusal{Reason: WrongPassword, User: string(c.user)}
+		return user{}, false, &Refusal{Reason: WrongPassword, User: string(c.user)}
 	}
-	return hash, fresh, nil
+	return u, fresh, nil
 }
 
 // stamp changes when the user's password does; "" for a user who is not there. err is
 // set while nobody can tell.
-func (h *Htpasswd) stamp(user string) (string, error) {
+func (h *Htpasswd) stamp(name string) (string, error) {
 	users := h.file.users()
 	if users == nil {
-		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(user)}, "logins are not possible at the moment")
+		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
 	}
-	hash, ok := users.hashes[user]
+	u, ok := users.byName[name]
 	if !ok {
 		return "", nil
 	}
-	return stampOf(hash), nil
+	return stampOf(u.hash), nil
 }
 
 // stampOf ties a token to the hash of a password.

@@ -1,9 +1,9 @@
 package auth
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
-	"strings"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
@@ -36,16 +36,16 @@ func (p *proven) stamp() string {
 // login returns who has that name and secret. The error is a *Refusal, or the context's
 // when the client hung up.
 func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
-	if name, ok := strings.CutPrefix(string(c.user), robot.UserPrefix); ok && l.Robots != nil {
+	if bytes.HasPrefix(c.user, []byte(robot.UserPrefix)) && l.Robots != nil {
+		name := string(c.user[len(robot.UserPrefix):])
 		id, own, err := l.Robots.Login(name, c.password)
 		return proven{access.Caller{Kind: access.Robot, Name: name, Own: own}, id, false}, robotRefusal(string(c.user), err)
 	}
 	if l.Htpasswd == nil {
 		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	}
-	p.caller = access.Caller{Kind: access.User, Name: string(c.user)}
-	p.by, p.fresh, err = l.Htpasswd.login(r, c)
-	return p, err
+	u, fresh, err := l.Htpasswd.login(r, c)
+	return proven{access.Caller{Kind: access.User, Name: u.name}, u.hash, fresh}, err
 }
 
 // current returns who a token was issued for, with the rights of now. The error is a

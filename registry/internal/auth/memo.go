@@ -29,7 +29,7 @@ type mac struct {
 func newSummer() *summer {
 	key := make([]byte, sha256.BlockSize)
 	_, _ = rand.Read(key) // never fails
-	return &summer{sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, key)} }}}
+	return &summer{sync.Pool{New: func() any { return &mac{hmac.New(sha256.New, key), make([]byte, 0, 256)} }}}
 }
 
 // sum separates its parts by their lengths, so that no two triples meet.

@@ -17,10 +17,13 @@ const maxCost = 17
 
 // users is one reading of a password file. It never changes.
 type users struct {
-	hashes map[string]string // by name
-	costs  []int             // of the hashes, in the order of the file
+	byName map[string]user
+	costs  []int // of the hashes, in the order of the file
 	broken []brokenLine
 }
+
+// user is a line that gives access.
+type user struct{ name, hash string }
 
 // brokenLine is a line that gives nobody access. It holds no part of the hash,
 // nor of a line without a colon, which may be anything, a password too.
@@ -34,7 +37,7 @@ type brokenLine struct {
 // begin with # say nothing; of two lines for one user the last counts, also
 // when it gives nobody access.
 func parseUsers(content []byte) *users {
-	u := &users{hashes: map[string]string{}}
+	u := &users{byName: map[string]user{}}
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	lines.Buffer(nil, maxFileSize)
 	for number := 1; lines.Scan(); number++ {
@@ -50,10 +53,10 @@ func parseUsers(content []byte) *users {
 		cost, err := checkLine(name, hash)
 		if err != nil {
 			u.broken = append(u.broken, brokenLine{number, name, err.Error()})
-			delete(u.hashes, name)
+			delete(u.byName, name)
 			continue
 		}
-		u.hashes[name] = hash
+		u.byName[name] = user{name, hash}
 		u.costs = append(u.costs, cost)
 	}
 	return u
@@ -96,19 +99,19 @@ func checkHash(hash string) (cost int, err error) {
 
 const bcryptAlphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// hash returns the user's hash, or a decoy for a user that does not exist: the
+// find returns the user with that name, or a decoy for one that does not exist: the
 // comparison then takes as long as that of a user who does, and no password
 // matches it. Which cost a decoy has depends on the name alone, so that files
 // with mixed costs do not betray who is in them.
-func (u *users) hash(name []byte, seed maphash.Seed) (hash string, known bool) {
-	if h, ok := u.hashes[string(name)]; ok {
-		return h, true
+func (u *users) find(name []byte, seed maphash.Seed) (found user, known bool) {
+	if found, ok := u.byName[string(name)]; ok {
+		return found, true
 	}
 	cost := bcrypt.DefaultCost
 	if n := uint64(len(u.costs)); n > 0 {
 		cost = u.costs[maphash.Bytes(seed, name)%n]
 	}
-	return decoy(cost), false
+	return user{hash: decoy(cost)}, false
 }
 
 // decoy is a well-formed hash of the cost that nobody knows a password for.
