@@ -18,12 +18,12 @@ run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver o
 	@tools/run
 
 messages: ## what a person reads in the rooms of the homeserver of `make run`
-	@[ -x bin/homeserver ] || { echo "make messages: nothing runs yet; start it with: make run" >&2; exit 1; }
-	@bin/homeserver messages --user you --password-file .run/secrets/person_password
+	@[ -x bin/devhomeserver ] || { echo "make messages: nothing runs yet; start it with: make run" >&2; exit 1; }
+	@bin/devhomeserver messages --user you --password-file .run/secrets/person_password
 
 build: ## bin/registry and bin/relay, static
 	@mkdir -p bin
-	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay ./relay/cmd/homeserver
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./registry/cmd/registry ./relay/cmd/relay ./relay/cmd/devhomeserver
 
 test: tools lint test-race test-e2e ## everything: linters, unit tests under -race, end to end
 

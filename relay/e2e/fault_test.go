@@ -176,7 +176,7 @@ func TestKickedBannedInvitedAgain(t *testing.T) {
 	s.arrives(a.room, "m0", "m1", "m2")
 }
 
-func TestPowerLevelParksTheRoom(t *testing.T) {
+func TestPowerLevelBlocksTheRoom(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	a, other := s.application("mute", s.ownersRoom(nil)), s.application("loud", "")

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 )
 
 var (
 	relayBinary string
-	homeserver  *synapse.Server
+	homeserver  *synapsetest.Server
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -32,7 +32,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the relay: %v\n%s", err, out)
 		return 1
 	}
-	homeserver, err = synapse.Start(context.Background(), synapse.Options{Dir: filepath.Join(dir, "synapse")})
+	homeserver, err = synapsetest.Start(context.Background(), synapsetest.Options{Dir: filepath.Join(dir, "synapse")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 	"slipway/shared/programtest"
 )
 
@@ -26,14 +26,14 @@ import (
 // configuration.
 type ground struct {
 	*site
-	hs      *synapse.Server
+	hs      *synapsetest.Server
 	secrets string
 	bot     string
 	person  string
 }
 
 // newGround prepares a place on hs for a bot and a person of their own.
-func newGround(t *testing.T, hs *synapse.Server) *ground {
+func newGround(t *testing.T, hs *synapsetest.Server) *ground {
 	t.Helper()
 	g := &ground{site: siteAt(t, hs.URL), hs: hs}
 	g.secrets, g.bot, g.person = filepath.Join(g.dir, "secrets"), g.name+"bot", g.name+"owner"
@@ -53,15 +53,15 @@ func (g *ground) beside(t *testing.T) *ground {
 }
 
 // newSynapse is a homeserver of a test's own.
-func newSynapse(t *testing.T, limits bool) *synapse.Server {
+func newSynapse(t *testing.T, limits bool) *synapsetest.Server {
 	t.Helper()
 	t.Parallel()
 	return startSynapse(t, limits)
 }
 
-func startSynapse(t *testing.T, limits bool) *synapse.Server {
+func startSynapse(t *testing.T, limits bool) *synapsetest.Server {
 	t.Helper()
-	hs, err := synapse.Start(t.Context(), synapse.Options{Dir: t.TempDir(), DefaultRateLimits: limits})
+	hs, err := synapsetest.Start(t.Context(), synapsetest.Options{Dir: t.TempDir(), DefaultRateLimits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

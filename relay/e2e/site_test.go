@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 	"slipway/shared/programtest"
 )
 
@@ -38,7 +38,7 @@ type site struct {
 	ctx      context.Context
 	name     string
 	proxy    *faultproxy.Proxy
-	owner    *synapse.User
+	owner    *synapsetest.User
 	botID    string
 	dir      string
 	addr     string
@@ -360,11 +360,11 @@ func (s *site) becomes(id int64, state string) object {
 }
 
 // events of the room that the bot sent, as the owner reads them.
-func (s *site) events(room string) []synapse.Event {
+func (s *site) events(room string) []synapsetest.Event {
 	s.Helper()
 	all, err := s.owner.Messages(s.ctx, room, "m.room.message")
 	s.must(err)
-	return slices.DeleteFunc(all, func(e synapse.Event) bool { return e.Sender != s.botID })
+	return slices.DeleteFunc(all, func(e synapsetest.Event) bool { return e.Sender != s.botID })
 }
 
 func (s *site) bodies(room string) []string {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/config"
-	"slipway/relay/internal/homeserver"
 	"slipway/relay/internal/setup"
+	"slipway/relay/internal/synapseadmin"
 )
 
 // setupOptions are the flags of `relay setup`.
@@ -108,7 +108,7 @@ func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() 
 // setupAccounts waits for the homeserver and makes the accounts; nil without a
 // registration secret.
 func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secrets *setup.Secrets, say func(string, ...any)) (*setup.Accounts, error) {
-	client := homeserver.New(cfg.Matrix.Homeserver)
+	client := synapseadmin.New(cfg.Matrix.Homeserver)
 	if err := setup.WaitFor(ctx, client, cfg.Matrix.Homeserver); err != nil {
 		return nil, err
 	}

@@ -15,10 +15,10 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/api"
-	"slipway/relay/internal/client"
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
@@ -118,7 +118,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
-	origins, err := client.NewOrigins(cfg.HTTP.PublicURL)
+	origins, err := httprequest.NewOrigins(cfg.HTTP.PublicURL)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 	owner, _ := s.cache.user(r.OwnerID)
 	app := Application{
 		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
-		RoomID: room.RoomID, RoomProblem: room.Parked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
+		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
 		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: r.RoomRight == rightMember && r.OwnerAbsent, Mention: r.Mention,
 		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
 		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage,

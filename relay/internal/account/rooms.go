@@ -18,8 +18,8 @@ type Room struct {
 	Encrypted bool // sticky: once seen encrypted, for ever
 	Notifies  bool // the bot may notify everybody there (@room), as found at CheckedAt
 	CheckedAt time.Time
-	Parked    string // why nothing is sent there, "" if nothing is wrong
-	ParkedAt  time.Time
+	Blocked   string // why nothing is sent there, "" if nothing is wrong
+	BlockedAt time.Time
 	Waiting   int64     // messages waiting for it
 	Oldest    time.Time // when the oldest of them was accepted
 	Apps      []string  // names of the applications that send there
@@ -54,7 +54,7 @@ func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
 
 func showRoom(r store.Room, b store.Backlog, apps []string) Room {
 	room := Room{
-		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: store.Time(r.CheckedAt), Parked: r.Parked, ParkedAt: store.Time(r.ParkedAt),
+		Address: r.Address, RoomID: r.RoomID, Name: r.Name, Encrypted: r.Encrypted, Notifies: r.Notifies, CheckedAt: store.Time(r.CheckedAt), Blocked: r.Blocked, BlockedAt: store.Time(r.BlockedAt),
 		Waiting: b.Waiting, Oldest: store.Time(b.Oldest), Apps: apps, row: r.ID,
 	}
 	if r.ToMake() {

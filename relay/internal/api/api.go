@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
@@ -40,10 +40,10 @@ type Options struct {
 
 	Inbound []inbound.Protocol // what other programs post in shapes of their own
 
-	MaxBody        int64          // bytes of a request's body; 0 means 2 MiB
-	MaxWait        time.Duration  // longest ?wait=; 0 means 30 s
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
-	Origins        client.Origins // what browsers may change something from
+	MaxBody        int64               // bytes of a request's body; 0 means 2 MiB
+	MaxWait        time.Duration       // longest ?wait=; 0 means 30 s
+	TrustedProxies []netip.Prefix      // whose X-Forwarded-For is believed
+	Origins        httprequest.Origins // what browsers may change something from
 }
 
 // API answers requests. It is safe for concurrent use.

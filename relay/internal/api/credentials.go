@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
@@ -92,7 +92,7 @@ func (a *API) forUser(h userHandler) handler {
 
 func (a *API) user(r *http.Request) (account.Principal, error) {
 	if name, password, ok := r.BasicAuth(); ok {
-		return a.service.Authenticate(r.Context(), name, password, client.Address(r, a.o.TrustedProxies))
+		return a.service.Authenticate(r.Context(), name, password, httprequest.Address(r, a.o.TrustedProxies))
 	}
 	if v, ok, err := a.session(r); ok || err != nil {
 		return v, err
@@ -103,7 +103,7 @@ func (a *API) user(r *http.Request) (account.Principal, error) {
 // session is the user of the pages' cookie. State-changing requests require the
 // session's CSRF token, which another site cannot know.
 func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error) {
-	cookie, err := r.Cookie(client.SessionCookie)
+	cookie, err := r.Cookie(httprequest.SessionCookie)
 	if err != nil {
 		return v, false, nil //nolint:nilerr // no cookie is no session
 	}
@@ -128,7 +128,7 @@ func (a *API) slowDown(r *http.Request, err error) error {
 	if !errors.As(err, &e) || e.Kind != refusal.KindUnauthorized || e.Field != "token" {
 		return err
 	}
-	wait := a.service.WrongToken(client.Address(r, a.o.TrustedProxies))
+	wait := a.service.WrongToken(httprequest.Address(r, a.o.TrustedProxies))
 	if wait == 0 {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
@@ -30,7 +30,7 @@ func statusOf(err error) int {
 	if e := (*statusError)(nil); errors.As(err, &e) {
 		return e.status
 	}
-	return client.Status(refusal.KindOf(err))
+	return httprequest.Status(refusal.KindOf(err))
 }
 
 // problem is what a client reads: Gotify's three fields, PushBits' flag, a code
@@ -51,9 +51,9 @@ func writeError(w http.ResponseWriter, err error) {
 	var refused *refusal.Error
 	switch {
 	case errors.As(err, &refused) && refused.RetryAfter > 0:
-		h.Set("Retry-After", client.RetryAfter(refused.RetryAfter))
+		h.Set("Retry-After", httprequest.RetryAfter(refused.RetryAfter))
 	case p.ErrorCode == http.StatusServiceUnavailable:
-		h.Set("Retry-After", client.RetryAfter(defaultRetryAfter))
+		h.Set("Retry-After", httprequest.RetryAfter(defaultRetryAfter))
 	}
 	if p.ErrorCode == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="relay"`)

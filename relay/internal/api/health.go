@@ -32,7 +32,7 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 		h.Health, h.Matrix = "orange", "red"
 	case s.Degraded != "":
 		h.Health, h.Matrix = "orange", "orange"
-	case s.Parked > 0:
+	case s.Blocked > 0:
 		h.Matrix = "orange"
 	}
 	if a.o.Health.Failing(DatabaseCheck) {

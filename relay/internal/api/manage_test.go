@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 	"slipway/relay/internal/relaytest"
@@ -155,12 +155,12 @@ func TestSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cookie := "Cookie: " + client.SessionCookie + "=" + s.Token
+	cookie := "Cookie: " + httprequest.SessionCookie + "=" + s.Token
 	w.want("read", w.ask("GET", "/application", "", cookie), 200)
 	w.want("write without the word", w.ask("POST", "/application", `{"name":"a"}`, cookie), 403)
 	w.want("write with another word", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: x"), 403)
 	w.want("write", w.ask("POST", "/application", `{"name":"a"}`, cookie, "X-CSRF-Token: "+s.CSRF), 201)
-	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+client.SessionCookie+"=x"), 401)
+	w.want("no session", w.ask("GET", "/application", "", "Cookie: "+httprequest.SessionCookie+"=x"), 401)
 	if err := w.service.Logout(t.Context(), s.Token); err != nil {
 		t.Fatal(err)
 	}

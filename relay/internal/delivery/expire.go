@@ -23,7 +23,7 @@ func (d *Delivery) Expire(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		last := q.Room().Parked
+		last := q.Room().Blocked
 		if last == "" {
 			last, _ = d.pause.state()
 		}

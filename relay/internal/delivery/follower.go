@@ -49,7 +49,7 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	}
 	rooms, err := f.Store.RoomsWithID(ctx, id)
 	for _, r := range rooms {
-		if r.Parked != "" {
+		if r.Blocked != "" {
 			f.Store.Retry(r.ID)
 		}
 	}

@@ -60,10 +60,10 @@ func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
 	case room.Encrypted:
 		d.saveRoom(q)
 	case reason != "":
-		d.blockUnless(q, matrix.ClassPark, reason, func(r *store.Room) bool {
-			return info.ReplaceBy != "" && r.Parked != "" // what was tried there says more
+		d.blockUnless(q, matrix.ClassBlock, reason, func(r *store.Room) bool {
+			return info.ReplaceBy != "" && r.Blocked != "" // what was tried there says more
 		})
-	case room.Parked != "" && room.ParkedAt < began.UnixMilli():
+	case room.Blocked != "" && room.BlockedAt < began.UnixMilli():
 		d.unblock(q)
 		q.retry()
 	default:
@@ -164,7 +164,7 @@ func notSeen(err error) error {
 	switch f := classOf(err); f.Class {
 	case matrix.ClassJoin:
 		return &refusal.Error{Kind: refusal.KindForbidden, Field: "room_id", Message: "The bot is not in the room, so it cannot see who is: invite it first.", Err: err}
-	case matrix.ClassPark, matrix.ClassDead:
+	case matrix.ClassBlock, matrix.ClassDead:
 		return &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: fmt.Sprintf("Room lookup failed: %s.", f.Sentence()), Err: err}
 	}
 	return away(err)

@@ -39,8 +39,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		_, age := d.waiting(ctx)
 		return age.Seconds()
 	})
-	m.gauge(reg, "relay_rooms_parked", "Rooms where nothing is sent until a person does something.", func(ctx context.Context, d *Delivery) float64 {
-		n, _ := d.store.ParkedRooms(ctx)
+	m.gauge(reg, "relay_rooms_blocked", "Rooms where nothing is sent until a person does something.", func(ctx context.Context, d *Delivery) float64 {
+		n, _ := d.store.BlockedRooms(ctx)
 		return float64(n)
 	})
 	m.gauge(reg, "relay_delivery_paused", "1 while nothing is sent at all.", func(_ context.Context, d *Delivery) float64 {

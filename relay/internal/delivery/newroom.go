@@ -16,7 +16,7 @@ import (
 func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
 	user, err := d.store.RoomUser(ctx, r.ID)
 	if store.IsMissing(err) {
-		return "", &matrix.SendError{Class: matrix.ClassPark, Reason: "No application needs the room any more."}
+		return "", &matrix.SendError{Class: matrix.ClassBlock, Reason: "No application needs the room any more."}
 	}
 	if err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (d *Delivery) EnsureRoom(ctx context.Context, room int64) error {
 		return nil
 	}
 	switch f := classOf(err); f.Class {
-	case matrix.ClassPark, matrix.ClassDead, matrix.ClassLocked:
+	case matrix.ClassBlock, matrix.ClassDead, matrix.ClassLocked:
 		return &refusal.Error{Kind: refusal.KindConflict, Field: "room_id", Message: f.Sentence(), Err: err}
 	}
 	return away(err)
@@ -104,7 +104,7 @@ func (d *Delivery) prepare(ctx context.Context, q *queue) error {
 		return err
 	}
 	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
-	if q.Room().Parked != "" {
+	if q.Room().Blocked != "" {
 		d.unblock(q)
 		q.retry()
 		return nil
@@ -116,7 +116,7 @@ func (d *Delivery) prepare(ctx context.Context, q *queue) error {
 // noRoom notes why a room is not to be had, so that it can be read before a message waits for it. What is about all rooms
 // is told elsewhere.
 func (d *Delivery) noRoom(q *queue, f *matrix.SendError) {
-	if f.Alone || f.Class == matrix.ClassPark || f.Class == matrix.ClassDead {
+	if f.Alone || f.Class == matrix.ClassBlock || f.Class == matrix.ClassDead {
 		d.block(q, f.Class, f.Sentence())
 	}
 }

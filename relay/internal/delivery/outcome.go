@@ -42,7 +42,7 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 func (d *Delivery) works(q *queue) {
 	q.mu.Lock()
 	q.joinTried, q.lastError, q.retrying = false, "", ""
-	blocked := q.room.Parked != "" && !q.room.Encrypted // where removals still work
+	blocked := q.room.Blocked != "" && !q.room.Encrypted // where removals still work
 	q.mu.Unlock()
 	if blocked {
 		d.unblock(q)
@@ -83,7 +83,7 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 		d.limited(q, e, f.RetryAfter)
 	case matrix.ClassJoin:
 		d.join(q, e, f)
-	case matrix.ClassPark:
+	case matrix.ClassBlock:
 		if e.After != 0 { // it does not wait for what is refused to it, and others do not wait for it
 			d.refused(q, e, f)
 			return
@@ -153,7 +153,7 @@ func (d *Delivery) join(q *queue, e *message.Entry, f *matrix.SendError) {
 	}
 	if err := d.o.Rooms.Join(d.ctx, roomID); err != nil {
 		switch j := classOf(err); j.Class {
-		case matrix.ClassJoin, matrix.ClassPark, matrix.ClassDead:
+		case matrix.ClassJoin, matrix.ClassBlock, matrix.ClassDead:
 			d.blocked(q, e, f)
 		default: // not refused: the homeserver is away, or tells to wait
 			q.mu.Lock()

@@ -56,7 +56,7 @@ func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
 func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error) {
 	id, err := d.reconcile(old, e)
 	switch classOf(err).Class {
-	case matrix.ClassPark, matrix.ClassJoin, matrix.ClassDead, matrix.ClassSettle:
+	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassSettle:
 		return "", errUnproven
 	}
 	return id, err

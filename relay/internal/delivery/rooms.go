@@ -83,7 +83,7 @@ func (d *Delivery) Handle(e matrix.Event) {
 // joined lets go on what was blocked because the bot was not in the room or could not write there.
 func (d *Delivery) joined(roomID string) {
 	for _, q := range d.inRoom(roomID) {
-		if r := q.Room(); r.Parked != "" && !r.Encrypted {
+		if r := q.Room(); r.Blocked != "" && !r.Encrypted {
 			d.unblock(q)
 			q.retry()
 		}
@@ -96,7 +96,7 @@ func (d *Delivery) left(roomID, reason string) {
 		reason = "The bot is not in the room any more: invite it again."
 	}
 	for _, q := range d.inRoom(roomID) {
-		d.block(q, matrix.ClassPark, reason)
+		d.block(q, matrix.ClassBlock, reason)
 		q.delay(blockedFor)
 	}
 }
@@ -122,7 +122,7 @@ func (d *Delivery) replaced(oldID, newID string) {
 				r.Address = newID
 			}
 			r.RoomID, r.Encrypted = newID, false
-			r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0
+			r.Blocked, r.BlockedAs, r.BlockedAt = "", "", 0
 		})
 		d.saveRoom(q)
 		d.log.Info("a room was upgraded", zap.String("old", oldID), zap.String("new", newID))
@@ -152,11 +152,11 @@ func (d *Delivery) blockUnless(q *queue, class matrix.Class, reason string, stay
 		if known = stays(r); known {
 			return
 		}
-		if r.Parked == "" {
-			r.ParkedAt = time.Now().UnixMilli()
+		if r.Blocked == "" {
+			r.BlockedAt = time.Now().UnixMilli()
 		}
-		known = r.Parked == reason
-		r.Parked, r.ParkedAs = reason, string(class)
+		known = r.Blocked == reason
+		r.Blocked, r.BlockedAs = reason, string(class)
 	})
 	d.saveRoom(q)
 	if !known {
@@ -166,7 +166,7 @@ func (d *Delivery) blockUnless(q *queue, class matrix.Class, reason string, stay
 
 // unblock notes that nothing is wrong with a room any more.
 func (d *Delivery) unblock(q *queue) {
-	q.setRoom(func(r *store.Room) { r.Parked, r.ParkedAs, r.ParkedAt = "", "", 0 })
+	q.setRoom(func(r *store.Room) { r.Blocked, r.BlockedAs, r.BlockedAt = "", "", 0 })
 	d.saveRoom(q)
 }
 

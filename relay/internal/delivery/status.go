@@ -14,7 +14,7 @@ type Status struct {
 	Paused     string        // why nothing is sent at all, "" if nothing is wrong
 	PausedAt   time.Time
 	Degraded   string // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
-	Parked     int    // rooms that are blocked
+	Blocked    int    // rooms that are blocked
 	Ambiguous  int64
 	Dead       int64
 	DatabaseOK bool
@@ -39,8 +39,8 @@ func statusOf(ctx context.Context, s *store.Store) Status {
 	if st.Ambiguous, st.Dead, err = s.Troubled(ctx); err != nil {
 		st.DatabaseOK = false
 	}
-	if blocked, err := s.ParkedRooms(ctx); err == nil {
-		st.Parked = int(blocked)
+	if blocked, err := s.BlockedRooms(ctx); err == nil {
+		st.Blocked = int(blocked)
 	}
 	st.Waiting, st.OldestAge = waiting(ctx, s)
 	return st

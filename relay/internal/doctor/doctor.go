@@ -161,8 +161,8 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 	if address == "" {
 		address = room.Address
 	}
-	if address == "" && room.Parked != "" {
-		return bad("room", "The room %s is not ready yet: %s.", who, strings.TrimSuffix(room.Parked, "."))
+	if address == "" && room.Blocked != "" {
+		return bad("room", "The room %s is not ready yet: %s.", who, strings.TrimSuffix(room.Blocked, "."))
 	}
 	if address == "" {
 		return bad("room", "The room %s does not exist yet: the bot creates it as soon as the homeserver allows it.", who)
@@ -177,16 +177,16 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 		return bad("room", "The bot is invited to the room %s but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers.", name)
 	case !info.Joined:
 		return bad("room", "The bot is not in the room %s: invite it, or give the application another room.", name)
-	case info.ReplaceBy != "" && room.Parked != "": // what was tried there since says more
-		return bad("room", "Messages to the room %s are blocked: %s", name, room.Parked)
+	case info.ReplaceBy != "" && room.Blocked != "": // what was tried there since says more
+		return bad("room", "Messages to the room %s are blocked: %s", name, room.Blocked)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
 	case info.Encrypted:
 		return bad("room", "The room %s is encrypted and the relay does not encrypt yet: its messages wait. Choose a room without encryption.", name)
 	case !info.Writable:
 		return bad("room", "The bot may not write in the room %s: give it the power level for messages.", name)
-	case room.Parked != "":
-		return bad("room", "Messages to the room %s are blocked: %s", name, room.Parked)
+	case room.Blocked != "":
+		return bad("room", "Messages to the room %s are blocked: %s", name, room.Blocked)
 	}
 	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
 }

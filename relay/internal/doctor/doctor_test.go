@@ -68,11 +68,11 @@ func TestRoom(t *testing.T) {
 func TestReplacedRoom(t *testing.T) {
 	s, hs := relaytest.New(t, nil)
 	hs.Has(matrix.RoomInfo{RoomID: "!old:hs", Joined: true, ReplaceBy: "!new:hs"})
-	for parked, want := range map[string]string{
+	for blocked, want := range map[string]string{
 		"":                           "The room !old:hs (app) was replaced by !new:hs: invite the bot there.",
 		"!new:hs does not follow it": "Messages to the room !old:hs (app) are blocked: !new:hs does not follow it",
 	} {
-		f := examineRoom(t.Context(), s, account.Room{RoomID: "!old:hs", Apps: []string{"app"}, Parked: parked})
+		f := examineRoom(t.Context(), s, account.Room{RoomID: "!old:hs", Apps: []string{"app"}, Blocked: blocked})
 		if f.OK || f.Text != want {
 			t.Errorf("%+v, want %q", f, want)
 		}

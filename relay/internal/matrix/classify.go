@@ -41,9 +41,9 @@ var byCode = map[string]SendError{
 	"M_RESOURCE_LIMIT_EXCEEDED": {Class: ClassAway, Reason: "the homeserver has reached a resource limit"},
 	"M_TOO_LARGE":               {Class: ClassTooLarge, Reason: "the event is too large for the homeserver"},
 	"M_UNRECOGNIZED":            {Class: ClassAway, Reason: "the homeserver does not know the request: is its URL right?"},
-	"M_FORBIDDEN":               {Class: ClassPark, Reason: "the homeserver forbids it"},
-	"M_ROOM_IN_USE":             {Class: ClassPark, Reason: "the room alias is taken"},
-	"M_NOT_FOUND":               {Class: ClassPark, Reason: "the homeserver does not know the room"},
+	"M_FORBIDDEN":               {Class: ClassBlock, Reason: "the homeserver forbids it"},
+	"M_ROOM_IN_USE":             {Class: ClassBlock, Reason: "the room alias is taken"},
+	"M_NOT_FOUND":               {Class: ClassBlock, Reason: "the homeserver does not know the room"},
 }
 
 // refused classifies an answer that is no success.
@@ -83,7 +83,7 @@ func unknownCode(status int) SendError {
 	case status == http.StatusRequestEntityTooLarge:
 		return byCode["M_TOO_LARGE"]
 	case status == http.StatusForbidden || status == http.StatusNotFound:
-		return SendError{Class: ClassPark, Reason: "the homeserver refuses it"}
+		return SendError{Class: ClassBlock, Reason: "the homeserver refuses it"}
 	}
 	return SendError{Class: ClassDead, Reason: "the homeserver does not accept the event"}
 }

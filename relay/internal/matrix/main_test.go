@@ -19,17 +19,17 @@ import (
 
 	"slipway/relay/internal/faultproxy"
 	"slipway/relay/internal/store"
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 )
 
 // homeserver is started once for the tests of the package that need a real one.
-var homeserver = sync.OnceValues(func() (*synapse.Server, error) {
+var homeserver = sync.OnceValues(func() (*synapsetest.Server, error) {
 	dir, err := os.MkdirTemp("", "matrix-test-")
 	if err != nil {
 		return nil, err
 	}
 	homeserverDir = dir
-	return synapse.Start(context.Background(), synapse.Options{Dir: dir})
+	return synapsetest.Start(context.Background(), synapsetest.Options{Dir: dir})
 })
 
 var homeserverDir string
@@ -49,9 +49,9 @@ func TestMain(m *testing.M) {
 type world struct {
 	*testing.T
 	ctx    context.Context
-	server *synapse.Server
+	server *synapsetest.Server
 	proxy  *faultproxy.Proxy
-	owner  *synapse.User
+	owner  *synapsetest.User
 	db     *store.Store
 	heard  *heard
 	bot    *Client

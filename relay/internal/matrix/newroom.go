@@ -34,7 +34,7 @@ func (c *Client) Create(ctx context.Context, n NewRoom) (string, error) {
 	}
 	name := "slipway-" + strings.ToLower(n.Key)
 	roomID, err := c.create(ctx, n, name)
-	if !says(err, ClassPark, ClassDead) {
+	if !says(err, ClassBlock, ClassDead) {
 		return roomID, err
 	}
 	// Refused, perhaps after the room was made: a homeserver invites last.
@@ -60,7 +60,7 @@ func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, e
 	}
 	var out mautrix.RespCreateRoom
 	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
-	if says(err, ClassPark, ClassDead) {
+	if says(err, ClassBlock, ClassDead) {
 		return "", because(err, "the homeserver does not let the bot create the room: is the owner's Matrix ID right?")
 	}
 	if err == nil && out.RoomID == "" {
@@ -74,7 +74,7 @@ func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, e
 func (c *Client) made(ctx context.Context, alias, me string) (roomID string, found bool, err error) {
 	var out mautrix.RespAliasResolve
 	err = c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", alias)}, &out)
-	if says(err, ClassPark, ClassDead) {
+	if says(err, ClassBlock, ClassDead) {
 		return "", false, nil
 	}
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *Client) made(ctx context.Context, alias, me string) (roomID string, fou
 	roomID = out.RoomID.String()
 	path := v3("rooms", roomID, "state", "m.room.create", "")
 	err = c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
-	if says(err, ClassPark, ClassDead) || err == nil && create.Sender != me {
-		return "", false, &SendError{Class: ClassPark, Reason: "the alias " + alias + " of the application's room belongs to a room that is not the bot's: give the application another room"}
+	if says(err, ClassBlock, ClassDead) || err == nil && create.Sender != me {
+		return "", false, &SendError{Class: ClassBlock, Reason: "the alias " + alias + " of the application's room belongs to a room that is not the bot's: give the application another room"}
 	}
 	return roomID, err == nil, err
 }
@@ -116,7 +116,7 @@ func (c *Client) invite(ctx context.Context, roomID, user string) error {
 		return nil
 	}
 	err := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", roomID, "invite"), in: mautrix.ReqInviteUser{UserID: id.UserID(user)}}, nil)
-	if says(err, ClassPark, ClassDead) {
+	if says(err, ClassBlock, ClassDead) {
 		return because(err, "the homeserver does not let the bot invite the owner "+user+" into the room: is the owner's Matrix ID right?")
 	}
 	return err
@@ -145,7 +145,7 @@ func because(err error, reason string) error {
 	named := *failed
 	named.Reason = reason
 	if named.Class == ClassDead {
-		named.Class = ClassPark
+		named.Class = ClassBlock
 	}
 	return &named
 }

@@ -63,7 +63,7 @@ func TestCreate_OwnerNotInvitedYet(t *testing.T) {
 	}
 	w.proxy.Script(faultproxy.Rule{Path: "/invite", Times: 1, Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
 	_, err = w.bot.Create(w.ctx, n)
-	w.wantClass(err, ClassPark)
+	w.wantClass(err, ClassBlock)
 	room, err := w.bot.Create(w.ctx, n)
 	w.must(err)
 	w.must(w.owner.Join(w.ctx, room))
@@ -82,7 +82,7 @@ func TestCreate_AliasOfSomebodyElse_IsRefused(t *testing.T) {
 	theirs := w.ownersRoom(map[string]any{"room_alias_name": "slipway-" + strings.ToLower(key), "invite": []string{w.bot.UserID()}})
 	for _, step := range []string{"outside", "inside"} {
 		_, err := w.bot.Create(w.ctx, NewRoom{Key: key, Name: "hall"})
-		if failed := w.wantClass(err, ClassPark); !strings.Contains(failed.Reason, "not the bot's") {
+		if failed := w.wantClass(err, ClassBlock); !strings.Contains(failed.Reason, "not the bot's") {
 			t.Errorf("%s: reason %q", step, failed.Reason)
 		}
 		w.must(w.bot.Join(w.ctx, theirs))

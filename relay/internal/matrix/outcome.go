@@ -18,7 +18,7 @@ const (
 	ClassRelogin   Class = "relogin"   // the session is over and being renewed: pause everything, no attempt counted
 	ClassLocked    Class = "locked"    // account locked or deactivated, password refused: pause everything until a person acts
 	ClassJoin      Class = "join"      // not in the room: join once, then go on, else block the room
-	ClassPark      Class = "park"      // the room refuses (forbidden, unknown room): block the room with its reason
+	ClassBlock     Class = "block"     // the room refuses (forbidden, unknown room): block the room with its reason
 	ClassEncrypted Class = "encrypted" // the room is encrypted and this relay would send plaintext: block it
 	ClassTooLarge  Class = "too_large" // render smaller once, then dead
 	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)

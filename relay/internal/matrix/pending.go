@@ -255,7 +255,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 		err = c.follows(ctx, newID, oldID)
 	}
 	if errors.Is(err, errFollowsNot) {
-		return &SendError{Class: ClassPark, Reason: "the room was replaced by " + newID + ", which does not name it as its predecessor: give the application another room"}
+		return &SendError{Class: ClassBlock, Reason: "the room was replaced by " + newID + ", which does not name it as its predecessor: give the application another room"}
 	}
 	if err == nil {
 		c.joined(ctx, p)
@@ -266,7 +266,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	}
 	c.addPending(ctx, p)
 	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassPark {
+	if errors.As(err, &failed) && failed.Class == ClassBlock {
 		stuck := *failed
 		stuck.Reason = "the room was upgraded to " + newID + ", which the bot may not join: invite it there"
 		return &stuck

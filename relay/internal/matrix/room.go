@@ -128,7 +128,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 // notIn says what a refused look at the state means: the bot is not in the room.
 func (c *Client) notIn(err error) error {
 	var failed *SendError
-	if !errors.As(err, &failed) || failed.Class != ClassPark {
+	if !errors.As(err, &failed) || failed.Class != ClassBlock {
 		return err
 	}
 	outside := *failed
@@ -167,14 +167,14 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 		return address, nil
 	}
 	if !strings.HasPrefix(address, "#") {
-		return "", &SendError{Class: ClassPark, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
+		return "", &SendError{Class: ClassBlock, Reason: "a room is named by its id (!…) or an alias (#…:server)"}
 	}
 	var out mautrix.RespAliasResolve
 	err := c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
 	var failed *SendError
-	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Class == ClassDead) {
+	if errors.As(err, &failed) && (failed.Class == ClassBlock || failed.Class == ClassDead) {
 		unknown := *failed
-		unknown.Class, unknown.Reason = ClassPark, "the homeserver does not know the alias"
+		unknown.Class, unknown.Reason = ClassBlock, "the homeserver does not know the alias"
 		return "", &unknown
 	}
 	if err == nil && out.RoomID == "" {
@@ -205,18 +205,18 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 
 func joinRefused(err error) error {
 	var failed *SendError
-	if !errors.As(err, &failed) || failed.Class != ClassPark && failed.Class != ClassDead {
+	if !errors.As(err, &failed) || failed.Class != ClassBlock && failed.Class != ClassDead {
 		return err
 	}
-	parked := *failed
-	parked.Class = ClassPark
+	blocked := *failed
+	blocked.Class = ClassBlock
 	switch failed.Code {
 	case "M_FORBIDDEN":
-		parked.Reason = "the bot is not in the room and may not enter: invite it"
+		blocked.Reason = "the bot is not in the room and may not enter: invite it"
 	default:
-		parked.Reason = "the bot cannot enter the room: is its id right?"
+		blocked.Reason = "the bot cannot enter the room: is its id right?"
 	}
-	return &parked
+	return &blocked
 }
 
 // serverOf is the server in an identifier, "" if it has none.
@@ -255,7 +255,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	var member event.MemberEventContent
 	_, err = c.roomStateOf(ctx, roomID, "m.room.member", s.userID, &member)
 	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassPark {
+	if errors.As(err, &failed) && failed.Class == ClassBlock {
 		p, _ := c.pendingOf(roomID)
 		info.Invited = p.Inviter != ""
 		return info, nil

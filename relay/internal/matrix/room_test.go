@@ -25,7 +25,7 @@ func TestCreateMakesARoomForTheOwner(t *testing.T) {
 		t.Errorf("joined = %q", joined)
 	}
 	_, err = w.bot.Create(w.ctx, NewRoom{Name: "x", Invite: []string{"nobody"}})
-	w.wantClass(err, ClassPark)
+	w.wantClass(err, ClassBlock)
 }
 
 func TestResolve(t *testing.T) {
@@ -42,7 +42,7 @@ func TestResolve(t *testing.T) {
 	}
 	for _, address := range []string{"#nowhere:localhost", "room", "#", "@user:localhost"} {
 		_, err := w.bot.Resolve(w.ctx, address)
-		w.wantClass(err, ClassPark)
+		w.wantClass(err, ClassBlock)
 	}
 	// A public room is entered by its id.
 	w.must(w.bot.Join(w.ctx, room))
@@ -57,7 +57,7 @@ func TestNotInTheRoom(t *testing.T) {
 	room := w.ownersRoom(nil)
 	_, err := w.send(room, "t1", "one")
 	w.wantClass(err, ClassJoin)
-	failed := w.wantClass(w.bot.Join(w.ctx, room), ClassPark)
+	failed := w.wantClass(w.bot.Join(w.ctx, room), ClassBlock)
 	if !strings.Contains(failed.Reason, "invite") {
 		t.Errorf("reason %q does not say what to do", failed.Reason)
 	}
@@ -78,7 +78,7 @@ func TestNotInTheRoom(t *testing.T) {
 	w.must(w.owner.Ban(w.ctx, room, w.bot.UserID()))
 	_, err = w.send(room, "t2", "two")
 	w.wantClass(err, ClassJoin)
-	w.wantClass(w.bot.Join(w.ctx, room), ClassPark)
+	w.wantClass(w.bot.Join(w.ctx, room), ClassBlock)
 	w.wantBodies(room, "one")
 }
 
@@ -89,7 +89,7 @@ func TestPowerLevelTooLow(t *testing.T) {
 	w.must(w.bot.Join(w.ctx, room))
 	w.must(w.owner.SetState(w.ctx, room, "m.room.power_levels", map[string]any{"users": map[string]int{}, "events_default": 50}))
 	_, err := w.send(room, "t1", "one")
-	failed := w.wantClass(err, ClassPark)
+	failed := w.wantClass(err, ClassBlock)
 	if !strings.Contains(failed.Reason, "power level") {
 		t.Errorf("reason %q", failed.Reason)
 	}

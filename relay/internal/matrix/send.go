@@ -48,7 +48,7 @@ func (c *Client) Redact(ctx context.Context, out Redaction) (string, error) {
 	path := v3("rooms", out.RoomID, "redact", out.EventID, out.TxnID)
 	id, err := c.put(ctx, out.RoomID, path, content)
 	var failed *SendError
-	if !errors.As(err, &failed) || failed.Class != ClassPark {
+	if !errors.As(err, &failed) || failed.Class != ClassBlock {
 		return id, err
 	}
 	refused := *failed
@@ -108,7 +108,7 @@ func (c *Client) explain(ctx context.Context, roomID string, err error) error {
 	switch {
 	case !errors.As(err, &failed):
 		return err
-	case failed.Class == ClassPark:
+	case failed.Class == ClassBlock:
 		return c.explainRoom(ctx, roomID, failed)
 	}
 	return c.alone(ctx, err)
@@ -165,7 +165,7 @@ func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte)
 		err = notJSON(http.StatusOK, nil, errNoField)
 	}
 	var failed *SendError
-	if errors.As(err, &failed) && (failed.Class == ClassPark || failed.Alone && failed.Code == "M_UNRECOGNIZED") {
+	if errors.As(err, &failed) && (failed.Class == ClassBlock || failed.Alone && failed.Code == "M_UNRECOGNIZED") {
 		refused := *failed
 		refused.Class, refused.Reason = ClassDead, "the homeserver does not take files from the bot"
 		return "", &refused

@@ -43,7 +43,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 		t.Helper()
 		_, err := w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: event, TxnID: txn, Device: w.bot.Device()})
 		var failed *SendError
-		if !errors.As(err, &failed) || failed.Class != ClassPark && failed.Class != ClassDead {
+		if !errors.As(err, &failed) || failed.Class != ClassBlock && failed.Class != ClassDead {
 			t.Fatalf("the redaction is answered with %v", err)
 		}
 		return failed
@@ -143,7 +143,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 		{"too large", faultproxy.Matrix(413, "M_TOO_LARGE"), ClassTooLarge, 0},
 		{"too large for a proxy", faultproxy.Answer(413, "<html>"), ClassTooLarge, 0},
 		{"bad JSON", faultproxy.Matrix(400, "M_BAD_JSON"), ClassDead, 0},
-		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), ClassPark, 0},
+		{"forbidden", faultproxy.Matrix(403, "M_FORBIDDEN"), ClassBlock, 0},
 		{"locked", faultproxy.Answer(401, `{"errcode":"M_USER_LOCKED","soft_logout":true}`), ClassLocked, 0},
 		{"deactivated", faultproxy.Matrix(403, "M_USER_DEACTIVATED"), ClassLocked, 0},
 		{"dropped", faultproxy.Drop(), ClassRetry, 0},
@@ -221,7 +221,7 @@ func TestOddIdentifiersReachTheHomeserver(t *testing.T) {
 	for _, id := range []string{"!no/such?room%21:localhost", "!../../x:localhost", "!" + strings.Repeat("A", 43), "!", "nonsense"} {
 		_, err := w.send(id, "t", "x")
 		w.wantClass(err, ClassJoin)
-		w.wantClass(w.bot.Join(w.ctx, id), ClassPark)
+		w.wantClass(w.bot.Join(w.ctx, id), ClassBlock)
 	}
 }
 

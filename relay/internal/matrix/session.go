@@ -297,7 +297,7 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 	return s, c.store(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
 }
 
-// loginRefused says what a refusal means at a login: what would park a room
+// loginRefused says what a refusal means at a login: what would block a room
 // elsewhere is about the account here.
 func loginRefused(err error) error {
 	var failed *SendError
@@ -305,7 +305,7 @@ func loginRefused(err error) error {
 		return err
 	}
 	switch failed.Class {
-	case ClassPark, ClassDead, ClassRelogin:
+	case ClassBlock, ClassDead, ClassRelogin:
 		locked := *failed
 		locked.Class, locked.Reason = ClassLocked, "the homeserver refuses the bot's user name or password"
 		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {

@@ -190,7 +190,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 // any more, as after its restore from a backup.
 func (c *Client) forgetBadPosition(ctx context.Context, at *position, err error) error {
 	var failed *SendError
-	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassPark) {
+	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassBlock) {
 		c.log.Warn("the homeserver does not know the sync position: beginning anew", zap.Error(err))
 		*at = position{}
 		if err := c.state.SetSetting(ctx, settingSync, ""); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/faultproxy"
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 )
 
 func TestInvitations(t *testing.T) {
@@ -208,7 +208,7 @@ func TestRoomUpgradeWhileAway(t *testing.T) {
 	now, err := w.owner.Upgrade(w.ctx, old, "12")
 	w.must(err)
 	_, err = w.send(old, "t1", "one")
-	failed := w.wantClass(err, ClassPark)
+	failed := w.wantClass(err, ClassBlock)
 	if !strings.Contains(failed.Reason, now) || !strings.Contains(failed.Reason, "invite") {
 		t.Errorf("reason %q", failed.Reason)
 	}
@@ -240,7 +240,7 @@ func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 		return w.bot.rooms.update(mine, func(*room) {}).replacedBy == others
 	})
 	_, err = w.send(mine, "t1", "secret")
-	if failed := w.wantClass(err, ClassPark); !strings.Contains(failed.Reason, "does not name it as its predecessor") {
+	if failed := w.wantClass(err, ClassBlock); !strings.Contains(failed.Reason, "does not name it as its predecessor") {
 		t.Errorf("reason %q", failed.Reason)
 	}
 	w.eventually("nothing is pending", func() bool {
@@ -278,7 +278,7 @@ func TestFindReadsHistory(t *testing.T) {
 // With the homeserver's own limits a burst is told to wait.
 func TestRealRateLimit(t *testing.T) {
 	t.Parallel()
-	server, err := synapse.Start(t.Context(), synapse.Options{Dir: t.TempDir(), DefaultRateLimits: true})
+	server, err := synapsetest.Start(t.Context(), synapsetest.Options{Dir: t.TempDir(), DefaultRateLimits: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"slipway/relay/internal/permission"
+	"slipway/relay/internal/fserror"
 )
 
 const (
@@ -72,14 +72,14 @@ func check(path string) error {
 		return fmt.Errorf("there is no file %s: give PushBits' database, pushbits.db in the folder it runs in unless database.connection of its config.yml says otherwise", path)
 	}
 	if err != nil {
-		return permission.Explain(err, path)
+		return fserror.Explain(err, path)
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return permission.Explain(err, path)
+		return fserror.Explain(err, path)
 	}
 	return f.Close()
 }

@@ -83,7 +83,7 @@ func TestFailures(t *testing.T) {
 		{name: "invited", fail: []answer{class(ClassJoin)}, want: StateSent, attempts: 1, within: time.Second},
 		{name: "joining does not help", fail: []answer{class(ClassJoin), class(ClassJoin)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
 		{name: "refused", fail: []answer{class(ClassDead)}, want: StateDead, attempts: 1, within: time.Second},
-		{name: "parked", fail: []answer{class(ClassPark)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "blocked", fail: []answer{class(ClassBlock)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
 		{name: "too large once", fail: []answer{class(ClassTooLarge)}, want: StateSent, attempts: 1, within: time.Second},
 		{name: "too large twice", fail: []answer{class(ClassTooLarge), class(ClassTooLarge)}, want: StateDead, attempts: 1, within: time.Second},
 		{name: "device changed", fail: []answer{class(ClassSettle)}, want: StateSent, attempts: 1, within: time.Second},
@@ -125,7 +125,7 @@ func TestFailures(t *testing.T) {
 				if got := r.hs.bodies("!a:hs"); !slices.Equal(got, want) {
 					t.Errorf("the room has %q, want %q", got, want)
 				}
-				if st := r.Status(context.Background()); st.Waiting != 0 || st.Parked != 0 || st.Paused != "" {
+				if st := r.Status(context.Background()); st.Waiting != 0 || st.Blocked != 0 || st.Paused != "" {
 					t.Errorf("status at the end: %+v", st)
 				}
 			})
@@ -134,7 +134,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestABrokenRoomDelaysNoOther(t *testing.T) {
-	for _, fault := range []answer{class(ClassPark), class(ClassRetry), {err: &SendError{Class: ClassWait, RetryAfter: time.Hour}}, {store: true, delay: time.Hour}} {
+	for _, fault := range []answer{class(ClassBlock), class(ClassRetry), {err: &SendError{Class: ClassWait, RetryAfter: time.Hour}}, {store: true, delay: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			r.hs.script = func(out Outgoing, _ int) *answer {
@@ -266,7 +266,7 @@ func TestJoinedRoomGoesOn(t *testing.T) {
 		r := newRig(t)
 		fault := class(ClassJoin)
 		r.hs.script = func(Outgoing, int) *answer { return &fault }
-		r.hs.join = func(string) error { return &SendError{Class: ClassPark, Reason: "not invited"} }
+		r.hs.join = func(string) error { return &SendError{Class: ClassBlock, Reason: "not invited"} }
 		r.run()
 		id := r.send(r.app("a", "!a:hs").Token, "x")
 		synctest.Wait()
@@ -274,7 +274,7 @@ func TestJoinedRoomGoesOn(t *testing.T) {
 			t.Errorf("not in the room: %+v", m)
 		}
 		rooms, _ := r.Rooms(context.Background(), r.admin)
-		if len(rooms) != 1 || rooms[0].Parked != "because of join" || rooms[0].Waiting != 1 {
+		if len(rooms) != 1 || rooms[0].Blocked != "because of join" || rooms[0].Waiting != 1 {
 			t.Errorf("rooms: %+v", rooms)
 		}
 		r.hs.script = nil
@@ -342,7 +342,7 @@ func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
 		r := newRig(t)
 		r.hs.script = func(out Outgoing, _ int) *answer {
 			if out.RoomID == "!a:hs" {
-				a := class(ClassPark)
+				a := class(ClassBlock)
 				return &a
 			}
 			return nil
@@ -363,10 +363,10 @@ func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
 
 func TestTooOldIsDead(t *testing.T) {
 	fault := class(ClassRetry)
-	parked := class(ClassPark)
+	blocked := class(ClassBlock)
 	for name, setup := range map[string]func(*homeserver){
 		"failing": func(h *homeserver) { h.script = func(Outgoing, int) *answer { return &fault } },
-		"parked":  func(h *homeserver) { h.script = func(Outgoing, int) *answer { return &parked } },
+		"blocked": func(h *homeserver) { h.script = func(Outgoing, int) *answer { return &blocked } },
 		"away":    func(h *homeserver) { h.probeErr = &SendError{Class: ClassAway, Reason: "gone"} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ func TestEnsureRoom_NotRunning_DeliversNothing(t *testing.T) {
 	if m := r.message(id); m.State != StateQueued || len(r.hs.times("!made1:hs")) != 0 {
 		t.Errorf("the message is %s after %d attempts", m.State, len(r.hs.times("!made1:hs")))
 	}
-	r.hs.uninvite = &SendError{Class: ClassPark, Reason: "no such user"}
+	r.hs.uninvite = &SendError{Class: ClassBlock, Reason: "no such user"}
 	if _, err := r.EnsureRoom(ctx, r.admin, r.app("b", "").Application.ID); KindOf(err) != KindConflict {
 		t.Errorf("refused: %v", err)
 	}

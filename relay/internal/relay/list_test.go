@@ -17,13 +17,13 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 	other := r.app("other", "!o:hs")
 	fault := class(ClassDead)
-	parked := class(ClassPark)
+	blocked := class(ClassBlock)
 	r.hs.script = func(out Outgoing, _ int) *answer {
 		switch {
 		case strings.Contains(string(out.Content), "wrong"):
 			return &fault
 		case out.RoomID == "!o:hs":
-			return &parked
+			return &blocked
 		}
 		return nil
 	}

@@ -161,7 +161,7 @@ const (
 	ClassRelogin   = matrix.ClassRelogin
 	ClassLocked    = matrix.ClassLocked
 	ClassJoin      = matrix.ClassJoin
-	ClassPark      = matrix.ClassPark
+	ClassBlock     = matrix.ClassBlock
 	ClassEncrypted = matrix.ClassEncrypted
 	ClassTooLarge  = matrix.ClassTooLarge
 	ClassDead      = matrix.ClassDead

@@ -48,14 +48,14 @@ func TestRoomWithoutItsOwner(t *testing.T) {
 		r := newRig(t)
 		r.run()
 		synctest.Wait()
-		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassPark, Reason: "there is no such user"}
+		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassBlock, Reason: "there is no such user"}
 		app := r.app("a", "")
 		id := r.send(app.Token, "x")
 		m, _ := r.Wait(ctx, r.admin, id, time.Minute)
 		if m.State == StateSent {
 			t.Fatalf("it went to a room that nobody is in: %+v", m)
 		}
-		if rooms, _ := r.Rooms(ctx, r.admin); len(rooms) != 1 || rooms[0].Parked != "there is no such user" {
+		if rooms, _ := r.Rooms(ctx, r.admin); len(rooms) != 1 || rooms[0].Blocked != "there is no such user" {
 			t.Errorf("the rooms are %+v", rooms)
 		}
 		r.hs.mu.Lock()
@@ -108,7 +108,7 @@ func TestWithdrawnWithoutARoom(t *testing.T) {
 		r.run()
 		synctest.Wait()
 		r.hs.lost, r.hs.uninvite = true, &SendError{Class: ClassRetry, Status: 502, Alone: true, Reason: "another server is away"}
-		r.hs.unfind = map[string]error{"": &SendError{Class: ClassPark, Reason: "there is no such room"}}
+		r.hs.unfind = map[string]error{"": &SendError{Class: ClassBlock, Reason: "there is no such room"}}
 		id := r.send(r.app("a", "").Token, "x")
 		time.Sleep(time.Minute)
 		if m, err := r.Cancel(ctx, r.admin, id); err != nil || m.State != StateCancelled || m.Error != "" {

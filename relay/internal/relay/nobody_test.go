@@ -21,19 +21,19 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 				r := newRig(t)
 				r.hs.script = func(out Outgoing, _ int) *answer {
 					if out.RoomID == "!bad:hs" {
-						return &answer{err: &SendError{Class: ClassPark, Reason: "forbidden"}}
+						return &answer{err: &SendError{Class: ClassBlock, Reason: "forbidden"}}
 					}
 					return nil
 				}
-				r.hs.uninvite, r.hs.lost = &SendError{Class: ClassPark, Reason: "there is no such user"}, true
+				r.hs.uninvite, r.hs.lost = &SendError{Class: ClassBlock, Reason: "there is no such user"}, true
 				r.run()
 				synctest.Wait()
 				bad, unmade := r.app("bad", "!bad:hs"), r.app("unmade", "")
 				r.delivery.Load().Make(ctx, r.App(unmade.Application.ID).Row().RoomID)
 				id := r.send(bad.Token, "x")
 				time.Sleep(time.Second)
-				if n := r.Status(ctx).Parked; n != 2 {
-					t.Fatalf("%d rooms are parked, want both", n)
+				if n := r.Status(ctx).Blocked; n != 2 {
+					t.Fatalf("%d rooms are blocked, want both", n)
 				}
 				for _, app := range []IssuedToken{bad, unmade} {
 					if err := leave(r, app.Application.ID); err != nil {
@@ -41,8 +41,8 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 					}
 				}
 				if name == "elsewhere" { // what waits still waits for the room
-					if n := r.Status(ctx).Parked; n != 1 {
-						t.Errorf("%d rooms are parked, want the one with a message", n)
+					if n := r.Status(ctx).Blocked; n != 1 {
+						t.Errorf("%d rooms are blocked, want the one with a message", n)
 					}
 					if _, err := r.Cancel(ctx, r.admin, id); err != nil {
 						t.Fatal(err)
@@ -50,8 +50,8 @@ func TestRoomOfNobodyIsNoTrouble(t *testing.T) {
 				}
 				made := r.hs.made
 				time.Sleep(2 * maintainEvery)
-				if n := r.Status(ctx).Parked; n != 0 || r.hs.made != made {
-					t.Errorf("%d rooms are parked, and %d were made for nobody", n, r.hs.made-made)
+				if n := r.Status(ctx).Blocked; n != 0 || r.hs.made != made {
+					t.Errorf("%d rooms are blocked, and %d were made for nobody", n, r.hs.made-made)
 				}
 			})
 		})

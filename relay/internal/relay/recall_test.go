@@ -53,7 +53,7 @@ func TestRedeliverBringsTheNextAttemptForward(t *testing.T) {
 		fault answer
 		want  time.Duration
 	}{
-		"parked":       {class(ClassPark), time.Second},
+		"blocked":      {class(ClassBlock), time.Second},
 		"told to wait": {answer{err: &SendError{Class: ClassWait, RetryAfter: time.Hour}}, time.Hour},
 	}
 	for name, test := range tests {

@@ -10,7 +10,7 @@ import (
 // What the homeserver does not let the bot do with a message that is in its room, or
 // fails at again and again, does not hold up those behind it.
 func TestRefusedBehindTheMessage(t *testing.T) {
-	refused := &SendError{Class: ClassPark, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot may not do this"}
+	refused := &SendError{Class: ClassBlock, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot may not do this"}
 	broken := &SendError{Class: ClassRetry, Status: 500, Code: "M_UNKNOWN", Reason: "the homeserver failed"}
 	hangs := &SendError{Class: ClassRetry, Reason: "the homeserver did not answer in time"}
 	remove := func(r *rig, id int64) error { _, err := r.Cancel(ctx, r.admin, id); return err }
@@ -48,8 +48,8 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 					}
 					return
 				}
-				if err != nil || next.State != StateSent || r.Status(ctx).Parked != 0 || next.SentAt.Sub(next.AcceptedAt) > tt.within {
-					t.Errorf("the next one is %s after %v, %q; %d rooms are parked", next.State, next.SentAt.Sub(next.AcceptedAt), next.Error, r.Status(ctx).Parked)
+				if err != nil || next.State != StateSent || r.Status(ctx).Blocked != 0 || next.SentAt.Sub(next.AcceptedAt) > tt.within {
+					t.Errorf("the next one is %s after %v, %q; %d rooms are blocked", next.State, next.SentAt.Sub(next.AcceptedAt), next.Error, r.Status(ctx).Blocked)
 				}
 				if m := r.message(first); m.State != StateSent || !strings.Contains(m.Error, tt.err.Reason) {
 					t.Errorf("the first one is %s and says %q", m.State, m.Error)

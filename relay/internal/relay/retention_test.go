@@ -48,10 +48,10 @@ func TestCountsSurviveARestart(t *testing.T) {
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(o *Options) { o.Retention = 10 * time.Hour })
-		parked := class(ClassPark)
+		blocked := class(ClassBlock)
 		r.hs.script = func(out Outgoing, _ int) *answer {
 			if out.RoomID == "!p:hs" {
-				return &parked
+				return &blocked
 			}
 			return nil
 		}

@@ -47,7 +47,7 @@ func TestRight_RoomOfAUser_NeedsTheOwnerInIt(t *testing.T) {
 		{"a stranger", anna, "!c:hs", nil, KindForbidden, "join it first"},
 		{"without a Matrix id", bob, "!a:hs", nil, KindForbidden, "no Matrix ID"},
 		{"the bot is not there", anna, "!d:hs", &SendError{Class: ClassJoin, Reason: "the bot is not in the room"}, KindForbidden, "invite it first"},
-		{"no such room", anna, "!d:hs", &SendError{Class: ClassPark, Reason: "the homeserver does not know the room"}, KindInvalid, "does not know the room"},
+		{"no such room", anna, "!d:hs", &SendError{Class: ClassBlock, Reason: "the homeserver does not know the room"}, KindInvalid, "does not know the room"},
 		{"the homeserver is away", anna, "!d:hs", &SendError{Class: ClassAway, Reason: "away"}, KindUnavailable, "away"},
 		{"a room of the bot's", bob, "", nil, "", ""},
 		{"an administrator", r.admin, "!c:hs", &SendError{Class: ClassAway, Reason: "away"}, "", ""},
@@ -236,11 +236,11 @@ func TestLook_IsKept(t *testing.T) {
 			if a.RoomName != "Hall" || a.RoomProblem != problem || a.RoomNotifies != notifies || a.RoomCheckedAt.IsZero() {
 				t.Errorf("%s: the application says %q, %q, %v", when, a.RoomName, a.RoomProblem, a.RoomNotifies)
 			}
-			if rooms[0].Name != "Hall" || rooms[0].Parked != problem || rooms[0].Notifies != notifies {
+			if rooms[0].Name != "Hall" || rooms[0].Blocked != problem || rooms[0].Notifies != notifies {
 				t.Errorf("%s: the rooms say %+v", when, rooms[0])
 			}
-			if st := r.Status(ctx); st.Parked != map[bool]int{true: 0, false: 1}[problem == ""] {
-				t.Errorf("%s: %d rooms are blocked", when, st.Parked)
+			if st := r.Status(ctx); st.Blocked != map[bool]int{true: 0, false: 1}[problem == ""] {
+				t.Errorf("%s: %d rooms are blocked", when, st.Blocked)
 			}
 		}
 		want("at first", "", true)

@@ -185,7 +185,7 @@ func (h *Homeserver) Join(_ context.Context, roomID string) (err error) {
 	h.locked(func() {
 		r, known := h.rooms[roomID]
 		if !known || !r.Invited && !r.Joined {
-			err = &matrix.SendError{Class: matrix.ClassPark, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot is not invited"}
+			err = &matrix.SendError{Class: matrix.ClassBlock, Status: 403, Code: "M_FORBIDDEN", Reason: "the bot is not invited"}
 			return
 		}
 		r.Joined = true

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"slipway/relay/internal/homeserver"
+	"slipway/relay/internal/synapseadmin"
 )
 
 // ServerAdmin is the local part of the homeserver's administrator that setup
@@ -20,7 +20,7 @@ const device = "slipway-setup" // of the sessions that setup opens
 
 // Accounts are those that the relay needs on a homeserver.
 type Accounts struct {
-	Homeserver   *homeserver.Client
+	Homeserver   *synapseadmin.Client
 	Secrets      *Secrets
 	Registration string // the homeserver's registration secret
 	Bot          string // Matrix ID, or its local part
@@ -72,7 +72,7 @@ func (a *Accounts) known(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	id, err = a.Homeserver.Whose(ctx, a.token)
-	var refused *homeserver.Error
+	var refused *synapseadmin.Error
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
 		return "", nil
 	}
@@ -85,9 +85,9 @@ func (a *Accounts) become(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	account := homeserver.Account{Name: ServerAdmin, Password: password, Admin: true}
+	account := synapseadmin.Account{Name: ServerAdmin, Password: password, Admin: true}
 	s, err := a.Homeserver.Register(ctx, a.Registration, account)
-	if errors.Is(err, homeserver.ErrTaken) {
+	if errors.Is(err, synapseadmin.ErrTaken) {
 		if a.Reset {
 			if err := a.resetAdministrator(ctx, password); err != nil {
 				return "", err
@@ -148,11 +148,11 @@ func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: a.BotPassword})
+	_, err = a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: a.BotPassword})
 	switch {
 	case err == nil:
 		a.Say("account %s: made, the bot", id)
-	case !errors.Is(err, homeserver.ErrTaken):
+	case !errors.Is(err, synapseadmin.ErrTaken):
 		return registrationRefused(err)
 	case a.Reset:
 		if err := a.Homeserver.SetPassword(ctx, a.token, id, a.BotPassword); err != nil {
@@ -205,8 +205,8 @@ func (a *Accounts) person(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: password})
-	if errors.Is(err, homeserver.ErrTaken) {
+	_, err = a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: password})
+	if errors.Is(err, synapseadmin.ErrTaken) {
 		return a.takenPerson(ctx, name, password)
 	}
 	if err != nil {
@@ -218,11 +218,11 @@ func (a *Accounts) person(ctx context.Context) error {
 
 // knownPerson makes the account anew on a homeserver that has lost it.
 func (a *Accounts) knownPerson(ctx context.Context, name, password string) error {
-	_, err := a.Homeserver.Register(ctx, a.Registration, homeserver.Account{Name: name, Password: password})
+	_, err := a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: password})
 	switch {
 	case err == nil:
 		a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
-	case errors.Is(err, homeserver.ErrTaken):
+	case errors.Is(err, synapseadmin.ErrTaken):
 		a.Say("account %s: there already", a.Person)
 	default:
 		return registrationRefused(err)
@@ -263,7 +263,7 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 		return nil
 	}
 	membership, err := a.Homeserver.Membership(ctx, a.token, room, a.Person)
-	var refused *homeserver.Error
+	var refused *synapseadmin.Error
 	if errors.As(err, &refused) && refused.Code == "M_NOT_FOUND" {
 		return ErrNoRoom
 	}
@@ -278,7 +278,7 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 	if err != nil {
 		return err
 	}
-	s, err := homeserver.Session{}, error(nil)
+	s, err := synapseadmin.Session{}, error(nil)
 	if password != "" {
 		s, err = a.Homeserver.Login(ctx, name, password, device)
 	}
@@ -303,13 +303,13 @@ func Refused(account, file string) error {
 }
 
 func forbidden(err error) bool {
-	var refused *homeserver.Error
+	var refused *synapseadmin.Error
 	return errors.As(err, &refused) && refused.Status == http.StatusForbidden
 }
 
 // registrationRefused says what the homeserver's refusals mean to who set it up.
 func registrationRefused(err error) error {
-	var refused *homeserver.Error
+	var refused *synapseadmin.Error
 	if !errors.As(err, &refused) {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestRoom(t *testing.T) {
 	if _, err := a.room(short, app.ID); err == nil || !strings.Contains(err.Error(), "in time") || !strings.Contains(err.Error(), "is not available") {
 		t.Errorf("while the homeserver is away: %v", err)
 	}
-	hs.Fail(&matrix.SendError{Class: matrix.ClassPark, Reason: "the owner's Matrix ID is wrong"})
+	hs.Fail(&matrix.SendError{Class: matrix.ClassBlock, Reason: "the owner's Matrix ID is wrong"})
 	began := time.Now()
 	if _, err := a.room(t.Context(), app.ID); err == nil || errors.Is(err, ErrRoomNotYet) || !strings.Contains(err.Error(), "Matrix ID is wrong") || time.Since(began) > time.Second {
 		t.Errorf("a refusal: %v after %v", err, time.Since(began))

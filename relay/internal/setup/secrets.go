@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"slipway/relay/internal/permission"
+	"slipway/relay/internal/fserror"
 )
 
 // The files of a folder of secrets.
@@ -44,11 +44,11 @@ type Secrets struct {
 // Open takes the folder, making it if it is not there. Close it when done.
 func Open(dir string) (*Secrets, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, permission.Explain(err, dir+string(filepath.Separator)) // the way to something in it is missing
+		return nil, fserror.Explain(err, dir+string(filepath.Separator)) // the way to something in it is missing
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, permission.Explain(err, dir)
+		return nil, fserror.Explain(err, dir)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
@@ -76,7 +76,7 @@ func Read(dir, name string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", permission.Explain(err, filepath.Join(dir, name))
+		return "", fserror.Explain(err, filepath.Join(dir, name))
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
@@ -106,7 +106,7 @@ func (s *Secrets) Put(name, secret string) error {
 	temp := s.Path("." + name + ".tmp")
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return permission.Explain(err, s.dir)
+		return fserror.Explain(err, s.dir)
 	}
 	_, err = f.WriteString(secret + "\n")
 	if err == nil {
@@ -121,7 +121,7 @@ func (s *Secrets) Put(name, secret string) error {
 // rename moves a file within the folder, durably.
 func (s *Secrets) rename(from, to string) error {
 	if err := os.Rename(s.Path(from), s.Path(to)); err != nil {
-		return permission.Explain(err, s.dir)
+		return fserror.Explain(err, s.dir)
 	}
 	return s.lock.Sync() // the folder itself
 }

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"slipway/relay/internal/homeserver"
-	"slipway/relay/internal/permission"
+	"slipway/relay/internal/fserror"
+	"slipway/relay/internal/synapseadmin"
 )
 
 const lookAgain = 500 * time.Millisecond
 
 // WaitFor asks the homeserver at address until it answers or ctx ends.
-func WaitFor(ctx context.Context, c *homeserver.Client, address string) error {
+func WaitFor(ctx context.Context, c *synapseadmin.Client, address string) error {
 	var last error
 	for {
 		err := c.Ready(ctx)
@@ -43,7 +43,7 @@ func WaitForSecret(ctx context.Context, file string) (string, error) {
 			return secret, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", permission.Explain(err, file)
+			return "", fserror.Explain(err, file)
 		}
 		if sleep(ctx) != nil {
 			return "", fmt.Errorf("there is no registration secret in %s: give the file that the homeserver's registration_shared_secret_path names", file)
@@ -61,6 +61,6 @@ func sleep(ctx context.Context) error {
 }
 
 // throwaway is an account for one moment.
-func throwaway() homeserver.Account {
-	return homeserver.Account{Name: "slipway-" + strings.ToLower(rand.Text()), Password: rand.Text(), Admin: true}
+func throwaway() synapseadmin.Account {
+	return synapseadmin.Account{Name: "slipway-" + strings.ToLower(rand.Text()), Password: rand.Text(), Admin: true}
 }

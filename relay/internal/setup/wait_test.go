@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/homeserver"
+	"slipway/relay/internal/synapseadmin"
 )
 
 // What the homeserver answered is told, not that the last attempt was cut short.
@@ -25,7 +25,7 @@ func TestWaitFor_LastAttemptCutShort_TellsTheOneBefore(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer hs.Close()
-	err := WaitFor(ctx, homeserver.New(hs.URL), hs.URL)
+	err := WaitFor(ctx, synapseadmin.New(hs.URL), hs.URL)
 	if err == nil || !strings.Contains(err.Error(), "418") {
 		t.Errorf("%v", err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/relay/internal/permission"
+	"slipway/relay/internal/fserror"
 )
 
 // ErrLocked says that another process has the database open.
@@ -18,7 +18,7 @@ var ErrLocked = errors.New("another relay uses this database: end that one, or g
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock file: %w", permission.Explain(err, path))
+		return nil, fmt.Errorf("open the lock file: %w", fserror.Explain(err, path))
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {

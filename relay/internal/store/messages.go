@@ -70,7 +70,7 @@ func (f Filter) from(d *dialect) string {
 
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
 	rows, err := s.query(ctx, `SELECT m.id, m.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), m.title, m.body, m.content_type, coalesce(m.extras, ''),
-		m.priority, m.source, r.id, r.address, r.room_id, r.parked, m.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at`+tail, args...)
+		m.priority, m.source, r.id, r.address, r.room_id, r.blocked, m.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at`+tail, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 	var room Room
 	var accepted, next, final int64
 	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras,
-		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Parked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
+		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
 		&m.EventID, &final)
 	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
 	if extras != "" {
@@ -103,8 +103,8 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 	if m.State == message.StateSent || m.State == message.StateRedacted {
 		m.SentAt = Time(final)
 	}
-	if m.State.Pending() && room.Parked != "" {
-		m.State, m.Error = message.StateBlocked, room.Parked
+	if m.State.Pending() && room.Blocked != "" {
+		m.State, m.Error = message.StateBlocked, room.Blocked
 	}
 	m.RoomRow = room.ID
 	return m, err
@@ -165,10 +165,10 @@ func (f Filter) states() string {
 		terms = append(terms, `o.state IN (`+strings.Join(final, ", ")+`)`)
 	}
 	if len(moving) > 0 {
-		terms = append(terms, `(o.final_at = 0 AND o.state IN (`+strings.Join(moving, ", ")+`) AND r.parked = '')`)
+		terms = append(terms, `(o.final_at = 0 AND o.state IN (`+strings.Join(moving, ", ")+`) AND r.blocked = '')`)
 	}
 	if slices.Contains(f.States, message.StateBlocked) {
-		terms = append(terms, `(o.final_at = 0 AND r.parked <> '')`)
+		terms = append(terms, `(o.final_at = 0 AND r.blocked <> '')`)
 	}
 	if len(terms) == 0 {
 		return ""

@@ -50,9 +50,9 @@ type Room struct {
 	RoomID     string // resolved
 	Name       string
 	Encrypted  bool
-	Parked     string // the reason, "" if it is not
-	ParkedAs   string // class of the reason
-	ParkedAt   int64
+	Blocked    string // the reason, "" if it is not
+	BlockedAs  string // class of the reason
+	BlockedAt  int64
 	Replaced   string // the id of the room that this one took the place of
 	ReplacedAt int64
 	CheckedAt  int64 // when the room was looked at last

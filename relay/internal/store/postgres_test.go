@@ -391,7 +391,7 @@ func TestUnprintableText_IsStored(t *testing.T) {
 	e := a.Entry
 	e.State, e.Error, e.Code, e.EventID, e.Device = message.StateDead, odd, odd, odd, odd
 	s.Report(&Outcome{Entry: e, At: 1, Failure: odd})
-	err := errors.Join(s.Settle(ctx), s.SaveRoom(ctx, Room{ID: 1, Address: "!a", Name: odd, Parked: odd}), s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: odd}))
+	err := errors.Join(s.Settle(ctx), s.SaveRoom(ctx, Room{ID: 1, Address: "!a", Name: odd, Blocked: odd}), s.SavePendingJoin(ctx, PendingJoin{RoomID: "!j", Inviter: odd}))
 	if err != nil {
 		t.Fatal(err)
 	}

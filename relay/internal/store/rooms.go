@@ -38,7 +38,7 @@ func (s *Store) Rooms(ctx context.Context) (all []Room, err error) {
 
 // SaveRoom stores a room's state. If its new address is another room's, the address stays as it was.
 func (s *Store) SaveRoom(ctx context.Context, r Room) error {
-	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Parked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
+	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Blocked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
 		*text = message.Clean(*text)
 	}
 	return s.Lead(ctx, func(tx *Tx) error {
@@ -84,9 +84,9 @@ func (s *Store) RoomUser(ctx context.Context, room int64) (u RoomUser, err error
 	return u, r.Error
 }
 
-// ParkedRooms counts the rooms where nothing is sent, except those that nobody sends to any more.
-func (s *Store) ParkedRooms(ctx context.Context) (n int64, err error) {
-	return n, s.rows.WithContext(ctx).Raw(`SELECT count(*) FROM rooms r WHERE parked <> '' AND (
+// BlockedRooms counts the rooms where nothing is sent, except those that nobody sends to any more.
+func (s *Store) BlockedRooms(ctx context.Context) (n int64, err error) {
+	return n, s.rows.WithContext(ctx).Raw(`SELECT count(*) FROM rooms r WHERE blocked <> '' AND (
 		EXISTS (SELECT 1 FROM applications a WHERE a.room_id = r.id AND a.deleted_at = 0) OR
 		EXISTS (SELECT 1 FROM outbox o WHERE o.room = r.id AND o.final_at = 0))`).Scan(&n).Error
 }

@@ -15,7 +15,7 @@ import (
 	"gorm.io/gorm"
 	_ "modernc.org/sqlite" // the driver
 
-	"slipway/relay/internal/permission"
+	"slipway/relay/internal/fserror"
 )
 
 //go:embed migrations/*.sql
@@ -58,12 +58,12 @@ func openSQLite(path string) (pools []*sql.DB, err error) {
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the database: %w", permission.Explain(err, path))
+		return fmt.Errorf("open the database: %w", fserror.Explain(err, path))
 	}
 	for _, beside := range []string{path + "-wal", path + "-shm"} { // what SQLite would only call a database that cannot be opened
 		if err := writable(beside); err != nil {
 			_ = f.Close()
-			return fmt.Errorf("open the database: %w", permission.Explain(err, beside))
+			return fmt.Errorf("open the database: %w", fserror.Explain(err, beside))
 		}
 	}
 	return f.Close()
@@ -87,7 +87,7 @@ func lockFile(path string) (*os.File, error) {
 		return nil, errors.New("the database needs a file")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the database's folder: %w", permission.Explain(err, path))
+		return nil, fmt.Errorf("make the database's folder: %w", fserror.Explain(err, path))
 	}
 	return lock(path + ".lock")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/client"
 	"slipway/relay/internal/delivery"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
@@ -197,7 +197,7 @@ func (web *Web) base(r *http.Request) string {
 	if web.o.PublicURL != "" {
 		return strings.TrimRight(web.o.PublicURL, "/")
 	}
-	if client.Secure(r, web.o.TrustedProxies) {
+	if httprequest.Secure(r, web.o.TrustedProxies) {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host

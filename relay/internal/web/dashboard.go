@@ -56,7 +56,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	}
 	p.Status = web.status(v, rooms)
 	for _, r := range rooms {
-		if r.Parked != "" {
+		if r.Blocked != "" {
 			p.Held = append(p.Held, r)
 		}
 	}

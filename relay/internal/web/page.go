@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
 )
@@ -91,12 +91,12 @@ func (f *frame) fail(w http.ResponseWriter, err error) (status int, fault error)
 	}
 	f.Problem, f.Field = refused.Message, refused.Field
 	retryAfter(w, refused)
-	return client.Status(refused.Kind), nil
+	return httprequest.Status(refused.Kind), nil
 }
 
 func retryAfter(w http.ResponseWriter, refused *refusal.Error) {
 	if refused.RetryAfter > 0 {
-		w.Header().Set("Retry-After", client.RetryAfter(refused.RetryAfter))
+		w.Header().Set("Retry-After", httprequest.RetryAfter(refused.RetryAfter))
 	}
 }
 
@@ -133,7 +133,7 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 
 // fail answers a request that no page could.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := client.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
+	status, text := httprequest.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
 	var refused *refusal.Error
 	if errors.As(err, &refused) && refused.Kind != refusal.KindInternal {
 		text = refused.Message

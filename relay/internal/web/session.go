@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
@@ -72,7 +72,7 @@ func parseForm(r *http.Request) error {
 }
 
 func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
-	cookie, err := r.Cookie(client.SessionCookie)
+	cookie, err := r.Cookie(httprequest.SessionCookie)
 	if err != nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "Log in first."}
 	}
@@ -121,7 +121,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	session, err := web.service.Login(r.Context(), name, password, client.Address(r, web.o.TrustedProxies))
+	session, err := web.service.Login(r.Context(), name, password, httprequest.Address(r, web.o.TrustedProxies))
 	if err != nil {
 		p := loginPage{frame: web.frame(nil, "", "Log in"), User: name, Next: r.PostForm.Get("next")}
 		status, fault := p.fail(w, err)
@@ -139,23 +139,23 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 // endSession ends the session that a request brought along; one that cannot be
 // ended runs out by itself.
 func (web *Web) endSession(r *http.Request) {
-	if old, err := r.Cookie(client.SessionCookie); err == nil {
+	if old, err := r.Cookie(httprequest.SessionCookie); err == nil {
 		_ = web.service.Logout(r.Context(), old.Value)
 	}
 }
 
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
 	http.SetCookie(w, &http.Cookie{
-		Name: client.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(r, web.o.TrustedProxies),
+		Name: httprequest.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: httprequest.Secure(r, web.o.TrustedProxies),
 	})
 }
 
 func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
 	http.SetCookie(w, &http.Cookie{
-		Name: client.SessionCookie, Path: "/", MaxAge: -1,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: client.Secure(v.Request, web.o.TrustedProxies),
+		Name: httprequest.SessionCookie, Path: "/", MaxAge: -1,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: httprequest.Secure(v.Request, web.o.TrustedProxies),
 	})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
 	return nil

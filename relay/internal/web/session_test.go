@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/relaytest"
 )
 
@@ -48,10 +48,10 @@ func TestCookie(t *testing.T) {
 	if now := b.client.Jar.Cookies(u)[0].Value; now == old {
 		t.Error("the session is the same after another login")
 	}
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: client.SessionCookie, Value: old}})
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: httprequest.SessionCookie, Value: old}})
 	b.get("/ui/")
 	b.want(http.StatusSeeOther)
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: client.SessionCookie, Value: "forged"}})
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: httprequest.SessionCookie, Value: "forged"}})
 	b.get("/ui/applications")
 	b.want(http.StatusSeeOther)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/client"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 )
 
@@ -162,7 +162,7 @@ func (web *Web) postAccount(w http.ResponseWriter, v *sessionRequest) error {
 // new one.
 func (web *Web) postPassword(w http.ResponseWriter, v *sessionRequest) error {
 	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
-	address := client.Address(v.Request, web.o.TrustedProxies)
+	address := httprequest.Address(v.Request, web.o.TrustedProxies)
 	if password != v.PostForm.Get("again") {
 		return web.showAccount(w, v, &refusal.Error{Kind: refusal.KindInvalid, Field: "again", Message: "The two new passwords differ."})
 	}

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/client"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 )
@@ -38,7 +38,7 @@ type Web struct {
 	style   asset
 	icon    asset
 	script  asset
-	origins client.Origins
+	origins httprequest.Origins
 	handler http.Handler
 }
 
@@ -49,7 +49,7 @@ func New(o Options) (*Web, error) {
 	}
 	w := &Web{o: o, service: o.Service, log: o.Log}
 	var err error
-	if w.origins, err = client.NewOrigins(o.PublicURL); err != nil {
+	if w.origins, err = httprequest.NewOrigins(o.PublicURL); err != nil {
 		return nil, err
 	}
 	if w.style, err = loadAsset("style.css", "text/css; charset=utf-8"); err != nil {

@@ -1,4 +1,4 @@
-package synapse
+package synapsetest
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package client
+package httprequest
 
 import (
 	"crypto/tls"

@@ -1,4 +1,4 @@
-package homeserver
+package synapseadmin
 
 import (
 	"context"

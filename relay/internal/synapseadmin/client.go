@@ -1,7 +1,7 @@
-// Package homeserver speaks to a Synapse homeserver as its operator does: it
+// Package synapseadmin speaks to a Synapse homeserver as its operator does: it
 // makes accounts by the registration secret, sets passwords, lifts limits. The
 // relay's own deliveries do not come by here.
-package homeserver
+package synapseadmin
 
 import (
 	"bytes"

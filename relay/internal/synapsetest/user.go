@@ -1,4 +1,4 @@
-package synapse
+package synapsetest
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"slipway/relay/internal/homeserver"
+	"slipway/relay/internal/synapseadmin"
 )
 
 // UserID is @name:domain.
@@ -17,8 +17,8 @@ func (s *Server) UserID(name string) string { return "@" + name + ":" + s.Domain
 // CreateUser makes an account through the shared-secret API. An account of that
 // name that exists already is left as it is.
 func (s *Server) CreateUser(ctx context.Context, name, password string, admin bool) error {
-	_, err := s.api.Register(ctx, s.secret, homeserver.Account{Name: name, Password: password, Admin: admin})
-	if errors.Is(err, homeserver.ErrTaken) {
+	_, err := s.api.Register(ctx, s.secret, synapseadmin.Account{Name: name, Password: password, Admin: admin})
+	if errors.Is(err, synapseadmin.ErrTaken) {
 		return nil
 	}
 	return err
@@ -54,7 +54,7 @@ func (s *Server) LiftRateLimit(ctx context.Context, adminToken, userID string) e
 }
 
 // Call makes a request with a JSON body (nil for none) and decodes the answer
-// into out (nil to drop it). A refusal is a [*homeserver.Error].
+// into out (nil to drop it). A refusal is a [*synapseadmin.Error].
 func (s *Server) Call(ctx context.Context, token, method, path string, in, out any) error {
 	return s.api.Call(ctx, token, method, path, in, out)
 }
@@ -77,7 +77,7 @@ func (u *User) Download(ctx context.Context, uri string) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = &homeserver.Error{Status: resp.StatusCode, Text: string(body)}
+		err = &synapseadmin.Error{Status: resp.StatusCode, Text: string(body)}
 	}
 	return body, err
 }

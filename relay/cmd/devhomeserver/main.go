@@ -1,4 +1,4 @@
-// Command homeserver runs a local Matrix homeserver for development: what
+// Command devhomeserver runs a local Matrix homeserver for development: what
 // `make run` delivers to. It is not part of the product.
 package main
 
@@ -15,10 +15,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{Use: "homeserver", Short: "A local Matrix homeserver for development", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "devhomeserver", Short: "A local Matrix homeserver for development", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(newServeCommand(), newMessagesCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "homeserver:", err)
+		fmt.Fprintln(os.Stderr, "devhomeserver:", err)
 		stop()
 		os.Exit(1)
 	}

@@ -1,5 +1,5 @@
-// Package permission says why a file or folder cannot be used and what mends it.
-package permission
+// Package fserror says why a file or folder cannot be used, and which command helps.
+package fserror
 
 import (
 	"errors"

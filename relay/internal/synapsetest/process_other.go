@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package synapse
+package synapsetest
 
 import "syscall"
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 )
 
 func newServeCommand() *cobra.Command {
-	var o synapse.Options
+	var o synapsetest.Options
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the homeserver until a signal",
@@ -25,8 +25,8 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, o synapse.Options) error {
-	server, err := synapse.Start(ctx, o)
+func serve(ctx context.Context, o synapsetest.Options) error {
+	server, err := synapsetest.Start(ctx, o)
 	if err != nil {
 		return err
 	}

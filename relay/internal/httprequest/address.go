@@ -1,6 +1,6 @@
-// Package client reads from a request its client's address and whether the client
+// Package httprequest reads from a request its client's address and whether the client
 // uses HTTPS, through trusted proxies.
-package client
+package httprequest
 
 import (
 	"net/http"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/synapse"
+	"slipway/relay/internal/synapsetest"
 )
 
 // Repeated at once, the command shows what has arrived meanwhile, and leaves no device behind.
@@ -14,7 +14,7 @@ func TestMessages_Repeated_ShowsWhatIsNew(t *testing.T) {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
 	ctx := t.Context()
-	server, err := synapse.Start(ctx, synapse.Options{Dir: t.TempDir()})
+	server, err := synapsetest.Start(ctx, synapsetest.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

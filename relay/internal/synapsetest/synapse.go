@@ -1,7 +1,7 @@
-// Package synapse starts a real Synapse homeserver from the virtual environment
+// Package synapsetest starts a real Synapse homeserver from the virtual environment
 // that tools/synapse/install makes. Tests and `make run` use it; the relay itself
 // does not.
-package synapse
+package synapsetest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"slipway/relay/internal/homeserver"
+	"slipway/relay/internal/synapseadmin"
 )
 
 // Options of Start.
@@ -43,7 +43,7 @@ type Server struct {
 	secret string
 	proc   *process
 	http   *http.Client
-	api    *homeserver.Client
+	api    *synapseadmin.Client
 }
 
 // Start runs a homeserver and returns when it answers. End it with Stop.
@@ -91,7 +91,7 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Domain: o.Domain,
 		dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute},
 	}
-	s.api = homeserver.New(s.URL)
+	s.api = synapseadmin.New(s.URL)
 	s.proc, err = startProcess(o.Python, dir)
 	if err != nil {
 		return nil, fmt.Errorf("synapse: %w", err)
