@@ -31,7 +31,7 @@ test-unit: ## unit tests, no other program needed
 	@go test -short $$(go list $(MODULES) | grep -v /e2e)
 
 test-race:
-	@CGO_ENABLED=1 go test -race -timeout 30m $$(go list $(MODULES) | grep -v /e2e)
+	@CGO_ENABLED=1 go test -race $$(go list $(MODULES) | grep -v /e2e)
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
 	@go test -count=1 -timeout 20m -p 1 ./registry/e2e/... ./relay/e2e/... ./deploy/...

@@ -141,8 +141,15 @@ func TestLongMessage(t *testing.T) {
 	n += send(long) + 1
 	s.eventually("all parts and the file", func() bool { return len(s.events(a.room)) == n })
 	events := s.events(a.room)
-	if body := events[n-2].Field("body"); !strings.HasSuffix(body, "… (truncated)") {
-		t.Errorf("the last part ends in %q", body[len(body)-40:])
+	if last := events[n-2]; !strings.HasSuffix(last.Field("body"), "… (truncated)") || len(last.Content) < 30_000 {
+		t.Errorf("the last part has %d bytes and ends in %q", len(last.Content), last.Field("body")[len(last.Field("body"))-40:])
+	}
+	shown := 0
+	for _, e := range events[:n-1] {
+		shown += len(e.Field("body"))
+	}
+	if shown < 150_000 { // of 740,000
+		t.Errorf("the parts show %d bytes", shown)
 	}
 	if events[n-1].Field("msgtype") != "m.file" {
 		t.Fatalf("the last event is %s", events[n-1].Content)

@@ -37,9 +37,12 @@ func (d *Delivery) attempt(q *queue, e *message.Entry) {
 	d.logAttempt(q, e, time.Since(start), err)
 	if err != nil {
 		d.failed(q, e, err)
-		return
+	} else {
+		d.succeeded(q, e, eventID)
 	}
-	d.succeeded(q, e, eventID)
+	if err != nil || !e.Cut { // nothing follows soon
+		q.long = long{}
+	}
 }
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
@@ -70,7 +73,7 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *messag
 		}
 	}
 	if e.Wire == nil {
-		if err := d.render(e); err != nil {
+		if err := d.render(q, e); err != nil {
 			return "", err
 		}
 	}
@@ -84,7 +87,7 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *messag
 
 // render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
 // else.
-func (d *Delivery) render(e *message.Entry) (err error) {
+func (d *Delivery) render(q *queue, e *message.Entry) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
@@ -97,12 +100,32 @@ func (d *Delivery) render(e *message.Entry) (err error) {
 		e.Wire, e.Cut = r.Content, r.Truncated
 		return nil
 	}
-	events, i := format.Events(d.formatted(e), d.o.Format), part(e)
+	events, i := d.events(q, e), part(e)
 	if i >= len(events) {
 		return &matrix.SendError{Class: matrix.ClassDead, Reason: "the message has fewer parts than before"}
 	}
 	e.Wire, e.Cut = events[i].Content, events[i].Truncated || i < len(events)-1
 	return nil
+}
+
+// long is a message of several events, rendered. Each of them is made of the whole message, which takes time.
+type long struct {
+	of     format.Message
+	events []format.Event
+}
+
+// events renders a message. The queue keeps those of a long one while its attempts succeed.
+func (d *Delivery) events(q *queue, e *message.Entry) []format.Event {
+	m := d.formatted(e)
+	if q.long.events != nil && q.long.of == m {
+		return q.long.events
+	}
+	q.long = long{}
+	events := format.Events(m, d.o.Format)
+	if len(events) > 1 {
+		q.long = long{m, events}
+	}
+	return events
 }
 
 // formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
@@ -123,10 +146,10 @@ func part(e *message.Entry) int {
 
 // rest is what follows an event that does not hold the whole message: the next one, or the full text as a file. The next
 // one fits only to the event as it would be rendered now: names and settings may have changed since it was.
-func (d *Delivery) rest(e *message.Entry) *message.Entry {
+func (d *Delivery) rest(q *queue, e *message.Entry) *message.Entry {
 	txn, i := cmp.Or(e.TargetTxn, e.Txn), part(e)
 	next := &message.Entry{Kind: message.File, After: e.MessageID(), Room: e.Room, Txn: txn + fileSuffix, QueuedAt: e.QueuedAt}
-	if events := format.Events(d.formatted(e), d.o.Format); i+1 < len(events) && bytes.Equal(e.Wire, events[i].Content) {
+	if events := d.events(q, e); i+1 < len(events) && bytes.Equal(e.Wire, events[i].Content) {
 		next.Kind, next.Txn = message.Part, format.PartMarker(txn, i+1)
 	}
 	return next
@@ -135,7 +158,7 @@ func (d *Delivery) rest(e *message.Entry) *message.Entry {
 // sendPart sends another event of a message.
 func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
 	if e.Wire == nil {
-		if err := d.render(e); err != nil {
+		if err := d.render(q, e); err != nil {
 			return "", err
 		}
 	}

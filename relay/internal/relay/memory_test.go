@@ -13,9 +13,6 @@ import (
 
 // TestMemoryIsBounded keeps 20 MiB of messages waiting.
 func TestMemoryIsBounded(t *testing.T) {
-	if onPostgres() {
-		t.Skip("what the relay's memory holds is the same on both databases")
-	}
 	r := newRig(t)
 	r.hs.probeErr = &SendError{Class: ClassAway}
 	r.run()
@@ -51,9 +48,6 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestMemoryIsBoundedWhileItIsSent: when the homeserver is back, many rooms have much to
 // send, a few at a time.
 func TestMemoryIsBoundedWhileItIsSent(t *testing.T) {
-	if onPostgres() {
-		t.Skip("what the relay's memory holds is the same on both databases")
-	}
 	const rooms, each, parallel = 100, 6, 4
 	r := newRig(t, func(o *Options) { o.Delivery.Parallel = parallel })
 	r.hs.probeErr = &SendError{Class: ClassAway}

