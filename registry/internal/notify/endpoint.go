@@ -60,13 +60,48 @@ func newEndpoint(o *Endpoint, v Version, userAgent string, log *zap.Logger, metr
 	}, nil
 }
 
+// open opens the queue in dir, "" for one in memory.
+func (e *endpoint) open(dir string, maxSize int64, reserve *reserve) (err error) {
+	if e.queue, err = openQueue(dir, maxSize, reserve, e.log); err != nil || dir == "" {
+		return err
+	}
+	e.dir = dir
+	if e.state, err = readState(dir); err == nil && e.state.Failures > 0 {
+		e.state = State{LastSent: e.state.LastSent, Dropped: e.state.Dropped}
+		e.save()
+	}
+	return err
+}
+
+// add puts the event into the queue and returns its row.
+func (e *endpoint) add(a Action, at time.Time, body []byte) *row {
+	row := e.queue.changes
+	if a == Pull {
+		row = e.queue.pulls
+	}
+	dropped := e.queue.add(row, at, body)
+	e.metrics.queued(e.name)
+	e.countDropped(dropped)
+	return row
+}
+
+// close writes what could not be written before, and says what is lost. Who made these
+// changes was told that they failed.
+func (e *endpoint) close() error {
+	_, _ = e.queue.changes.persist(), e.queue.pulls.persist()
+	if lost := e.queue.backlog().unwritten; lost > 0 {
+		e.log.Error("events that could not be queued are lost", zap.Int("events", lost))
+	}
+	return e.queue.close()
+}
+
 // run sends what the queue has until ctx ends. A delivery under way then goes on
 // until cut ends.
 func (e *endpoint) run(ctx, cut context.Context) {
 	defer e.sender.client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		if r, ok := e.queue.next(); ok {
-			e.deliver(ctx, cut, r)
+		if ev := e.queue.next(nil); ev != nil {
+			e.deliver(ctx, cut, ev)
 			continue
 		}
 		select {
@@ -78,12 +113,12 @@ func (e *endpoint) run(ctx, cut context.Context) {
 
 // deliver sends the event until it is taken, or until it has left the queue in
 // another way.
-func (e *endpoint) deliver(ctx, cut context.Context, r record) {
+func (e *endpoint) deliver(ctx, cut context.Context, ev *event) {
 	refused := 0 // times in a row
-	for ctx.Err() == nil && e.queue.waits(r.seq) {
-		status, err := e.try(cut, r)
+	for ctx.Err() == nil && e.queue.waits(ev) {
+		status, err := e.try(cut, ev)
 		if err == nil {
-			e.queue.settle(r.seq)
+			e.queue.settle(ev)
 			e.succeeded()
 			return
 		}
@@ -94,15 +129,15 @@ func (e *endpoint) deliver(ctx, cut context.Context, r record) {
 		if !refuses(status) {
 			refused = 0
 		}
-		if refused >= e.backoff.threshold && e.passOver(cut, r, err) {
+		if refused >= e.backoff.threshold && e.passOver(cut, ev, err) {
 			return
 		}
 		e.pause(ctx, e.failed(err))
 	}
 }
 
-func (e *endpoint) try(ctx context.Context, r record) (status int, err error) {
-	status, err = e.sender.send(ctx, r.body)
+func (e *endpoint) try(ctx context.Context, ev *event) (status int, err error) {
+	status, err = e.sender.send(ctx, ev.body)
 	if err == nil || ctx.Err() == nil {
 		e.metrics.tried(e.name, status, err == nil)
 	}
@@ -160,6 +195,25 @@ func (e *endpoint) succeeded() {
 	e.save()
 	e.log.Info("an endpoint of notifications takes events again",
 		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", e.queue.backlog().events()))
+}
+
+// countDropped tells what a full queue has lost.
+func (e *endpoint) countDropped(d dropped) {
+	if d == (dropped{}) {
+		return
+	}
+	e.metrics.drop(e.name, d)
+	e.mu.Lock()
+	e.state.Dropped += d.changes + d.pulls
+	tell := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
+	if tell {
+		e.droppedAt = time.Now()
+	}
+	e.mu.Unlock()
+	if tell {
+		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost",
+			zap.String("url", e.shown), zap.Int("events", d.changes))
+	}
 }
 
 // save writes the state for `registry events`, which is worth no error.

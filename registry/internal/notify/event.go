@@ -1,8 +1,6 @@
 package notify
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
@@ -201,19 +199,4 @@ func readReferences(v Version, manifest []byte) []descriptor {
 		}
 	}
 	return all
-}
-
-// newID is a random UUID (RFC 9562, version 4).
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	var s [36]byte
-	hex.Encode(s[:8], b[:4])
-	hex.Encode(s[9:13], b[4:6])
-	hex.Encode(s[14:18], b[6:8])
-	hex.Encode(s[19:23], b[8:10])
-	hex.Encode(s[24:], b[10:])
-	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return string(s[:])
 }

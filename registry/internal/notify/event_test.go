@@ -3,7 +3,6 @@ package notify
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -76,13 +75,6 @@ func TestEncodeBounds(t *testing.T) {
 	got, err := e.encode(V1, false)
 	if err != nil || len(got) > 4*maxText || !json.Valid(got) || bytes.ContainsAny(got, "\n<\xff") {
 		t.Errorf("%d bytes, %v", len(got), err)
-	}
-}
-
-func TestNewID(t *testing.T) {
-	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	if a, b := newID(), newID(); !uuid.MatchString(a) || a == b {
-		t.Errorf("%s, %s", a, b)
 	}
 }
 

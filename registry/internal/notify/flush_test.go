@@ -22,14 +22,14 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	n := open(t, dir, r.endpoint("r"))
 	n.push(t, "1")
 	eventually(t, "it arrived", func() bool { return r.got() == "1" })
-	changes := n.endpoints[0].queue.changes.log
+	changes := n.endpoints[0].queue.changes
 	aside := changes.dir + ".aside"
 	if err := os.Rename(changes.dir, aside); err != nil {
 		t.Fatal(err)
 	}
-	n.endpoints[0].queue.mu.Lock()
-	changes.sealed = true // the next needs a new file
-	n.endpoints[0].queue.mu.Unlock()
+	changes.mu.Lock()
+	changes.closeFile(&changes.tail) // the next needs a new file
+	changes.mu.Unlock()
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "2"}}); err == nil {
 		t.Fatal("it is taken without a place")
 	}
@@ -55,18 +55,18 @@ func TestFlushFails(t *testing.T) {
 	q := n.endpoints[0].queue
 	var broken atomic.Bool
 	broken.Store(true)
-	q.mu.Lock()
-	q.changes.log.fsync = func(f *os.File) error {
+	q.changes.writing.Lock()
+	q.changes.fsync = func(f *os.File) error {
 		if broken.Load() {
 			return syscall.EIO
 		}
 		return f.Sync()
 	}
-	q.mu.Unlock()
+	q.changes.writing.Unlock()
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "1"}}); !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * retryKept)
+	time.Sleep(2 * maintainEvery)
 	if n.Ready() == nil {
 		t.Error("it is ready without proof")
 	}

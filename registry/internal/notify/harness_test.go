@@ -123,10 +123,12 @@ func (f *fixture) end(t *testing.T) {
 // and only the kernel drops the lock.
 func (f *fixture) kill(t *testing.T) {
 	t.Helper()
-	f.leave()
-	f.keeper.Wait()
+	close(f.quit)
+	f.workers.Wait()
 	f.stop()
-	f.home.lock.Close()
+	for _, h := range f.homes() {
+		h.lock.Close()
+	}
 	f.Notifier = nil
 }
 

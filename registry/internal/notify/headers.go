@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
@@ -16,20 +15,13 @@ import (
 // maxHeadersFile bounds what is read of a headers file.
 const maxHeadersFile = 64 << 10
 
-// headersFile is a file with headers, a line each, that is read again when it
-// changes. One goroutine at a time uses it.
+// headersFile is a file with headers, a line each. It is read for each delivery, so a
+// change counts at once. One goroutine at a time uses it.
 type headersFile struct {
 	path   string
 	log    *zap.Logger
-	info   os.FileInfo
-	readAt time.Time
-	header http.Header
 	warned bool
 }
-
-// A file changed twice within the resolution of its time stamp looks the same
-// after the second change.
-const stampResolution = 2 * time.Second
 
 // get is what the file says now. Without a path that is nothing.
 func (f *headersFile) get() (http.Header, error) {
@@ -37,29 +29,16 @@ func (f *headersFile) get() (http.Header, error) {
 		return nil, nil
 	}
 	info, err := os.Stat(f.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the headers file %s does not exist (yet)", f.path)
-	case err != nil:
-		return nil, fmt.Errorf("the headers file cannot be read: %w", err)
-	case f.unchanged(info):
-		return f.header, nil
 	}
-	return f.read(info)
-}
-
-func (f *headersFile) unchanged(info os.FileInfo) bool {
-	return f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size() &&
-		f.readAt.Sub(info.ModTime()) > stampResolution
-}
-
-func (f *headersFile) read(info os.FileInfo) (http.Header, error) {
-	f.info = nil
-	if !info.Mode().IsRegular() || info.Size() > maxHeadersFile {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxHeadersFile) {
 		return nil, fmt.Errorf("the headers file %s is not a file of at most %d bytes", f.path, maxHeadersFile)
 	}
-	readAt := time.Now()
-	content, err := os.ReadFile(f.path)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(f.path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the headers file cannot be read: %w", err)
 	}
@@ -67,17 +46,11 @@ func (f *headersFile) read(info os.FileInfo) (http.Header, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the headers file %s: %w", f.path, err)
 	}
-	f.info, f.readAt, f.header = info, readAt, header
-	f.warn(info.Mode())
-	return header, nil
-}
-
-// warn says once that others can read the file.
-func (f *headersFile) warn(mode fs.FileMode) {
-	if mode&0o004 != 0 && !f.warned {
+	if info.Mode()&0o004 != 0 && !f.warned {
 		f.warned = true
 		f.log.Warn("everybody on this machine can read the headers file; chmod 600 it", zap.String("file", f.path))
 	}
+	return header, nil
 }
 
 // parseHeaders reads lines of "Name: value". Empty lines and those that begin

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 )
@@ -46,9 +45,9 @@ func openHome(base string) (*home, error) {
 		if err := makeDir(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("the queue of notifications: %w", err)
 		}
-		lock, err := lockHome(dir)
+		h, err := lockHome(dir)
 		if err == nil {
-			return &home{dir: dir, lock: lock}, nil
+			return h, nil
 		}
 		if !errors.Is(err, errTaken) {
 			return nil, fmt.Errorf("the queue of notifications: %s: %w", dir, err)
@@ -78,9 +77,9 @@ func homes(base string) ([]string, error) {
 	return names, nil
 }
 
-// lockHome locks a home until the file is closed; errTaken if somebody has it, or
+// lockHome locks a home until its lock is closed; errTaken if somebody has it, or
 // if it was adopted and removed meanwhile.
-func lockHome(dir string) (*os.File, error) {
+func lockHome(dir string) (*home, error) {
 	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +96,7 @@ func lockHome(dir string) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	return f, nil
+	return &home{dir, f}, nil
 }
 
 // isAt says whether the open file is still the one at path.
@@ -133,13 +132,19 @@ func endpointsIn(dir string) ([]string, error) {
 	return names, nil
 }
 
-// How often a process looks for homes that nobody has.
-const adoptEvery = 15 * time.Second
+// homes are ours and those that we are emptying.
+func (n *Notifier) homes() []*home {
+	if n.home == nil {
+		return nil
+	}
+	return append([]*home{n.home}, n.adopted...)
+}
 
-// adopt takes what waits in the homes of processes that are dead into our own queues.
-// What waits there for endpoints that are not configured stays.
+// adopt takes over the homes of processes that are dead: their events are sent from where
+// they are. What waits there for endpoints that are not configured stays.
 func (n *Notifier) adopt() {
-	sweepRemoved(n.base)
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
 	names, err := homes(n.base)
 	if err != nil {
 		n.log.Warn("cannot look for the queues of other processes", zap.Error(err))
@@ -147,14 +152,14 @@ func (n *Notifier) adopt() {
 	}
 	for _, name := range names {
 		dir := filepath.Join(n.base, name)
-		lock, err := lockHome(dir)
+		h, err := lockHome(dir)
 		if errors.Is(err, errTaken) {
-			continue // our own, too
+			continue // one of ours, too
 		}
 		events := 0
 		if err == nil {
-			events, err = n.adoptHome(dir)
-			lock.Close()
+			n.adopted = append(n.adopted, h)
+			events, err = n.attach(h)
 		}
 		if err != nil {
 			n.log.Warn("cannot adopt the queues of a dead process", zap.String("directory", dir), zap.Error(err))
@@ -163,71 +168,60 @@ func (n *Notifier) adopt() {
 			n.log.Info("adopted the queues of a dead process", zap.Int("events", events))
 		}
 	}
+	n.adopted = slices.DeleteFunc(n.adopted, n.release)
 }
 
-// adoptHome removes the home if nothing is left in it.
-func (n *Notifier) adoptHome(dir string) (events int, err error) {
+// attach gives each endpoint its queue in the home.
+func (n *Notifier) attach(h *home) (events int, err error) {
 	for _, e := range n.endpoints {
-		count, err := n.adoptQueue(e, endpointDir(dir, e.name))
-		if events += count; err != nil {
-			return events, err
+		dir := endpointDir(h.dir, e.name)
+		if _, absent := os.Stat(dir); absent != nil {
+			continue
 		}
+		count, failed := e.queue.attach(dir)
+		events, err = events+count, errors.Join(err, failed)
 	}
-	reports, err := readHome(dir)
-	if err != nil || slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
-		return events, err
-	}
-	return events, removeHome(dir)
+	return events, err
 }
 
-// adoptQueue moves events to the end of the endpoint's queue, once that has room for
-// them. Where that is interrupted a few of them are sent twice.
-func (n *Notifier) adoptQueue(e *endpoint, dir string) (events int, err error) {
-	if _, err := os.Stat(dir); err != nil {
-		return 0, ignoreAbsent(err)
+// release lets go of an adopted home if nothing waits in it for our endpoints, and
+// removes it if nothing waits there at all.
+func (n *Notifier) release(h *home) bool {
+	waits := false
+	for _, e := range n.endpoints {
+		waits = e.queue.detach(endpointDir(h.dir, e.name)) || waits
 	}
-	q, err := openQueue(dir, n.maxSize, e.log)
+	if waits {
+		return false
+	}
+	reports, err := readHome(h.dir)
+	if err == nil && !slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
+		err = h.remove()
+	}
 	if err != nil {
-		return 0, err
+		n.log.Warn("cannot remove the queues of a dead process", zap.String("directory", h.dir), zap.Error(err))
 	}
-	defer func() { err = errors.Join(err, q.close()) }()
-	if own, more := e.queue.backlog(), q.backlog(); own.events() > 0 && own.bytes+more.bytes > n.maxSize {
-		return 0, nil
-	}
-	for batch := q.first(commitBatch); len(batch) > 0; batch = q.first(commitBatch) {
-		if err := n.committer.move(e, batch); err != nil {
-			return events, err
-		}
-		for _, r := range batch {
-			q.settle(r.seq)
-		}
-		events += len(batch)
-	}
-	e.countDropped()
-	return events, os.RemoveAll(dir)
+	h.lock.Close()
+	return true
 }
 
-// removedPrefix marks a home that is being removed.
-const removedPrefix = "gone-"
-
-// removeHome takes the name away first, so that a process that starts meanwhile
-// makes a new home instead of using this one.
-func removeHome(dir string) error {
-	removed := filepath.Join(filepath.Dir(dir), removedPrefix+filepath.Base(dir))
-	if err := os.Rename(dir, removed); err != nil {
+// remove removes the home. Its lock goes last: who finds the directory without one makes
+// another, and has what is left of the home.
+func (h *home) remove() error {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
 		return err
 	}
-	return os.RemoveAll(removed)
-}
-
-// sweepRemoved removes what a crash has left of removed homes.
-func sweepRemoved(base string) {
-	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), removedPrefix) {
-			_ = os.RemoveAll(filepath.Join(base, e.Name())) // again the next time
+		if e.Name() != lockName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(h.dir, e.Name())))
 		}
 	}
+	if err != nil {
+		return err
+	}
+	_, _ = os.Remove(h.lock.Name()), os.Remove(h.dir) // the next time, if need be
+	return nil
 }
 
 // warnUnknown logs queues whose endpoints the configuration does not have.

@@ -70,37 +70,26 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		if !b.oldest.IsZero() {
 			age = max(time.Since(b.oldest).Seconds(), 0)
 		}
-		out <- prometheus.MustNewConstMetric(m.pending, prometheus.GaugeValue, float64(b.changes+b.pulls), e.name)
+		out <- prometheus.MustNewConstMetric(m.pending, prometheus.GaugeValue, float64(b.events()), e.name)
 		out <- prometheus.MustNewConstMetric(m.bytes, prometheus.GaugeValue, float64(b.bytes), e.name)
 		out <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age, e.name)
 	}
 }
 
-func (m *Metrics) queued(endpoint string, n int) {
-	if m != nil {
-		m.events.WithLabelValues("Events", endpoint).Add(float64(n))
-	}
-}
+func (m *Metrics) queued(endpoint string) { m.events.WithLabelValues("Events", endpoint).Inc() }
 
 func (m *Metrics) drop(endpoint string, d dropped) {
-	if m != nil {
-		m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
-		m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
-	}
+	m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
+	m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
 }
 
 // refuse counts events that an endpoint would not have.
 func (m *Metrics) refuse(endpoint string, n int) {
-	if m != nil {
-		m.dropped.WithLabelValues(endpoint, "refused").Add(float64(n))
-	}
+	m.dropped.WithLabelValues(endpoint, "refused").Add(float64(n))
 }
 
 // tried counts a delivery; status is 0 if there was no answer.
 func (m *Metrics) tried(endpoint string, status int, ok bool) {
-	if m == nil {
-		return
-	}
 	kind := "Errors"
 	switch {
 	case ok:

@@ -13,10 +13,13 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -57,17 +60,18 @@ type Notifier struct {
 	metrics    *Metrics
 	base       string // of the homes; "" = in memory
 	maxSize    int64
-	home       *home // nil = in memory
-	committer  *committer
+	reserve    *reserve // nil = in memory
 	pulls      chan Event
 	pinned     atomic.Int64 // bytes of the manifests in pulls
 
+	home    *home      // nil = in memory
+	adopted []*home    // of dead processes, which are being emptied
+	keeping sync.Mutex // held by whoever looks after the homes
+
 	quit    chan struct{}  // closed when no more events are taken
-	takers  sync.WaitGroup // those who take events
-	stop    func()
-	senders sync.WaitGroup // those who send them
-	leave   context.CancelFunc
-	keeper  sync.WaitGroup // who runs the maintenance loop
+	workers sync.WaitGroup // who write pulls and look after the homes
+	stop    func()         // ends the senders
+	senders sync.WaitGroup
 }
 
 // waitingPulls is how many pulls may wait for being written.
@@ -77,49 +81,43 @@ const waitingPulls = 1 << 12
 // directory.
 func New(o Options) (*Notifier, error) {
 	n := &Notifier{
-		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: newID()},
-		base: o.Directory, maxSize: o.MaxSize,
-		log: o.Log, metrics: o.Metrics, pulls: make(chan Event, waitingPulls), quit: make(chan struct{}),
+		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()},
+		base: o.Directory, maxSize: o.MaxSize, log: o.Log, metrics: o.Metrics,
+		pulls: make(chan Event, waitingPulls), quit: make(chan struct{}),
+	}
+	if n.metrics == nil {
+		n.metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	for i := range o.Endpoints {
-		e, err := newEndpoint(&o.Endpoints[i], o.Version, o.UserAgent, o.Log, o.Metrics)
+		e, err := newEndpoint(&o.Endpoints[i], o.Version, o.UserAgent, o.Log, n.metrics)
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %s: %w", o.Endpoints[i].Name, err)
 		}
 		n.endpoints = append(n.endpoints, e)
 	}
 	if err := n.openQueues(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, n.closeQueues())
 	}
-	if o.Metrics != nil {
-		o.Metrics.watch(n.endpoints)
-	}
+	n.metrics.watch(n.endpoints)
 	n.start()
 	return n, nil
 }
 
-func (n *Notifier) openQueues() (err error) {
+func (n *Notifier) openQueues() error {
+	dir := func(string) string { return "" }
 	if n.base != "" {
-		if n.home, err = openHome(n.base); err != nil {
+		own, err := openHome(n.base)
+		if err != nil {
 			return err
 		}
+		n.home = own
+		n.reserve = &reserve{path: filepath.Join(own.dir, reserveName)}
+		n.reserve.renew()
+		dir = func(endpoint string) string { return endpointDir(own.dir, endpoint) }
 	}
 	for _, e := range n.endpoints {
-		if n.home != nil {
-			e.dir = endpointDir(n.home.dir, e.name)
-		}
-		if e.queue, err = openQueue(e.dir, n.maxSize, e.log); err != nil {
-			return errors.Join(err, n.closeQueues())
-		}
-		if e.dir == "" {
-			continue
-		}
-		if e.state, err = readState(e.dir); err != nil {
-			return errors.Join(err, n.closeQueues())
-		}
-		if e.state.Failures > 0 {
-			e.state = State{LastSent: e.state.LastSent, Dropped: e.state.Dropped}
-			e.save()
+		if err := e.open(dir(e.name), n.maxSize, n.reserve); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -135,20 +133,12 @@ func (n *Notifier) start() {
 		timer.Stop()
 		cutOff()
 	}
-	n.committer = newCommitter(n.log)
-	if n.home != nil {
-		n.committer.reserve = &reserve{path: filepath.Join(n.home.dir, reserveName)}
-		n.committer.reserve.renew()
-	}
-	n.takers.Go(n.committer.run)
-	n.takers.Go(n.writePulls)
 	for _, e := range n.endpoints {
 		n.senders.Go(func() { e.run(ctx, cut) })
 	}
-	maintained, leave := context.WithCancel(context.Background())
-	n.leave = leave
-	if n.home != nil {
-		n.keeper.Go(func() { n.maintain(maintained) })
+	n.workers.Go(n.writePulls)
+	if n.base != "" {
+		n.workers.Go(n.maintain)
 	}
 }
 
@@ -172,7 +162,12 @@ func (n *Notifier) Ready() error {
 	if n == nil {
 		return nil
 	}
-	return n.committer.ready()
+	for _, e := range n.endpoints {
+		if err := e.queue.changes.failed.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
 }
 
 // Changed queues pushes, mounts and deletions that have happened. When it returns
@@ -182,22 +177,47 @@ func (n *Notifier) Changed(events ...Event) error {
 	if n == nil {
 		return nil
 	}
-	var jobs []job
+	rows, err := n.add(events)
+	errs := make([]error, len(rows)+1)
+	errs[len(rows)] = err
+	var others sync.WaitGroup
+	for i, r := range rows {
+		if i == len(rows)-1 {
+			errs[i] = r.persist() // one alone needs no goroutine
+			break
+		}
+		others.Go(func() { errs[i] = r.persist() })
+	}
+	others.Wait()
+	return errors.Join(errs...)
+}
+
+// add puts the events, all changes or all pulls, into the queues of those who want them,
+// and returns the rows that have new ones. One that cannot be encoded is left out.
+func (n *Notifier) add(events []Event) (rows []*row, err error) {
 	for i := range events {
-		if !n.Wants(events[i].Action, events[i].Target.MediaType) {
+		event := &events[i]
+		if !n.Wants(event.Action, event.Target.MediaType) {
 			continue
 		}
-		r, err := n.record(&events[i])
-		if err != nil {
-			return err
+		event.ID, event.Source = uuid.NewString(), n.source
+		if event.Time.IsZero() {
+			event.Time = time.Now().UTC()
+		}
+		body, failed := event.encode(n.version, n.references)
+		if failed != nil {
+			err = failed
+			continue
 		}
 		for _, e := range n.endpoints {
-			if e.wants(events[i].Action, events[i].Target.MediaType) {
-				jobs = append(jobs, job{e, r})
+			if e.wants(event.Action, event.Target.MediaType) {
+				if r := e.add(event.Action, event.Time, body); !slices.Contains(rows, r) {
+					rows = append(rows, r)
+				}
 			}
 		}
 	}
-	return n.committer.commit(jobs)
+	return rows, err
 }
 
 // Pulled queues a pull. It never waits: of more pulls than can be written down
@@ -234,16 +254,6 @@ func (n *Notifier) pin(event *Event) {
 	}
 }
 
-// record completes the event and writes it as it is sent.
-func (n *Notifier) record(event *Event) (record, error) {
-	event.ID, event.Source = newID(), n.source
-	if event.Time.IsZero() {
-		event.Time = time.Now().UTC()
-	}
-	body, err := event.encode(n.version, n.references)
-	return record{at: event.Time, body: body, pull: event.Action == Pull}, err
-}
-
 // pullBatch is how many pulls are written at once, gatherPulls how long the first
 // of them waits for others: to write each alone costs several times as much.
 const (
@@ -254,80 +264,37 @@ const (
 // writePulls takes the pulls from those who answer requests.
 func (n *Notifier) writePulls() {
 	for {
-		var batch []Event
 		select {
 		case first := <-n.pulls:
-			batch = append(batch, first)
+			if len(n.pulls) < pullBatch {
+				select {
+				case <-time.After(gatherPulls):
+				case <-n.quit:
+				}
+			}
+			batch := []Event{first}
+			for len(batch) < pullBatch && len(n.pulls) > 0 {
+				batch = append(batch, <-n.pulls)
+			}
+			n.writeBatch(batch)
 		case <-n.quit:
 			if len(n.pulls) == 0 {
 				return
 			}
 		}
-		n.gather()
-		for len(batch) < pullBatch && len(n.pulls) > 0 {
-			batch = append(batch, <-n.pulls)
-		}
-		n.writeBatch(batch)
-	}
-}
-
-// gather waits for more pulls, unless there are many already, or the end has come.
-func (n *Notifier) gather() {
-	if len(n.pulls) >= pullBatch {
-		return
-	}
-	select {
-	case <-time.After(gatherPulls):
-	case <-n.quit:
 	}
 }
 
 func (n *Notifier) writeBatch(batch []Event) {
-	records := make([]record, len(batch))
+	rows, err := n.add(batch)
+	if err != nil {
+		n.log.Error("an event cannot be encoded", zap.Error(err))
+	}
+	for _, r := range rows {
+		_ = r.persist() // else they wait in memory
+	}
 	for i := range batch {
-		var err error
-		if records[i], err = n.record(&batch[i]); err != nil {
-			n.log.Error("an event cannot be encoded", zap.Error(err))
-		}
 		n.pinned.Add(-int64(len(batch[i].Target.Manifest)))
-	}
-	for _, e := range n.endpoints {
-		var wanted []record
-		for i := range batch {
-			if e.wants(Pull, batch[i].Target.MediaType) && records[i].body != nil {
-				wanted = append(wanted, records[i])
-			}
-		}
-		if len(wanted) == 0 {
-			continue
-		}
-		if n.committer.reserve.isSpent() {
-			e.queue.losePulls(len(wanted))
-		} else {
-			_, _ = e.queue.add(wanted) // they are not waited for, and drops are counted
-		}
-		n.metrics.queued(e.name, len(wanted))
-		e.countDropped()
-	}
-}
-
-// countDropped tells what a full queue has lost.
-func (e *endpoint) countDropped() {
-	d := e.queue.takeDropped()
-	if d == (dropped{}) {
-		return
-	}
-	e.metrics.drop(e.name, d)
-	e.mu.Lock()
-	e.state.Dropped += d.changes + d.pulls
-	tell := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
-	if tell {
-		e.droppedAt = time.Now()
-	}
-	e.mu.Unlock()
-	if tell {
-		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost",
-			zap.String("url", e.shown), zap.Int("events", d.changes))
 	}
 }
 
@@ -343,11 +310,8 @@ func (n *Notifier) Close() error {
 	if n == nil {
 		return nil
 	}
-	n.leave()
-	n.keeper.Wait()
 	close(n.quit)
-	n.committer.stop()
-	n.takers.Wait()
+	n.workers.Wait()
 	n.drain()
 	n.stop()
 	return n.closeQueues()
@@ -355,7 +319,7 @@ func (n *Notifier) Close() error {
 
 // drain gives what waits in memory a last chance.
 func (n *Notifier) drain() {
-	if n.home != nil {
+	if n.base != "" {
 		return
 	}
 	for _, e := range n.endpoints {
@@ -382,11 +346,11 @@ func (n *Notifier) closeQueues() error {
 	var errs []error
 	for _, e := range n.endpoints {
 		if e.queue != nil { // else it failed to open
-			errs = append(errs, e.queue.close())
+			errs = append(errs, e.close())
 		}
 	}
-	if n.home != nil {
-		errs = append(errs, n.home.lock.Close())
+	for _, h := range n.homes() {
+		errs = append(errs, h.lock.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -400,23 +364,34 @@ func (n *Notifier) endpoint(name string) *endpoint {
 	return nil
 }
 
-// maintain adopts what dead processes have left, and does what `registry events`
-// asks for.
-func (n *Notifier) maintain(ctx context.Context) {
-	tick := time.NewTicker(requestsPoll)
+// How often a process looks after its home, and for those that nobody has.
+const (
+	maintainEvery = time.Second
+	adoptEvery    = 15 // times that
+)
+
+// maintain does what `registry events` asks for, writes what could not be written, and
+// adopts what dead processes have left.
+func (n *Notifier) maintain() {
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	n.adopt()
 	n.warnUnknown()
-	for looked := time.Now(); ; {
+	for count := 1; ; count++ {
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
+		case <-n.quit:
 			return
 		}
 		n.obey()
-		if time.Since(looked) >= adoptEvery {
+		for _, e := range n.endpoints {
+			_, _ = e.queue.changes.persist(), e.queue.pulls.persist() // again the next time
+		}
+		if n.Ready() == nil {
+			n.reserve.renew()
+		}
+		if count%adoptEvery == 0 {
 			n.adopt()
-			looked = time.Now()
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,39 +21,46 @@ import (
 func records(from, n, size int) []record {
 	all := make([]record, n)
 	for i := range all {
-		all[i] = record{seq: uint64(from + i), at: time.Unix(int64(from+i), 0).UTC(), body: bytes.Repeat([]byte{'x'}, size)}
+		all[i] = newRecord(uint64(from+i), time.Unix(int64(from+i), 0), bytes.Repeat([]byte{'x'}, size))
 	}
 	return all
+}
+
+// append puts records at the end and persists them.
+func (r *row) append(records []record) error {
+	r.mu.Lock()
+	for _, e := range records {
+		r.push(e)
+	}
+	r.mu.Unlock()
+	return r.persist()
 }
 
 // openRow opens a row on the disk.
 func openRow(t *testing.T, dir string, limit int64) (*row, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	r := &row{}
-	if err := r.open(dir, limit, zap.New(core)); err != nil {
+	r := &row{dir: dir, limit: limit, log: zap.New(core), fsync: (*os.File).Sync, mu: &sync.Mutex{}}
+	if err := r.open(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.log.close() })
+	t.Cleanup(func() { r.close() })
 	return r, logs
 }
 
 // queueOf is a queue with the one row.
-func queueOf(r *row, logs *zap.Logger) *queue {
-	q := &queue{more: make(chan struct{}, 1), log: logs}
-	q.changes = *r
-	return q
+func queueOf(r *row) *queue {
+	return &queue{more: make(chan struct{}, 1), rows: []*row{r}}
 }
 
 // drain takes everything out and returns the numbers.
 func drain(r *row) []uint64 {
-	q := queueOf(r, zap.NewNop())
+	q := queueOf(r)
 	var all []uint64
-	for x, ok := q.next(); ok; x, ok = q.next() {
+	for x := q.next(nil); x != nil; x = q.next(nil) {
 		all = append(all, x.seq)
-		q.settle(x.seq)
+		q.settle(x)
 	}
-	*r = q.changes
 	return all
 }
 
@@ -62,7 +71,7 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		dir := t.TempDir()
 		disk, logs := openRow(t, dir, 2000)
-		memory := &row{}
+		memory := &row{mu: &sync.Mutex{}}
 		next := 1
 		for step := range 400 {
 			switch rnd.IntN(12) {
@@ -73,7 +82,7 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 5, 6, 7, 8:
-				if len(memory.items) > 0 {
+				if len(memory.events) > 0 {
 					disk.pop()
 					memory.pop()
 				}
@@ -81,16 +90,16 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 				drain(disk)
 				drain(memory)
 			case 10, 11:
-				disk.log.close()
+				disk.close()
 				disk, logs = openRow(t, dir, 2000)
 			}
-			if len(disk.items) != len(memory.items) || disk.bytes != memory.bytes {
-				t.Fatalf("seed %d, step %d: %d of %d bytes; want %d of %d", seed, step, len(disk.items), disk.bytes, len(memory.items), memory.bytes)
+			if len(disk.events) != len(memory.events) || disk.bytes != memory.bytes {
+				t.Fatalf("seed %d, step %d: %d of %d bytes; want %d of %d", seed, step, len(disk.events), disk.bytes, len(memory.events), memory.bytes)
 			}
-			for i := range min(2, len(memory.items)) {
-				a, err := disk.read(disk.items[i])
-				b, _ := memory.read(memory.items[i])
-				if err != nil || a.seq != b.seq || !a.at.Equal(b.at) || !bytes.Equal(a.body, b.body) || !disk.items[i].time().Equal(b.at) {
+			for i := range min(2, len(memory.events)) {
+				a, err := disk.read(disk.events[i])
+				b, _ := memory.read(memory.events[i])
+				if err != nil || a.seq != b.seq || a.at != b.at || !bytes.Equal(a.body, b.body) || disk.events[i].at != b.at {
 					t.Fatalf("seed %d, step %d: number %d is %d %v, want %d", seed, step, i, a.seq, err, b.seq)
 				}
 			}
@@ -98,8 +107,8 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 				continue
 			}
 			seen := 0
-			if err := scanLog(dir, func(f scannedFile) { seen += len(f.items) }); err != nil || seen != len(memory.items) {
-				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, seen, err, len(memory.items))
+			if err := scan(dir, func(f *scannedFile) { seen += len(f.events) }); err != nil || seen != len(memory.events) {
+				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, seen, err, len(memory.events))
 			}
 		}
 		if logs.Len() > 0 {
@@ -122,7 +131,7 @@ func TestTornEnd(t *testing.T) {
 	if err := l.append(records(1, 3, 40)); err != nil {
 		t.Fatal(err)
 	}
-	l.log.close()
+	l.close()
 	path := filepath.Join(dir, segmentName(1))
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -137,18 +146,18 @@ func TestTornEnd(t *testing.T) {
 			}
 			want := max(cut-len(segmentMagic), 0) / size
 			l, logs := openRow(t, dir, 1<<20)
-			if len(l.items) != want {
-				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), len(l.items), want)
+			if len(l.events) != want {
+				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), len(l.events), want)
 			}
-			l.log.close()
+			l.close()
 			said := logs.FilterMessageSnippet("middle of an event").Len()
 			if clean := len(torn) == 0 || garbage == nil && cut == len(segmentMagic)+want*size; (said == 0) != clean {
 				t.Errorf("cut at %d with %d bytes behind: logged %d times", cut, len(garbage), said)
 			}
-			if l, logs = openRow(t, dir, 1<<20); logs.Len() > 0 || len(l.items) != want {
-				t.Errorf("it is logged again, or not the same: %d, %v", len(l.items), logs.All())
+			if l, logs = openRow(t, dir, 1<<20); logs.Len() > 0 || len(l.events) != want {
+				t.Errorf("it is logged again, or not the same: %d, %v", len(l.events), logs.All())
 			}
-			l.log.close()
+			l.close()
 		}
 	}
 }
@@ -159,7 +168,7 @@ func TestFlippedBits(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := openRow(t, dir, 1<<20)
 	l.append(records(1, 3, 20))
-	l.log.close()
+	l.close()
 	path := filepath.Join(dir, segmentName(1))
 	whole, _ := os.ReadFile(path)
 	for i := 0; i < len(whole)*8; i += 5 {
@@ -172,7 +181,7 @@ func TestFlippedBits(t *testing.T) {
 		if want := []uint64{1, 2, 3}; len(got) >= 3 || !slices.Equal(got, want[:len(got)]) {
 			t.Fatalf("bit %d: %v", i, got)
 		}
-		l.log.close()
+		l.close()
 	}
 }
 
@@ -180,7 +189,7 @@ func TestFlippedBits(t *testing.T) {
 // others.
 func TestDamageWhileOpen(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 300)
+	l, logs := openRow(t, dir, 300)
 	for i := range 4 {
 		l.append(records(1+2*i, 2, 100))
 	}
@@ -188,89 +197,146 @@ func TestDamageWhileOpen(t *testing.T) {
 	content, _ := os.ReadFile(path)
 	content[len(segmentMagic)+recordHead] ^= 1
 	os.WriteFile(path, content, 0o600)
-	core, logs := observer.New(zap.DebugLevel)
-	q := queueOf(l, zap.New(core))
-	if first, _ := q.next(); first.seq != 3 || logs.FilterMessageSnippet("lost").Len() != 1 {
+	if first := queueOf(l).next(nil); first.seq != 3 || logs.FilterMessageSnippet("lost").Len() != 1 {
 		t.Errorf("%d, %v", first.seq, logs.All())
 	}
-	if got := drain(&q.changes); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) {
+	if got := drain(l); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) {
 		t.Errorf("%v", got)
 	}
 }
 
-// After a failed flush nothing is written to the same file again.
-func TestSeal(t *testing.T) {
+// After a failed flush nothing is written to the same file again, and what was in doubt
+// is written once more, to another; nothing is there twice.
+func TestFailedFlush(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := openRow(t, dir, 1<<20)
 	l.append(records(1, 1, 10))
-	l.log.sealed = true
-	l.append(records(2, 1, 10))
-	l.append(records(3, 1, 10))
+	l.fsync = func(*os.File) error { return syscall.EIO }
+	if err := l.append(records(2, 1, 10)); !errors.Is(err, syscall.EIO) || l.unwritten() != 1 {
+		t.Errorf("%v, %d in memory", err, l.unwritten())
+	}
+	l.fsync = (*os.File).Sync
+	if err := l.append(records(3, 1, 10)); err != nil || l.unwritten() != 0 {
+		t.Errorf("%v, %d in memory", err, l.unwritten())
+	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) != 2 {
 		t.Errorf("segments %v", files)
 	}
-	if got := drain(l); !slices.Equal(got, []uint64{1, 2, 3}) {
+	killed, _ := openRow(t, dir, 1<<20)
+	if got := drain(killed); !slices.Equal(got, []uint64{1, 2, 3}) {
 		t.Error(got)
 	}
 }
 
-func memoryQueue(t *testing.T, maxSize int64) *queue {
+// An event that leaves while it is flushed leaves nothing behind, whether the flush
+// succeeds or fails, and one that comes meanwhile is not lost.
+func TestFlushBesideOthers(t *testing.T) {
+	for _, result := range []error{nil, syscall.EIO} {
+		dir := t.TempDir()
+		l, _ := openRow(t, dir, 1<<20)
+		l.fsync = func(*os.File) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.pop()
+			for _, r := range records(3, 1, 10) {
+				l.push(r)
+			}
+			return result
+		}
+		if err := l.append(records(1, 2, 10)); !errors.Is(err, result) {
+			t.Error(err)
+		}
+		l.fsync = (*os.File).Sync
+		if err := l.persist(); err != nil {
+			t.Error(err)
+		}
+		killed, _ := openRow(t, dir, 1<<20)
+		for _, r := range []*row{killed, l} {
+			if got := drain(r); !slices.Equal(got, []uint64{2, 3}) {
+				t.Errorf("%v: %v", result, got)
+			}
+		}
+		if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) > 1 {
+			t.Errorf("%v: segments %v are left", result, files)
+		}
+	}
+}
+
+// What the disk takes nothing of for long is written in the end, in files of the size
+// that files have.
+func TestPersist_ManySegments(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openRow(t, dir, 300)
+	broken := l.dir
+	l.dir = filepath.Join(dir, "missing")
+	for i := range 10 {
+		if l.append(records(1+i, 1, 100)) == nil {
+			t.Fatal("it is written nowhere")
+		}
+	}
+	if l.dir = broken; l.persist() != nil || l.unwritten() != 0 {
+		t.Errorf("%d are in memory", l.unwritten())
+	}
+	l.close()
+	l, _ = openRow(t, dir, 300)
+	if len(l.segs) != 5 {
+		t.Errorf("%d segments", len(l.segs))
+	}
+	if got := drain(l); !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+		t.Error(got)
+	}
+}
+
+func newQueue(t *testing.T, dir string, maxSize int64) *queue {
 	t.Helper()
-	q, err := openQueue("", maxSize, zap.NewNop())
+	q, err := openQueue(dir, maxSize, nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { q.close() })
 	return q
 }
 
 func (q *queue) all() string {
 	var s []string
-	for r, ok := q.next(); ok; r, ok = q.next() {
+	for r := q.next(nil); r != nil; r = q.next(nil) {
 		s = append(s, string(r.body))
-		q.settle(r.seq)
+		q.settle(r)
 	}
 	return strings.Join(s, " ")
 }
 
-func change(t *testing.T, q *queue, names ...string) {
+func change(t *testing.T, q *queue, names ...string) dropped {
 	t.Helper()
-	put(t, q, false, names)
+	return put(t, q, q.changes, names)
 }
 
-func pull(t *testing.T, q *queue, names ...string) {
+func pull(t *testing.T, q *queue, names ...string) dropped {
 	t.Helper()
-	put(t, q, true, names)
+	return put(t, q, q.pulls, names)
 }
 
-func put(t *testing.T, q *queue, pull bool, names []string) {
+func put(t *testing.T, q *queue, to *row, names []string) (all dropped) {
 	t.Helper()
-	events := make([]record, len(names))
-	for i, n := range names {
-		events[i] = record{at: time.Now(), body: []byte(n), pull: pull}
+	for _, n := range names {
+		d := q.add(to, time.Now(), []byte(n))
+		all.changes += d.changes
+		all.pulls += d.pulls
 	}
-	flush, err := q.add(events)
-	if err == nil {
-		err = flush()
-	}
-	if err != nil {
+	if err := to.persist(); err != nil {
 		t.Fatal(err)
 	}
+	return all
 }
 
 func TestQueueKeepsTheOrder(t *testing.T) {
 	dir := t.TempDir()
-	q, err := openQueue(dir, 1<<20, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := newQueue(t, dir, 1<<20)
 	change(t, q, "c1")
 	pull(t, q, "p1", "p2")
 	change(t, q, "c2", "c3")
 	q.close()
-	if q, err = openQueue(dir, 1<<20, zap.NewNop()); err != nil {
-		t.Fatal(err)
-	}
-	defer q.close()
+	q = newQueue(t, dir, 1<<20)
 	pull(t, q, "p3")
 	change(t, q, "c4")
 	if got := q.all(); got != "c1 p1 p2 c2 c3 p3 c4" {
@@ -284,24 +350,23 @@ func TestFullQueue(t *testing.T) {
 	for _, kind := range []string{"memory", "disk"} {
 		t.Run(kind, func(t *testing.T) {
 			const size, room = recordHead + 1000, 64
-			q := memoryQueue(t, size*room)
+			dir := ""
 			if kind == "disk" {
-				var err error
-				if q, err = openQueue(t.TempDir(), size*room, zap.NewNop()); err != nil {
-					t.Fatal(err)
-				}
-				defer q.close()
+				dir = t.TempDir()
 			}
+			q := newQueue(t, dir, size*room)
 			name := func(s string, i int) string { return fmt.Sprintf("%s%03d", s, i) + strings.Repeat(".", 996) }
+			var d dropped
 			for i := range 2 * room {
-				pull(t, q, name("p", i))
+				p := pull(t, q, name("p", i))
+				d.pulls += p.pulls
+				d.changes += p.changes
 			}
 			b := q.backlog()
-			d := q.takeDropped()
 			if b.pulls+d.pulls != 2*room || b.pulls < room*3/4 || b.bytes > q.max || d.changes != 0 {
 				t.Fatalf("of pulls %+v are left, %+v dropped", b, d)
 			}
-			if r, _ := q.next(); !bytes.HasPrefix(r.body, []byte(name("p", d.pulls))) {
+			if r := q.next(nil); !bytes.HasPrefix(r.body, []byte(name("p", d.pulls))) {
 				t.Errorf("the first is %.4s, so not the oldest were dropped", r.body)
 			}
 			for i := range room {
@@ -311,55 +376,90 @@ func TestFullQueue(t *testing.T) {
 			if b.changes != room || b.pulls != 0 {
 				t.Fatalf("changes did not displace pulls: %+v", b)
 			}
-			q.takeDropped()
-			pull(t, q, name("p", 999))
-			if b, d := q.backlog(), q.takeDropped(); b.changes != room || b.pulls != 0 || d != (dropped{pulls: 1}) {
+			d = pull(t, q, name("p", 999))
+			if b := q.backlog(); b.changes != room || b.pulls != 0 || d != (dropped{pulls: 1}) {
 				t.Fatalf("a pull displaced something: %+v, %+v", b, d)
 			}
-			change(t, q, name("c", room))
-			b, d = q.backlog(), q.takeDropped()
+			d = change(t, q, name("c", room))
+			b = q.backlog()
 			if b.changes+d.changes != room+1 || d.changes == 0 || d.changes > room/4 {
 				t.Fatalf("%+v, %+v", b, d)
 			}
-			if r, _ := q.next(); !bytes.HasPrefix(r.body, []byte(name("c", d.changes))) {
+			if r := q.next(nil); !bytes.HasPrefix(r.body, []byte(name("c", d.changes))) {
 				t.Errorf("the first is %.4s", r.body)
 			}
 		})
 	}
 }
 
-func TestFirst(t *testing.T) {
-	q := memoryQueue(t, 1<<20)
+// The event behind one that is refused is the next of all rows.
+func TestNextExcept(t *testing.T) {
+	q := newQueue(t, "", 1<<20)
 	change(t, q, "c1")
-	pull(t, q, "p1", "p2")
-	change(t, q, "c2")
-	for n, want := range []string{"", "c1", "c1 p1", "c1 p1 p2", "c1 p1 p2 c2", "c1 p1 p2 c2"} {
-		var got []string
-		for _, r := range q.first(n) {
-			if got = append(got, string(r.body)); r.pull != (r.body[0] == 'p') {
-				t.Errorf("%s: pull = %v", r.body, r.pull)
-			}
+	for _, step := range []struct {
+		put  func(*testing.T, *queue, ...string) dropped
+		name string
+		want string
+	}{{change, "c2", "c2"}, {pull, "p1", "c2"}, {change, "c3", "c2"}} {
+		step.put(t, q, step.name)
+		first := q.next(nil)
+		if behind := q.next(first); string(first.body) != "c1" || string(behind.body) != step.want {
+			t.Errorf("behind %s comes %s, want %s", first.body, behind.body, step.want)
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("the first %d are %v, want %s", n, got, want)
-		}
+	}
+	if got := q.all(); got != "c1 c2 p1 c3" {
+		t.Error(got)
+	}
+	change(t, q, "c4")
+	if behind := q.next(q.next(nil)); behind != nil {
+		t.Errorf("%s is behind the last one", behind.body)
+	}
+}
+
+// The queue of a dead process is sent from where it is, by age, beside the own one,
+// and let go of once it is empty.
+func TestAttach(t *testing.T) {
+	dead, own := t.TempDir(), t.TempDir()
+	q := newQueue(t, dead, 1<<20)
+	change(t, q, "c1", "c2")
+	pull(t, q, "p1")
+	q.close()
+	q = newQueue(t, own, 1) // full with one event
+	change(t, q, "c3")
+	if events, err := q.attach(dead); events != 3 || err != nil {
+		t.Fatal(events, err)
+	}
+	if b := q.backlog(); b.changes != 3 || b.pulls != 1 {
+		t.Errorf("%+v", b)
+	}
+	if !q.detach(dead) {
+		t.Error("it lets go of what waits")
+	}
+	if got := q.all(); got != "c1 c2 p1 c3" {
+		t.Error(got)
+	}
+	if _, err := os.Stat(dead); q.detach(dead) || len(q.rows) != 2 || err != nil {
+		t.Errorf("%d rows, %v", len(q.rows), err)
+	}
+	if _, err := os.Stat(dead); err == nil {
+		t.Error("the empty directory is left")
 	}
 }
 
 // What is being sent while it is dropped takes nothing else with it.
 func TestSettleAfterDrop(t *testing.T) {
-	q := memoryQueue(t, 1<<20)
+	q := newQueue(t, "", 1<<20)
 	change(t, q, "a", "b")
-	sending, _ := q.next()
+	sending := q.next(nil)
 	q.changes.pop()
-	q.settle(sending.seq)
-	if q.waits(sending.seq) || q.all() != "b" {
+	q.settle(sending)
+	if q.waits(sending) || q.all() != "b" {
 		t.Error("b is gone with a")
 	}
 }
 
 func TestDrop(t *testing.T) {
-	q := memoryQueue(t, 1<<20)
+	q := newQueue(t, "", 1<<20)
 	change(t, q, "a")
 	pull(t, q, "p")
 	until := time.Now()
@@ -370,7 +470,7 @@ func TestDrop(t *testing.T) {
 }
 
 func FuzzParseRecord(f *testing.F) {
-	r := record{seq: 1, at: time.Unix(5, 6), body: []byte("{}")}
+	r := newRecord(1, time.Unix(5, 6), []byte("{}"))
 	f.Add(r.appendTo(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

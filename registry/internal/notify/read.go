@@ -79,11 +79,11 @@ func isLocked(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
 		return false
 	}
-	lock, err := lockHome(dir)
+	h, err := lockHome(dir)
 	if err != nil {
 		return true
 	}
-	lock.Close()
+	h.lock.Close()
 	return false
 }
 
@@ -91,15 +91,14 @@ func (r *Report) read(dir string) (err error) {
 	if r.State, err = readState(dir); err != nil {
 		return err
 	}
-	var first *item
-	var firstDir string
+	var first record
 	for kind, count := range map[string]*int{changesDir: &r.Changes, pullsDir: &r.Pulls} {
-		err := scanLog(filepath.Join(dir, kind), func(f scannedFile) {
-			*count += len(f.items)
-			for i := range f.items {
-				r.Bytes += int64(f.items[i].length)
-				if first == nil || f.items[i].seq < first.seq {
-					first, firstDir = &f.items[i], filepath.Join(dir, kind)
+		err := scan(filepath.Join(dir, kind), func(f *scannedFile) {
+			*count += len(f.events)
+			for i := range f.events {
+				e := &f.events[i]
+				if r.Bytes += int64(e.length); first.at == 0 || e.before(&first) {
+					first, _ = parseRecord(f.content[e.offset:])
 				}
 			}
 		})
@@ -107,15 +106,8 @@ func (r *Report) read(dir string) (err error) {
 			return err
 		}
 	}
-	if first == nil {
-		return nil
-	}
-	r.Oldest = first.time()
-	if f, err := os.Open(filepath.Join(firstDir, segmentName(first.seg.id))); err == nil { // else it was sent meanwhile
-		defer f.Close()
-		if rec, err := readItem(f, *first); err == nil {
-			r.First = summary(rec.body)
-		}
+	if first.at != 0 {
+		r.Oldest, r.First = first.time(), summary(first.body)
 	}
 	return nil
 }

@@ -7,12 +7,26 @@ import (
 	"time"
 )
 
-// record is an event in a queue.
+// record is an event in a queue. It is small without its body: a hundred thousand may
+// wait.
 type record struct {
-	seq  uint64 // grows along the queue
-	at   time.Time
-	body []byte // the envelope, compact
-	pull bool   // else a change; what is on the disk lies apart
+	seq    uint64   // grows along the queue
+	at     int64    // in nanoseconds since 1970
+	length int32    // on the disk
+	offset int32    // in the segment
+	seg    *segment // nil = not written
+	body   []byte   // the envelope, compact; nil = on the disk
+}
+
+func newRecord(seq uint64, at time.Time, body []byte) record {
+	return record{seq: seq, at: at.UnixNano(), length: int32(recordHead + len(body)), body: body}
+}
+
+func (r *record) time() time.Time { return time.Unix(0, r.at).UTC() }
+
+// before says which of two rows' events is the older.
+func (r *record) before(other *record) bool {
+	return r.at < other.at || r.at == other.at && r.seq < other.seq
 }
 
 // On the disk a record is its length, a checksum of all that follows, the number,
@@ -27,49 +41,31 @@ var (
 	errNotRecord = errors.New("not a whole event")
 )
 
-func (r *record) size() int64 { return recordHead + int64(len(r.body)) }
-
-func sizeOf(records []record) (size int64) {
-	for i := range records {
-		size += records[i].size()
-	}
-	return size
-}
-
 // appendTo appends the record as it is on the disk.
 func (r *record) appendTo(b []byte) []byte {
 	start := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.body)))
 	b = append(b, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint64(b, r.seq)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.at.UnixNano()))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.at))
 	b = append(b, r.body...)
 	binary.BigEndian.PutUint32(b[start+4:], crc32.Checksum(b[start+8:], castagnoli))
 	return b
 }
 
-// bodyLength reads the head of a record; ok is false if it cannot be one.
-func bodyLength(head []byte) (n int, ok bool) {
-	if len(head) < recordHead {
-		return 0, false
-	}
-	n = int(binary.BigEndian.Uint32(head))
-	return n, n > 0 && n <= maxBody
-}
-
 // parseRecord reads the record that b begins with. Its body shares b's memory.
 func parseRecord(b []byte) (r record, ok bool) {
-	n, ok := bodyLength(b)
-	if !ok || len(b) < recordHead+n {
+	if len(b) < recordHead {
+		return record{}, false
+	}
+	n := int(binary.BigEndian.Uint32(b))
+	if n == 0 || n > maxBody || len(b) < recordHead+n {
 		return record{}, false
 	}
 	b = b[:recordHead+n]
 	if binary.BigEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
 		return record{}, false
 	}
-	return record{
-		seq:  binary.BigEndian.Uint64(b[8:]),
-		at:   time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(),
-		body: b[recordHead:],
-	}, true
+	at := int64(binary.BigEndian.Uint64(b[16:]))
+	return newRecord(binary.BigEndian.Uint64(b[8:]), time.Unix(0, at), b[recordHead:]), true
 }

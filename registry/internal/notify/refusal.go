@@ -20,28 +20,27 @@ func refuses(status int) bool {
 
 // passOver gives up an event that was refused time and again if the endpoint takes
 // the one behind it, and then still refuses this one.
-func (e *endpoint) passOver(ctx context.Context, r record, why error) bool {
-	first := e.queue.first(2)
-	if len(first) < 2 || first[0].seq != r.seq {
+func (e *endpoint) passOver(ctx context.Context, ev *event, why error) bool {
+	next := e.queue.next(ev)
+	if next == nil {
 		return false
 	}
-	next := first[1]
 	if _, err := e.try(ctx, next); err != nil {
 		return false
 	}
-	status, err := e.try(ctx, r)
+	status, err := e.try(ctx, ev)
 	if err != nil && !refuses(status) {
 		return false // and the one behind is sent twice
 	}
-	e.queue.settle(r.seq)
-	e.queue.settle(next.seq)
+	e.queue.settle(ev)
+	e.queue.settle(next)
 	if err != nil {
 		e.metrics.refuse(e.name, 1)
 		e.mu.Lock()
 		e.state.Dropped++
 		e.mu.Unlock()
 		fields := []zap.Field{zap.NamedError("err.cause", why)}
-		if s := summary(r.body); s != nil {
+		if s := summary(ev.body); s != nil {
 			fields = append(fields, zap.String("event", s.ID), zap.String("action", string(s.Action)), zap.String("repository", s.Repository), zap.String("tag", s.Tag), zap.String("digest", s.Digest))
 		}
 		e.log.Error("an endpoint of notifications takes others but refuses this event, which is given up", fields...)

@@ -2,77 +2,61 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 )
 
-// `registry events` asks the process that has a home to do something by a file in
-// it, which that process removes when it is done, or gives another ending when it
-// cannot. Where the process is dead, the asker locks the home and does it himself.
+// `registry events` asks the process that has a home to do something by an empty file
+// in an endpoint's directory, which that process removes when it is done, or gives another
+// ending when it cannot. The file's time says when it was asked. Where the process is
+// dead, the asker locks the home and does it himself.
 const (
-	requestPrefix = "request-"
-	requestSuffix = ".json"
-	failedSuffix  = ".failed"
+	opRetry      = "retry" // try now
+	opDrop       = "drop"  // forget what had happened until then
+	failedSuffix = ".failed"
 )
 
-// request is what is asked for.
-type request struct {
-	Op       string    `json:"op"` // opRetry or opDrop
-	Endpoint string    `json:"endpoint"`
-	Until    time.Time `json:"until"` // opDrop: events that happened later stay
-}
-
-const (
-	opRetry = "retry"
-	opDrop  = "drop"
-)
-
-// requestsPoll is how often a process looks for requests.
-const requestsPoll = time.Second
-
-// obey does what is asked for in our home.
+// obey does what is asked for in our homes, of which it lets go of the empty ones.
 func (n *Notifier) obey() {
-	requests, _ := filepath.Glob(filepath.Join(n.home.dir, requestPrefix+"*"+requestSuffix)) // the pattern is valid
-	for _, path := range requests {
-		n.answer(path)
+	n.keeping.Lock()
+	defer n.keeping.Unlock()
+	n.adopted = slices.DeleteFunc(n.adopted, n.release)
+	for _, h := range n.homes() {
+		names, _ := endpointsIn(h.dir) // the next time, perhaps
+		for _, name := range names {
+			for _, op := range []string{opRetry, opDrop} {
+				path := filepath.Join(endpointDir(h.dir, name), op)
+				info, err := os.Stat(path)
+				if err != nil {
+					continue
+				}
+				if err := n.do(op, filepath.Dir(path), name, info.ModTime()); err != nil {
+					n.log.Warn("cannot do what `registry events` asked for", zap.Error(err))
+					_ = os.Rename(path, path+failedSuffix)
+				}
+				_ = os.Remove(path) // done again otherwise, which does no harm
+			}
+		}
 	}
 }
 
-// answer does what the request in the file asks for.
-func (n *Notifier) answer(path string) {
-	var r request
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &r)
-	}
-	if err == nil {
-		err = n.do(r)
-	}
-	if err == nil {
-		_ = os.Remove(path) // done again otherwise, which does no harm
-		return
-	}
-	n.log.Warn("cannot do what `registry events` asked for", zap.Error(err))
-	_ = os.Rename(path, path+failedSuffix)
-}
-
-func (n *Notifier) do(r request) (err error) {
-	e := n.endpoint(r.Endpoint)
-	if r.Op == opDrop {
+func (n *Notifier) do(op, dir, name string, asked time.Time) (err error) {
+	e := n.endpoint(name)
+	if op == opDrop {
 		count := 0
 		if e == nil {
-			count, err = dropIn(endpointDir(n.home.dir, r.Endpoint), r.Until, n.log)
+			count, err = dropIn(dir, asked, n.log)
 		} else {
-			count = e.queue.drop(r.Until)
+			count = e.queue.drop(asked)
 		}
-		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", r.Endpoint), zap.Int("events", count))
+		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", name), zap.Int("events", count))
 	}
 	if e != nil {
 		e.tryNow()
@@ -82,7 +66,7 @@ func (n *Notifier) do(r request) (err error) {
 
 // dropIn drops from a queue that nobody uses.
 func dropIn(dir string, until time.Time, log *zap.Logger) (int, error) {
-	q, err := openQueue(dir, segmentSize, log)
+	q, err := openQueue(dir, segmentSize, nil, log)
 	if err != nil {
 		return 0, err
 	}
@@ -96,35 +80,36 @@ const obeyTimeout = 10 * time.Second
 // Retry has the endpoint tried now, by every process below base that sends to it.
 // It returns for how many events.
 func Retry(ctx context.Context, base, endpoint string) (int, error) {
-	return ask(ctx, base, request{Op: opRetry, Endpoint: endpoint})
+	return ask(ctx, base, endpoint, opRetry)
 }
 
 // Drop removes the events that wait for the endpoint now. It returns how many there
 // are.
 func Drop(ctx context.Context, base, endpoint string) (int, error) {
-	return ask(ctx, base, request{Op: opDrop, Endpoint: endpoint, Until: time.Now()})
+	return ask(ctx, base, endpoint, opDrop)
 }
 
-func ask(ctx context.Context, base string, r request) (events int, err error) {
+func ask(ctx context.Context, base, endpoint, op string) (events int, err error) {
+	now := time.Now()
 	reports, err := Read(base)
 	if err != nil {
 		return 0, err
 	}
 	for _, report := range reports {
-		if report.Endpoint != r.Endpoint || report.Changes+report.Pulls == 0 {
+		if report.Endpoint != endpoint || report.Changes+report.Pulls == 0 {
 			continue
 		}
 		dir := filepath.Join(base, report.Home)
-		lock, err := lockHome(dir)
+		h, err := lockHome(dir)
 		switch {
-		case err == nil && r.Op == opDrop:
-			_, err = dropIn(endpointDir(dir, r.Endpoint), r.Until, zap.NewNop())
-			lock.Close()
+		case err == nil && op == opDrop:
+			_, err = dropIn(endpointDir(dir, endpoint), now, zap.NewNop())
+			h.lock.Close()
 		case err == nil:
-			lock.Close()
+			h.lock.Close()
 			continue // nobody is there to try
 		case errors.Is(err, errTaken):
-			err = askLiving(ctx, dir, r)
+			err = askLiving(ctx, filepath.Join(endpointDir(dir, endpoint), op), now)
 		}
 		if err != nil {
 			return events, err
@@ -134,52 +119,30 @@ func ask(ctx context.Context, base string, r request) (events int, err error) {
 	return events, nil
 }
 
-// askLiving waits until the process has done it. What is asked for may be read by
-// everybody who may enter the home: the asker may be root, the process is not.
-func askLiving(ctx context.Context, dir string, r request) error {
-	path := filepath.Join(dir, requestPrefix+newHomeName()+requestSuffix)
-	if err := writeRequest(path, r); err != nil {
+// askLiving makes the file at path and waits until the process has done it.
+func askLiving(ctx context.Context, path string, now time.Time) error {
+	err := os.WriteFile(path, nil, 0o600)
+	if err == nil {
+		err = os.Chtimes(path, now, now)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else it was quick
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, obeyTimeout)
 	defer cancel()
 	for {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return failedRequest(path, dir)
+			break
 		}
 		select {
 		case <-ctx.Done():
 			_ = os.Remove(path) // nobody expects it to be done later
-			return fmt.Errorf("the registry that has %s did not answer within %s", dir, obeyTimeout)
+			return fmt.Errorf("the registry did not do what %s asks for within %s", path, obeyTimeout)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// writeRequest makes the file of a request, whole.
-func writeRequest(path string, r request) error {
-	content, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	temp := path + ".tmp"
-	err = os.WriteFile(temp, content, 0o600)
-	if err == nil {
-		err = os.Chmod(temp, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		_ = os.Remove(temp)
-	}
-	return err
-}
-
-// failedRequest says whether a request that is gone was done.
-func failedRequest(path, dir string) error {
 	if os.Remove(path+failedSuffix) == nil {
-		return fmt.Errorf("the registry that has %s could not do it; its log says why", dir)
+		return fmt.Errorf("the registry could not do what %s asks for; its log says why", path)
 	}
 	return nil
 }

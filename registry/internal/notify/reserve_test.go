@@ -3,8 +3,10 @@ package notify
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"time"
+
+	"go.uber.org/zap"
 )
 
 func TestReserve(t *testing.T) {
@@ -20,7 +22,6 @@ func TestReserve(t *testing.T) {
 	if r.isSpent() || !r.spend() || r.spend() || !r.isSpent() {
 		t.Error("it is not spent once")
 	}
-	r.tried = time.Time{}
 	if r.renew(); r.isSpent() {
 		t.Error("it is spent although it was renewed")
 	}
@@ -30,22 +31,50 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// The room that was given away on a full disk is for changes, not for pulls.
+// The room that was given away on a full disk is for changes, not for pulls, which wait
+// in memory.
 func TestReserveIsForChanges(t *testing.T) {
-	t.Parallel()
-	r := newReceiver(t)
-	r.status.Store(500)
 	dir := t.TempDir()
-	n := open(t, dir, r.endpoint("r"))
-	n.committer.reserve.spent.Store(true)
-	n.Pulled(Event{Action: Pull})
-	eventually(t, "the pull is lost", func() bool {
-		n.endpoints[0].mu.Lock()
-		defer n.endpoints[0].mu.Unlock()
-		return n.endpoints[0].state.Dropped == 1
-	})
-	n.push(t, "1")
-	if got := waiting(t, dir); got != 1 {
-		t.Errorf("%d wait", got)
+	q, err := openQueue(dir, 1<<20, &reserve{path: filepath.Join(dir, "missing", reserveName)}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.close()
+	pull(t, q, "p1")
+	change(t, q, "c1")
+	pull(t, q, "p2")
+	written := map[string]int{}
+	for _, kind := range []string{changesDir, pullsDir} {
+		if err := scan(filepath.Join(dir, kind), func(f *scannedFile) { written[kind] += len(f.events) }); err != nil {
+			t.Error(err)
+		}
+	}
+	if written[changesDir] != 1 || written[pullsDir] != 0 {
+		t.Errorf("written: %v", written)
+	}
+	if got := q.all(); got != "p1 c1 p2" {
+		t.Error(got)
+	}
+}
+
+// On a full disk a change takes the room that was kept.
+func TestReserveIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	spare := &reserve{path: filepath.Join(dir, reserveName)}
+	spare.renew()
+	q, err := openQueue(dir, 1<<20, spare, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.close()
+	q.changes.fsync = func(f *os.File) error {
+		if !spare.isSpent() {
+			return syscall.ENOSPC
+		}
+		return f.Sync()
+	}
+	change(t, q, "c1", "c2")
+	if !spare.isSpent() || q.changes.unwritten() != 0 || q.all() != "c1 c2" {
+		t.Errorf("spent: %v, in memory: %d", spare.isSpent(), q.changes.unwritten())
 	}
 }
