@@ -31,6 +31,7 @@ type Options struct {
 	MaxConns    int            // connections at the same time, 0 = 32
 	Timeout     time.Duration  // of an answer that is small, and until a large one begins; 0 = 30 s
 	Stall       time.Duration  // how long a large answer may pause; 0 = 30 s
+	MinRate     int64          // bytes a second of a large answer, over Stall; 0 = 1 KiB
 	MaxManifest int64          // bytes, 0 = 4 MiB
 	UserAgent   string
 	// Limit is told what a Docker Hub says is left of its limit; nil = nobody.
@@ -40,6 +41,7 @@ type Options struct {
 const (
 	defaultTimeout = 30 * time.Second
 	defaultConns   = 32
+	defaultRate    = 1 << 10
 	dialTimeout    = 10 * time.Second
 	maxRedirects   = 5
 	maxHeader      = 64 << 10
@@ -59,6 +61,7 @@ type Client struct {
 func New(o Options) *Client {
 	o.Timeout, o.Stall = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.Stall, defaultTimeout)
 	o.MaxConns = cmp.Or(o.MaxConns, defaultConns)
+	o.MinRate = cmp.Or(o.MinRate, defaultRate)
 	o.MaxManifest = cmp.Or(o.MaxManifest, 4<<20)
 	o.UserAgent = cmp.Or(o.UserAgent, "slipway")
 	c := &Client{opts: o}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -301,6 +302,34 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// An upstream that sends a byte now and then is given up; one whose reader is slow is not.
+func TestTrickles(t *testing.T) {
+	const stall = 200 * time.Millisecond
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000000")
+		for r.Context().Err() == nil {
+			w.Write([]byte("."))
+			w.(http.Flusher).Flush()
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	c := client(t, u, func(o *Options) { o.Stall, o.MinRate = stall, 1_000_000 })
+	if err := fetch(t.Context(), c, "a", layer); ReasonOf(err) != Slow {
+		t.Errorf("a trickle: %v", err)
+	}
+	slow := &body{ctx: t.Context(), cancel: func(error) {}, src: io.NopCloser(bytes.NewReader(layer)), stall: 500 * time.Millisecond, rate: 1_000_000}
+	slow.timer = time.AfterFunc(time.Hour, func() {})
+	defer slow.Close()
+	for {
+		if _, err := slow.Read(make([]byte, 1)); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("a slow reader: %v", err)
+		}
+		time.Sleep(600 * time.Millisecond / time.Duration(len(layer)))
+	}
+}
+
 // An error whose text does not end is one, too.
 func TestStalls_InAnError(t *testing.T) {
 	stop := make(chan struct{})
@@ -473,6 +502,37 @@ func TestHelper(t *testing.T) {
 		if _, _, err := Helper(command, "x", -1)(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// A helper that hangs keeps nobody longer than he waits, and those who have waited for it to
+// fail do not start it one after the other.
+func TestHelper_Hangs(t *testing.T) {
+	dir := t.TempDir()
+	command, begun := filepath.Join(dir, "docker-credential-test"), filepath.Join(dir, "begun")
+	check(t, os.WriteFile(command, []byte("#!/bin/sh\ntouch "+begun+"\nexec sleep 600\n"), 0o700))
+	h := &helper{command: command, turn: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error)
+	go func() {
+		_, _, err := h.get(ctx)
+		first <- err
+	}()
+	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
+		time.Sleep(time.Millisecond)
+	}
+	impatient, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	if _, _, err := h.get(impatient); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside one that hangs: %v", err)
+	}
+	cancel()
+	if err := <-first; err == nil {
+		t.Error("the one that was cancelled gave a login")
+	}
+	h.failed, h.err = time.Now().Add(time.Hour), errStalled // which is later than when this one came
+	if _, _, err := h.get(t.Context()); !errors.Is(err, errStalled) {
+		t.Errorf("after one that failed: %v", err)
 	}
 }
 

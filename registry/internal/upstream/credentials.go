@@ -9,7 +9,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -33,7 +32,7 @@ const (
 // (`<command> get`, the server on its standard input). What it says holds for the
 // lifetime: negative stands for ever, 0 for one request.
 func Helper(command, server string, lifetime time.Duration) Credentials {
-	h := &helper{command: command, server: server, lifetime: lifetime}
+	h := &helper{command: command, server: server, lifetime: lifetime, turn: make(chan struct{}, 1)}
 	return h.get
 }
 
@@ -41,23 +40,47 @@ type helper struct {
 	command, server string
 	lifetime        time.Duration
 
-	mu                 sync.Mutex
+	turn               chan struct{} // holds a token while the fields below are used
 	until              time.Time
 	known              bool
 	username, password string
+	failed             time.Time // when it last failed, and why
+	err                error
 }
 
 func (h *helper) get(ctx context.Context) (string, string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	begun := time.Now()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return "", "", fmt.Errorf("waiting for the credential helper %s: %w", h.command, ctx.Err())
+	}
 	if h.known && (h.lifetime < 0 || time.Now().Before(h.until)) {
 		return h.username, h.password, nil
 	}
+	if h.failed.After(begun) { // whoever has waited for one that hangs does not start the next one
+		return "", "", h.err
+	}
+	username, password, err := h.run(ctx)
+	if err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			h.failed, h.err = time.Now(), err
+		}
+		return "", "", err
+	}
+	h.username, h.password = username, password
+	h.known, h.until = true, time.Now().Add(h.lifetime)
+	return username, password, nil
+}
+
+// run asks the program once.
+func (h *helper) run(ctx context.Context) (username, password string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.command, "get")
 	cmd.Stdin = strings.NewReader(h.server)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Second // its children may hold its output
 	var out bytes.Buffer
 	cmd.Stdout = &limited{w: &out, left: maxHelper}
 	if err := cmd.Run(); err != nil {
@@ -67,9 +90,7 @@ func (h *helper) get(ctx context.Context) (string, string, error) {
 	if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.Username == "" {
 		return "", "", fmt.Errorf("the credential helper %s gave no user name", h.command)
 	}
-	h.username, h.password = answer.Username, answer.Secret
-	h.known, h.until = true, time.Now().Add(h.lifetime)
-	return h.username, h.password, nil
+	return answer.Username, answer.Secret, nil
 }
 
 // limited refuses what is more than a program may say.

@@ -68,7 +68,10 @@ func ReasonOf(err error) Reason {
 	return ""
 }
 
-var errStalled = errors.New("the upstream paused for too long")
+var (
+	errStalled  = errors.New("the upstream paused for too long")
+	errTrickles = errors.New("the upstream sends too slowly")
+)
 
 // unreachable is the error of a request without an answer.
 func unreachable(ctx context.Context, err error) *Error {

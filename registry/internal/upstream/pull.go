@@ -110,7 +110,7 @@ type Body struct {
 }
 
 // Blob fetches a blob from the offset on. ctx is that of all reads, each of which fails
-// when nothing comes for Options.Stall.
+// when nothing comes for Options.Stall, or less than Options.MinRate.
 func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset int64) (*Body, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	header := http.Header{}
@@ -122,7 +122,7 @@ func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset i
 		cancel(nil)
 		return nil, err
 	}
-	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall}
+	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall, rate: c.opts.MinRate}
 	b.timer = time.AfterFunc(c.opts.Stall, func() { cancel(errStalled) })
 	b.timer.Stop()
 	size := resp.ContentLength
@@ -162,20 +162,35 @@ func contentRange(s string) (start, whole int64, ok bool) {
 	return start, whole, true
 }
 
-// body cuts off an upstream that pauses.
+// body cuts off an upstream that pauses or trickles. Only the time spent waiting for the
+// upstream counts: whoever reads may be slow.
 type body struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	src    io.ReadCloser
 	stall  time.Duration
+	rate   int64 // bytes a second at least, over stall
 	timer  *time.Timer
+
+	waited time.Duration // since the rate was last looked at
+	came   int64         // since then
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
+	begun := time.Now()
 	b.timer.Reset(b.stall)
 	n, err := b.src.Read(p)
 	b.timer.Stop()
+	b.waited += time.Since(begun)
+	b.came += int64(n)
+	if b.waited >= b.stall && err == nil {
+		if float64(b.came) < float64(b.rate)*b.waited.Seconds() {
+			b.cancel(errTrickles)
+			return n, &Error{Reason: Slow, Err: errTrickles}
+		}
+		b.waited, b.came = 0, 0
+	}
 	if err != nil && err != io.EOF { //nolint:errorlint // readers end with EOF itself
 		err = unreachable(b.ctx, err)
 	}
