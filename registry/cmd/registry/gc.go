@@ -74,6 +74,14 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if err != nil {
 		return err
 	}
+	cache, err := openProxy(cfg, zap.NewNop(), nil) // for the names; nothing is asked
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	if cache != nil {
+		defer cache.Close()
+	}
+	o.KeepUntagged = cachesOf(cache)
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	var p printer
 	switch {

@@ -16,6 +16,7 @@ import (
 
 	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
@@ -76,6 +77,9 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	return e, nil
 }
 
+// caches selects the repositories that are a cache; nil if none is.
+func (e *environment) caches() func(oci.Name) bool { return cachesOf(e.cache) }
+
 // close closes the storage and writes what is left of the log.
 func (e *environment) close() error {
 	if e.cache != nil {
@@ -129,7 +133,7 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.oneReplica("gc", work.GC.Interval, m.collect)) })
 	}
 	if m.cache != nil {
-		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict) })
+		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict(m.cfg.Proxy.Interval)) })
 	}
 	if every := m.cfg.Proxy.Sync.Interval; m.cache != nil && every > 0 {
 		group.Go(func() { schedule.Every(ctx, every, nil, m.syncMirror) })
@@ -156,12 +160,13 @@ func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
 func (m *maintenance) collect(ctx context.Context) {
 	gc := m.cfg.Storage.Maintenance.GC
 	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Wait: m.store.collectWait, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: m.store.root == ""}
+	o.KeepUntagged = cachesOf(m.cache)
 	collect.RunScheduled(ctx, o, m.collected)
 }
 
 func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
 	o := verifyOptions(m.cfg)
-	o.Store, o.Log = m.store, m.log
+	o.Store, o.Log, o.Partial = m.store, m.log, cachesOf(m.cache)
 	return func(ctx context.Context) { verify.RunScheduled(ctx, o, metrics) }
 }
 

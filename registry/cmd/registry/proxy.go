@@ -42,6 +42,14 @@ func openProxy(cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry
 	return proxy.New(o), nil
 }
 
+// cachesOf selects the repositories that are a cache; nil if none is.
+func cachesOf(cache *proxy.Cache) func(oci.Name) bool {
+	if cache == nil {
+		return nil
+	}
+	return cache.Caches
+}
+
 func openSource(cfg *config.Config, u *config.ProxyUpstream, metrics *proxy.Metrics) (*proxy.Source, error) {
 	remote, err := url.Parse(u.RemoteURL)
 	if err != nil {
@@ -105,27 +113,36 @@ func upstreamChecks(cache *proxy.Cache) []health.Check {
 // upstreamCheckInterval is the time between two questions whether an upstream answers.
 const upstreamCheckInterval = 30 * time.Second
 
-// evict removes from the caches what has to go, and then its bytes.
-func (m *maintenance) evict(ctx context.Context) {
-	p := &m.cfg.Proxy
-	gc := m.cfg.Storage.Maintenance.GC
-	if m.cache.EvictionDue(int64(p.MaxSize)) {
-		o := proxy.EvictOptions{Store: m.store, Registry: m.rules, Pulls: m.pulls, MaxSize: int64(p.MaxSize), Recent: gc.Age}
-		done, err := m.cache.Evict(ctx, o)
-		if err != nil && ctx.Err() == nil {
-			m.log.Warn("eviction from the caches is not complete", zap.Error(err))
+// evict returns the job that removes from the caches what has to go, and then its bytes: on
+// one replica at a time, which tells the others what it has counted.
+func (m *maintenance) evict(interval time.Duration) func(context.Context) {
+	search := m.oneReplica("evict", interval, m.searchCaches)
+	return func(ctx context.Context) {
+		if m.store.replicas {
+			m.cache.LearnSize(ctx, m.store)
 		}
-		loose := done.Loose > 0 && m.freed.Equal(never)    // else they are looked at soon
-		if done.Evicted > 0 || loose || m.freed.IsZero() { // at the start, a run before may have been interrupted
+		if m.cache.EvictionDue(int64(m.cfg.Proxy.MaxSize)) {
+			search(ctx)
+		}
+		// What clients were told of a moment ago was kept.
+		if !m.freed.IsZero() && m.freed != never && time.Now().After(m.freed) {
 			m.collectCaches(ctx)
-			m.freed = time.Now().Add(gc.Age + time.Second)
-			return
+			m.freed = never
 		}
 	}
-	// What clients were told of a moment ago was kept.
-	if !m.freed.IsZero() && m.freed != never && time.Now().After(m.freed) {
+}
+
+func (m *maintenance) searchCaches(ctx context.Context) {
+	age := m.cfg.Storage.Maintenance.GC.Age
+	o := proxy.EvictOptions{Store: m.store, Registry: m.rules, Pulls: m.pulls, MaxSize: int64(m.cfg.Proxy.MaxSize), Recent: age, Share: m.store.replicas}
+	done, err := m.cache.Evict(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("eviction from the caches is not complete", zap.Error(err))
+	}
+	loose := done.Loose > 0 && m.freed.Equal(never)    // else they are looked at soon
+	if done.Evicted > 0 || loose || m.freed.IsZero() { // at the start, a run before may have been interrupted
 		m.collectCaches(ctx)
-		m.freed = never
+		m.freed = time.Now().Add(age + time.Second)
 	}
 }
 

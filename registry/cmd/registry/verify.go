@@ -35,6 +35,7 @@ func newVerifyCommand() *cobra.Command {
 				return err
 			}
 			o := verifyOptions(e.cfg)
+			o.Partial = e.caches()
 			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.store, zap.NewNop(), int64(limit), repair, restart
 			report, err := verify.Run(cmd.Context(), o)
 			if asJSON {

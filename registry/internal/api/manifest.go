@@ -29,9 +29,7 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return damagedIsUnknown(r, err)
 	}
-	if found.Warning != "" {
-		w.Header().Add("Warning", found.Warning)
-	}
+	warn(w, found.Warning)
 	r.digest = m.Digest
 	etag := setContentHeaders(w, m.MediaType, m.Digest)
 	switch condition(r.Header, etag) {

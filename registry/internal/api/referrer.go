@@ -43,11 +43,12 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 	if err := a.memory.acquire(r.Context(), referrersCost); err != nil {
 		return err
 	}
-	body, next, err := page.body(r.Context())
+	body, next, warning, err := page.body(r.Context())
 	a.memory.room.Release(referrersCost)
 	if err != nil {
 		return err
 	}
+	warn(w, warning)
 	if artifactType != "" {
 		w.Header().Set("OCI-Filters-Applied", "artifactType")
 	}
@@ -59,7 +60,7 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		r.linkNext(w, parameters)
 	}
 	return a.writeLarge(w, r, contentTypeIndex, body, referrersCost, func(ctx context.Context) ([]byte, error) {
-		body, _, err := page.body(ctx)
+		body, _, _, err := page.body(ctx)
 		return body, err
 	})
 }
@@ -73,18 +74,19 @@ type referrersPage struct {
 	n            int
 }
 
-// body is the image index with the page, and behind which digest the next one
-// begins, "" if it is the last.
-func (p *referrersPage) body(ctx context.Context) (body []byte, next string, err error) {
-	descriptors, next, err := p.repository.Referrers(ctx, p.subject, p.artifactType, p.last, p.n)
+// body is the image index with the page, behind which digest the next one begins, "" if it
+// is the last, and what the client is told about it.
+func (p *referrersPage) body(ctx context.Context) (body []byte, next, warning string, err error) {
+	descriptors, page, err := p.repository.Referrers(ctx, p.subject, p.artifactType, p.last, p.n)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
+	next = page.Next
 	body = append(body, `{"schemaVersion":2,"mediaType":"`+oci.MediaTypeIndex+`","manifests":[`...)
 	for i := range descriptors {
 		b, err := json.Marshal(&descriptors[i])
 		if err != nil {
-			return nil, "", err
+			return nil, "", "", err
 		}
 		if i > 0 && len(body)+len(b) > maxReferrersBytes {
 			next = string(descriptors[i-1].Digest)
@@ -95,5 +97,5 @@ func (p *referrersPage) body(ctx context.Context) (body []byte, next string, err
 		}
 		body = append(body, b...)
 	}
-	return append(body, "]}\n"...), next, nil
+	return append(body, "]}\n"...), next, page.Warning, nil
 }

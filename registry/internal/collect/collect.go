@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
 
@@ -45,8 +46,11 @@ type Options struct {
 	Release bool
 	// DeleteUntagged also deletes manifests to which no tag leads.
 	DeleteUntagged bool
-	DryRun         bool        // changes nothing
-	Tell           func(Event) // nil = nobody; one call at a time, what stays of a repository and what goes in one piece each
+	// KeepUntagged selects repositories whose untagged manifests stay all the same: caches
+	// of what was pulled by digest. Nil selects none.
+	KeepUntagged func(oci.Name) bool
+	DryRun       bool        // changes nothing
+	Tell         func(Event) // nil = nobody; one call at a time, what stays of a repository and what goes in one piece each
 
 	// Paced makes a run beside servers rest, so that it uses no more than a tenth of
 	// the machine's Processors; 0 is as many as may run Go.

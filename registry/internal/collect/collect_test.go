@@ -245,6 +245,17 @@ func TestUntagged(t *testing.T) {
 	})
 }
 
+// A cache keeps what was pulled by digest: nobody tags that.
+func TestUntagged_InCaches(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		cached, cachedBlobs := x.image("hub/a", "", "cached")
+		old, oldBlobs := x.image("a", "", "old")
+		x.run(Options{Age: time.Hour, DeleteUntagged: true, KeepUntagged: func(name oci.Name) bool { return strings.HasPrefix(string(name), "hub/") }})
+		x.whole("in a cache", "hub/a", cached, cachedBlobs)
+		x.gone("untagged", "a", old, oldBlobs)
+	})
+}
+
 func TestSharedBetweenRepositories(t *testing.T) {
 	onStores(t, func(t *testing.T, x volume) {
 		a, blobs := x.image("a", "v1", "shared")

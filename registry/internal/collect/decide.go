@@ -44,9 +44,10 @@ func (r *run) decide(ctx context.Context, repo *repository) error {
 // returns how many go.
 func (r *run) decideRevisions(ctx context.Context, repo *repository) (gone int, err error) {
 	live := make([]bool, len(repo.revisions))
+	all := !r.DeleteUntagged || r.KeepUntagged != nil && r.KeepUntagged(repo.name)
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
-		live[i] = rev.tagged || !r.DeleteUntagged || repo.unreadable || repo.unlisted(r.digests.digest(rev.id))
+		live[i] = rev.tagged || all || repo.unreadable || repo.unlisted(r.digests.digest(rev.id))
 		if !live[i] && r.young(rev.modified) {
 			released, err := r.releasedRevision(ctx, repo, rev)
 			if err != nil {

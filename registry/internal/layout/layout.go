@@ -43,6 +43,7 @@ const (
 const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
 	Verified   = Own + "/verify/progress" // how far the verification has come
+	CacheSize  = Own + "/proxy/size"      // what the caches held when a replica last counted
 	Quarantine = Own + "/quarantine"      // what was damaged or led nowhere
 	Events     = Own + "/events"          // notifications that wait to be sent
 	Links      = Own + "/linked"          // marks of what was linked while a collection was under way

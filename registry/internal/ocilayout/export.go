@@ -251,7 +251,7 @@ func (e *export) blob(repo registry.Repository, d *oci.Descriptor) error {
 // referrers writes what has the manifest as its subject.
 func (e *export) referrers(repo registry.Repository, subject oci.Digest) error {
 	for after := ""; ; {
-		list, next, err := repo.Referrers(e.ctx, subject, "", after, 0)
+		list, page, err := repo.Referrers(e.ctx, subject, "", after, 0)
 		if err != nil {
 			return err
 		}
@@ -260,10 +260,10 @@ func (e *export) referrers(repo registry.Repository, subject oci.Digest) error {
 				return err
 			}
 		}
-		if next == "" {
+		if page.Next == "" {
 			return nil
 		}
-		after = next
+		after = page.Next
 	}
 }
 

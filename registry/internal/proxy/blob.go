@@ -94,7 +94,7 @@ func (c *Cache) attach(ctx context.Context, s *Source, r registry.Repository, ke
 			return reader, nil
 		}
 	}
-	if len(c.flights) >= maxFlights {
+	if len(c.flights)+int(c.stuck.Load()) >= maxFlights {
 		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many blobs are being fetched; try again", RetryAfter: time.Second}
 	}
 	f := newFlight(c, s, r, key)

@@ -341,6 +341,35 @@ func TestBlob_BrokenTransfer(t *testing.T) {
 	}
 }
 
+// An upstream that breaks off again and again after a few bytes is given up.
+func TestBlob_ResumesAreBounded(t *testing.T) {
+	content := noise(60, 100_000)
+	w := newWorld(t)
+	w.push("app", "v1", content)
+	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodHead {
+			return false
+		}
+		var from int
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		rw.Header().Set("Content-Length", strconv.Itoa(len(content)-from))
+		if from > 0 {
+			rw.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
+			rw.WriteHeader(http.StatusPartialContent)
+		}
+		rw.Write(content[from : from+1000])
+		rw.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	w.front.requests("")
+	if resp, body, err := w.try(http.MethodGet, blobPath(content)); err == nil {
+		t.Errorf("%s with %d bytes", resp.Status, len(body))
+	}
+	if n := w.front.requests("GET"); n != 1+maxResumes {
+		t.Errorf("%d requests, want one and %d to resume it", n, maxResumes)
+	}
+}
+
 // A full disk does not keep clients from what they pull, at whatever byte it is full.
 func TestBlob_FullDisk(t *testing.T) {
 	content := noise(7, 1_500_000)
@@ -390,6 +419,65 @@ func TestBlob_FullDiskAtTheEnd(t *testing.T) {
 	w.cache.work.Wait()
 	if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
 		t.Error("it was stored")
+	}
+}
+
+// A store that does not end a commit keeps nobody from what he is pulling, and nobody waits
+// longer than cachewritetimeout; what cannot be stored is removed once the store answers.
+func TestBlob_CommitHangs(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		heeds bool // its deadline
+	}{{"until its deadline", true}, {"beyond its deadline", false}} {
+		t.Run(row.name, func(t *testing.T) {
+			release, hangs := make(chan struct{}), make(chan struct{}, 10)
+			full := &fullStore{Store: memory.New(), room: 1 << 30}
+			full.hang = func(ctx context.Context) {
+				hangs <- struct{}{}
+				if row.heeds {
+					<-ctx.Done()
+				} else {
+					<-release
+				}
+			}
+			w := newWorld(t, func(o *Options, _ *Source, ro *registry.Options, _ *upstream.Options) {
+				ro.Store, o.CommitTimeout = full, 100*time.Millisecond
+			})
+			small, large := noise(120, 1000), noise(121, 1_000_000)
+			w.push("app", "v1", small, large)
+			var reading []*http.Response
+			for _, content := range [][]byte{small, large} {
+				resp, err := http.Get(w.url + blobPath(content))
+				check(t, err)
+				defer resp.Body.Close()
+				reading = append(reading, resp)
+				<-hangs
+			}
+			if body, err := io.ReadAll(reading[0].Body); err != nil || !bytes.Equal(body, small) {
+				t.Errorf("the small one: %d bytes, %v", len(body), err)
+			}
+			// This one comes too late to read what is on its way.
+			_, body, err := w.try(http.MethodGet, blobPath(large))
+			again := w.front.requests("GET /v2/app/blobs/"+string(oci.SHA256.FromBytes(large))) > 1 // on a slow machine: too late for that transfer
+			if err == nil && !bytes.Equal(body, large) || row.heeds && err != nil || !row.heeds && !again && err == nil {
+				t.Errorf("the large one, late: %d bytes, %v", len(body), err)
+			}
+			close(release)
+			if body, err := io.ReadAll(reading[1].Body); err == nil && !bytes.Equal(body, large) || err != nil && row.heeds {
+				t.Errorf("the large one: %d bytes, %v", len(body), err)
+			}
+			w.settle()
+			w.cache.work.Wait()
+			if n := w.uploads("hub/app"); n != 0 {
+				t.Errorf("%d objects of uploads are left", n)
+			}
+			full.mu.Lock()
+			full.hang = nil
+			full.mu.Unlock()
+			if _, body := w.get(blobPath(large)); !bytes.Equal(body, large) {
+				t.Errorf("afterwards: %d bytes", len(body))
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type EvictOptions struct {
 	Pulls    *pulls.File
 	MaxSize  int64         // bytes of all caches, 0 = no limit
 	Recent   time.Duration // what was used since then stays in any case: it may be on its way to a client
+	Share    bool          // leave the size for the LearnSize of other replicas
 }
 
 // Eviction is what one search for what may leave has found and done.
@@ -38,17 +40,6 @@ type Eviction struct {
 // lowWater is the part of the limit to which the caches are emptied, so that not each
 // pull evicts something.
 const lowWater = 0.9
-
-// EvictEvery is how often the time of what is cached is looked at.
-const EvictEvery = time.Hour
-
-// EvictionDue says whether something may have to leave: because more has come than may
-// stay, or because the last search was long ago.
-func (c *Cache) EvictionDue(limit int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.counted.IsZero() || c.now().Sub(c.counted) >= EvictEvery || limit > 0 && c.held+c.added > limit
-}
 
 // entry is a manifest in a cache.
 type entry struct {
@@ -70,13 +61,26 @@ type census struct {
 	sizes   map[oci.Digest]int64
 	local   map[oci.Digest]bool // blobs that other repositories have
 	linked  map[oci.Digest]bool // blobs that caches have
+
+	problems []error // of what could not be read; the rest is dealt with
 }
 
+// failed notes a problem, up to a number that a log can hold.
+func (n *census) failed(err error) {
+	if len(n.problems) < maxProblems {
+		n.problems = append(n.problems, err)
+	}
+}
+
+const maxProblems = 10
+
 // Evict removes from the caches what was not pulled for its time and, above the limit, what
-// was not pulled for the longest time. Its bytes are left to the garbage collection.
+// was not pulled for the longest time. Its bytes are left to the garbage collection. What
+// cannot be read stays, and is in the error.
 func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 	c.mu.Lock()
-	c.added = 0 // what comes meanwhile may be counted twice
+	before := c.size
+	c.size.added = 0 // what comes meanwhile may be counted twice
 	c.mu.Unlock()
 	n := &census{cache: c, o: o, users: map[oci.Digest]int{}, sizes: map[oci.Digest]int64{}, local: map[oci.Digest]bool{}, linked: map[oci.Digest]bool{}}
 	err := n.take(ctx)
@@ -84,12 +88,20 @@ func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 	if err == nil {
 		done, err = n.evict(ctx)
 	}
+	err = errors.Join(append(n.problems, err)...)
+	c.mu.Lock()
+	if err != nil {
+		c.size.held, c.size.added, c.size.retry = before.held, before.added+c.size.added, c.now().Add(evictRetry)
+	} else {
+		c.size.held, c.size.counted, c.size.retry = done.Held, c.now(), time.Time{}
+	}
+	c.mu.Unlock()
+	if err == nil && o.Share {
+		c.tellSize(ctx, o.Store, done.Held)
+	}
 	if err == nil && o.MaxSize > 0 && done.Held > o.MaxSize {
 		err = errOverLimit
 	}
-	c.mu.Lock()
-	c.held, c.counted = done.Held, c.now()
-	c.mu.Unlock()
 	c.opts.Metrics.evictedSome(done, err)
 	if done.Evicted > 0 || err != nil {
 		c.opts.Log.Info("manifests have left the caches", zap.Int("manifests", done.Evicted), zap.Int64("bytes", done.Freed), zap.Int64("held", done.Held), zap.Error(err))
@@ -112,8 +124,11 @@ func (n *census) take(ctx context.Context) (err error) {
 				err = n.others(ctx, name)
 			}
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return err
+			n.failed(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return nil
@@ -163,7 +178,8 @@ func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 			e.used = at
 		}
 		if err := n.needs(ctx, e); err != nil {
-			return err
+			n.failed(fmt.Errorf("%s@%s: %w", name, e.digest, err))
+			continue
 		}
 		n.entries = append(n.entries, e)
 	}
@@ -200,7 +216,6 @@ func (n *census) needs(ctx context.Context, e *entry) error {
 	slices.Sort(e.needs)
 	e.needs = slices.Compact(e.needs)
 	for _, d := range e.needs {
-		n.users[d]++
 		if _, known := n.sizes[d]; known {
 			continue
 		}
@@ -209,6 +224,9 @@ func (n *census) needs(ctx context.Context, e *entry) error {
 			return err
 		}
 		n.sizes[d] = info.Size
+	}
+	for _, d := range e.needs {
+		n.users[d]++
 	}
 	return nil
 }
@@ -249,8 +267,11 @@ func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 			continue
 		}
 		removed, err := n.o.Registry.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
+		if ctx.Err() != nil {
+			return done, ctx.Err()
+		}
 		if err != nil {
-			return done, err
+			n.failed(fmt.Errorf("%s@%s: %w", e.name, e.digest, err))
 		}
 		if !removed {
 			continue

@@ -1,16 +1,22 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"slipway/registry/internal/collect"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
 	"slipway/registry/internal/upstream"
 )
 
@@ -191,34 +197,111 @@ func TestEvictionDue(t *testing.T) {
 	}
 }
 
-func TestSync(t *testing.T) {
+// What cannot be read stays and is reported; the rest leaves, and the search is repeated soon.
+func TestEvict_UnreadableRepository(t *testing.T) {
+	broken := &brokenStore{Store: memory.New()}
+	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = broken })
+	one, two := noise(92, 10_000), noise(93, 10_000)
+	w.push("one", "v1", one)
+	w.push("two", "v1", two)
+	w.pull("hub/one", "v1", one)
+	w.pull("hub/two", "v1", two)
+	w.evict(0)
+	held := w.cache.size.held
+	w.clock.move(200 * time.Hour)
+	broken.set("repositories/hub/one/")
+	o := EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Minute}
+	done, err := w.cache.Evict(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "hub/one") || done.Evicted != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if w.cache.size.held != held || w.cache.EvictionDue(1) {
+		t.Errorf("%d bytes are held, want %d, or the search is repeated at once", w.cache.size.held, held)
+	}
+	w.clock.move(evictRetry)
+	if !w.cache.EvictionDue(0) {
+		t.Error("the search is not repeated")
+	}
+	broken.set("")
+	if done, err = w.cache.Evict(t.Context(), o); err != nil || done.Evicted != 1 || done.Held != 0 {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	// Without the record of pulls nobody knows what is in use.
+	w.pull("hub/one", "v1", one)
+	w.clock.move(200 * time.Hour)
+	broken.set(layout.Pulls)
+	if done, err = w.cache.Evict(t.Context(), o); err == nil || done.Evicted != 0 {
+		t.Errorf("without the record of pulls: %+v, %v", done, err)
+	}
+}
+
+// brokenStore cannot read what has the text in its key.
+type brokenStore struct {
+	storage.Store
+	mu   sync.Mutex
+	what string
+}
+
+func (s *brokenStore) set(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.what = what
+}
+
+func (s *brokenStore) err(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.what != "" && strings.Contains(key+"/", s.what) {
+		return errors.New("input/output error")
+	}
+	return nil
+}
+
+func (s *brokenStore) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if err := s.err(key); err != nil {
+		return nil, err
+	}
+	return s.Store.Open(ctx, key, offset, length)
+}
+
+func (s *brokenStore) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	if err := s.err(prefix); err != nil {
+		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, err) }
+	}
+	return s.Store.List(ctx, prefix, o)
+}
+
+// A replica learns what another one has counted, and does not count itself until more comes.
+func TestLearnSize(t *testing.T) {
 	w := newWorld(t)
-	layers := [][]byte{noise(100, 10_000), noise(101, 20_000), noise(102, 30_000)}
-	amd := w.push("app", "amd", layers[0], layers[1])
-	arm := w.push("app", "arm", layers[0], layers[2])
-	entry := func(m *registry.Manifest, arch string) string {
-		return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":%q}}`, m.MediaType, m.Digest, m.Size, arch)
+	layer := noise(94, 10_000)
+	w.push("app", "v1", layer)
+	w.pull("hub/app", "v1", layer)
+	other := New(Options{Now: w.clock.now})
+	t.Cleanup(other.Close)
+	other.LearnSize(t.Context(), w.store)
+	if !other.EvictionDue(0) {
+		t.Error("nobody has counted, and it is not due")
 	}
-	index := []byte(`{"schemaVersion":2,"mediaType":"` + oci.MediaTypeIndex + `","manifests":[` + entry(amd, "amd64") + "," + entry(arm, "arm64") + `]}`)
-	_, err := w.origin.Repository("app").PutManifest(t.Context(), oci.Reference{Tag: "1.0"}, "", index, nil)
+	o := EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Minute, Share: true}
+	done, err := w.cache.Evict(t.Context(), o)
 	check(t, err)
-	image := Image{Repository: "hub/app", Tags: mustTags(t, `\d.*`), Platforms: []string{"linux/arm64"}}
-	var told []Progress
-	report, err := w.cache.Sync(t.Context(), w.reg, []Image{image}, func(p Progress) { told = append(told, p) })
-	check(t, err)
-	if report.Images != 1 || report.Blobs != 3 || !w.has(layers[2]) || w.has(layers[1]) || len(told) != 4 {
-		t.Errorf("%+v after %v", report, told)
+	other.LearnSize(t.Context(), w.store)
+	if other.EvictionDue(done.Held) || other.size.held != done.Held || !other.EvictionDue(done.Held-1) {
+		t.Errorf("learned %+v, want %d bytes", other.size, done.Held)
 	}
-	// Now the upstream is not needed any more.
-	w.front.fail(down)
-	w.pull("hub/app", string(arm.Digest), layers[0], layers[2])
-	w.front.fail(nil)
-	if report, err = w.cache.Sync(t.Context(), w.reg, []Image{image}, nil); err != nil || report.Blobs != 0 {
-		t.Errorf("again: %+v, %v", report, err)
+	other.count(1)
+	other.LearnSize(t.Context(), w.store) // nothing new
+	if !other.EvictionDue(done.Held) {
+		t.Error("not due though more has come")
 	}
-	for _, wrong := range []Image{{Repository: "team/app"}, {Repository: "hub/app"}, {Repository: "hub/app", Tags: mustTags(t, "z")}} {
-		if report, err = w.cache.Sync(t.Context(), w.reg, []Image{wrong}, nil); err == nil || report.Failed != 1 {
-			t.Errorf("%s: %+v, %v", wrong.Repository, report, err)
-		}
+	w.clock.move(2 * time.Hour)
+	if !other.EvictionDue(0) {
+		t.Error("not due after a long time")
+	}
+	check(t, w.store.Apply(t.Context(), nil, storage.Stage{{Key: layout.CacheSize, Content: []byte("nonsense"), Ephemeral: true}}))
+	other.LearnSize(t.Context(), w.store)
+	if other.size.held != done.Held {
+		t.Errorf("learned %+v of nonsense", other.size)
 	}
 }

@@ -59,6 +59,8 @@ func plain(reason upstream.Reason) string {
 		return "denies access"
 	case upstream.NotFound:
 		return "does not have it any more"
+	case offline:
+		return "is not asked: offline"
 	default:
 		return "gave an invalid answer"
 	}
@@ -67,7 +69,7 @@ func plain(reason upstream.Reason) string {
 // warning is the header of an answer out of the cache that could not be checked.
 func (s *Source) warning(reason upstream.Reason) string {
 	if reason == offline {
-		return `112 - "the upstream registry ` + s.Name + ` is not asked: offline"`
+		return fmt.Sprintf(`112 - "the upstream registry %s %s"`, s.Name, plain(reason))
 	}
 	return fmt.Sprintf(`111 - "the upstream registry %s %s; this is what the cache holds"`, s.Name, plain(reason))
 }
@@ -78,7 +80,7 @@ const offline upstream.Reason = "offline"
 // refusal is the error while the upstream is not asked.
 func (s *Source) refusal(reason upstream.Reason, left time.Duration) error {
 	if reason == offline {
-		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " is not asked: offline", Err: registry.ErrUpstream}
+		return &oci.Error{Code: oci.CodeUnavailable, Message: "the upstream registry " + s.Name + " " + plain(reason), Err: registry.ErrUpstream}
 	}
 	return s.fault(&upstream.Error{Reason: reason, RetryAfter: left, Err: errors.New("not asked again yet")}, "")
 }

@@ -31,6 +31,8 @@ type flight struct {
 	got  int64     // bytes that came
 	hash hash.Hash // of them, once they are not stored any more
 
+	committing <-chan error // ends a commit that is not waited for; else nil
+
 	mu      sync.Mutex
 	cond    *sync.Cond
 	upload  *registry.Upload // nil while nothing can be read from it
@@ -43,6 +45,8 @@ type flight struct {
 	from    int64 // where that began
 	window  []byte
 	at      int64 // where the window begins
+	tail    []byte
+	tailAt  int64 // where the tail, the last of what is stored, begins: it can be read while the upload becomes a blob
 }
 
 // state is how far a flight has come.
@@ -59,8 +63,11 @@ const (
 // Bounds of a transfer.
 const (
 	chunk      = 64 << 10
-	maxResumes = 3 // in a row without a byte
-	resumeWait = 250 * time.Millisecond
+	maxResumes = 3 // in a row without progress
+	// commitGrace is how long a store has to end what was cancelled.
+	commitGrace = time.Second
+	progress    = 1 << 20
+	resumeWait  = 250 * time.Millisecond
 )
 
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
@@ -136,7 +143,7 @@ func (f *flight) receive(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if f.got > before {
+		if f.got-before >= progress {
 			resumes = 0
 		}
 		reason := upstream.ReasonOf(err)
@@ -277,7 +284,7 @@ func (f *flight) take(ctx context.Context, p []byte) error {
 	if !f.live {
 		_, err := f.upload.Append(ctx, bytes.NewReader(p))
 		if err == nil {
-			return f.show(ctx)
+			return f.show(ctx, start, p)
 		}
 		if f.size < 0 {
 			return err
@@ -297,16 +304,18 @@ func (f *flight) take(ctx context.Context, p []byte) error {
 }
 
 // show lets readers have what is stored: the last bytes if all are right.
-func (f *flight) show(ctx context.Context) error {
+func (f *flight) show(ctx context.Context, start int64, p []byte) error {
 	if f.size < 0 { // readers wait for the size
 		return nil
 	}
+	var tail []byte
 	if f.got == f.size {
 		if err := f.verify(ctx); err != nil {
 			return err
 		}
+		tail = bytes.Clone(p)
 	}
-	f.set(func() { f.shown = f.got })
+	f.set(func() { f.shown, f.tail, f.tailAt = f.got, tail, start })
 	return nil
 }
 
@@ -345,17 +354,41 @@ func (f *flight) place(ctx context.Context) {
 		return
 	}
 	f.set(func() { f.state = placing })
-	within, cancel := context.WithTimeout(ctx, f.cache.opts.CommitTimeout)
-	defer cancel()
-	_, err := f.upload.Commit(within, f.key.digest)
+	done := make(chan error, 1)
+	f.cache.work.Go(func() {
+		within, cancel := context.WithTimeout(ctx, f.cache.opts.CommitTimeout)
+		defer cancel()
+		_, err := f.upload.Commit(within, f.key.digest)
+		done <- err
+	})
+	select {
+	case err := <-done:
+		f.placed(err)
+	case <-time.After(f.cache.opts.CommitTimeout + commitGrace):
+		f.placed(errStuck)
+		f.committing = done
+	}
+}
+
+func (f *flight) placed(err error) {
 	if err != nil {
 		f.cache.notStored(f.src, f.key.name, string(f.key.digest), err)
-		f.set(func() { f.state = kept })
+		f.set(func() {
+			f.state = kept
+			for r := range f.readers {
+				if errors.Is(err, errStuck) && !r.file {
+					r.cut(err)
+				}
+			}
+		})
 		return
 	}
 	f.cache.count(f.size)
 	f.set(func() { f.state = stored })
 }
+
+// errStuck is about a store that does not even end when its time is over.
+var errStuck = errors.New("the storage does not store the blob in time")
 
 // fail ends the transfer for all who read it.
 func (f *flight) fail(err error) {
@@ -370,6 +403,16 @@ func (f *flight) fail(err error) {
 func (f *flight) clear(ctx context.Context) {
 	if f.upload == nil {
 		return
+	}
+	if f.committing != nil {
+		f.cache.stuck.Add(1)
+		err := <-f.committing
+		f.cache.stuck.Add(-1)
+		if err == nil { // the blob is there after all
+			f.cache.count(f.size)
+			_ = f.upload.Close() // nothing is left in it
+			return
+		}
 	}
 	f.mu.Lock()
 	stop := context.AfterFunc(ctx, func() { f.set(func() {}) })

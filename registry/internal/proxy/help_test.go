@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,6 +161,8 @@ func coordinator(s storage.Store) storage.Coordinator {
 		return s
 	case *fullStore:
 		return coordinator(s.Store)
+	case *brokenStore:
+		return coordinator(s.Store)
 	default:
 		panic(fmt.Sprintf("%T is no coordinator", s))
 	}
@@ -258,12 +261,22 @@ type fullStore struct {
 	mu   sync.Mutex
 	room int // uploads' bytes
 	full bool
+
+	hang func(context.Context) // called in place of each commit of an upload; nil = they are done
 }
 
 func (s *fullStore) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
 	s.mu.Lock()
-	full := s.full
+	full, hang := s.full, s.hang
 	s.mu.Unlock()
+	for _, stage := range stages {
+		for _, change := range stage {
+			if change.Upload != nil && hang != nil {
+				hang(ctx)
+				return errors.Join(context.DeadlineExceeded, change.Upload.Suspend(context.WithoutCancel(ctx), nil))
+			}
+		}
+	}
 	if full {
 		for _, stage := range stages {
 			for _, change := range stage {

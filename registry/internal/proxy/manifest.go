@@ -229,10 +229,3 @@ func (c *Cache) notStored(s *Source, name oci.Name, what string, err error) {
 	c.opts.Log.Warn("cannot cache what clients pull; they get it nevertheless", zap.String("upstream", s.Name),
 		zap.String("repository", string(name)), zap.String("digest", what), zap.Error(err))
 }
-
-// count adds to the bytes that came since they were last counted.
-func (c *Cache) count(n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.added += n
-}

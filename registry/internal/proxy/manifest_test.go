@@ -191,6 +191,31 @@ func TestPolicy_Coalesced(t *testing.T) {
 	}
 }
 
+// What has a digest is asked for once, whoever wants it, and never again.
+func TestPolicy_Digest(t *testing.T) {
+	w := newWorld(t)
+	layer := []byte("layer")
+	m := w.push("app", "v1", layer)
+	for range 2 {
+		var all sync.WaitGroup
+		for range 32 {
+			for _, path := range []string{"/v2/hub/app/manifests/" + string(m.Digest), blobPath(layer)} {
+				all.Go(func() {
+					if resp, _, err := w.try("GET", path); err != nil || resp.StatusCode != 200 {
+						t.Errorf("%v, %v", resp, err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		w.settle()
+		w.clock.move(time.Hour)
+	}
+	if n := w.front.requests("GET"); n != 2 {
+		t.Errorf("%d requests for a manifest and a blob", n)
+	}
+}
+
 func TestPolicy_UnknownNames(t *testing.T) {
 	w := newWorld(t)
 	for range 5 {

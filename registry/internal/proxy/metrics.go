@@ -147,6 +147,13 @@ func (s *sourceMetrics) note(reason upstream.Reason) {
 	s.m.errors.WithLabelValues(s.name, string(reason)).Inc()
 }
 
+// holds notes what another replica has counted in the caches.
+func (m *Metrics) holds(bytes int64) {
+	if m != nil {
+		m.held.Set(float64(bytes))
+	}
+}
+
 // evictedSome counts one search for what may leave the caches.
 func (m *Metrics) evictedSome(done Eviction, err error) {
 	if m == nil {

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -56,9 +57,8 @@ type Cache struct {
 
 	mu      sync.Mutex
 	flights map[blobKey]*flight
-	added   int64 // bytes that came since they were last counted
-	held    int64 // what was counted then
-	counted time.Time
+	stuck   atomic.Int64 // commits that the store does not end
+	size    size
 }
 
 type tagKey struct {

@@ -149,8 +149,13 @@ func TestTagsAndReferrers(t *testing.T) {
 	res, err := w.origin.Repository("app").PutManifest(t.Context(), oci.Reference{Digest: oci.SHA256.FromBytes(body)}, "", body, nil)
 	check(t, err)
 	tags, referrers := "/v2/hub/app/tags/list", "/v2/hub/app/referrers/"+string(m.Digest)
-	lists := func(when string) {
+	lists := func(when, warning string) {
 		t.Helper()
+		for _, path := range []string{tags, referrers} {
+			if resp, _ := w.get(path); !strings.HasPrefix(resp.Header.Get("Warning"), warning) || warning == "" && resp.Header.Get("Warning") != "" {
+				t.Errorf("%s: %s: Warning: %q", when, path, resp.Header.Get("Warning"))
+			}
+		}
 		if _, body := w.get(tags); string(body) != `{"name":"hub/app","tags":["v1","v2"]}`+"\n" {
 			t.Errorf("%s: %s", when, body)
 		}
@@ -158,9 +163,9 @@ func TestTagsAndReferrers(t *testing.T) {
 			t.Errorf("%s: %s", when, body)
 		}
 	}
-	lists("first")
+	lists("first", "")
 	w.front.requests("")
-	lists("again")
+	lists("again", "")
 	if n := w.front.requests(""); n != 0 {
 		t.Errorf("%d requests for lists that are fresh", n)
 	}
@@ -172,7 +177,12 @@ func TestTagsAndReferrers(t *testing.T) {
 	}
 	w.clock.move(time.Hour)
 	w.front.fail(down)
-	lists("down")
+	lists("down", "111 ")
+	w.clock.move(failurePause)
+	lists("still down", "111 ")
+	w.source.Offline = true
+	lists("offline", "112 ")
+	w.source.Offline = false
 	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 502 {
 		t.Errorf("unknown and down: %s %s", resp.Status, body)
 	}
@@ -180,5 +190,26 @@ func TestTagsAndReferrers(t *testing.T) {
 	w.clock.move(time.Hour)
 	if resp, body := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || code(body) != oci.CodeNameUnknown {
 		t.Errorf("unknown: %s %s", resp.Status, body)
+	}
+	w.front.requests("")
+	if resp, _ := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || w.front.requests("") != 0 {
+		t.Errorf("unknown again: %s, or the upstream was asked", resp.Status)
+	}
+	w.clock.move(time.Minute)
+	if resp, _ := w.get("/v2/hub/none/tags/list"); resp.StatusCode != 404 || w.front.requests("") != 1 {
+		t.Errorf("unknown later: %s, or the upstream was not asked once", resp.Status)
+	}
+}
+
+// What is cached is listed, with a warning, when no list has come before.
+func TestTags_OfTheCache(t *testing.T) {
+	w := newWorld(t)
+	w.push("app", "v1", []byte("layer"))
+	w.push("app", "v2", []byte("layer"))
+	w.pull("hub/app", "v1")
+	w.front.fail(down)
+	resp, body := w.get("/v2/hub/app/tags/list")
+	if string(body) != `{"name":"hub/app","tags":["v1"]}`+"\n" || !strings.HasPrefix(resp.Header.Get("Warning"), "111 ") {
+		t.Errorf("%s, Warning: %q", body, resp.Header.Get("Warning"))
 	}
 }

@@ -13,8 +13,10 @@ type reader struct {
 	f    *flight
 	ctx  context.Context
 	at   int64         // guarded by f.mu
+	file bool          // src needs the store no more; guarded by f.mu
 	src  io.ReadCloser // where the bytes at at begin; nil = to be opened
 	stop func() bool
+	cut  context.CancelCauseFunc
 
 	again bool // the store was tried in place of the upload
 }
@@ -26,9 +28,10 @@ func (f *flight) attach(ctx context.Context) (*reader, bool) {
 	if f.state == failed || f.live && f.at > f.from || f.live && f.state == kept {
 		return nil, false
 	}
-	r := &reader{f: f, ctx: ctx}
+	r := &reader{f: f}
+	r.ctx, r.cut = context.WithCancelCause(ctx)
 	f.readers[r] = true
-	r.stop = context.AfterFunc(ctx, func() { f.set(func() {}) })
+	r.stop = context.AfterFunc(r.ctx, func() { f.set(func() {}) })
 	return r, true
 }
 
@@ -83,11 +86,15 @@ func (r *reader) next(p []byte) (n int, from origin, err error) {
 	for {
 		switch {
 		case r.ctx.Err() != nil:
-			return 0, 0, r.ctx.Err()
+			return 0, 0, context.Cause(r.ctx)
 		case f.size >= 0 && r.at >= f.size && f.state != failed:
 			return 0, 0, io.EOF
 		case f.state == failed:
 			return 0, 0, f.err
+		case f.tail != nil && r.at >= f.tailAt && r.src == nil:
+			n = copy(p, f.tail[r.at-f.tailAt:])
+			r.at += int64(n)
+			return n, 0, nil
 		case f.state == stored && r.src == nil:
 			return 0, fromStore, nil
 		case r.at >= f.shown, f.state == placing && r.src == nil:
@@ -163,6 +170,7 @@ func (r *reader) open(from origin) (err error) {
 		}
 		if _, ok := storage.File(src); ok {
 			r.src = src
+			r.f.set(func() { r.file = true })
 			return nil
 		}
 		_ = src.Close() // nothing was read
@@ -230,12 +238,14 @@ func (r *reader) leave() {
 	if r.src != nil {
 		_ = r.src.Close() // nothing was written
 		r.src = nil
+		r.f.set(func() { r.file = false })
 	}
 }
 
 // Close implements io.Closer.
 func (r *reader) Close() error {
 	r.stop()
+	r.cut(nil)
 	r.leave()
 	r.f.set(func() { delete(r.f.readers, r) })
 	return nil

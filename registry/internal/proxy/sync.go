@@ -119,12 +119,14 @@ func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, p
 	if m.Warning != "" {
 		return errors.New(m.Warning)
 	}
-	blobs, err := s.blobsOf(ctx, r, m, platforms)
-	if err != nil {
+	w := &walk{repo: r, platforms: platforms, seen: map[oci.Digest]bool{}}
+	if err := w.take(ctx, m, 0); err != nil {
 		return err
 	}
-	s.now.All = len(blobs)
-	for _, d := range blobs {
+	slices.Sort(w.blobs)
+	w.blobs = slices.Compact(w.blobs)
+	s.now.All = len(w.blobs)
+	for _, d := range w.blobs {
 		if err := s.blob(ctx, r, d); err != nil {
 			return fmt.Errorf("%s: %w", d, err)
 		}
@@ -134,41 +136,81 @@ func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, p
 	return nil
 }
 
-// blobsOf is what a manifest needs, through indexes, each blob once.
-func (s *syncRun) blobsOf(ctx context.Context, r registry.Repository, m *registry.Manifest, platforms []string) ([]oci.Digest, error) {
+// walk is all that belongs to an image: the manifests of its indexes and its referrers, which
+// it fetches, and the blobs of all of them.
+type walk struct {
+	repo      registry.Repository
+	platforms []string
+	seen      map[oci.Digest]bool
+	blobs     []oci.Digest
+}
+
+// Bounds of an image.
+const (
+	maxManifests = 10_000
+	maxDepth     = 8
+)
+
+// take takes in a manifest, what it lists, and what refers to it.
+func (w *walk) take(ctx context.Context, m *registry.Manifest, depth int) error {
+	if w.seen[m.Digest] {
+		return nil
+	}
+	w.seen[m.Digest] = true
+	if len(w.seen) > maxManifests || depth > maxDepth {
+		return fmt.Errorf("it has more than %d manifests, or they are nested deeper than %d", maxManifests, maxDepth)
+	}
 	parsed, err := oci.ReadManifest(m.Bytes)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var blobs []oci.Digest
 	for i := range parsed.Manifests {
-		child := &parsed.Manifests[i]
-		if !matches(child.Platform, platforms) {
-			continue
+		switch child := &parsed.Manifests[i]; {
+		case !oci.IsManifest(child.MediaType): // such as a layer in a cache of BuildKit
+			w.blobs = append(w.blobs, child.Digest)
+		case oci.IsIndex(child.MediaType), matches(child.Platform, w.platforms):
+			if err := w.fetch(ctx, child.Digest, depth+1); err != nil {
+				return err
+			}
 		}
-		m, err := r.Manifest(ctx, oci.Reference{Digest: child.Digest})
-		if err != nil {
-			return nil, err
-		}
-		if oci.IsIndex(m.MediaType) { // deeper ones are fetched by whoever wants them
-			continue
-		}
-		more, err := s.blobsOf(ctx, r, m, platforms)
-		if err != nil {
-			return nil, err
-		}
-		blobs = append(blobs, more...)
 	}
 	if parsed.Config != nil {
-		blobs = append(blobs, parsed.Config.Digest)
+		w.blobs = append(w.blobs, parsed.Config.Digest)
 	}
 	for i := range parsed.Layers {
 		if l := &parsed.Layers[i]; !oci.NonDistributable(l.MediaType) || len(l.URLs) == 0 {
-			blobs = append(blobs, l.Digest)
+			w.blobs = append(w.blobs, l.Digest)
 		}
 	}
-	slices.Sort(blobs)
-	return slices.Compact(blobs), nil
+	return w.referrers(ctx, m.Digest, depth)
+}
+
+func (w *walk) fetch(ctx context.Context, d oci.Digest, depth int) error {
+	m, err := w.repo.Manifest(ctx, oci.Reference{Digest: d})
+	if err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	return w.take(ctx, m, depth)
+}
+
+func (w *walk) referrers(ctx context.Context, subject oci.Digest, depth int) error {
+	for after := ""; ; {
+		list, page, err := w.repo.Referrers(ctx, subject, "", after, 0)
+		if err == nil && page.Warning != "" {
+			err = errors.New(page.Warning)
+		}
+		if err != nil {
+			return fmt.Errorf("referrers of %s: %w", subject, err)
+		}
+		for i := range list {
+			if err := w.fetch(ctx, list[i].Digest, depth+1); err != nil {
+				return err
+			}
+		}
+		if after = page.Next; after == "" {
+			return nil
+		}
+	}
 }
 
 // matches says whether a platform is wanted. What has none, such as an attestation, goes

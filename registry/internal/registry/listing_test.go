@@ -33,10 +33,10 @@ func TestTags(t *testing.T) {
 
 		m := simpleImage(t, repo, "x")
 		put(t, repo, oci.Reference{Digest: oci.SHA256.FromBytes(m.bytes())}, m)
-		tags, more, err := repo.Tags(ctx, -1, "")
+		tags, page, err := repo.Tags(ctx, -1, "")
 		check(t, err)
-		if tags == nil || len(tags) != 0 || more {
-			t.Errorf("a repository without tags lists %v, %v", tags, more)
+		if tags == nil || len(tags) != 0 || page.Next != "" {
+			t.Errorf("a repository without tags lists %v, %v", tags, page)
 		}
 		for _, tag := range []string{"b", "B", "a-1", "a", "1", "_x"} {
 			put(t, repo, tagged(tag), m)
@@ -45,23 +45,23 @@ func TestTags(t *testing.T) {
 			n    int
 			last string
 			want string
-			more bool
+			next string
 		}{
-			{-1, "", "1 B _x a a-1 b", false},
-			{6, "", "1 B _x a a-1 b", false},
-			{7, "", "1 B _x a a-1 b", false},
-			{2, "", "1 B", true},
-			{0, "", "", false},
-			{2, "B", "_x a", true},
-			{2, "a", "a-1 b", false},
-			{-1, "aa", "b", false},
-			{-1, "b", "", false},
-			{5, "zzz", "", false},
+			{-1, "", "1 B _x a a-1 b", ""},
+			{6, "", "1 B _x a a-1 b", ""},
+			{7, "", "1 B _x a a-1 b", ""},
+			{2, "", "1 B", "B"},
+			{0, "", "", ""},
+			{2, "B", "_x a", "a"},
+			{2, "a", "a-1 b", ""},
+			{-1, "aa", "b", ""},
+			{-1, "b", "", ""},
+			{5, "zzz", "", ""},
 		} {
-			tags, more, err := repo.Tags(ctx, tt.n, tt.last)
+			tags, page, err := repo.Tags(ctx, tt.n, tt.last)
 			check(t, err)
-			if got := strings.Join(tags, " "); got != tt.want || more != tt.more {
-				t.Errorf("Tags(%d, %q) = %q, %v; want %q, %v", tt.n, tt.last, got, more, tt.want, tt.more)
+			if got := strings.Join(tags, " "); got != tt.want || page.Next != tt.next {
+				t.Errorf("Tags(%d, %q) = %q, next %q; want %q, %q", tt.n, tt.last, got, page.Next, tt.want, tt.next)
 			}
 		}
 	})

@@ -22,14 +22,15 @@ const (
 
 // Referrers lists the manifests of the repository whose subject is the digest,
 // at most limit (<= 0: a default) of those strictly after the digest after,
-// sorted by digest. next is what to go on after, "" on the last page. What a
+// sorted by digest. What a
 // fallback tag of clients lists is among them (distribution-spec "Backwards
 // Compatibility"). A repository that does not exist has none.
-func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) (descs []oci.Descriptor, next string, err error) {
-	candidates, describe, err := r.listReferrers(ctx, subject)
+func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) (descs []oci.Descriptor, page Page, err error) {
+	candidates, describe, warning, err := r.listReferrers(ctx, subject)
 	if err != nil {
-		return nil, "", err
+		return nil, page, err
 	}
+	page.Warning = warning
 	if limit <= 0 {
 		limit = defaultReferrers
 	}
@@ -41,36 +42,38 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 		}
 		desc, ok, err := describe(ctx, d)
 		if err != nil {
-			return nil, "", err
+			return nil, Page{}, err
 		}
 		if !ok || artifactType != "" && desc.ArtifactType != artifactType {
 			continue
 		}
 		bytes += descriptorBytes(&desc)
 		if len(descs) == limit || len(descs) > 0 && bytes > maxReferrersBytes {
-			return descs, string(descs[len(descs)-1].Digest), nil
+			page.Next = string(descs[len(descs)-1].Digest)
+			return descs, page, nil
 		}
 		descs = append(descs, desc)
 	}
-	return descs, "", nil
+	return descs, page, nil
 }
 
 // listReferrers is the digests that may refer to the subject, sorted, and what describes
 // them: those of the repository, or of what it is a cache of.
-func (r Repository) listReferrers(ctx context.Context, subject oci.Digest) ([]oci.Digest, describer, error) {
+func (r Repository) listReferrers(ctx context.Context, subject oci.Digest) (candidates []oci.Digest, describe describer, warning string, err error) {
 	if !r.cached() {
-		candidates, err := r.referrerCandidates(ctx, subject)
-		return candidates, r.referrer, err
+		candidates, err = r.referrerCandidates(ctx, subject)
+		return candidates, r.referrer, "", err
 	}
-	list, err := r.reg.upstream.Referrers(ctx, r.filled(), subject)
+	list, warning, err := r.reg.upstream.Referrers(ctx, r.filled(), subject)
 	if err != nil {
-		return nil, nil, fault(err)
+		return nil, nil, "", fault(err)
 	}
 	digests, described := make([]oci.Digest, len(list)), make(map[oci.Digest]oci.Descriptor, len(list))
 	for i := range list {
 		digests[i], described[list[i].Digest] = list[i].Digest, list[i]
 	}
-	return digests, func(_ context.Context, d oci.Digest) (oci.Descriptor, bool, error) { return described[d], true, nil }, nil
+	describe = func(_ context.Context, d oci.Digest) (oci.Descriptor, bool, error) { return described[d], true, nil }
+	return digests, describe, warning, nil
 }
 
 // describer describes a referrer; ok is false if it is not there any more.

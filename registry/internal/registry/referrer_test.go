@@ -29,10 +29,10 @@ func refer(t testing.TB, repo Repository, subject oci.Digest, seed string, chang
 
 func listReferrers(t testing.TB, repo Repository, subject oci.Digest, artifactType string) []oci.Descriptor {
 	t.Helper()
-	descs, next, err := repo.Referrers(context.Background(), subject, artifactType, "", 0)
+	descs, page, err := repo.Referrers(context.Background(), subject, artifactType, "", 0)
 	check(t, err)
-	if next != "" || descs == nil {
-		t.Errorf("%d referrers and more after %q", len(descs), next)
+	if page.Next != "" || descs == nil {
+		t.Errorf("%d referrers and more after %q", len(descs), page.Next)
 	}
 	return descs
 }
@@ -212,25 +212,25 @@ func TestReferrersInPages(t *testing.T) {
 		for _, limit := range []int{1, 2, 3, 7, 8} {
 			var got []oci.Digest
 			for after, pages := "", 1; ; pages++ {
-				descs, next, err := repo.Referrers(ctx, subject, "", after, limit)
+				descs, page, err := repo.Referrers(ctx, subject, "", after, limit)
 				check(t, err)
 				got = append(got, digestsOf(descs)...)
-				if next == "" {
+				if page.Next == "" {
 					if wantPages := (7 + limit - 1) / limit; pages != wantPages {
 						t.Errorf("%d pages of %d, want %d", pages, limit, wantPages)
 					}
 					break
 				}
-				after = next
+				after = page.Next
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("in pages of %d: %v, want %v", limit, got, want)
 			}
 		}
-		descs, next, err := repo.Referrers(ctx, subject, "type/1", "", 3)
+		descs, page, err := repo.Referrers(ctx, subject, "type/1", "", 3)
 		check(t, err)
-		if len(descs) != 3 || next != "" {
-			t.Errorf("all three of a type in one page: %d, next %q", len(descs), next)
+		if len(descs) != 3 || page.Next != "" {
+			t.Errorf("all three of a type in one page: %d, next %q", len(descs), page.Next)
 		}
 	})
 }
@@ -246,13 +246,13 @@ func TestReferrersPageIsBounded(t *testing.T) {
 	}
 	total := 0
 	for after := ""; ; {
-		descs, next, err := repo.Referrers(ctx, subject, "", after, 0)
+		descs, page, err := repo.Referrers(ctx, subject, "", after, 0)
 		check(t, err)
 		if len(descs) == 0 || len(descs) > 2 {
 			t.Fatalf("%d of a MiB each in one page", len(descs))
 		}
 		total += len(descs)
-		if after = next; next == "" {
+		if after = page.Next; after == "" {
 			break
 		}
 	}

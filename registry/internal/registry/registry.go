@@ -161,7 +161,11 @@ func (r *Registry) apply(ctx context.Context, s *section, stages ...storage.Stag
 }
 
 // detach is the context of a change that is not left half done when the client
-// hangs up.
+// hangs up. A deadline stays one.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	limit := applyTimeout
+	if at, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(at))
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }

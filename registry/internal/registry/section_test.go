@@ -360,14 +360,14 @@ func (u *upstreamStub) OpenBlob(ctx context.Context, r Repository, d oci.Digest)
 	return r.OpenBlob(ctx, d)
 }
 
-func (u *upstreamStub) Tags(context.Context, Repository) ([]string, error) {
+func (u *upstreamStub) Tags(context.Context, Repository) ([]string, string, error) {
 	u.asked = append(u.asked, "tags")
-	return []string{"a", "b"}, nil
+	return []string{"a", "b"}, "stale", nil
 }
 
-func (u *upstreamStub) Referrers(context.Context, Repository, oci.Digest) ([]oci.Descriptor, error) {
+func (u *upstreamStub) Referrers(context.Context, Repository, oci.Digest) ([]oci.Descriptor, string, error) {
 	u.asked = append(u.asked, "referrers")
-	return []oci.Descriptor{{Digest: sum("1"), ArtifactType: "x"}, {Digest: sum("2"), ArtifactType: "y"}}, nil
+	return []oci.Descriptor{{Digest: sum("1"), ArtifactType: "x"}, {Digest: sum("2"), ArtifactType: "y"}}, "stale", nil
 }
 
 func (u *upstreamStub) Hit(oci.Name, bool) {}
@@ -431,13 +431,16 @@ func TestCacheIsReadOnlyForClients(t *testing.T) {
 func TestCacheLists(t *testing.T) {
 	ctx, up := t.Context(), &upstreamStub{}
 	r := newRegistry(memory.New(), Options{Upstream: up}).Repository("hub/a")
-	tags, more, err := r.Tags(ctx, 1, "")
+	tags, page, err := r.Tags(ctx, 1, "")
 	check(t, err)
-	if len(tags) != 1 || tags[0] != "a" || !more {
-		t.Errorf("%v, %v", tags, more)
+	if len(tags) != 1 || tags[0] != "a" || page != (Page{"a", "stale"}) {
+		t.Errorf("%v, %v", tags, page)
 	}
-	list, _, err := r.Referrers(ctx, sum("0"), "y", "", 0)
+	list, page, err := r.Referrers(ctx, sum("0"), "y", "", 0)
 	check(t, err)
+	if page != (Page{"", "stale"}) {
+		t.Errorf("referrers: %v", page)
+	}
 	if len(list) != 1 || list[0].Digest != sum("2") {
 		t.Errorf("%v", list)
 	}

@@ -20,12 +20,12 @@ type tagList struct {
 }
 
 // Tags lists at most n tags (all, if n < 0) strictly after last, sorted
-// bytewise, and says whether there are more. Nobody changes the slice. A
+// bytewise. Nobody changes the slice. A
 // repository without tags has an empty list; NAME_UNKNOWN if there is none.
-func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string, more bool, err error) {
-	tags, err = r.currentTags(ctx)
+func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string, page Page, err error) {
+	tags, page.Warning, err = r.currentTags(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, Page{}, err
 	}
 	if last != "" {
 		i, found := slices.BinarySearch(tags, last)
@@ -35,22 +35,31 @@ func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string
 		tags = tags[i:]
 	}
 	if n >= 0 && n < len(tags) {
-		return tags[:n:n], n > 0, nil
+		tags = tags[:n:n]
+		if n > 0 {
+			page.Next = tags[n-1]
+		}
 	}
-	return tags, false, nil
+	return tags, page, nil
+}
+
+// Page says what else there is to know about a page of a list.
+type Page struct {
+	Next    string // what the next page begins after, "" on the last one
+	Warning string // that a client is told, "" if there is none
 }
 
 // currentTags lists those of the repository, or of what it is a cache of.
-func (r Repository) currentTags(ctx context.Context) ([]string, error) {
+func (r Repository) currentTags(ctx context.Context) (tags []string, warning string, err error) {
 	if r.cached() {
-		tags, err := r.reg.upstream.Tags(ctx, r.filled())
-		return tags, fault(err)
+		tags, warning, err := r.reg.upstream.Tags(ctx, r.filled())
+		return tags, warning, fault(err)
 	}
 	list, err := r.tagList(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return list.names, nil
+	return list.names, "", nil
 }
 
 // tagList brings the remembered list up to date. A tag's history exists before its

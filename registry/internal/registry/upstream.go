@@ -30,10 +30,11 @@ type Upstream interface {
 	StatBlob(ctx context.Context, r Repository, d oci.Digest) (oci.Descriptor, error)
 	// OpenBlob opens a blob that the repository does not hold.
 	OpenBlob(ctx context.Context, r Repository, d oci.Digest) (*Blob, error)
-	// Tags lists the tags of the repository, sorted bytewise.
-	Tags(ctx context.Context, r Repository) ([]string, error)
-	// Referrers lists what refers to the subject, sorted by digest.
-	Referrers(ctx context.Context, r Repository, subject oci.Digest) ([]oci.Descriptor, error)
+	// Tags lists the tags of the repository, sorted bytewise. The warning is for clients: ""
+	// if the list is fresh enough.
+	Tags(ctx context.Context, r Repository) (tags []string, warning string, err error)
+	// Referrers lists what refers to the subject, sorted by digest, and warns likewise.
+	Referrers(ctx context.Context, r Repository, subject oci.Digest) (descs []oci.Descriptor, warning string, err error)
 	// Hit is told that a cache had a manifest by digest, or a blob. It does not wait.
 	Hit(name oci.Name, blob bool)
 }

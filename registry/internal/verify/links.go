@@ -107,6 +107,9 @@ func (v *verification) manifest(ctx context.Context, name oci.Name, link tree.Li
 		v.unreadable(ctx, Finding{Repository: name, Digest: link.Digest}, err)
 		return
 	}
+	if v.Partial != nil && v.Partial(name) {
+		return
+	}
 	if m.Config != nil {
 		v.needsBlob(ctx, name, link.Digest, m.Config, has)
 	}

@@ -83,6 +83,9 @@ type Options struct {
 	Repair  bool  // quarantine what is damaged or leads nowhere
 	Sparse  bool  // an index may list manifests that are not there
 	Restart bool  // do not resume one that was interrupted
+	// Partial selects repositories whose manifests may lack what they need: caches, which
+	// fetch that when somebody asks for it. Nil selects none.
+	Partial func(oci.Name) bool
 }
 
 // verification is one under way.

@@ -139,6 +139,24 @@ func TestHealthy(t *testing.T) {
 	})
 }
 
+// What a cache has not fetched yet is no problem; what it has must be right.
+func TestPartialRepositories(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		cached := push(t, rules(s).Repository("hub/a"), "v1", "x")
+		local := push(t, rules(s).Repository("a"), "v1", "y")
+		for _, d := range [][2]any{{oci.Name("hub/a"), cached[2]}, {oci.Name("a"), local[2]}} {
+			remove(t, s, layout.LayerLink(d[0].(oci.Name), d[1].(oci.Digest)))
+		}
+		write(t, s, layout.BlobData(cached[1]), "other")
+		r, err := Run(t.Context(), Options{Store: s, Log: zap.NewNop(), Partial: func(name oci.Name) bool { return name == "hub/a" }})
+		check(t, err)
+		want := fmt.Sprintf("damaged_blob : %s\nmissing_blob a: %s", cached[1], local[2])
+		if got := r.text(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
 func TestFindingsAndRepair(t *testing.T) {
 	onStores(t, func(t *testing.T, s store) {
 		repo := rules(s).Repository("a")
