@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	duration := flags.Duration("time", 2*time.Second, "how long each kind of work is done")
 	directory := flags.String("dir", "", "where data is written; on the `disk` that is to be measured")
 	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
+	mirror := flags.Bool("mirror", false, "measure nothing but pull-through caches")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -41,6 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Rounds:   *rounds,
 		Workload: bench.Workload{Duration: *duration}, Connections: *connections,
 		Directory: *directory, Log: stderr,
+	}
+	if *mirror {
+		return measureMirrors(ctx, o, stdout)
 	}
 	if !*collection {
 		results, err := bench.Run(ctx, o)
@@ -55,6 +59,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(stdout, beside)
+	if _, err = fmt.Fprintln(stdout, beside); err != nil || *collection {
+		return err
+	}
+	return measureMirrors(ctx, o, stdout)
+}
+
+func measureMirrors(ctx context.Context, o bench.Options, stdout io.Writer) error {
+	mirrors, err := o.Mirror(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "\n%s", mirrors)
 	return err
 }

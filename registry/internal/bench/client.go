@@ -56,7 +56,7 @@ func (c *client) url(repo, path string) string {
 	return "http://" + c.addr + "/v2/" + repo + "/" + path
 }
 
-func (c *client) read(method, path string, size int64) error {
+func (c *client) read(repo, method, path string, size int64) error {
 	_, got, err := c.do(method, c.url(repo, path), "", nil, http.StatusOK)
 	if err == nil && got != size {
 		err = fmt.Errorf("%s %s: %d bytes instead of %d", method, path, got, size)

@@ -88,10 +88,10 @@ func (o Options) preparePulls(ctx context.Context, s *server) (pull step, client
 		clients = append(clients, newClient(ctx, s.addr))
 	}
 	pull = step{"pull", func(c *client, _ int64) error {
-		if err := c.read(http.MethodGet, "manifests/v1", int64(len(manifest))); err != nil {
+		if err := c.read(repo, http.MethodGet, "manifests/v1", int64(len(manifest))); err != nil {
 			return err
 		}
-		return c.read(http.MethodGet, "blobs/"+small, smallBlob)
+		return c.read(repo, http.MethodGet, "blobs/"+small, smallBlob)
 	}}
 	return pull, clients, nil
 }

@@ -27,9 +27,14 @@ const zotConfig = `{"storage": {"rootDirectory": "{root}", "gc": false, "commit"
 "http": {"address": "{host}", "port": "{port}"}, "log": {"level": "error"}}
 `
 
+const (
+	oursName          = "slipway"
+	distribution3Name = "distribution 3"
+)
+
 // Ours is the registry at the path.
 func Ours(path string) Peer {
-	return Peer{Name: "slipway", Command: path, Args: []string{"serve", "{config}"}, Config: distributionConfig}
+	return Peer{Name: oursName, Command: path, Args: []string{"serve", "{config}"}, Config: distributionConfig}
 }
 
 // Installed are the other registries that PATH has.
@@ -37,7 +42,7 @@ func Installed() []Peer {
 	serve := []string{"serve", "{config}"}
 	var found []Peer
 	for _, p := range []Peer{
-		{Name: "distribution 3", Command: "distribution3", Args: serve, Config: distributionConfig, Env: []string{"OTEL_TRACES_EXPORTER=none"}},
+		{Name: distribution3Name, Command: "distribution3", Args: serve, Config: distributionConfig, Env: []string{"OTEL_TRACES_EXPORTER=none"}},
 		{Name: "distribution 2", Command: "docker-registry", Args: serve, Config: distributionConfig},
 		{Name: "zot", Command: "zot", Args: serve, Config: zotConfig},
 	} {

@@ -29,32 +29,50 @@ const (
 
 // steps prepares what is read and says what is measured.
 func steps(c *client) ([]step, error) {
-	small, err := c.pushBlob(repo, 1, smallBlob)
+	pulled, err := pushPulled(c)
 	if err != nil {
 		return nil, err
 	}
-	large, err := c.pushBlob(repo, 2, largeBlob)
-	if err != nil {
-		return nil, err
-	}
-	manifest := manifestOf(small, smallBlob, large, largeBlob)
-	if err := c.pushManifest(repo, "v1", manifest); err != nil {
-		return nil, err
-	}
-	read := func(name, method, path string, size int64) step {
-		return step{name, func(c *client, _ int64) error { return c.read(method, path, size) }}
-	}
-	return []step{
-		read("manifest GET by tag", http.MethodGet, "manifests/v1", int64(len(manifest))),
-		read("manifest HEAD by tag", http.MethodHead, "manifests/v1", 0),
-		read("blob HEAD", http.MethodHead, "blobs/"+small, 0),
-		read("blob GET 4 KiB", http.MethodGet, "blobs/"+small, smallBlob),
-		read("blob GET 16 MiB", http.MethodGet, "blobs/"+large, largeBlob),
+	small := pulled.small
+	return append(pulled.reads(repo), []step{
 		{"push 4 KiB", func(c *client, n int64) error { _, err := c.pushBlob(repo, n, smallBlob); return err }},
 		{"push 16 MiB", func(c *client, n int64) error { _, err := c.pushBlob(repo, n, largeBlob); return err }},
 		{"mount", func(c *client, n int64) error { return c.mount(fmt.Sprintf("bench/to-%d", n), small, repo) }},
 		{"image push", func(c *client, n int64) error { return c.pushImage(fmt.Sprintf("bench/image-%d", n%20), n) }},
-	}, nil
+	}...), nil
+}
+
+// pulled is what is read: a manifest, a small and a large blob.
+type pulled struct {
+	small, large string
+	manifest     int64 // its size
+}
+
+// pushPulled pushes it. It is the same everywhere.
+func pushPulled(c *client) (p pulled, err error) {
+	if p.small, err = c.pushBlob(repo, 1, smallBlob); err != nil {
+		return p, err
+	}
+	if p.large, err = c.pushBlob(repo, 2, largeBlob); err != nil {
+		return p, err
+	}
+	manifest := manifestOf(p.small, smallBlob, p.large, largeBlob)
+	p.manifest = int64(len(manifest))
+	return p, c.pushManifest(repo, "v1", manifest)
+}
+
+// reads are the ways to read it in the repository.
+func (p pulled) reads(repo string) []step {
+	read := func(name, method, path string, size int64) step {
+		return step{name, func(c *client, _ int64) error { return c.read(repo, method, path, size) }}
+	}
+	return []step{
+		read("manifest GET by tag", http.MethodGet, "manifests/v1", p.manifest),
+		read("manifest HEAD by tag", http.MethodHead, "manifests/v1", 0),
+		read("blob HEAD", http.MethodHead, "blobs/"+p.small, 0),
+		read("blob GET 4 KiB", http.MethodGet, "blobs/"+p.small, smallBlob),
+		read("blob GET 16 MiB", http.MethodGet, "blobs/"+p.large, largeBlob),
+	}
 }
 
 // run does each kind of work on all connections for its time.
