@@ -107,6 +107,8 @@ type Info struct {
 	// store cannot tell yet: such an object cannot be remembered or changed
 	// conditionally, and the caller looks again.
 	Version string
+	// MD5 of the content in hex, where the store says it, as listings of most do; else "".
+	MD5 string
 }
 
 // ListOptions says what List yields.
@@ -151,7 +153,8 @@ type Change struct {
 	// If is the condition under which the change is made.
 	If Condition
 	// Ephemeral changes are visible at once and may be undone by a power loss: notes
-	// beside an upload, leftovers of one. Without a condition they exclude nobody.
+	// beside an upload, leftovers of one. Without a condition they exclude nobody. A last stage
+	// of nothing but ephemeral deletions may leave something where the store fails.
 	Ephemeral bool
 	// Like is the key of an object with the very same Content, or "". A store may let
 	// both share their bytes. It changes nothing else.

@@ -3,6 +3,8 @@ package azure
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -25,6 +27,7 @@ type listed struct {
 				Etag          string
 				ContentLength int64 `xml:"Content-Length"`
 				ResourceType  string
+				ContentMD5    string `xml:"Content-MD5"`
 			}
 		}
 		BlobPrefix []struct{ Name string }
@@ -81,6 +84,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 		}
 		info := object.Info{Key: key, Size: e.Properties.ContentLength, Version: version(e.Properties.Etag)}
 		info.Modified, _ = http.ParseTime(e.Properties.LastModified)
+		if sum, err := base64.StdEncoding.DecodeString(e.Properties.ContentMD5); err == nil {
+			info.MD5 = hex.EncodeToString(sum)
+		}
 		page.Entries = append(page.Entries, info)
 	}
 	for _, p := range l.Blobs.BlobPrefix {

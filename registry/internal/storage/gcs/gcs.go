@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -215,6 +216,7 @@ type resource struct {
 	Generation string            `json:"generation,omitempty"`
 	Updated    time.Time         `json:"updated,omitzero"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
+	MD5Hash    []byte            `json:"md5Hash,omitempty"`
 }
 
 const fields = "name,size,generation,updated,metadata"
@@ -222,7 +224,7 @@ const fields = "name,size,generation,updated,metadata"
 // info has whole seconds, as the headers of a download have them.
 func (r *resource) info() object.Info {
 	size, _ := strconv.ParseInt(r.Size, 10, 64)
-	return object.Info{Key: r.Name, Size: size, Modified: r.Updated.Truncate(time.Second), Version: r.Generation, Writer: r.Metadata["writer"]}
+	return object.Info{Key: r.Name, Size: size, Modified: r.Updated.Truncate(time.Second), Version: r.Generation, MD5: hex.EncodeToString(r.MD5Hash), Writer: r.Metadata["writer"]}
 }
 
 // answer reads an answer into v and returns the time of the store.
@@ -382,7 +384,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) er
 // beside the key that the listing began behind.
 func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
 	after, token, _ := strings.Cut(o.After, "\x00")
-	q := url.Values{"prefix": {prefix}, "fields": {"nextPageToken,prefixes,items(name,size,generation,updated)"}}
+	q := url.Values{"prefix": {prefix}, "fields": {"nextPageToken,prefixes,items(name,size,generation,updated,md5Hash)"}}
 	if after > prefix {
 		q.Set("startOffset", successor(after, o.Delimited))
 	}

@@ -3,6 +3,8 @@ package hostile
 import (
 	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // what stores list, not a signature
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -224,6 +226,9 @@ func (r *requests) List(_ context.Context, prefix string, o store.ListOptions) (
 		}
 		i := n.info(n.key, time.Time{})
 		i.Writer = ""
+		if sum := md5.Sum(n.content); !r.b.o.ContentVersions { //nolint:gosec // what stores list, not a signature
+			i.MD5 = hex.EncodeToString(sum[:])
+		}
 		page.Entries = append(page.Entries, i)
 	}
 	return page, nil

@@ -66,6 +66,7 @@ type Coordinator struct {
 	view     view
 
 	collector string // as whom this process last held the collector's lock
+	joined    *hold  // as what this process last joined; nil = it never did, or has left
 }
 
 // record is the object by which a process registers.
@@ -131,6 +132,11 @@ func (l *Coordinator) Begin(ctx context.Context) (storage.Section, error) {
 		}
 		l.mu.Lock()
 		now := time.Now()
+		if l.joined != nil && now.After(l.joined.Deadline()) {
+			l.mu.Unlock()
+			// It was stopped for longer than others believe, and has not noticed yet.
+			return nil, fmt.Errorf("%w: %w: this process counts as dead, and joins again", storage.ErrUnavailable, storage.ErrTemporary)
+		}
 		if l.looked && l.until.Sub(now) > l.o.Lease/4 {
 			s := &section{l: l, view: l.view, owner: l.self.Owner, seen: l.self.Seen, deadline: l.until}
 			l.sections[s] = struct{}{}

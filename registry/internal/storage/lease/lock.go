@@ -108,6 +108,9 @@ func (l *Coordinator) Join(ctx context.Context) (storage.Lease, error) {
 		owner, err := l.lockHeld(ctx, exclusive)
 		if err == nil && owner == "" {
 			m.keep()
+			l.mu.Lock()
+			l.joined = m
+			l.mu.Unlock()
 			return m, nil
 		}
 		m.Release()
@@ -259,6 +262,11 @@ func (h *hold) Release() {
 	}
 	h.done = true
 	h.over.Do(func() { close(h.lost) })
+	h.l.mu.Lock()
+	if h.l.joined == h {
+		h.l.joined = nil
+	}
+	h.l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), h.lease)
 	defer cancel()
 	if h.cond != (storage.Condition{}) {

@@ -65,6 +65,7 @@ type Info struct {
 	Size     int64
 	Modified time.Time // by the store's clock
 	Version  string    // ETag or generation: what a condition compares
+	MD5      string    // of the content in hex, where the store says it, else ""
 	Writer   string    // PutOptions.Writer; "" in listings
 	Now      time.Time // the store's clock when it answered; zero in listings
 }

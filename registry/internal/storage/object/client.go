@@ -54,6 +54,9 @@ func (c *Client) Limits() Limits { return c.limits }
 // slowest is the number of bytes a second below which a request counts as hung.
 const slowest = 256 << 10
 
+// slowestCopy is that of a store which copies by itself.
+const slowestCopy = 8 << 20
+
 const maxPause = 2 * time.Second
 
 // wait waits before the next try. It is false if there is none.
@@ -258,11 +261,11 @@ func (c *Client) put(ctx context.Context, key string, body Body, expire bool, ho
 // compose joins objects. Sources have keys of the client.
 func (c *Client) compose(ctx context.Context, key string, sources []Source, how *Change) (version string, err error) {
 	o := PutOptions{If: how.If, Writer: rand.Text()}
-	var size int64
+	var size int64 // as that of a body which takes as long
 	absolute := make([]Source, len(sources))
 	for i, s := range sources {
 		absolute[i] = Source{c.root + s.Key, s.Size}
-		size += s.Size
+		size += s.Size / (slowestCopy / slowest)
 	}
 	return c.write(ctx, key, o.Writer, size, how, func(ctx context.Context) (string, error) {
 		return c.b.Compose(ctx, c.root+key, absolute, o)
@@ -345,7 +348,8 @@ func (how *Change) copy() *Change {
 func (c *Client) change(ctx context.Context, size int64, how *Change, request func(context.Context) error, done func() (bool, error)) error {
 	begun := time.Now()
 	var last time.Time // when the last request ended that got no answer
-	err := c.tryChange(ctx, size, how, request, done, begun.Add(c.patience), &last)
+	// A large body that fails late is sent again: once, if the store is as slow as it may be.
+	err := c.tryChange(ctx, size, how, request, done, begun.Add(c.patience+transfer(size)), &last)
 	if !last.IsZero() {
 		how.Lost = true
 		if how.Settle {
@@ -355,6 +359,9 @@ func (c *Client) change(ctx context.Context, size int64, how *Change, request fu
 	}
 	return err
 }
+
+// transfer is how long a body of that size may take.
+func transfer(size int64) time.Duration { return time.Duration(size/slowest) * time.Second }
 
 type sentKey struct{}
 
@@ -380,7 +387,7 @@ func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request
 		if !how.Before.IsZero() && !now.Before(how.Before) {
 			return storage.ErrExpired
 		}
-		one, cancel := context.WithTimeout(WithSent(ctx, now), c.timeout+time.Duration(size/slowest)*time.Second)
+		one, cancel := context.WithTimeout(WithSent(ctx, now), c.timeout+transfer(size))
 		err := request(one)
 		cancel()
 		t, again := asTrouble(err)

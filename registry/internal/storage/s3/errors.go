@@ -50,6 +50,9 @@ func (b *Bucket) refused(ctx context.Context, resp *http.Response, r *request) e
 	} else {
 		rest.Drop(resp)
 	}
+	if r.method == http.MethodHead && resp.StatusCode == http.StatusBadRequest {
+		f.Code = "ExpiredToken" // an answer without a body cannot say so, and nothing else of a HEAD is bad
+	}
 	if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" && f.Region == "" {
 		f.Region = region
 	}

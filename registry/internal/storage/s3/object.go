@@ -65,11 +65,42 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 			resp.Body.Close()
 			return nil, object.Info{}, fmt.Errorf("the store answers a range with Content-Range %q", resp.Header.Get("Content-Range"))
 		}
-	} else if offset > 0 {
-		resp.Body.Close()
-		return nil, object.Info{}, errors.New("the store answers a range with the whole object")
+	} else if length > 0 || offset > 0 { // it may, and some proxies do
+		return whole(resp, offset, length), b.info(key, resp, size), nil
 	}
 	return resp.Body, b.info(key, resp, size), nil
+}
+
+// whole reads a range of an answer that has all of an object.
+func whole(resp *http.Response, offset, length int64) io.ReadCloser {
+	r := &rangeOf{ReadCloser: resp.Body, skip: offset, left: max(resp.ContentLength-offset, 0)}
+	if length >= 0 {
+		r.left = min(r.left, length)
+	}
+	return r
+}
+
+// rangeOf reads left bytes behind the first ones.
+type rangeOf struct {
+	io.ReadCloser
+	skip, left int64
+}
+
+func (r *rangeOf) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	if r.skip > 0 {
+		n, err := io.CopyN(io.Discard, r.ReadCloser, r.skip)
+		if r.skip -= n; err != nil {
+			return 0, io.ErrUnexpectedEOF
+		}
+	}
+	n, err := r.ReadCloser.Read(p[:min(int64(len(p)), r.left)])
+	if r.left -= int64(n); err == io.EOF && r.left > 0 { //nolint:errorlint // readers end with EOF itself
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // Put implements object.Bucket.
@@ -153,6 +184,7 @@ func (b *Bucket) DeleteMany(ctx context.Context, keys []string) error {
 type listing struct {
 	IsTruncated           bool
 	NextContinuationToken string
+	EncodingType          string
 	Contents              []struct {
 		Key          string
 		LastModified time.Time
@@ -164,7 +196,7 @@ type listing struct {
 
 // List implements object.Bucket. Page.Next is the last key, a NUL, and the store's token.
 func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
-	q := url.Values{"list-type": {"2"}, "prefix": {prefix}}
+	q := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}} // XML has no way to say some bytes
 	after, token, more := strings.Cut(o.After, "\x00")
 	switch {
 	case more:
@@ -191,14 +223,19 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 	if err := parse(content, &l); err != nil {
 		return object.Page{}, err
 	}
+	if err := l.decode(); err != nil {
+		return object.Page{}, err
+	}
 	page := object.Page{Entries: make([]object.Info, 0, len(l.Contents)+len(l.CommonPrefixes)), More: l.IsTruncated, Now: now}
 	for _, p := range l.CommonPrefixes {
 		page.Entries = append(page.Entries, object.Info{Key: p.Prefix, Prefix: true})
 	}
 	for _, c := range l.Contents {
-		page.Entries = append(page.Entries, object.Info{
-			Key: c.Key, Size: c.Size, Modified: c.LastModified.Truncate(time.Second).UTC(), Version: strings.Trim(c.ETag, `"`),
-		})
+		e := object.Info{Key: c.Key, Size: c.Size, Modified: c.LastModified.Truncate(time.Second).UTC(), Version: strings.Trim(c.ETag, `"`)}
+		if len(e.Version) == 32 {
+			e.MD5 = e.Version // unless the store encrypts with a key of its own: then it is the MD5 of nothing
+		}
+		page.Entries = append(page.Entries, e)
 	}
 	if len(l.Contents) > 0 && len(l.CommonPrefixes) > 0 {
 		sortEntries(page.Entries)
@@ -207,9 +244,31 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 		if n := len(page.Entries); n > 0 {
 			after = page.Entries[n-1].Key
 		}
-		page.Next = max(after, prefix) + "\x00" + l.NextContinuationToken
+		if l.NextContinuationToken != "" {
+			page.Next = max(after, prefix) + "\x00" + l.NextContinuationToken
+		} else if len(page.Entries) == 0 {
+			return object.Page{}, fmt.Errorf("%w: the store says that its listing goes on, but not where", storage.ErrUnavailable)
+		} // else it goes on behind the last entry
 	}
 	return page, nil
+}
+
+// decode undoes the encoding of names, if the store has heeded the wish for one.
+func (l *listing) decode() (err error) {
+	if l.EncodingType != "url" {
+		return nil
+	}
+	for i := range l.Contents {
+		if l.Contents[i].Key, err = url.QueryUnescape(l.Contents[i].Key); err != nil {
+			return fmt.Errorf("%w: a name in the listing: %w", storage.ErrUnavailable, err)
+		}
+	}
+	for i := range l.CommonPrefixes {
+		if l.CommonPrefixes[i].Prefix, err = url.QueryUnescape(l.CommonPrefixes[i].Prefix); err != nil {
+			return fmt.Errorf("%w: a name in the listing: %w", storage.ErrUnavailable, err)
+		}
+	}
+	return nil
 }
 
 // Redirects implements object.Signer.
