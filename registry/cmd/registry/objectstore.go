@@ -58,7 +58,7 @@ func (b *backend) useBucket(ctx context.Context, driver string, bucket object.Bu
 		b.coordinator = l
 		b.ends = append(b.ends, func() error { l.Close(); return nil })
 	}
-	b.Store, b.driver, b.replicas = object.New(client, o), driver, shared
+	b.Store, b.driver, b.replicas, b.remote = object.New(client, o), driver, shared, true
 	b.renewAfter, b.collectWait = cfg.Storage.Maintenance.GC.Age/4, bucketCollectWait
 	b.ends = append(b.ends, bucket.Close)
 	if cfg.HTTP.Secret.Empty() && shared {

@@ -30,6 +30,7 @@ type backend struct {
 	driver      string // its key in the configuration
 	root        string // of files, else ""
 	replicas    bool   // several processes may serve it
+	remote      bool   // it is reached by a network
 	renewAfter  time.Duration
 	collectWait time.Duration // how long a list of a collection may wait for writers; 0 = as on files
 	ends        []func() error
@@ -150,6 +151,7 @@ func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *za
 		MaxManifestSize: int64(cfg.Slipway.Manifests.MaxSize),
 		Grace:           cfg.Storage.Maintenance.GC.Age,
 		RenewAfter:      b.renewAfter,
+		Remote:          b.remote,
 	}
 	o.Signer = urlSigner(cfg, b.Store)
 	if cache != nil {

@@ -23,15 +23,14 @@ func (a *API) startUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if digest != "" && (r.ContentLength != 0 || digest.Empty()) {
+		return a.takeWhole(w, r, digest)
+	}
 	up, err := a.repository(r).StartUpload(r.Context(), alg)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
-	if digest != "" && (r.ContentLength != 0 || digest.Empty()) {
-		up.Expect(digest, r.ContentLength)
-		return a.takeWhole(w, r, up, digest)
-	}
 	if a.opts.ChunkMinLength > 0 {
 		w.Header().Set("OCI-Chunk-Min-Length", strconv.FormatInt(a.opts.ChunkMinLength, 10))
 	}
@@ -54,8 +53,13 @@ func uploadDigest(r *request) (d oci.Digest, alg oci.Algorithm, err error) {
 }
 
 // takeWhole takes the blob out of the POST itself.
-func (a *API) takeWhole(w http.ResponseWriter, r *request, up *registry.Upload, d oci.Digest) error {
-	err := receive(w, r, up)
+func (a *API) takeWhole(w http.ResponseWriter, r *request, d oci.Digest) error {
+	up, err := a.repository(r).StartWhole(r.Context(), d, r.ContentLength)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = up.Close() }() // it is done, or cancelled
+	err = receive(w, r, up)
 	if err == nil {
 		err = a.readyToEmit(w)
 	}

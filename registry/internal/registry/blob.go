@@ -20,6 +20,7 @@ type Blob struct {
 	oci.Descriptor
 	object *storage.Object // nil: the next Read opens it
 	at     int64           // where that is
+	read   int64           // where object is, if it cannot be read elsewhere
 	open   func(offset int64) (*storage.Object, error)
 }
 
@@ -37,13 +38,20 @@ func (b *Blob) File() (storage.Sendable, bool) {
 
 // Read implements io.Reader.
 func (b *Blob) Read(p []byte) (n int, err error) {
+	if _, seeks := b.seeker(); b.object != nil && !seeks && b.read != b.at {
+		if err := b.Close(); err != nil {
+			return 0, err
+		}
+	}
 	if b.object == nil {
 		if b.object, err = b.open(b.at); err != nil {
 			return 0, fault(err)
 		}
+		b.read = b.at
 	}
 	n, err = b.object.Read(p)
 	b.at += int64(n)
+	b.read = b.at
 	return n, err
 }
 
@@ -65,9 +73,7 @@ func (b *Blob) Seek(offset int64, whence int) (int64, error) {
 		if _, err := s.Seek(offset, io.SeekStart); err != nil {
 			return 0, err
 		}
-	} else if err := b.Close(); err != nil {
-		return 0, err
-	}
+	} // else the next Read opens it there, unless it is there
 	b.at = offset
 	return offset, nil
 }
@@ -194,11 +200,15 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 // statBlob describes a blob and says under which digest its bytes are stored. A
 // damaged one is an error with ErrDamaged.
 func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
+	bytes := ahead(r.reg, func() (storage.Info, error) { return r.reg.stat(ctx, s, layout.BlobData(d)) })
 	target, err = r.blobLink(ctx, s, d)
 	if err != nil {
 		return desc, "", err
 	}
-	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
+	if target != d {
+		bytes = func() (storage.Info, error) { return r.reg.stat(ctx, s, layout.BlobData(target)) }
+	}
+	info, err := bytes()
 	if absent(err) {
 		return desc, "", blobUnknown(d, err)
 	}

@@ -105,21 +105,30 @@ func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
 	}
 	w := u.w
 	u.w = nil
-	return u.repo.reg.apply(ctx, s, append(s.linked(d), storage.Stage{
+	stages := append(s.linked(d), storage.Stage{
 		{Key: data, Upload: w},
 		{Key: link, Content: layout.Link(d)},
-	})...)
+	})
+	if u.repo.reg.remote && !u.whole { // with what the store has to delete itself
+		stages = append(stages, storage.Stage{u.notStarted()})
+	}
+	return u.repo.reg.apply(ctx, s, stages...)
+}
+
+// notStarted removes the note that the upload has begun.
+func (u *Upload) notStarted() storage.Change {
+	return storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
 }
 
 // clear removes what is left beside the bytes after a commit. What stays is removed
 // by a purge.
 func (u *Upload) clear(ctx context.Context) {
 	var err error
-	if u.foreign { // distribution keeps states of its hashes, too
+	switch {
+	case u.foreign: // distribution keeps states of its hashes, too
 		err = u.repo.clearUpload(ctx, u.id)
-	} else {
-		started := storage.Change{Key: layout.UploadStartedAt(u.repo.name, u.id), Delete: true, Ephemeral: true}
-		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{started})
+	case !u.repo.reg.remote:
+		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{u.notStarted()})
 	}
 	if err != nil {
 		u.repo.reg.log.Warn("the rest of an upload stays until the purge",

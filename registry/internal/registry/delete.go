@@ -47,7 +47,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
-	removal, err := r.tagRemoval(ctx, tag, "")
+	removal, err := r.tagRemoval(ctx, tag, pointer{})
 	if err != nil {
 		return fault(err)
 	}
@@ -83,7 +83,7 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
-	removal, err := r.tagRemoval(ctx, tag, version)
+	removal, err := r.tagRemoval(ctx, tag, pointer{version: version})
 	if err == nil {
 		err = r.reg.apply(ctx, nil, removal)
 	}
@@ -101,16 +101,14 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	there := r.revision(ctx, nil, d)
-	if unlessAbsent(there) != nil {
-		return nil, fault(there)
-	}
 	tags, err := r.pointingAt(ctx, d)
 	if err != nil {
 		return nil, fault(err)
 	}
-	if there != nil && len(tags) == 0 {
+	if there := r.revision(ctx, nil, d); absent(there) && len(tags) == 0 {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
+	} else if unlessAbsent(there) != nil {
+		return nil, fault(there)
 	}
 	for tag := range tags {
 		if err := r.refuseRemoval(tag); err != nil {
@@ -120,8 +118,8 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	find := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, d) }
-	removed, err = r.deleteAll(ctx, find)
-	if err == nil && there == nil {
+	removed, err = r.deleteAll(ctx, tags, find)
+	if err == nil {
 		err = r.reg.apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink(r.name, d), Delete: true}})
 	}
 	if err != nil {
@@ -131,7 +129,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.revision(ctx, nil, d); !absent(err) {
 		return removed, fault(err)
 	}
-	late, err := r.deleteAll(ctx, find)
+	late, err := r.deleteAll(ctx, nil, find)
 	return append(removed, late...), fault(err)
 }
 
@@ -162,7 +160,7 @@ func (r Repository) Delete(ctx context.Context) error {
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	all := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, "") }
-	if _, err := r.deleteAll(ctx, all); err != nil {
+	if _, err := r.deleteAll(ctx, tags, all); err != nil {
 		return fault(err)
 	}
 	if keys, err = r.reg.keysBelow(ctx, layout.Manifests(r.name)); err != nil {
@@ -178,7 +176,7 @@ func (r Repository) Delete(ctx context.Context) error {
 		}
 	}
 	r.awaitOverlapping(ctx)
-	_, err = r.deleteAll(ctx, r.dangling)
+	_, err = r.deleteAll(ctx, nil, r.dangling)
 	return fault(err)
 }
 
@@ -212,6 +210,9 @@ func (r Repository) awaitOverlapping(ctx context.Context) {
 // pointingAt finds the tags that point at d, or all if d is "": those, too, whose
 // link holds no digest.
 func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
+	if r.reg.remote {
+		return r.listPointers(ctx, d)
+	}
 	all, err := r.reg.list(ctx, layout.Tags(r.name))
 	if err != nil {
 		return nil, err
@@ -237,10 +238,13 @@ func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]p
 	return found, nil
 }
 
-// deleteAll deletes the tags that are found until there are none.
-func (r Repository) deleteAll(ctx context.Context, find func(context.Context) (map[oci.Tag]pointer, error)) (removed []oci.Tag, err error) {
-	for progress := time.Now(); time.Since(progress) < overlapWait; {
-		tags, err := find(ctx)
+// deleteAll deletes the tags, or if there are none those that are found, until nobody has
+// moved one of them meanwhile.
+func (r Repository) deleteAll(ctx context.Context, tags map[oci.Tag]pointer, find func(context.Context) (map[oci.Tag]pointer, error)) (removed []oci.Tag, err error) {
+	for progress := time.Now(); time.Since(progress) < overlapWait; tags = nil {
+		if len(tags) == 0 {
+			tags, err = find(ctx)
+		}
 		if err != nil || len(tags) == 0 {
 			return removed, err
 		}
@@ -252,9 +256,10 @@ func (r Repository) deleteAll(ctx context.Context, find func(context.Context) (m
 		if len(some) > 0 {
 			progress = time.Now()
 		}
-		if len(some) < len(tags) {
-			time.Sleep(versionPause)
+		if len(some) == len(tags) {
+			return removed, nil
 		}
+		time.Sleep(versionPause)
 	}
 	return removed, errContended
 }
@@ -267,7 +272,7 @@ func (r Repository) deleteTags(ctx context.Context, tags map[oci.Tag]pointer, at
 	for some := range slices.Chunk(names, atOnce) {
 		var stage storage.Stage
 		for _, tag := range some {
-			removal, err := r.tagRemoval(ctx, tag, tags[tag].version)
+			removal, err := r.tagRemoval(ctx, tag, tags[tag])
 			if err != nil {
 				return removed, err
 			}
@@ -300,15 +305,17 @@ func (r Repository) deleteTags(ctx context.Context, tags map[oci.Tag]pointer, at
 
 // tagRemoval deletes a tag with its history, if its link has that version; "" stands
 // for any.
-func (r Repository) tagRemoval(ctx context.Context, tag oci.Tag, version string) (storage.Stage, error) {
-	link := layout.TagCurrent(r.name, tag)
-	keys, err := r.reg.keysBelow(ctx, layout.Tag(r.name, tag))
-	if err != nil {
-		return nil, err
+func (r Repository) tagRemoval(ctx context.Context, tag oci.Tag, at pointer) (storage.Stage, error) {
+	link, keys := layout.TagCurrent(r.name, tag), at.history
+	if keys == nil {
+		var err error
+		if keys, err = r.reg.keysBelow(ctx, layout.Tag(r.name, tag)); err != nil {
+			return nil, err
+		}
 	}
 	removal := storage.Stage{{Key: link, Delete: true}}
-	if version != "" {
-		removal[0].If = storage.IfVersion(version)
+	if at.version != "" {
+		removal[0].If = storage.IfVersion(at.version)
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == link })
 	return append(removal, deletions(keys)...), nil

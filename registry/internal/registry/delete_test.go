@@ -191,11 +191,20 @@ type stalling struct {
 }
 
 func (s *stalling) Stat(ctx context.Context, key string) (storage.Info, error) {
+	s.look(key)
+	return s.both.Stat(ctx, key)
+}
+
+func (s *stalling) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	s.look(key)
+	return s.both.Open(ctx, key, offset, length)
+}
+
+func (s *stalling) look(key string) {
 	if s.stall.Load() && strings.HasSuffix(key, "/current/link") {
 		s.looking <- struct{}{}
 		<-s.release
 	}
-	return s.both.Stat(ctx, key)
 }
 
 // While a deletion looks through the tags, nobody waits for it.

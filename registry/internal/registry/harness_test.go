@@ -25,12 +25,13 @@ type both interface {
 // newRegistry makes a registry on a store.
 func newRegistry(s both, o Options) *Registry {
 	o.Store, o.Coordinator = s, s
+	_, o.Remote = s.(*hostile.Process)
 	return New(o)
 }
 
 // again is another process on the same store.
 func again(r *Registry, o Options) *Registry {
-	o.Store, o.Coordinator = r.store, r.coordinator
+	o.Store, o.Coordinator, o.Remote = r.store, r.coordinator, r.remote
 	return New(o)
 }
 

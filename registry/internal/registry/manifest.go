@@ -80,12 +80,13 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
+	content := ahead(r.reg, func() (*Manifest, error) { return r.reg.content(ctx, s, d) })
 	if err := r.revision(ctx, s, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
 		return nil, fault(err)
 	}
-	m, err := r.reg.content(ctx, s, d)
+	m, err := content()
 	if absent(err) {
 		return nil, r.revisionUnknown(d)
 	}

@@ -13,34 +13,42 @@ import (
 // refers to. Its subject need not be there (distribution-spec "Pushing Manifests
 // with Subject").
 func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Manifest) error {
-	var problems oci.Errors
+	type reference struct {
+		*oci.Descriptor
+		check func(context.Context, *section, *oci.Descriptor) error
+	}
+	var references []reference
 	seen := make(map[oci.Digest]bool, 1+len(m.Layers)+len(m.Manifests))
-	check := func(d *oci.Descriptor, one func(context.Context, *section, *oci.Descriptor) error) error {
-		if seen[d.Digest] {
-			return nil
+	add := func(d *oci.Descriptor, check func(context.Context, *section, *oci.Descriptor) error) {
+		if !seen[d.Digest] {
+			seen[d.Digest] = true
+			references = append(references, reference{d, check})
 		}
-		seen[d.Digest] = true
-		err := one(ctx, s, d)
-		var problem *oci.Error
-		if errors.As(err, &problem) && problem.Code != oci.CodeUnknown && problem.Code != oci.CodeUnavailable {
-			problems = append(problems, problem)
+	}
+	if m.Config != nil {
+		add(m.Config, r.checkBlob)
+	}
+	for i := range m.Layers {
+		add(&m.Layers[i], r.checkLayer)
+	}
+	for i := range m.Manifests {
+		add(&m.Manifests[i], r.checkChild)
+	}
+	found := make([]*oci.Error, len(references))
+	err := r.reg.each(len(references), func(i int) error {
+		err := references[i].check(ctx, s, references[i].Descriptor)
+		if errors.As(err, &found[i]) && found[i].Code != oci.CodeUnknown && found[i].Code != oci.CodeUnavailable {
 			return nil
 		}
 		return err
+	})
+	if err != nil {
+		return err
 	}
-	if m.Config != nil {
-		if err := check(m.Config, r.checkBlob); err != nil {
-			return err
-		}
-	}
-	for i := range m.Layers {
-		if err := check(&m.Layers[i], r.checkLayer); err != nil {
-			return err
-		}
-	}
-	for i := range m.Manifests {
-		if err := check(&m.Manifests[i], r.checkChild); err != nil {
-			return err
+	var problems oci.Errors
+	for _, problem := range found {
+		if problem != nil {
+			problems = append(problems, problem)
 		}
 	}
 	if problems != nil {

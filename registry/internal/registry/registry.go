@@ -50,7 +50,10 @@ type Options struct {
 	// RenewAfter is the age at which the link of something that a client is told of
 	// is renewed, less than Grace. 0 = each time.
 	RenewAfter time.Duration
-	Now        func() time.Time // nil = time.Now
+	// Remote says that the store is reached by a network: what is independent is asked for at
+	// the same time, and listings take the place of many requests.
+	Remote bool
+	Now    func() time.Time // nil = time.Now
 }
 
 // Validation says what a pushed manifest may refer to.
@@ -96,6 +99,7 @@ type Registry struct {
 	maxManifestSize int64
 	grace           time.Duration
 	renewAfter      time.Duration
+	remote          bool
 
 	caches
 	shared   Shared
@@ -130,7 +134,7 @@ func New(o Options) *Registry {
 	return &Registry{
 		store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
-		signer: o.Signer, upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter,
+		signer: o.Signer, upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter, remote: o.Remote,
 		caches:  newCaches(o.ManifestCache),
 		shared:  o.Shared,
 		looked:  o.Looked,

@@ -23,6 +23,10 @@ type tagList struct {
 // bytewise. Nobody changes the slice. A
 // repository without tags has an empty list; NAME_UNKNOWN if there is none.
 func (r Repository) Tags(ctx context.Context, n int, last string) (tags []string, page Page, err error) {
+	if r.reg.remote && !r.cached() {
+		tags, page.Next, err = r.tagsAfter(ctx, n, last)
+		return tags, page, err
+	}
 	tags, page.Warning, err = r.currentTags(ctx)
 	if err != nil {
 		return nil, Page{}, err
@@ -164,22 +168,25 @@ func (r Repository) forgetTag(tag oci.Tag) {
 type pointer struct {
 	version string
 	digest  oci.Digest
+	history []string // keys of the tag's history, where a listing has told; never remembered
 }
 
-// readTag reads the link of a tag, unless it still has the version that was read
-// before. The error is that of the store, or says that it is a bad link, whose
+// readTag reads the link of a tag, or only looks whether it still has the version that was
+// read before. The error is that of the store, or says that it is a bad link, whose
 // version is returned.
 func (r Repository) readTag(ctx context.Context, tag oci.Tag) (pointer, error) {
 	key := layout.TagCurrent(r.name, tag)
-	info, err := r.reg.store.Stat(ctx, key)
-	if err != nil {
-		return pointer{}, err
-	}
-	if p, ok := r.reg.pointers.get(key); ok && p.version == info.Version {
-		return p, nil
+	if p, ok := r.reg.pointers.get(key); ok {
+		info, err := r.reg.store.Stat(ctx, key)
+		if err != nil {
+			return pointer{}, err
+		}
+		if p.version == info.Version {
+			return p, nil
+		}
 	}
 	d, info, err := r.reg.readLink(ctx, key)
-	p := pointer{info.Version, d}
+	p := pointer{version: info.Version, digest: d}
 	if err == nil && p.version != "" {
 		r.reg.pointers.put(key, p, 1)
 	}

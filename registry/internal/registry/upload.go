@@ -30,6 +30,7 @@ type Upload struct {
 	w       storage.Upload // nil while there is nothing to write to or to read
 	begun   bool           // the store has the upload
 	foreign bool           // more than startedat may lie beside the bytes
+	whole   bool           // it ends with this request: nothing says that it has begun
 	done    bool           // committed or cancelled
 	size    int64
 	alg     oci.Algorithm
@@ -64,15 +65,45 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 	if err := r.takes(); err != nil {
 		return nil, err
 	}
-	u := r.newUpload(layout.NewUploadID())
-	u.startedAt = r.reg.now().UTC().Truncate(time.Second)
-	u.rewind(alg)
+	u := r.startUpload(alg)
 	started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
 	if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
 		return nil, fault(err)
 	}
 	u.unlock()
 	return u, r.reg.uploads.take(ctx, u, UploadPoint{})
+}
+
+// StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
+// not negative.
+func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
+	var u *Upload
+	if r.reg.remote {
+		if err := r.takes(); err != nil {
+			return nil, err
+		}
+		u = r.startUpload(d.Algorithm())
+		u.whole = true
+		u.unlock()
+		if err := r.reg.uploads.take(ctx, u, UploadPoint{}); err != nil {
+			return nil, err
+		}
+	} else {
+		var err error
+		if u, err = r.StartUpload(ctx, d.Algorithm()); err != nil {
+			return nil, err
+		}
+	}
+	u.Expect(d, size)
+	return u, nil
+}
+
+// startUpload is a new upload whose turn the caller has.
+func (r Repository) startUpload(alg oci.Algorithm) *Upload {
+	u := r.newUpload(layout.NewUploadID())
+	u.startedAt = r.reg.now().UTC().Truncate(time.Second)
+	u.rewind(alg)
+	return u
 }
 
 // ResumeUpload takes an upload over. A request that still holds it fails from then on
@@ -202,6 +233,17 @@ func (u *Upload) Expect(d oci.Digest, size int64) {
 // open finds the upload in the store. One that has no bytes has only a startedat.
 func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 	u.rewind(at.Algorithm)
+	size, left := u.repo.reg.left.get(u.key)
+	u.repo.reg.left.forget(u.key)
+	if left && at.Exact && at.Offset == size && !at.StartedAt.IsZero() {
+		// The client goes on where this process has left it. If somebody else has gone on or ended
+		// it meanwhile, that is found out when the bytes are kept.
+		u.startedAt = at.StartedAt
+		if size == 0 {
+			return nil
+		}
+		return u.takeOver(ctx, at)
+	}
 	info, err := u.repo.reg.store.Stat(ctx, u.dataKey())
 	empty := absent(err)
 	if unlessAbsent(err) != nil {
@@ -223,6 +265,11 @@ func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 	case empty:
 		return nil
 	}
+	return u.takeOver(ctx, at)
+}
+
+// takeOver makes this request the holder of the store's upload.
+func (u *Upload) takeOver(ctx context.Context, at UploadPoint) (err error) {
 	if u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey()); err != nil {
 		u.w = nil
 		if absent(err) {
@@ -302,6 +349,9 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		u.w = nil
 	}
 	u.done = true
+	if u.whole {
+		return nil
+	}
 	return fault(u.repo.clearUpload(ctx, u.id))
 }
 
@@ -324,7 +374,11 @@ func (u *Upload) Close() error {
 	u.turn <- struct{}{}
 	defer u.unlock()
 	defer u.repo.reg.uploads.release(u)
-	return fault(u.suspend())
+	err := u.suspend()
+	if err == nil && !u.done && u.taken.Err() == nil {
+		u.repo.reg.left.put(u.key, u.size, 1)
+	}
+	return fault(err)
 }
 
 // suspend leaves the upload with its running hash to the next request.

@@ -144,6 +144,7 @@ func (u *UnfinishedUpload) before(t time.Time) bool {
 // purgeUpload deletes all objects of an upload, which ends it for whoever holds it.
 // Durable deletions leave no empty directories.
 func (r Repository) purgeUpload(ctx context.Context, id string) error {
+	r.reg.left.forget(holderKey(r.name, id))
 	keys, err := r.reg.keysBelow(ctx, layout.Upload(r.name, id))
 	if err != nil {
 		return fault(err)

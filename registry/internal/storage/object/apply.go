@@ -27,12 +27,44 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 			}
 		}
 	}
-	for _, stage := range stages {
+	var unneeded []string
+	defer func() { s.tidy(ctx, stages, unneeded) }()
+	for i, stage := range stages {
+		if keys, ok := s.leftovers(stage); ok && i > 0 && i == len(stages)-1 {
+			unneeded = keys
+			return nil
+		}
 		if err := s.applyStage(ctx, section, stage); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leftovers are the keys of a stage that does nothing but delete what is ephemeral.
+func (s *Store) leftovers(stage storage.Stage) (keys []string, ok bool) {
+	for _, c := range stage {
+		if !c.Delete || !c.Ephemeral || c.If != (storage.Condition{}) || s.mayUpload(c.Key) {
+			return nil, false
+		}
+		keys = append(keys, c.Key[1:])
+	}
+	return keys, true
+}
+
+// tidy deletes what nobody needs any more: the keys, and what placed uploads have left. What
+// stays because the store fails only takes room, until a purge.
+func (s *Store) tidy(ctx context.Context, stages []storage.Stage, keys []string) {
+	for _, stage := range stages {
+		for _, c := range stage {
+			if u, ok := c.Upload.(*upload); ok {
+				keys = append(keys, u.leftovers...)
+			}
+		}
+	}
+	if len(keys) > 0 {
+		_ = s.deleteMany(ctx, keys, &Change{})
+	}
 }
 
 // guarded is where a store ignores conditions on DELETE.

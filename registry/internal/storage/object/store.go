@@ -52,6 +52,7 @@ type Store struct {
 	o     Options
 	locks keyLocks
 	shelf shelf
+	left  left
 
 	mu   sync.Mutex
 	live map[string]*upload // the last holder of each upload in this process
@@ -100,7 +101,7 @@ func at(key string, err error) error {
 }
 
 func (i Info) info(key string) storage.Info {
-	return storage.Info{Key: key, Size: i.Size, Modified: i.Modified, Version: i.Version}
+	return storage.Info{Key: key, Size: i.Size, Modified: i.Modified, Version: i.Version, MD5: i.MD5}
 }
 
 // Stat implements storage.Store.
@@ -199,7 +200,10 @@ func (s *Store) Check(ctx context.Context, write bool) error {
 }
 
 // Close implements storage.Store. The bucket is closed by who opened it.
-func (s *Store) Close() error { return nil }
+func (s *Store) Close() error {
+	s.left.close()
+	return nil
+}
 
 // reader reads an object. Where a connection breaks it goes on with another, as long
 // as the object is the same.

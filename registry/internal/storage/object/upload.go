@@ -31,6 +31,8 @@ type upload struct {
 	state   []byte
 	done    bool
 	lost    error // ErrUploadTaken or ErrNotExist, once that is known
+
+	leftovers []string // once it is in place: keys that nobody needs
 }
 
 // maxTail is how much a checkpoint takes in itself.
@@ -135,13 +137,21 @@ func (u *upload) leave(keep bool) {
 // load takes the checkpoint over, and needs u.mu.
 func (u *upload) load(ctx context.Context) error {
 	for range 100 {
-		c, version, _, err := u.s.shelf.load(ctx, u.key)
+		last, known := u.s.left.take(u.key)
+		c, version := last.c, last.version
+		var err error
+		if !known {
+			c, version, _, err = u.s.shelf.load(ctx, u.key)
+		}
 		if err != nil {
 			return err
 		}
 		u.state = c.state()
 		c.Holder = rand.Text()
 		u.version, err = u.s.shelf.save(ctx, u.key, c, version, time.Time{})
+		if err != nil {
+			last.close()
+		}
 		if errors.Is(err, storage.ErrConflict) {
 			continue
 		}
@@ -149,6 +159,10 @@ func (u *upload) load(ctx context.Context) error {
 			return err
 		}
 		u.c, u.told = c, sum(c.Parts)
+		if last.spool != nil {
+			u.spool, u.spooled = last.spool, c.size()-u.told
+			return nil
+		}
 		return u.restore(ctx)
 	}
 	return storage.ErrUnavailable
@@ -362,13 +376,23 @@ func (u *upload) Suspend(ctx context.Context, state []byte) error {
 	if len(state) > 0 {
 		u.state = bytes.Clone(state)
 	}
-	return at(u.key, u.end(u.save(context.WithoutCancel(ctx), time.Time{})))
+	err := u.save(context.WithoutCancel(ctx), time.Time{})
+	if err == nil && u.s.o.Shared {
+		last := saved{c: u.c, version: u.version}
+		if u.spooled > 0 {
+			last.spool, u.spool = u.spool, nil
+		}
+		u.s.left.put(u.key, last)
+	}
+	return at(u.key, u.end(err))
 }
 
 // end closes the upload for its holder.
 func (u *upload) end(err error) error {
 	u.done = true
-	u.spool.Close()
+	if u.spool != nil {
+		u.spool.Close()
+	}
 	u.s.forget(u)
 	return err
 }
@@ -403,20 +427,25 @@ func (u *upload) fence(ctx context.Context, before time.Time) error {
 
 // remove deletes what the upload has.
 func (u *upload) remove(ctx context.Context, before time.Time) error {
-	how := &Change{Before: before}
 	if !u.s.o.Shared {
 		if err := u.s.shelf.remove(ctx, u.key, before); err != nil {
 			return err
 		}
 	}
+	names := u.names()
+	if len(names) == 0 {
+		return nil
+	}
+	return u.s.deleteMany(ctx, names, &Change{Before: before})
+}
+
+// names are the objects of the upload in the bucket.
+func (u *upload) names() []string {
 	names := u.c.names()
 	if u.s.o.Shared && u.version != "" {
 		names = append(names, beside(u.key))
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	return u.s.deleteMany(ctx, names, how)
+	return names
 }
 
 // place puts the upload at key. While it does, nobody can take the upload over.
@@ -434,7 +463,10 @@ func (u *upload) place(ctx context.Context, key string, how *Change) error {
 		u.c.Placing = false
 		return err // and Apply suspends it
 	}
-	_ = u.remove(ctx, time.Time{}) // the bytes are in place; what stays of the upload only takes room
+	if !u.s.o.Shared {
+		_ = u.s.shelf.remove(ctx, u.key, time.Time{}) // else it only takes room
+	}
+	u.leftovers = u.names() // Apply deletes them
 	return u.end(nil)
 }
 
@@ -485,12 +517,18 @@ func (s *Store) statUpload(ctx context.Context, key string) (storage.Info, error
 		n, _ := u.Progress()
 		return storage.Info{Key: key, Size: n, Modified: time.Now()}, nil
 	}
-	c, _, modified, err := s.shelf.load(ctx, key)
+	c, version, modified, err := s.shelf.load(ctx, key)
+	if err == nil && s.o.Shared {
+		s.left.put(key, saved{c: c, version: version}) // for who resumes it now
+	}
 	return storage.Info{Key: key, Size: c.size(), Modified: modified}, err
 }
 
 // deleteUpload removes an upload, whoever holds it.
 func (s *Store) deleteUpload(ctx context.Context, key string, before time.Time) error {
+	if last, ok := s.left.take(key); ok {
+		last.close()
+	}
 	s.mu.Lock()
 	u := s.live[key]
 	delete(s.live, key)
