@@ -68,7 +68,12 @@ type gcLoad struct {
 	crane   *gcCrane
 	pool    [][]byte // layers that all writers use now and then
 
-	pushes, realPushes, deletions, pulls, again, collections, kills, freed atomic.Int64
+	// lossy says that answers of proxies and of a store that is away may come instead of the
+	// registry's, and late requests may take effect: then each tag is used once.
+	lossy bool
+	names atomic.Int64
+
+	pushes, realPushes, deletions, pulls, again, collections, kills, freed, lost atomic.Int64
 }
 
 // enough says whether so much happened that it proves something. Collections by
@@ -260,10 +265,21 @@ func (w *gcWriter) do(method, path, contentType string, body []byte) (*http.Resp
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
+	if err == nil && w.l.lossy && resp.StatusCode >= 500 {
+		err = errors.New(resp.Status)
+	}
 	if err != nil {
+		w.l.lost.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", errLost, err)
 	}
 	return resp, b, nil
+}
+
+func (w *gcWriter) newTag() string {
+	if w.l.lossy {
+		return fmt.Sprintf("t%d", w.l.names.Add(1))
+	}
+	return fmt.Sprintf("t%d", w.rnd.IntN(4))
 }
 
 // random returns new content, or some that others use too.
@@ -281,7 +297,7 @@ func (w *gcWriter) random() []byte {
 // push pushes an image or an index of two. At age zero it may be asked for
 // something again.
 func (w *gcWriter) push() error {
-	tag := fmt.Sprintf("t%d", w.rnd.IntN(4))
+	tag := w.newTag()
 	var contents [][][]byte
 	for range 1 + w.rnd.IntN(2) {
 		contents = append(contents, [][]byte{
@@ -433,7 +449,7 @@ func (w *gcWriter) retag() error {
 	if len(img.manifests) > 0 {
 		mediaType = typeIndex
 	}
-	refused, err := w.putTag(fmt.Sprintf("t%d", w.rnd.IntN(4)), mediaType, img)
+	refused, err := w.putTag(w.newTag(), mediaType, img)
 	if err != nil || refused != "" {
 		if refused != "" {
 			err = errors.New("retag refused: " + refused)
