@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	directory := flags.String("dir", "", "where data is written; on the `disk` that is to be measured")
 	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
 	mirror := flags.Bool("mirror", false, "measure nothing but pull-through caches")
+	store := flags.Bool("objectstore", false, "measure nothing but the time of work on a MinIO that is 20 ms away")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -45,6 +46,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if *mirror {
 		return measureMirrors(ctx, o, stdout)
+	}
+	if *store {
+		times, err := o.OnObjectStore(ctx, openBucket)
+		if err != nil {
+			return err
+		}
+		return bench.ReportTimes(stdout, times)
 	}
 	if !*collection {
 		results, err := bench.Run(ctx, o)

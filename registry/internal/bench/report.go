@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Report writes a Markdown table: for each workload the median of the server's
@@ -32,6 +34,41 @@ func Report(w io.Writer, results []Result) error {
 		text += fmt.Sprintf(" %.0f | |", most(results, p)/(1<<20))
 	}
 	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// ReportTimes writes a table of how long each peer took, and what part of the last one's time that is.
+func ReportTimes(w io.Writer, times []Timed) error {
+	type row struct{ peer, work string }
+	byRow := map[row]Timed{}
+	var peers, works []string
+	for _, t := range times {
+		byRow[row{t.Peer, t.Work}] = t
+		if !slices.Contains(peers, t.Peer) {
+			peers = append(peers, t.Peer)
+		}
+		if !slices.Contains(works, t.Work) {
+			works = append(works, t.Work)
+		}
+	}
+	if len(peers) == 0 {
+		return errors.New("nothing was measured")
+	}
+	text := "| work, seconds | " + strings.Join(peers, " | ") + " |\n|---|" + strings.Repeat("--:|", len(peers)) + "\n"
+	for _, work := range works {
+		text += "| " + work
+		least := byRow[row{peers[len(peers)-1], work}].Took.Seconds()
+		for _, peer := range peers {
+			took := byRow[row{peer, work}].Took.Seconds()
+			text += fmt.Sprintf(" | %.2f (%.2f)", took, took/least)
+		}
+		text += " |\n"
+	}
+	text += "| most memory, MiB"
+	for _, peer := range peers {
+		text += fmt.Sprintf(" | %.0f", byRow[row{peer, works[len(works)-1]}].Memory/(1<<20))
+	}
+	_, err := io.WriteString(w, text+" |\n")
 	return err
 }
 
