@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	binary := flags.String("relay", "bin/relay", "the `binary` to measure")
 	duration := flags.Duration("time", 6*time.Second, "how long each load is offered")
 	rooms := flags.Int("rooms", 8, "applications, each with a room of its own")
-	directory := flags.String("dir", "", "where databases are written; on the `disk` that is to be measured")
+	directory := flags.String("dir", "", "where databases are written; on the `disk` to measure")
 	rate := flags.Float64("rate", 0, "offer only so many messages a second, over 16 connections")
 	if err := flags.Parse(args); err != nil {
 		return err

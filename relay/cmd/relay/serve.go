@@ -115,7 +115,7 @@ func (p *parts) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// A request is small: one that comes by drops is no sender's.
+// A request is small: one that comes in drips is no sender's.
 const (
 	stallTimeout = 15 * time.Second
 	minRate      = 512 // bytes a second

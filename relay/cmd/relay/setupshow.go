@@ -34,7 +34,7 @@ func newSetupShowCommand() *cobra.Command {
 				return err
 			}
 			if token == "" {
-				return errors.New("the setup has not ended well yet: run `relay setup`")
+				return errors.New("the setup is not complete: run `relay setup`")
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			fmt.Fprintf(w, "relay\tlog in as %s\tpassword %s\n", cfg.Admin.Name, cfg.Admin.Password.Reveal())

@@ -38,7 +38,7 @@ type parts struct {
 	metrics http.Handler
 }
 
-// assemble makes every part by hand.
+// assemble makes every part.
 func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

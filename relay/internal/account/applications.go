@@ -166,7 +166,7 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 	return s.cache.putApp(*row), nil
 }
 
-// setApplication checks what is to be set and sets it, but for the room.
+// setApplication checks the input and sets it, without the room.
 func (s *Accounts) setApplication(v Principal, row *store.Application, in ApplicationInput) error {
 	if in.Name != nil {
 		name, err := checkName(*in.Name)

@@ -54,7 +54,7 @@ func (p *passwords) blocked(name, address string) time.Duration {
 }
 
 // attempt takes one from each count. If one is used up it returns how long to wait and takes nothing: one address alone
-// cannot use up a name for everybody, nor push out what is remembered of others.
+// cannot use up a name for everybody, nor push out the counts of others.
 func (p *passwords) attempt(name, address string) time.Duration {
 	if wait := p.blocked(name, address); wait > 0 {
 		return wait

@@ -14,7 +14,7 @@ const (
 	rightOwn    = "own"    // the bot made the room for it
 	rightMember = "member" // its owner was in the room when it was set
 	rightAdmin  = "admin"  // an administrator has set it
-	// "" was set before a right was asked for: it goes on, and is flagged when its owner is not in the room.
+	// "" was set before a right was asked for: it still works, and is flagged when its owner is not in the room.
 )
 
 const joined = "join"
@@ -109,7 +109,7 @@ func (s *Accounts) lookAtOwners(ctx context.Context, of func(*store.Application)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case refusal.KindOf(err) == refusal.KindUnavailable: // the homeserver is away: nothing can be told of the others either
+		case refusal.KindOf(err) == refusal.KindUnavailable: // the homeserver is away: it says nothing about the others either
 			return err
 		case err != nil:
 			continue

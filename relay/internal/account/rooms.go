@@ -15,7 +15,7 @@ type Room struct {
 	Address   string // as applications name it: id or alias
 	RoomID    string // resolved, "" if not yet
 	Name      string
-	Encrypted bool // sticky: once seen encrypted, for ever
+	Encrypted bool // sticky: once seen encrypted, always
 	Notifies  bool // the bot may notify everybody there (@room), as found at CheckedAt
 	CheckedAt time.Time
 	Blocked   string // why nothing is sent there, "" if nothing is wrong

@@ -187,7 +187,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 	return err
 }
 
-// setUser checks what is to be set and sets it.
+// setUser checks the input and sets it.
 func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
 		name, err := checkName(*in.Name)

@@ -67,7 +67,7 @@ func requestsOf(source string, messages []inbound.Message) []intake.Request {
 }
 
 // acceptInbound stores messages, all in one transaction. Where one of them is refused, each is tried by itself: what will
-// never be accepted is counted, so that its sender does not come back with it for ever, and what a rate limit lets pass is
+// never be accepted is counted, so that its sender does not repeat it forever, and what a rate limit lets pass is
 // stored, so that a sender that comes back gets to the end.
 func (a *API) acceptInbound(r *http.Request, token string, all []intake.Request, result *inbound.Result) error {
 	if len(all) == 0 {

@@ -18,7 +18,7 @@ type Options struct {
 	Loads     []Load        // nil means [DefaultLoads]
 	Duration  time.Duration // of each load
 	Rooms     int           // applications, each with a room of its own
-	Directory string        // where databases are written, on the disk that is to be measured; "" means the system's
+	Directory string        // where databases are written, on the disk to measure; "" means the system's
 	Log       io.Writer
 }
 

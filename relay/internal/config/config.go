@@ -124,9 +124,9 @@ type Limits struct {
 	Wait          time.Duration `key:"wait" doc:"Longest time that a sender may ask to wait for the delivery (?wait=)."`
 }
 
-// History is about messages at rest.
+// History is about final messages.
 type History struct {
-	Retention time.Duration `key:"retention" doc:"How long messages that are sent or given up are kept; 0 keeps them for ever."`
+	Retention time.Duration `key:"retention" doc:"How long messages that are sent or given up are kept; 0 keeps them forever."`
 }
 
 // Metrics is about numbers for Prometheus.

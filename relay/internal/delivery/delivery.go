@@ -271,7 +271,7 @@ func (d *Delivery) enter(q *queue) bool {
 
 func (d *Delivery) leave() { <-d.slots }
 
-// resumed is called before sending goes on.
+// resumed is called before sending resumes.
 func (d *Delivery) resumed() {
 	if device := d.sender.Device(); device != "" {
 		if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {

@@ -12,7 +12,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// goodFor is how long the result of a look at a room is good for, as long as sync tells of no change.
+// goodFor is how long the result of a look at a room is good for, while sync reports no change.
 const goodFor = 7 * 24 * time.Hour
 
 // LookUpRoom tells how the bot stands in a room, named by id or alias, and keeps what it finds. It asks the homeserver.

@@ -92,10 +92,10 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 	case matrix.ClassEncrypted:
 		q.setRoom(func(r *store.Room) { r.Encrypted = true })
 		d.block(q, f.Class, f.Sentence())
-		d.again(q, e, 0, false) // removals go on
+		d.again(q, e, 0, false) // removals still work
 	case matrix.ClassTooLarge:
 		d.shrink(q, e, f)
-	case matrix.ClassSettle:
+	case matrix.ClassReconcile:
 		if r := f.Replaced; r != nil {
 			d.replaced(r.Old, r.New)
 		}

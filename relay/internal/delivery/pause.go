@@ -15,7 +15,7 @@ import (
 
 const (
 	longestProbe = 30 * time.Second // between two looks whether the homeserver is back
-	lockedProbe  = 5 * time.Minute  // …when only a person can mend it
+	lockedProbe  = 5 * time.Minute  // …when only a person can correct it
 	suspectProbe = 10 * time.Second // how long to wait for a sign of life of a homeserver that sync hears nothing of
 	awayRooms    = 3                // rooms in a row that fail before the homeserver counts as away
 )
@@ -37,7 +37,7 @@ type pause struct {
 	flaps    int                // openings since the last success
 	trouble  map[int64]struct{} // rooms that failed since the last success
 	doubt    string             // why it is doubted that the homeserver is there, "" if it is not
-	troubled atomic.Bool        // one of the two is to be forgotten at the next success
+	troubled atomic.Bool        // one of the two ends at the next success
 }
 
 func newPause(s Sender, log *zap.Logger) *pause {
@@ -234,7 +234,7 @@ func (p *pause) probe(ctx context.Context, before func()) (opened bool) {
 	p.flaps++
 	p.troubled.Store(true)
 	close(p.opened)
-	p.log.Info("sending goes on", zap.Duration("paused", time.Since(p.since)))
+	p.log.Info("sending resumed", zap.Duration("paused", time.Since(p.since)))
 	return true
 }
 

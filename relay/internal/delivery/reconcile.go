@@ -18,9 +18,9 @@ const (
 
 var (
 	// errUnproven says that nobody can tell whether an event is in the room.
-	errUnproven = errors.New("the room's history does not tell whether the message arrived")
+	errUnproven = errors.New("the room's history does not show whether the message arrived")
 
-	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
+	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it is not known whether it is in the room already"}
 )
 
 // doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
@@ -56,7 +56,7 @@ func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
 func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error) {
 	id, err := d.reconcile(old, e)
 	switch classOf(err).Class {
-	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassSettle:
+	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassReconcile:
 		return "", errUnproven
 	}
 	return id, err

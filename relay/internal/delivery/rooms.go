@@ -80,7 +80,7 @@ func (d *Delivery) Handle(e matrix.Event) {
 	}
 }
 
-// joined lets go on what was blocked because the bot was not in the room or could not write there.
+// joined unblocks what was blocked because the bot was not in the room or could not write there.
 func (d *Delivery) joined(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if r := q.Room(); r.Blocked != "" && !r.Encrypted {
@@ -101,7 +101,7 @@ func (d *Delivery) left(roomID, reason string) {
 	}
 }
 
-// encrypted blocks a room that is encrypted. It is remembered for ever.
+// encrypted blocks a room that is encrypted. It stays so.
 func (d *Delivery) encrypted(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if q.Room().Encrypted {

@@ -10,7 +10,7 @@ import (
 // Sender puts events into Matrix rooms. It classifies every failure as a [*matrix.SendError] and never retries on its
 // own: the schedule is the worker's.
 type Sender interface {
-	// Send puts one event with out.TxnID as the transaction id and returns the event's id. It answers ClassSettle,
+	// Send puts one event with out.TxnID as the transaction id and returns the event's id. It answers ClassReconcile,
 	// without sending, when the device in use is not out.Device: the homeserver tells repeats of a transaction
 	// apart by device only.
 	Send(ctx context.Context, out matrix.Outgoing) (eventID string, err error)
@@ -18,7 +18,7 @@ type Sender interface {
 	Redact(ctx context.Context, out matrix.Redaction) (eventID string, err error)
 	// Device names the device that Send uses now; "" before the first login.
 	Device() string
-	// Probe asks the homeserver for a sign of life and for the session's validity. nil means: go on sending.
+	// Probe asks the homeserver for a sign of life and for the session's validity. nil means: keep sending.
 	Probe(ctx context.Context) error
 	// Find looks in the room's history for the event of ours whose content carries marker, back to since.
 	Find(ctx context.Context, roomID, marker string, since time.Time) (matrix.Found, error)
@@ -26,7 +26,7 @@ type Sender interface {
 	Upload(ctx context.Context, name, mimeType string, data []byte) (uri string, err error)
 }
 
-// Rooms is the part of the Matrix side that looks after rooms. Failures are [*matrix.SendError]s too.
+// Rooms is the part of the Matrix side that manages rooms. Failures are [*matrix.SendError]s too.
 type Rooms interface {
 	// Resolve returns the room id for an address: an id is returned as it is, an alias is looked up.
 	Resolve(ctx context.Context, address string) (roomID string, err error)

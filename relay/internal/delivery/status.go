@@ -32,7 +32,7 @@ func (d *Delivery) Status(ctx context.Context) Status {
 	return st
 }
 
-// statusOf is what the database tells of the relay's condition.
+// statusOf is the relay's condition as the database has it.
 func statusOf(ctx context.Context, s *store.Store) Status {
 	st := Status{DatabaseOK: true}
 	var err error

@@ -98,7 +98,7 @@ func database(ctx context.Context, s *relay.Service) Finding {
 	return good("database", "The database can be written to.")
 }
 
-// server tells of PostgreSQL what else than the connection a promise depends on, and which relay delivers.
+// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers.
 func server(ctx context.Context, s *relay.Service) (findings []Finding) {
 	db, ok, err := s.Database(ctx)
 	if !ok {

@@ -105,7 +105,7 @@ func closing(open []element) string {
 	return b.String()
 }
 
-// reopening is the start tags of the elements that go on. A numbered list goes on counting.
+// reopening is the start tags of the elements that continue. A numbered list continues its numbers.
 func (at *place) reopening() string {
 	var b strings.Builder
 	numbers := at.numbers

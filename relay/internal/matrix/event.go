@@ -55,7 +55,7 @@ func (Echo) event()        {}
 // Events is the stream of what Run hears. One reader takes from it for as long as Run runs: Run waits for it.
 func (c *Client) Events() <-chan Event { return c.events }
 
-// emit hands an event to the reader.
+// emit passes an event to the reader.
 func (c *Client) emit(ctx context.Context, e Event) error {
 	select {
 	case c.events <- e:

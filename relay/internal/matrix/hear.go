@@ -123,7 +123,7 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 	return state, heard
 }
 
-// takeState takes a room's state, but for its members.
+// takeState takes a room's state, without its members.
 func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) []Event {
 	if *e.StateKey != "" {
 		return nil

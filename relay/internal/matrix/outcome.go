@@ -17,12 +17,12 @@ const (
 	ClassWait      Class = "wait"      // 429: wait RetryAfter exactly, no attempt counted
 	ClassRelogin   Class = "relogin"   // the session is over and being renewed: pause everything, no attempt counted
 	ClassLocked    Class = "locked"    // account locked or deactivated, password refused: pause everything until a person acts
-	ClassJoin      Class = "join"      // not in the room: join once, then go on, else block the room
+	ClassJoin      Class = "join"      // not in the room: join once, then continue, else block the room
 	ClassBlock     Class = "block"     // the room refuses (forbidden, unknown room): block the room with its reason
 	ClassEncrypted Class = "encrypted" // the room is encrypted and this relay would send plaintext: block it
 	ClassTooLarge  Class = "too_large" // render smaller once, then dead
 	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)
-	ClassSettle    Class = "settle"    // nothing was sent, as the device or the room is another now: find out whether an earlier attempt arrived first
+	ClassReconcile Class = "reconcile" // nothing was sent, as the device or the room is another now: find out whether an earlier attempt arrived first
 )
 
 // ErrNoLogin is the cause of a failure before the first login has succeeded or failed.
@@ -31,12 +31,12 @@ var ErrNoLogin = errors.New("the first login is under way")
 // SendError is a classified failure of a request.
 type SendError struct {
 	Class      Class
-	RetryAfter time.Duration // for ClassWait; for ClassSettle at least
+	RetryAfter time.Duration // for ClassWait; for ClassReconcile at least
 	Status     int           // HTTP status, 0 if there was none
 	Code       string        // Matrix errcode, "" if there was none
 	Reason     string        // a sentence for people: why it failed, no secrets
 	Alone      bool          // with ClassRetry: the homeserver answers otherwise, so only this room waits
-	Replaced   *Replaced     // with ClassSettle: the room was upgraded and the bot is in the new one
+	Replaced   *Replaced     // with ClassReconcile: the room was upgraded and the bot is in the new one
 	Err        error
 }
 

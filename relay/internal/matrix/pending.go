@@ -158,7 +158,7 @@ func (c *Client) runPending(ctx context.Context) {
 	}
 }
 
-// duePending copies what is to be tried now.
+// duePending copies what is due.
 func (c *Client) duePending() (due []pendingJoin) {
 	c.pending.mu.Lock()
 	defer c.pending.mu.Unlock()
@@ -260,7 +260,7 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	if err == nil {
 		c.joined(ctx, p)
 		return &SendError{
-			Class: ClassSettle, RetryAfter: time.Second, Replaced: &Replaced{oldID, newID},
+			Class: ClassReconcile, RetryAfter: time.Second, Replaced: &Replaced{oldID, newID},
 			Reason: "the room was upgraded; the message goes to " + newID,
 		}
 	}

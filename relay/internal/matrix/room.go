@@ -36,7 +36,7 @@ type RoomInfo struct {
 type rooms struct {
 	mu      sync.RWMutex
 	known   map[string]*room
-	syncing bool // sync tells of changes
+	syncing bool // sync reports changes
 }
 
 // room is the part of a room's state that sending depends on. Encryption cannot
@@ -100,7 +100,7 @@ func (r *rooms) setSyncing(on bool) {
 }
 
 // standing is the state of a room that sending depends on. It is asked of the
-// homeserver before the first send: a room that sync has not told of yet may be
+// homeserver before the first send: a room that sync has not shown yet may be
 // encrypted, and on doubt nothing is sent.
 func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	if known, ok := c.rooms.get(roomID); ok {

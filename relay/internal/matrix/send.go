@@ -27,7 +27,7 @@ type Redaction struct {
 }
 
 // Send puts one event under its transaction id and returns the event's id. It answers
-// ClassSettle, without sending, when the device in use is not out.Device.
+// ClassReconcile, without sending, when the device in use is not out.Device.
 func (c *Client) Send(ctx context.Context, out Outgoing) (string, error) {
 	if err := c.maySend(ctx, out); err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func (c *Client) sameDevice(device string) error {
 		return err
 	}
 	if device != "" && device != s.deviceID {
-		return &SendError{Class: ClassSettle, Reason: "the bot has a new device since the first attempt"}
+		return &SendError{Class: ClassReconcile, Reason: "the bot has a new device since the first attempt"}
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (c *Client) explain(ctx context.Context, roomID string, err error) error {
 }
 
 // alone finds out whether it is for one room only that something answers in the
-// homeserver's place, or that it cannot reach another server: other rooms go on then.
+// homeserver's place, or that it cannot reach another server: other rooms are not affected then.
 func (c *Client) alone(ctx context.Context, err error) error {
 	var failed *SendError
 	if !errors.As(err, &failed) || failed.Class != ClassAway || failed.Status == 0 || c.Probe(ctx) != nil {

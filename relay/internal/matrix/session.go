@@ -41,7 +41,7 @@ func (c *Client) newSession(userID, deviceID, token string) *session {
 	return &session{homeserver: c.base.String(), userID: userID, deviceID: deviceID, token: token, api: c.api(userID, token)}
 }
 
-// storedSession is a session at rest. Over marks one whose device is gone.
+// storedSession is a stored session. Over marks one whose device is gone.
 type storedSession struct {
 	Homeserver string `json:"homeserver"`
 	UserID     string `json:"user_id"`

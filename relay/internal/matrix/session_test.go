@@ -99,9 +99,9 @@ func TestHardLogoutMakesANewDevice(t *testing.T) {
 	}
 	// The homeserver cannot tell a repetition any more: nothing is sent.
 	_, err = w.bot.Send(w.ctx, out)
-	w.wantClass(err, ClassSettle)
+	w.wantClass(err, ClassReconcile)
 	_, err = w.bot.Redact(w.ctx, Redaction{RoomID: room, EventID: "$x", TxnID: "t1", Device: device})
-	w.wantClass(err, ClassSettle)
+	w.wantClass(err, ClassReconcile)
 	w.wantBodies(room)
 }
 

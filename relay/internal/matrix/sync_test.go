@@ -190,7 +190,7 @@ func TestRoomUpgradeIsFollowed(t *testing.T) {
 	w.must(w.owner.Invite(w.ctx, now, w.bot.UserID()))
 	w.eventually("in the new room", w.heard.has("replaced "+old+" "+now))
 	_, err = w.send(old, "t2", "two")
-	failed := w.wantClass(err, ClassSettle)
+	failed := w.wantClass(err, ClassReconcile)
 	if !strings.Contains(failed.Reason, now) || failed.Replaced == nil || *failed.Replaced != (Replaced{old, now}) {
 		t.Errorf("reason %q, replaced %v", failed.Reason, failed.Replaced)
 	}

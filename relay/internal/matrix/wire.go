@@ -52,7 +52,7 @@ type request struct {
 // v3 is a path of the client-server API. Each part may hold any character.
 func v3(parts ...any) mautrix.ClientURLPath { return append(mautrix.ClientURLPath{"v3"}, parts...) }
 
-// newHTTPClient follows no redirect with a token in hand and keeps no cookies.
+// newHTTPClient follows no redirect, which would carry the token, and keeps no cookies.
 func newHTTPClient(transport *http.Transport) *http.Client {
 	return &http.Client{
 		Transport:     transport,

@@ -9,7 +9,7 @@ import (
 // State is where a message stands on its way.
 type State string
 
-// The states of a message. Queued, RetryWait and Blocked are on their way; the others are at rest.
+// The states of a message. Queued, RetryWait and Blocked are on their way; the others are final.
 const (
 	StateQueued    State = "queued"     // waits for its turn
 	StateRetryWait State = "retry_wait" // an attempt failed, the next one has its time
@@ -20,7 +20,7 @@ const (
 	StateCancelled State = "cancelled"
 	StateRedacted  State = "redacted" // was sent, then removed from the room
 
-	// StateForgotten is only ever an answer to a repeated request: the message is at rest and was removed with the
+	// StateForgotten is only ever an answer to a repeated request: the message was final and was removed with the
 	// history, so what became of it is not known any more.
 	StateForgotten State = "forgotten"
 )

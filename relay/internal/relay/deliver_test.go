@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 		{name: "blocked", fail: []answer{class(ClassBlock)}, want: StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
 		{name: "too large once", fail: []answer{class(ClassTooLarge)}, want: StateSent, attempts: 1, within: time.Second},
 		{name: "too large twice", fail: []answer{class(ClassTooLarge), class(ClassTooLarge)}, want: StateDead, attempts: 1, within: time.Second},
-		{name: "device changed", fail: []answer{class(ClassSettle)}, want: StateSent, attempts: 1, within: time.Second},
+		{name: "device changed", fail: []answer{class(ClassReconcile)}, want: StateSent, attempts: 1, within: time.Second},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,5 +2,5 @@
 // order messages leave for their Matrix rooms, and what happens to them when something on the way fails.
 //
 // It knows no HTTP and no Matrix SDK. Messages enter through [Service.Accept], which answers only after the
-// message is committed to the outbox, and leave through the [Sender] that the caller of [New] hands in.
+// message is committed to the outbox, and leave through the [Sender] in [Options].
 package relay

@@ -35,7 +35,7 @@ func TestGivenUpWhileNothingIsTried(t *testing.T) {
 	})
 }
 
-// A message that is in its room and waits for its file comes to rest, though the room
+// A message that is in its room and waits for its file becomes final, though the room
 // is encrypted meanwhile and gets nothing any more.
 func TestFileThatNeverFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

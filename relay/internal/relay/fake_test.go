@@ -66,7 +66,7 @@ func (h *homeserver) Send(ctx context.Context, out Outgoing) (string, error) {
 	h.mu.Lock()
 	if out.Device != h.device {
 		h.mu.Unlock()
-		return "", &SendError{Class: ClassSettle, Reason: "another device"}
+		return "", &SendError{Class: ClassReconcile, Reason: "another device"}
 	}
 	h.attempts = append(h.attempts, attemptAt{out.TxnID, out.RoomID, time.Now()})
 	n := 0

@@ -39,7 +39,7 @@ func (s *Service) handle(ctx context.Context, d *delivery.Delivery, e matrix.Eve
 }
 
 // lookAtOwners finds out, when the homeserver answers, whether the owners of applications are in the rooms that they
-// have chosen. Sync tells of changes from then on, but not of everybody who is not in a room that took the place of another:
+// have chosen. Sync reports changes from then on, but not everybody who is not in a room that took the place of another:
 // so it looks again now and then.
 func (s *Service) lookAtOwners(ctx context.Context) {
 	const rarely = time.Hour

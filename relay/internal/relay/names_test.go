@@ -165,7 +165,7 @@ const (
 	ClassEncrypted = matrix.ClassEncrypted
 	ClassTooLarge  = matrix.ClassTooLarge
 	ClassDead      = matrix.ClassDead
-	ClassSettle    = matrix.ClassSettle
+	ClassReconcile = matrix.ClassReconcile
 )
 
 // ErrNoLogin is [matrix.ErrNoLogin].

@@ -32,7 +32,7 @@ type Options struct {
 	Metrics   *Metrics
 	Limits    intake.Limits
 	Delivery  Patience
-	Retention time.Duration // how long final messages are kept; 0 means for ever
+	Retention time.Duration // how long final messages are kept; 0 means forever
 	Admin     account.Admin
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.

@@ -120,7 +120,7 @@ func TestUpgradeWithoutALookBack(t *testing.T) {
 		kind  string
 		state State
 	}{"x": {"m.text", StateAmbiguous}, strings.Repeat("long ", 40_000): {"m.file", StateSent}} {
-		for _, class := range []Class{ClassBlock, ClassJoin, ClassSettle} {
+		for _, class := range []Class{ClassBlock, ClassJoin, ClassReconcile} {
 			t.Run(tt.kind+" "+string(class), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t)

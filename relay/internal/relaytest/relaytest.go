@@ -29,7 +29,8 @@ const (
 )
 
 // New makes a service on a database of its own and delivers with it until the
-// test ends. change, if not nil, adjusts the options.
+// test ends. It returns once the homeserver has answered, unless change, which adjusts
+// the options and may be nil, lets it fail.
 func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver) {
 	t.Helper()
 	hs := &Homeserver{rooms: map[string]matrix.RoomInfo{}}
@@ -58,6 +59,12 @@ func New(t testing.TB, change func(*relay.Options)) (*relay.Service, *Homeserver
 			t.Errorf("close the service: %v", err)
 		}
 	})
+	for n := 0; s.Status(ctx).Paused != "" && !hs.failing(); n++ {
+		if n == 2000 {
+			t.Fatalf("the service does not deliver: %s", s.Status(ctx).Paused)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 	return s, hs
 }
 
@@ -73,6 +80,11 @@ type Homeserver struct {
 
 // Fail makes every request fail with err; nil ends that.
 func (h *Homeserver) Fail(err error) { h.locked(func() { h.fail = err }) }
+
+func (h *Homeserver) failing() (yes bool) {
+	h.locked(func() { yes = h.fail != nil })
+	return yes
+}
 
 // FailIn makes every event for one room fail with err; nil ends that.
 func (h *Homeserver) FailIn(roomID string, err error) {

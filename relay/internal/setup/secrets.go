@@ -1,6 +1,6 @@
 // Package setup makes what the relay and its neighbours need before they can
 // start: secrets, accounts on the homeserver, the files that carry them. Every
-// step may be repeated, and goes on where one was interrupted.
+// step may be repeated, and continues where one was interrupted.
 package setup
 
 import (
@@ -135,7 +135,7 @@ func (s *Secrets) remove(name string) error {
 }
 
 // copySecret puts a secret of one folder into the other, in the place of any other
-// that is there: the two are to be the same.
+// that is there: the two must be the same.
 func copySecret(name string, from, to *Secrets) error {
 	secret, err := from.Get(name)
 	if err != nil {

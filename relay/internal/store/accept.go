@@ -21,7 +21,7 @@ type Accept struct {
 
 	Replay   bool // the key was known, with the same hash: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
-	Batch    int  // how many messages were stored in this commit; 0 but for the first of them
+	Batch    int  // how many messages were stored in this commit; set on the first of them, else 0
 }
 
 func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }

@@ -79,7 +79,7 @@ func (w *writer) commit(b *batch) {
 	}
 }
 
-// commitCrowd writes results of which there are too many for one transaction, as after a time without a database, but for
+// commitCrowd writes results of which there are too many for one transaction, as after a time without a database, except
 // the last ones.
 func (w *writer) commitCrowd(b *batch) {
 	for left := len(b.outcomes) - maxOutcomes; left > 0; left = len(b.outcomes) - maxOutcomes {

@@ -48,7 +48,7 @@ type progress struct {
 	After  int64  `json:"after"` // the last id of it
 }
 
-// Copy copies everything to an empty database, or goes on with a copy that was interrupted. No relay may use either of them
+// Copy copies everything to an empty database, or continues a copy that was interrupted. No relay may use either of them
 // meanwhile. told is called after each part with the table and how many of its rows are done in this run.
 func Copy(ctx context.Context, from, to *Store, told func(table string, rows int64)) error {
 	for _, s := range []*Store{from, to} {
@@ -101,7 +101,7 @@ func (s *Store) keepRelaysOut(ctx context.Context) error {
 	return err
 }
 
-// beginCopy returns where to go on.
+// beginCopy returns where to continue.
 func beginCopy(ctx context.Context, from, to *Store) (p *progress, err error) {
 	source, err := from.Setting(ctx, copyMark)
 	if err != nil {
@@ -342,7 +342,7 @@ func compare(ctx context.Context, from, to *Store) error {
 	return nil
 }
 
-// endCopy lets ids go on where they were, also those of rows that are gone, and lets relays use the target.
+// endCopy continues the ids, also those of rows that are gone, and lets relays use the target.
 func endCopy(ctx context.Context, from, to *Store) error {
 	last := map[string]int64{}
 	for _, t := range copied {

@@ -79,7 +79,7 @@ func (s *statements) count(ctx context.Context, k Stat, n count) error {
 	return err
 }
 
-// wasSent tells of a row o of the outbox whether its message came into the room.
+// wasSent says whether the message of a row o of the outbox came into the room.
 const wasSent = `o.state IN ('sent', 'redacted')`
 
 // Recount counts the applications' messages and those of the hours since, as is needed after a crash.

@@ -33,7 +33,7 @@ func (s *Store) Name() string {
 	return s.shared.name
 }
 
-// Held tells whether this relay has the lease, as far as it knows.
+// Held says whether this relay believes that it has the lease.
 func (s *Store) Held() bool { return s.w.epoch.Load() != 0 }
 
 // ReadLease tells who delivers.

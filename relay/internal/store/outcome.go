@@ -12,8 +12,8 @@ import (
 type Outcome struct {
 	Entry    message.Entry  // a copy, with the new values of all fields that an attempt may change
 	At       int64          // when
-	FollowUp *message.Entry // what is to be done next for the message: its next event, or its file
-	Failure  string         // of a follow-up: what the message is told of it
+	FollowUp *message.Entry // what follows for the message: its next event, or its file
+	Failure  string         // of a follow-up: what the message says about it
 	Cleared  bool           // of a removal: the event was never sent, so the message's error is void
 
 	epoch   int64 // of the lease under which it was found out

@@ -8,7 +8,7 @@ import (
 )
 
 // PurgeOld looks at the messages after an id, limit of them, and removes those that were accepted before cutoff and
-// are final. It returns the id to go on from, 0 at the end.
+// are final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
 	var found []struct {
 		ID, AcceptedAt int64

@@ -19,7 +19,7 @@ func (s *Store) Revision(ctx context.Context) (n int64, err error) {
 // Know tells which revision of users and applications this relay has read: what changes another is [ErrStale].
 func (s *Store) Know(revision int64) { s.w.known.Store(revision) }
 
-// Known is the revision that is known, as far as this relay has changed it since.
+// Known is the revision that this relay has read or made.
 func (s *Store) Known() int64 { return s.w.known.Load() }
 
 // accounts notes that users or applications change.

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// Server is how a server of PostgreSQL is set, as far as what was accepted depends on it.
+// Server is the settings of PostgreSQL that what was accepted depends on.
 type Server struct {
 	Synchronous string   // which standbys have to confirm a commit; "" if none
 	Unsafe      []string // settings that are off and let a crash lose commits

@@ -27,7 +27,7 @@ type shared struct {
 	feed *feed
 	stop context.CancelFunc
 	wg   sync.WaitGroup
-	wake chan struct{} // something is to be told
+	wake chan struct{} // there is something to announce
 
 	mu   sync.Mutex
 	next note
@@ -73,7 +73,7 @@ func (s *Store) LeaseFree() <-chan struct{} { return s.shared.lease }
 // AccountsChanged receives when another relay has changed users or applications.
 func (s *Store) AccountsChanged() <-chan struct{} { return s.shared.accounts }
 
-// announce has the others told of something.
+// announce sends something to the other relays.
 func (s *shared) announce(n note) {
 	s.mu.Lock()
 	for room, kind := range n.Rooms {
@@ -185,7 +185,7 @@ func (s *shared) take(n note) {
 	}
 }
 
-// LookForEntries makes [Store.Changes] tell of all rooms with entries on their way, in case a notification was lost.
+// LookForEntries makes [Store.Changes] report all rooms with entries on their way, in case a notification was lost.
 func (s *Store) LookForEntries(ctx context.Context) error {
 	rows, err := s.read.QueryContext(ctx, `WITH RECURSIVE r (room) AS (
 		(SELECT room FROM outbox WHERE final_at = 0 ORDER BY room LIMIT 1)

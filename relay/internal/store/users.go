@@ -37,7 +37,7 @@ func (tx *Tx) SetPasswordHash(user int64, hash string) error {
 	return tx.exec(`UPDATE users SET password_hash = ? WHERE id = ?`, hash, user)
 }
 
-// DeleteUser removes a user. The applications, which are to be deleted, get another administrator as their owner until they
+// DeleteUser removes a user. The applications, which get deleted, get another administrator as their owner until they
 // are; without one the answer is [ErrLastAdmin].
 func (tx *Tx) DeleteUser(id int64) error {
 	if err := tx.accounts(); err != nil {

@@ -1,6 +1,6 @@
 // Package synapseadmin speaks to a Synapse homeserver as its operator does: it
 // makes accounts by the registration secret, sets passwords, lifts limits. The
-// relay's own deliveries do not come by here.
+// relay's own deliveries do not use it.
 package synapseadmin
 
 import (

@@ -16,7 +16,7 @@ import (
 var staticFiles embed.FS
 
 // asset is a file that pages name together with the hash of what it holds, so
-// that a browser may keep it for ever.
+// that a browser may keep it forever.
 type asset struct {
 	name, kind string
 	body       []byte

@@ -140,7 +140,7 @@ func (b *browser) app(name, room string) account.IssuedToken {
 	return issued
 }
 
-// send sends a message and waits until it is at rest, if it comes to rest soon.
+// send sends a message and waits until it is final, if that is soon.
 func (b *browser) send(app account.IssuedToken, title, text string) string {
 	b.Helper()
 	a, err := b.service.Accept(b.Context(), intake.Request{Token: app.Token, Title: title, Message: text})
