@@ -13,7 +13,8 @@ import (
 // commit is one call of Apply.
 type commit struct {
 	section storage.Section // or nil
-	stages  [][]change
+	all     []change
+	stages  [][]change // of all
 }
 
 // Apply implements storage.Store.
@@ -21,18 +22,22 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 	s.using.RLock()
 	defer s.using.RUnlock()
 	c := newCommit(section, stages)
-	defer c.each(func(ch *change) error { ch.cleanUp(); return nil }) //nolint:errcheck // always nil
+	defer c.cleanUp()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.each(func(ch *change) error { return ch.prepare(s) }); err != nil {
-		return err
+	for i := range c.all {
+		if err := c.all[i].prepare(s); err != nil {
+			return err
+		}
 	}
 	if err := c.expired(); err != nil {
 		return err
 	}
-	if err := c.each(func(ch *change) error { return ch.write(s) }); err != nil {
-		return err
+	for i := range c.all {
+		if err := c.all[i].write(s); err != nil {
+			return err
+		}
 	}
 	if err := c.flushFiles(s); err != nil {
 		return err
@@ -44,7 +49,7 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 		if err := s.publish(stage); err != nil {
 			return err
 		}
-		if err := s.flushDirs(stage); err != nil {
+		if err := s.flushStage(stage); err != nil {
 			return err
 		}
 	}
@@ -52,27 +57,26 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 }
 
 func newCommit(section storage.Section, stages []storage.Stage) *commit {
-	c := &commit{section: section, stages: make([][]change, len(stages))}
+	n := 0
+	for _, stage := range stages {
+		n += len(stage)
+	}
+	c := &commit{section: section, all: make([]change, 0, n), stages: make([][]change, len(stages))}
 	for i, stage := range stages {
-		c.stages[i] = make([]change, len(stage))
+		begin := len(c.all)
 		for j := range stage {
-			c.stages[i][j] = change{Change: stage[j], fd: -1}
+			c.all = append(c.all, change{Change: stage[j], fd: -1})
 		}
+		c.stages[i] = c.all[begin:]
 		pair(c.stages[i])
 	}
 	return c
 }
 
-// each calls f for the changes of all stages, up to the first error.
-func (c *commit) each(f func(*change) error) error {
-	for _, stage := range c.stages {
-		for i := range stage {
-			if err := f(&stage[i]); err != nil {
-				return err
-			}
-		}
+func (c *commit) cleanUp() {
+	for i := range c.all {
+		c.all[i].cleanUp()
 	}
-	return nil
 }
 
 // expired fails once the section has ended or passed its deadline.
@@ -90,108 +94,122 @@ func (c *commit) expired() error {
 
 // flushFiles flushes the new files of all stages; the big ones with others of
 // their kind, for which the rest shall not wait.
-func (c *commit) flushFiles(s *Store) error {
-	var small, big []*change
-	_ = c.each(func(ch *change) error {
-		switch {
+func (c *commit) flushFiles(s *Store) (err error) {
+	flushes := make([]flush, len(c.all))
+	var small, big []*flush
+	for i := range c.all {
+		switch ch := &c.all[i]; {
 		case ch.fd < 0:
+			continue
 		case ch.size < bigFile:
-			small = append(small, ch)
+			small = append(small, &flushes[i])
 		default:
-			big = append(big, ch)
+			big = append(big, &flushes[i])
 		}
-		return nil
-	})
-	err := s.big.files(s, big)
-	if failed := s.flusher.files(s, small); err == nil {
-		err = failed
+		flushes[i].fd = c.all[i].fd
 	}
-	return err
-}
-
-// files flushes the files of changes.
-func (f *flusher) files(s *Store, changes []*change) (err error) {
-	all := make([]*flush, len(changes))
-	for i, ch := range changes {
-		all[i] = &flush{fd: ch.fd}
-	}
-	f.run(all)
-	for i, ch := range changes {
-		if failed := ch.flushed(s, all[i].err); err == nil {
-			err = failed
+	s.big.run(big)
+	s.flusher.run(small)
+	for i := range c.all {
+		if ch := &c.all[i]; ch.fd >= 0 {
+			if failed := ch.flushed(s, flushes[i].err); err == nil {
+				err = failed
+			}
 		}
 	}
 	return err
 }
 
-// publish makes the changes visible.
-func (s *Store) publish(stage []change) error {
+// publish makes the changes of a stage visible. It excludes others where that
+// matters: not for a renewal, which changes no content.
+func (s *Store) publish(stage []change) (err error) {
+	var k *keyLock
+	defer func() { k.release() }()
 	for i := range stage {
-		if err := s.publishOne(&stage[i]); err != nil {
+		ch := &stage[i]
+		if excludes := !ch.Renew && !ch.Ephemeral; excludes || ch.If != (storage.Condition{}) {
+			if k, err = s.exclude(ch.Key, k); err != nil {
+				return s.writeFault("lock", ch.Key, err)
+			}
+		}
+		err = ch.publish(s)
+		if ch.Renew && isDenied(err) && ch.Content != nil { // only its owner may set its times
+			if k, err = s.exclude(ch.Key, k); err != nil {
+				return s.writeFault("lock", ch.Key, err)
+			}
+			err = ch.rewrite(s)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// publishOne excludes others, where that matters: not for a renewal, which changes
-// no content.
-func (s *Store) publishOne(ch *change) error {
-	switch {
-	case ch.Renew:
-		return ch.renew(s)
-	case ch.Ephemeral && ch.If == storage.Condition{}:
-		return ch.publish(s)
-	}
-	k, err := s.exclude(ch.Key)
-	if err != nil {
-		return s.writeFault("lock", ch.Key, err)
-	}
-	defer k.release()
-	return ch.publish(s)
-}
-
 // maxDirs is how many directories are flushed together: a stage that deletes much
 // does not keep others waiting for all of it.
 const maxDirs = 64
 
-// flushDirs flushes what the changes need to be durable. A directory that is not
-// there any more was removed since: then the one that lost it is flushed.
-func (s *Store) flushDirs(stage []change) error {
-	var all []*flush
+// flushStage flushes what the changes need to be durable.
+func (s *Store) flushStage(stage []change) error {
+	var dirs []string
+	for i := range stage {
+		dirs = append(dirs, stage[i].dirs...)
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	return s.flushDirs(stage[0].Key, dirs)
+}
+
+// flushDirs flushes directories that have got or lost entries, with all above them
+// that are not known to be durable. One that is not there any more was removed since:
+// then the one that lost it is flushed. key is for errors.
+func (s *Store) flushDirs(key string, dirs []string) error {
+	since := s.durable.count()
 	known := map[string]*flush{}
-	need := func(dir string) {
+	var now, done []*flush
+	need := func(dir string, look bool) {
 		if known[dir] == nil {
 			known[dir] = &flush{dir: dir}
-			all = append(all, known[dir])
+			now = append(now, known[dir])
+		}
+		known[dir].look = known[dir].look || look
+	}
+	for _, dir := range dirs {
+		_, durable := s.durable.has(dir)
+		need(dir, durable)
+	}
+	for _, dir := range dirs { // others follow a parent to be known, most new directories get no second entry
+		if p := known[dirOf(dir)]; p != nil {
+			p.look = true
 		}
 	}
-	for i := range stage {
-		for _, dir := range stage[i].dirs {
-			need(dir.name)
-		}
-	}
-	for len(all) > 0 {
-		now := all
-		all = nil
+	gone := false
+	for len(now) > 0 {
 		for some := range slices.Chunk(now, maxDirs) {
 			s.flusher.run(some)
 		}
-		for _, f := range now {
+		flushed := now
+		now = nil
+		for _, f := range flushed {
+			id, durable := s.durable.has(f.dir)
 			switch {
 			case f.err == nil:
+				done = append(done, f)
+				if f.dir != s.rootDir() && (!durable || id != f.id) {
+					need(dirOf(f.dir), true)
+				}
 			case f.err != unix.ENOENT, s.vanished(): //nolint:errorlint // a bare errno
-				return s.writeFault("flush", stage[0].Key, f.err)
+				return s.writeFault("flush", key, f.err)
 			default:
-				need(dirOf(f.dir))
+				gone = true
+				need(dirOf(f.dir), true)
 			}
 		}
 	}
-	gone := func(d dirEntry) bool { return known[d.name].err != nil }
-	for i := range stage {
-		if ch := &stage[i]; ch.isPut() && !slices.ContainsFunc(ch.dirs, gone) {
-			s.durable.remember(ch.dirs)
-		}
+	if !gone {
+		s.durable.remember(done, since)
 	}
 	return nil
 }

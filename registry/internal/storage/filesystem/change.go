@@ -26,7 +26,7 @@ type change struct {
 	fd   int    // of temp while it needs a flush, or -1
 	size int64  // of temp
 
-	dirs []dirEntry // to be flushed before it is durable
+	dirs []string // to be flushed before it is durable
 }
 
 // isPut says whether it puts bytes in place.
@@ -94,6 +94,14 @@ func (c *change) writeFile(s *Store) (err error) {
 	return nil
 }
 
+// writeNow writes and flushes the file after the others of its commit.
+func (c *change) writeNow(s *Store) error {
+	if err := c.writeFile(s); err != nil {
+		return err
+	}
+	return c.flushed(s, syncFile(c.fd))
+}
+
 // flushed takes the result of a flush of its file. One that could not be flushed is
 // deleted: its bytes are in doubt for ever, whatever the next flush says.
 func (c *change) flushed(s *Store, err error) error {
@@ -122,6 +130,9 @@ func (c *change) publish(s *Store) error {
 	}
 	if c.Delete {
 		return c.remove(s)
+	}
+	if c.Renew {
+		return c.renew(s)
 	}
 	if err := c.put(s); err != nil {
 		return s.writeFault("write", c.Key, err)
@@ -165,12 +176,11 @@ func (c *change) remove(s *Store) error {
 		s.prune(dirOf(c.name), 1)
 		return nil
 	}
-	c.dirs = []dirEntry{{name: s.prune(dirOf(c.name), math.MaxInt)}}
+	c.dirs = []string{s.prune(dirOf(c.name), math.MaxInt)}
 	return nil
 }
 
-// renew sets the times of the file and of its directory: see share. Whoever may
-// write both may do that; else the file is written again.
+// renew sets the times of the file and of its directory: see share.
 func (c *change) renew(s *Store) error {
 	var st unix.Stat_t
 	err := s.look(c.name, &st)
@@ -180,41 +190,30 @@ func (c *change) renew(s *Store) error {
 	if err == nil {
 		err = touch(dirOf(c.name))
 	}
-	if isDenied(err) && c.Content != nil {
-		err = c.rewrite(s)
-	}
-	if isNotExist(err) {
-		return s.readFault("renew", c.Key, err)
-	}
-	if err != nil {
-		return s.writeFault("renew", c.Key, err)
-	}
-	return nil
+	return s.renewFault(c.Key, err)
 }
 
-// rewrite puts a new file in the place of one that is there. It excludes others.
+// rewrite renews a file by a new one in its place. The caller has excluded others.
 func (c *change) rewrite(s *Store) error {
-	k, err := s.exclude(c.Key)
-	if err != nil {
-		return err
-	}
-	defer k.release()
 	var st unix.Stat_t
-	if err := s.look(c.name, &st); err != nil { // deleted since
-		return err
+	err := s.look(c.name, &st) // it may be deleted since
+	if err == nil {
+		err = c.writeNow(s)
 	}
-	temp, fd, err := s.writeTemp(c.Content)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.put(s)
 	}
-	defer closeFD(fd)
-	if err = syncFile(fd); err == nil {
-		err = rename(temp, c.name)
+	return s.renewFault(c.Key, err)
+}
+
+func (s *Store) renewFault(key string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isNotExist(err):
+		return s.readFault("renew", key, err)
 	}
-	if err != nil {
-		drop(temp)
-	}
-	return err
+	return s.writeFault("renew", key, err)
 }
 
 // put renames the file into place, or links to the one with the same content.
@@ -228,7 +227,8 @@ func (c *change) put(s *Store) error {
 			return err
 		}
 	}
-	if dir := dirOf(c.name); !s.durable.has(dir) {
+	dir := dirOf(c.name)
+	if _, known := s.durable.has(dir); !known {
 		if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
 			return err
 		}
@@ -238,10 +238,7 @@ func (c *change) put(s *Store) error {
 			return nil
 		}
 		c.like, c.twin = "", nil
-		if err := c.writeFile(s); err != nil {
-			return err
-		}
-		if err := c.flushed(s, syncFile(c.fd)); err != nil {
+		if err := c.writeNow(s); err != nil {
 			return err
 		}
 	}

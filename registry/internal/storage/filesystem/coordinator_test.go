@@ -27,7 +27,7 @@ var roles = map[string]func(ctx context.Context, c *Coordinator) error{
 	"writer":    func(ctx context.Context, c *Coordinator) error { _, err := c.Begin(ctx); return err },
 	"server":    func(ctx context.Context, c *Coordinator) error { _, err := c.Join(ctx); return err },
 	"exclusive": func(ctx context.Context, c *Coordinator) error { _, err := c.Exclusive(ctx); return err },
-	"changer":   func(_ context.Context, c *Coordinator) error { _, err := c.s.exclude("/a"); return err },
+	"changer":   func(_ context.Context, c *Coordinator) error { _, err := c.s.exclude("/a", nil); return err },
 }
 
 // TestRole is the other process.
@@ -149,7 +149,7 @@ func TestStoppedInAChange(t *testing.T) {
 	defer s.Close()
 	cmd := start(t, "changer", root)
 	other := "/b"
-	for i := 0; hashKey(other)%keyLocks == hashKey("/a")%keyLocks; i++ {
+	for i := 0; lockOf(other) == lockOf("/a"); i++ {
 		other = fmt.Sprintf("/b%d", i)
 	}
 	blocked := make(chan error, 2)

@@ -6,6 +6,8 @@ import "sync"
 type flush struct {
 	fd   int
 	dir  string // its path, to be opened; or ""
+	look bool   // id is asked for
+	id   dirID  // of the directory that was flushed
 	same *flush // another one of the same directory, whose result is this one's; or nil
 	err  error
 }
@@ -93,6 +95,7 @@ func (f *flusher) together(me *caller, others []*caller) {
 	for _, c := range append(others, me) {
 		for _, one := range c.all {
 			if one.same = dirs[one.dir]; one.same != nil {
+				one.same.look = one.same.look || one.look
 				continue
 			}
 			all = append(all, one)
@@ -105,7 +108,7 @@ func (f *flusher) together(me *caller, others []*caller) {
 	for _, c := range append(others, me) {
 		for _, one := range c.all {
 			if one.same != nil {
-				one.err = one.same.err
+				one.err, one.id = one.same.err, one.same.id
 			}
 		}
 	}
@@ -128,7 +131,9 @@ func (f *flusher) flush(all []*flush) {
 	open := make([]*flush, 0, len(all))
 	for _, one := range all {
 		if one.dir != "" {
-			one.fd, one.err = openDir(one.dir)
+			if one.fd, one.err = openDir(one.dir); one.err == nil && one.look {
+				one.id = identify(one.fd)
+			}
 		}
 		if one.err == nil {
 			open = append(open, one)

@@ -3,6 +3,7 @@ package filesystem
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,11 +33,16 @@ const (
 	lockLook     = time.Second // how often it is looked whether the file still has its name
 )
 
-// exclude makes the caller the only one who changes key, until release. It waits
-// for other processes without the mutex, which nobody keeps for long.
-func (s *Store) exclude(key string) (*keyLock, error) {
-	n := hashKey(key) % keyLocks
+// exclude makes the caller the only one who changes key, until release. held is
+// what he excludes others from already, or nil: it is released if key needs another lock.
+// It waits for other processes without the mutex, which nobody keeps for long.
+func (s *Store) exclude(key string, held *keyLock) (*keyLock, error) {
+	n := lockOf(key)
 	k := &s.keyLocks[n]
+	if k == held {
+		return k, nil
+	}
+	held.release()
 	k.mu.Lock()
 	err := k.lockFile(s, n)
 	for begin := time.Now(); err == unix.EWOULDBLOCK; err = k.lockFile(s, n) { //nolint:errorlint // a bare errno
@@ -52,6 +58,17 @@ func (s *Store) exclude(key string) (*keyLock, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// lockOf is the number of the lock of a key, the same in all processes. What lies in
+// directories that are named after one digest has one lock: the bytes, links and history
+// that a push writes.
+func lockOf(key string) uint64 {
+	dir := dirOf(key)
+	if name := dir[strings.LastIndexByte(dir, '/')+1:]; len(name) >= 64 {
+		key = name
+	}
+	return hashKey(key) % keyLocks
 }
 
 var errStuck = errors.New("another process keeps its lock; is one stopped?")
@@ -81,7 +98,11 @@ func (k *keyLock) lockFile(s *Store, n uint64) error {
 
 func keyLockName(n uint64) string { return "key-" + strconv.FormatUint(n, 10) }
 
+// release of nil does nothing.
 func (k *keyLock) release() {
+	if k == nil {
+		return
+	}
 	if k.held {
 		k.held = false
 		_ = flock(k.file.fd-1, unix.LOCK_UN)

@@ -108,7 +108,6 @@ func (s *Store) mkdir(dir string) error {
 	}
 	err := mkdir(dir)
 	if err == nil {
-		s.durable.forget(dir)
 		s.own(func(uid, gid int) error { return unix.Lchown(dir, uid, gid) })
 	}
 	return err

@@ -38,7 +38,7 @@ func (s *Store) sharable(like string, content []byte) (name string, late bool) {
 	if st.Nlink == 1 && (stat(dirOf(name), &dir) != nil || dir.Mtim.Nano() < st.Mtim.Nano()) {
 		return "", false
 	}
-	if !s.durable.has(dirOf(name)) && s.makeDurable(name, content) != nil {
+	if _, known := s.durable.has(dirOf(name)); !known && s.makeDurable(like, name, content) != nil {
 		return "", false
 	}
 	return name, !s.local() || time.Since(time.Unix(st.Mtim.Unix())) > fineTick
@@ -48,7 +48,7 @@ var errProbe = errors.New("what was written reads differently")
 
 // makeDurable flushes a file that some process wrote, and the directories above
 // it.
-func (s *Store) makeDurable(name string, content []byte) error {
+func (s *Store) makeDurable(key, name string, content []byte) error {
 	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
@@ -65,14 +65,7 @@ func (s *Store) makeDurable(name string, content []byte) error {
 	if err := syncFile(fd); err != nil {
 		return err
 	}
-	dirs := s.durable.unflushed(name)
-	for _, dir := range dirs {
-		if err := syncDir(dir.name); err != nil {
-			return err
-		}
-	}
-	s.durable.remember(dirs)
-	return nil
+	return s.flushDirs(key, s.durable.unflushed(name))
 }
 
 // share makes name, where nothing may be, a hard link to like, which it renews if that

@@ -31,10 +31,10 @@ func flushDir(fd int) error { return syncFile(fd) }
 // startWriteBack does nothing: there is no such call here.
 func startWriteBack(int, int64, int64, bool) error { return nil }
 
-// identify is zero where there is no such directory.
-func identify(dir string) (id dirID) {
+// identify describes an open directory.
+func identify(fd int) (id dirID) {
 	var st unix.Stat_t
-	if stat(dir, &st) == nil {
+	if unix.Fstat(fd, &st) == nil {
 		id = dirID{st.Ino, st.Btim.Sec, st.Btim.Nsec}
 	}
 	return id

@@ -29,12 +29,12 @@ func startWriteBack(fd int, offset, size int64, wait bool) error {
 	return err
 }
 
-// identify is zero where there is no such directory.
-func identify(dir string) (id dirID) {
+// identify describes an open directory.
+func identify(fd int) (id dirID) {
 	var st unix.Statx_t
-	err := retry(func() error { return unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_INO|unix.STATX_BTIME, &st) })
+	err := retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st) })
 	if err == nil {
-		id = dirID{st.Ino, st.Btime.Sec, int64(st.Btime.Nsec)} // born never, where the file system does not know
+		id = dirID{st.Ino, st.Btime.Sec, int64(st.Btime.Nsec)}
 	}
 	return id
 }

@@ -331,7 +331,7 @@ func TestDirectoryMadeAgainByAnotherProcess(t *testing.T) {
 	s, err := Open(root)
 	check(t, err)
 	defer s.Close()
-	for _, key := range []string{"/a/b/f", "/kept", "/a/b/second"} { // most directories get no second file, and are not looked at
+	for _, key := range []string{"/a/b/f", "/kept", "/a/b/second"} {
 		apply(t, s, storage.Change{Key: key, Content: []byte("x")})
 	}
 	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 1 {
@@ -340,49 +340,51 @@ func TestDirectoryMadeAgainByAnotherProcess(t *testing.T) {
 	check(t, os.RemoveAll(root+"/a"))
 	time.Sleep(fineTick) // of the clock by which directories are born
 	check(t, os.MkdirAll(root+"/a/b", 0o755))
-	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 3 {
-		t.Errorf("unflushed = %v, want both directories and the root", got)
-	}
 	apply(t, s, storage.Change{Key: "/a/b/f", Content: []byte("x")})
-	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 1 {
-		t.Errorf("unflushed = %v after all was flushed", got)
+	for _, dir := range []string{root + "/a/b", root + "/a", root} {
+		fd, err := openDir(dir)
+		check(t, err)
+		if id, known := s.durable.has(dir); !known || id != identify(fd) { // as it was when it was flushed
+			t.Errorf("%s was not flushed since it was made again", dir)
+		}
+		closeFD(fd)
 	}
 }
 
 // A registry in a container of its own may have all of it.
 func TestRootOfTheFileSystem(t *testing.T) {
 	s := newDirSet("")
-	if got := s.unflushed("/a/link"); len(got) != 2 || got[1].name != "/" {
+	if got := s.unflushed("/a/link"); len(got) != 2 || got[1] != "/" {
 		t.Errorf("unflushed = %v", got)
 	}
 }
 
 func TestDirSetForgets(t *testing.T) {
 	s := newDirSet("/r")
-	s.remember(s.unflushed("/r/a/b/c/link"))
-	unflushed := func(name string) (dirs []string) {
+	flushed := func(name string) (all []*flush) {
 		for _, dir := range s.unflushed(name) {
-			dirs = append(dirs, dir.name)
+			all = append(all, &flush{dir: dir})
 		}
-		return dirs
+		return all
 	}
-	if got := unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
+	s.remember(flushed("/r/a/b/c/link"), s.count())
+	if got := s.unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
 		t.Errorf("unflushed = %v, want the new directory and its parent", got)
 	}
 	s.forget("/r/a/b")
-	if got := unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
-		t.Errorf("unflushed = %v after a directory was created again", got)
+	if got := s.unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
+		t.Errorf("unflushed = %v after a directory was removed", got)
 	}
-	late := s.unflushed("/r/a/b/link")
+	late, since := flushed("/r/a/b/link"), s.count()
 	s.forget("/r/a/b")
-	s.remember(late) // flushed before it was created again
-	if s.has("/r/a/b") {
+	s.remember(late, since) // flushed before it was removed
+	if _, known := s.has("/r/a/b"); known {
 		t.Error("a flush counts for a directory that was created later")
 	}
-	s.remember(s.unflushed("/r/hot/link"))
+	s.remember(flushed("/r/hot/link"), s.count())
 	for i := range 3 * maxDurable {
-		s.remember([]dirEntry{{name: "/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)}})
-		if !s.has("/r/hot") {
+		s.remember([]*flush{{dir: "/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)}}, s.count())
+		if _, known := s.has("/r/hot"); !known {
 			t.Fatal("a directory in use is forgotten")
 		}
 	}
@@ -398,9 +400,9 @@ func TestDirectoryThatVanishedIsFlushedAbove(t *testing.T) {
 	s := openRoot(t, root)
 	defer s.Close()
 	apply(t, s, storage.Change{Key: "/a/f", Content: []byte("x")})
-	gone := []change{{dirs: []dirEntry{{name: root + "/a/b/c/d"}}}}
-	check(t, s.flushDirs(gone))
+	gone := []string{root + "/a/b/c/d"}
+	check(t, s.flushDirs("/a/b/c/d", gone))
 	check(t, os.Rename(root, root+"-lost"))
 	check(t, os.Mkdir(root, 0o755))
-	wantErr(t, "a lost mount", s.flushDirs(gone), storage.ErrUnavailable)
+	wantErr(t, "a lost mount", s.flushDirs("/a/b/c/d", gone), storage.ErrUnavailable)
 }

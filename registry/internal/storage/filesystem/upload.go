@@ -106,11 +106,11 @@ func (u *upload) open(flags int) error {
 		return err
 	}
 	var st, named unix.Stat_t
-	if err = flock(fd, unix.LOCK_EX); err == nil {
-		err = unix.Fstat(fd, &st)
-	}
-	if err == nil && flags == 0 {
-		err = stat(u.name, &named)
+	err = flock(fd, unix.LOCK_EX)
+	if err == nil && flags == 0 { // a new one is empty
+		if err = unix.Fstat(fd, &st); err == nil {
+			err = stat(u.name, &named)
+		}
 		if err == nil && (named.Ino != st.Ino || !isFile(&st)) {
 			err = unix.ENOENT // applied or deleted since
 		}
