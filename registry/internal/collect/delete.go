@@ -206,7 +206,7 @@ func (r *run) collectBytes(ctx context.Context) error {
 // collectPrefix looks at the bytes below a prefix.
 func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorithm) error {
 	var gone []blob
-	for l, err := range r.blobs(ctx, prefix, alg) {
+	for l, err := range r.objects(ctx, prefix, "/data", alg) {
 		if err != nil {
 			return err
 		}

@@ -248,26 +248,17 @@ type link struct {
 	storage.Info
 }
 
-// links yields the links below a prefix that are named by digests.
-func (r *run) links(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	return r.list(ctx, prefix, "/link", alg, storage.ListOptions{Flat: true})
-}
-
-// names yields the digests below a prefix, whether or not there is a link.
-func (r *run) names(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	return r.list(ctx, prefix, "/", alg, storage.ListOptions{Names: true})
-}
-
-// blobs yields the bytes below a prefix of theirs. Who is exclusive is so on files,
-// where a look at each costs less than a listing of what is below each.
-func (r *run) blobs(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+// objects yields the objects below a prefix that are named by digests: links, or bytes.
+// Who is exclusive is so on files, where a look at each costs less than a listing of
+// what is below each.
+func (r *run) objects(ctx context.Context, prefix, suffix string, alg oci.Algorithm) func(yield func(link, error) bool) {
 	if !r.exclusive.now() {
-		return r.list(ctx, prefix, "/data", alg, storage.ListOptions{Flat: true})
+		return r.list(ctx, prefix, suffix, alg, storage.ListOptions{Flat: true})
 	}
 	return func(yield func(link, error) bool) {
 		for l, err := range r.names(ctx, prefix, alg) {
 			if err == nil {
-				l.Info, err = r.Store.Stat(ctx, layout.BlobData(l.digest))
+				l.Info, err = r.Store.Stat(ctx, prefix+"/"+l.digest.Hex()+suffix)
 			}
 			if absent(err) {
 				continue
@@ -277,6 +268,16 @@ func (r *run) blobs(ctx context.Context, prefix string, alg oci.Algorithm) func(
 			}
 		}
 	}
+}
+
+// links yields the links below a prefix that are named by digests.
+func (r *run) links(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+	return r.objects(ctx, prefix, "/link", alg)
+}
+
+// names yields the digests below a prefix, whether or not there is a link.
+func (r *run) names(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
+	return r.list(ctx, prefix, "/", alg, storage.ListOptions{Names: true})
 }
 
 func (r *run) list(ctx context.Context, prefix, suffix string, alg oci.Algorithm, o storage.ListOptions) func(yield func(link, error) bool) {

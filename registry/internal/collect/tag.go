@@ -27,9 +27,10 @@ type entry struct {
 // histories; then a repository with a tag that cannot be read is skipped.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
 	prefix := layout.Tags(repo.name)
+	flat := r.DeleteUntagged && !r.exclusive.now() // see objects
 	g := r.group(ctx)
 	g.try(func(ctx context.Context) error {
-		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: r.DeleteUntagged, Names: true}) {
+		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: flat, Names: true}) {
 			if err == nil {
 				err = r.step(ctx)
 			}
@@ -41,7 +42,12 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 			switch {
 			case err != nil || !below:
 			case rest == "" || rest == layout.TagCurrentName:
-				g.do(func(ctx context.Context) error { return r.readTag(ctx, repo, tag) })
+				g.do(func(ctx context.Context) error {
+					if err := r.readTag(ctx, repo, tag); err != nil || flat || !r.DeleteUntagged {
+						return err
+					}
+					return r.readHistory(ctx, repo, tag)
+				})
 			default:
 				if d, ok := layout.ParseTagIndex(rest); ok {
 					repo.history = append(repo.history, entry{tag, d})
@@ -66,6 +72,21 @@ func (r *run) readTag(ctx context.Context, repo *repository, name oci.Tag) error
 		repo.mu.Unlock()
 	case r.DeleteUntagged:
 		r.skip(repo, "", fmt.Errorf("tag %s: %w", name, link.Err))
+	}
+	return nil
+}
+
+// readHistory reads where a tag pointed.
+func (r *run) readHistory(ctx context.Context, repo *repository, name oci.Tag) error {
+	for _, alg := range tree.Algorithms() {
+		for l, err := range r.links(ctx, layout.Tag(repo.name, name)+"/index/"+string(alg), alg) {
+			if err != nil {
+				return err
+			}
+			repo.mu.Lock()
+			repo.history = append(repo.history, entry{name, l.digest})
+			repo.mu.Unlock()
+		}
 	}
 	return nil
 }
