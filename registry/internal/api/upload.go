@@ -83,8 +83,11 @@ func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = up.Close() }() // the upload stays for the next request, or is done
-	if err := receive(w, r, up); err != nil {
+	err = receive(w, r, up)
+	if closeErr := up.Close(); err == nil {
+		err = closeErr // what is acknowledged is kept for the next request
+	}
+	if err != nil {
 		return err
 	}
 	return a.answerUpload(w, r, pointOf(up), http.StatusAccepted)
