@@ -28,7 +28,9 @@ func (r *Registry) VisibleCatalog(ctx context.Context, n int, last string, visib
 	if n <= 0 {
 		return page.names, false, nil
 	}
-	if err := page.walk(ctx, "", after); err != nil && !errors.Is(err, errPageFull) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what was listed ahead and is not needed
+	if err := page.walk(ctx, "", after, page.list(ctx, "")); err != nil && !errors.Is(err, errPageFull) {
 		return nil, false, err
 	}
 	if len(page.names) > n {
@@ -48,8 +50,8 @@ type catalogPage struct {
 // walk adds the repository and those below it, except what comes before the
 // components in after. after is nil where nothing is left out; empty where only
 // the repository itself is.
-func (p *catalogPage) walk(ctx context.Context, name string, after []string) error {
-	children, err := p.reg.list(ctx, repositoryPrefix(name))
+func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*listing, error)) error {
+	children, err := list()
 	if err != nil {
 		return fault(err)
 	}
@@ -59,6 +61,11 @@ func (p *catalogPage) walk(ctx context.Context, name string, after []string) err
 		}
 	}
 	return p.walkChildren(ctx, name, children.names, after)
+}
+
+// list lists what is below a repository, perhaps ahead.
+func (p *catalogPage) list(ctx context.Context, name string) func() (*listing, error) {
+	return ahead(p.reg, func() (*listing, error) { return p.reg.list(ctx, repositoryPrefix(name)) })
 }
 
 func (p *catalogPage) add(name string, children *listing) error {
@@ -77,18 +84,25 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 	if len(after) > 0 {
 		start, _ = slices.BinarySearch(children, after[0])
 	}
+	var names []string
 	for _, child := range children[start:] {
-		full, ok := childName(name, child)
-		if !ok {
-			continue
+		if full, ok := childName(name, child); ok {
+			names = append(names, full)
+		}
+	}
+	lists := make([]func() (*listing, error), 0, len(names))
+	for i, full := range names {
+		for j := len(lists); j < min(len(names), i+atOnce, i+p.limit-len(p.names)); j++ {
+			lists = append(lists, p.list(ctx, names[j]))
 		}
 		var rest []string
-		if len(after) > 0 && child == after[0] {
+		if len(after) > 0 && full[strings.LastIndexByte(full, '/')+1:] == after[0] {
 			rest = append([]string{}, after[1:]...)
 		}
-		if err := p.walk(ctx, full, rest); err != nil {
+		if err := p.walk(ctx, full, rest, lists[i]); err != nil {
 			return err
 		}
+		lists[i] = nil
 	}
 	return nil
 }
