@@ -42,11 +42,13 @@ type Store struct {
 	storage.Store
 	log     *zap.Logger
 	seconds [operations]prometheus.Observer // nil without metrics
+	failed  [operations]prometheus.Counter  // likewise
 }
 
 // New instruments s, which the configuration calls driver. Each operation is logged
 // at level debug, a slow or failed one at level warn. With a registerer they are
-// counted into registry_storage_action_seconds.
+// counted into registry_storage_action_seconds, and failed ones into
+// registry_storage_action_errors_total.
 func New(s storage.Store, driver string, log *zap.Logger, registerer prometheus.Registerer) *Store {
 	i := &Store{Store: s, log: log}
 	if registerer == nil {
@@ -56,9 +58,14 @@ func New(s storage.Store, driver string, log *zap.Logger, registerer prometheus.
 		Namespace: "registry", Subsystem: "storage", Name: "action_seconds",
 		Help: "Time that operations of the storage take.", Buckets: prometheus.ExponentialBuckets(0.000_01, 4, 11),
 	}, []string{"driver", "action"})
-	registerer.MustRegister(seconds)
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "registry", Subsystem: "storage", Name: "action_errors_total",
+		Help: "Operations of the storage that failed; that something is not there is no failure.",
+	}, []string{"driver", "action"})
+	registerer.MustRegister(seconds, failed)
 	for op, action := range actions {
 		i.seconds[op] = seconds.WithLabelValues(driver, action)
+		i.failed[op] = failed.WithLabelValues(driver, action)
 	}
 	return i
 }
@@ -73,6 +80,9 @@ func (i *Store) done(op operation, key string, start time.Time, err error) {
 	switch {
 	case failed(err):
 		level, message = zapcore.WarnLevel, "storage operation failed"
+		if f := i.failed[op]; f != nil {
+			f.Inc()
+		}
 	case took >= slow:
 		level, message = zapcore.WarnLevel, "slow storage operation"
 	}

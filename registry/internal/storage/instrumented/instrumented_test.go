@@ -79,8 +79,36 @@ func TestEveryOperationIsRecorded(t *testing.T) {
 		}
 	}
 	families, err := registerer.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "registry_storage_action_seconds" || len(families[0].GetMetric()) != len(actions) {
+	if err != nil || len(families) != 2 || families[1].GetName() != "registry_storage_action_seconds" || len(families[1].GetMetric()) != len(actions) {
 		t.Errorf("families %v, error %v", families, err)
+	}
+	for _, m := range families[0].GetMetric() {
+		if families[0].GetName() != "registry_storage_action_errors_total" || m.GetCounter().GetValue() != 0 {
+			t.Errorf("%v though nothing failed", families[0])
+		}
+	}
+}
+
+// Failures are counted; an answer such as that nothing is there is none.
+func TestFailuresAreCounted(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want float64
+	}{{storage.ErrUnavailable, 1}, {storage.ErrNotExist, 0}, {nil, 0}} {
+		registerer := prometheus.NewRegistry()
+		s := New(&faulty{Store: memory.New(), err: tt.err}, "inmemory", zap.NewNop(), registerer)
+		_, _ = s.Stat(t.Context(), "/a/f")
+		families, err := registerer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0.0
+		for _, m := range families[0].GetMetric() {
+			got += m.GetCounter().GetValue()
+		}
+		if got != tt.want {
+			t.Errorf("%v: %v failures are counted, want %v", tt.err, got, tt.want)
+		}
 	}
 }
 
