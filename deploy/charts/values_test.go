@@ -34,6 +34,24 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
+// On an object store there is no volume, and any number of pods.
+func TestObjectStore(t *testing.T) {
+	for _, store := range []string{"s3: {bucket: images, region: eu-central-1}", "s3aws: {bucket: images, region: eu-central-1}", "azure: {accountname: a, container: images}", "gcs: {bucket: images}"} {
+		m := render(t, "registry", `{replicas: 3, config: {storage: {`+store+`}}}`)
+		d := m.Deployments[0].Spec
+		if *d.Replicas != 3 || d.Strategy.Type != apps.RollingUpdateDeploymentStrategyType || len(m.Claims) != 0 {
+			t.Errorf("%s: %d replicas, strategy %s, %d claims", store, *d.Replicas, d.Strategy.Type, len(m.Claims))
+		}
+		writable := false
+		for _, mount := range d.Template.Spec.Containers[0].VolumeMounts {
+			writable = writable || mount.Name == "spool" && mount.MountPath == "/tmp"
+		}
+		if text := m.ConfigMaps[0].Data["config.yml"]; !writable || strings.Contains(text, "filesystem") {
+			t.Errorf("%s: a spool in /tmp: %v; the configuration is\n%s", store, writable, text)
+		}
+	}
+}
+
 // Claims have the class that was asked for, and one that exists is used.
 func TestVolumes(t *testing.T) {
 	m := render(t, "registry", `{persistence: {storageClass: "-"}}`)

@@ -96,3 +96,38 @@ func TestComposeV2WithTLS(t *testing.T) {
 		t.Errorf("the relay's address is %v", url)
 	}
 }
+
+// Two registries share a bucket that nobody but they reaches, and are as confined as the others.
+func TestComposeV2WithReplicas(t *testing.T) {
+	if _, err := load(t, nil, "docker-compose.yml", "docker-compose.replicas.yml"); err == nil {
+		t.Error("the override takes no password as a password")
+	}
+	p, err := load(t, []string{"MINIO_PASSWORD=a-long-password"}, "docker-compose.yml", "docker-compose.replicas.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range p.Services {
+		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
+			t.Errorf("%s is less confined than the others", name)
+		}
+		for _, port := range s.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s listens on %s for the world", name, port.HostIP)
+			}
+		}
+	}
+	if !bool(p.Networks["stores"].Internal) || len(p.Services["minio"].Ports)+len(p.Services["redis"].Ports) != 0 {
+		t.Error("the bucket or Redis can be reached from outside")
+	}
+	for _, name := range []string{"registry", "registry-2"} {
+		config := ""
+		for _, v := range p.Services[name].Volumes {
+			if v.Target == "/etc/distribution/config.yml" {
+				config = filepath.Base(v.Source)
+			}
+		}
+		if s := p.Services[name]; config != "replica.yml" || s.Environment["REGISTRY_STORAGE_S3_SECRETKEY"] == nil {
+			t.Errorf("%s serves %s, environment %v", name, config, s.Environment)
+		}
+	}
+}

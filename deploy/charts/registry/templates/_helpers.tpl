@@ -28,9 +28,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (include "registry.fullname" .) .Values.persistence.existingClaim -}}
 {{- end -}}
 
-{{/* Several pods may have the volume at a time. */}}
+{{/* Images are in an object store, and no volume is needed. */}}
+{{- define "registry.bucket" -}}
+{{- range $store := list "s3" "s3aws" "azure" "gcs" -}}
+{{- if hasKey (default dict $.Values.config.storage) $store -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Several pods may have the images at a time. */}}
 {{- define "registry.shared" -}}
-{{- if or (not .Values.persistence.enabled) (has "ReadWriteMany" .Values.persistence.accessModes) -}}yes{{- end -}}
+{{- if or (include "registry.bucket" .) (not .Values.persistence.enabled) (has "ReadWriteMany" .Values.persistence.accessModes) -}}yes{{- end -}}
 {{- end -}}
 
 {{/* The configuration: the values, the login where auth.enabled asks for it, and
@@ -44,15 +51,18 @@ no debug server that nobody may see. */}}
 {{- if not .Values.metrics.enabled -}}
 {{- $config = set $config "http" (omit $config.http "debug") -}}
 {{- end -}}
+{{- if include "registry.bucket" . -}}
+{{- $config = set $config "storage" (omit $config.storage "filesystem") -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 
 {{- define "registry.checks" -}}
-{{- if and (gt (int .Values.replicas) 1) (not .Values.persistence.enabled) -}}
-{{- fail "replicas: several processes share their images; set persistence.enabled" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.persistence.enabled) (not (include "registry.bucket" .)) -}}
+{{- fail "replicas: several processes share their images; set persistence.enabled, or config.storage to an object store" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not (include "registry.shared" .)) -}}
-{{- fail "replicas: more than one needs a volume that several nodes can write; set persistence.accessModes to [ReadWriteMany], or replicas to 1" -}}
+{{- fail "replicas: more than one needs a volume that several nodes can write; set persistence.accessModes to [ReadWriteMany], config.storage to an object store, or replicas to 1" -}}
 {{- end -}}
 {{- if not (hasSuffix ":5000" (dig "http" "addr" "" .Values.config)) -}}
 {{- fail "config.http.addr: the Service and the probes look for port 5000; leave it at 0.0.0.0:5000, and set service.port for another one" -}}
