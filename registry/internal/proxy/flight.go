@@ -353,6 +353,7 @@ func (f *flight) place(ctx context.Context) {
 		f.set(func() { f.state = kept })
 		return
 	}
+	f.retain()
 	f.set(func() { f.state = placing })
 	done := make(chan error, 1)
 	f.cache.work.Go(func() {

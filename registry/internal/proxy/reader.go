@@ -17,6 +17,7 @@ type reader struct {
 	src  io.ReadCloser // where the bytes at at begin; nil = to be opened
 	stop func() bool
 	cut  context.CancelCauseFunc
+	left *remnant // of an upload that may not become a blob; guarded by f.mu
 
 	again bool // the store was tried in place of the upload
 }
@@ -159,7 +160,60 @@ func (r *reader) orAgain(err error) error {
 		r.again = true
 		return nil
 	}
+	if f.state == kept && r.left != nil {
+		left := r.left
+		r.left = nil
+		if _, skipped := io.CopyN(io.Discard, left.src, r.at-left.at); skipped != nil {
+			left.close()
+			return err
+		}
+		r.src = left.src
+		return nil
+	}
 	return err
+}
+
+// remnant is what an upload holds, from an offset on. It can be read when the upload could
+// not become a blob and is gone, as happens with a bucket that is full.
+type remnant struct {
+	src io.ReadCloser
+	at  int64
+}
+
+func (m *remnant) close() {
+	if m != nil {
+		_ = m.src.Close() // nothing was written
+	}
+}
+
+// retain opens the upload for those who have no file of it.
+func (f *flight) retain() {
+	f.mu.Lock()
+	var without []*reader
+	for r := range f.readers {
+		if !r.file && r.at < f.size {
+			without = append(without, r)
+		}
+	}
+	f.mu.Unlock()
+	for _, r := range without {
+		f.mu.Lock()
+		at := r.at
+		f.mu.Unlock()
+		src, err := f.upload.Reader(r.ctx, at)
+		if err != nil {
+			continue // its client has left, or the commit fails as well
+		}
+		f.set(func() {
+			if f.readers[r] {
+				r.left = &remnant{src, at}
+				src = nil
+			}
+		})
+		if src != nil { // it has left meanwhile
+			_ = src.Close() // nothing was written
+		}
+	}
 }
 
 func (r *reader) open(from origin) (err error) {
@@ -247,6 +301,10 @@ func (r *reader) Close() error {
 	r.stop()
 	r.cut(nil)
 	r.leave()
-	r.f.set(func() { delete(r.f.readers, r) })
+	r.f.set(func() {
+		delete(r.f.readers, r)
+		r.left.close()
+		r.left = nil
+	})
 	return nil
 }

@@ -18,7 +18,8 @@ type Upload interface {
 	// bytes and they are certain.
 	Progress() (size int64, state []byte)
 
-	// Reader reads what the upload holds from offset on. The caller closes it.
+	// Reader reads what the upload holds from offset on, also after an Apply of the upload
+	// that has failed. The caller closes it.
 	Reader(ctx context.Context, offset int64) (io.ReadCloser, error)
 
 	// Suspend leaves the upload to whoever resumes it, with a state of at most 4 KiB

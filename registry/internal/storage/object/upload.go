@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -323,13 +324,30 @@ func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 		readers = append(readers, &reader{c: u.s.Client, ctx: ctx, key: part.Key, offset: offset, length: -1})
 		offset = 0
 	}
-	readers = append(readers, io.NewSectionReader(u.spool, offset, u.spooled-offset))
-	return &sequence{readers: readers}, nil
+	spool, err := sameFile(u.spool)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u.key, spoolError(err))
+	}
+	readers = append(readers, io.NewSectionReader(spool, offset, u.spooled-offset))
+	return &sequence{readers: readers, spool: spool}, nil
+}
+
+// sameFile is the open file once more: it can be read when the other is closed.
+func sameFile(f *os.File) (*os.File, error) {
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // sequence reads its readers one after the other, and opens those in the bucket when it
-// comes to them.
-type sequence struct{ readers []io.Reader }
+// comes to them. The last one is the spool.
+type sequence struct {
+	readers []io.Reader
+	spool   *os.File
+}
 
 func (q *sequence) Read(p []byte) (int, error) {
 	for len(q.readers) > 0 {
@@ -355,6 +373,7 @@ func (q *sequence) Read(p []byte) (int, error) {
 }
 
 func (q *sequence) Close() error {
+	_ = q.spool.Close() // nothing was written
 	if len(q.readers) > 0 {
 		if r, ok := q.readers[0].(*reader); ok && r.body != nil {
 			return r.Close()

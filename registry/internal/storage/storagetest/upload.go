@@ -454,8 +454,16 @@ func testUploadConflict(t *testing.T, p pair) {
 func testUploadSurvivesFailedApply(t *testing.T, p pair) {
 	u := create(t, p.a.Store, uploadKey)
 	write(t, u, "x")
-	err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: "/blobs/../data", Upload: u}})
+	opened, err := u.Reader(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	err = p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: "/blobs/../data", Upload: u}})
 	wantError(t, "Apply", err, storage.ErrInvalidKey)
+	if got, err := io.ReadAll(opened); err != nil || string(got) != "x" {
+		t.Errorf("what was opened before a failed Apply reads %q, %v", got, err)
+	}
 	_, err = u.Write([]byte("y"))
 	wantError(t, "Write after a failed Apply", err, storage.ErrUploadDone)
 	u = resume(t, p.a.Store, uploadKey)
