@@ -321,7 +321,7 @@ func TestTrickles(t *testing.T) {
 	slow.timer = time.AfterFunc(time.Hour, func() {})
 	defer slow.Close()
 	for {
-		if _, err := slow.Read(make([]byte, 1)); err == io.EOF {
+		if _, err := slow.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatalf("a slow reader: %v", err)
