@@ -290,10 +290,13 @@ func (o Options) warm(ctx context.Context, ours Peer, up *server, far *far, dir 
 		defer clients[i].close()
 	}
 	local, cached := what.reads(repo), what.reads(prefix+repo)
-	for i := range local {
-		if err := cached[i].do(clients[0], 0); err != nil { // the last cold pull
+	for _, step := range cached {
+		if err := step.do(clients[0], 0); err != nil { // the last cold pull
 			return nil, err
 		}
+	}
+	time.Sleep(time.Second) // what came is being stored
+	for i := range local {
 		var costs [2][]float64
 		far.reset()
 		for range max(o.Rounds, 3) {
