@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/shared/programtest"
 )
@@ -71,6 +73,55 @@ func TestMirror_Docker(t *testing.T) {
 	}
 	e.run("push", built)
 	e.run("pull", built)
+}
+
+// BuildKit without Docker, with the documented example.
+func TestMirror_BuildKit(t *testing.T) {
+	up, mirror := startHub(t)
+	dir, err := os.MkdirTemp("", "buildkit") // a socket's path has a short limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	config, socket := filepath.Join(dir, "buildkitd.toml"), "unix://"+filepath.Join(dir, "b.sock")
+	writeFile(t, config, []byte(`[registry."docker.io"]
+  mirrors = ["`+mirror.addr+`"]
+[registry."`+mirror.addr+`"]
+  http = true
+`))
+	daemon := programtest.Launch(t, exec.Command(programtest.Tool(t, "buildkitd"), "--config", config, "--root", filepath.Join(dir, "root"), "--addr", socket,
+		"--oci-worker-snapshotter", "native", "--oci-worker-net", "host", "--containerd-worker=false"))
+	base := imageOf(t, runtime.GOARCH, tarOf(t, "greeting", []byte("hello")))
+	base.push(t, up.addr, "library/slipway-base", "1")
+	source := t.TempDir()
+	writeFile(t, filepath.Join(source, "Dockerfile"), []byte("FROM slipway-base:1\nCOPY Dockerfile /made-from\n"))
+	build := func() (string, error) {
+		return tryTool(t, nil, "buildctl", "--addr", socket, "build", "--frontend", "dockerfile.v0", "--no-cache",
+			"--local", "context="+source, "--local", "dockerfile="+source, "--output", "type=local,dest="+filepath.Join(dir, "out"))
+	}
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		if _, err := tryTool(t, nil, "buildctl", "--addr", socket, "debug", "workers"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("buildkitd does not answer\n%s", daemon.Output())
+		}
+	}
+	for _, when := range []string{"cold", "upstream gone"} {
+		if when == "upstream gone" {
+			up.Kill()
+			if out, err := tryTool(t, nil, "buildctl", "--addr", socket, "prune", "--all"); err != nil {
+				t.Fatalf("prune: %v\n%s", err, out)
+			}
+		}
+		if out, err := build(); err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", when, err, out, daemon.Output())
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "out", "greeting")); err != nil || string(got) != "hello" {
+			t.Errorf("%s: %q, %v", when, got, err)
+		}
+		os.RemoveAll(filepath.Join(dir, "out"))
+	}
 }
 
 // containerd, which says which registry it means.

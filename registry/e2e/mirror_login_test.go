@@ -119,10 +119,7 @@ proxy:
 	}
 	two.push(t, up.addr, "two", "v1")
 	two.pulls(t, mirror.addr, "hub/two", "v1")
-	there := func(img *image) bool {
-		found, _ := filepath.Glob(filepath.Join(root, "docker/registry/v2/blobs/sha256/*", strings.TrimPrefix(largest(img), "sha256:"), "data"))
-		return len(found) > 0
-	}
+	there := func(img *image) bool { return onDisk(t, root, largest(img)) }
 	deadline := time.Now().Add(30 * time.Second)
 	for there(one) && time.Now().Before(deadline) {
 		time.Sleep(100 * time.Millisecond)

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/shared/programtest"
+)
+
+// Two replicas on one bucket ask the upstream for a blob at most once each, and what one of
+// them has stored the other serves.
+func TestMirror_TwoReplicas(t *testing.T) {
+	up := startPeer(t, "distribution3", t.TempDir())
+	img, next := newImage(t, 140, 10, 300_000), newImage(t, 141, 3, 300_000)
+	img.push(t, up.addr, "app", "v1")
+	next.push(t, up.addr, "next", "v1")
+	seen := startCounter(t, up.addr)
+	place := onMinIO(t, seen.addr())
+	replicas := [2]*process{place.start(t), place.start(t)}
+	var clients sync.WaitGroup
+	for i := range 64 {
+		clients.Go(func() { img.pulls(t, replicas[i%2].addr, "app", "v1") })
+	}
+	clients.Wait()
+	seen.mu.Lock()
+	for d := range img.blobs {
+		if n := seen.gets["/v2/app/blobs/"+d]; n > len(replicas) || n == 0 && d != img.manifest {
+			t.Errorf("%s was fetched %d times by %d replicas", d, n, len(replicas))
+		}
+	}
+	seen.mu.Unlock()
+	for _, key := range uploadsLeft(t, place) {
+		t.Errorf("%s is left", key)
+	}
+	next.pulls(t, replicas[0].addr, "next", "v1")
+	waitStored(t, place, next)
+	up.Kill()
+	for _, r := range replicas {
+		img.pulls(t, r.addr, "app", "v1")
+		next.pulls(t, r.addr, "next", "v1")
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for d := range next.blobs {
+		if n := seen.gets["/v2/next/blobs/"+d]; n > 1 {
+			t.Errorf("%s was fetched %d times, though the other replica has stored it", d, n)
+		}
+	}
+}
+
+// uploadsLeft waits until transfers have become blobs, and lists what is left of uploads.
+func uploadsLeft(t *testing.T, place *place) (left []string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if left = place.uploads(); len(left) == 0 {
+			break
+		}
+	}
+	return left
+}
+
+// waitStored waits until all bytes of the image are in the cache: clients have them a moment before.
+func waitStored(t *testing.T, place *place, img *image) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for d := range img.blobs {
+		for !place.holds(d) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s is not stored", d)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// What has to leave a cache that replicas share leaves once, and what was pulled last stays.
+func TestMirror_EvictionOfReplicas(t *testing.T) {
+	up := startSlipway(t, t.TempDir())
+	place := onMinIO(t, up.addr)
+	var replicas [2]*process
+	var debug [2]string
+	for i := range replicas {
+		debug[i] = programtest.FreeAddr(t)
+		replicas[i] = place.start(
+			t, "REGISTRY_PROXY_MAXSIZE=2500000", "REGISTRY_PROXY_INTERVAL=1s", "REGISTRY_STORAGE_MAINTENANCE_GC={enabled: false, age: 1s}",
+			"REGISTRY_HTTP_DEBUG_ADDR="+debug[i], "REGISTRY_HTTP_DEBUG_PROMETHEUS={enabled: true, path: /metrics}",
+		)
+	}
+	images := make([]*image, 4)
+	for i := range images {
+		images[i] = newImage(t, uint64(150+3*i), 2, 500_000) // about a megabyte
+		images[i].push(t, up.addr, fmt.Sprint("app", i), "v1")
+		images[i].pulls(t, replicas[i%2].addr, fmt.Sprint("app", i), "v1")
+		waitStored(t, place, images[i])
+	}
+	last := len(images) - 1
+	for deadline := time.Now().Add(60 * time.Second); place.holds(largest(images[0])); time.Sleep(100 * time.Millisecond) {
+		images[last].pulls(t, replicas[1].addr, fmt.Sprint("app", last), "v1")
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing has left the cache\n%s\n%s", replicas[0].Output(), replicas[1].Output())
+		}
+	}
+	if !place.holds(largest(images[last])) {
+		t.Error("what is in use has left the cache")
+	}
+	evicted := 0.0
+	for _, addr := range debug {
+		_, body := fetch(t, http.MethodGet, "http://"+addr+"/metrics", nil, nil)
+		for line := range strings.Lines(string(body)) {
+			var n float64
+			if _, err := fmt.Sscanf(line, "registry_proxy_evicted_manifests_total %g", &n); err == nil {
+				evicted += n
+			}
+		}
+	}
+	if evicted < 1 || evicted > float64(last) {
+		t.Errorf("%v manifests are counted as evicted, of %d that could be", evicted, last)
+	}
+}
