@@ -131,10 +131,12 @@ func (f *flight) set(change func()) {
 
 // receive gets all bytes. A transfer that breaks is resumed.
 func (f *flight) receive(ctx context.Context) error {
-	f.begin(ctx)
+	var begin sync.WaitGroup
+	begin.Go(func() { f.begin(ctx) }) // while the upstream is waited for
 	for resumes := 0; ; resumes++ {
 		before := f.got
 		body, err := f.src.Client.Blob(ctx, f.src.remote(f.key.name), f.key.digest, f.got)
+		begin.Wait()
 		if err == nil {
 			err = f.copy(ctx, body)
 			_ = body.Close() // all that matters was read
