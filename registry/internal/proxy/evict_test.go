@@ -290,7 +290,14 @@ func TestLearnSize(t *testing.T) {
 	if other.EvictionDue(done.Held) || other.size.held != done.Held || !other.EvictionDue(done.Held-1) {
 		t.Errorf("learned %+v, want %d bytes", other.size, done.Held)
 	}
-	other.count(1)
+	other.count(200)
+	if other.EvictionDue(done.Held + 1000) {
+		t.Error("due though a fifth of the room was filled")
+	}
+	other.count(100)
+	if !other.EvictionDue(done.Held+1000) || other.EvictionDue(done.Held+10_000) {
+		t.Error("not due though other replicas may have filled the room, too")
+	}
 	other.LearnSize(t.Context(), w.store) // nothing new
 	if !other.EvictionDue(done.Held) {
 		t.Error("not due though more has come")

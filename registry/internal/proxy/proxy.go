@@ -59,6 +59,7 @@ type Cache struct {
 	flights map[blobKey]*flight
 	stuck   atomic.Int64 // commits that the store does not end
 	size    size
+	shared  bool // with other replicas
 }
 
 type tagKey struct {

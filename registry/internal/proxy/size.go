@@ -45,8 +45,16 @@ func (c *Cache) EvictionDue(limit int64) bool {
 	if now.Before(s.retry) {
 		return false
 	}
-	return s.counted.IsZero() || now.Sub(s.counted) >= evictEvery || limit > 0 && s.held+s.added > limit
+	room := limit - s.held
+	if c.shared && room > 0 {
+		room /= sharedRoom
+	}
+	return s.counted.IsZero() || now.Sub(s.counted) >= evictEvery || limit > 0 && s.added > room
 }
+
+// sharedRoom is the part of what is left below the limit that one replica fills before the
+// tree is looked at: the others fill it, too.
+const sharedRoom = 4
 
 // sharedSize is what a replica tells the others.
 type sharedSize struct {
@@ -58,6 +66,9 @@ const maxSharedSize = 1 << 10
 // LearnSize takes over what another replica has counted since this one did. What came here
 // since the last call of EvictionDue may be counted twice.
 func (c *Cache) LearnSize(ctx context.Context, s storage.Store) {
+	c.mu.Lock()
+	c.shared = true
+	c.mu.Unlock()
 	content, info, err := storage.Read(ctx, s, layout.CacheSize, maxSharedSize)
 	var shared sharedSize
 	if err == nil {
