@@ -38,3 +38,21 @@ func BenchmarkChanged(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkWriteBatch is what a pull costs beside its request, in batches as they come.
+func BenchmarkWriteBatch(b *testing.B) {
+	n, err := New(Options{Endpoints: []Endpoint{{Name: "x", URL: "http://127.0.0.1:1", Timeout: time.Second, Threshold: 1, Backoff: time.Hour}}, Directory: b.TempDir(), MaxSize: 8 << 20, Version: V1, Log: zap.NewNop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer n.Close()
+	batch := make([]Event, pullBatch)
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range batch {
+			batch[i] = someEvent()
+			batch[i].Action = Pull
+		}
+		n.writeBatch(batch)
+	}
+}

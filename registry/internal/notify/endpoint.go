@@ -73,14 +73,14 @@ func (e *endpoint) open(dir string, maxSize int64, reserve *reserve) (err error)
 	return err
 }
 
-// add puts the event into the queue and returns its row.
-func (e *endpoint) add(a Action, at time.Time, body []byte) *row {
+// add puts the events, all changes or all pulls, into the queue and returns their row.
+func (e *endpoint) add(pulls bool, events []record) *row {
 	row := e.queue.changes
-	if a == Pull {
+	if pulls {
 		row = e.queue.pulls
 	}
-	dropped := e.queue.add(row, at, body)
-	e.metrics.queued(e.name)
+	dropped := e.queue.add(row, events)
+	e.metrics.queued(e.name, len(events))
 	e.countDropped(dropped)
 	return row
 }

@@ -76,7 +76,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) queued(endpoint string) { m.events.WithLabelValues("Events", endpoint).Inc() }
+func (m *Metrics) queued(endpoint string, n int) {
+	m.events.WithLabelValues("Events", endpoint).Add(float64(n))
+}
 
 func (m *Metrics) drop(endpoint string, d dropped) {
 	m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -195,6 +194,7 @@ func (n *Notifier) Changed(events ...Event) error {
 // add puts the events, all changes or all pulls, into the queues of those who want them,
 // and returns the rows that have new ones. One that cannot be encoded is left out.
 func (n *Notifier) add(events []Event) (rows []*row, err error) {
+	added := make([][]record, len(n.endpoints))
 	for i := range events {
 		event := &events[i]
 		if !n.Wants(event.Action, event.Target.MediaType) {
@@ -209,12 +209,15 @@ func (n *Notifier) add(events []Event) (rows []*row, err error) {
 			err = failed
 			continue
 		}
-		for _, e := range n.endpoints {
+		for k, e := range n.endpoints {
 			if e.wants(event.Action, event.Target.MediaType) {
-				if r := e.add(event.Action, event.Time, body); !slices.Contains(rows, r) {
-					rows = append(rows, r)
-				}
+				added[k] = append(added[k], newRecord(0, event.Time, body))
 			}
+		}
+	}
+	for k, e := range n.endpoints {
+		if len(added[k]) > 0 {
+			rows = append(rows, e.add(events[0].Action == Pull, added[k]))
 		}
 	}
 	return rows, err

@@ -118,26 +118,28 @@ func (q *queue) detach(dir string) (waits bool) {
 	return false
 }
 
-// add puts an event at the end of one of its own rows, whose persist makes it durable.
+// add puts events at the end of one of its own rows, whose persist makes them durable.
 // To make room in a full queue pulls go first, the oldest of them before others, then
 // the oldest changes. A pull has no room if there are only changes.
-func (q *queue) add(to *row, at time.Time, body []byte) (d dropped) {
+func (q *queue) add(to *row, events []record) (d dropped) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.seq++
-	r := newRecord(q.seq, at, body)
-	full := func() bool { return q.changes.bytes+q.pulls.bytes+int64(r.length) > q.max }
-	for ; full() && len(q.pulls.events) > 0; d.pulls++ {
-		q.pulls.pop()
+	for _, r := range events {
+		q.seq++
+		r.seq = q.seq
+		full := func() bool { return q.changes.bytes+q.pulls.bytes+int64(r.length) > q.max }
+		for ; full() && len(q.pulls.events) > 0; d.pulls++ {
+			q.pulls.pop()
+		}
+		for ; full() && len(q.changes.events) > 0 && to == q.changes; d.changes++ {
+			q.changes.pop()
+		}
+		if to == q.pulls && full() {
+			d.pulls++
+		} else {
+			to.push(r)
+		}
 	}
-	for ; full() && len(q.changes.events) > 0 && to == q.changes; d.changes++ {
-		q.changes.pop()
-	}
-	if to == q.pulls && full() {
-		d.pulls++
-		return d
-	}
-	to.push(r)
 	q.signal()
 	return d
 }

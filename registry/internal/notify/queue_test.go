@@ -319,7 +319,7 @@ func pull(t *testing.T, q *queue, names ...string) dropped {
 func put(t *testing.T, q *queue, to *row, names []string) (all dropped) {
 	t.Helper()
 	for _, n := range names {
-		d := q.add(to, time.Now(), []byte(n))
+		d := q.add(to, []record{newRecord(0, time.Now(), []byte(n))})
 		all.changes += d.changes
 		all.pulls += d.pulls
 	}

@@ -26,6 +26,8 @@ type row struct {
 	log     *zap.Logger
 	reserve *reserve // nil = none
 	fsync   func(*os.File) error
+	gather  sync.Mutex            // guards next
+	next    *round                // that has not begun to write, nil = none
 	writing sync.Mutex            // held while events are written and flushed
 	failed  atomic.Pointer[error] // why the last persist failed, nil = it did not
 
@@ -95,12 +97,39 @@ func (r *row) push(e record) {
 	r.bytes += int64(e.length)
 }
 
+// round is a write and a flush that several callers share.
+type round struct {
+	done chan struct{}
+	err  error
+}
+
 // persist makes the events durable that were pushed before, or pulls written. Callers
-// that come at the same time share a write and a flush. After an error the events stay
-// in memory, and the next call proves that some can be written, with or without one.
-func (r *row) persist() (err error) {
+// that come while others are written share the next round: none waits for a second one.
+// After an error the events stay in memory, and the next call proves that some can be
+// written, with or without one.
+func (r *row) persist() error {
+	r.gather.Lock()
+	shared := r.next
+	if shared != nil {
+		r.gather.Unlock()
+		<-shared.done
+		return shared.err
+	}
+	own := &round{done: make(chan struct{})}
+	r.next = own
+	r.gather.Unlock()
+	defer close(own.done)
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	r.gather.Lock()
+	r.next = nil
+	r.gather.Unlock()
+	own.err = r.persistAll()
+	return own.err
+}
+
+// persistAll needs r.writing.
+func (r *row) persistAll() (err error) {
 	if r.pulls && r.reserve.isSpent() {
 		return nil // the room that is left is for changes
 	}
