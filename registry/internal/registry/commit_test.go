@@ -1,0 +1,106 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+func TestCommitLeavesNothingBehind(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		pushBlob(t, r.Repository("a"), "content")
+		pushBlob(t, r.Repository("a"), "")
+		noUploads(t, r)
+	})
+}
+
+// flaky is a store whose next Apply with an upload or manifest fails.
+type flaky struct {
+	both
+	mu   sync.Mutex
+	fail error
+}
+
+func (f *flaky) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	f.mu.Lock()
+	err := f.fail
+	f.fail = nil
+	f.mu.Unlock()
+	if err == nil {
+		return f.both.Apply(ctx, section, stages...)
+	}
+	for _, stage := range stages {
+		for _, c := range stage {
+			if c.Upload != nil {
+				c.Upload.Suspend(ctx, nil)
+			}
+		}
+	}
+	return err
+}
+
+func TestFullDisk(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{both: open(t)}
+			ctx, repo := context.Background(), newRegistry(f, Options{}).Repository("a")
+			u, err := repo.StartUpload(ctx, "")
+			check(t, err)
+			defer u.Close()
+			_, err = u.Append(ctx, strings.NewReader("content"))
+			check(t, err)
+			f.fail = storage.ErrNoSpace
+			_, err = u.Commit(ctx, sum("content"))
+			wantCode(t, err, oci.CodeUnknown)
+			var e *oci.Error
+			if errors.As(err, &e); e.Text() != "no space left on the storage" || e.Detail != nil {
+				t.Errorf("the client reads %q, %v", e.Text(), e.Detail)
+			}
+			_, err = repo.StatBlob(ctx, sum("content"))
+			wantCode(t, err, oci.CodeBlobUnknown)
+			_, err = u.Commit(ctx, sum("content"))
+			check(t, err)
+		})
+	}
+}
+
+// A client that hangs up while its blob is being committed leaves a whole blob.
+func TestCommitOutlivesItsClient(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		repo := r.Repository("a")
+		ctx, hangUp := context.WithCancel(context.Background())
+		u, err := repo.StartUpload(ctx, "")
+		check(t, err)
+		defer u.Close()
+		_, err = u.Append(ctx, strings.NewReader("content"))
+		check(t, err)
+		hangUp()
+		_, err = u.Commit(ctx, sum("content"))
+		check(t, err)
+		readBlob(t, repo, sum("content"))
+	})
+}
+
+func TestConcurrentPushesOfOneDigest(t *testing.T) {
+	onStores(t, func(t *testing.T, r *Registry) {
+		content := strings.Repeat("shared layer ", 30_000)
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				repo := r.Repository(oci.Name([]string{"a", "b", "c"}[i%3]))
+				if _, err := tryPushBlob(repo, content, sum(content)); err != nil {
+					t.Error(err)
+				}
+				if got := readBlob(t, repo, sum(content)); got != content {
+					t.Errorf("%d bytes come back", len(got))
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
