@@ -27,7 +27,7 @@ build: ## bin/registry and bin/relay, static
 
 test: tools lint test-race test-e2e ## everything: linters, unit tests under -race, end to end
 
-test-unit: ## unit tests, no other program needed
+test-unit: tools ## unit tests, without those that need a homeserver or a database
 	@go test -short $$(go list $(MODULES) | grep -v /e2e)
 
 test-race:

@@ -116,7 +116,7 @@ func TestComposeV2WithReplicas(t *testing.T) {
 			}
 		}
 	}
-	if !bool(p.Networks["stores"].Internal) || len(p.Services["minio"].Ports)+len(p.Services["redis"].Ports) != 0 {
+	if !p.Networks["stores"].Internal || len(p.Services["minio"].Ports)+len(p.Services["redis"].Ports) != 0 {
 		t.Error("the bucket or Redis can be reached from outside")
 	}
 	for _, name := range []string{"registry", "registry-2"} {

@@ -43,6 +43,16 @@ func Tool(t testing.TB, name string) string {
 	return found
 }
 
+// Skip skips a test that this machine cannot run, and says why. Under CI, which has to
+// run all of them, it fails the test instead.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
 // FreeAddr is a loopback address, host:port, that nobody listens on.
 func FreeAddr(t testing.TB) string {
 	t.Helper()

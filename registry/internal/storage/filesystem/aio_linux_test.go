@@ -7,16 +7,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/shared/programtest"
 )
 
 func kernelAIO(t *testing.T) *aio {
 	t.Helper()
 	a := startAIO()
-	if a == nil && os.Getenv("CI") != "" {
-		t.Fatal("the kernel has no AIO")
-	}
 	if a == nil {
-		t.Skip("the kernel has no AIO")
+		programtest.Skip(t, "the kernel has no AIO, or its seccomp profile forbids io_setup")
 	}
 	t.Cleanup(a.stop)
 	return a

@@ -132,9 +132,6 @@ func TestDescriptorsOnAFullDisk(t *testing.T) {
 // A holder that does not answer, because it is stopped, keeps its upload; who wants
 // it is told so in time.
 func TestUploadOfAStoppedProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for some seconds")
-	}
 	s := openRoot(t, t.TempDir())
 	defer s.Close()
 	u := create(t, s)

@@ -135,7 +135,7 @@ func newBucket(t *testing.T) *Bucket {
 }
 
 // emulated is what fake-gcs-server gets wrong.
-var emulated = buckettest.Options{MixesPages: true, FailsOnMissingSource: true}
+var emulated = buckettest.Options{MixesPages: true, FailsOnMissingSource: true, Unsigned: true}
 
 func TestBucket(t *testing.T) {
 	buckettest.Run(t, newBucket(t), "root/", emulated)

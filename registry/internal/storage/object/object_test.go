@@ -11,9 +11,6 @@ import (
 // What a file in the spool holds is certain until the machine goes down: bytes that were never
 // flushed may be others then.
 func TestStateOfSpooledBytesIsOfOneBoot(t *testing.T) {
-	if boot() == "" {
-		t.Skip("this system does not say when it was started")
-	}
 	l := localShelf{&Store{Client: &Client{}, o: Options{Spool: t.TempDir()}}}
 	const key = "/up/data"
 	if err := os.WriteFile(l.file(key, ".data"), []byte("bytes"), 0o600); err != nil {
@@ -23,15 +20,19 @@ func TestStateOfSpooledBytesIsOfOneBoot(t *testing.T) {
 	if _, err := l.save(t.Context(), key, saved, "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
+	want := "state"
+	if boot() == "" {
+		want = "" // a system that does not say when it was started may have lost the bytes at any time
+	}
 	c, _, _, err := l.load(t.Context(), key)
-	if err != nil || string(c.state()) != "state" {
-		t.Fatalf("within one boot the state is %q, %v", c.state(), err)
+	if err != nil || string(c.state()) != want {
+		t.Fatalf("within one boot the state is %q, %v; want %q", c.state(), err, want)
 	}
 	content, err := os.ReadFile(l.file(key, ".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(l.file(key, ".json"), bytes.ReplaceAll(content, []byte(boot()), []byte("before")), 0o600); err != nil {
+	if err := os.WriteFile(l.file(key, ".json"), bytes.Replace(content, []byte(`"`+boot()+`"`), []byte(`"before"`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, _, _, err = l.load(t.Context(), key)

@@ -70,17 +70,11 @@ func TestContract_MinIO(t *testing.T) {
 }
 
 func TestContract_VersityGW(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a server")
-	}
 	contract(t, s3test.VersityGW(t, t.TempDir()).Bucket(t, "contract"), true)
 }
 
 func minio(t *testing.T) *s3test.Server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a server")
-	}
 	return s3test.MinIO(t, t.TempDir())
 }
 
@@ -93,9 +87,6 @@ func TestProbe(t *testing.T) {
 		"versitygw": {s3test.VersityGW, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("needs a server")
-			}
 			b := tt.server(t, t.TempDir()).Bucket(t, "probe")
 			f, err := object.Probe(t.Context(), object.NewClient(b, "a/b", b.Limits(), object.Timing{}))
 			if err != nil || !f.ConditionalPut || f.ConditionalDelete != tt.conditionalDelete || (f.Why == "") != tt.conditionalDelete {

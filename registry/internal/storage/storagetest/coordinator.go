@@ -171,9 +171,6 @@ func testPublishMany(t *testing.T, p pair) {
 		keys[i] = fmt.Sprintf("/docker/registry/v2/repositories/some/repository/_layers/sha256/%064x/link", i)
 	}
 	err := p.a.Coordinator.Publish(t.Context(), storage.Pending{Run: "r", Keys: keys})
-	if errors.Is(err, storage.ErrNoSpace) {
-		t.Skip("this storage has less room")
-	}
 	if err == nil {
 		err = p.a.Coordinator.Barrier(t.Context())
 	}

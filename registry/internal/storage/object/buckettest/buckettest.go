@@ -23,6 +23,7 @@ type Options struct {
 	Client               *http.Client // for signed URLs; nil = the default
 	FailsOnMissingSource bool         // of Compose, with an error of the server
 	MixesPages           bool         // a delimited listing of several pages is not in order
+	Unsigned             bool         // the bucket has no key to sign URLs with
 }
 
 // Run runs the suite on a bucket whose keys below its prefix nobody else has.
@@ -285,11 +286,7 @@ func (s *suite) pages(t *testing.T) {
 }
 
 func (s *suite) compose(t *testing.T) {
-	limits := s.b.Limits()
-	if limits.MaxParts == 0 {
-		t.Skip("the store has none")
-	}
-	part := max(limits.MinPart, 1000)
+	part := max(s.b.Limits().MinPart, 1000)
 	contents := []string{strings.Repeat("a", int(part)), strings.Repeat("b", int(part)), "c"}
 	var sources []object.Source
 	for i, content := range contents {
@@ -326,8 +323,20 @@ func (s *suite) compose(t *testing.T) {
 
 func (s *suite) signedURL(t *testing.T) {
 	signer, ok := s.b.(object.Signer)
-	if !ok || !signer.Redirects() {
-		t.Skip("the store has none")
+	if !ok {
+		t.Fatal("the bucket signs no URLs")
+	}
+	if s.o.Unsigned {
+		if signer.Redirects() {
+			t.Error("it says that it can sign")
+		}
+		if url, err := signer.SignedURL(t.Context(), http.MethodGet, s.prefix+"s/x", time.Minute, object.URLOptions{}); err == nil {
+			t.Errorf("signed without a key: %s", url)
+		}
+		return
+	}
+	if !signer.Redirects() {
+		t.Fatal("it says that it cannot sign")
 	}
 	s.put(t, "s/a_b-c.d", "0123456789", object.PutOptions{})
 	url, err := signer.SignedURL(t.Context(), http.MethodGet, s.prefix+"s/a_b-c.d", time.Minute, object.URLOptions{ContentType: "application/vnd.x+json"})
