@@ -14,8 +14,8 @@ import (
 )
 
 // maxStalled is what the registry may hold in memory while 200 clients do not read
-// their large answers: it holds 110 to 125 MiB, as Go happens to collect garbage.
-const maxStalled = 192 << 20 // 120 to 128 on a quiet machine; on a busy one the collector of the heap comes later
+// their large answers: it holds 90 to 105 MiB, also on a busy machine.
+const maxStalled = 128 << 20
 
 // Clients that ask for large answers and read nothing of them cost little memory,
 // and others are served meanwhile, the same answers included.

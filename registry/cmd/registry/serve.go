@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -46,10 +45,6 @@ func newServeCommand() *cobra.Command {
 	}
 }
 
-// heapFloor is bytes of the heap that nobody touches, so they take no memory; but Go
-// collects a small heap less often, which saves up to a twentieth of a request.
-const heapFloor = 8 << 20
-
 // serve makes every part of the service by hand, runs it until ctx ends, and
 // takes it apart in the opposite order. The log goes to stderr and the access
 // log to stdout, as with CNCF distribution.
@@ -76,7 +71,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	if err := errors.Join(checkFiles(cfg), checkStorage(cfg)); err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(make([]byte, heapFloor))
+	defer tuneMemory()()
 	metrics := newMetrics(cfg)
 	store, err := openBackend(ctx, cfg, log, metrics)
 	if err != nil {

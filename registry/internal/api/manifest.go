@@ -43,7 +43,7 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	contentType := w.Header()["Content-Type"]
 	if len(m.Bytes) > smallAnswer {
 		a.emitManifestPull(r, ref.Tag, found, m)
-		return a.writeLarge(w, r, contentType, m.Bytes, 3*m.Size, a.manifestAgain(r, m.Digest))
+		return a.writeLarge(w, r, contentType, m.Bytes, m.Size, a.manifestAgain(r, m))
 	}
 	if err := writeBody(w, r, http.StatusOK, contentType, m.Bytes); err != nil {
 		return err
@@ -53,15 +53,9 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 }
 
 // manifestAgain reads the bytes of a manifest that a client is slow to take.
-func (a *API) manifestAgain(r *request, d oci.Digest) render {
-	d = oci.Digest(strings.Clone(string(d)))
-	return func(ctx context.Context) ([]byte, error) {
-		m, err := a.repository(r).Manifest(ctx, oci.Reference{Digest: d})
-		if err != nil {
-			return nil, err
-		}
-		return m.Bytes, nil
-	}
+func (a *API) manifestAgain(r *request, m *registry.Manifest) render {
+	d, size := oci.Digest(strings.Clone(string(m.Digest))), m.Size // m would hold the bytes
+	return func(ctx context.Context) ([]byte, error) { return a.repository(r).ManifestBytes(ctx, d, size) }
 }
 
 // unknownTag says of a tag outside the grammar that it does not exist, which

@@ -52,6 +52,16 @@ func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manif
 	})
 }
 
+// ManifestBytes reads the bytes of a manifest again that was found a moment ago, and had so
+// many. They are not compared with the digest, and nothing is reported.
+func (r Repository) ManifestBytes(ctx context.Context, d oci.Digest, size int64) ([]byte, error) {
+	if m, ok := r.reg.manifests.get(d); ok {
+		return m.Bytes, nil
+	}
+	body, _, err := storage.Read(ctx, r.reg.store, layout.BlobData(d), size)
+	return body, fault(err)
+}
+
 func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(context.Context, oci.Reference) (*Manifest, error)) (m *Manifest, err error) {
 	m, err = look(ctx, ref)
 	if r.missed(err) || err == nil && ref.Tag != "" && r.cached() {
