@@ -16,7 +16,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// inspected is what docker tells of an image.
+// inspected is what docker says about an image.
 type inspected struct {
 	Architecture string
 	Size         int64

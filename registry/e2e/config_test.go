@@ -25,7 +25,7 @@ auth:
 `
 
 // TestExampleServesEverywhere starts us and both lines of distribution with
-// the full example and variables over it: a volume can change hands with its
+// the full example and variables over it: a volume can move between them with its
 // configuration.
 func TestExampleServesEverywhere(t *testing.T) {
 	example, err := os.ReadFile("../config.example.yml")

@@ -122,7 +122,7 @@ func TestSpaceComesBack(t *testing.T) {
 	}
 }
 
-// What a client was told of stays, beside the server.
+// Beside a server, what a client has asked for recently stays.
 func TestPromiseHolds(t *testing.T) {
 	root := t.TempDir()
 	p := startSlipway(t, root)
@@ -136,7 +136,7 @@ func TestPromiseHolds(t *testing.T) {
 	pushManifest(t, p.addr, "gc/push", "v1", img.blobs[img.manifest])
 	img.pulls(t, p.addr, "gc/push", "v1")
 
-	// One push is over and its image deleted; another was told of the layer.
+	// One push is over and its image deleted; another client has been told that the layer exists.
 	layer := func() string {
 		for d := range img.blobs {
 			if d != img.manifest {

@@ -236,8 +236,8 @@ func planOf(t *testing.T, config string) map[string]string {
 	return why
 }
 
-// A verification beside the server finds what a disk did, puts it aside, and the
-// next push of the image mends it.
+// A verification beside the server finds a damaged blob and quarantines it, and the
+// next push of the image repairs it.
 func TestVerify(t *testing.T) {
 	root := t.TempDir()
 	path, addr := keeper(t, root)

@@ -24,7 +24,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// watcher is an HTTP server that is told of events.
+// watcher is an HTTP server that receives events.
 type watcher struct {
 	*httptest.Server
 	status atomic.Int64
@@ -353,7 +353,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	told := slices.Collect(maps.Values(tagOf))
 	for tag := range acked {
 		if !slices.Contains(told, tag) {
-			t.Errorf("nobody was told of %s, which was acknowledged", tag)
+			t.Errorf("no event for %s, which was acknowledged", tag)
 		}
 	}
 	t.Logf("%d kills, %d acknowledged pushes, %d events, %d of them twice", kills, len(acked), len(events), len(events)-len(tagOf))
@@ -377,8 +377,7 @@ func tryPutManifest(ctx context.Context, addr, repo, tag string, manifest []byte
 	return resp.StatusCode
 }
 
-// A receiver that is down for a while, the command that tells of it, and the stop
-// in order.
+// A receiver that is down for a while, the command that reports it, and an orderly stop.
 func TestEventsCommand(t *testing.T) {
 	root := t.TempDir()
 	w := newWatcher(t)
@@ -399,7 +398,7 @@ func TestEventsCommand(t *testing.T) {
 	startSlipway(t, root, env...)
 	eventuallyOutput(t, root, env, []string{"events"}, regexp.MustCompile(`watcher +0 +0 .* ok`))
 	if got := w.tags(); !slices.Contains(got, "v1") {
-		t.Errorf("told of %v", got)
+		t.Errorf("events: %v", got)
 	}
 	var report struct {
 		Endpoints []struct {
@@ -526,7 +525,7 @@ func TestEventsOnSickVolumes(t *testing.T) {
 	p = startSlipway(t, root, env...)
 	img.pulls(t, p.addr, "sick", "v1")
 	if told := w.take(); len(told) == 0 || told[0]["action"] != "pull" || !strings.Contains(p.Output(), "wait in memory") {
-		t.Errorf("told of %v; %s", told, p.Output())
+		t.Errorf("events: %v; %s", told, p.Output())
 	}
 	if err := p.stop(t); err != nil {
 		t.Fatal(err)
@@ -546,7 +545,7 @@ func TestEventsOnSickVolumes(t *testing.T) {
 	}
 	told := w.take()
 	if len(told) != 1 || told[0]["action"] != "delete" {
-		t.Errorf("told of %v", told)
+		t.Errorf("events: %v", told)
 	}
 	if strings.Contains(p.Output(), "wait in memory") {
 		t.Errorf("the queue is in memory: %s", p.Output())

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// core is zap's own core but for one thing: it flushes a buffered writer after
+// core is zap's own core except for one thing: it flushes a buffered writer after
 // a warning or an error. zap flushes from DPanic on only, and an error that
 // waits in a buffer while the process is killed is lost.
 type core struct {

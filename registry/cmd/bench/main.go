@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rounds := flags.Int("rounds", 3, "how often each registry is measured")
 	connections := flags.Int("connections", 16, "how many clients work at once")
 	duration := flags.Duration("time", 2*time.Second, "how long each kind of work is done")
-	directory := flags.String("dir", "", "where data is written; on the `disk` that is to be measured")
+	directory := flags.String("dir", "", "where data is written; choose a directory on the `disk` to measure")
 	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
 	mirror := flags.Bool("mirror", false, "measure nothing but pull-through caches")
 	store := flags.Bool("objectstore", false, "measure nothing but the time of work on a MinIO that is 20 ms away")

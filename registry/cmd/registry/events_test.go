@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/notify"
 )
 
-// An endpoint that is gone from the configuration is told of while events wait for
+// An endpoint that was removed from the configuration is listed while events wait for
 // it, and no longer.
 func TestEventsReport(t *testing.T) {
 	cfg := &config.Config{Notifications: config.Notifications{Endpoints: []config.Endpoint{{Name: "new"}, {Name: "off", Disabled: true}}}}

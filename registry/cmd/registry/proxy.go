@@ -124,7 +124,7 @@ func (m *maintenance) evict(interval time.Duration) func(context.Context) {
 		if m.cache.EvictionDue(int64(m.cfg.Proxy.MaxSize)) {
 			search(ctx)
 		}
-		// What clients were told of a moment ago was kept.
+		// The run before kept what clients had asked for within the grace period.
 		if !m.freed.IsZero() && m.freed != never && time.Now().After(m.freed) {
 			m.collectCaches(ctx)
 			m.freed = never

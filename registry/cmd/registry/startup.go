@@ -65,7 +65,7 @@ func canRead(path string) error {
 
 // checkStorage refuses to serve a root directory that belongs to somebody else: an
 // older registry that ran as root has made it, most often. A volume that is
-// mounted read-only is served as far as it goes.
+// mounted read-only still serves what can be read.
 func checkStorage(cfg *config.Config) error {
 	s := cfg.Storage.Filesystem
 	if s == nil {

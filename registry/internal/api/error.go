@@ -66,8 +66,8 @@ func clientFailed(err error) error {
 	return fmt.Errorf("%w: %w", errClientGone, err)
 }
 
-// told returns what a client is told of an error, and the status. An error
-// that isn't made for clients is told as UNKNOWN and nothing more.
+// told returns the error for the client, and the status. An error that isn't made for
+// clients becomes UNKNOWN and nothing more.
 func told(err error) (int, oci.Errors) {
 	if one := absence(err); one != nil {
 		return http.StatusNotFound, oci.Errors{one}

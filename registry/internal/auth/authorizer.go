@@ -19,8 +19,8 @@ type Options struct {
 	Logins *Logins // nil = nobody logs in with a name and a secret
 	Tokens Tokens  // nil = no bearer tokens
 
-	// Realm is what clients without credentials are told of Basic logins. With
-	// TokenRealm, the URL of a token service, they are sent there instead.
+	// Realm names the registry in the challenge to log in with Basic. With TokenRealm,
+	// the URL of a token service, clients are sent there instead.
 	Realm      string
 	TokenRealm func(*http.Request) string
 	Service    string

@@ -122,7 +122,7 @@ func TestServerTokens_Grant(t *testing.T) {
 	}
 }
 
-// With rules, a token of the server counts as far as the rules let its subject.
+// With rules, a token of a token server allows only what the rules allow its subject, too.
 func TestServerTokens_RulesCountToo(t *testing.T) {
 	a, sign := tokenServer(t, mustRules(t, allow("alice", "team/**", "push")))
 	token := sign("alice", scope("team/a", "*"), scope("other", "*"))

@@ -18,7 +18,7 @@ type Options struct {
 	Peers       []Peer
 	Rounds      int // each peer in turn, so often
 	Workload    Workload
-	Directory   string // for data; on the disk that is to be measured
+	Directory   string // for data; on the disk to measure
 	Log         io.Writer
 	Connections int
 }

@@ -280,7 +280,7 @@ func TestNamesOfOthers(t *testing.T) {
 	})
 }
 
-// What a client was told of stays beside a server, and only there.
+// What was confirmed to a client stays beside a server, and only there.
 func TestRecentLinksStayBesideAServer(t *testing.T) {
 	onStores(t, func(t *testing.T, x volume) {
 		told, untold := x.blob("a", "told"), x.blob("a", "untold")

@@ -33,7 +33,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// A million blobs are to be collected within 256 MiB.
+// A collection of a million blobs needs less than 256 MiB.
 func TestDigestsAreSmall(t *testing.T) {
 	const n = 1 << 20
 	var before, after runtime.MemStats

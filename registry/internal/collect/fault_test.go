@@ -93,7 +93,7 @@ func TestFaultsAndDeaths(t *testing.T) {
 }
 
 // A collector that is stopped between its last look and the deletion deletes nothing when it
-// goes on: its list is void by then, and a client was told of what it had listed.
+// continues: its list is void by then, and a client may rely on what it had listed.
 func TestStoppedCollectorDeletesNothing(t *testing.T) {
 	b := hostile.New(hostile.Options{Lease: time.Second})
 	server, p := b.Process(), b.Process()
@@ -159,5 +159,5 @@ func TestStoppedCollectorDeletesNothing(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errLockLost) {
 		t.Errorf("the run ended with %v", err)
 	}
-	x.want("bytes that a client was told of", layout.BlobData(d), true)
+	x.want("bytes that a client relies on", layout.BlobData(d), true)
 }

@@ -244,7 +244,7 @@ func (m *model) confirm(w world, c int, emit emitter) {
 }
 
 // released says whether a manifest that was deleted has used something, and
-// nobody was told of it since: the link is no newer than the manifest's bytes.
+// it was confirmed to nobody since: the link is no newer than the manifest's bytes.
 func (m *model) released(w *world, what things) bool {
 	if m.mode != command || m.without == usedStays {
 		return false

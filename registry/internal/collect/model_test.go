@@ -24,11 +24,11 @@ import (
 // # The promises
 //
 //  1. A manifest that is in place has all that it needs.
-//  2. What a client was told of less than a grace period ago is there when it
+//  2. What was confirmed to a client less than a grace period ago is there when it
 //     pushes the manifest that needs it. (A power loss ends that.)
-//  3. A run on a quiet storage frees all that nothing needs and nobody was told
-//     of. Run as a command, it also frees what clients were told of and have used
-//     in a manifest that is deleted by now.
+//  3. A run on a quiet storage frees all that nothing needs and that was confirmed
+//     to nobody. Run as a command, it also frees what was confirmed to clients that
+//     used it in a manifest that is deleted by now.
 //
 // # The protocol
 //
@@ -151,7 +151,7 @@ type model struct {
 	plans   [2]uint8
 }
 
-// mode is how a run treats what clients were told of.
+// mode is how a run treats what was confirmed to clients.
 type mode uint8
 
 const (

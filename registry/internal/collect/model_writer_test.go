@@ -30,7 +30,7 @@ type plan struct {
 	name      string
 	steps     []step
 	push      uint8  // the step that begins the second section
-	about     things // what the client is told of
+	about     things // what is confirmed to the client
 	needs     things // what it pushes needs
 	otherwise uint8  // the plan of a client that was told it is not there
 }

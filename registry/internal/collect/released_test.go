@@ -9,8 +9,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// Push, delete, collect: the bytes are free in that run, unless somebody was told of
-// them since.
+// Push, delete, collect: the bytes are free in that run, unless they were confirmed to a
+// client since.
 func TestRelease(t *testing.T) {
 	const pushed = 10 * time.Minute
 	young := func(x volume, tag oci.Tag, seed string) (oci.Digest, []oci.Digest) {
@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 		x.gone("untagged", "a", untagged, untaggedBlobs)
 		x.gone("child of a deleted index", "a", child, childBlobs)
 		x.want("config of what was deleted", layout.BlobData(toldBlobs[0]), false)
-		x.want("what somebody was told of since", layout.BlobData(toldBlobs[1]), true)
+		x.want("what was confirmed to a client since", layout.BlobData(toldBlobs[1]), true)
 		x.want("what nothing has used yet", layout.BlobData(loose), true)
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNothing is what Load returns when neither a file nor the environment says
-// where the images are to be.
+// where the images are stored.
 var ErrNothing = errors.New("no configuration: name a file, set " + PathVariable +
 	", or name a storage in the environment, such as REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=/var/lib/registry")
 

@@ -12,7 +12,7 @@ import (
 const MaxLink = 256
 
 // What is wrong with a link file. Distribution 2.8 writes links in place, so a
-// crash leaves empty ones; hands leave others.
+// crash leaves empty ones; people who edit them leave others.
 var (
 	ErrEmptyLink = errors.New("the link file is empty")
 	ErrBadLink   = errors.New("the link file holds no digest")

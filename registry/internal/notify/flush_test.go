@@ -23,8 +23,8 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	n.push(t, "1")
 	eventually(t, "it arrived", func() bool { return r.got() == "1" })
 	changes := n.endpoints[0].queue.changes
-	aside := changes.dir + ".aside"
-	if err := os.Rename(changes.dir, aside); err != nil {
+	moved := changes.dir + ".moved"
+	if err := os.Rename(changes.dir, moved); err != nil {
 		t.Fatal(err)
 	}
 	changes.mu.Lock()
@@ -36,7 +36,7 @@ func TestQueueCannotBeWritten(t *testing.T) {
 	if n.Ready() == nil {
 		t.Error("it is ready")
 	}
-	if err := os.Rename(aside, changes.dir); err != nil {
+	if err := os.Rename(moved, changes.dir); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is ready again", func() bool { return n.Ready() == nil })

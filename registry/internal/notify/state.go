@@ -17,7 +17,7 @@ type State struct {
 	Status   int       `json:"status,omitempty"`  // of the last answer, 0 without one
 	Error    string    `json:"error,omitempty"`   // of the last
 	Next     time.Time `json:"next,omitzero"`     // the next try
-	LastSent time.Time `json:"lastSent,omitzero"` // the last success, as far as it was written down
+	LastSent time.Time `json:"lastSent,omitzero"` // the last success that was written down
 	Dropped  int       `json:"dropped,omitempty"` // events that were never taken, since the queue was made
 }
 

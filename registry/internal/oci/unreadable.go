@@ -28,7 +28,7 @@ func unreadable(err error) error {
 }
 
 // odd says whether decoding passed over nothing but a field that distribution
-// does not read. json goes on behind a value of the wrong type, and tells of the
+// does not read. json continues after a value of the wrong type, and reports the
 // first.
 func odd(err error) bool {
 	var wrong *json.UnmarshalTypeError

@@ -15,7 +15,7 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// Item is what is to be exported: a repository, or one manifest of it.
+// Item is what to export: a repository, or one manifest of it.
 type Item struct {
 	Name oci.Name
 	Ref  oci.Reference // zero = all tags

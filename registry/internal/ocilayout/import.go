@@ -101,8 +101,8 @@ type importer struct {
 	report Report
 }
 
-// tags is what each manifest is to be tagged. Two manifests of one tag are an
-// error: which was meant nobody can tell.
+// tags is the tags that each manifest gets. Two manifests of one tag are an
+// error: nobody can tell which was meant.
 func (i *importer) tags(x *index) (map[oci.Digest][]oci.Tag, error) {
 	byTag, byDigest := map[oci.Tag]oci.Digest{}, map[oci.Digest][]oci.Tag{}
 	for _, d := range x.Manifests {

@@ -18,8 +18,8 @@ func asError(err error) *upstream.Error {
 	return &upstream.Error{}
 }
 
-// fault is what a client is told of an upstream that failed. The cause is flattened for
-// the log: a connection that broke there is none that the client broke.
+// fault is the error for clients when an upstream fails. The cause becomes text for the
+// log, because an aborted connection to the upstream must not be taken for one to the client.
 func (s *Source) fault(err error, unknown oci.Code) error {
 	reason := upstream.ReasonOf(err)
 	if reason == "" {

@@ -64,9 +64,9 @@ func (s *Source) remote(name oci.Name) oci.Name {
 	return name
 }
 
-// How long an upstream is left alone.
+// How long an upstream is not asked.
 const (
-	failurePause = 5 * time.Second // after a failure, as far as there are copies
+	failurePause = 5 * time.Second // after a failure; copies are served meanwhile
 	limitPause   = time.Minute     // after a 429 that does not say
 )
 

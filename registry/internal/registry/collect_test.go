@@ -80,7 +80,7 @@ func (s *stepping) Apply(ctx context.Context, section storage.Section, stages ..
 
 // A collection that runs between any two steps of a writer, or the other way round, takes
 // nothing away that an acknowledged manifest needs and, within the grace period, nothing
-// that a client was told of.
+// that was confirmed to a client.
 func TestCollectionBetweenTwoSteps(t *testing.T) {
 	ctx := context.Background()
 	layer, config := sum("layer x"), sum("config x")

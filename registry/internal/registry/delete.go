@@ -135,7 +135,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
 // catalog. Uploads under way go on, and blobs are left to the garbage collection:
-// clients may have been told of them. Repositories below it stay. NAME_UNKNOWN if
+// they may have been confirmed to clients. Repositories below it stay. NAME_UNKNOWN if
 // there is none; DENIED (with ErrImmutable inside) if one of its tags is immutable.
 func (r Repository) Delete(ctx context.Context) error {
 	if err := r.deletable(); err != nil {

@@ -47,8 +47,8 @@ type Options struct {
 	// Grace is how long a blob or manifest stays after a client was told that it
 	// exists; collectors are given the same. 0 = no longer than the request.
 	Grace time.Duration
-	// RenewAfter is the age at which the link of something that a client is told of
-	// is renewed, less than Grace. 0 = each time.
+	// RenewAfter is the age at which a link is renewed when what it points at is confirmed
+	// to a client; less than Grace. 0 = each time.
 	RenewAfter time.Duration
 	// Remote says that the store is reached by a network: what is independent is asked for at
 	// the same time, and listings take the place of many requests.

@@ -14,7 +14,7 @@ import (
 // *section is that of a reader who relies on nothing.
 type section struct {
 	storage.Section
-	advertise bool // a client is told of what is found, so its link is renewed
+	advertise bool // what is found is confirmed to a client, so its link is renewed
 }
 
 // errListed ends an attempt: a garbage collection is about to delete something that
@@ -34,7 +34,7 @@ func (r *Registry) depend(ctx context.Context, f func(*section) error) error {
 	return r.retry(ctx, func() error { return r.inSection(ctx, false, f) })
 }
 
-// advertise is depend for f that finds what a client is told of, and who may rely on
+// advertise is depend for f that finds what is confirmed to a client, which may rely on
 // it for Options.Grace. On a store that cannot be written nothing is renewed.
 func (r *Registry) advertise(ctx context.Context, f func(*section) error) error {
 	err := r.hasJoined("nothing can be promised now: ")
@@ -112,8 +112,8 @@ func (r *Registry) stat(ctx context.Context, s *section, key string) (storage.In
 	return r.store.Stat(ctx, key)
 }
 
-// renew makes the link at key, which info describes, young if a client is told of
-// it and it is old: collectors keep what is young. Where that cannot be written,
+// renew makes the link at key, which info describes, young if it is old and
+// is confirmed to a client: collectors keep what is young. Where that cannot be written,
 // nothing can be deleted either.
 func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Digest, info storage.Info) error {
 	if s == nil || !s.advertise || r.grace <= 0 {

@@ -36,8 +36,8 @@ func (s *renewals) Apply(ctx context.Context, section storage.Section, stages ..
 	return s.both.Apply(ctx, section, stages...)
 }
 
-// A client that is told of something finds it for the grace period: the link is
-// renewed once it is old. A pull tells nobody anything.
+// What was confirmed to a client stays for the grace period: the link is renewed once
+// it is old. A pull confirms nothing.
 func TestAdvertisedLinksAreRenewed(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {

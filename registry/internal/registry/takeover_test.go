@@ -53,7 +53,7 @@ func TestTakeover(t *testing.T) {
 		check(t, err)
 		came := first[:st.Size]
 		if len(came) < len(first)-worthWriting {
-			t.Errorf("%d bytes are told of %d", len(came), len(first))
+			t.Errorf("the status reports %d bytes of %d", len(came), len(first))
 		}
 		select {
 		case <-taken:

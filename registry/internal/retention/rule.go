@@ -53,8 +53,8 @@ type Verdict struct {
 	begins  bool   // a rule asked for pulls and nobody knew of one
 }
 
-// judge decides about the tags of one repository, but for those that belong to
-// a manifest: they go where it goes. The error is that of the storage.
+// judge decides about the tags of one repository, except those that belong to
+// a manifest: they are kept or deleted with it. The error is that of the storage.
 func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]*Verdict, error) {
 	verdicts := make([]*Verdict, 0, len(tags))
 	byRule := make([][]*Verdict, len(p.rules))

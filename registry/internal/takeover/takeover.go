@@ -20,7 +20,7 @@ import (
 
 // Where that version kept what it had moved, below the root.
 const (
-	aside      = "/_aside"                       // by the collection of garbage
+	setAside   = "/_aside"                       // by the collection of garbage
 	expiring   = layout.Own + "/expiring"        // links of tags, by retention and deletion
 	checking   = layout.Own + "/verify/checking" // by the verification
 	deleting   = layout.Own + "/deleting"        // notes of manifests that were being deleted
@@ -40,7 +40,7 @@ func Pending(root string) bool { return Moved(root) || exists(root+reserve) }
 // Moved says whether there are objects that nobody finds before Run has restored them,
 // or deletions to finish.
 func Moved(root string) bool {
-	return exists(root+aside) || exists(root+expiring) || exists(root+checking) || exists(root+deleting)
+	return exists(root+setAside) || exists(root+expiring) || exists(root+checking) || exists(root+deleting)
 }
 
 func exists(path string) bool {
@@ -84,7 +84,7 @@ func (v *volume) restoreTags(ctx context.Context) error {
 // restoreGarbage restores what a collection took for garbage. The next one takes
 // what still is.
 func (v *volume) restoreGarbage(ctx context.Context) error {
-	return v.restore(ctx, aside, func(rest string) (string, bool) {
+	return v.restore(ctx, setAside, func(rest string) (string, bool) {
 		for _, object := range []string{"link", "data"} {
 			if dir, ok := strings.CutSuffix(rest, "."+object); ok {
 				return dir + "/" + object, true
@@ -205,7 +205,7 @@ func flush(root string, dirs []string) error {
 
 // tidy removes what is empty by now.
 func (v *volume) tidy(context.Context) error {
-	for _, dir := range []string{aside, expiring, checking, deleting, reserve} {
+	for _, dir := range []string{setAside, expiring, checking, deleting, reserve} {
 		removeEmpty(v.root + dir)
 	}
 	_ = os.Remove(v.root + filepath.Dir(checking)) // where the verification is not under way

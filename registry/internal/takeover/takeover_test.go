@@ -188,9 +188,9 @@ func TestTakeoverIsRepeated(t *testing.T) {
 			check(t, f())
 		}
 		// Killed between the second name of a file and the end of the first.
-		check(t, filepath.WalkDir(root+aside, func(path string, e fs.DirEntry, err error) error {
+		check(t, filepath.WalkDir(root+setAside, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".link") {
-				key := strings.TrimSuffix(strings.TrimPrefix(path, root+aside), ".link") + "/link"
+				key := strings.TrimSuffix(strings.TrimPrefix(path, root+setAside), ".link") + "/link"
 				check(t, v.makeDirectory(filepath.Dir(key)))
 				check(t, os.Link(path, root+key))
 			}

@@ -235,7 +235,7 @@ func TestLocksDeletedByHand(t *testing.T) {
 	}
 }
 
-// Sections are to be had where nothing can be written.
+// Sections begin where nothing can be written, too.
 func TestSectionsOnAReadOnlyRoot(t *testing.T) {
 	volume, root := t.TempDir(), t.TempDir()
 	mount(t, volume, root, "", unix.MS_BIND, "")

@@ -234,7 +234,7 @@ func allocate(fd int) error {
 	return nil
 }
 
-// pread fills p from offset on, as far as the file goes.
+// pread fills p from offset on, up to the end of the file.
 func pread(fd int, p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		m, err := unix.Pread(fd, p[n:], offset+int64(n))

@@ -104,7 +104,7 @@ func applyMany(s *Store) error {
 	return errors.Join(errs...)
 }
 
-// manyFail is calls at once that are told of a failure, and others later that
+// manyFail makes calls at once that return a failure, and others later that
 // succeed.
 func manyFail(s *Store) error {
 	if err := applyMany(s); !errors.Is(err, storage.ErrUnavailable) {

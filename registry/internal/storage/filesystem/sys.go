@@ -47,7 +47,7 @@ func rmdir(path string) error {
 // closeFD closes. An error says nothing here: what matters was flushed before.
 func closeFD(fd int) { unix.Close(fd) } //nolint:errcheck // see above
 
-// read fills p as far as the file goes.
+// read fills p, up to the end of the file.
 func read(fd int, p []byte) (n int, err error) {
 	for n < len(p) {
 		var m int
