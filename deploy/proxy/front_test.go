@@ -4,15 +4,9 @@ package proxy_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -50,7 +44,9 @@ func newFront(t *testing.T) *front {
 	t.Helper()
 	f := &front{addr: programtest.FreeAddr(t), registry: programtest.FreeAddr(t), relay: programtest.FreeAddr(t), images: t.TempDir(), dir: t.TempDir()}
 	_, f.port, _ = net.SplitHostPort(f.addr)
-	f.certify(t)
+	f.cert, f.key = programtest.Certificate(t, registryName, relayName)
+	f.roots = x509.NewCertPool()
+	f.roots.AppendCertsFromPEM([]byte(read(t, f.cert)))
 
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
 	cmd.Env = []string{"REGISTRY_HTTP_ADDR=" + f.registry, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + f.images, "REGISTRY_LOG_LEVEL=warn", "REGISTRY_LOG_ACCESSLOG_DISABLED=true"}
@@ -64,25 +60,6 @@ func newFront(t *testing.T) *front {
 	}
 	programtest.Start(t, cmd, "http://"+f.relay+"/readyz")
 	return f
-}
-
-// certify makes a certificate for both names.
-func (f *front) certify(t *testing.T) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{registryName, relayName}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	f.cert, f.key, f.roots = filepath.Join(f.dir, "cert.pem"), filepath.Join(f.dir, "key.pem"), x509.NewCertPool()
-	f.write(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	f.write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-	f.roots.AppendCertsFromPEM([]byte(read(t, f.cert)))
 }
 
 // client comes from a loopback address of its own and finds both names at the

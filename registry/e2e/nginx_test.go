@@ -53,7 +53,7 @@ http {
 // startNginx ends TLS in front of a registry, as deployments do.
 func startNginx(t *testing.T, backend string) front {
 	t.Helper()
-	cert, key := writeCertificate(t)
+	cert, key := programtest.Certificate(t)
 	f := front{backend: backend, addr: programtest.FreeAddr(t), ca: cert}
 	dir := t.TempDir()
 	text := strings.NewReplacer("%ADDR%", f.addr, "%CERT%", cert, "%KEY%", key, "%BACKEND%", backend).Replace(nginxConfig)

@@ -2,13 +2,7 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -120,7 +114,7 @@ func TestDeletionIsOffByDefault(t *testing.T) {
 
 // TestTLS: encryption by file and by variable, and HTTP/2 unless disabled.
 func TestTLS(t *testing.T) {
-	cert, key := writeCertificate(t)
+	cert, key := programtest.Certificate(t)
 	for _, disabled := range []string{"false", "true"} {
 		addr := programtest.FreeAddr(t)
 		cmd := exec.Command(binary, "serve")
@@ -144,7 +138,7 @@ func TestTLS(t *testing.T) {
 // TestHealthBehindCertificates: a registry that lets nobody in without a
 // certificate of his own lives all the same; nobody may restart it for that.
 func TestHealthBehindCertificates(t *testing.T) {
-	cert, key := writeCertificate(t)
+	cert, key := programtest.Certificate(t)
 	addr := programtest.FreeAddr(t)
 	env := []string{
 		"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr,
@@ -207,31 +201,4 @@ func hashLine(t testing.TB, user, password string) string {
 		t.Fatal(err)
 	}
 	return user + ":" + string(hash) + "\n"
-}
-
-// writeCertificate makes a key and a certificate for it that nobody vouches
-// for.
-func writeCertificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
 }
