@@ -49,24 +49,32 @@ func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body o
 	return version(resp.Header), nil
 }
 
+// result is the answer to a request that makes a part or an object.
+type result struct {
+	XMLName xml.Name
+	ETag    string
+	failure
+}
+
+// result sends the request and reads the answer.
+func (b *Bucket) result(ctx context.Context, r *request) (x result, err error) {
+	resp, err := b.send(ctx, r)
+	if err != nil {
+		return x, err
+	}
+	content, err := rest.Answer(ctx, resp)
+	if err != nil {
+		return x, err
+	}
+	return x, parse(content, &x)
+}
+
 // copyPart makes a part of an object, on the server's side.
 func (b *Bucket) copyPart(ctx context.Context, key, id string, number int, source string) (tag string, err error) {
 	r := &request{method: http.MethodPut, key: key, query: partQuery(id, number), header: http.Header{}}
 	r.header.Set("X-Amz-Copy-Source", escape(b.c.Bucket+"/"+source))
-	resp, err := b.send(ctx, r)
+	result, err := b.result(ctx, r)
 	if err != nil {
-		return "", err
-	}
-	content, err := rest.Answer(ctx, resp)
-	if err != nil {
-		return "", err
-	}
-	var result struct {
-		XMLName xml.Name
-		ETag    string
-		failure
-	}
-	if err := parse(content, &result); err != nil {
 		return "", err
 	}
 	if result.ETag == "" { // a 200 can carry an error
@@ -85,20 +93,8 @@ func (b *Bucket) Complete(ctx context.Context, key, id string, tags []string, o 
 	text.WriteString("</CompleteMultipartUpload>")
 	r := &request{method: http.MethodPost, key: key, query: url.Values{"uploadId": {id}}, header: http.Header{"Content-Type": {"application/xml"}}, body: bytesBody([]byte(text.String()))}
 	condition(r.header, o.If)
-	resp, err := b.send(ctx, r)
+	result, err := b.result(ctx, r)
 	if err != nil {
-		return "", err
-	}
-	content, err := rest.Answer(ctx, resp)
-	if err != nil {
-		return "", err
-	}
-	var result struct {
-		XMLName xml.Name
-		ETag    string
-		failure
-	}
-	if err := parse(content, &result); err != nil {
 		return "", err
 	}
 	if result.XMLName.Local == "Error" { // a 200 can carry an error
