@@ -16,7 +16,7 @@ import (
 // openAzure opens a container, after it has looked at it once.
 func openAzure(ctx context.Context, a *config.Azure, log *zap.Logger) (*azure.Bucket, error) {
 	if a.SkipVerify {
-		log.Warn("storage.azure.skipverify: any certificate is accepted; whoever is on the way can read and change everything")
+		log.Warn("storage.azure.skipverify: any certificate is accepted; anyone on the network path can read and change everything")
 	}
 	o := azure.Options{
 		Account: a.Account(), Container: a.Container, ServiceURL: a.Service(), SkipVerify: a.SkipVerify, UserAgent: "slipway-registry/" + built().Version,

@@ -69,7 +69,7 @@ func (b *backend) useBucket(ctx context.Context, driver string, bucket object.Bu
 
 func openS3(ctx context.Context, c *config.S3, log *zap.Logger) (object.Bucket, error) {
 	if c.SkipVerify {
-		log.Warn("storage.s3.skipverify: whoever is between this registry and the object store can read and change everything; cafile is the safe way")
+		log.Warn("storage.s3.skipverify: anyone on the network path can read and change everything; cafile is the safe way")
 	}
 	region := c.Region
 	if region == "" {

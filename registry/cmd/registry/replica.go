@@ -52,7 +52,7 @@ func (m *maintenance) oneReplica(name string, interval time.Duration, job func(c
 			return // whoever is next goes on
 		}
 		if err := m.store.Apply(ctx, nil, storage.Stage{{Key: key}}); err != nil {
-			m.log.Warn("cannot write down that a job has run; another replica repeats it", zap.String("job", name), zap.Error(err))
+			m.log.Warn("cannot record that a job has run; another replica repeats it", zap.String("job", name), zap.Error(err))
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (v *Value[T]) look() {
 	switch {
 	case err != nil && err.Error() != v.failed:
 		v.failed = err.Error()
-		v.log.Error("cannot reload the "+v.what+"; the former content stays in force", zap.Strings("files", v.paths), zap.Error(err))
+		v.log.Error("cannot reload the "+v.what+"; the previous content stays in use", zap.Strings("files", v.paths), zap.Error(err))
 	case err == nil && v.current.Load() != before:
 		v.log.Info("reloaded the "+v.what, zap.Strings("files", v.paths))
 	}

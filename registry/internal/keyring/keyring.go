@@ -88,7 +88,7 @@ func (r *Ring) Watch(ctx context.Context) {
 		}
 		err := r.rotate(ctx, time.Now())
 		if err != nil && !failing && ctx.Err() == nil {
-			r.log.Error("cannot read or replace the keys that sign tokens; those known go on", zap.Error(err))
+			r.log.Error("cannot read or replace the keys that sign tokens; the known keys stay in use", zap.Error(err))
 		}
 		failing = err != nil
 	}

@@ -104,7 +104,7 @@ func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 	}
 	c.opts.Metrics.evictedSome(done, err)
 	if done.Evicted > 0 || err != nil {
-		c.opts.Log.Info("manifests have left the caches", zap.Int("manifests", done.Evicted), zap.Int64("bytes", done.Freed), zap.Int64("held", done.Held), zap.Error(err))
+		c.opts.Log.Info("evicted manifests from the caches", zap.Int("manifests", done.Evicted), zap.Int64("bytes", done.Freed), zap.Int64("held", done.Held), zap.Error(err))
 	}
 	return done, err
 }

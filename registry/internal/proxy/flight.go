@@ -396,7 +396,7 @@ var errStuck = errors.New("the storage does not store the blob in time")
 // fail ends the transfer for all who read it.
 func (f *flight) fail(err error) {
 	if !errors.Is(err, errDeserted) {
-		f.log.Warn("a blob could not be had from an upstream", zap.Int64("bytes", f.got), zap.Error(err))
+		f.log.Warn("cannot fetch a blob from an upstream", zap.Int64("bytes", f.got), zap.Error(err))
 	}
 	err = f.src.fault(err, oci.CodeBlobUnknown)
 	f.set(func() { f.state, f.err = failed, err })
@@ -427,7 +427,7 @@ func (f *flight) clear(ctx context.Context) {
 	stop()
 	if cancel {
 		if err := f.upload.Cancel(context.WithoutCancel(ctx)); err != nil {
-			f.log.Warn("what was not cached stays until the purge", zap.Error(err))
+			f.log.Warn("cannot remove an incomplete upload; the purge of uploads will", zap.Error(err))
 		}
 	}
 	_ = f.upload.Close() // nothing is left in it

@@ -153,7 +153,7 @@ func (c *Cache) confirm(ctx context.Context, s *Source, r registry.Repository, k
 		err = r.ConfirmTag(ctx, key.tag, d)
 	}
 	if err != nil {
-		c.opts.Log.Debug("cannot note that a tag still stands", zap.String("upstream", s.Name), zap.Error(err))
+		c.opts.Log.Debug("cannot renew a cached tag", zap.String("upstream", s.Name), zap.Error(err))
 	}
 }
 
@@ -226,6 +226,6 @@ func (c *Cache) store(ctx context.Context, s *Source, r registry.Repository, m *
 // notStored notes that something goes to clients without being cached.
 func (c *Cache) notStored(s *Source, name oci.Name, what string, err error) {
 	s.metrics.notStored()
-	c.opts.Log.Warn("cannot cache what clients pull; they get it nevertheless", zap.String("upstream", s.Name),
+	c.opts.Log.Warn("cannot cache what clients pull; it is served uncached", zap.String("upstream", s.Name),
 		zap.String("repository", string(name)), zap.String("digest", what), zap.Error(err))
 }

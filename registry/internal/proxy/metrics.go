@@ -42,8 +42,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Namespace: ns, Subsystem: sub, Name: "wait_seconds", Help: "Time until the upstream's answer began.", Buckets: prometheus.DefBuckets,
 		}, []string{"upstream"}),
 		held:    prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: "held_bytes", Help: "Bytes of the caches when they were last counted, without those that other repositories need."}),
-		evicted: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "evicted_manifests_total", Help: "Manifests that have left the caches."}),
-		freed:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "evicted_bytes_total", Help: "Bytes that nothing needs any more because their manifests have left the caches."}),
+		evicted: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "evicted_manifests_total", Help: "Manifests evicted from the caches."}),
+		freed:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "evicted_bytes_total", Help: "Bytes freed by the eviction of manifests from the caches."}),
 
 		evictionFailures: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "eviction_failures_total", Help: "Searches for what may leave the caches that failed, or left more than the limit."}),
 	}

@@ -95,6 +95,6 @@ func (c *Cache) tellSize(ctx context.Context, s storage.Store, held int64) {
 		err = s.Apply(ctx, nil, storage.Stage{{Key: layout.CacheSize, Content: content, Ephemeral: true}})
 	}
 	if err != nil {
-		c.opts.Log.Warn("cannot write down what the caches hold; other replicas count it again", zap.Error(err))
+		c.opts.Log.Warn("cannot record what the caches hold; other replicas count it again", zap.Error(err))
 	}
 }

@@ -67,7 +67,7 @@ type syncRun struct {
 func (s *syncRun) image(ctx context.Context, image *Image) error {
 	if !s.cache.Caches(image.Repository) {
 		s.report.Failed++
-		return fmt.Errorf("%s is no cache of an upstream", image.Repository)
+		return fmt.Errorf("%s is not a cache of an upstream", image.Repository)
 	}
 	r := s.reg.Repository(image.Repository)
 	tags, err := wanted(ctx, r, image)

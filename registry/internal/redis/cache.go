@@ -122,7 +122,7 @@ func (c *Cache) write(ctx context.Context) {
 }
 
 // errResting means that Redis is not asked now.
-var errResting = errors.New("the cache is left alone after a failure")
+var errResting = errors.New("the cache is not asked for a while after a failure")
 
 func (c *Cache) resting() bool { return c.away.Load() && time.Now().UnixNano() < c.again.Load() }
 

@@ -54,7 +54,7 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
 func (r *Robot) Check(now time.Time) error {
 	switch {
 	case len(r.Name) > 100 || !nameForm.MatchString(r.Name):
-		return fmt.Errorf("%.120q is no name of a robot: lower-case letters and digits, separated by single dots, dashes or underscores, at most 100", r.Name)
+		return fmt.Errorf("%.120q is not a valid name of a robot: lower-case letters and digits, separated by single dots, dashes or underscores, at most 100", r.Name)
 	case (len(r.Repositories) == 0) != (len(r.Allow) == 0):
 		return errors.New("rights and patterns of repositories belong together: give both, or none for a robot that only the access rules name")
 	case len(r.Repositories) > maxPatterns:

@@ -114,7 +114,7 @@ func (l localShelf) load(_ context.Context, key string) (c checkpoint, version s
 	}
 	data, statErr := os.Stat(l.file(key, ".data"))
 	if err != nil || statErr != nil || data.Size() < c.Local {
-		return checkpoint{}, "", modified, storage.ErrNotExist // nothing that can be gone on with
+		return checkpoint{}, "", modified, storage.ErrNotExist // nothing to continue from
 	}
 	if c.Local > 0 && (c.Boot == "" || c.Boot != boot()) {
 		c.State = nil // the file may hold other bytes after a power loss

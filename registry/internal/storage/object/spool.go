@@ -47,7 +47,7 @@ func (s *Store) openSpool(name string) (*os.File, error) {
 	return f, spoolError(err)
 }
 
-// spoolAge is how long the spool keeps what nobody has gone on with.
+// spoolAge is how long the spool keeps uploads that nobody has continued.
 const spoolAge = 7 * 24 * time.Hour
 
 // cleanSpool removes what uploads have left that were never ended.
