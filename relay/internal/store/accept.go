@@ -48,17 +48,8 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	if len(fresh) > 0 {
 		fresh[0].Batch = len(fresh)
 	}
-	if w.d.numbered {
-		if err := w.lockRooms(ctx, fresh); err != nil {
-			return err
-		}
-	}
-	for all := fresh; len(all) > 0; {
-		n := min(len(all), maxRows)
-		if err := w.insert(ctx, all[:n]); err != nil {
-			return err
-		}
-		all = all[n:]
+	if err := w.insertFresh(ctx, fresh); err != nil {
+		return err
 	}
 	for _, a := range fresh {
 		if a.Key == nil {
@@ -71,12 +62,26 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	return w.nameReplays(ctx, requests)
 }
 
+func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
+	if w.d.numbered && len(all) > 0 {
+		if err := w.lockRooms(ctx, all); err != nil {
+			return err
+		}
+		return w.insertAll(ctx, all)
+	}
+	for len(all) > 0 {
+		n := min(len(all), maxRows)
+		if err := w.insert(ctx, all[:n]); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
 // lockRooms keeps other relays from adding to the rooms until the commit: ids are given in the order of commits, so nobody who
 // reads a room sees a message before one that comes earlier.
 func (w *writer) lockRooms(ctx context.Context, all []*Accept) error {
-	if len(all) == 0 {
-		return nil
-	}
 	rooms := make([]int64, 0, len(all))
 	for _, a := range all {
 		rooms = append(rooms, a.Entry.Room)

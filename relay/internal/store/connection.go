@@ -19,6 +19,12 @@ func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
 	if w.rows, err = w.d.over(conn); err != nil {
 		return err
 	}
+	if w.d.numbered {
+		// Plans of statements that are prepared while the tables are small shall be good for large ones.
+		if _, err := conn.ExecContext(ctx, `SET enable_seqscan = off`); err != nil {
+			return err
+		}
+	}
 	if w.sql, err = prepare(ctx, w.d, conn); err != nil {
 		return err
 	}

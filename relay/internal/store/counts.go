@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"slipway/relay/internal/message"
@@ -55,14 +53,10 @@ func (c *counts) outcome(o *Outcome) {
 }
 
 func (w *writer) storeCounts(ctx context.Context) error {
-	keys := make([]Stat, 0, len(w.counts.of))
-	for k := range w.counts.of {
-		keys = append(keys, k)
+	if w.d.numbered {
+		return w.countAll(ctx)
 	}
-	slices.SortFunc(keys, func(a, b Stat) int { // the same order in each relay, so that they do not wait for each other
-		return cmp.Or(cmp.Compare(a.ApplicationID, b.ApplicationID), cmp.Compare(a.Hour, b.Hour))
-	})
-	for _, k := range keys {
+	for _, k := range w.counts.keys() {
 		if err := w.sql.count(ctx, k, *w.counts.of[k]); err != nil {
 			return err
 		}

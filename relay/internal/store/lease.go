@@ -124,14 +124,13 @@ func (w *writer) storeOutcomes(ctx context.Context, all []*Outcome) error {
 			return err
 		}
 	}
+	ours := make([]*Outcome, 0, len(all))
 	for _, o := range all {
-		if !held || w.shared && o.epoch != w.epoch.Load() {
-			o.dropped, o.counts = true, false
-			continue
-		}
-		if err := w.storeOutcome(ctx, o); err != nil {
-			return err
+		if o.dropped = !held || w.shared && o.epoch != w.epoch.Load(); o.dropped {
+			o.counts = false
+		} else {
+			ours = append(ours, o)
 		}
 	}
-	return nil
+	return w.storeEach(ctx, ours)
 }

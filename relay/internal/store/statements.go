@@ -20,6 +20,8 @@ type statements struct {
 
 	sent, outcome, found, takeKey, nameKey, key, stat, total *sql.Stmt
 
+	sentAll, insertAll, statAll, totalAll *sql.Stmt // PostgreSQL's, for many rows
+
 	messages, outbox map[int]*sql.Stmt // by number of rows
 }
 
@@ -56,6 +58,9 @@ func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, erro
 			SET accepted = stats.accepted + excluded.accepted, sent = stats.sent + excluded.sent, dead = stats.dead + excluded.dead`),
 		total: stmt(`UPDATE applications SET accepted = accepted + ?, sent = sent + ?, dead = dead + ?,
 			last_used = CASE WHEN last_used < ? THEN ? ELSE last_used END WHERE id = ?`),
+	}
+	if d.numbered {
+		s.sentAll, s.insertAll, s.statAll, s.totalAll = stmt(sentAllText), stmt(insertAllText), stmt(statAllText), stmt(totalAllText)
 	}
 	return s, errors.Join(errs...)
 }
