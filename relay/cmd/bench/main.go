@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/bench"
+	"slipway/relay/internal/pgtest"
 )
 
 func main() {
@@ -40,8 +42,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	peers := []bench.Peer{bench.Ours(ours)}
+	server, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
+	switch {
+	case err == nil:
+		defer server.Remove()
+		peers = append(peers, bench.OursOnPostgres(ours, func() (string, error) {
+			name, err := server.NewDatabase(ctx)
+			return server.DSN(name), err
+		}))
+	case errors.Is(err, pgtest.ErrMissing):
+		fmt.Fprintln(stderr, err)
+	default:
+		return err
+	}
 	o := bench.Options{
-		Peers: append([]bench.Peer{bench.Ours(ours)}, bench.Installed()...), Duration: *duration, Rooms: *rooms, Directory: *directory, Log: stderr,
+		Peers: append(peers, bench.Installed()...), Duration: *duration, Rooms: *rooms, Directory: *directory, Log: stderr,
 	}
 	if *rate > 0 {
 		o.Loads = []bench.Load{{Connections: 16, Rate: *rate}}

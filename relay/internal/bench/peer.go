@@ -28,13 +28,31 @@ type Peer struct {
 	ownRoom bool // the bot makes rooms itself
 }
 
-// Ours is the relay of this repository.
+// Ours is the relay of this repository, on SQLite.
 func Ours(binary string) Peer {
-	return Peer{Name: "slipway", Command: binary, Delivers: true, prepare: func(dir, addr, homeserver string) ([]string, []string, error) {
+	return ours("slipway", binary, func(dir string) (string, error) {
+		return fmt.Sprintf("connection: %q", filepath.Join(dir, "relay.db")), nil
+	})
+}
+
+// OursOnPostgres is the relay of this repository on PostgreSQL, with a database of its own each time. Its CPU is the relay's alone.
+func OursOnPostgres(binary string, newDatabase func() (dsn string, err error)) Peer {
+	return ours("slipway, PostgreSQL", binary, func(string) (string, error) {
+		dsn, err := newDatabase()
+		return fmt.Sprintf("dialect: postgres, connection: %q", dsn), err
+	})
+}
+
+func ours(name, binary string, database func(dir string) (string, error)) Peer {
+	return Peer{Name: name, Command: binary, Delivers: true, prepare: func(dir, addr, homeserver string) ([]string, []string, error) {
+		settings, err := database(dir)
+		if err != nil {
+			return nil, nil, err
+		}
 		file := filepath.Join(dir, "relay.yml")
-		text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password: bot-password}\n"+
+		text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {%s}\nmatrix: {homeserver: %q, username: %q, password: bot-password}\n"+
 			"admin: {name: %q, password: %q, matrixid: \"@admin:bench.test\"}\nlimits: {rateperminute: 0}\n",
-			addr, filepath.Join(dir, "relay.db"), homeserver, bot, adminName, adminPassword)
+			addr, settings, homeserver, bot, adminName, adminPassword)
 		return []string{"serve", "--config", file}, nil, os.WriteFile(file, []byte(text), 0o600)
 	}}
 }
