@@ -203,14 +203,18 @@ func (r *row) unwritten() (n int) {
 func (r *row) write(events []record) (n int, err error) {
 	s := r.last()
 	begin := s.end
-	var b []byte
-	for n < len(events) && (n == 0 || s.end+int64(events[n].length) <= r.limit) {
-		e := &events[n]
+	size := int64(0)
+	for n < len(events) && (n == 0 || begin+size+int64(events[n].length) <= r.limit) {
+		size += int64(events[n].length)
+		n++
+	}
+	b := make([]byte, 0, size)
+	for i := range events[:n] {
+		e := &events[i]
 		b = e.appendTo(b)
 		e.seg, e.offset = s, int32(s.end)
 		s.end += int64(e.length)
 		s.left++
-		n++
 	}
 	_, err = r.tail.WriteAt(b, begin)
 	return n, err
