@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ type fleet struct {
 	*site
 	pg       *pgtest.Server
 	database string
+	dsn      string // how the relays reach it
 	relays   []*member
 }
 
@@ -43,6 +45,7 @@ func newFleet(t *testing.T, upstream string, n int, settings ...string) *fleet {
 	t.Cleanup(f.pg.Remove)
 	f.database, err = f.pg.NewDatabase(f.ctx)
 	f.must(err)
+	f.dsn = f.pg.DSN(f.database)
 	for i := range n {
 		m := &member{f: f, addr: programtest.FreeAddr(t), dir: filepath.Join(f.dir, fmt.Sprint("relay", i))}
 		f.must(os.Mkdir(m.dir, 0o700))
@@ -80,7 +83,7 @@ admin:
   matrixid: "@owner:localhost"
 logging:
   level: warn
-`, m.addr, m.f.pg.DSN(m.f.database), s.proxy.URL, s.botID)
+`, m.addr, m.f.dsn, s.proxy.URL, s.botID)
 	s.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
@@ -119,6 +122,20 @@ func (m *member) status(path string) int {
 	return resp.StatusCode
 }
 
+// metrics are those of the relay itself, as Prometheus reads them.
+func (m *member) metrics() string {
+	req, err := http.NewRequestWithContext(m.f.ctx, http.MethodGet, "http://"+m.addr+"/metrics", http.NoBody)
+	m.f.must(err)
+	resp, err := m.f.http.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	m.f.must(err)
+	return string(text)
+}
+
 func (m *member) signal(s os.Signal) { m.f.must(m.proc.Process.Signal(s)) }
 
 func (m *member) kill() {
@@ -134,7 +151,7 @@ func (m *member) kill() {
 func (f *fleet) deliverer() *member {
 	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, f.pg.DSN(f.database))
+	conn, err := pgx.Connect(ctx, f.dsn)
 	if err != nil {
 		return nil
 	}
