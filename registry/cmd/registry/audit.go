@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
@@ -42,6 +46,31 @@ func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log
 		sinks = append(sinks, audit.Unclosed{Writer: stdout})
 	}
 	return audit.New(log, sinks...), nil
+}
+
+// openCommandAudit is the log for a command beside the server, or without one. It leaves
+// the rotation of the file to the server, and writes to stderr instead of stdout, where
+// the command's answer goes.
+func openCommandAudit(cmd *cobra.Command, cfg *config.Audit, log *zap.Logger) (*audit.Log, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // nobody listens
+	}
+	own := *cfg
+	own.MaxSize = 0
+	return openAudit(&own, cmd.ErrOrStderr(), log)
+}
+
+// operator is who runs the command: user@host.
+func operator() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
 }
 
 // watchAudit counts the lines that are lost.

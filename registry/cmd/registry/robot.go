@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/robot"
 )
 
@@ -43,11 +44,12 @@ func newRobotCreateCommand() *cobra.Command {
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts, note func(event, name string)) error {
 				password, err := accounts.Create(cmd.Context(), r)
 				if err != nil {
 					return err
 				}
+				note("robot created", r.Name)
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
 				}
@@ -72,7 +74,7 @@ func newRobotListCommand() *cobra.Command {
 		Short: "List the robots, without their passwords",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args, false, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args, false, func(accounts *robot.Accounts, _ func(event, name string)) error {
 				all, err := accounts.List(cmd.Context())
 				if err != nil {
 					return err
@@ -111,10 +113,11 @@ func newRobotRevokeCommand() *cobra.Command {
 		Short: "Revoke a robot: its password and its tokens end within two seconds",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts, note func(event, name string)) error {
 				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
+				note("robot revoked", args[0])
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Robot %s revoked\n", args[0])
 				return err
 			})
@@ -122,17 +125,28 @@ func newRobotRevokeCommand() *cobra.Command {
 	}
 }
 
-// withRobots opens the storage that the configuration names.
-func withRobots(cmd *cobra.Command, args []string, changes bool, do func(*robot.Accounts) error) error {
+// withRobots opens the storage that the configuration names, and the audit log for
+// changes: note writes one of them.
+func withRobots(cmd *cobra.Command, args []string, changes bool, do func(accounts *robot.Accounts, note func(event, name string)) error) (err error) {
 	e, err := openEnvironment(cmd, fileArgument(args), changes)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, e.close()) }()
 	if e.cfg.Storage.InMemory != nil {
-		return errors.Join(errors.New("robots of a registry in memory are managed over its API only"), e.close())
+		return errors.New("robots of a registry in memory are managed over its API only")
 	}
 	if e.cfg.Auth == nil || e.cfg.Auth.Service == nil {
 		e.log.Warn("auth.service is not set: robots cannot log in")
 	}
-	return errors.Join(do(robot.New(e.store, e.log)), e.close())
+	var acts *audit.Log
+	if changes {
+		if acts, err = openCommandAudit(cmd, e.cfg.Audit, e.log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, acts.Close()) }()
+	}
+	return do(robot.New(e.store, e.log), func(event, name string) {
+		acts.Write(audit.Record{Time: time.Now(), Event: event, Who: "command line", From: operator(), Reference: name})
+	})
 }

@@ -116,6 +116,15 @@ func (l *Log) next() (line []byte, ok bool) {
 	}
 }
 
+func (l *Log) ended() bool {
+	select {
+	case <-l.ending:
+		return true
+	default:
+		return false
+	}
+}
+
 // write writes until Close is called and the queue is empty.
 func (l *Log) write() {
 	failing := false
@@ -128,6 +137,12 @@ func (l *Log) write() {
 		err := l.emit(line)
 		if err != nil {
 			l.lose()
+		}
+		if err != nil && l.ended() { // what is queued would fail alike, each after a while
+			for _, more := l.next(); more; _, more = l.next() {
+				l.lose()
+			}
+			return
 		}
 		if err != nil && !failing {
 			l.log.Error("cannot write the audit log; the lines that are lost are counted", zap.Error(err))

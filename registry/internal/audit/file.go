@@ -3,8 +3,6 @@ package audit
 import (
 	"fmt"
 	"io"
-	"log/syslog"
-	"net/url"
 	"os"
 	"sync"
 )
@@ -110,20 +108,6 @@ func (f *File) Close() error {
 	err := f.file.Sync()
 	f.drop()
 	return err
-}
-
-// OpenSyslog returns a sink that sends to syslog: "local", or a URL such as
-// udp://log.example.org:514 or tcp://….
-func OpenSyslog(where string) (io.WriteCloser, error) {
-	network, address := "", ""
-	if where != "local" {
-		u, err := url.Parse(where)
-		if err != nil {
-			return nil, err
-		}
-		network, address = u.Scheme, u.Host
-	}
-	return syslog.Dial(network, address, syslog.LOG_AUTH|syslog.LOG_INFO, "registry")
 }
 
 // Unclosed is a sink that somebody else closes.
