@@ -61,7 +61,7 @@ func TestSIGHUP_ReloadsAndCutsNothing(t *testing.T) {
 	writeUser(t, users, "alice", "new")
 	write("debug", ", relativeurls: true")
 	hangUp(t, p)
-	waitLog(`msg="reloaded certificates, passwords, access rules and the log level"`)
+	waitLog(`msg="reloaded certificates, passwords, access rules, workloads and the log level"`)
 	waitLog(`msg="other settings have changed; they take effect at the next start"`)
 	if login("old") != http.StatusUnauthorized || login("new") != http.StatusOK {
 		t.Error("the password file is not read again")

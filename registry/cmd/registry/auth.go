@@ -26,6 +26,7 @@ type gate struct {
 	keys       *filewatch.Value[*token.Keys] // of a token server; nil = there is none
 	service    *auth.Service                 // nil = there is none
 	robots     *robot.Accounts               // nil = there are none
+	workloads  *auth.Workloads               // of the service
 
 	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
 	rules    *filewatch.Value[*access.Rules] // those of a file
@@ -124,7 +125,8 @@ func (g *gate) openService(ctx context.Context, cfg *config.Config, store *backe
 		return err
 	}
 	g.watchers = append(g.watchers, g.robots.Watch, keys.Watch)
-	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: workloads(b.Workloads)}
+	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
+	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads}
 	g.service = auth.NewService(auth.ServiceOptions{
 		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
 	})
@@ -137,11 +139,14 @@ func (g *gate) openService(ctx context.Context, cfg *config.Config, store *backe
 	return nil
 }
 
-// workloads is nil without rules.
-func workloads(list []config.Workload) *auth.Workloads {
-	if len(list) == 0 {
-		return nil
+// takeWorkloads puts the workloads of the configuration into force.
+func (g *gate) takeWorkloads(list []config.Workload) {
+	if g.workloads != nil {
+		g.workloads.Set(workloads(list))
 	}
+}
+
+func workloads(list []config.Workload) []auth.Workload {
 	rules := make([]auth.Workload, len(list))
 	for i, w := range list {
 		own, err := access.NewGrant(w.Repositories, w.Allow)
@@ -150,7 +155,7 @@ func workloads(list []config.Workload) *auth.Workloads {
 		}
 		rules[i] = auth.Workload{Name: w.Name, Issuer: w.Issuer, Audience: w.Audience, Claims: w.Claims, Own: own}
 	}
-	return auth.NewWorkloads(rules)
+	return rules
 }
 
 // serve tells the API what there is.

@@ -63,8 +63,29 @@ func (r *reloader) reload() {
 	if r.cfg.Access != nil && r.gate.takeRules(cfg) {
 		r.cfg.Access = cfg.Access
 	}
-	r.log.Info("reloaded certificates, passwords, access rules and the log level")
+	r.takeWorkloads(cfg)
+	r.log.Info("reloaded certificates, passwords, access rules, workloads and the log level")
 	if !reflect.DeepEqual(*cfg, r.cfg) {
 		r.log.Warn("other settings have changed; they take effect at the next start")
 	}
+}
+
+// takeWorkloads applies the workloads of the token service, if there is one before and
+// after the change.
+func (r *reloader) takeWorkloads(cfg *config.Config) {
+	builtin := func(c *config.Config) *config.BuiltinService {
+		if c.Auth == nil || c.Auth.Service == nil {
+			return nil
+		}
+		return c.Auth.Service.Builtin
+	}
+	now, next := builtin(&r.cfg), builtin(cfg)
+	if now == nil || next == nil {
+		return
+	}
+	r.gate.takeWorkloads(next.Workloads)
+	users, service := *r.cfg.Auth, *now // copies: the configuration of the start does not change
+	service.Workloads = next.Workloads
+	users.Service = &config.TokenService{Builtin: &service}
+	r.cfg.Auth = &users
 }

@@ -148,7 +148,7 @@ func (s *Service) identify(r *http.Request, q TokenRequest) (holder, error) {
 	if c.none() {
 		return holder{}, nil
 	}
-	if s.opts.Logins.Workloads != nil && string(c.user) == WorkloadUser {
+	if s.opts.Logins.Workloads.any() && string(c.user) == WorkloadUser {
 		who, err := s.opts.Logins.Workloads.login(r.Context(), string(c.password))
 		return holder{caller: who, stamp: s.opts.Logins.Workloads.stamp(who.Name), fresh: true}, err
 	}

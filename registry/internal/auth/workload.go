@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"slipway/registry/internal/access"
@@ -31,7 +32,10 @@ type Workload struct {
 }
 
 // Workloads lets pipelines log in by their OIDC tokens.
-type Workloads struct {
+type Workloads struct{ current atomic.Pointer[workloads] }
+
+// workloads are the rules of one version of the configuration.
+type workloads struct {
 	rules   []workload
 	issuers *oidc.Issuers
 }
@@ -45,17 +49,36 @@ type workload struct {
 // NewWorkloads makes workloads. Tokens count only of the issuers that a rule names.
 func NewWorkloads(rules []Workload) *Workloads {
 	w := &Workloads{}
+	w.Set(rules)
+	return w
+}
+
+// Set replaces the rules. Tokens of pipelines that the new rules do not let in end.
+func (w *Workloads) Set(rules []Workload) {
+	set := &workloads{}
 	var issuers []string
 	for _, r := range rules {
 		c := workload{r, map[string]*regexp.Regexp{}, r.stamp()}
 		for claim, p := range r.Claims {
 			c.claims[claim] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, `[^/:]*`) + "$")
 		}
-		w.rules, issuers = append(w.rules, c), append(issuers, r.Issuer)
+		set.rules, issuers = append(set.rules, c), append(issuers, r.Issuer)
 	}
-	w.issuers = oidc.NewIssuers(issuers)
-	return w
+	set.issuers = oidc.NewIssuers(issuers)
+	w.current.Store(set)
 }
+
+// Names lists the rules in force.
+func (w *Workloads) Names() []string {
+	var names []string
+	for _, r := range w.current.Load().rules {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// any says whether there are rules.
+func (w *Workloads) any() bool { return w != nil && len(w.current.Load().rules) > 0 }
 
 // stamp ties tokens to whom the rule lets in.
 func (w *Workload) stamp() string {
@@ -70,7 +93,8 @@ func (w *Workload) stamp() string {
 // login returns the first workload whose issuer, audience and claims are those of the
 // token. The error is a *Refusal or the context's.
 func (w *Workloads) login(ctx context.Context, raw string) (access.Caller, error) {
-	t, err := w.issuers.Verify(ctx, raw, time.Now())
+	set := w.current.Load()
+	t, err := set.issuers.Verify(ctx, raw, time.Now())
 	if ctx.Err() != nil {
 		return access.Caller{}, ctx.Err()
 	}
@@ -83,8 +107,8 @@ func (w *Workloads) login(ctx context.Context, raw string) (access.Caller, error
 	if err != nil {
 		return access.Caller{}, &Refusal{Reason: BadToken, User: WorkloadUser, Cause: err}
 	}
-	for i := range w.rules {
-		if rule := &w.rules[i]; rule.accepts(t) {
+	for i := range set.rules {
+		if rule := &set.rules[i]; rule.accepts(t) {
 			return access.Caller{Kind: access.Workload, Name: rule.Name, Own: []access.Grant{rule.Own}}, nil
 		}
 	}
@@ -105,19 +129,21 @@ func (r *workload) accepts(t *oidc.Token) bool {
 
 // stamp is that of the workload of that name now, "" if there is none.
 func (w *Workloads) stamp(name string) string {
-	i := slices.IndexFunc(w.rules, func(r workload) bool { return r.Name == name })
+	rules := w.current.Load().rules
+	i := slices.IndexFunc(rules, func(r workload) bool { return r.Name == name })
 	if i < 0 {
 		return ""
 	}
-	return w.rules[i].stamp
+	return rules[i].stamp
 }
 
 // rights are those that the workload has now, unless its rule has changed since it got
 // the stamp.
 func (w *Workloads) rights(name, stamp string) ([]access.Grant, bool) {
-	i := slices.IndexFunc(w.rules, func(r workload) bool { return r.Name == name && r.stamp == stamp })
+	rules := w.current.Load().rules
+	i := slices.IndexFunc(rules, func(r workload) bool { return r.Name == name && r.stamp == stamp })
 	if i < 0 {
 		return nil, false
 	}
-	return []access.Grant{w.rules[i].Own}, true
+	return []access.Grant{rules[i].Own}, true
 }

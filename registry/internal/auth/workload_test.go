@@ -130,19 +130,19 @@ func TestWorkloads(t *testing.T) {
 	}
 	rule := Workload{Name: "web", Issuer: ci.URL, Audience: "registry.example.org", Claims: map[string]string{"repository": "acme/web", "ref": "refs/heads/*"}}
 	rule.Own, _ = access.NewGrant([]string{"web/app"}, []string{"push"})
-	s.Service.opts.Logins.Workloads = NewWorkloads([]Workload{rule})
+	s.Service.opts.Logins.Workloads.Set([]Workload{rule})
 	if !s.may(issued.Token, Push, "web/app") {
 		t.Error("the token does not count after its rule got other rights")
 	}
 	rule.Claims = map[string]string{"repository": "acme/web", "ref": "refs/heads/release"}
-	s.Service.opts.Logins.Workloads = NewWorkloads([]Workload{rule})
+	s.Service.opts.Logins.Workloads.Set([]Workload{rule})
 	if s.may(issued.Token, Push, "web/app") {
 		t.Error("the token counts after its rule asks for other claims")
 	}
 	if _, err := s.Issue(request(""), TokenRequest{Refresh: issued.Refresh}); err == nil {
 		t.Error("the refresh token counts after its rule asks for other claims")
 	}
-	s.Service.opts.Logins.Workloads = nil
+	s.Service.opts.Logins.Workloads.Set(nil)
 	if s.may(issued.Token, Push, "web/app") {
 		t.Error("the token of a workload counts after its rule is gone")
 	}
