@@ -73,7 +73,11 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	if e.cache, err = openProxy(cfg, e.log, nil); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	e.rules = registry.New(registryOptions(cfg, e.store, e.cache, e.log))
+	options := registryOptions(cfg, e.store, e.cache, e.log)
+	if all := openQuotas(cfg, e.store, e.log); all != nil {
+		options.Quota = all
+	}
+	e.rules = registry.New(options)
 	return e, nil
 }
 

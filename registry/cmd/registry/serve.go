@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
@@ -31,7 +32,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Serve the registry",
 		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
 			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
-			"SIGHUP reloads certificates, the password file, access rules, keys of tokens and the level of the log.",
+			"SIGHUP reloads certificates, the password file, access rules, workloads, keys of tokens and the level of the log.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			load := func() (*config.Config, *settings.Report, error) { return config.Load(fileArgument(args), os.Environ()) }
@@ -105,6 +106,10 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		defer func() { err = errors.Join(err, shared.Close()) }()
 		options.Shared = shared
 	}
+	bounds := openQuotas(cfg, store, log)
+	if bounds != nil {
+		options.Quota = bounds
+	}
 	if metrics != nil {
 		options.Looked = countLooks(metrics)
 	}
@@ -152,6 +157,9 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer stopWorking()
 	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
+	if bounds != nil {
+		background.Go(func() { bounds.Count(working) })
+	}
 	gate.watch(working, &background)
 	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, acts: acts, servers: servers, log: log}
 	background.Go(func() { reload.run(working, signals) })
@@ -204,6 +212,7 @@ func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
 	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
 	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)
 	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
+	o.Limits = auth.NewLimits(auth.Limit(cfg.Slipway.Limits.User), auth.Limit(cfg.Slipway.Limits.Address))
 	o.Secret = []byte(cfg.HTTP.Secret.Reveal())
 	if len(o.Secret) == 0 {
 		o.Log.Warn("http.secret is not set: uploads cannot move between replicas or survive a restart")

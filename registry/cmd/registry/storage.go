@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/quota"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
@@ -158,6 +159,22 @@ func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *za
 		o.Upstream = cache
 	}
 	return o
+}
+
+// openQuotas is nil where the configuration has none.
+func openQuotas(cfg *config.Config, b *backend, log *zap.Logger) *quota.Quotas {
+	list := quotas(cfg)
+	if len(list) == 0 || cfg.Storage.Maintenance.ReadOnly.Enabled {
+		return nil
+	}
+	return quota.New(b.Store, b.coordinator, list, log)
+}
+
+func quotas(cfg *config.Config) (list []quota.Quota) {
+	for _, q := range cfg.Slipway.Quotas {
+		list = append(list, quota.Quota{Prefix: oci.Name(q.Prefix), Limit: int64(q.Limit)})
+	}
+	return list
 }
 
 func validation(v *config.Validation, p *config.Policy) registry.Validation {

@@ -20,14 +20,14 @@ func newUsageCommand() *cobra.Command {
 		Use:   "usage [FILE]",
 		Short: "Show how many bytes each repository takes",
 		Long: "Shows for each repository the bytes of all its blobs and manifests, and OWN, the bytes unique to this repository. " +
-			"In the sum, what several repositories have is counted once. Repositories that hold nothing are not listed.",
+			"In the sum and under a quota, what several repositories have is counted once. Repositories that hold nothing are not listed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := openEnvironment(cmd, fileArgument(args), false)
 			if err != nil {
 				return err
 			}
-			report, err := usage.Count(cmd.Context(), e.store, e.rules)
+			report, err := usage.Count(cmd.Context(), e.store, e.rules, quotas(e.cfg)...)
 			if err == nil && asJSON {
 				err = writeJSON(cmd.OutOrStdout(), report)
 			} else if err == nil {
@@ -50,6 +50,9 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := printQuotas(out, r.Quotas); err != nil {
+		return err
+	}
 	for _, problem := range r.Problems {
 		fmt.Fprintln(out, "not counted:", problem)
 	}
@@ -57,6 +60,18 @@ func printUsage(out io.Writer, r *usage.Report) error {
 		size(r.Bytes), r.Blobs, size(r.Shared), size(r.Orphaned), r.Orphans)
 	_, err := fmt.Fprintf(out, "%s in %d unfinished uploads%s\n", size(r.Uploading), r.Uploads, hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
 	return err
+}
+
+func printQuotas(out io.Writer, quotas []usage.Quota) error {
+	if len(quotas) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "USED\tQUOTA\tPREFIX")
+	for _, q := range quotas {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", size(q.Bytes), size(q.Limit), q.Prefix)
+	}
+	return t.Flush()
 }
 
 // hint is text if it applies.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/robot"
@@ -27,6 +28,7 @@ type Options struct {
 	Auth     Authorizer      // nil = everybody may do everything
 	Tokens   TokenService    // the built-in token service; nil = there is none
 	Robots   *robot.Accounts // nil = there are none
+	Limits   *auth.Limits    // nil = none
 	Audit    *audit.Log      // nil = none
 	Log      *zap.Logger
 	Access   *logging.AccessLog // nil = none

@@ -42,6 +42,15 @@ func (r *request) refused(w http.ResponseWriter, err error) error {
 	return err
 }
 
+// tooMany refuses a request that is over a limit; the user is who sends it.
+func (a *API) tooMany(w http.ResponseWriter, r *request, err error) error {
+	user := r.user
+	readOn(w, r)
+	err = r.refused(w, err)
+	r.user = user
+	return err
+}
+
 // may says whether the caller may do that in a repository as well.
 func (r *request) may(want access.Rights, name oci.Name) bool {
 	return r.grant == nil || r.grant.May(want, name)

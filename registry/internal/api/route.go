@@ -102,6 +102,11 @@ func (row *row) writes() bool {
 	return (row.action == auth.Push || row.action == auth.Delete) && row.method != http.MethodGet && row.method != http.MethodHead
 }
 
+// sends says whether the row takes bytes that are kept.
+func (row *row) sends() bool {
+	return row.action == auth.Push && row.writes() && row.method != http.MethodDelete
+}
+
 // lastVar is the name of the path's last element in log lines.
 func (row *row) lastVar() string {
 	switch row.place {
@@ -150,9 +155,19 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	if a.opts.CORS.refuses(r.Request) {
 		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a page of another site sends this, and http.cors does not let it")})
 	}
+	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
+	if err != nil {
+		return a.tooMany(w, r, err)
+	}
+	defer endAddress()
 	if err := a.authorize(w, r); err != nil {
 		return err
 	}
+	endUser, err := a.opts.Limits.User(r.user, row.sends())
+	if err != nil {
+		return a.tooMany(w, r, err)
+	}
+	defer endUser()
 	switch {
 	case row.writes() && a.opts.ReadOnly:
 		w.Header().Set("Allow", "GET, HEAD")

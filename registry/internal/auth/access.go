@@ -113,6 +113,8 @@ const (
 	UnknownUser       Reason = "unknown user"
 	WrongPassword     Reason = "wrong password"
 	TooManyLogins     Reason = "too many logins at once"
+	TooManyRequests   Reason = "too many requests"
+	TooManyUploads    Reason = "too many uploads at the same time"
 	NoPasswordFile    Reason = "the password file cannot be read"
 	BadToken          Reason = "invalid token"
 	RevokedToken      Reason = "the token's credential has changed or was revoked"

@@ -66,6 +66,9 @@ func (a *Authorizer) Authorize(r *http.Request, want Access) (Grant, error) {
 	if reason := a.refuse(&g, want); reason != "" {
 		return g, a.complete(r, want, &Refusal{Reason: reason, User: g.User})
 	}
+	if a.opts.Logins != nil && a.opts.Logins.Htpasswd != nil {
+		a.opts.Logins.Htpasswd.comparer.served.Add(1)
+	}
 	return g, nil
 }
 

@@ -7,60 +7,92 @@ import (
 )
 
 const (
-	freeFailures  = 10 // of an address within brakeMemory, before answers are delayed
-	brakeStep     = 200 * time.Millisecond
-	maxBrake      = 10 * time.Second
-	brakeMemory   = time.Minute
-	maxBrakeHosts = 4096
+	freeFailures = 10 // of an address or at a name within brakeMemory, before answers are delayed
+	freeMistakes = 2  // of an address at a name that others guess at, before it counts as one of them
+	brakeStep    = 300 * time.Millisecond
+	maxBrake     = 30 * time.Second
+	brakeMemory  = time.Minute
+	maxBraked    = 4096 // addresses, and names, that are remembered
+	maxBrakeName = 64   // bytes of a name
 )
 
-// brake delays the answers to wrong passwords from an address with many of them, so
-// that guesses arrive more slowly than they are compared, and others need not wait
-// for them. Right passwords are never delayed.
+// brake delays the answers to wrong passwords from an address with many of them, and at
+// a name with many of them, so that guesses arrive more slowly than they are compared.
+// Right passwords are never delayed.
 type brake struct {
-	step  time.Duration // that each further failure adds
-	mu    sync.Mutex
-	hosts map[string]*failures
+	step         time.Duration // that each further failure adds
+	mu           sync.Mutex
+	hosts, names tally
 }
+
+// tally counts failures by what they have in common.
+type tally map[string]*failures
 
 type failures struct {
 	count int
 	until time.Time // when they are forgotten
 }
 
-func newBrake() *brake { return &brake{step: brakeStep, hosts: map[string]*failures{}} }
+func newBrake() *brake { return &brake{step: brakeStep, hosts: tally{}, names: tally{}} }
 
 // failed notes a wrong password and returns how long its answer waits.
-func (b *brake) failed(host string, now time.Time) time.Duration {
+func (b *brake) failed(host, name string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := b.hosts[host]
+	count := max(b.hosts.add(host, now), b.names.add(brakeName(name), now))
+	return min(maxBrake, max(0, time.Duration(count-freeFailures)*b.step))
+}
+
+// suspects says whether a password that is not known to be right is probably a guess:
+// its address has failed often, or more often than people mistype at a name that is
+// guessed from elsewhere.
+func (b *brake) suspects(host, name string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ofHost := b.hosts.count(host, now)
+	return ofHost > freeFailures || ofHost > freeMistakes && b.names.count(brakeName(name), now) > freeFailures
+}
+
+// brakeName bounds the memory of names.
+func brakeName(name string) string { return name[:min(len(name), maxBrakeName)] }
+
+func (t tally) count(key string, now time.Time) int {
+	if f := t[key]; f != nil && !now.After(f.until) {
+		return f.count
+	}
+	return 0
+}
+
+func (t tally) add(key string, now time.Time) int {
+	f := t[key]
 	if f == nil {
-		b.makeRoom(now)
+		t.makeRoom(now)
 		f = &failures{}
-		b.hosts[host] = f
+		t[key] = f
 	}
 	if now.After(f.until) {
 		f.count = 0
 	}
 	f.count++
 	f.until = now.Add(brakeMemory)
-	return min(maxBrake, max(0, time.Duration(f.count-freeFailures)*b.step))
+	return f.count
 }
 
-// makeRoom drops hosts that are forgotten, or any one if none is.
-func (b *brake) makeRoom(now time.Time) {
-	if len(b.hosts) < maxBrakeHosts {
+// makeRoom drops what is forgotten, or some if nothing is.
+func (t tally) makeRoom(now time.Time) {
+	if len(t) < maxBraked {
 		return
 	}
-	var victim string
-	for host, f := range b.hosts {
-		if victim = host; now.After(f.until) {
-			delete(b.hosts, host)
+	for key, f := range t {
+		if now.After(f.until) {
+			delete(t, key)
 		}
 	}
-	if len(b.hosts) >= maxBrakeHosts {
-		delete(b.hosts, victim)
+	for key := range t {
+		if len(t) < maxBraked*3/4 {
+			return
+		}
+		delete(t, key)
 	}
 }
 

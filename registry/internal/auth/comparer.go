@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -18,6 +19,12 @@ const (
 	// keepKnown is how long credentials that were right come first in the queue.
 	keepKnown = 24 * time.Hour
 
+	// After a comparison for a suspect there is a pause before the next one: that long for
+	// each request that was let in meanwhile, and at most that many times as long as the
+	// comparison. So guesses cost others a third of a core at most.
+	pausePerRequest = time.Millisecond
+	maxPause        = 2
+
 	// bcrypt takes no more of a password. Whatever follows has never counted, in
 	// any implementation; `registry htpasswd` refuses to make such a password.
 	maxPassword = 72
@@ -28,18 +35,24 @@ var errBusy = errors.New("too many passwords wait for their comparison")
 // comparer compares passwords with bcrypt hashes without letting that eat the
 // machine: it remembers outcomes for a while, compares one pair once however
 // many ask for it at the same time, and uses at most half of the cores, with a
-// bounded queue before them that is fair to those who do not guess.
+// bounded queue before them in which those who probably guess come last.
 type comparer struct {
+	brake        *brake
 	sums         *summer
 	right, wrong *memo
-	known        *memo // were right once
+	known        *memo // were right once; it only says who comes first
 	workers      int   // at most
 	ended        sync.WaitGroup
+	served       atomic.Int64 // requests that were let in, with a password or otherwise
 
-	mu      sync.Mutex
-	calls   map[sum]*call
-	queue   queue
-	running int // workers
+	mu        sync.Mutex
+	calls     map[sum]*call
+	queue     queue
+	running   int       // workers
+	guessing  bool      // a password of a suspect is being compared
+	suspectAt time.Time // when the next one may be
+	waking    bool      // a timer starts a worker then
+	closed    bool
 }
 
 // call is a comparison that one or more requests wait for.
@@ -47,6 +60,7 @@ type call struct {
 	sum        sum
 	user, host string
 	known      bool
+	suspect    bool // it is probably a guess
 	password   []byte
 	hash       string
 	waiting    int // under comparer.mu
@@ -55,16 +69,13 @@ type call struct {
 	err        error // likewise
 }
 
-func newComparer(keep time.Duration) *comparer {
-	known := keepKnown
-	if keep <= 0 {
-		known = 0
-	}
+func newComparer(keep time.Duration, b *brake) *comparer {
 	return &comparer{
+		brake:   b,
 		sums:    newSummer(),
 		right:   newMemo(keep, memoLimit),
 		wrong:   newMemo(keep, memoLimit),
-		known:   newMemo(known, memoLimit),
+		known:   newMemo(keepKnown, memoLimit),
 		workers: max(1, runtime.NumCPU()/2),
 		calls:   map[sum]*call{},
 	}
@@ -80,7 +91,7 @@ func (c *comparer) compare(ctx context.Context, l credentials, addr, hash string
 	if c.wrong.has(s) {
 		return false, false, nil
 	}
-	k := c.join(s, l, addr, hash)
+	k := c.join(c.newCall(s, l, addr, hash))
 	timeout := time.NewTimer(maxWait)
 	defer timeout.Stop()
 	select {
@@ -97,35 +108,55 @@ func (c *comparer) compare(ctx context.Context, l credentials, addr, hash string
 	return false, false, err
 }
 
-// join waits at the call for s, which it starts if there is none.
-func (c *comparer) join(s sum, l credentials, addr, hash string) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if k, ok := c.calls[s]; ok {
-		k.waiting++
-		return k
-	}
+func (c *comparer) newCall(s sum, l credentials, addr, hash string) *call {
 	k := &call{
-		sum: s, user: string(l.user), host: host(addr), known: c.known.has(s), hash: hash, waiting: 1, done: make(chan struct{}),
+		sum: s, user: string(l.user), host: host(addr), known: c.known.has(s), hash: hash, done: make(chan struct{}),
 		password: append([]byte(nil), l.password[:min(len(l.password), maxPassword)]...),
 	}
-	c.calls[s] = k
+	k.suspect = !k.known && c.brake.suspects(k.host, k.user, time.Now())
+	return k
+}
+
+// join waits for the call, or for one under way that compares the same.
+func (c *comparer) join(k *call) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if same, ok := c.calls[k.sum]; ok {
+		same.waiting++
+		return same
+	}
+	k.waiting = 1
+	c.calls[k.sum] = k
 	c.queue.push(k)
-	if c.queue.length > waitingLimit {
+	if c.queue.length() > waitingLimit {
 		if dropped := c.queue.dropOldest(); dropped != nil {
 			c.end(dropped, false, errBusy)
 		}
 	}
-	if c.running < c.workers {
+	c.start()
+	return k
+}
+
+// start starts a worker if one more may run; c.mu is held.
+func (c *comparer) start() {
+	if c.running < c.workers && !c.closed {
 		c.running++
 		c.ended.Go(c.work)
 	}
-	return k
+}
+
+// close waits for the comparisons in progress.
+func (c *comparer) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.ended.Wait()
 }
 
 // work compares until nobody waits.
 func (c *comparer) work() {
 	for k := c.next(); k != nil; k = c.next() {
+		began, served := time.Now(), c.served.Load()
 		matches := bcrypt.CompareHashAndPassword([]byte(k.hash), k.password) == nil
 		if matches {
 			c.right.add(k.sum)
@@ -134,24 +165,50 @@ func (c *comparer) work() {
 			c.wrong.add(k.sum)
 		}
 		c.mu.Lock()
+		if k.suspect {
+			pause := min(maxPause*time.Since(began), time.Duration(c.served.Load()-served)*pausePerRequest)
+			c.guessing, c.suspectAt = false, time.Now().Add(pause)
+		}
 		c.end(k, matches, nil)
 		c.mu.Unlock()
 	}
 }
 
-// next is the call whose turn it is, nil at the end of the queue. Calls that nobody
-// waits for any more end without a comparison.
+// next is the call whose turn it is, nil if there is none now. Calls that nobody waits
+// for any more end without a comparison.
 func (c *comparer) next() *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k := c.queue.pop(); k != nil; k = c.queue.pop() {
-		if k.waiting > 0 {
+	for {
+		pause := time.Until(c.suspectAt)
+		k := c.queue.pop(pause <= 0 && !c.guessing)
+		switch {
+		case k == nil:
+			c.running--
+			if c.queue.length() > 0 && !c.guessing { // else whoever compares it goes on
+				c.wake(pause)
+			}
+			return nil
+		case k.waiting > 0:
+			c.guessing = c.guessing || k.suspect
 			return k
 		}
 		c.end(k, false, errBusy)
 	}
-	c.running--
-	return nil
+}
+
+// wake starts a worker when suspects may be compared again; c.mu is held.
+func (c *comparer) wake(after time.Duration) {
+	if c.waking {
+		return
+	}
+	c.waking = true
+	time.AfterFunc(after, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.waking = false
+		c.start()
+	})
 }
 
 // end answers those who wait for the call; c.mu is held.

@@ -114,7 +114,7 @@ func TestFullQueue(t *testing.T) {
 	if n := len(h.comparer.wrong.expires); n != 0 {
 		t.Errorf("%d passwords were compared though nobody waited", n)
 	}
-	if h.comparer.queue.length != 0 || len(h.comparer.queue.hosts) != 0 {
+	if h.comparer.queue.length() != 0 || len(h.comparer.queue.fresh.hosts)+len(h.comparer.queue.suspects.hosts) != 0 {
 		t.Errorf("left in the queue: %+v", h.comparer.queue)
 	}
 	if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.1"); err != nil {
@@ -173,13 +173,13 @@ func TestQueueTakesTurns(t *testing.T) {
 		t.Errorf("dropped %s %s", k.host, k.user)
 	}
 	var order []string
-	for k := q.pop(); k != nil; k = q.pop() {
+	for k := q.pop(true); k != nil; k = q.pop(true) {
 		order = append(order, k.host+k.user)
 	}
 	if got := strings.Join(order, " "); got != "cz ax2 by ax1 by ax1" && got != "cz by ax2 by ax1 ax1" {
 		t.Errorf("order %s", got)
 	}
-	if q.length != 0 || len(q.hosts) != 0 {
+	if q.length() != 0 || len(q.fresh.hosts)+len(q.suspects.hosts) != 0 {
 		t.Errorf("left: %+v", q)
 	}
 }

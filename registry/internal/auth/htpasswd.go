@@ -55,10 +55,11 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	if o.Remember == 0 {
 		o.Remember = DefaultRemember
 	}
+	brake := newBrake()
 	return &Htpasswd{
 		file:     file,
-		comparer: newComparer(o.Remember),
-		brake:    newBrake(),
+		comparer: newComparer(o.Remember, brake),
+		brake:    brake,
 		seed:     maphash.MakeSeed(),
 	}, nil
 }
@@ -71,7 +72,7 @@ func (h *Htpasswd) Reload() {
 }
 
 // Close waits for the comparisons in progress.
-func (h *Htpasswd) Close() { h.comparer.ended.Wait() }
+func (h *Htpasswd) Close() { h.comparer.close() }
 
 // login returns the user whom the password belongs to, and whether that was found out
 // just now. The error is a *Refusal, or the context's when the client hung up while it
@@ -89,7 +90,7 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 	case err != nil:
 		return user{}, false, fmt.Errorf("wait for the comparison of a password: %w", err)
 	case !matches && fresh:
-		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), time.Now()))
+		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), string(c.user), time.Now()))
 	}
 	switch {
 	case !known:

@@ -2,11 +2,73 @@ package auth
 
 import "slices"
 
-// queue is where comparisons wait. Addresses take turns, and so do the names that
-// come from one address, so whoever guesses is in nobody else's way. Credentials that
-// were right before come first: nobody who guesses has any.
+// queue is where comparisons wait. Credentials that were right before come first: nobody
+// who guesses has any. Then come those that nothing speaks against, then suspects; but
+// every eighth turn begins at the other end, so that nobody waits for ever.
 type queue struct {
-	first  []*call
+	known           []*call
+	fresh, suspects roundRobin
+	pops            int
+}
+
+// length is the number of calls that wait.
+func (q *queue) length() int { return len(q.known) + q.fresh.length + q.suspects.length }
+
+// push appends a call. More from one address than people send at once are suspects.
+func (q *queue) push(k *call) {
+	switch {
+	case k.known:
+		q.known = append(q.known, k)
+	case k.suspect || q.fresh.of(k.host) >= freeFailures:
+		k.suspect = true
+		q.suspects.push(k)
+	default:
+		q.fresh.push(k)
+	}
+}
+
+// pop takes out the call whose turn it is; nil if none waits. Suspects are passed over
+// unless they are allowed.
+func (q *queue) pop(suspects bool) *call {
+	q.pops++
+	order := []func() *call{q.popKnown, q.fresh.pop, func() *call {
+		if !suspects {
+			return nil
+		}
+		return q.suspects.pop()
+	}}
+	if q.pops%8 == 0 {
+		slices.Reverse(order)
+	}
+	for _, pop := range order {
+		if k := pop(); k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+func (q *queue) popKnown() *call {
+	if len(q.known) == 0 {
+		return nil
+	}
+	k := q.known[0]
+	q.known = q.known[1:]
+	return k
+}
+
+// dropOldest takes out a call of those who fill the queue; nil if only known ones wait.
+func (q *queue) dropOldest() *call {
+	if k := q.suspects.dropOldest(); k != nil {
+		return k
+	}
+	return q.fresh.dropOldest()
+}
+
+// roundRobin lets addresses take turns, and the names that come from one address. Every
+// fourth turn of an address is the newest name's, and every fourth of a name the newest
+// call's: that may be somebody who has just arrived where others have guessed for a while.
+type roundRobin struct {
 	hosts  []*hostQueue // the next one in front
 	length int
 }
@@ -14,27 +76,36 @@ type queue struct {
 type hostQueue struct {
 	host   string
 	names  []*nameQueue // the next one in front
+	pops   int
 	length int
 }
 
 type nameQueue struct {
 	name  string
-	calls []*call
+	calls []*call // the oldest in front
+	pops  int
 }
 
-// push appends a call.
-func (q *queue) push(k *call) {
-	q.length++
-	if k.known {
-		q.first = append(q.first, k)
-		return
+// of is how many calls of the address wait.
+func (l *roundRobin) of(host string) int {
+	if i := l.index(host); i >= 0 {
+		return l.hosts[i].length
 	}
-	i := slices.IndexFunc(q.hosts, func(h *hostQueue) bool { return h.host == k.host })
+	return 0
+}
+
+func (l *roundRobin) index(host string) int {
+	return slices.IndexFunc(l.hosts, func(h *hostQueue) bool { return h.host == host })
+}
+
+func (l *roundRobin) push(k *call) {
+	l.length++
+	i := l.index(k.host)
 	if i < 0 {
-		i = len(q.hosts)
-		q.hosts = append(q.hosts, &hostQueue{host: k.host})
+		i = len(l.hosts)
+		l.hosts = append(l.hosts, &hostQueue{host: k.host})
 	}
-	h := q.hosts[i]
+	h := l.hosts[i]
 	h.length++
 	j := slices.IndexFunc(h.names, func(n *nameQueue) bool { return n.name == k.user })
 	if j < 0 {
@@ -45,47 +116,51 @@ func (q *queue) push(k *call) {
 }
 
 // pop takes out the call whose turn it is; nil if none waits.
-func (q *queue) pop() *call {
-	if len(q.first) > 0 {
-		k := q.first[0]
-		q.first = q.first[1:]
-		q.length--
-		return k
-	}
-	if len(q.hosts) == 0 {
+func (l *roundRobin) pop() *call {
+	if len(l.hosts) == 0 {
 		return nil
 	}
-	h := q.hosts[0]
-	k := q.take(0, 0)
+	h := l.hosts[0]
+	name := newestOrNext(&h.pops, len(h.names))
+	n := h.names[name]
+	k := l.take(0, name, newestOrNext(&n.pops, len(n.calls)))
 	if h.length > 0 { // to the end, its name too
-		q.hosts = append(q.hosts[1:], h)
+		l.hosts = append(l.hosts[1:], h)
 	}
 	return k
 }
 
-// dropOldest takes out the call that has waited longest of the name with most calls
-// of the address with most; nil if only known ones wait.
-func (q *queue) dropOldest() *call {
-	if len(q.hosts) == 0 {
-		return nil
+// newestOrNext is an index of a list whose newest element is the last one.
+func newestOrNext(pops *int, length int) int {
+	if *pops++; *pops%4 == 0 {
+		return length - 1
 	}
-	i := longest(q.hosts, func(h *hostQueue) int { return h.length })
-	return q.take(i, longest(q.hosts[i].names, func(n *nameQueue) int { return len(n.calls) }))
+	return 0
 }
 
-// take takes out the first call of a name, which goes to the end.
-func (q *queue) take(host, name int) *call {
-	h := q.hosts[host]
+// dropOldest takes out the call that has waited longest of the name with most calls
+// of the address with most; nil if none waits.
+func (l *roundRobin) dropOldest() *call {
+	if len(l.hosts) == 0 {
+		return nil
+	}
+	i := longest(l.hosts, func(h *hostQueue) int { return h.length })
+	return l.take(i, longest(l.hosts[i].names, func(n *nameQueue) int { return len(n.calls) }), 0)
+}
+
+// take takes out a call of a name, which goes to the end.
+func (l *roundRobin) take(host, name, at int) *call {
+	h := l.hosts[host]
 	n := h.names[name]
-	k := n.calls[0]
-	n.calls = n.calls[1:]
+	k := n.calls[at]
+	n.calls = slices.Delete(n.calls, at, at+1)
 	h.names = slices.Delete(h.names, name, name+1)
 	if len(n.calls) > 0 {
 		h.names = append(h.names, n)
 	}
-	q.length--
+	l.length--
 	if h.length--; h.length == 0 {
-		q.hosts = slices.Delete(q.hosts, host, host+1)
+		l.hosts = slices.Delete(l.hosts, host, host+1)
 	}
 	return k
 }

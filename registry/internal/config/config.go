@@ -60,7 +60,28 @@ type Slipway struct {
 	Manifests   Manifests   `key:"manifests"`
 	Uploads     Uploads     `key:"uploads"`
 	HTTP        Limits      `key:"http"`
+	Quotas      []Quota     `key:"quotas"`
+	Limits      Clients     `key:"limits" doc:"What one client may do, counted by each replica for itself. What is above is answered with 429."`
 	ObjectStore ObjectStore `key:"objectstore"`
+}
+
+// Quota bounds the bytes under a prefix.
+type Quota struct {
+	Prefix string      `key:"prefix" doc:"Repository that the quota is for, together with all whose names go on behind it with a slash. Required."`
+	Limit  config.Size `key:"limit" doc:"Bytes of all blobs and manifests that these have, each once. A push that would need more is answered with 403. Required."`
+}
+
+// Clients bounds what one client may do.
+type Clients struct {
+	User    ClientLimit `key:"user" doc:"One user, robot, workload or certificate, whatever addresses its requests come from."`
+	Address ClientLimit `key:"address" doc:"One address, of IPv6 one network of 64 bits, whoever logs in there; see http.trustedproxies."`
+}
+
+// ClientLimit is what one client may do.
+type ClientLimit struct {
+	Requests int `key:"requests" doc:"Requests a second; 0 means no limit."`
+	Burst    int `key:"burst" doc:"Requests at once, after a pause; 0 means ten seconds' worth."`
+	Uploads  int `key:"uploads" doc:"Blobs and manifests that are sent at the same time; 0 means no limit."`
 }
 
 // Manifests is about manifests in memory.

@@ -90,6 +90,7 @@ func TestExampleComments(t *testing.T) {
 	want.Policy.Repository.Classes = []string{}
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
+	want.Slipway.Quotas = got.Slipway.Quotas
 	want.Proxy.Exec.Command, want.Proxy.Local, want.Proxy.Sync.Images = got.Proxy.Exec.Command, []string{}, got.Proxy.Sync.Images
 	u := &want.Proxy.Upstreams[0]
 	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", got.Proxy.Exec.Command

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"slipway/registry/internal/oci"
 	"slipway/shared/config"
 )
 
@@ -201,6 +202,28 @@ func (s *Slipway) validate(p *config.Problems) {
 	}
 	if s.HTTP.MaxConns < 0 {
 		p.Addf("slipway.http.maxconns", "must not be negative")
+	}
+	for i, q := range s.Quotas {
+		at := item("slipway.quotas", i)
+		if _, err := oci.ParseName(q.Prefix); err != nil {
+			p.Addf(at+".prefix", "%q is not the name of a repository, such as team or team/app", q.Prefix)
+		}
+		if q.Limit <= 0 {
+			p.Addf(at+".limit", "must be above 0")
+		}
+		if slices.ContainsFunc(s.Quotas[:i], func(x Quota) bool { return x.Prefix == q.Prefix }) {
+			p.Addf(at+".prefix", "%q has another quota", q.Prefix)
+		}
+	}
+	for key, l := range map[string]ClientLimit{"slipway.limits.user": s.Limits.User, "slipway.limits.address": s.Limits.Address} {
+		for name, n := range map[string]int{".requests": l.Requests, ".burst": l.Burst, ".uploads": l.Uploads} {
+			if n < 0 {
+				p.Addf(key+name, "must not be negative")
+			}
+		}
+		if l.Burst > 0 && l.Requests == 0 {
+			p.Addf(key+".burst", "does nothing without requests")
+		}
 	}
 }
 

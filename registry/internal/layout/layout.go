@@ -49,6 +49,7 @@ const (
 	Links      = Own + "/linked"          // marks of what was linked while a collection was under way
 	Robots     = Own + "/auth/robots"     // robot accounts
 	Keys       = Own + "/auth/keys"       // what tokens are signed with
+	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
 )
 
 // LinkedBy is the prefix of the marks that writers leave for one collection.
@@ -59,6 +60,9 @@ func LinkedBy(run string) string { return Links + "/" + run }
 func Linked(run string, d oci.Digest) string {
 	return Links + "/" + run + "/" + string(d.Algorithm()) + "/" + d.Hex()
 }
+
+// Quota is where the bytes of the repositories at and below n are counted.
+func Quota(n oci.Name) string { return Quotas + "/" + string(n) + "/_count" }
 
 // Each path below is one concatenation, so that it costs one allocation.
 

@@ -71,6 +71,7 @@ func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []
 	for _, tag := range tags {
 		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link, Like: content[1].Key})
 	}
+	charged := false
 	for range maxAttempts {
 		pointers, err := r.movePointers(ctx, d, tags)
 		if err != nil {
@@ -78,6 +79,12 @@ func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []
 		}
 		if err := check(); err != nil {
 			return err
+		}
+		if !charged {
+			if err := r.charge(ctx, content[1].Key, int64(len(body))); err != nil {
+				return err
+			}
+			charged = true
 		}
 		stages := append(s.linked(d), content)
 		if len(pointers) > 0 {

@@ -41,6 +41,7 @@ type Options struct {
 	Upstream        Upstream                   // what some repositories are a cache of; nil = none is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
+	Quota           Quota                      // bounds the bytes of repositories; nil = nothing does
 	Shared          Shared                     // what several processes remember together; nil = each for itself
 	Looked          func(hit bool)             // called for each look for a manifest in the caches; nil = nobody is told
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
@@ -97,6 +98,7 @@ type Registry struct {
 	signer          storage.URLSigner
 	pulled          func(oci.Name, oci.Digest)
 	maxManifestSize int64
+	quota           Quota
 	grace           time.Duration
 	renewAfter      time.Duration
 	remote          bool
@@ -135,6 +137,7 @@ func New(o Options) *Registry {
 		store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now,
 		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
 		signer: o.Signer, upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter, remote: o.Remote,
+		quota:   o.Quota,
 		caches:  newCaches(o.ManifestCache),
 		shared:  o.Shared,
 		looked:  o.Looked,

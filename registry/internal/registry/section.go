@@ -74,8 +74,8 @@ func (r *Registry) inSection(ctx context.Context, advertise bool, f func(*sectio
 	return nil
 }
 
-// retry calls f until it does not fail for a garbage collection, an expired section or
-// bytes that have to be read again.
+// retry calls f until it does not fail for a garbage collection, an expired section,
+// bytes that have to be read again or a quota that has to be counted.
 func (r *Registry) retry(ctx context.Context, f func() error) error {
 	var begun time.Time // waiting
 	for {
@@ -85,6 +85,12 @@ func (r *Registry) retry(ctx context.Context, f func() error) error {
 				continue // it is known by now
 			}
 			return fault(err)
+		}
+		if u := (*Uncounted)(nil); errors.As(err, &u) {
+			if err := u.Count(ctx); err != nil {
+				return fault(err)
+			}
+			continue
 		}
 		if err == nil || !errors.Is(err, errListed) && !errors.Is(err, storage.ErrExpired) {
 			return err

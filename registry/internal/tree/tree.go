@@ -43,6 +43,13 @@ func Everything(ctx context.Context, s storage.Store) iter.Seq2[oci.Name, error]
 	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, "", possible, yield) }
 }
 
+// Below yields the repository of that name and those whose names go on behind it with
+// a slash, as Everything does.
+func Below(ctx context.Context, s storage.Store, name oci.Name) iter.Seq2[oci.Name, error] {
+	possible := func(name oci.Name) bool { return storage.ValidKey(layout.Repository(name)) }
+	return func(yield func(oci.Name, error) bool) { repositories(ctx, s, name, possible, yield) }
+}
+
 func repositories(ctx context.Context, s storage.Store, name oci.Name, wanted func(oci.Name) bool, yield func(oci.Name, error) bool) bool {
 	prefix, private := layout.Repositories, false
 	if name != "" {

@@ -9,6 +9,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/quota"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
@@ -24,6 +25,13 @@ type Repository struct {
 	Own       int64    `json:"own"`   // of those that no other repository has
 }
 
+// Quota is how much of a quota is used.
+type Quota struct {
+	Prefix oci.Name `json:"prefix"`
+	Bytes  int64    `json:"bytes"` // of what repositories under the prefix have, each once
+	Limit  int64    `json:"limit"`
+}
+
 // Report is what the storage holds.
 type Report struct {
 	Repositories []Repository `json:"repositories"` // that hold anything
@@ -34,6 +42,7 @@ type Report struct {
 	Orphaned     int64        `json:"orphaned"`     // their bytes
 	Uploads      int          `json:"uploads"`      // that are not finished
 	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads purge frees those of abandoned ones
+	Quotas       []Quota      `json:"quotas,omitempty"`
 	Problems     []string     `json:"problems,omitempty"`
 }
 
@@ -52,12 +61,23 @@ type counter struct {
 	store  storage.Store
 	report Report
 	blobs  map[key]blob
+	quotas []used // in the order of the report
+}
+
+// used is what repositories under a quota have.
+type used struct {
+	quota.Quota
+	blobs map[key]struct{}
 }
 
 // Count looks at the whole storage, whose rules are given. What cannot be read is
 // among the problems.
-func Count(ctx context.Context, s storage.Store, rules *registry.Registry) (*Report, error) {
+func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quotas ...quota.Quota) (*Report, error) {
 	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
+	for _, q := range quotas {
+		c.report.Quotas = append(c.report.Quotas, Quota{Prefix: q.Prefix, Limit: q.Limit})
+		c.quotas = append(c.quotas, used{q, map[key]struct{}{}})
+	}
 	for name, err := range tree.Everything(ctx, s) {
 		if err == nil {
 			err = c.repository(ctx, name)
@@ -172,6 +192,12 @@ func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
 	c.blobs[k] = b
 	repo.Blobs++
 	repo.Bytes += b.size
+	for q := range c.quotas {
+		if _, counted := c.quotas[q].blobs[k]; !counted && c.quotas[q].Covers(repo.Name) {
+			c.quotas[q].blobs[k] = struct{}{}
+			c.report.Quotas[q].Bytes += b.size
+		}
+	}
 	return nil
 }
 
