@@ -47,7 +47,10 @@ func TestSIGHUP_ReloadsAndCutsNothing(t *testing.T) {
 	go func() {
 		req, _ := http.NewRequestWithContext(t.Context(), "PUT", location+"&digest="+digestOf(content), body)
 		req.SetBasicAuth("alice", "old")
-		resp, err := http.DefaultClient.Do(req)
+		req.Header.Set("Expect", "100-continue") // the body leaves when the server asks for it, after the login
+		transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+		defer transport.CloseIdleConnections()
+		resp, err := transport.RoundTrip(req)
 		if err != nil {
 			t.Error(err)
 			put <- 0
