@@ -14,8 +14,9 @@ import (
 // does on a disk: see docs/decisions/0001. Kept whole, such a directory is one write
 // and one rename from being the next upload's.
 type spares struct {
-	mu   sync.Mutex
-	free []spare
+	mu    sync.Mutex
+	free  []spare
+	asked string // the name that was asked for last: no other is kept
 }
 
 // spare is a directory and the name of its file, which is not kept open: a file that
@@ -31,6 +32,7 @@ const (
 func (p *spares) take(file string) (taken spare, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.asked = file
 	for i := len(p.free) - 1; i >= 0; i-- {
 		if taken = p.free[i]; taken.file == file {
 			p.free = slices.Delete(p.free, i, i+1)
@@ -38,6 +40,14 @@ func (p *spares) take(file string) (taken spare, ok bool) {
 		}
 	}
 	return spare{}, false
+}
+
+// wants says whether a spare with that file is of use. What else is deleted, bytes
+// above all, must be gone at once.
+func (p *spares) wants(file string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked == file
 }
 
 // add keeps s. The oldest goes for it if there are many, so that names which do not
@@ -71,7 +81,7 @@ func (p *spares) drop() {
 // meets it there is begun again.
 func (s *Store) keepSpare(name string) bool {
 	dir, base := path.Split(name)
-	if dir = path.Clean(dir); !holdsOnly(dir, base) {
+	if dir = path.Clean(dir); !s.spares.wants(base) || !holdsOnly(dir, base) {
 		return false
 	}
 	kept := spare{s.tempName(), base}

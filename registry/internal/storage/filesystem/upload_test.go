@@ -222,6 +222,17 @@ func TestSparesOfManyNames(t *testing.T) {
 	}
 }
 
+// Of what nobody asks for nothing is kept: a deletion frees its bytes at once.
+func TestBytesAreNoSpare(t *testing.T) {
+	root := t.TempDir()
+	s := openRoot(t, root)
+	defer s.Close()
+	apply(t, s, storage.Change{Key: "/up/1/startedat", Content: []byte("x"), Ephemeral: true})
+	write(t, root+"/up/2/data", "bytes of an upload")
+	apply(t, s, storage.Change{Key: "/up/2/data", Delete: true, Ephemeral: true})
+	wantStaging(t, s, 0)
+}
+
 // What must not be used again is not.
 func TestNoSpare(t *testing.T) {
 	const first, second = "/r/_uploads/1", "/r/_uploads/2"
