@@ -389,6 +389,7 @@ func (n *Notifier) maintain() {
 		n.obey()
 		for _, e := range n.endpoints {
 			_, _ = e.queue.changes.persist(), e.queue.pulls.persist() // again the next time
+			e.queue.signal()                                          // one may have been unreadable for a moment
 		}
 		if n.Ready() == nil {
 			n.reserve.renew()

@@ -151,8 +151,9 @@ func (q *queue) signal() {
 	}
 }
 
-// next returns the oldest event that waits, but not the one given; nil if there is none.
-// Events that cannot be read any more are lost, and logged.
+// next returns the oldest event that waits, but not the one given; nil if there is none,
+// or if it cannot be read now: then maintain signals. Events that cannot be read any more
+// are lost, and logged.
 func (q *queue) next(except *event) *event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,7 +166,7 @@ func (q *queue) next(except *event) *event {
 		if err == nil {
 			return &event{r, row}
 		}
-		if except != nil {
+		if except != nil || passing(err) {
 			return nil
 		}
 		row.lose(err)

@@ -205,6 +205,59 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
+// A process without free descriptors loses no event: what it cannot open waits.
+func TestNoDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	q := newQueue(t, dir, 1<<20)
+	change(t, q, "a")
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	first := q.next(nil)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if first != nil {
+		t.Error("it was read without a descriptor")
+	}
+	if got := q.all(); got != "a" {
+		t.Errorf("%q is left", got)
+	}
+}
+
+// A full segment without a successor proves nothing: until there can be one the row says
+// that it fails, even if the events in doubt were delivered meanwhile.
+func TestPersist_NoNewSegment(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openRow(t, dir, 300)
+	if err := l.append(records(1, 2, 100)); err != nil {
+		t.Fatal(err)
+	}
+	l.dir = filepath.Join(dir, "missing")
+	if l.append(records(3, 1, 100)) == nil {
+		t.Fatal("it is written nowhere")
+	}
+	l.dir = dir
+	drain(l)
+	l.dir = filepath.Join(dir, "missing")
+	if l.persist() == nil || l.failed.Load() == nil {
+		t.Error("it is ready, though it cannot begin a segment")
+	}
+	l.dir = dir
+	if err := l.append(records(4, 1, 100)); err != nil || l.failed.Load() != nil {
+		t.Error(err)
+	}
+	if got := drain(l); !slices.Equal(got, []uint64{4}) {
+		t.Error(got)
+	}
+}
+
 // After a failed flush nothing is written to the same file again, and what was in doubt
 // is written once more, to another; nothing is there twice.
 func TestFailedFlush(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"go.uber.org/zap"
 )
@@ -222,8 +223,10 @@ func (r *row) write(events []record) (n int, err error) {
 
 func (r *row) last() *segment { return r.segs[len(r.segs)-1] }
 
-// rotate begins a new segment.
+// rotate begins a new segment. After an error the last one is not written to again, so
+// the next persist proves that there can be one.
 func (r *row) rotate() error {
+	r.closeFile(&r.tail)
 	id := r.nextID
 	r.nextID++
 	f, err := os.OpenFile(r.path(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -237,14 +240,13 @@ func (r *row) rotate() error {
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	r.closeFile(&r.tail)
 	r.tail = f
 	r.segs = append(r.segs, &segment{id: id, end: int64(len(segmentMagic))})
 	r.trim()
 	return nil
 }
 
-// read is the event with its body. The error says that it cannot be read any more.
+// read is the event with its body. The error says that it cannot be read, now or any more.
 func (r *row) read(e record) (record, error) {
 	if e.body != nil {
 		return e, nil
@@ -286,6 +288,11 @@ func (r *row) pop() {
 		id, offset = r.nextID, 0
 	}
 	_, _ = r.cursor.WriteAt(encodeCursor(id, offset), 0)
+}
+
+// passing says whether the error is one of the process, not of the file it opens.
+func passing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // lose takes out what is in the file of the first event, which cannot be read any more.

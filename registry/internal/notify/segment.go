@@ -67,7 +67,10 @@ func scan(dir string, each func(*scannedFile)) error {
 		case id == at:
 			f.read(filepath.Join(dir, segmentName(id)), offset)
 		}
-		if !errors.Is(f.err, fs.ErrNotExist) {
+		switch {
+		case passing(f.err):
+			return f.err
+		case !errors.Is(f.err, fs.ErrNotExist):
 			each(&f)
 		}
 	}
