@@ -40,8 +40,8 @@ func testLease_TakenByAnother_NothingIsSentUntilItIsFree(t *testing.T) {
 		t.Errorf("status while it delivers: %+v", st)
 	}
 	r.exec(`UPDATE lease SET epoch = epoch + 1, holder = 'another', status = '{"paused":"The other one waits."}', expires_at = now() + interval '1 hour'`)
-	r.eventually("it knows", func() bool { return r.Status(ctx).Elsewhere })
-	if st := r.Status(ctx); st.Deliverer != "another" || st.Paused != "The other one waits." {
+	r.eventually("it knows", func() bool { return r.Status(ctx).Deliverer == "another" })
+	if st := r.Status(ctx); !st.Elsewhere || st.Paused != "The other one waits." {
 		t.Errorf("status while another one delivers: %+v", st)
 	}
 	id := r.send(app.Token, "meanwhile")
