@@ -2,6 +2,7 @@ package object
 
 import (
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -57,8 +58,11 @@ func (l *left) put(key string, s saved) {
 func (l *left) take(key string) (s saved, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s, ok = l.saved[key]
-	delete(l.saved, key)
+	if s, ok = l.saved[key]; ok {
+		delete(l.saved, key)
+		i := slices.Index(l.order, key)
+		l.order = slices.Delete(l.order, i, i+1)
+	}
 	return s, ok
 }
 

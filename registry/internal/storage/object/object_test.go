@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -69,5 +70,30 @@ func TestSpoolHoldsNoMoreThanOnePut(t *testing.T) {
 		if s.o.SpoolMax != want {
 			t.Errorf("asked for %d it spools %d bytes, want %d", asked, s.o.SpoolMax, want)
 		}
+	}
+}
+
+// A checkpoint that was put and taken often is kept like any other, and the oldest goes first.
+func TestLeft_KeepsTheLatest(t *testing.T) {
+	var l left
+	defer l.close()
+	for range 2 * maxLeft {
+		l.put("long", saved{version: "old"})
+		if _, ok := l.take("long"); !ok {
+			t.Fatal("what was put a moment ago is forgotten")
+		}
+	}
+	l.put("long", saved{version: "new"})
+	for i := range maxLeft - 1 {
+		l.put(strconv.Itoa(i), saved{})
+	}
+	if s, ok := l.take("long"); !ok || s.version != "new" {
+		t.Errorf("%+v, %v though %d are remembered", s, ok, maxLeft)
+	}
+	for i := range 2 {
+		l.put("last"+strconv.Itoa(i), saved{})
+	}
+	if _, ok := l.take("0"); ok || len(l.saved) != maxLeft || len(l.order) != maxLeft {
+		t.Errorf("%d remembered in an order of %d, want %d without the oldest", len(l.saved), len(l.order), maxLeft)
 	}
 }
