@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
@@ -334,11 +335,10 @@ func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 
 // sameFile is the open file once more: it can be read when the other is closed.
 func sameFile(f *os.File) (*os.File, error) {
-	fd, err := syscall.Dup(int(f.Fd()))
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
