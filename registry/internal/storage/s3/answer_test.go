@@ -98,6 +98,19 @@ func TestGet_WholeObjectForARange(t *testing.T) {
 	}
 }
 
+// Without a length nobody knows whether such an answer is complete: it is an error, not an empty range.
+func TestGet_WholeObjectOfUnknownSizeForARange(t *testing.T) {
+	b := scripted(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "01234")
+		w.(http.Flusher).Flush() // so it has no Content-Length
+		_, _ = io.WriteString(w, "56789")
+	})
+	if body, info, err := b.Get(t.Context(), "key", 4, 3); err == nil {
+		body.Close()
+		t.Errorf("%+v and no error", info)
+	}
+}
+
 // HEAD has no body that says that the session has expired.
 func TestHead_ExpiredSession(t *testing.T) {
 	requests := 0

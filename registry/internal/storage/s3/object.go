@@ -66,6 +66,10 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 			return nil, object.Info{}, fmt.Errorf("the store answers a range with Content-Range %q", resp.Header.Get("Content-Range"))
 		}
 	} else if length > 0 || offset > 0 { // it may, and some proxies do
+		if size < 0 {
+			resp.Body.Close()
+			return nil, object.Info{}, errors.New("the store answers a range with the whole object, and does not say how long that is")
+		}
 		return whole(resp, offset, length), b.info(key, resp, size), nil
 	}
 	return resp.Body, b.info(key, resp, size), nil
