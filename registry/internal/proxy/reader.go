@@ -150,27 +150,38 @@ func (r *reader) readFrom(from origin, p []byte) (int, error) {
 
 // orAgain is nil where the upload was closed because it has become a blob.
 func (r *reader) orAgain(err error) error {
+	state, left := r.settled()
+	if state == stored && !r.again {
+		r.again = true
+		return nil
+	}
+	if left == nil {
+		return err
+	}
+	// It may have to be read from a bucket, for which nobody else waits.
+	if _, skipped := io.CopyN(io.Discard, left.src, r.at-left.at); skipped != nil || r.at < left.at {
+		left.close()
+		return err
+	}
+	r.src = left.src
+	return nil
+}
+
+// settled waits until the upload is a blob or is not going to be one; then it takes what the
+// reader has of it.
+func (r *reader) settled() (state, *remnant) {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for f.state == placing && r.ctx.Err() == nil {
 		f.cond.Wait()
 	}
-	if f.state == stored && !r.again {
-		r.again = true
-		return nil
+	if f.state != kept {
+		return f.state, nil
 	}
-	if f.state == kept && r.left != nil {
-		left := r.left
-		r.left = nil
-		if _, skipped := io.CopyN(io.Discard, left.src, r.at-left.at); skipped != nil {
-			left.close()
-			return err
-		}
-		r.src = left.src
-		return nil
-	}
-	return err
+	left := r.left
+	r.left = nil
+	return f.state, left
 }
 
 // remnant is what an upload holds, from an offset on. It can be read when the upload could
