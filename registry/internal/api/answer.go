@@ -122,7 +122,7 @@ func (x *largeAnswer) weight() int64 { return min(x.size, answerMemory) }
 
 // send writes the answer.
 func (x *largeAnswer) send(ctx context.Context, w http.ResponseWriter) error {
-	defer x.drop()
+	defer x.end()
 	piece := make([]byte, answerPiece)
 	for sent := int64(0); sent < x.size; {
 		n, err := x.read(ctx, piece, sent)
@@ -180,14 +180,27 @@ func (x *largeAnswer) restore(ctx context.Context) error {
 	return nil
 }
 
-// drop takes the body out of memory.
+// drop takes the body out of memory, until it is restored.
 func (x *largeAnswer) drop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.body == nil {
-		return
+	if x.body != nil {
+		x.sum = sha256.Sum256(x.body)
+		x.forget()
 	}
-	x.sum, x.body = sha256.Sum256(x.body), nil
+}
+
+// end takes the body out of memory for good.
+func (x *largeAnswer) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.body != nil {
+		x.forget()
+	}
+}
+
+func (x *largeAnswer) forget() {
+	x.body = nil
 	x.memory.leave(x)
 }
 
