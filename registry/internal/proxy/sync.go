@@ -133,7 +133,7 @@ func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, p
 		s.now.Blobs++
 		s.tell(s.now)
 	}
-	return nil
+	return w.unlisted
 }
 
 // walk is all that belongs to an image: the manifests of its indexes and its referrers, which
@@ -143,6 +143,7 @@ type walk struct {
 	platforms []string
 	seen      map[oci.Digest]bool
 	blobs     []oci.Digest
+	unlisted  error // the first of the referrers; the image can be run without them
 }
 
 // Bounds of an image.
@@ -182,7 +183,10 @@ func (w *walk) take(ctx context.Context, m *registry.Manifest, depth int) error 
 			w.blobs = append(w.blobs, l.Digest)
 		}
 	}
-	return w.referrers(ctx, m.Digest, depth)
+	if err := w.referrers(ctx, m.Digest, depth); err != nil && w.unlisted == nil {
+		w.unlisted = err
+	}
+	return ctx.Err()
 }
 
 func (w *walk) fetch(ctx context.Context, d oci.Digest, depth int) error {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -64,5 +65,27 @@ func TestSync(t *testing.T) {
 		if report, err = w.cache.Sync(t.Context(), w.reg, []Image{wrong}, nil); err == nil || report.Failed != 1 {
 			t.Errorf("%s: %+v, %v", wrong.Repository, report, err)
 		}
+	}
+}
+
+// An upstream that cannot list referrers, as some do not know that request, keeps nobody from the
+// image itself. The run reports it.
+func TestSync_ReferrersFail(t *testing.T) {
+	w := newWorld(t)
+	layer := noise(103, 10_000)
+	w.push("app", "v1", layer)
+	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		rw.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	})
+	report, err := w.cache.Sync(t.Context(), w.reg, []Image{{Repository: "hub/app", Tags: mustTags(t, "v1")}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "referrers of sha256:") || report.Failed != 1 {
+		t.Errorf("%+v, %v; want an error about referrers", report, err)
+	}
+	if report.Blobs != 2 || !w.has(layer) {
+		t.Errorf("%+v; want the config and the layer", report)
 	}
 }
