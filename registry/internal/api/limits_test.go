@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
@@ -17,21 +18,23 @@ func withLimits(user, address auth.Limit) func(*setup) {
 
 func TestLimits_Requests(t *testing.T) {
 	everybody := func() *access.Rules { return access.UsersOnly(true) }
-	s := newServer(t, fill(t, "a"), withAuth(t, everybody), withLimits(auth.Limit{Requests: 1, Burst: 2}, auth.Limit{Requests: 1, Burst: 5}))
+	s := newServer(t, fill(t, "a"), withAuth(t, everybody), withLimits(auth.Limit{Requests: 1, Burst: 2}, auth.Limit{Requests: 1, Burst: 50}))
 	get := func(header ...string) answer { return s.do("GET", "/v2/a/manifests/v1", nil, header...) }
-	var refused answer
-	for range 3 {
-		refused = get("Authorization", rightUser)
+	untilRefused := func(header ...string) answer {
+		refused := get(header...)
+		for i := 0; i < 1000 && refused.StatusCode != http.StatusTooManyRequests; i++ { // time gives requests back
+			refused = get(header...)
+		}
+		return refused
 	}
+	refused := untilRefused("Authorization", rightUser)
 	refused.wantError(t, 429, oci.CodeTooManyRequests)
 	refused.want(t, 429, "Retry-After", "1")
 	if !strings.Contains(string(refused.body), "one user may have 1 requests a second") {
 		t.Errorf("%s", refused.body)
 	}
 	get().want(t, 200) // the address has some left
-	for range 5 {
-		refused = get()
-	}
+	refused = untilRefused()
 	if refused.wantError(t, 429, oci.CodeTooManyRequests); !strings.Contains(string(refused.body), "one address") {
 		t.Errorf("%s", refused.body)
 	}
@@ -41,10 +44,18 @@ func TestLimits_Uploads(t *testing.T) {
 	s := newServer(t, withLimits(auth.Limit{}, auth.Limit{Uploads: 1}))
 	slow := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202)
 	other := s.do("POST", "/v2/a/blobs/uploads/", nil).want(t, 202)
+	came := func() string { return s.do("GET", slow.location(t), nil).want(t, 204).Header.Get("Range") }
+	nothing := came()
 	body, client := io.Pipe()
 	done := make(chan answer)
 	go func() { done <- s.send("PATCH", slow.location(t), body) }()
-	_, _ = client.Write([]byte("begin")) // returns when the server reads it
+	_, _ = client.Write(make([]byte, 256<<10))
+	for i := 0; came() == nothing; i++ { // until it is under way
+		if i == 1000 {
+			t.Fatal("the server does not read")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 
 	blob := []byte("blob")
 	put := func() answer {
