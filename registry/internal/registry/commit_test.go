@@ -69,6 +69,27 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// An upload without bytes goes on after a commit that failed.
+func TestFullDisk_EmptyBlobGoesOn(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{both: open(t)}
+			ctx, repo := t.Context(), newRegistry(f, Options{}).Repository("a")
+			u, err := repo.StartUpload(ctx, "")
+			check(t, err)
+			f.fail = storage.ErrNoSpace
+			_, err = u.Commit(ctx, sum(""))
+			wantCode(t, err, oci.CodeUnknown)
+			check(t, u.Close())
+			u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{Exact: true, StartedAt: u.StartedAt()})
+			check(t, err)
+			_, err = u.Commit(ctx, sum(""))
+			check(t, err)
+			check(t, u.Close())
+		})
+	}
+}
+
 // A client that hangs up while its blob is being committed leaves a whole blob.
 func TestCommitOutlivesItsClient(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {

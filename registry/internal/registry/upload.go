@@ -375,7 +375,8 @@ func (u *Upload) Close() error {
 	defer u.unlock()
 	defer u.repo.reg.uploads.release(u)
 	err := u.suspend()
-	if err == nil && !u.done && u.taken.Err() == nil {
+	known := u.begun == (u.size > 0) // else the store has an upload without bytes
+	if err == nil && !u.done && u.taken.Err() == nil && known {
 		u.repo.reg.left.put(u.key, u.size, 1)
 	}
 	return fault(err)
