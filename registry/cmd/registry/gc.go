@@ -65,6 +65,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	processors, end := doublePlaces()
 	defer end()
 	defer beNice()()
+	defer tuneMemory()()
 	o.Processors = processors
 	log, err := logging.New(stderr, logging.Config{Level: "warn", Format: logging.Format(cfg.Log.Formatter)})
 	if err != nil {
