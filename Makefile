@@ -38,7 +38,7 @@ test-e2e: tools build ## the built binaries against real clients, peers, a homes
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost
 	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' ./registry/e2e | grep -v '^=== '
-	@SLIPWAY_SOAK_KILLS=50 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run 'TestMirror_(Kill|Memory)' ./registry/e2e | grep -v '^=== '
+	@SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run 'TestMirror_(Kill|Memory)' ./registry/e2e | grep -v '^=== '
 	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestSeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
 	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/collect
 

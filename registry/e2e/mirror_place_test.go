@@ -24,6 +24,7 @@ type place struct {
 	holds   func(digest string) bool                   // whether the bytes of a blob are there
 	uploads func() []string                            // what uploads and temporary files are there
 	config  string                                     // of the storage, for commands
+	lease   time.Duration                              // how long the lease of a dead mirror may last
 }
 
 // start starts a mirror.
@@ -88,6 +89,7 @@ func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *pl
 			return left
 		},
 		config: onS3(t, "127.0.0.1:0", endpoint, ""),
+		lease:  40 * time.Second,
 	}
 }
 

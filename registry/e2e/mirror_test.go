@@ -278,7 +278,7 @@ func TestMirror_Kill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kills := map[string]int{"filesystem": 15, "MinIO": 5}[name]
 			if n, err := strconv.Atoi(os.Getenv("SLIPWAY_SOAK_KILLS")); err == nil {
-				kills = min(n, 50)
+				kills = min(n, 100)
 			}
 			killMirror(t, on, kills)
 		})
@@ -333,7 +333,7 @@ func killMirror(t *testing.T, on func(*testing.T, string) *place, kills int) {
 	}
 	t.Logf("%d transfers completed in %d rounds", stored, kills)
 	p := start(t, addr, place.command(addr, `REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING={enabled: true, age: 1ms, interval: 100ms, dryrun: false}`))
-	deadline := time.Now().Add(time.Minute) // the lease of the one that was killed runs out first
+	deadline := time.Now().Add(place.lease + 20*time.Second)
 	for len(place.uploads()) > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Millisecond)
 	}

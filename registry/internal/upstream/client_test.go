@@ -518,8 +518,10 @@ func TestHelper_Hangs(t *testing.T) {
 		_, _, err := h.get(ctx)
 		first <- err
 	}()
-	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); !exists(begun); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the helper never starts")
+		}
 	}
 	impatient, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer end()
@@ -534,6 +536,11 @@ func TestHelper_Hangs(t *testing.T) {
 	if _, _, err := h.get(t.Context()); !errors.Is(err, errStalled) {
 		t.Errorf("after one that failed: %v", err)
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func FuzzParseParameters(f *testing.F) {
