@@ -152,38 +152,50 @@ const maxDirs = 64
 
 // flushStage flushes what the changes need to be durable.
 func (s *Store) flushStage(stage []change) error {
-	var dirs []string
+	var puts, deletions []string
 	for i := range stage {
-		dirs = append(dirs, stage[i].dirs...)
+		if ch := &stage[i]; ch.isPut() {
+			puts = append(puts, ch.dirs...)
+		} else {
+			deletions = append(deletions, ch.dirs...)
+		}
 	}
-	if len(dirs) == 0 {
+	if len(puts)+len(deletions) == 0 {
 		return nil
 	}
-	return s.flushDirs(stage[0].Key, dirs)
+	return s.flushDirs(stage[0].Key, puts, deletions)
 }
 
-// flushDirs flushes directories that have got or lost entries, with all above them
-// that are not known to be durable. One that is not there any more was removed since:
-// then the one that lost it is flushed. key is for errors.
-func (s *Store) flushDirs(key string, dirs []string) error {
+// flushDirs flushes directories that have got entries, with all above them that are
+// not known to be durable, and directories that have lost some. One that is not there
+// any more was removed since: then the one that lost it is flushed. key is for errors.
+func (s *Store) flushDirs(key string, puts, deletions []string) error {
 	since := s.durable.count()
 	known := map[string]*flush{}
 	var now, done []*flush
-	need := func(dir string, look bool) {
-		if known[dir] == nil {
-			known[dir] = &flush{dir: dir}
-			now = append(now, known[dir])
+	need := func(dir string, put bool) *flush {
+		f := known[dir]
+		if f == nil || put && !f.put {
+			if f == nil {
+				f = &flush{dir: dir}
+				known[dir] = f
+			}
+			now = append(now, f)
 		}
-		known[dir].look = known[dir].look || look
+		f.put = f.put || put
+		return f
 	}
-	for _, dir := range dirs {
+	for _, dir := range puts {
 		_, durable := s.durable.has(dir)
-		need(dir, durable)
+		need(dir, true).look = durable
 	}
-	for _, dir := range dirs { // others follow a parent to be known, most new directories get no second entry
+	for _, dir := range puts { // others follow a parent to be known, most new directories get no second entry
 		if p := known[dirOf(dir)]; p != nil {
 			p.look = true
 		}
+	}
+	for _, dir := range deletions {
+		need(dir, false)
 	}
 	gone := false
 	for len(now) > 0 {
@@ -193,18 +205,18 @@ func (s *Store) flushDirs(key string, dirs []string) error {
 		flushed := now
 		now = nil
 		for _, f := range flushed {
-			id, durable := s.durable.has(f.dir)
 			switch {
-			case f.err == nil:
+			case f.err == nil && f.put:
 				done = append(done, f)
-				if f.dir != s.rootDir() && (!durable || id != f.id) {
-					need(dirOf(f.dir), true)
+				if id, durable := s.durable.has(f.dir); f.dir != s.rootDir() && (!durable || id != f.id) {
+					need(dirOf(f.dir), true).look = true
 				}
+			case f.err == nil:
 			case f.err != unix.ENOENT, s.vanished(): //nolint:errorlint // a bare errno
 				return s.writeFault("flush", key, f.err)
 			default:
 				gone = true
-				need(dirOf(f.dir), true)
+				need(dirOf(f.dir), false)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import "sync"
 type flush struct {
 	fd   int
 	dir  string // its path, to be opened; or ""
+	put  bool   // it got an entry: what is above it is flushed as well
 	look bool   // id is asked for
 	id   dirID  // of the directory that was flushed
 	same *flush // another one of the same directory, whose result is this one's; or nil

@@ -65,7 +65,7 @@ func (s *Store) makeDurable(key, name string, content []byte) error {
 	if err := syncFile(fd); err != nil {
 		return err
 	}
-	return s.flushDirs(key, s.durable.unflushed(name))
+	return s.flushDirs(key, s.durable.unflushed(name), nil)
 }
 
 // share makes name, where nothing may be, a hard link to like, which it renews if that

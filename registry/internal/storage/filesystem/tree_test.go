@@ -399,8 +399,8 @@ func TestDirectoryThatVanishedIsFlushedAbove(t *testing.T) {
 	defer s.Close()
 	apply(t, s, storage.Change{Key: "/a/f", Content: []byte("x")})
 	gone := []string{root + "/a/b/c/d"}
-	check(t, s.flushDirs("/a/b/c/d", gone))
+	check(t, s.flushDirs("/a/b/c/d", nil, gone))
 	check(t, os.Rename(root, root+"-lost"))
 	check(t, os.Mkdir(root, 0o755))
-	wantErr(t, "a lost mount", s.flushDirs("/a/b/c/d", gone), storage.ErrUnavailable)
+	wantErr(t, "a lost mount", s.flushDirs("/a/b/c/d", nil, gone), storage.ErrUnavailable)
 }
