@@ -12,8 +12,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// keyLocks is how many locks the keys share. A lock is held for no longer than one
-// look and one rename take.
+// keyLocks is how many locks the keys share. A lock is held for no longer than the
+// changes of one stage take that follow each other under it.
 const keyLocks = 32
 
 // keyLock keeps changes of a key from each other: goroutines by the mutex,
