@@ -194,9 +194,13 @@ func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *ob
 	if b.o.NoConditions {
 		c = storage.Condition{}
 	}
-	attempt := func() error {
+	begun := time.Now()
+	attempt := func(late bool) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if late && time.Since(begun) >= b.o.MaxLate {
+			return nil // a busy machine let it come later than a service would
+		}
 		old := b.objects[key]
 		if c.Absent() && old != nil || c.Version() != "" && (old == nil || old.version != c.Version()) {
 			return storage.ErrConflict
@@ -208,18 +212,18 @@ func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *ob
 	case FailBefore:
 		return trouble(store.Doubtful)
 	case FailAfter:
-		_ = attempt()
+		_ = attempt(false)
 		return trouble(store.Doubtful)
 	case Late:
 		b.late.Go(func() {
 			time.Sleep(rand.N(b.o.MaxLate * 3 / 4))
-			_ = attempt()
+			_ = attempt(true)
 		})
 		return trouble(store.Lost)
 	case Denied:
 		return storage.ErrDenied
 	default:
-		return attempt()
+		return attempt(false)
 	}
 }
 
