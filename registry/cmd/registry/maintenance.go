@@ -19,6 +19,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/quota"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/retention"
 	"slipway/registry/internal/schedule"
@@ -29,12 +30,13 @@ import (
 // environment is what a maintenance command works in: the storage, beside the server
 // or without one.
 type environment struct {
-	cfg   *config.Config
-	log   *zap.Logger
-	store *backend
-	cache *proxy.Cache // nil = no repository is a cache
-	rules *registry.Registry
-	lines *logging.Buffer
+	cfg    *config.Config
+	log    *zap.Logger
+	store  *backend
+	cache  *proxy.Cache  // nil = no repository is a cache
+	quotas *quota.Quotas // nil = there are none
+	rules  *registry.Registry
+	lines  *logging.Buffer
 }
 
 // openEnvironment opens the storage that the configuration names, for a command that
@@ -74,8 +76,8 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 		return nil, errors.Join(err, e.close())
 	}
 	options := registryOptions(cfg, e.store, e.cache, e.log)
-	if all := openQuotas(cfg, e.store, e.log); all != nil {
-		options.Quota = all
+	if e.quotas = openQuotas(cfg, e.store, e.log); e.quotas != nil {
+		options.Quota = e.quotas
 	}
 	e.rules = registry.New(options)
 	return e, nil
@@ -88,6 +90,9 @@ func (e *environment) caches() func(oci.Name) bool { return cachesOf(e.cache) }
 func (e *environment) close() error {
 	if e.cache != nil {
 		e.cache.Close()
+	}
+	if e.quotas != nil {
+		e.quotas.Close()
 	}
 	return errors.Join(e.store.Close(), e.lines.Close())
 }

@@ -158,6 +158,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
 	work.start(working, &background)
 	if bounds != nil {
+		defer bounds.Close()
 		background.Go(func() { bounds.Count(working) })
 	}
 	gate.watch(working, &background)

@@ -1,12 +1,12 @@
 // Package quota bounds the bytes under prefixes of repositories: each blob and manifest
 // that is linked under a prefix counts once. A document in the storage, which all replicas
 // share, never counts too little; what it counts twice, such as a blob that two
-// repositories of the prefix have, a walk over the tree finds before anybody is refused.
+// repositories of the prefix have, a walk over the tree finds before anybody is refused
+// because of it.
 package quota
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// countPause is how long the outcome of a count is believed to which nothing was
-	// added since. Only a deletion can have made room in that time.
+	// countPause is how long the outcome of a count is believed. Only a deletion can have
+	// made room in that time.
 	countPause = 10 * time.Second
 
 	takeTimeout  = 30 * time.Second
@@ -66,23 +66,42 @@ func (all *Quotas) Bounds(name oci.Name) bool {
 	return slices.ContainsFunc(all.list, func(c *counter) bool { return c.Covers(name) })
 }
 
-// Take implements registry.Quota.
-func (all *Quotas) Take(ctx context.Context, name oci.Name, size int64) error {
+// Take implements registry.Quota. What one quota refuses is not charged to the others.
+func (all *Quotas) Take(ctx context.Context, name oci.Name, d oci.Digest, size int64) error {
+	var covering []*counter
 	for _, c := range all.list {
-		if !c.Covers(name) {
-			continue
+		if c.Covers(name) {
+			covering = append(covering, c)
 		}
-		if err := c.take(ctx, size); err != nil {
+	}
+	key := digestOf(d)
+	for _, c := range covering {
+		if len(covering) == 1 {
+			break
+		}
+		if err := c.check(ctx, key, size); err != nil {
+			return err
+		}
+	}
+	for _, c := range covering {
+		if err := c.take(ctx, key, size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// Close ends the counts under way. Pushes that need one fail from then on.
+func (all *Quotas) Close() {
+	for _, c := range all.list {
+		c.close()
+	}
+}
+
 // Count counts what is under each quota, so that the first push need not wait for it.
 func (all *Quotas) Count(ctx context.Context) {
 	for _, c := range all.list {
-		if err := c.count(ctx, 0); err != nil && ctx.Err() == nil {
+		if err := c.count(ctx, 0); err != nil && !errors.Is(err, context.Canceled) {
 			c.log.Error("cannot count the bytes under a quota; the next push there tries again", zap.String("prefix", string(c.Prefix)), zap.Error(err))
 		}
 	}
@@ -94,6 +113,7 @@ type account struct {
 	Charged int64         `json:"charged"` // of these, not found by the last count
 	Counted time.Time     `json:"counted"` // when the last count ended
 	Took    time.Duration `json:"took"`    // by the last count
+	Last    string        `json:"last"`    // the ID of the last count
 	Counts  []running     `json:"counts,omitempty"`
 }
 
@@ -107,6 +127,11 @@ type running struct {
 func (a *account) charge(size int64) {
 	a.Bytes += size
 	a.Charged += size
+	a.chargeCounts(size)
+}
+
+// chargeCounts charges the counts under way, which may have passed the link already.
+func (a *account) chargeCounts(size int64) {
 	for i := range a.Counts {
 		a.Counts[i].Charged += size
 	}
@@ -124,27 +149,36 @@ type counter struct {
 	waiting []*charge
 	writing sync.Mutex // held while charges are written
 
-	counting sync.Mutex
-	counts   atomic.Int64     // finished by this process
-	sizes    map[digest]int64 // found by the last count; under counting
+	counts atomic.Int64          // finished by this process
+	found  atomic.Pointer[found] // by the last of them; nil = there was none
+	flight *flight               // under way; under mu
+	closed bool                  // under mu
+}
+
+// found is what a count has found. Nobody changes it.
+type found struct {
+	id    string
+	ended time.Time
+	sizes map[digest]int64
 }
 
 // charge is bytes that wait to be counted. The error is valid once it was written.
 type charge struct {
-	size int64
-	err  error
+	digest digest
+	size   int64
+	err    error
 }
 
 var errNothingTaken = errors.New("nothing was taken")
 
 // take counts size bytes more if there is room. Those who wait at the same time are
 // written together.
-func (c *counter) take(ctx context.Context, size int64) error {
+func (c *counter) take(ctx context.Context, d digest, size int64) error {
 	done := c.counts.Load()
 	if done == 0 { // what is written may be of a time without this quota
 		return c.uncounted(0)
 	}
-	mine := &charge{size: size}
+	mine := &charge{digest: d, size: size}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, mine)
 	c.mu.Unlock()
@@ -166,12 +200,16 @@ func (c *counter) write(ctx context.Context, batch []*charge, done int64) {
 	err := c.doc.Update(ctx, func(a *account) error {
 		taken := false
 		for _, x := range batch {
-			if a.Counted.IsZero() { // the document was lost
-				x.err = c.uncounted(done)
-			} else if x.err = c.refusal(a, x.size, done); x.err == nil {
-				a.charge(x.size)
-				taken = true
+			if x.err = c.refusal(a, x.digest, x.size, done); x.err != nil {
+				continue
 			}
+			if c.has(a, x.digest) {
+				a.chargeCounts(x.size)
+				taken = taken || len(a.Counts) > 0
+				continue
+			}
+			a.charge(x.size)
+			taken = true
 		}
 		if !taken {
 			return errNothingTaken
@@ -186,13 +224,39 @@ func (c *counter) write(ctx context.Context, batch []*charge, done int64) {
 	}
 }
 
-// refusal is nil if there is room.
-func (c *counter) refusal(a *account, size, done int64) error {
-	if a.Bytes+size <= c.Limit {
-		return nil
+// check is nil if take would probably succeed.
+func (c *counter) check(ctx context.Context, d digest, size int64) error {
+	done := c.counts.Load()
+	if done == 0 {
+		return c.uncounted(0)
 	}
-	pause := max(c.pause, 10*a.Took)
-	if age := time.Since(a.Counted); a.Charged > 0 || age > pause || age < -pause {
+	if err := c.doc.Refresh(ctx); err != nil {
+		return err
+	}
+	a, _ := c.doc.Last()
+	return c.refusal(a, d, size, done)
+}
+
+// has says whether the last count has found the digest, so that its bytes are counted,
+// even if its links were deleted since. Only the process that counted knows.
+func (c *counter) has(a *account, d digest) bool {
+	f := c.found.Load()
+	if f == nil || f.id != a.Last {
+		return false
+	}
+	_, ok := f.sizes[d]
+	return ok
+}
+
+// refusal is nil if there is room. A count comes first only if it can find some: bytes
+// that were charged twice or that were deleted.
+func (c *counter) refusal(a *account, d digest, size, done int64) error {
+	switch {
+	case a.Counted.IsZero(): // the document was lost
+		return c.uncounted(done)
+	case a.Bytes+size <= c.Limit || c.has(a, d):
+		return nil
+	case a.Bytes-a.Charged+size <= c.Limit || c.isOld(a.Counted, a) || c.isOld(c.found.Load().ended, a):
 		return c.uncounted(done)
 	}
 	return &oci.Error{Code: oci.CodeDenied, Message: fmt.Sprintf(
@@ -200,49 +264,13 @@ func (c *counter) refusal(a *account, size, done int64) error {
 		c.Prefix, size, a.Bytes, c.Limit)}
 }
 
+// isOld says whether the outcome of a count that ended then is not believed any more.
+func (c *counter) isOld(ended time.Time, a *account) bool {
+	age, pause := time.Since(ended), max(c.pause, 10*a.Took)
+	return age > pause || age < -pause
+}
+
 // uncounted asks for a count, unless one has ended since done were finished.
 func (c *counter) uncounted(done int64) error {
 	return &registry.Uncounted{Count: func(ctx context.Context) error { return c.count(ctx, done) }}
-}
-
-// count walks over the tree. What is charged meanwhile is added, so that nothing that the
-// walk has passed already is missing; who was charged before has written its links when
-// the walk begins.
-func (c *counter) count(ctx context.Context, done int64) error {
-	c.counting.Lock()
-	defer c.counting.Unlock()
-	if c.counts.Load() > done {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
-	defer cancel()
-	began, id := time.Now(), rand.Text()
-	err := c.doc.Update(ctx, func(a *account) error {
-		a.Counts = slices.DeleteFunc(a.Counts, func(r running) bool { return began.Sub(r.Began) > 2*countTimeout }) // its process died
-		a.Counts = append(a.Counts, running{ID: id, Began: began})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	var bytes int64
-	if err = c.coordinator.Barrier(ctx); err == nil {
-		bytes, err = c.walk(ctx)
-	}
-	ended := c.doc.Update(ctx, func(a *account) error {
-		i := slices.IndexFunc(a.Counts, func(r running) bool { return r.ID == id })
-		if i < 0 {
-			return errors.New("the count was lost with its document")
-		}
-		if err == nil {
-			a.Charged = a.Counts[i].Charged
-			a.Bytes, a.Counted, a.Took = bytes+a.Charged, time.Now().UTC(), time.Since(began)
-		}
-		a.Counts = slices.Delete(a.Counts, i, i+1)
-		return nil
-	})
-	if err = errors.Join(err, ended); err == nil {
-		c.counts.Add(1)
-	}
-	return err
 }

@@ -69,6 +69,7 @@ type replica struct {
 func newReplica(t testing.TB, store both, quotas ...Quota) *replica {
 	t.Helper()
 	q := New(store, store, quotas, zap.NewNop())
+	t.Cleanup(q.Close)
 	return &replica{registry.New(registry.Options{Store: store, Coordinator: store, DeleteEnabled: true, Quota: q}), q, store}
 }
 

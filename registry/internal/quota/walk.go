@@ -19,20 +19,25 @@ const statsAtOnce = 16
 // digest stands for a digest in a quarter of the memory.
 type digest [sha256.Size]byte
 
-// walk returns the bytes of what is linked under the prefix, each digest once. c.counting
-// is held.
-func (c *counter) walk(ctx context.Context) (bytes int64, err error) {
+func digestOf(d oci.Digest) digest { return sha256.Sum256([]byte(d)) }
+
+// walk returns the sizes of what is linked under the prefix.
+func (c *counter) walk(ctx context.Context) (map[digest]int64, error) {
+	var before map[digest]int64
+	if f := c.found.Load(); f != nil {
+		before = f.sizes
+	}
 	found, unknown := map[digest]int64{}, map[digest]oci.Digest{}
 	for name, err := range tree.Below(ctx, c.store, c.Prefix) {
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for d, err := range linked(ctx, c.store, name) {
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
-			key := digest(sha256.Sum256([]byte(d)))
-			if size, ok := c.sizes[key]; ok {
+			key := digestOf(d)
+			if size, ok := before[key]; ok {
 				found[key] = size
 			} else {
 				unknown[key] = d
@@ -40,13 +45,9 @@ func (c *counter) walk(ctx context.Context) (bytes int64, err error) {
 		}
 	}
 	if err := c.stat(ctx, unknown, found); err != nil {
-		return 0, err
+		return nil, err
 	}
-	for _, size := range found {
-		bytes += size
-	}
-	c.sizes = found
-	return bytes, nil
+	return found, nil
 }
 
 // stat finds the sizes of blobs. Links that lead nowhere count nothing.

@@ -96,7 +96,7 @@ func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
 	if s.Listed(data, link) {
 		return errListed
 	}
-	if err := u.repo.charge(ctx, link, u.size); err != nil {
+	if err := u.repo.charge(ctx, link, d, u.size); err != nil {
 		return err
 	}
 	size := u.size

@@ -34,7 +34,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 		if s.Listed(link.Key) {
 			return errListed
 		}
-		if err := r.charge(ctx, link.Key, found.desc.Size); err != nil {
+		if err := r.charge(ctx, link.Key, found.target, found.desc.Size); err != nil {
 			return err
 		}
 		return r.reg.apply(ctx, s, append(s.linked(found.target), storage.Stage{link})...)

@@ -81,7 +81,7 @@ func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []
 			return err
 		}
 		if !charged {
-			if err := r.charge(ctx, content[1].Key, int64(len(body))); err != nil {
+			if err := r.charge(ctx, content[1].Key, d, int64(len(body))); err != nil {
 				return err
 			}
 			charged = true

@@ -10,10 +10,10 @@ import (
 type Quota interface {
 	// Bounds says whether there is a bound for the repository.
 	Bounds(name oci.Name) bool
-	// Take counts size bytes more for the repository, whose link is written next, in the
-	// section of the caller. The error is an *oci.Error with DENIED if there is no room, an
+	// Take counts the size bytes of a digest for the repository, whose link is written
+	// next, in the section of the caller. The error is an *oci.Error with DENIED if there is no room, an
 	// *Uncounted if what is there has to be counted before that can be said, or the store's.
-	Take(ctx context.Context, name oci.Name, size int64) error
+	Take(ctx context.Context, name oci.Name, d oci.Digest, size int64) error
 }
 
 // Uncounted is the error of a Quota that has to count first, outside of any section.
@@ -23,14 +23,14 @@ type Uncounted struct {
 
 func (u *Uncounted) Error() string { return "the bytes under a quota have to be counted first" }
 
-// charge counts bytes that are about to be linked at key, unless the repository has them
+// charge counts the bytes of d that are about to be linked at key, unless the repository has them
 // already. Caches of other registries have bounds of their own.
-func (r Repository) charge(ctx context.Context, key string, size int64) error {
+func (r Repository) charge(ctx context.Context, key string, d oci.Digest, size int64) error {
 	if r.reg.quota == nil || r.filler || !r.reg.quota.Bounds(r.name) {
 		return nil
 	}
 	if _, err := r.reg.store.Stat(ctx, key); !absent(err) {
 		return err
 	}
-	return r.reg.quota.Take(ctx, r.name, size)
+	return r.reg.quota.Take(ctx, r.name, d, size)
 }
