@@ -1,14 +1,17 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
 )
 
 // mountBlob tries a cross-repository mount. Whatever keeps it from being done
-// is no error: the client uploads the blob instead.
+// is no error: the client uploads the blob instead. But where a quota has no room
+// the upload would be refused as well.
 func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done bool, err error) {
 	d, from, ok := mountSource(mount, r.param("from"))
 	if !ok {
@@ -18,6 +21,9 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 		return false, err
 	}
 	desc, err := a.repository(r).MountBlob(r.Context(), d, from, r.canPull())
+	if errors.Is(err, registry.ErrOverQuota) {
+		return false, err
+	}
 	switch code(err) {
 	case "":
 		r.event = "mount"

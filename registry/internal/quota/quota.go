@@ -259,7 +259,7 @@ func (c *counter) refusal(a *account, d digest, size, done int64) error {
 	case a.Bytes-a.Charged+size <= c.Limit || c.isOld(a.Counted, a) || c.isOld(c.found.Load().ended, a):
 		return c.uncounted(done)
 	}
-	return &oci.Error{Code: oci.CodeDenied, Message: fmt.Sprintf(
+	return &oci.Error{Code: oci.CodeDenied, Err: registry.ErrOverQuota, Message: fmt.Sprintf(
 		"the quota of %s does not allow %d bytes more: %d of %d bytes are used; delete what is not needed and let the garbage collection free it",
 		c.Prefix, size, a.Bytes, c.Limit)}
 }

@@ -20,7 +20,8 @@ type origins [4]oci.Name
 // may read everything, none at all, if only the blob is there. Looking through
 // every repository would cost more than the upload it saves.
 //
-// BLOB_UNKNOWN and DENIED mean that the client should upload instead.
+// BLOB_UNKNOWN and DENIED mean that the client should upload instead, unless
+// ErrOverQuota is inside.
 func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, error) {
 	if err := r.takes(); err != nil {
 		return oci.Descriptor{}, err

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/quota"
+)
+
+// Who would go over a quota is told so with 403, also by a mount: an upload would be
+// refused only at its end.
+func TestQuota_Answers(t *testing.T) {
+	s := newServer(t, func(s *setup) {
+		all := quota.New(s.store, s.store, []quota.Quota{{Prefix: "team", Limit: 100}}, zap.NewNop())
+		t.Cleanup(all.Close)
+		s.rules.Quota = all
+	})
+	push := func(repo string, blob []byte) answer {
+		up := s.do("POST", "/v2/"+repo+"/blobs/uploads/", nil).want(t, 202)
+		return s.do("PUT", with(up.location(t), "digest", string(digestOf(blob))), blob)
+	}
+	small, large := []byte(strings.Repeat("s", 60)), []byte(strings.Repeat("l", 101))
+	push("team/a", small).want(t, 201)
+	push("elsewhere", large).want(t, 201)
+	mount := func(repo string, blob []byte, from string) answer {
+		return s.do("POST", "/v2/"+repo+"/blobs/uploads/?mount="+string(digestOf(blob))+"&from="+from, nil)
+	}
+	for what, refused := range map[string]answer{"push": push("team/a", large), "mount": mount("team/b", large, "elsewhere")} {
+		refused.wantError(t, 403, oci.CodeDenied)
+		if !strings.Contains(string(refused.body), "the quota of team does not allow 101 bytes more: 60 of 100 bytes are used") {
+			t.Errorf("%s: %s", what, refused.body)
+		}
+	}
+	mount("team/b", small, "team/a").want(t, 201)
+	mount("other", large, "elsewhere").want(t, 201)
+}
