@@ -16,6 +16,10 @@ import (
 const (
 	queueLength = 4096
 
+	// maxField bounds what a client has sent, in bytes: the reference in the path of a
+	// request that is refused can be as long as its head.
+	maxField = 512
+
 	// maxWait is how long an act waits for room in the queue before its line is lost.
 	maxWait = 2 * time.Second
 )
@@ -94,6 +98,9 @@ func (l *Log) Lost() uint64 {
 
 func encode(r Record) []byte {
 	r.Time = r.Time.UTC()
+	for _, field := range []*string{&r.Who, &r.Repository, &r.Reference} {
+		*field = (*field)[:min(len(*field), maxField)]
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // plain data

@@ -186,6 +186,21 @@ func TestLog_WaitIsBounded(t *testing.T) {
 	})
 }
 
+// What clients send, such as references that cannot exist, does not fill the log.
+func TestLog_CutsLongFields(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := New(zap.NewNop(), openFile(t, path, 0, 0))
+	long := strings.Repeat("<", 128<<10)
+	l.Write(Record{Time: time.Now(), Event: "refused", Who: long, Repository: long, Reference: long})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, path)
+	if want := long[:maxField]; len(got) != 1 || got[0].Who != want || got[0].Repository != want || got[0].Reference != want {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNilLog(t *testing.T) {
 	var l *Log
 	l.Write(Record{})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -86,6 +87,9 @@ func (s *remote) Write(line []byte) (n int, err error) {
 		}
 		if err = s.send(message); err == nil {
 			return len(line), nil
+		}
+		if errors.Is(err, syscall.EMSGSIZE) { // too long for a datagram; others are not
+			return 0, fmt.Errorf("syslog: %w", err)
 		}
 		s.conn.Close()
 		s.conn = nil

@@ -122,3 +122,24 @@ func TestSyslog_Stalled(t *testing.T) {
 		t.Errorf("lost lines are not told: %v", err)
 	}
 }
+
+// A line that is too long for a datagram is lost alone.
+func TestSyslog_LongLine(t *testing.T) {
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	s := openSyslog(t, "udp://"+udp.LocalAddr().String())
+	if _, err := s.Write([]byte(strings.Repeat("x", 100<<10) + "\n")); err == nil {
+		t.Error("a datagram of 100 KiB")
+	}
+	if _, err := s.Write([]byte("the next\n")); err != nil {
+		t.Error(err)
+	}
+	datagram := make([]byte, 1<<10)
+	n, _, err := udp.ReadFrom(datagram)
+	if err != nil || !strings.HasSuffix(string(datagram[:n]), ": the next\n") {
+		t.Errorf("%q, %v", datagram[:n], err)
+	}
+}
