@@ -106,9 +106,13 @@ func (l *limiter) refusal(what string, n int) *oci.Error {
 	return &oci.Error{Code: oci.CodeTooManyRequests, Message: "too many requests: one " + l.kind + " may have " + fmt.Sprintf(what, n)}
 }
 
+// refill adds what has become free. Of requests at the same time a later one may be here
+// first.
 func (l *limiter) refill(c *client, now time.Time) {
-	c.requests = min(l.burst, c.requests+max(0, now.Sub(c.at).Seconds())*float64(l.limit.Requests))
-	c.at = now
+	if now.After(c.at) {
+		c.requests = min(l.burst, c.requests+now.Sub(c.at).Seconds()*float64(l.limit.Requests))
+		c.at = now
+	}
 }
 
 // makeRoom drops those who could do as much if they were new, or some that send nothing

@@ -40,6 +40,16 @@ func TestLimiter_Requests(t *testing.T) {
 	}
 }
 
+// Requests that overtake each other do not get the time between them twice.
+func TestLimiter_TimeGoesForward(t *testing.T) {
+	l, now := newLimiter("user", Limit{Requests: 1, Burst: 1}), time.Now()
+	for i, at := range []time.Duration{10 * time.Second, 0, 10 * time.Second} {
+		if _, err := l.begin("alice", false, now.Add(at)); (err == nil) != (i == 0) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+}
+
 func TestLimiter_Uploads(t *testing.T) {
 	l, now := newLimiter("address", Limit{Uploads: 2}), time.Now()
 	var ends []func()
