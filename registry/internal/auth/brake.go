@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -68,7 +69,7 @@ func (t tally) add(key string, now time.Time) int {
 	if f == nil {
 		t.makeRoom(now)
 		f = &failures{}
-		t[key] = f
+		t[strings.Clone(key)] = f // it may be the beginning of a long name
 	}
 	if now.After(f.until) {
 		f.count = 0

@@ -3,10 +3,12 @@ package auth
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // The more wrong passwords come from an address, the later they are answered.
@@ -75,6 +77,17 @@ func TestBrake_OneNameFromManyAddresses(t *testing.T) {
 	}
 	if later := now.Add(brakeMemory + time.Second); b.suspects(address(1), "carl", later) {
 		t.Error("nothing is forgotten")
+	}
+}
+
+// Of a long name that failed only the beginning stays in memory.
+func TestBrake_LongNames(t *testing.T) {
+	b, long := newBrake(), strings.Repeat("x", 1<<20)
+	b.failed("a", long, time.Now())
+	for name := range b.names {
+		if len(name) != maxBrakeName || unsafe.StringData(name) == unsafe.StringData(long) {
+			t.Errorf("%d bytes are kept, within those of the name", len(name))
+		}
 	}
 }
 
