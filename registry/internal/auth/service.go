@@ -149,8 +149,8 @@ func (s *Service) identify(r *http.Request, q TokenRequest) (holder, error) {
 		return holder{}, nil
 	}
 	if s.opts.Logins.Workloads.any() && string(c.user) == WorkloadUser {
-		who, err := s.opts.Logins.Workloads.login(r.Context(), string(c.password))
-		return holder{caller: who, stamp: s.opts.Logins.Workloads.stamp(who.Name), fresh: true}, err
+		who, stamp, err := s.opts.Logins.Workloads.login(r.Context(), string(c.password))
+		return holder{caller: who, stamp: stamp, fresh: true}, err
 	}
 	if len(c.user)+len(c.password) > maxCredentials {
 		return holder{}, &Refusal{Reason: BadHeader}

@@ -91,28 +91,29 @@ func (w *Workload) stamp() string {
 }
 
 // login returns the first workload whose issuer, audience and claims are those of the
-// token. The error is a *Refusal or the context's.
-func (w *Workloads) login(ctx context.Context, raw string) (access.Caller, error) {
+// token, and the stamp of the rule that says so: by the time it returns another one may be
+// in force. The error is a *Refusal or the context's.
+func (w *Workloads) login(ctx context.Context, raw string) (who access.Caller, stamp string, err error) {
 	set := w.current.Load()
 	t, err := set.issuers.Verify(ctx, raw, time.Now())
 	if ctx.Err() != nil {
-		return access.Caller{}, ctx.Err()
+		return access.Caller{}, "", ctx.Err()
 	}
 	if errors.Is(err, oidc.ErrUnavailable) {
-		return access.Caller{}, &Refusal{
+		return access.Caller{}, "", &Refusal{
 			Reason: IssuerUnavailable, User: WorkloadUser, Cause: err, RetryAfter: retryAfter,
 			Err: oci.NewError(oci.CodeUnavailable, "the keys of the token's issuer cannot be fetched at the moment"),
 		}
 	}
 	if err != nil {
-		return access.Caller{}, &Refusal{Reason: BadToken, User: WorkloadUser, Cause: err}
+		return access.Caller{}, "", &Refusal{Reason: BadToken, User: WorkloadUser, Cause: err}
 	}
 	for i := range set.rules {
 		if rule := &set.rules[i]; rule.accepts(t) {
-			return access.Caller{Kind: access.Workload, Name: rule.Name, Own: []access.Grant{rule.Own}}, nil
+			return access.Caller{Kind: access.Workload, Name: rule.Name, Own: []access.Grant{rule.Own}}, rule.stamp, nil
 		}
 	}
-	return access.Caller{}, &Refusal{Reason: UnknownWorkload, User: WorkloadUser, Cause: fmt.Errorf("issuer %s, subject %.200q, audience %.200q", t.Issuer, t.Subject, []string(t.Audience))}
+	return access.Caller{}, "", &Refusal{Reason: UnknownWorkload, User: WorkloadUser, Cause: fmt.Errorf("issuer %s, subject %.200q, audience %.200q", t.Issuer, t.Subject, []string(t.Audience))}
 }
 
 func (r *workload) accepts(t *oidc.Token) bool {
@@ -125,16 +126,6 @@ func (r *workload) accepts(t *oidc.Token) bool {
 		}
 	}
 	return len(r.claims) > 0
-}
-
-// stamp is that of the workload of that name now, "" if there is none.
-func (w *Workloads) stamp(name string) string {
-	rules := w.current.Load().rules
-	i := slices.IndexFunc(rules, func(r workload) bool { return r.Name == name })
-	if i < 0 {
-		return ""
-	}
-	return rules[i].stamp
 }
 
 // rights are those that the workload has now, unless its rule has changed since it got

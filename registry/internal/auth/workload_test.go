@@ -28,6 +28,7 @@ type ciSystem struct {
 	fetches atomic.Int32
 	broken  atomic.Bool
 	calls   string // the issuer in its configuration, "" = its URL
+	asked   func() // called when keys are fetched; nil = nobody is
 }
 
 func newCISystem(t *testing.T) *ciSystem {
@@ -36,6 +37,9 @@ func newCISystem(t *testing.T) *ciSystem {
 	c.newKey()
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fetches.Add(1)
+		if c.asked != nil {
+			c.asked()
+		}
 		switch {
 		case c.broken.Load():
 			http.Error(w, "broken", http.StatusInternalServerError)
@@ -152,20 +156,20 @@ func TestWorkloads(t *testing.T) {
 func TestWorkloads_FetchesAreBounded(t *testing.T) {
 	ci := newCISystem(t)
 	w := ci.workloads(t)
-	if _, err := w.login(t.Context(), ci.token()); err != nil {
+	if _, _, err := w.login(t.Context(), ci.token()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.login(t.Context(), ci.token("iss", "http://127.0.0.1:1")); err == nil {
+	if _, _, err := w.login(t.Context(), ci.token("iss", "http://127.0.0.1:1")); err == nil {
 		t.Error("a token of nobody we know counts")
 	}
 	good := ci.token()
 	ci.newKey() // the issuer keeps the id, so tokens of the new key fail by their signature
 	for range 100 {
-		if _, err := w.login(t.Context(), ci.token()); err == nil {
+		if _, _, err := w.login(t.Context(), ci.token()); err == nil {
 			t.Fatal("a token with a wrong signature counts")
 		}
 	}
-	if _, err := w.login(t.Context(), good); err != nil {
+	if _, _, err := w.login(t.Context(), good); err != nil {
 		t.Error(err)
 	}
 	if n := ci.fetches.Load(); n > 2 {
@@ -176,15 +180,34 @@ func TestWorkloads_FetchesAreBounded(t *testing.T) {
 func TestWorkloads_IssuerAway(t *testing.T) {
 	ci := newCISystem(t)
 	ci.broken.Store(true)
-	_, err := ci.workloads(t).login(t.Context(), ci.token())
+	_, _, err := ci.workloads(t).login(t.Context(), ci.token())
 	if refused := refusal(t, err); refused.Reason != IssuerUnavailable || refused.Err.Code != oci.CodeUnavailable || refused.RetryAfter == 0 {
 		t.Errorf("got %v", refused)
 	}
 	ci.broken.Store(false)
 	ci.calls = "https://other.example.org"
-	_, err = ci.workloads(t).login(t.Context(), ci.token())
+	_, _, err = ci.workloads(t).login(t.Context(), ci.token())
 	var refused *Refusal
 	if !errors.As(err, &refused) || refused.Reason != IssuerUnavailable {
 		t.Errorf("an issuer that calls itself otherwise: %v", err)
+	}
+}
+
+// A pipeline that logs in while its rule is replaced gets nothing by the new rule, which
+// does not let it in.
+func TestWorkloads_ReplacedDuringLogin(t *testing.T) {
+	ci := newCISystem(t)
+	s := newService(t)
+	w := ci.workloads(t)
+	s.Service.opts.Logins.Workloads = w
+	next := w.current.Load().rules[0].Workload
+	next.Claims = map[string]string{"repository": "acme/web", "ref": "refs/tags/*"}
+	ci.asked = func() { w.Set([]Workload{next}) }
+	issued, err := s.Issue(basic(WorkloadUser, ci.token()), TokenRequest{Scopes: []string{"repository:web/app:pull,push"}, Offline: true})
+	if err == nil && (s.may(issued.Token, Push, "web/app") || s.may(issued.Token, Pull, "web/app")) {
+		t.Errorf("the token of the former rule counts: %s", issued.Scope)
+	}
+	if w.Names() == nil || ci.fetches.Load() == 0 {
+		t.Error("the rule was not replaced")
 	}
 }
