@@ -20,9 +20,12 @@ func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
 		return err
 	}
 	if w.d.numbered {
-		// Plans of statements that are prepared while the tables are small shall be good for large ones.
-		if _, err := conn.ExecContext(ctx, `SET enable_seqscan = off`); err != nil {
-			return err
+		// Statements are prepared while the tables are small, and their plans must suit large ones. A scan that remains is priced
+		// so high then that PostgreSQL would compile it, which takes longer than any statement here.
+		for _, text := range []string{`SET enable_seqscan = off`, `SET jit = off`} {
+			if _, err := conn.ExecContext(ctx, text); err != nil {
+				return err
+			}
 		}
 	}
 	if w.sql, err = prepare(ctx, w.d, conn); err != nil {

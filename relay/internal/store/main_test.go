@@ -157,6 +157,7 @@ var onlyPostgres = oneDatabase{
 	{"OutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows", testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows},
 	{"ReadOnlyServer_IsRefusedWithASentence", testReadOnlyServer_IsRefusedWithASentence},
 	{"Withdraw_SentElsewhereMeanwhile_RemovesTheEvent", testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent},
+	{"Writer_ScansATable_CompilesNothing", testWriter_ScansATable_CompilesNothing},
 }
 
 // TestOneDatabase runs the tests of the database that is tested now.
