@@ -67,11 +67,13 @@ func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
 		if err := w.lockRooms(ctx, all); err != nil {
 			return err
 		}
-		return w.insertAll(ctx, all)
 	}
 	for len(all) > 0 {
-		n := min(len(all), maxRows)
-		if err := w.insert(ctx, all[:n]); err != nil {
+		n, insert := min(len(all), maxRows), w.insert
+		if w.d.numbered {
+			n, insert = fitting(all, maxInsert), w.insertAll
+		}
+		if err := insert(ctx, all[:n]); err != nil {
 			return err
 		}
 		all = all[n:]

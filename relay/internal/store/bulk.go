@@ -81,6 +81,19 @@ func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
 	return nil
 }
 
+// maxInsert is how many bytes one INSERT writes: the relay and the server hold all of them in memory, several times.
+const maxInsert = 4 << 20
+
+// fitting is how many messages have at most so many bytes together, at least one.
+func fitting(all []*Accept, most int) int {
+	for n, size := 0, 0; n < len(all); n++ {
+		if size += all[n].Entry.Size(); size > most {
+			return max(n, 1)
+		}
+	}
+	return len(all)
+}
+
 // insertAll writes messages with their outbox rows. Their transaction ids tell which id is whose.
 func (w *writer) insertAll(ctx context.Context, all []*Accept) error {
 	n := len(all)

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"slipway/relay/internal/message"
@@ -73,5 +74,33 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	}
 	if err != nil || accepted != 6 || sent != 5 {
 		t.Errorf("%d accepted, %d sent, %v", accepted, sent, err)
+	}
+}
+
+// Messages that are accepted together are stored by several statements if they are large: their order and their texts stay.
+func TestAccept_ManyLargeMessages_AreStoredInOrder(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	all := make([]*Accept, 12)
+	for i := range all {
+		all[i] = entry(1, fmt.Sprint(i, " ")+strings.Repeat("x", i%3<<20))
+	}
+	if n := fitting(all, maxInsert); n < 2 || n == len(all) {
+		t.Errorf("one statement takes %d of them", n)
+	}
+	if n := fitting(all[2:], 1); n != 1 {
+		t.Errorf("one statement takes %d messages that are larger than it may be", n)
+	}
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := s.Pending(ctx, 1, 100, 1<<30, nil)
+	if err != nil || len(found) != len(all) {
+		t.Fatalf("%d are stored, %v", len(found), err)
+	}
+	for i, e := range found {
+		if want := &all[i].Entry; e.ID != want.ID || e.Body != want.Body {
+			t.Errorf("message %d has id %d, want %d, and begins %.10q", i, e.ID, want.ID, e.Body)
+		}
 	}
 }
