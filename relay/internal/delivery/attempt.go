@@ -37,12 +37,9 @@ func (d *Delivery) attempt(q *queue, e *message.Entry) {
 	d.logAttempt(q, e, time.Since(start), err)
 	if err != nil {
 		d.failed(q, e, err)
-	} else {
-		d.succeeded(q, e, eventID)
+		return
 	}
-	if err != nil || !e.Cut { // nothing follows soon
-		q.long = long{}
-	}
+	d.succeeded(q, e, eventID)
 }
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
@@ -114,7 +111,7 @@ type long struct {
 	events []format.Event
 }
 
-// events renders a message. The queue keeps those of a long one while its attempts succeed.
+// events renders a message. The queue keeps those of a long one while it sends.
 func (d *Delivery) events(q *queue, e *message.Entry) []format.Event {
 	m := d.formatted(e)
 	if q.long.events != nil && q.long.of == m {

@@ -148,6 +148,7 @@ func (q *queue) run() {
 	for q.wait() {
 		if q.d.enter(q) {
 			q.work()
+			q.long = long{} // no more rooms hold one than may send at once
 			q.d.leave()
 		}
 	}

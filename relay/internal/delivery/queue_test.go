@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/store"
@@ -84,6 +85,61 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 	}
 	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
+	}
+}
+
+// gone is a homeserver during whose first answer the application is deleted.
+type gone struct {
+	yes
+	s *store.Store
+}
+
+func (g gone) Send(ctx context.Context, _ matrix.Outgoing) (string, error) {
+	return "$e", g.s.Update(ctx, func(tx *store.Tx) error { return tx.DeleteApplications(1, 1) })
+}
+
+// A long message that is given up after its first event leaves nothing of the others in memory.
+func TestQueue_LongMessageEndsEarly_KeepsNoEvents(t *testing.T) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	room, hs := withRoom(t, s), gone{s: s}
+	d, err := New(t.Context(), Options{
+		Store: s, Sender: hs, Rooms: hs, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), Parallel: 2, MaxAge: time.Hour,
+		Format: format.Options{MaxEvents: 8},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	now := time.Now().UnixMilli()
+	a := &store.Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: strings.Repeat("- a line\n", 20_000)}}
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := s.Message(ctx, a.Entry.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Waiting(ctx); err != nil || n == 0 && !m.State.Pending() {
+			if err != nil || m.State != message.StateSent {
+				t.Errorf("the message is %s, %v", m.State, err)
+			}
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	<-ended
+	for _, q := range d.all() {
+		if q.long.events != nil {
+			t.Errorf("%d events are kept", len(q.long.events))
+		}
 	}
 }
 
