@@ -75,7 +75,6 @@ func New(ctx context.Context, o Options) (*Delivery, error) {
 	for _, r := range rooms {
 		d.add(r)
 	}
-	o.Metrics.delivery.Store(d)
 	return d, nil
 }
 
@@ -91,6 +90,7 @@ func (d *Delivery) Recover(ctx context.Context) error {
 // Run delivers until ctx is done and what is in flight then has ended, at most ten seconds later; at once if this relay may
 // send no more. The homeserver need not be there.
 func (d *Delivery) Run(ctx context.Context) {
+	d.metrics.delivery.Store(d)
 	d.mu.Lock()
 	d.running = true
 	for _, q := range d.queues {
