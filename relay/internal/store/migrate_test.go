@@ -68,6 +68,63 @@ func TestMigrateKeepsData(t *testing.T) {
 	}
 }
 
+// A room that an earlier edition called parked is blocked, for the same reason and since the same time.
+func TestMigrate_ParkedRooms_AreBlocked(t *testing.T) {
+	const rooms = `INSERT INTO rooms (id, address, parked, parked_as, parked_at) VALUES
+		(1, '!refused', 'forbidden', 'park', 5), (2, '!secret', 'encrypted', 'encrypted', 6), (3, '!good', '', '', 0)`
+	var s *Store
+	if postgresServer == nil {
+		path := filepath.Join(t.TempDir(), "relay.db")
+		atVersion(t, path, 8, rooms)
+		s = open(t, path)
+	} else {
+		s = migratedPostgres(t, 1, rooms)
+	}
+	got, err := s.Rooms(ctx)
+	want := []Room{
+		{ID: 1, Address: "!refused", Blocked: "forbidden", BlockedAs: "block", BlockedAt: 5},
+		{ID: 2, Address: "!secret", Blocked: "encrypted", BlockedAs: "encrypted", BlockedAt: 6},
+		{ID: 3, Address: "!good"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// migratedPostgres opens a database of PostgreSQL that has an earlier schema and what a statement has written there.
+func migratedPostgres(t *testing.T, version int, statement string) *Store {
+	t.Helper()
+	dsn := postgresServer.Database(t)
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names, _ := postgresMigrations.ReadDir("migrations/postgres")
+	for i := range version {
+		if err := postgresDialect.migrateTo(ctx, conn, i+1, "migrations/postgres/"+names[i].Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.ExecContext(ctx, statement); err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenPostgres(ctx, Postgres{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if s.Migrated.From != version || s.Migrated.To != len(names) {
+		t.Errorf("migrated %+v", s.Migrated)
+	}
+	return s
+}
+
 // TestKilledWhileMigrating takes an image of the files at the end of a migration, before it is committed, as a killed
 // process leaves them: the database is of the version before, and is migrated when it is opened.
 func TestKilledWhileMigrating(t *testing.T) {
