@@ -69,7 +69,7 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 		t.Errorf("without an audit log: %s", got)
 	}
 	if got := do(0, "robot", "list"); strings.Contains(got, "unseen") {
-		t.Errorf("a robot was made that no line tells of: %s", got)
+		t.Errorf("a robot was created without a line in the audit log: %s", got)
 	}
 }
 

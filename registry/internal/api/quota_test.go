@@ -10,8 +10,8 @@ import (
 	"slipway/registry/internal/quota"
 )
 
-// Who would go over a quota is told so with 403, also by a mount: an upload would be
-// refused only at its end.
+// A push over the quota is answered with 403, a mount too: the upload instead of it would
+// be refused at its end.
 func TestQuota_Answers(t *testing.T) {
 	s := newServer(t, func(s *setup) {
 		all := quota.New(s.store, s.store, []quota.Quota{{Prefix: "team", Limit: 100}}, zap.NewNop())

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -64,6 +65,7 @@ func TestQuota_RefusesWithoutACount(t *testing.T) {
 	r := newReplica(t, memory.New(), Quota{"team", 1000})
 	check(t, r.push(t, "team/a", content(1, 600)))
 	wantDenied(t, r.push(t, "team/a", content(2, 500)))
+	r.quotas.list[0].pause = time.Hour // nothing is deleted
 	before := r.quotas.list[0].counts.Load()
 	for i := range 10 {
 		check(t, r.push(t, "team/a", content(100+i, 10)))
