@@ -11,7 +11,7 @@ func Version(info build.Info) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Tell the version, the commit and the compiler",
+		Short: "Print the version, the commit and the compiler",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return info.Write(cmd.OutOrStdout(), asJSON) },
 	}
