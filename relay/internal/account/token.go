@@ -11,10 +11,12 @@ import (
 const (
 	maxToken     = 256
 	lenientGrace = 24 * time.Hour // of a token's predecessor with CheckToken off
+
+	catchUpWithin = 5 * time.Second // how long a token that is unknown here waits for the database
 )
 
-// ByToken returns the application that a token belongs to.
-func (s *Accounts) ByToken(token string, now time.Time) (*App, error) {
+// ByToken returns the application that a token belongs to. One that another relay has just made is known, too.
+func (s *Accounts) ByToken(ctx context.Context, token string, now time.Time) (*App, error) {
 	if !s.o.CheckToken {
 		token = strings.TrimSpace(token)
 	}
@@ -23,7 +25,14 @@ func (s *Accounts) ByToken(token string, now time.Time) (*App, error) {
 	}
 	var app *App
 	if len(token) <= maxToken {
-		app = s.cache.byToken(token, now)
+		if app = s.cache.byToken(token, now); app == nil && s.store.Shared() {
+			if err := s.catchUp(ctx); err != nil {
+				return nil, &refusal.Error{
+					Kind: refusal.KindUnavailable, Message: "The token cannot be checked: the database does not answer.", RetryAfter: refusal.RetryAfter, Err: err,
+				}
+			}
+			app = s.cache.byToken(token, now)
+		}
 	}
 	if app == nil {
 		return nil, &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The token is not valid."}
@@ -31,9 +40,20 @@ func (s *Accounts) ByToken(token string, now time.Time) (*App, error) {
 	return app, nil
 }
 
+// catchUp reads what another relay has changed, if there is something.
+func (s *Accounts) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpWithin)
+	defer cancel()
+	now, err := s.store.Revision(ctx)
+	if err != nil || now == s.store.Known() {
+		return err
+	}
+	return s.Refresh(ctx)
+}
+
 // TokenViewer returns the principal that an application's token stands for.
-func (s *Accounts) TokenViewer(_ context.Context, token string) (Principal, error) {
-	app, err := s.ByToken(token, time.Now())
+func (s *Accounts) TokenViewer(ctx context.Context, token string) (Principal, error) {
+	app, err := s.ByToken(ctx, token, time.Now())
 	if err != nil {
 		return Principal{}, err
 	}

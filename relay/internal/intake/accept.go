@@ -29,7 +29,7 @@ func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
 // answer has both.
 func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
 	now := time.Now()
-	app, err := s.accounts.ByToken(token, now)
+	app, err := s.accounts.ByToken(ctx, token, now)
 	if err != nil {
 		return nil, s.counted(err)
 	}

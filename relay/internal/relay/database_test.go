@@ -49,6 +49,7 @@ var onlySQLite = oneDatabase{
 var onlyPostgres = oneDatabase{
 	{"Lease_BeginningFails_IsGivenBack", testLease_BeginningFails_IsGivenBack},
 	{"Lease_TakenByAnother_NothingIsSentUntilItIsFree", testLease_TakenByAnother_NothingIsSentUntilItIsFree},
+	{"Token_MadeByAnother_IsKnownAtOnce", testToken_MadeByAnother_IsKnownAtOnce},
 }
 
 // TestOneDatabase runs the tests of the database that is tested now.

@@ -1,11 +1,15 @@
 package relay
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/relay/internal/refusal"
 )
 
 // sharedRig is a relay among others on one database of PostgreSQL.
@@ -99,4 +103,20 @@ func testLease_BeginningFails_IsGivenBack(t *testing.T) {
 	r.run()
 	app := r.app("a", "!a:hs")
 	r.await(r.send(app.Token, "then"), StateSent)
+}
+
+// Another relay has made a token, and its note has not come yet: the token is good all the same, a wrong one is not.
+func testToken_MadeByAnother_IsKnownAtOnce(t *testing.T) {
+	r := sharedRig(t)
+	r.run()
+	app := r.app("a", "!a:hs")
+	for i := range 20 {
+		token := fmt.Sprintf("made-by-another-relay-%d", i)
+		r.exec(fmt.Sprintf(`UPDATE applications SET token_hash = '\x%x' WHERE id = %d`, sha256.Sum256([]byte(token)), app.Application.ID))
+		r.exec(`UPDATE revision SET n = n + 1`)
+		r.send(token, "hello")
+		if _, err := r.Accept(ctx, AcceptRequest{Token: token + "x", Message: "hello", Source: "test"}); refusal.KindOf(err) != refusal.KindUnauthorized {
+			t.Fatalf("a wrong token: %v", err)
+		}
+	}
 }
