@@ -11,7 +11,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// The twelve lines of docs/access.md, as they stand but for the paths, give a team anonymous
+// The twelve lines of docs/access.md, with only their paths replaced, give a team anonymous
 // pull, robots that push to their own prefix and two people who delete, and the command
 // says why.
 func TestAccess_TwelveLines(t *testing.T) {
