@@ -2,9 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,9 +22,6 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	server, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
