@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"slices"
 
 	"slipway/relay/internal/message"
@@ -134,6 +135,20 @@ func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error
 	return hash, err
 }
 
+// takeIDs reads the ids that entries were given, each with its transaction id.
+func takeIDs(rows *sql.Rows, byTxn map[string]*message.Entry) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id int64
+		var txn string
+		if err := rows.Scan(&id, &txn); err != nil {
+			return err
+		}
+		byTxn[txn].ID = id
+	}
+	return rows.Err()
+}
+
 // insert writes messages. Their transaction ids tell which id is whose.
 func (w *writer) insert(ctx context.Context, all []*Accept) error {
 	args := make([]any, 0, 9*len(all))
@@ -150,16 +165,7 @@ func (w *writer) insert(ctx context.Context, all []*Accept) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var id int64
-		var txn string
-		if err := rows.Scan(&id, &txn); err != nil {
-			return err
-		}
-		byTxn[txn].ID = id
-	}
-	if err := rows.Err(); err != nil {
+	if err := takeIDs(rows, byTxn); err != nil {
 		return err
 	}
 	args = args[:0]

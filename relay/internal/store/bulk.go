@@ -110,16 +110,7 @@ func (w *writer) insertAll(ctx context.Context, all []*Accept) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var id int64
-		var txn string
-		if err := rows.Scan(&id, &txn); err != nil {
-			return err
-		}
-		byTxn[txn].ID = id
-	}
-	return rows.Err()
+	return takeIDs(rows, byTxn)
 }
 
 // countAll adds what happened to messages to their hours and to the applications' totals, each relay in the same order, so that

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,25 +96,8 @@ func TestMigrate_ParkedRooms_AreBlocked(t *testing.T) {
 func migratedPostgres(t *testing.T, version int, statement string) *Store {
 	t.Helper()
 	dsn := postgresServer.Database(t)
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
 	names, _ := postgresMigrations.ReadDir("migrations/postgres")
-	for i := range version {
-		if err := postgresDialect.migrateTo(ctx, conn, i+1, "migrations/postgres/"+names[i].Name()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := conn.ExecContext(ctx, statement); err != nil {
-		t.Fatal(err)
-	}
+	migrateTo(t, postgresDialect, "pgx", dsn, "migrations/postgres", names[:version], statement)
 	s, err := OpenPostgres(ctx, Postgres{DSN: dsn})
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +163,14 @@ func TestKilledWhileMigrating(t *testing.T) {
 // atVersion makes a database with an earlier schema and runs statements in it.
 func atVersion(t *testing.T, path string, version int, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(path))
+	names, _ := migrations.ReadDir("migrations")
+	migrateTo(t, sqliteDialect, "sqlite", dsn(path), "migrations", names[:version], statements...)
+}
+
+// migrateTo migrates a database by some files of a folder, and runs statements in it.
+func migrateTo(t *testing.T, d *dialect, driver, dsn, folder string, files []fs.DirEntry, statements ...string) {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +180,8 @@ func atVersion(t *testing.T, path string, version int, statements ...string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	names, _ := migrations.ReadDir("migrations")
-	for i := range version {
-		if err := sqliteDialect.migrateTo(ctx, conn, i+1, "migrations/"+names[i].Name()); err != nil {
+	for i, f := range files {
+		if err := d.migrateTo(ctx, conn, i+1, folder+"/"+f.Name()); err != nil {
 			t.Fatal(err)
 		}
 	}
