@@ -49,7 +49,10 @@ func newFront(t *testing.T) *front {
 	f.roots.AppendCertsFromPEM([]byte(read(t, f.cert)))
 
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
-	cmd.Env = []string{"REGISTRY_HTTP_ADDR=" + f.registry, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + f.images, "REGISTRY_LOG_LEVEL=warn", "REGISTRY_LOG_ACCESSLOG_DISABLED=true"}
+	cmd.Env = []string{
+		"REGISTRY_HTTP_ADDR=" + f.registry, "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + f.images, "REGISTRY_LOG_LEVEL=warn", "REGISTRY_LOG_ACCESSLOG_DISABLED=true",
+		"REGISTRY_AUTH_SERVICE=builtin", "REGISTRY_ACCESS_RULES=[{who: [anyone], repositories: [app, big], allow: [push]}]",
+	}
 	programtest.Start(t, cmd, "http://"+f.registry+"/v2/")
 
 	cmd = exec.Command(harness.Binary(t, "relay"), "serve")

@@ -19,6 +19,7 @@ func checkRegistry(t *testing.T, f *front) {
 	t.Run("locations", func(t *testing.T) { checkLocations(t, f) })
 	t.Run("chunks", func(t *testing.T) { checkChunks(t, f) })
 	t.Run("large layer", func(t *testing.T) { checkLargeLayer(t, f) })
+	t.Run("token service", func(t *testing.T) { checkTokens(t, f) })
 	t.Run("nothing else", func(t *testing.T) {
 		for _, path := range []string{"/debug/health", "/metrics", "/debug/pprof/", "/"} {
 			resp, body := ask(t, f.client("127.0.0.1", true), http.MethodGet, f.url(registryName, path), nil, nil)
@@ -42,6 +43,26 @@ func checkLocations(t *testing.T, f *front) {
 			t.Errorf("%s: Location %s, want it below %s", name, at, f.url(registryName, ""))
 		}
 	}
+}
+
+// checkTokens wants who has not logged in sent to the token service at the proxy's address,
+// whatever the client says of itself, and a token from there.
+func checkTokens(t *testing.T, f *front) {
+	client, realm := f.client("127.0.0.1", true), f.url(registryName, "/auth/token")
+	for _, lie := range []string{"", "evil.example.org"} {
+		resp, body := ask(t, client, http.MethodGet, f.url(registryName, "/v2/secret/manifests/v1"), nil, header("X-Forwarded-Host", lie))
+		want(t, resp, http.StatusUnauthorized, body)
+		if got := resp.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, `Bearer realm="`+realm+`",`) {
+			t.Errorf("X-Forwarded-Host %q: %s, want the realm %s", lie, got, realm)
+		}
+	}
+	resp, body := ask(t, client, http.MethodGet, realm+"?service=registry&scope=repository:app:pull", nil, nil)
+	want(t, resp, http.StatusOK, body)
+	if !strings.Contains(body, `"token":"`) {
+		t.Errorf("no token: %s", body)
+	}
+	resp, body = ask(t, client, http.MethodPost, realm, strings.NewReader("grant_type=password&service=registry&username=a&password=wrong"), header("Content-Type", "application/x-www-form-urlencoded"))
+	want(t, resp, http.StatusUnauthorized, body)
 }
 
 // checkChunks uploads in chunks, each to where the answer before it says.
