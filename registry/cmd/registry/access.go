@@ -72,7 +72,14 @@ func loadRules(cfg *config.Config) (*access.Rules, error) {
 	if cfg.Auth != nil && cfg.Auth.Token != nil && cfg.Access == nil {
 		return nil, errors.New("the configuration has no access rules: the tokens of its token server decide")
 	}
-	g := &gate{}
+	cache, err := openProxy(cfg, zap.NewNop(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if cache != nil {
+		defer cache.Close()
+	}
+	g := newGate(cache)
 	if err := g.openRules(cfg, zap.NewNop()); err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		g, err := openAuth(t.Context(), cfg, nil, zap.NewNop())
+		g, err := openAuth(t.Context(), cfg, nil, nil, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,6 +134,26 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 			}
 		}
 		g.Close()
+	}
+}
+
+// Docker Hub's images have two names in a cache of it; explain knows both, as the server does.
+func TestExplain_BothNamesOfACache(t *testing.T) {
+	path := accessConfig(t, `proxy: {upstreams: [{prefix: hub, remoteurl: "https://registry-1.docker.io"}, {prefix: quay, remoteurl: "https://quay.io"}]}
+access:
+  rules:
+  - {who: [anyone], repositories: [hub/mysql, quay/mysql], deny: [pull]}
+  - {who: [anyone], repositories: ["hub/library/*", quay/library/mysql], allow: [pull]}
+`)
+	for name, want := range map[string]string{
+		"hub/mysql": "denied by rules[0]", "hub/library/mysql": "denied by rules[0]",
+		"hub/alpine": "allowed by rules[1]", "hub/library/alpine": "allowed by rules[1]",
+		"quay/mysql": "denied by rules[0]", "quay/library/mysql": "allowed by rules[1]",
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"access", "explain", "anonymous", name, "pull", path}, nil, &out, &errs); code != 0 || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: %d, %s%s; want %s", name, code, out.String(), errs.String(), want)
+		}
 	}
 }
 

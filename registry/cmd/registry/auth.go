@@ -15,6 +15,8 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/filewatch"
 	"slipway/registry/internal/keyring"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy"
 	"slipway/registry/internal/robot"
 	"slipway/registry/internal/token"
 )
@@ -27,15 +29,16 @@ type gate struct {
 	service    *auth.Service                 // nil = there is none
 	robots     *robot.Accounts               // nil = there are none
 	workloads  *auth.Workloads               // of the service
+	twin       func(oci.Name) oci.Name       // of the caches; nil = there are none
 
 	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
 	rules    *filewatch.Value[*access.Rules] // those of a file
 	watchers []func(context.Context)
 }
 
-// openAuth reads what the configuration names.
-func openAuth(ctx context.Context, cfg *config.Config, store *backend, log *zap.Logger) (*gate, error) {
-	g := &gate{}
+// openAuth reads what the configuration names. cache is nil where no repository is one.
+func openAuth(ctx context.Context, cfg *config.Config, store *backend, cache *proxy.Cache, log *zap.Logger) (*gate, error) {
+	g := newGate(cache)
 	named := cfg.Auth != nil && cfg.Auth.None == nil
 	if !named && cfg.Access == nil {
 		return g, nil
@@ -54,6 +57,13 @@ func openAuth(ctx context.Context, cfg *config.Config, store *backend, log *zap.
 	return g, nil
 }
 
+func newGate(cache *proxy.Cache) *gate {
+	if cache == nil {
+		return &gate{}
+	}
+	return &gate{twin: cache.Twin}
+}
+
 // current is the rules in force.
 func (g *gate) current() *access.Rules {
 	if g.rules != nil {
@@ -70,7 +80,11 @@ func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 		g.inline.Store(access.UsersOnly(cfg.Auth.HTPasswd != nil && cfg.Auth.HTPasswd.AnonymousPull))
 	case a.File != "":
 		g.rules, err = filewatch.Open("access rules", log, func(contents [][]byte) (*access.Rules, error) {
-			return config.LoadAccess(a.File, contents[0])
+			rules, err := config.LoadAccess(a.File, contents[0])
+			if err != nil {
+				return nil, err
+			}
+			return rules.WithTwins(g.twin), nil
 		}, a.File)
 		if err != nil {
 			return fmt.Errorf("access.file: %w", err)
@@ -88,7 +102,7 @@ func (g *gate) takeRules(cfg *config.Config) (taken bool) {
 	}
 	rules, err := cfg.Access.Compile() // checked with the configuration
 	if err == nil {
-		g.inline.Store(rules)
+		g.inline.Store(rules.WithTwins(g.twin))
 	}
 	return err == nil
 }

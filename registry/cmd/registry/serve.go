@@ -133,7 +133,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, acts.Close()) }()
 	watchAudit(metrics, acts)
-	gate, err := openAuth(ctx, cfg, store, log)
+	gate, err := openAuth(ctx, cfg, store, cache, log)
 	if err != nil {
 		return err
 	}

@@ -87,15 +87,15 @@ func NewGrant(repositories, rights []string) (Grant, error) {
 	return Grant{names, set.granted()}, err
 }
 
-func (g *Grant) covers(want Rights, name oci.Name) bool {
-	return g.Rights&want != 0 && matches(g.Repositories, name)
+func (g *Grant) covers(want Rights, name, twin oci.Name) bool {
+	return g.Rights&want != 0 && matches(g.Repositories, name, twin)
 }
 
-// matches says whether the repository is among the names; "" stands for the
-// registry as a whole, which only "**" selects.
-func matches(names pattern.Names, name oci.Name) bool {
+// matches says whether the repository, which may have a twin, is among the names; ""
+// stands for the registry as a whole, which only "**" selects.
+func matches(names pattern.Names, name, twin oci.Name) bool {
 	if name == "" {
 		return names.All()
 	}
-	return names.Match(name)
+	return names.Match(name) || twin != "" && names.Match(twin)
 }

@@ -23,7 +23,10 @@ type Rule struct {
 
 // Rules decides. It never changes, so a request that keeps it is judged by one
 // version of the rules. The nil *Rules allows nothing.
-type Rules struct{ rules []rule }
+type Rules struct {
+	rules []rule
+	twin  func(oci.Name) oci.Name // nil = every repository has one name
+}
 
 type rule struct {
 	who         []subject
@@ -59,6 +62,12 @@ func New(groups map[string][]string, rules []Rule) (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// WithTwins is the rules where some repositories go by two names, so that none is a way
+// around them: who names one of the names names both. twin returns the other name, or "".
+func (r *Rules) WithTwins(twin func(oci.Name) oci.Name) *Rules {
+	return &Rules{r.rules, twin}
 }
 
 func parseGroups(groups map[string][]string) (map[string][]subject, error) {
@@ -173,16 +182,20 @@ type Decision struct {
 // repository and the right decides; without one the caller's own grants do, and
 // without these it is denied. name is "" for the registry as a whole.
 func (r *Rules) Decide(c *Caller, want Rights, name oci.Name) Decision {
+	var twin oci.Name
 	if r != nil {
+		if r.twin != nil {
+			twin = r.twin(name)
+		}
 		for i := range r.rules {
 			rule := &r.rules[i]
-			if (rule.allow|rule.deny)&want != 0 && rule.selects(c) && matches(rule.names, name) {
+			if (rule.allow|rule.deny)&want != 0 && rule.selects(c) && matches(rule.names, name, twin) {
 				return Decision{Allowed: rule.allow&want != 0, Rule: i, text: rule.text}
 			}
 		}
 	}
 	for i := range c.Own {
-		if c.Own[i].covers(want, name) {
+		if c.Own[i].covers(want, name, twin) {
 			return Decision{Allowed: true, Rule: -1, Own: true}
 		}
 	}

@@ -167,6 +167,54 @@ func TestDecide_AgreesWithTheModel(t *testing.T) {
 	}
 }
 
+// Whatever the rules and the rights of a robot, both names of a repository get the same
+// answer, and for one without another name nothing changes.
+func TestDecide_TwinsAreOne(t *testing.T) {
+	twins := map[oci.Name]oci.Name{"hub/a": "hub/library/a", "hub/library/a": "hub/a"}
+	random := rand.New(rand.NewPCG(15, 3))
+	pick := func(list ...string) string { return list[random.IntN(len(list))] }
+	name := func() string {
+		return pick("**", "hub/**", "hub/*", "hub/a", "hub/library/a", "hub/library/*", "hub/*/a", "hub/library/**", "other")
+	}
+	differ := 0
+	for n := range 10_000 {
+		var list []Rule
+		for range random.IntN(4) {
+			rule := Rule{Who: []string{"anyone"}, Repositories: []string{name()}}
+			rights := []string{pick("pull", "push", "list", "admin")}
+			if random.IntN(2) == 0 {
+				rule.Deny = rights
+			} else {
+				rule.Allow = rights
+			}
+			list = append(list, rule)
+		}
+		plain := rules(t, nil, list...)
+		r := plain.WithTwins(func(name oci.Name) oci.Name { return twins[name] })
+		c := Caller{Kind: Robot, Name: "ci"}
+		if random.IntN(3) == 0 {
+			c.Own = grant(t, name(), "pull")
+		}
+		for right := Pull; right <= Admin; right <<= 1 {
+			short, long := r.Decide(&c, right, "hub/a"), r.Decide(&c, right, "hub/library/a")
+			if short != long {
+				t.Fatalf("case %d: %+v with %+v: %s is %s for hub/a, and %s for hub/library/a", n, list, c.Own, right, short, long)
+			}
+			if plain.Decide(&c, right, "hub/a") != plain.Decide(&c, right, "hub/library/a") {
+				differ++
+			}
+			for _, name := range []oci.Name{"other", "hub/b/c", ""} {
+				if r.Decide(&c, right, name) != plain.Decide(&c, right, name) {
+					t.Fatalf("case %d: the twins of others change %s", n, name)
+				}
+			}
+		}
+	}
+	if differ < 1000 {
+		t.Errorf("only %d decisions depend on the name", differ)
+	}
+}
+
 func TestNew_SaysWhatIsWrong(t *testing.T) {
 	_, err := New(map[string][]string{"g": {"anyone"}}, []Rule{
 		{Who: []string{"group:h"}, Repositories: []string{"a"}, Allow: []string{"pull"}},

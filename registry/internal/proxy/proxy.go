@@ -122,6 +122,19 @@ func (c *Cache) Sources() []*Source { return c.opts.Sources }
 // Caches implements registry.Upstream.
 func (c *Cache) Caches(name oci.Name) bool { return c.source(name) != nil }
 
+// Twin is the other name of a repository that is cached under two: hub/alpine is
+// hub/library/alpine where hub stands for Docker Hub. It is "" for all others.
+func (c *Cache) Twin(name oci.Name) oci.Name {
+	s := c.source(name)
+	if s == nil {
+		return ""
+	}
+	if twin := s.twin(name); c.source(twin) == s {
+		return twin
+	}
+	return ""
+}
+
 // Within implements registry.Upstream. A namespace that no upstream stands for may be a
 // name of this registry itself: then only what is local is served.
 func (c *Cache) Within(namespace string, name oci.Name) (oci.Name, error) {

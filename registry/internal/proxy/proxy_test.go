@@ -38,6 +38,21 @@ func TestRouting(t *testing.T) {
 			t.Errorf("%s is %s there", test.name, s.remote(test.name))
 		}
 	}
+	for name, want := range map[oci.Name]oci.Name{
+		"hub/alpine": "hub/library/alpine", "hub/library/alpine": "hub/alpine", "hub/library": "hub/library/library", "hub/library/library": "hub/library",
+		"hub/a/b": "", "hub/library/a/b": "", "hub/deep/x": "", "hub": "", "hubble/x": "", "library/alpine": "", "team/app": "", "tools": "",
+		"hub/library/deep": "hub/deep",
+	} {
+		if got := c.Twin(name); got != want {
+			t.Errorf("the twin of %s is %q, want %q", name, got, want)
+		}
+	}
+	all := New(Options{Sources: []*Source{{Library: true, Client: upstream.New(upstream.Options{})}}, Local: localNames(t, "tools")})
+	for name, want := range map[oci.Name]oci.Name{"alpine": "library/alpine", "library/alpine": "alpine", "library/tools": "", "tools": ""} {
+		if got := all.Twin(name); got != want {
+			t.Errorf("the twin of %s is %q, want %q", name, got, want)
+		}
+	}
 	for _, test := range []struct {
 		namespace string
 		name      oci.Name

@@ -59,9 +59,31 @@ func (s *Source) remote(name oci.Name) oci.Name {
 		name = name[len(s.Prefix)+1:]
 	}
 	if s.Library && !strings.Contains(string(name), "/") {
-		name = "library/" + name
+		name = library + name
 	}
 	return name
+}
+
+// library is where Docker Hub has what is written without a slash.
+const library = "library/"
+
+// twin is the other name here of a repository that the upstream has under two; "" for
+// all others.
+func (s *Source) twin(name oci.Name) oci.Name {
+	prefix := name[:0]
+	if s.Prefix != "" {
+		prefix = name[:len(s.Prefix)+1]
+	}
+	rest := string(name[len(prefix):])
+	bare, written := strings.CutPrefix(rest, library)
+	switch {
+	case !s.Library || strings.Contains(bare, "/"):
+		return ""
+	case written:
+		return prefix + oci.Name(bare)
+	default:
+		return prefix + library + oci.Name(bare)
+	}
 }
 
 // How long an upstream is not asked.
