@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/programtest"
 )
 
 func read(t *testing.T, paths ...string) (all []Record) {
@@ -113,6 +116,37 @@ func TestFile_Reopen(t *testing.T) {
 	for name, want := range map[string]string{".old": "{\"cut\":\n1\n2\n", "": "3\n"} {
 		if got, err := os.ReadFile(path + name); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// A file that root makes, on the command line or as a server, belongs to the owner of its
+// directory; one that is there, or that a link names, is left as it is.
+func TestFile_BelongsToTheOwnerOfItsDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		programtest.Skip(t, "only root gives files away")
+	}
+	const server = 65532
+	dir := t.TempDir()
+	there, elsewhere := filepath.Join(dir, "there.log"), filepath.Join(t.TempDir(), "elsewhere.log")
+	err := errors.Join(os.Chown(dir, server, server), os.WriteFile(there, nil, 0o600), os.Symlink(elsewhere, filepath.Join(dir, "link.log")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint32{"new.log": server, "there.log": 0, "link.log": 0} {
+		f := openFile(t, filepath.Join(dir, name), 10, 1)
+		for range 2 { // the second line starts another file
+			if _, err := f.Write([]byte("a long line\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Close()
+		info, err := os.Stat(filepath.Join(dir, name+".1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != want {
+			t.Errorf("%s belongs to uid %d, want %d", name, got, want)
 		}
 	}
 }

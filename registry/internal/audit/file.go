@@ -1,10 +1,14 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // File is a sink that appends to a file and starts another one when it is large: the
@@ -19,14 +23,16 @@ type File struct {
 	size int64
 }
 
-// OpenFile opens or makes the file, readable by its owner only.
+// OpenFile opens or makes the file, readable by its owner only. One that root makes belongs
+// to the owner of the directory: a command of an administrator must not keep the server, which
+// runs as somebody else, from writing there.
 func OpenFile(path string, maxSize int64, keep int) (*File, error) {
 	f := &File{path: path, maxSize: maxSize, keep: keep}
 	return f, f.open()
 }
 
 func (f *File) open() error {
-	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	file, err := openLike(f.path)
 	if err != nil {
 		return err
 	}
@@ -36,6 +42,24 @@ func (f *File) open() error {
 	}
 	f.file, f.size = file, info.Size()
 	return f.endLine()
+}
+
+// openLike opens the file, or makes one like its directory.
+func openLike(path string) (*os.File, error) {
+	const flags = os.O_APPEND | os.O_RDWR
+	file, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600) // follows no link, which the directory's owner may have laid
+	if errors.Is(err, fs.ErrExist) {
+		return os.OpenFile(path, flags|os.O_CREATE, 0o600)
+	}
+	if err != nil || os.Geteuid() != 0 {
+		return file, err
+	}
+	if dir, err := os.Stat(filepath.Dir(path)); err == nil {
+		if owner, ok := dir.Sys().(*syscall.Stat_t); ok {
+			_ = file.Chown(int(owner.Uid), int(owner.Gid)) // where that is refused it stays as it is
+		}
+	}
+	return file, nil
 }
 
 // endLine ends a line that a crash or a full disk has cut off, so that the next one
