@@ -1,18 +1,28 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,24 +30,28 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"slipway/shared/programtest"
 )
 
 // tokenServer gives out tokens as the token servers of distribution's users do: ada may
-// do everything, everybody else may pull.
+// do everything, everybody else may pull. It signs by ECDSA with its certificate in the token
+// or, as docker_auth does, by RSA with libtrust's id of its key.
 type tokenServer struct {
 	*httptest.Server
 	t    *testing.T
+	rsa  bool
 	cert atomic.Pointer[signingCert]
 }
 
 type signingCert struct {
 	der []byte
-	key *ecdsa.PrivateKey
+	key crypto.Signer
 }
 
-func newTokenServer(t *testing.T) *tokenServer {
+func newTokenServer(t *testing.T, rsa bool) *tokenServer {
 	t.Helper()
-	s := &tokenServer{t: t}
+	s := &tokenServer{t: t, rsa: rsa}
 	s.newCert()
 	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
 	t.Cleanup(s.Close)
@@ -46,7 +60,7 @@ func newTokenServer(t *testing.T) *tokenServer {
 
 func (s *tokenServer) newCert() {
 	s.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := s.newKey()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -58,8 +72,23 @@ func (s *tokenServer) newCert() {
 	s.cert.Store(&signingCert{der, key})
 }
 
+func (s *tokenServer) newKey() (crypto.Signer, error) {
+	if s.rsa {
+		return rsa.GenerateKey(rand.Reader, 2048)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
 func (s *tokenServer) bundle() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Load().der})
+}
+
+// env is the configuration of a registry that takes the server's tokens.
+func (s *tokenServer) env(bundle string) []string {
+	return []string{
+		"REGISTRY_AUTH=token", "REGISTRY_AUTH_TOKEN_REALM=" + s.URL + "/token", "REGISTRY_AUTH_TOKEN_SERVICE=registry",
+		"REGISTRY_AUTH_TOKEN_ISSUER=auth", "REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE=" + bundle,
+	}
 }
 
 func (s *tokenServer) answer(w http.ResponseWriter, r *http.Request) {
@@ -71,37 +100,85 @@ func (s *tokenServer) answer(w http.ResponseWriter, r *http.Request) {
 	access := []map[string]any{}
 	for scope := range strings.FieldsSeq(strings.Join(r.URL.Query()["scope"], " ")) {
 		parts := strings.Split(scope, ":")
-		actions := []string{"pull"}
-		if given {
-			actions = strings.Split(parts[2], ",")
+		actions := []string{} // of what is refused, a scope without actions, as docker_auth has it
+		for action := range strings.SplitSeq(parts[2], ",") {
+			if given || action == "pull" {
+				actions = append(actions, action)
+			}
 		}
-		access = append(access, map[string]any{"type": parts[0], "name": parts[1], "actions": actions})
+		kind, class, _ := strings.Cut(strings.TrimSuffix(parts[0], ")"), "(")
+		access = append(access, map[string]any{"type": kind, "class": class, "name": parts[1], "actions": actions})
 	}
-	cert := s.cert.Load()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: cert.key},
-		(&jose.SignerOptions{}).WithType("JWT").WithHeader("x5c", []string{base64.StdEncoding.EncodeToString(cert.der)}))
+	raw, err := s.sign(user, r.URL.Query().Get("service"), access)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": raw, "access_token": raw, "expires_in": 300})
+}
+
+func (s *tokenServer) sign(user, service string, access []map[string]any) (string, error) {
+	cert := s.cert.Load()
+	options := (&jose.SignerOptions{}).WithType("JWT")
+	algorithm := jose.ES256
+	if s.rsa {
+		algorithm = jose.RS256
+		options.WithHeader("kid", fingerprint(s.t, cert.key.Public()))
+	} else {
+		options.WithHeader("x5c", []string{base64.StdEncoding.EncodeToString(cert.der)})
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: cert.key}, options)
+	if err != nil {
+		return "", err
 	}
 	now := time.Now().Unix()
-	raw, err := jwt.Signed(signer).Claims(map[string]any{
-		"iss": "auth", "sub": user, "aud": r.URL.Query().Get("service"), "exp": now + 300, "nbf": now, "iat": now, "jti": "x", "access": access,
+	return jwt.Signed(signer).Claims(map[string]any{
+		"iss": "auth", "sub": user, "aud": service, "exp": now + 300, "nbf": now - 10, "iat": now, "jti": "x", "access": access,
 	}).Serialize()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+}
+
+// token asks for a token, for nobody if user is "", and returns the header with it.
+func (s *tokenServer) token(t *testing.T, user, scopes string) http.Header {
+	t.Helper()
+	var header http.Header
+	if user != "" {
+		header = basicAuth(user, "secret")
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"token": raw, "expires_in": 300})
+	_, answer := fetch(t, "GET", s.URL+"/token?service=registry&scope="+url.QueryEscape(scopes), header, nil)
+	var issued struct{ Token string }
+	if err := json.Unmarshal(answer, &issued); err != nil {
+		t.Fatal(err)
+	}
+	return bearer(issued.Token)
+}
+
+// fingerprint is libtrust's id of a key: base32 of a part of its hash, in groups of four.
+func fingerprint(t *testing.T, key crypto.PublicKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Error(err)
+	}
+	sum := sha256.Sum256(der)
+	text := base32.StdEncoding.EncodeToString(sum[:30])
+	var groups []string
+	for group := range slices.Chunk([]byte(text), 4) {
+		groups = append(groups, string(group))
+	}
+	return strings.Join(groups, ":")
 }
 
 // The registry in the place of a distribution with a token server.
 func TestTokenServer(t *testing.T) {
-	s := newTokenServer(t)
+	for name, rsa := range map[string]bool{"certificate in the token": false, "key id, as docker_auth": true} {
+		t.Run(name, func(t *testing.T) { onTokenServer(t, newTokenServer(t, rsa)) })
+	}
+}
+
+func onTokenServer(t *testing.T, s *tokenServer) {
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	writeFile(t, bundle, s.bundle())
-	p := startSlipway(t, t.TempDir(), "REGISTRY_AUTH=token", "REGISTRY_AUTH_TOKEN_REALM="+s.URL+"/token", "REGISTRY_AUTH_TOKEN_SERVICE=registry",
-		"REGISTRY_AUTH_TOKEN_ISSUER=auth", "REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE="+bundle)
+	p := startSlipway(t, t.TempDir(), s.env(bundle)...)
 	img := newImage(t, 9, 2, 1_000)
 	layout := img.layout(t, "v1")
 	if resp, body := fetch(t, "GET", "http://"+p.addr+"/v2/a/manifests/v1", nil, nil); resp.StatusCode != http.StatusUnauthorized ||
@@ -122,6 +199,12 @@ func TestTokenServer(t *testing.T) {
 	skopeo(false, "inspect", "--tls-verify=false", "--creds", "ada:wrong", ref+"/b:v1")
 	skopeo(false, "delete", "--tls-verify=false", "--no-creds", ref+"/b:v1")
 	skopeo(true, "delete", "--tls-verify=false", "--creds", "ada:secret", ref+"/b:v1")
+	for user, want := range map[string]int{"ada": http.StatusOK, "": http.StatusUnauthorized} {
+		header := s.token(t, user, "registry:catalog:*")
+		if resp, body := fetch(t, "GET", "http://"+p.addr+"/v2/_catalog", header, nil); resp.StatusCode != want || want == http.StatusOK && !strings.Contains(string(body), `"a"`) {
+			t.Errorf("catalog as %q: %s %s", user, resp.Status, body)
+		}
+	}
 
 	// The server gets a new key; the registry takes it when the bundle has it.
 	s.newCert()
@@ -131,4 +214,62 @@ func TestTokenServer(t *testing.T) {
 		_, err := tryTool(t, nil, "skopeo", "inspect", "--tls-verify=false", "--no-creds", ref+"/a:v1")
 		return err == nil
 	})
+}
+
+// classAnswer is what the classes of manifests are refused with.
+var classAnswer = regexp.MustCompile(`unknown manifest class for [^"]+|registry does not allow \w+ manifest|repository not authorized for \w+ manifest`)
+
+// The classes of a token and those of the registry let in what they let in at distribution.
+func TestTokenServer_ClassesAsDistribution(t *testing.T) {
+	s := newTokenServer(t, false)
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	writeFile(t, bundle, s.bundle())
+	const image, plugin = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.plugin.v1+json"
+	config := []byte("{}")
+	for _, classes := range []string{"[image]", "[plugin]", "[image, plugin]"} {
+		env := append(s.env(bundle), "REGISTRY_POLICY_REPOSITORY_CLASSES="+classes)
+		registries := []*process{startSlipway(t, t.TempDir(), env...)}
+		for _, peer := range peers {
+			addr := programtest.FreeAddr(t)
+			cmd := exec.Command(programtest.Tool(t, peer.tool), "serve", writePeerConfig(t, addr, t.TempDir()))
+			cmd.Env = append(env, "OTEL_TRACES_EXPORTER=none")
+			registries = append(registries, start(t, addr, cmd))
+		}
+		for _, scopes := range []string{"repository:a:pull,push", "repository(plugin):a:pull,push", "repository(plugin):a:pull,push repository:a:pull", "repository(other):a:pull,push"} {
+			for _, manifest := range []string{typeManifest, typeDockerManifest} {
+				for _, kind := range []string{image, plugin, typeConfig, "application/vnd.any+json"} {
+					body := mustJSON(t, map[string]any{
+						"schemaVersion": 2, "mediaType": manifest, "config": descriptor{MediaType: kind, Digest: digestOf(config), Size: len(config)}, "layers": []descriptor{},
+					})
+					var want string
+					for i := len(registries) - 1; i >= 0; i-- {
+						got := pushAsClass(t, s, registries[i].addr, scopes, manifest, config, body)
+						if want == "" {
+							want = got
+						}
+						if got != want {
+							t.Errorf("classes %s, token for %s, %s of %s: registry %d answers %q, the last one %q", classes, scopes, manifest, kind, i, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// pushAsClass pushes a manifest with a token of the scopes, and says how that ended.
+func pushAsClass(t *testing.T, s *tokenServer, addr, scopes, manifest string, config, body []byte) string {
+	t.Helper()
+	header := s.token(t, "ada", scopes)
+	resp, text := fetch(t, "POST", "http://"+addr+"/v2/a/blobs/uploads/", header, nil)
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s %s", resp.Status, text)
+	}
+	end := withQuery(t, absolute(t, addr, resp.Header.Get("Location")), "digest", digestOf(config))
+	if resp, text = fetch(t, "PUT", end, header, bytes.NewReader(config)); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s", resp.Status, text)
+	}
+	header.Set("Content-Type", manifest)
+	resp, text = fetch(t, "PUT", "http://"+addr+"/v2/a/manifests/v1", header, bytes.NewReader(body))
+	return fmt.Sprint(resp.StatusCode, " ", classAnswer.FindString(string(text)))
 }

@@ -56,6 +56,14 @@ func (r *request) may(want access.Rights, name oci.Name) bool {
 	return r.grant == nil || r.grant.May(want, name)
 }
 
+// classes are those of the manifests that the caller's token is for; nil stands for all.
+func (r *request) classes() []string {
+	if r.grant == nil {
+		return nil
+	}
+	return r.grant.Classes(r.name)
+}
+
 // canPull is what a mount may take from; nil stands for every repository.
 func (r *request) canPull() func(oci.Name) bool {
 	if r.grant == nil || r.grant.Unlimited() {

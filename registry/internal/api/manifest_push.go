@@ -41,7 +41,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
-	repo := a.repository(r)
+	repo := a.repository(r).OfClasses(r.classes())
 	if !r.may(access.TagMove, r.name) {
 		repo = repo.KeepingTags()
 	}

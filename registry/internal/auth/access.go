@@ -75,6 +75,20 @@ func (g *Grant) Unlimited() bool {
 	return g.token == nil && g.rules.Unlimited(&g.Caller)
 }
 
+// Classes are those that the token, if there is one, names for the repository; nil stands
+// for all.
+func (g *Grant) Classes(name oci.Name) (classes []string) {
+	if g.token == nil {
+		return nil
+	}
+	for i := range g.token.Access {
+		if s := &g.token.Access[i]; s.Type == "repository" && s.Name == string(name) {
+			classes = append(classes, s.Class)
+		}
+	}
+	return classes
+}
+
 // scoped says whether the token, if there is one, was issued for that. Tokens know
 // fewer words than the rules: the right to move a tag comes with push, the place in
 // the catalog with pull.

@@ -209,6 +209,38 @@ func TestPutManifestChecks(t *testing.T) {
 	}
 }
 
+// A token may name the classes of what is pushed with it; without one it is for images.
+func TestPutManifest_ClassesOfAToken(t *testing.T) {
+	const plugin = "application/vnd.docker.plugin.v1+json"
+	repo := newRegistry(stores["memory"](t), Options{Validation: Validation{Classes: []string{"image", "plugin"}}}).Repository("a")
+	for _, tt := range []struct {
+		granted []string
+		plugin  bool
+		want    oci.Code
+	}{
+		{nil, false, ""},
+		{nil, true, ""},
+		{[]string{""}, false, ""},
+		{[]string{""}, true, oci.CodeDenied},
+		{[]string{"plugin"}, true, ""},
+		{[]string{"plugin"}, false, oci.CodeDenied},
+		{[]string{"plugin", "image"}, false, ""},
+		{[]string{}, false, oci.CodeDenied},
+	} {
+		m := simpleImage(t, repo, "x")
+		if tt.plugin {
+			m.MediaType, m.Config.MediaType = oci.MediaTypeDockerManifest, plugin
+		}
+		_, err := repo.OfClasses(tt.granted).PutManifest(t.Context(), tagged("t"), "", m.bytes(), nil)
+		if tt.want == "" && err != nil {
+			t.Errorf("%q, plugin %v: %v", tt.granted, tt.plugin, err)
+		}
+		if tt.want != "" {
+			wantCode(t, err, tt.want)
+		}
+	}
+}
+
 func TestEachMissingBlobIsTold(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		repo := r.Repository("a")

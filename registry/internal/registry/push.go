@@ -24,8 +24,8 @@ type PutResult struct {
 // of that is durable. The registry keeps body: the caller does not change it.
 //
 // Errors: MANIFEST_INVALID (with ErrManifestTooLarge inside for an oversize
-// one), DIGEST_INVALID, DENIED for a class that may not be pushed and (with
-// ErrImmutable inside) for a tag that may not be moved, and
+// one), DIGEST_INVALID, DENIED for a class that may not be pushed (see
+// [Repository.OfClasses]) and (with ErrImmutable inside) for a tag that may not be moved, and
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
 // repository does not have.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
@@ -40,7 +40,7 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err != nil {
 		return PutResult{}, err
 	}
-	if err := r.reg.validation.checkClass(parsed); err != nil {
+	if err := r.reg.validation.checkClass(parsed, r.classes); err != nil {
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)

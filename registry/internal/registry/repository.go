@@ -18,12 +18,21 @@ type Repository struct {
 	name      oci.Name
 	keepsTags bool // tags that exist are not moved
 	filler    bool // the upstream fills it, though clients cannot write to it
+	classes   []string
 }
 
 // KeepingTags is the repository for a caller who may set new tags but not move those
 // that exist: PutManifest is DENIED then.
 func (r Repository) KeepingTags() Repository {
 	r.keepsTags = true
+	return r
+}
+
+// OfClasses is the repository for a caller whose token names the classes that manifests may
+// have, "" being that of images: where [Validation] has classes, PutManifest is DENIED for
+// others. nil stands for all.
+func (r Repository) OfClasses(classes []string) Repository {
+	r.classes = classes
 	return r
 }
 

@@ -8,20 +8,24 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// mediaClass is the class of a manifest by the type of its config, as distribution
-// has them; "" for all others.
+// classImage is the class of images, and of whatever a token names no class for.
+const classImage = "image"
+
+// mediaClass is the class of a manifest by its type and that of its config, as
+// distribution has them; "" for all others.
 func mediaClass(m *oci.Manifest) string {
-	switch m.Config.MediaType {
-	case "application/vnd.docker.container.image.v1+json", "application/vnd.oci.image.config.v1+json":
-		return "image"
-	case "application/vnd.docker.plugin.v1+json":
+	switch m.MediaType + " " + m.Config.MediaType {
+	case oci.MediaTypeDockerManifest + " application/vnd.docker.container.image.v1+json", oci.MediaTypeManifest + " application/vnd.oci.image.config.v1+json":
+		return classImage
+	case oci.MediaTypeDockerManifest + " application/vnd.docker.plugin.v1+json":
 		return "plugin"
 	}
 	return ""
 }
 
-// checkClass is nil if manifests of that class may be pushed.
-func (v *Validation) checkClass(m *oci.Manifest) error {
+// checkClass is nil if manifests of that class may be pushed by whom a token gives the
+// granted classes; nil stands for all of them.
+func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
 	if len(v.Classes) == 0 || m.Config == nil {
 		return nil
 	}
@@ -31,6 +35,10 @@ func (v *Validation) checkClass(m *oci.Manifest) error {
 	}
 	if !slices.Contains(v.Classes, class) {
 		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
+	}
+	allows := func(c string) bool { return c == class || c == "" && class == classImage }
+	if granted != nil && !slices.ContainsFunc(granted, allows) {
+		return oci.NewError(oci.CodeDenied, "repository not authorized for "+class+" manifest")
 	}
 	return nil
 }
