@@ -79,6 +79,7 @@ func waitStored(t *testing.T, place *place, img *image) {
 
 // What has to leave a cache that replicas share leaves once, and what was pulled last stays.
 func TestMirror_EvictionOfReplicas(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	up := startSlipway(t, t.TempDir())
 	place := onMinIO(t, up.addr)
 	var replicas [2]*process

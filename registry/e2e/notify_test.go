@@ -128,6 +128,7 @@ const bcryptOfSecret = "$2y$05$VIuj37mDWOH4mpPUlFH7YOB.L8TYagQI8ZawVzhTZXE6I5NEl
 // TestEventsAreThoseOfDistribution has the same clients do the same with us and
 // with both lines of distribution, and compares all that is told, field by field.
 func TestEventsAreThoseOfDistribution(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	for _, peer := range []struct{ name, tool, version string }{
 		{"distribution 2.8", "docker-registry", "v1"},
 		{"distribution 3.1", "distribution3", "v2"},

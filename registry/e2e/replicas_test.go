@@ -49,6 +49,7 @@ http {
       proxy_buffering off;
       proxy_connect_timeout 2s;
       proxy_read_timeout 5s;
+      proxy_next_upstream off; # a deletion that nginx repeats would be answered with 404
     }
   }
 }
@@ -177,6 +178,7 @@ func (r *replicas) collectLast() {
 // all are restarted. Whatever was acknowledged is there afterwards, at each replica, and what was
 // deleted is freed. `make soak` repeats it for minutes.
 func TestS3_ReplicasUnderFaults(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	r := startReplicas(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -255,6 +257,7 @@ func TestS3_ReplicasTagAtTheSameMoment(t *testing.T) {
 // Events that a replica had not sent when it was killed are sent by another one that shares the
 // directory of the queues.
 func TestS3_EventsOfADeadReplica(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	server, _ := minioBucket(t)
 	w := newWatcher(t)
 	w.status.Store(500)

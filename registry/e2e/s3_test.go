@@ -223,6 +223,7 @@ func inBucket(t testing.TB, b object.Bucket, digest string) bool {
 // While the bucket cannot be reached, requests are answered with 503 and Retry-After within
 // a bound, and afterwards everything goes on by itself.
 func TestS3_BucketAway(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	server, _ := minioBucket(t)
 	front := newRelay(t, server.Addr)
 	replica := startOnS3(t, "http://"+front.addr, "health: {storagedriver: {enabled: false}}\n")
