@@ -95,6 +95,10 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		defer cache.Close()
 	}
 	options := registryOptions(cfg, store, cache, log)
+	var watches []func(context.Context)
+	if options.Signer, err = blobURLs(cfg, store.Store, log, &watches); err != nil {
+		return err
+	}
 	if recorder != nil {
 		options.Pulled = recorder.Record
 	}
@@ -162,6 +166,9 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		background.Go(func() { bounds.Count(working) })
 	}
 	gate.watch(working, &background)
+	for _, watch := range watches {
+		background.Go(func() { watch(working) })
+	}
 	reload := reloader{cfg: *cfg, load: again, level: &level, gate: gate, acts: acts, servers: servers, log: log}
 	background.Go(func() { reload.run(working, signals) })
 	log.Info("registry started", zap.String("version", built().Version), zap.String("storage", store.driver), zap.Stringer("address", servers[0].Addr()))

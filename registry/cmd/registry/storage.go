@@ -154,7 +154,6 @@ func registryOptions(cfg *config.Config, b *backend, cache *proxy.Cache, log *za
 		RenewAfter:      b.renewAfter,
 		Remote:          b.remote,
 	}
-	o.Signer = urlSigner(cfg, b.Store)
 	if cache != nil {
 		o.Upstream = cache
 	}

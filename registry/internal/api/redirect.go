@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/netip"
 
 	"slipway/registry/internal/oci"
 )
@@ -10,10 +11,11 @@ import (
 // done says that the answer is complete; without an error and not done the blob is served
 // from here. HEAD is never redirected: a signed URL is for one method.
 func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (done bool, err error) {
-	if !a.mayRedirect(r) {
+	client, may := a.mayRedirect(r)
+	if !may {
 		return false, nil
 	}
-	url, desc, err := a.repository(r).BlobURL(r.Context(), d)
+	url, desc, err := a.repository(r).BlobURL(r.Context(), d, client)
 	if err != nil || url == "" {
 		return false, err
 	}
@@ -34,16 +36,16 @@ func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (don
 	return true, nil
 }
 
-// mayRedirect says whether the client may be sent elsewhere. The store knows its own
-// entity tags only, so what depends on ours is answered here.
-func (a *API) mayRedirect(r *request) bool {
+// mayRedirect says whether the client may be sent elsewhere, and its address. The store knows
+// its own entity tags only, so what depends on ours is answered here.
+func (a *API) mayRedirect(r *request) (client netip.Addr, may bool) {
 	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 {
-		return false
+		return client, false
 	}
+	client, known := parseHop(r.RemoteAddr)
 	if len(a.opts.NoRedirect) == 0 {
-		return true
+		return client, true
 	}
-	peer, ok := parseHop(r.RemoteAddr)
 	excluded := proxies{networks: a.opts.NoRedirect}
-	return ok && !excluded.has(peer)
+	return client, known && !excluded.has(client)
 }

@@ -20,9 +20,7 @@ type urlSigner struct{ err error }
 
 const signature = "signature=secret"
 
-func (urlSigner) Redirects() bool { return true }
-
-func (u urlSigner) SignedURL(_ context.Context, key, contentType string) (string, error) {
+func (u urlSigner) SignedURL(_ context.Context, key, contentType string, _ netip.Addr) (string, error) {
 	return "https://store.example" + key + "?type=" + contentType + "&" + signature, u.err
 }
 

@@ -37,7 +37,7 @@ func Default() Config {
 		},
 		Notifications: defaultNotifications(),
 		Redis:         defaultRedis(),
-		Middleware:    Middleware{Storage: []StorageMiddleware{{}}},
+		Middleware:    defaultMiddleware(),
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{
 			Manifests:   Manifests{MaxSize: 4 << 20, Cache: 16 << 20},

@@ -20,6 +20,9 @@ func loadText(t *testing.T, text string, environ ...string) (*Config, *config.Re
 	return load(config.Options{File: "c.yml", Source: []byte(text), Environ: environ})
 }
 
+// onS3 is the least file with a bucket.
+const onS3 = "version: 0.1\nstorage: {s3: {bucket: b, region: r}}\n"
+
 // described is the file that operators are told to write.
 const described = `version: 0.1
 log:
@@ -287,8 +290,13 @@ func TestRefused(t *testing.T) {
 		{minimal + "redis: {addr: 'h:1', pool: {maxactive: -1}}", nil, "redis.maxactiveconns: must not be negative"},
 		{minimal + "redis: {addr: 'h:1', protocol: 4}", nil, "redis.protocol: must be 2 or 3"},
 		{minimal + "redis: {addr: 'h:1', tls: {key: k}}", nil, "redis.tls: needs certificate and key together"},
-		{minimal + "middleware: {storage: [{name: cloudfront}]}", nil, `middleware.storage[0].name: "cloudfront" is not one of redirect, rewrite (c.yml:3)`},
+		{minimal + "middleware: {storage: [{name: fastly}]}", nil, `middleware.storage[0].name: "fastly" is not one of redirect, rewrite, cloudfront (c.yml:3)`},
 		{minimal + "middleware: {storage: [{name: rewrite, options: {scheme: ftp}}]}", nil, `middleware.storage[0].options.scheme: "ftp" is neither http nor https`},
+		{minimal + "middleware: {storage: [{name: cloudfront, options: {baseurl: d.cloudfront.net, privatekey: /k, keypairid: K}}]}", nil, "middleware.storage[0].name: cloudfront stands before storage.s3 only"},
+		{onS3 + "middleware: {storage: [{name: cloudfront, options: {baseurl: '?', duration: 0, ipfilteredby: awsregion, iprangesurl: x}}]}", nil, "middleware.storage[0].options.baseurl: \"?\" is not a URL such as https://d111111abcdef8.cloudfront.net (c.yml:3)\n" +
+			"middleware.storage[0].options.privatekey: is required (c.yml:3)\nmiddleware.storage[0].options.keypairid: is required (c.yml:3)\nmiddleware.storage[0].options.duration: must be above 0 (c.yml:3)\n" +
+			"middleware.storage[0].options.awsregion: is required for ipfilteredby: awsregion (c.yml:3)\nmiddleware.storage[0].options.iprangesurl: \"x\" is not a URL (c.yml:3)"},
+		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, keypairid: K}}]}", nil, "middleware.storage[0].options: privatekey and keypairid are of cloudfront"},
 		{minimal + "middleware: {storage: [{disabled: true}]}", nil, "middleware.storage[0].name: is required"},
 		{minimal + "middleware: {registry: [{name: own}]}", nil, "not available yet: middleware.registry"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: cdn.example.com}}]}", nil, `middleware.storage[0].options.baseurl: "cdn.example.com" is not a URL`},

@@ -2,6 +2,8 @@ package config
 
 import (
 	"net/url"
+	"strings"
+	"time"
 
 	"slipway/shared/config"
 )
@@ -15,29 +17,63 @@ type Middleware struct {
 
 // StorageMiddleware is one of them; they change what the ones before made.
 type StorageMiddleware struct {
-	Name     string            `key:"name" choices:"redirect,rewrite" doc:"redirect sends clients below baseurl instead of to a URL of the object store; on files, too. rewrite changes the URL. Required."`
+	Name     string            `key:"name" choices:"redirect,rewrite,cloudfront" doc:"redirect sends clients below baseurl instead of to a URL of the object store; on files, too. rewrite changes the URL. cloudfront gives signed URLs of a CloudFront distribution in front of storage.s3. Required."`
 	Disabled bool              `key:"disabled" doc:"Leave it out. Distribution ignores this key."`
 	Options  MiddlewareOptions `key:"options"`
 }
 
-// MiddlewareOptions are those of redirect and rewrite.
+// MiddlewareOptions are those of redirect, rewrite and cloudfront.
 type MiddlewareOptions struct {
-	BaseURL        string `key:"baseurl" doc:"Of redirect: URL below which a server has the storage's tree, such as https://cdn.example.com; /docker/registry/v2/blobs/… is added. Nothing is signed: who may read there, that server decides."`
+	BaseURL        string `key:"baseurl" doc:"Of redirect: URL below which a server has the storage's tree, such as https://cdn.example.com; /docker/registry/v2/blobs/… is added. Nothing is signed: who may read there, that server decides. Of cloudfront: URL of the distribution, whose origin is the bucket; https:// may be left out."`
 	Scheme         string `key:"scheme" doc:"Of rewrite: scheme instead of the URL's."`
 	Host           string `key:"host" doc:"Of rewrite: host, and port if it needs one, instead of the URL's. For servers that sign or that do not check signatures: those of S3 and Google Cloud Storage hold for one host."`
 	TrimPathPrefix string `key:"trimpathprefix" doc:"Of rewrite: what is removed from the beginning of the URL's path."`
+
+	PrivateKey      string        `key:"privatekey" doc:"Of cloudfront: file of the RSA key that signs, in PEM. Required there."`
+	KeyPairID       string        `key:"keypairid" doc:"Of cloudfront: id of the public key that the distribution trusts. Required there."`
+	Duration        time.Duration `key:"duration" doc:"Of cloudfront: how long a URL works."`
+	IPFilteredBy    string        `key:"ipfilteredby" choices:"none,aws,awsregion" doc:"Of cloudfront: which clients get URLs of the bucket instead: none; aws, those with an address of Amazon's; awsregion, those in the regions of awsregion."`
+	AWSRegion       string        `key:"awsregion" doc:"Of cloudfront: regions of Amazon's, separated by commas."`
+	UpdateFrequency time.Duration `key:"updatefrequency" alias:"updatefrenquency" doc:"Of cloudfront: time between two fetches of Amazon's addresses."`
+	IPRangesURL     string        `key:"iprangesurl" doc:"Of cloudfront: list of Amazon's addresses."`
+}
+
+func defaultMiddleware() Middleware {
+	return Middleware{Storage: []StorageMiddleware{{Options: MiddlewareOptions{
+		Duration: 20 * time.Minute, IPFilteredBy: "none", UpdateFrequency: 12 * time.Hour, IPRangesURL: "https://ip-ranges.amazonaws.com/ip-ranges.json",
+	}}}}
 }
 
 // Base is baseurl; nil if it cannot be one.
-func (o *MiddlewareOptions) Base() *url.URL {
-	u, err := url.Parse(o.BaseURL)
+func (o *MiddlewareOptions) Base() *url.URL { return baseURL(o.BaseURL) }
+
+// Distribution is baseurl of a CloudFront distribution; nil if it cannot be one.
+func (o *MiddlewareOptions) Distribution() *url.URL {
+	if !strings.Contains(o.BaseURL, "://") {
+		return baseURL("https://" + o.BaseURL)
+	}
+	return baseURL(o.BaseURL)
+}
+
+func baseURL(text string) *url.URL {
+	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil
 	}
 	return u
 }
 
-func (m *Middleware) validate(p *config.Problems) {
+// Regions is what awsregion names.
+func (o *MiddlewareOptions) Regions() (regions []string) {
+	for r := range strings.SplitSeq(o.AWSRegion, ",") {
+		if r = strings.ToLower(strings.TrimSpace(r)); r != "" {
+			regions = append(regions, r)
+		}
+	}
+	return regions
+}
+
+func (m *Middleware) validate(p *config.Problems, onS3 bool) {
 	for i := range m.Storage {
 		s, at := &m.Storage[i], item("middleware.storage", i)
 		o := &s.Options
@@ -47,9 +83,6 @@ func (m *Middleware) validate(p *config.Problems) {
 		case "redirect":
 			if o.Base() == nil {
 				p.Addf(at+".options.baseurl", "%q is not a URL such as https://cdn.example.com", o.BaseURL)
-			}
-			if o.Scheme != "" || o.Host != "" || o.TrimPathPrefix != "" {
-				p.Addf(at+".options", "scheme, host and trimpathprefix are of rewrite")
 			}
 		case "rewrite":
 			if o.BaseURL != "" {
@@ -61,6 +94,33 @@ func (m *Middleware) validate(p *config.Problems) {
 			if u, err := url.Parse("//" + o.Host); o.Host != "" && (err != nil || u.Host != o.Host) {
 				p.Addf(at+".options.host", "%q is not a host such as cdn.example.com", o.Host)
 			}
+		case "cloudfront":
+			if !onS3 && !s.Disabled {
+				p.Addf(at+".name", "cloudfront stands before storage.s3 only")
+			}
+			o.validateCloudFront(p, at+".options.")
 		}
+		if s.Name != "rewrite" && (o.Scheme != "" || o.Host != "" || o.TrimPathPrefix != "") {
+			p.Addf(at+".options", "scheme, host and trimpathprefix are of rewrite")
+		}
+		if s.Name != "cloudfront" && (o.PrivateKey != "" || o.KeyPairID != "") {
+			p.Addf(at+".options", "privatekey and keypairid are of cloudfront")
+		}
+	}
+}
+
+func (o *MiddlewareOptions) validateCloudFront(p *config.Problems, at string) {
+	if o.Distribution() == nil {
+		p.Addf(at+"baseurl", "%q is not a URL such as https://d111111abcdef8.cloudfront.net", o.BaseURL)
+	}
+	required(p, at+"privatekey", o.PrivateKey)
+	required(p, at+"keypairid", o.KeyPairID)
+	positive(p, at+"duration", o.Duration)
+	positive(p, at+"updatefrequency", o.UpdateFrequency)
+	if o.IPFilteredBy == "awsregion" && len(o.Regions()) == 0 {
+		p.Addf(at+"awsregion", "is required for ipfilteredby: awsregion")
+	}
+	if baseURL(o.IPRangesURL) == nil {
+		p.Addf(at+"iprangesurl", "%q is not a URL", o.IPRangesURL)
 	}
 }

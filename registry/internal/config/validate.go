@@ -38,7 +38,7 @@ func (c *Config) Validate() error {
 	if c.Audit != nil {
 		c.Audit.validate(&p)
 	}
-	c.Middleware.validate(&p)
+	c.Middleware.validate(&p, c.Storage.S3 != nil)
 	c.HTTP.validate(&p)
 	c.Health.validate(&p)
 	c.Validation.validate(&p)

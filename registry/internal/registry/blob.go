@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -129,8 +130,9 @@ func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err er
 // BlobURL describes a blob of the repository and returns a URL by which a client reads it
 // from the store itself: a secret that works for some minutes. The URL is "", and the rest
 // means nothing, if the client has to read it by OpenBlob: the store gives none, or the
-// repository is a cache, whose blobs may be still on their way. Errors are those of OpenBlob.
-func (r Repository) BlobURL(ctx context.Context, d oci.Digest) (url string, desc oci.Descriptor, err error) {
+// repository is a cache, whose blobs may be still on their way. client is the address that
+// will read, the zero address if it is not known. Errors are those of OpenBlob.
+func (r Repository) BlobURL(ctx context.Context, d oci.Digest, client netip.Addr) (url string, desc oci.Descriptor, err error) {
 	if r.reg.signer == nil || r.cached() {
 		return "", desc, nil
 	}
@@ -138,7 +140,7 @@ func (r Repository) BlobURL(ctx context.Context, d oci.Digest) (url string, desc
 	if err != nil {
 		return "", desc, r.missingBlob(ctx, err)
 	}
-	url, err = r.reg.signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob)
+	url, err = r.reg.signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob, client)
 	if err != nil {
 		return "", desc, nil //nolint:nilerr // the store has logged it, and the blob can be read from here
 	}

@@ -11,6 +11,7 @@ package registry
 
 import (
 	"context"
+	"net/netip"
 	"regexp"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type Options struct {
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
-	Signer          storage.URLSigner          // gives URLs for blobs; nil = clients get them from here
+	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
 	Upstream        Upstream                   // what some repositories are a cache of; nil = none is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
@@ -55,6 +56,14 @@ type Options struct {
 	// the same time, and listings take the place of many requests.
 	Remote bool
 	Now    func() time.Time // nil = time.Now
+}
+
+// BlobURLs gives clients URLs by which they read blobs from elsewhere.
+type BlobURLs interface {
+	// SignedURL returns a URL by which a client reads the object at key for some minutes: a
+	// secret. The zero address is a client that nobody knows. Whether there is an object is
+	// not looked at.
+	SignedURL(ctx context.Context, key, contentType string, client netip.Addr) (string, error)
 }
 
 // Validation says what a pushed manifest may refer to.
@@ -95,7 +104,7 @@ type Registry struct {
 	validation      Validation
 	immutable       []TagRule
 	upstream        Upstream
-	signer          storage.URLSigner
+	signer          BlobURLs
 	pulled          func(oci.Name, oci.Digest)
 	maxManifestSize int64
 	quota           Quota
