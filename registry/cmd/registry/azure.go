@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -24,7 +25,7 @@ func openAzure(ctx context.Context, a *config.Azure, log *zap.Logger) (*azure.Bu
 	var err error
 	if a.CredentialsType() == config.AzureSharedKey {
 		o.Key = a.Key()
-	} else if o.Token, err = azureToken(a); err != nil {
+	} else if o.Token, err = azureToken(a, azcore.ClientOptions{}); err != nil {
 		return nil, fmt.Errorf("storage.azure.credentials: %w", err)
 	}
 	bucket, err := azure.New(o)
@@ -41,13 +42,15 @@ func openAzure(ctx context.Context, a *config.Azure, log *zap.Logger) (*azure.Bu
 
 // azureToken is where tokens come from: an application's secret, or what the
 // environment offers.
-func azureToken(a *config.Azure) (azcore.TokenCredential, error) {
+func azureToken(a *config.Azure, o azcore.ClientOptions) (azcore.TokenCredential, error) {
 	c := a.Credentials
-	if a.CredentialsType() == config.AzureClientSecret {
-		return azidentity.NewClientSecretCredential(c.TenantID, c.ClientID, c.Secret.Reveal(), nil)
+	switch {
+	case a.CredentialsType() == config.AzureClientSecret:
+		return azidentity.NewClientSecretCredential(c.TenantID, c.ClientID, c.Secret.Reveal(), &azidentity.ClientSecretCredentialOptions{ClientOptions: o})
+	case c.ClientID != "" && os.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":
+		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: o, ClientID: c.ClientID, TenantID: c.TenantID})
+	case c.ClientID != "":
+		return azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: o, ID: azidentity.ClientID(c.ClientID)})
 	}
-	if c.ClientID != "" {
-		return azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ID: azidentity.ClientID(c.ClientID)})
-	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{TenantID: c.TenantID})
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o, TenantID: c.TenantID})
 }

@@ -26,7 +26,7 @@ type Azure struct {
 // AzureCredentials says who the registry is.
 type AzureCredentials struct {
 	Type     string        `key:"type" doc:"shared_key: accountkey. client_secret: an application of Microsoft Entra ID. default_credentials: what the environment offers: variables, workload identity, managed identity, az login. Unless given: shared_key with a key, else default_credentials."`
-	ClientID string        `key:"clientid" doc:"The application's id, or that of a managed identity."`
+	ClientID string        `key:"clientid" doc:"The application's id, or that of a managed or workload identity."`
 	TenantID string        `key:"tenantid" doc:"The application's directory."`
 	Secret   config.Secret `key:"secret" doc:"The application's secret."`
 }

@@ -19,7 +19,7 @@ type S3 struct {
 	RootDirectory    string        `key:"rootdirectory" doc:"Prefix of the names of all objects."`
 	Secure           bool          `key:"secure" doc:"Use https where regionendpoint does not say."`
 	SkipVerify       bool          `key:"skipverify" doc:"Accept any certificate. Whoever is in between can then read and change everything."`
-	CAFile           string        `key:"cafile" doc:"File of the certificates of authorities that are trusted beside the system's."`
+	CAFile           string        `key:"cafile" doc:"File of the certificates of authorities that are trusted beside the system's; AWS_CA_BUNDLE if it is not given."`
 	UseDualStack     bool          `key:"usedualstack" doc:"Use Amazon's endpoints that have IPv6, too."`
 	Accelerate       bool          `key:"accelerate" doc:"Use Amazon's transfer acceleration."`
 	UseFIPSEndpoint  bool          `key:"usefipsendpoint" doc:"Use Amazon's FIPS endpoints."`

@@ -308,3 +308,21 @@ func TestExpiryBeginsWithTheDecision(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is wrong is named, instead of the key that is right.
+func TestStart_Clock(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(3*time.Hour).UTC().Format(http.TimeFormat))
+		w.Header().Set("X-Ms-Error-Code", "AuthenticationFailed")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer server.Close()
+	b, err := New(Options{Account: account, Key: accountKey, ServiceURL: server.URL + "/" + account, Container: "abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Start(t.Context(), "", zap.NewNop()); err == nil || !strings.HasPrefix(err.Error(), "accountkey: refused; this machine's clock is off by 3h0m") && !strings.HasPrefix(err.Error(), "accountkey: refused; this machine's clock is off by 2h59m") {
+		t.Errorf("got %v", err)
+	}
+}

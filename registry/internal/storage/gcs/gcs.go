@@ -146,7 +146,15 @@ var errNoToken = errors.New("no token")
 func tokenFailed(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
-		return fmt.Errorf("%w: %w: Google answers %s %s", storage.ErrDenied, errNoToken, refused.Response.Status, refused.ErrorDescription)
+		reason := refused.ErrorDescription
+		if reason == "" { // which the library reads for some kinds of credentials only
+			var answer struct {
+				Description string `json:"error_description"`
+			}
+			_ = json.Unmarshal(refused.Body, &answer)
+			reason = answer.Description
+		}
+		return fmt.Errorf("%w: %w: Google answers %s %s", storage.ErrDenied, errNoToken, refused.Response.Status, reason)
 	}
 	return &object.Trouble{Err: fmt.Errorf("%w: %w", errNoToken, err), Effect: object.Refused}
 }

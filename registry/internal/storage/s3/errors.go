@@ -152,7 +152,11 @@ func (b *Bucket) explain(err error) error {
 	case code == "SignatureDoesNotMatch":
 		return fmt.Errorf("storage.s3.secretkey: the secret key does not belong to the access key: %w", err)
 	case code == "RequestTimeTooSkewed":
-		return fmt.Errorf("storage.s3: the clock of this machine is %s ahead of the store's: set it right: %w", (-b.clock.Offset()).Round(time.Second), err)
+		direction := "behind"
+		if b.clock.Offset() < 0 {
+			direction = "ahead of"
+		}
+		return fmt.Errorf("storage.s3: the clock of this machine is %s %s the store's: set it right: %w", b.clock.Offset().Abs().Round(time.Second), direction, err)
 	case code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect" || answer.status == http.StatusMovedPermanently || answer.status == http.StatusTemporaryRedirect:
 		hint := ""
 		if answer.Region != "" {

@@ -115,10 +115,12 @@ const openTime = 20 * time.Second
 
 func newBucket(ctx context.Context, c Config) (*Bucket, error) {
 	b := &Bucket{c: c, http: rest.NewClient(c.SkipVerify), signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
-	if c.CAFile != "" {
-		if err := b.trust(c.CAFile); err != nil {
-			return nil, err
-		}
+	setting, file := "storage.s3.cafile", c.CAFile
+	if file == "" {
+		setting, file = "AWS_CA_BUNDLE", os.Getenv("AWS_CA_BUNDLE")
+	}
+	if err := b.trust(setting, file); err != nil {
+		return nil, err
 	}
 	var err error
 	if b.base, err = c.url(c.Endpoint); err != nil {
@@ -142,21 +144,25 @@ func newBucket(ctx context.Context, c Config) (*Bucket, error) {
 	return b, nil
 }
 
-func (b *Bucket) trust(file string) error {
+// trust adds the authorities in a file, which setting names, to the system's.
+func (b *Bucket) trust(setting, file string) error {
+	if file == "" {
+		return nil
+	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("storage.s3.cafile: %w", err)
+		return fmt.Errorf("%s: %w", setting, err)
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("storage.s3.cafile: %s has no certificate", file)
+		return fmt.Errorf("%s: %s has no certificate", setting, file)
 	}
 	t, ok := b.http.Transport.(*http.Transport)
 	if !ok {
-		return errors.New("storage.s3.cafile: no transport to set it on")
+		return errors.New(setting + ": no transport to set it on")
 	}
 	t.TLSClientConfig.RootCAs = pool
 	return nil
@@ -232,17 +238,16 @@ func (b *Bucket) Close() error {
 // look sends a request that shows what is wrong. A bucket that is missing cannot be told from
 // a missing key but by a listing.
 func (b *Bucket) look(ctx context.Context) error {
-	var err error
-	for try := range 4 {
-		_, err = b.List(ctx, "", object.ListOptions{Max: 1})
-		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil {
+	const most = 4
+	for try := 1; ; try++ {
+		_, err := b.List(ctx, "", object.ListOptions{Max: 1})
+		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil || try == most {
 			return err
 		}
 		select {
-		case <-time.After(time.Duration(try+1) * 250 * time.Millisecond):
+		case <-time.After(time.Duration(try) * 250 * time.Millisecond):
 		case <-ctx.Done():
 			return err
 		}
 	}
-	return err
 }
