@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -139,6 +140,26 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 	}
 }
 
+// unavailable wants an answer that asks to come back.
+func (m *member) unavailable(path string) {
+	m.f.Helper()
+	req, err := http.NewRequestWithContext(m.f.ctx, http.MethodGet, "http://"+m.addr+path, http.NoBody)
+	if err != nil {
+		m.f.Error(err)
+		return
+	}
+	asAdmin(req)
+	resp, err := m.f.http.Do(req) // within a minute
+	if err != nil {
+		m.f.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		m.f.Errorf("%s: %d, Retry-After %q", path, resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+}
+
 // Without its database a relay says so and accepts nothing; when it is back, everything goes on.
 func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 	stub := newStub(t)
@@ -170,8 +191,31 @@ func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 		t.Errorf("/health: %d", status)
 	}
 	f.must(f.pg.Launch(f.ctx))
-	f.within(time.Minute, "accepted again", func() bool { return post(fmt.Sprint("after ", len(want))) == http.StatusOK })
-	f.within(time.Minute, "ready again", func() bool { return m.status("/readyz") == http.StatusOK })
+	accepts := func() {
+		t.Helper()
+		f.within(time.Minute, "accepted again", func() bool { return post(fmt.Sprint("after ", len(want))) == http.StatusOK })
+		f.within(time.Minute, "ready again", func() bool { return m.status("/readyz") == http.StatusOK })
+	}
+	accepts()
+
+	// A server that is stopped hangs up on nobody: who asks is answered all the same, however many ask.
+	f.must(f.pg.Freeze())
+	t.Cleanup(func() { _ = f.pg.Thaw() }) // it may have ended
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if status := post("frozen"); status != http.StatusServiceUnavailable {
+			t.Errorf("a message while the database is frozen: %d", status)
+		}
+	})
+	for range 6 {
+		for _, path := range []string{"/message", fmt.Sprint("/message/", a.id), "/application", "/message?limit=1"} {
+			asking.Go(func() { m.unavailable(path) })
+		}
+	}
+	asking.Wait()
+	f.within(time.Minute, "not ready", func() bool { return m.status("/readyz") == http.StatusServiceUnavailable })
+	f.must(f.pg.Thaw())
+	accepts()
 	f.within(time.Minute, "all that was accepted", func() bool { return len(stub.bodies(a.room)) >= len(want) })
 	if got := stub.bodies(a.room); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("arrived: %q, accepted: %q", got, want)

@@ -32,8 +32,13 @@ func (d *Delivery) Status(ctx context.Context) Status {
 	return st
 }
 
+// statusWithin is how long a database may take for all that a status tells.
+const statusWithin = 3 * time.Second
+
 // statusOf is the relay's condition as the database has it.
 func statusOf(ctx context.Context, s *store.Store) Status {
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
 	st := Status{DatabaseOK: true}
 	var err error
 	if st.Ambiguous, st.Dead, err = s.Troubled(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -216,6 +217,32 @@ func (s *Server) Stop() { s.end(syscall.SIGINT) }
 
 // Kill ends the server at once: what it has not written down it recovers from its log at the next start.
 func (s *Server) Kill() { s.end(syscall.SIGQUIT) }
+
+// Freeze stops the server and its sessions as they stand: connections stay open, and nothing is answered until [Server.Thaw].
+func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
+
+// Thaw continues what Freeze stopped.
+func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
+
+// signalAll sends a signal to the server first, which then starts no more sessions, and to all its processes.
+func (s *Server) signalAll(signal syscall.Signal) error {
+	pid := s.cmd.Process.Pid
+	if err := syscall.Kill(pid, signal); err != nil {
+		return err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return err
+	}
+	for _, child := range strings.Fields(string(children)) {
+		id, err := strconv.Atoi(child)
+		if err != nil {
+			return err
+		}
+		_ = syscall.Kill(id, signal) // it may have ended
+	}
+	return nil
+}
 
 func (s *Server) end(signal syscall.Signal) {
 	if s.cmd == nil {

@@ -90,9 +90,9 @@ const RetryAfter = 5 * time.Second
 // Unreadable is the answer when the database cannot be read.
 func Unreadable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Kind: KindUnavailable, Message: "The request took too long.", RetryAfter: RetryAfter, Err: err}
+		return &Error{Kind: KindUnavailable, Message: "The database did not answer in time.", RetryAfter: RetryAfter, Err: err}
 	}
-	return &Error{Kind: KindInternal, Message: "The database cannot be read.", Err: err}
+	return &Error{Kind: KindUnavailable, Message: "The database cannot be read.", RetryAfter: RetryAfter, Err: err}
 }
 
 // Unwritable is the answer when the database cannot be written; refusals of ours pass through.

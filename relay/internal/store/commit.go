@@ -35,6 +35,7 @@ type batch struct {
 	closing  bool
 	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the changes
+	counts   int64 // of [depth], when the commit began
 }
 
 // add takes a request in, unless it was taken back.

@@ -37,6 +37,12 @@ func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
 
 // insist writes a batch. A server may be away, or let the transaction fail because of another relay's.
 func (w *writer) insist(b *batch) (err error) {
+	w.feed.depth.begin(b)
+	defer func() {
+		if err != nil {
+			w.feed.depth.abort()
+		}
+	}()
 	if !w.d.numbered {
 		return w.transact(context.Background(), b)
 	}

@@ -37,9 +37,7 @@ type feed struct {
 	follow  map[int64]chan<- struct{} // by room: who is woken in place of signal
 	failure error                     // of results that could not be stored
 
-	depth    int64 // entries on their way
-	counted  time.Time
-	counting time.Duration // how long that took
+	depth depth
 
 	waiters atomic.Int64
 	final   map[int64][]chan struct{} // by message
@@ -183,7 +181,7 @@ func (f *feed) announce(b *batch) {
 	for _, id := range final {
 		f.wakeFinal(id)
 	}
-	f.adjust(b)
+	f.depth.end(b)
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
@@ -225,58 +223,6 @@ func (f *feed) added(entry *message.Entry) Change {
 	}
 	e := *entry // the delivery's own
 	return Change{Room: e.Room, Entries: []*message.Entry{&e}}
-}
-
-const countAgain = 10 * time.Second
-
-// waiting returns how many entries are on their way.
-func (f *feed) waiting(count func() (int64, error)) (int64, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.counted) < f.countAgain() {
-		return f.depth, nil
-	}
-	begin := time.Now()
-	n, err := count()
-	if err == nil {
-		f.depth, f.counted, f.counting = n, time.Now(), time.Since(begin)
-	}
-	return n, err
-}
-
-// countAgain is how long the number of entries on their way is kept up without asking the database. What other relays
-// add and send is not known here.
-func (f *feed) countAgain() time.Duration {
-	if f.others == nil {
-		return countAgain
-	}
-	return min(countAgain, max(time.Second, 50*f.counting))
-}
-
-// adjust keeps up the number of entries on their way.
-func (f *feed) adjust(b *batch) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range b.requests {
-		for _, a := range r.accept {
-			if a.stored() {
-				f.depth++
-			}
-		}
-	}
-	for _, o := range b.outcomes {
-		if !o.Entry.State.Pending() && !o.dropped {
-			f.depth--
-		}
-		if o.FollowUp != nil {
-			f.depth++
-		}
-	}
-	for _, tx := range b.txs {
-		if len(tx.changes) > 0 {
-			f.counted = time.Time{}
-		}
-	}
 }
 
 // patience is how long results of deliveries wait to be committed with others.

@@ -19,12 +19,17 @@ const pendingColumns = `o.id, o.kind, o.after, o.room, o.txn, o.queued_at, o.sta
 	o.event_type, o.wire, o.cut, o.error, o.code, o.event_id, m.application_id, m.accepted_at, m.priority, m.source, m.title, m.body,
 	m.content_type, coalesce(u.matrix_id, ''), coalesce(a.mention, ''), a.id IS NULL OR a.deleted_at > 0, coalesce(t.txn, ''), coalesce(t.first_attempt_at, 0),
 	coalesce(CASE a.show_sender WHEN 'always' THEN a.name WHEN 'auto' THEN
-		(SELECT a.name FROM applications b WHERE b.room_id = a.room_id AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
+		(SELECT a.name FROM applications b WHERE b.room_id IN ` + sameRoom + ` AND b.id <> a.id AND b.deleted_at = 0 LIMIT 1) END, '')`
+
+// sameRoom are the rows of a room that applications name differently, by its id and by its aliases.
+const sameRoom = `(SELECT r.id FROM rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND own.room_id <> '' WHERE own.id = ?)`
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
 // up maxBytes. more tells that it stopped early. Entries in skip are passed over.
 func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*message.Entry, more bool, err error) {
-	rows, err := s.pending.QueryContext(ctx, room, limit+1+len(skip))
+	ctx, cancel := s.read.bound(ctx)
+	defer cancel()
+	rows, err := s.pending.QueryContext(ctx, room, room, limit+1+len(skip))
 	if err != nil {
 		return nil, false, err
 	}
@@ -78,10 +83,10 @@ func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	return byRoom, err
 }
 
-// Waiting counts the entries that are on their way. Between two counts in the database it keeps count of what is
-// accepted, so that it costs nothing to ask for each message.
+// Waiting returns how many entries are on their way. Between two counts in the database it keeps count of what is accepted and
+// sent, so that it costs nothing to ask for each message.
 func (s *Store) Waiting(ctx context.Context) (int64, error) {
-	return s.feed.waiting(func() (n int64, err error) {
+	return s.feed.depth.get(func() (n int64, err error) {
 		return n, s.read.QueryRowContext(ctx, `SELECT count(*) FROM outbox `+s.d.by("outbox_pending")+` WHERE final_at = 0`).Scan(&n)
 	})
 }

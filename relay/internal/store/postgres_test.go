@@ -1,14 +1,17 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/pgtest"
 )
 
 // The server cuts all connections off, as at a restart. Nothing that was accepted is lost, and the store goes on.
@@ -46,6 +49,65 @@ func testLostConnections_AreMadeAnew(t *testing.T) {
 	if totals, err := a.Totals(ctx); err != nil || totals[1].Sent != 1 {
 		t.Errorf("%d are counted as sent, %v", totals[1].Sent, err)
 	}
+}
+
+// A server that is stopped keeps its connections and answers nothing: what is read fails in time, also what has to wait for a
+// connection, and succeeds again later.
+func testFrozenServer_ReadsEndInTime(t *testing.T) {
+	server, err := pgtest.Start(ctx, pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Remove)
+	s, err := OpenPostgres(ctx, Postgres{DSN: server.DSN("postgres")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	reads := map[string]func() error{
+		"entries":  func() error { _, _, err := s.Pending(ctx, 1, 1, 1, nil); return err },
+		"message":  func() error { _, err := s.Message(ctx, a.Entry.ID); return err },
+		"messages": func() error { _, err := s.Messages(ctx, Filter{Limit: 1}); return err },
+		"waiting":  func() error { s.feed.depth.stale = true; _, err := s.Waiting(ctx); return err },
+		"oldest":   func() error { _, err := s.Oldest(ctx); return err },
+		"rooms":    func() error { return s.LookForEntries(ctx) },
+	}
+	try := func(want bool) {
+		t.Helper()
+		for name, read := range reads {
+			if err := read(); (err == nil) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	try(true)
+	s.read.within = 100 * time.Millisecond
+	if err := server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	try(false)
+	var wg sync.WaitGroup
+	for range 4 * readers {
+		wg.Go(func() {
+			if err := reads["message"](); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("one of many: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := server.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	s.read.within = readWithin
+	for end := time.Now().Add(time.Minute); reads["message"]() != nil && time.Now().Before(end); { // connections are made anew
+		time.Sleep(10 * time.Millisecond)
+	}
+	try(true)
 }
 
 // A server that only reads now, as after a failover, is told in a sentence; what is accepted later is stored again.

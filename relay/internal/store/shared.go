@@ -56,7 +56,7 @@ func startShared(name string, id string, pool *sql.DB, cfg *pgx.ConnConfig, f *f
 		name: name, id: id, pool: pool, cfg: cfg, feed: f, stop: stop, wake: make(chan struct{}, 1),
 		lease: make(chan struct{}, 1), accounts: make(chan struct{}, 1),
 	}
-	f.others = s
+	f.others, f.depth.shared = s, true
 	s.wg.Go(func() { s.tell(ctx) })
 	s.wg.Go(func() { s.listen(ctx) })
 	return s

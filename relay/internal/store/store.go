@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -18,12 +19,14 @@ type Store struct {
 	lock    *os.File  // of SQLite's
 	pools   []*sql.DB // that of the writer, that of the readers, and PostgreSQL's for the lease
 	leases  *sql.DB   // nil without a lease
-	read    *sql.DB
+	read    reader
 	rows    *gorm.DB // over read
 	pending *sql.Stmt
 	w       *writer
 	feed    *feed
 	shared  *shared // nil where no other relay uses the database
+
+	roomsSaved atomic.Int64
 
 	// Migrated tells the schema's version before and after opening.
 	Migrated struct{ From, To int }
@@ -63,11 +66,13 @@ func (s *Store) attach(ctx context.Context) (err error) {
 	if s.Migrated.From, s.Migrated.To, err = s.d.migrate(ctx, conn); err != nil {
 		return err
 	}
-	s.read = s.pools[1]
+	if s.read.DB = s.pools[1]; s.d.numbered {
+		s.read.within = readWithin
+	}
 	if s.rows, err = s.d.over(s.read); err != nil {
 		return err
 	}
-	if s.pending, err = s.d.preparePending(ctx, s.read); err != nil {
+	if s.pending, err = s.d.preparePending(ctx, s.read.DB); err != nil {
 		return err
 	}
 	s.w, err = newWriter(ctx, s.d, s.pools[0], conn, s.feed)
