@@ -45,6 +45,8 @@ type Accounts struct {
 	passwords *passwords
 	edit      sync.Mutex    // held while users and applications are changed
 	deleted   chan struct{} // an application was deleted
+
+	sharedRooms sharedRooms
 }
 
 // New reads the accounts and brings the administrator up to date.

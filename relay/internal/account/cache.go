@@ -22,6 +22,7 @@ type cache struct {
 	apps   map[int64]*App
 	tokens map[[sha256.Size]byte]*App
 	users  map[int64]store.User
+	edits  int64 // rises with each change of the applications
 }
 
 // App is an application in the cache. Its row is replaced, never changed.
@@ -99,6 +100,7 @@ func (c *cache) user(id int64) (store.User, bool) {
 func (c *cache) putApp(row store.Application) *App {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.edits++
 	a := c.apps[row.ID]
 	if a == nil {
 		a = &App{}
@@ -118,6 +120,7 @@ func (c *cache) putApp(row store.Application) *App {
 func (c *cache) dropApp(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.edits++
 	if a := c.apps[id]; a != nil {
 		c.dropTokens(a)
 		delete(c.apps, id)
@@ -148,6 +151,13 @@ func (c *cache) byToken(token string, now time.Time) *App {
 		return a
 	}
 	return nil
+}
+
+// edited rises with each change of the applications.
+func (c *cache) edited() int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.edits
 }
 
 func (c *cache) app(id int64) *App {
@@ -233,25 +243,6 @@ func (a *App) bucketKey() string { return "app " + strconv.FormatInt(a.Row().ID,
 
 // App returns an application by its id; nil if there is none.
 func (s *Accounts) App(id int64) *App { return s.cache.app(id) }
-
-// Shown returns what an application's messages show of it: its name if it belongs before their titles, and its owner's
-// Matrix id.
-func (s *Accounts) Shown(row *store.Application) (sender, owner string) {
-	c := s.cache
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	owner = c.users[row.OwnerID].MatrixID
-	choice := ShowSender(row.ShowSender)
-	if choice == ShowAlways {
-		return row.Name, owner
-	}
-	for id, a := range c.apps {
-		if choice == ShowAuto && id != row.ID && a.Row().RoomID == row.RoomID {
-			return row.Name, owner
-		}
-	}
-	return "", owner
-}
 
 // Visible returns the applications that v may see.
 func (s *Accounts) Visible(v Principal) []*App { return s.cache.all(v.Sees) }

@@ -104,6 +104,7 @@ func (d *Delivery) prepare(ctx context.Context, q *queue) error {
 		return err
 	}
 	q.setRoom(func(room *store.Room) { room.Address, room.RoomID = r.Address, r.RoomID })
+	defer d.lookSoon()
 	if q.Room().Blocked != "" {
 		d.unblock(q)
 		q.retry()

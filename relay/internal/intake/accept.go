@@ -76,7 +76,7 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 		if err != nil {
 			return nil, err
 		}
-		e.Sender, e.Mention = s.accounts.Shown(row)
+		e.Sender, e.Mention = s.accounts.Shown(ctx, row)
 		e.Whom = row.Mention
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
 	}
