@@ -26,26 +26,61 @@ const (
 	copyLease = time.Minute
 )
 
-// copied are the tables with the columns that order them. Those with an id are copied in parts.
-var copied = []struct{ name, key string }{
-	{"users", "id"},
-	{"rooms", "id"},
-	{"applications", "id"},
-	{"application_images", "application_id"},
-	{"sessions", "token_hash"},
-	{"messages", "id"},
-	{"outbox", "id"},
-	{"idempotency", "application_id, key"},
-	{"stats", "hour, application_id"},
-	{"pending_joins", "room_id"},
-	{"settings", "key"},
+// copied are the tables with the columns that order their rows.
+var copied = []table{
+	{"users", []string{"id"}},
+	{"rooms", []string{"id"}},
+	{"applications", []string{"id"}},
+	{"application_images", []string{"application_id"}},
+	{"sessions", []string{"token_hash"}},
+	{"messages", []string{"id"}},
+	{"outbox", []string{"id"}},
+	{"idempotency", []string{"application_id", "key"}},
+	{"stats", []string{"hour", "application_id"}},
+	{"pending_joins", []string{"room_id"}},
+	{"settings", []string{"key"}},
 }
+
+type table struct {
+	name string
+	key  []string
+}
+
+// numbered tells whether the database gives the rows their ids.
+func (t table) numbered() bool { return t.key[0] == "id" && t.name != "messages" } // whose ids are the outbox's
 
 // progress is how far a copy has come.
 type progress struct {
-	Source string `json:"source"`
-	Table  int    `json:"table"` // of copied: those before are done
-	After  int64  `json:"after"` // the last id of it
+	Source string     `json:"source"`
+	Table  int        `json:"table"`           // of copied: those before are done
+	After  []keyValue `json:"after,omitempty"` // the key of the last row that is copied; nil before the first
+}
+
+// keyValue is what a row has in a column of its key, as the source has it.
+type keyValue struct {
+	Number *int64 `json:"n,omitempty"`
+	Text   []byte `json:"t,omitempty"` // may be no UTF-8
+	Bytes  []byte `json:"b,omitempty"`
+}
+
+func keyValueOf(v any) keyValue {
+	switch v := v.(type) {
+	case int64:
+		return keyValue{Number: &v}
+	case []byte:
+		return keyValue{Bytes: v}
+	}
+	return keyValue{Text: fmt.Append(nil, v)}
+}
+
+func (k keyValue) argument() any {
+	switch {
+	case k.Number != nil:
+		return *k.Number
+	case k.Bytes != nil:
+		return k.Bytes
+	}
+	return string(k.Text)
 }
 
 // Copy copies everything to an empty database, or continues a copy that was interrupted. No relay may use either of them
@@ -60,7 +95,7 @@ func Copy(ctx context.Context, from, to *Store, told func(table string, rows int
 	if err != nil {
 		return err
 	}
-	for ; p.Table < len(copied); p.Table, p.After = p.Table+1, 0 {
+	for ; p.Table < len(copied); p.Table, p.After = p.Table+1, nil {
 		if err := copyTable(ctx, from, to, p, told); err != nil {
 			return fmt.Errorf("copy the table %s: %w", copied[p.Table].name, err)
 		}
@@ -119,7 +154,7 @@ func beginCopy(ctx context.Context, from, to *Store) (p *progress, err error) {
 	}
 	for _, table := range copied {
 		var n int64
-		if err := to.read.QueryRowContext(ctx, `SELECT count(*) FROM `+table.name).Scan(&n); err != nil {
+		if err := to.read.DB.QueryRowContext(ctx, `SELECT count(*) FROM `+table.name).Scan(&n); err != nil {
 			return nil, err
 		}
 		if n > 0 {
@@ -175,17 +210,13 @@ func copyTable(ctx context.Context, from, to *Store, p *progress, told func(stri
 		if err := errors.Join(from.keepRelaysOut(ctx), to.keepRelaysOut(ctx)); err != nil {
 			return err
 		}
-		rows, err := from.part(ctx, t.name, t.key, columns, p.After)
+		rows, last, err := from.part(ctx, t, columns, p.After)
 		if err != nil {
 			return err
 		}
-		next := progress{Source: p.Source, Table: p.Table + 1}
-		if t.key == "id" && len(rows) > 0 {
-			id, ok := rows[len(rows)-1][0].(int64)
-			if !ok {
-				return errors.New("an id is no number")
-			}
-			next.Table, next.After = p.Table, id
+		next := progress{Source: p.Source, Table: p.Table, After: last}
+		if len(rows) == 0 {
+			next = progress{Source: p.Source, Table: p.Table + 1}
 		}
 		err = to.inTransaction(ctx, func(w execer) error {
 			return errors.Join(insertRows(ctx, to.d, w, t.name, columns, rows), next.save(ctx, to.d, w))
@@ -193,16 +224,16 @@ func copyTable(ctx context.Context, from, to *Store, p *progress, told func(stri
 		if err != nil {
 			return err
 		}
-		done += int64(len(rows))
-		told(t.name, done)
-		if next.Table != p.Table {
+		if len(rows) == 0 {
 			return nil
 		}
-		p.After = next.After
+		done += int64(len(rows))
+		told(t.name, done)
+		p.After = last
 	}
 }
 
-// column is a column of the target. An id comes first.
+// column is a column of the target.
 type column struct{ name, kind string }
 
 func (s *Store) columns(ctx context.Context, table string) ([]column, error) {
@@ -219,49 +250,53 @@ func (s *Store) columns(ctx context.Context, table string) ([]column, error) {
 	for i, t := range types {
 		all[i] = column{t.Name(), t.DatabaseTypeName()}
 	}
-	slices.SortStableFunc(all, func(a, b column) int {
-		switch {
-		case a.name == "id":
-			return -1
-		case b.name == "id":
-			return 1
-		}
-		return 0
-	})
 	return all, rows.Err()
 }
 
-// part reads rows in order: all of a table without an id, else some after one.
-func (s *Store) part(ctx context.Context, table, key string, columns []column, after int64) (all [][]any, err error) {
-	text, args := `SELECT `+names(columns)+` FROM `+table, []any(nil)
-	switch {
-	case key == "id":
-		text, args = text+` WHERE id > ? ORDER BY id LIMIT ?`, []any{after, copyRows}
-	case table == "settings":
-		text += ` WHERE key NOT IN ('` + copyMark + `', '` + copyProgress + `') ORDER BY key`
-	default:
-		text += ` ORDER BY ` + key
+// part reads the rows that follow a key, in order, up to a bound, and returns the key of the last of them.
+func (s *Store) part(ctx context.Context, t table, columns []column, after []keyValue) (all [][]any, last []keyValue, err error) {
+	key, text, args := strings.Join(t.key, ", "), `SELECT `+names(columns)+` FROM `+t.name+` WHERE `, []any(nil)
+	if t.name == "settings" {
+		text += `key NOT IN ('` + copyMark + `', '` + copyProgress + `') AND `
 	}
-	rows, err := s.query(ctx, text, args...)
+	if after == nil {
+		text += `1 = 1`
+	} else {
+		text += `(` + key + `) > (` + strings.TrimSuffix(strings.Repeat("?, ", len(after)), ", ") + `)`
+		for _, v := range after {
+			args = append(args, v.argument())
+		}
+	}
+	rows, err := s.query(ctx, text+` ORDER BY `+key+` LIMIT ?`, append(args, copyRows)...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	for size := 0; rows.Next() && (size < copyBytes || key != "id"); {
+	for size := 0; size < copyBytes && rows.Next(); {
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
 		}
 		if err := rows.Scan(into...); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		last = t.keyOf(columns, values)
 		for i, v := range values {
 			values[i] = columns[i].convert(v)
 			size += sizeOf(values[i])
 		}
 		all = append(all, values)
 	}
-	return all, rows.Err()
+	return all, last, rows.Err()
+}
+
+// keyOf is the key of a row.
+func (t table) keyOf(columns []column, values []any) []keyValue {
+	key := make([]keyValue, len(t.key))
+	for i, name := range t.key {
+		key[i] = keyValueOf(values[slices.IndexFunc(columns, func(c column) bool { return c.name == name })])
+	}
+	return key
 }
 
 func names(columns []column) string {
@@ -331,7 +366,7 @@ func compare(ctx context.Context, from, to *Store) error {
 		}
 		var want, got int64
 		for s, n := range map[*Store]*int64{from: &want, to: &got} {
-			if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM `+t.name).Scan(n); err != nil {
+			if err := s.read.DB.QueryRowContext(ctx, `SELECT count(*) FROM `+t.name).Scan(n); err != nil {
 				return err
 			}
 		}
@@ -346,7 +381,7 @@ func compare(ctx context.Context, from, to *Store) error {
 func endCopy(ctx context.Context, from, to *Store) error {
 	last := map[string]int64{}
 	for _, t := range copied {
-		if t.key != "id" || t.name == "messages" { // whose ids are the outbox's
+		if !t.numbered() {
 			continue
 		}
 		n, err := from.lastID(ctx, t.name)
