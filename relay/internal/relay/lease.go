@@ -30,13 +30,19 @@ type lease struct {
 	store *store.Store
 	log   *zap.Logger
 	until atomic.Pointer[time.Time] // this relay may send; nil if it may not
-	seen  atomic.Pointer[store.Lease]
+	seen  atomic.Pointer[seenLease]
 	away  atomic.Bool // the database was, the last time
+}
+
+// seenLease is the lease as it was read last.
+type seenLease struct {
+	store.Lease
+	mine bool
 }
 
 func newLease(s *store.Store, log *zap.Logger) *lease {
 	l := &lease{store: s, log: log}
-	l.seen.Store(&store.Lease{})
+	l.seen.Store(&seenLease{})
 	return l
 }
 
@@ -70,11 +76,11 @@ func (l *lease) take(ctx context.Context) bool {
 
 // look notes who has the lease.
 func (l *lease) look(ctx context.Context) {
-	seen, err := l.store.ReadLease(ctx)
-	if err != nil {
-		seen = store.Lease{}
+	seen := &seenLease{}
+	if read, err := l.store.ReadLease(ctx); err == nil {
+		seen.Lease, seen.mine = read, l.store.Holds(read.Epoch)
 	}
-	l.seen.Store(&seen)
+	l.seen.Store(seen)
 }
 
 // keep renews the lease until ctx is done. It returns when the lease is lost or may be.
@@ -117,10 +123,19 @@ func (l *lease) renew(ctx context.Context, status string) (held bool, err error)
 	return l.store.Renew(ctx, leaseFor, status)
 }
 
+// deliverer is the lease of the relay that delivers, by what this one knows; nil if none does. This relay's own, once it has
+// expired here, is nobody's.
+func (l *lease) deliverer() *seenLease {
+	if seen := l.seen.Load(); seen.Held && (!seen.mine || l.valid()) {
+		return seen
+	}
+	return nil
+}
+
 // condition is what the relay that delivers has told.
 func (l *lease) condition() (c delivery.Condition) {
-	seen := l.seen.Load()
-	if !seen.Held {
+	seen := l.deliverer()
+	if seen == nil {
 		return delivery.Condition{Paused: "No relay delivers at this moment; another one takes over within seconds."}
 	}
 	if json.Unmarshal([]byte(seen.Status), &c) != nil { // it has said nothing yet
@@ -131,9 +146,8 @@ func (l *lease) condition() (c delivery.Condition) {
 
 // show adds who delivers.
 func (l *lease) show(st *delivery.Status) {
-	seen := l.seen.Load()
-	if seen.Held {
-		st.Deliverer, st.Since, st.Elsewhere = seen.Holder, seen.Since, !l.valid()
+	if seen := l.deliverer(); seen != nil {
+		st.Deliverer, st.Since, st.Elsewhere = seen.Holder, seen.Since, !seen.mine
 	}
 }
 

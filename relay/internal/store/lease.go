@@ -36,6 +36,9 @@ func (s *Store) Name() string {
 // Held says whether this relay believes that it has the lease.
 func (s *Store) Held() bool { return s.w.epoch.Load() != 0 }
 
+// Holds says whether this relay believes that it has the lease of an epoch.
+func (s *Store) Holds(epoch int64) bool { return epoch != 0 && s.w.epoch.Load() == epoch }
+
 // ReadLease tells who delivers.
 func (s *Store) ReadLease(ctx context.Context) (l Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
