@@ -30,6 +30,14 @@ func (l Load) String() string {
 	return fmt.Sprintf("%d connections", l.Connections)
 }
 
+// due is when the nth message is offered, after the first one.
+func (l Load) due(n int) time.Duration {
+	if l.Rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / l.Rate * float64(time.Second))
+}
+
 // sent is what was offered and taken.
 type sent struct {
 	at      map[string]time.Time // when each accepted message was posted
@@ -38,7 +46,7 @@ type sent struct {
 	took    time.Duration
 }
 
-// offer posts messages with all tokens in turn for a while.
+// offer posts messages with all tokens in turn for a while; at a rate all that belong to it, also where they take longer.
 func offer(ctx context.Context, url string, tokens []string, l Load, d time.Duration) sent {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 	defer client.CloseIdleConnections()
@@ -48,10 +56,12 @@ func offer(ctx context.Context, url string, tokens []string, l Load, d time.Dura
 	began := time.Now()
 	for w := range l.Connections {
 		wg.Go(func() {
-			for i := 0; time.Since(began) < d && ctx.Err() == nil; i++ {
-				if l.Rate > 0 {
-					time.Sleep(time.Until(began.Add(time.Duration(float64(i*l.Connections+w) / l.Rate * float64(time.Second)))))
+			for i := 0; ctx.Err() == nil; i++ {
+				due := l.due(i*l.Connections + w)
+				if l.Rate > 0 && due >= d || l.Rate == 0 && time.Since(began) >= d {
+					return
 				}
+				time.Sleep(time.Until(began.Add(due)))
 				key := fmt.Sprintf("%d.%d", w, i)
 				at := time.Now()
 				err := post(ctx, client, url, tokens[(w+i)%len(tokens)], key)
