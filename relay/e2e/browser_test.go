@@ -127,8 +127,8 @@ func (b *browser) faults() []string {
 	return in(b, chromedp.Evaluate[[]string](faultsScript))
 }
 
-// faultsScript finds what overflows, fields without name, too little contrast
-// (WCAG 2, 1.4.3) and pages without structure.
+// faultsScript finds what overflows, covers something or is stretched, fields
+// without name, too little contrast (WCAG 2, 1.4.3) and pages without structure.
 const faultsScript = `(() => {
 	const wrong = [];
 	const root = document.documentElement;
@@ -145,6 +145,19 @@ const faultsScript = `(() => {
 		if (!e.labels.length && !e.getAttribute("aria-label")) wrong.push("field " + e.name + " has no label");
 	for (const e of document.querySelectorAll("img")) if (!e.hasAttribute("alt")) wrong.push("image without alt");
 	for (const e of document.querySelectorAll("a, button")) if (!e.innerText.trim() && !e.getAttribute("aria-label")) wrong.push("nameless " + e.outerHTML);
+	if (root.scrollHeight > 10 * innerHeight) wrong.push("the page is " + root.scrollHeight + " high in a window of " + innerHeight);
+	const textBox = e => {
+		const range = document.createRange();
+		range.selectNodeContents(e);
+		return range.getBoundingClientRect();
+	};
+	for (const e of document.querySelectorAll(".state, .priority"))
+		if (e.offsetWidth - textBox(e).width > 60) wrong.push("badge " + JSON.stringify(e.innerText) + " is " + e.offsetWidth + " wide");
+	for (const text of document.querySelectorAll("svg text"))
+		for (const bar of document.querySelectorAll("svg rect")) {
+			const [t, b] = [text.getBoundingClientRect(), bar.getBoundingClientRect()];
+			if (t.left < b.right && b.left < t.right && t.top < b.bottom && b.top < t.bottom) wrong.push("a bar hides the label " + JSON.stringify(text.textContent));
+		}
 	for (const e of document.querySelectorAll("[style], script:not([src])")) wrong.push("inline " + e.outerHTML.slice(0, 80));
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const parse = colour => {

@@ -48,6 +48,10 @@ func TestCommands(t *testing.T) {
 	s.says(0, []string{"The database can be written to.", "(shell), which is not encrypted, and may write there."}, "doctor", "--config", file)
 	s.says(0, []string{"green (database green, matrix green)"}, "health", "--config", file)
 
+	if out, _ := s.relay("app", "create", "unknown", "--room", "#nowhere:localhost", "--config", file); strings.Count(out, "does not know the alias") != 1 {
+		t.Errorf("of an alias that nobody knows it says:\n%s", out)
+	}
+	s.says(0, nil, "app", "delete", "unknown", "--config", file)
 	room, err := s.owner.CreateRoom(s.ctx, "without the bot", nil, nil)
 	s.must(err)
 	s.says(0, []string{"warning: The bot is not in the room " + room + " (outside): invite it"}, "app", "create", "outside", "--room", room, "--config", file)

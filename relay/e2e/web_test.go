@@ -89,12 +89,14 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 }
 
 // TestPagesForEverybody looks at every page on a desk and on a phone, light and
-// dark: nothing overflows, everything has a name and enough contrast.
+// dark: nothing overflows, covers something or is stretched, everything has a name and enough contrast.
 func TestPagesForEverybody(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	a := s.application("a sender with a rather long name that has to break somewhere", "")
 	s.becomes(s.post(a, object{"title": "Disk almost full", "priority": 2, "message": "# Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`" + strings.Repeat("long", 60) + "`\n\n> quote\n\n" + strings.Repeat("x", 300)}), "sent")
+	long := s.post(a, object{"title": "Long", "message": strings.Repeat("a line of a log that nobody reads\n\n", 900<<10/36)})
+	s.becomes(long, "sent") // two of two: the column of this hour is as high as the scale
 	blocked := s.application("nowhere", "!opaque")
 	s.becomes(s.say(blocked, "stuck"), "blocked")
 	b := newBrowser(t, s.url)
@@ -106,7 +108,7 @@ func TestPagesForEverybody(t *testing.T) {
 	b.login("admin", adminPassword)
 	pages := []string{
 		"/ui/", "/ui/applications", "/ui/applications/new", "/ui/applications/1", "/ui/applications/2", "/ui/applications/1/delete", "/ui/messages", "/ui/messages?q=nothing",
-		"/ui/messages/1", "/ui/messages/2", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/nothing",
+		"/ui/messages/1", "/ui/messages/2", "/ui/messages/3", "/ui/rooms?check", "/ui/users", "/ui/users/new", "/ui/users/1", "/ui/account", "/ui/nothing",
 	}
 	for _, width := range []int64{1280, 375} {
 		for _, scheme := range []string{"light", "dark"} {

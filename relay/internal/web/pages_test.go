@@ -79,6 +79,10 @@ func TestApplicationLife(t *testing.T) {
 	if len(second) != 15 || !b.works(second) || !b.works(token) {
 		t.Errorf("second token %q: works %v, the first %v", second, b.works(second), b.works(token))
 	}
+	b.post("/ui/applications/1/token", "grace", "24h")
+	b.want(200, "stays valid for 24 h")
+	b.get("/ui/applications/1")
+	b.want(200, "is valid for another 24 h")
 	b.post("/ui/applications/1/token", "grace", "0s")
 	b.want(200, "no longer valid")
 	if b.works(second) || b.works(token) {
