@@ -106,16 +106,7 @@ func TestComposeV2WithReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range p.Services {
-		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
-			t.Errorf("%s is less confined than the others", name)
-		}
-		for _, port := range s.Ports {
-			if port.HostIP != "127.0.0.1" {
-				t.Errorf("%s listens on %s for the world", name, port.HostIP)
-			}
-		}
-	}
+	wantConfined(t, p)
 	if !p.Networks["stores"].Internal || len(p.Services["minio"].Ports)+len(p.Services["redis"].Ports) != 0 {
 		t.Error("the bucket or Redis can be reached from outside")
 	}
@@ -128,6 +119,55 @@ func TestComposeV2WithReplicas(t *testing.T) {
 		}
 		if s := p.Services[name]; config != "replica.yml" || s.Environment["REGISTRY_STORAGE_S3_SECRETKEY"] == nil {
 			t.Errorf("%s serves %s, environment %v", name, config, s.Environment)
+		}
+	}
+}
+
+// Two relays share a database that nobody but they and setup reach, and are as confined as the others.
+func TestComposeV2WithRelays(t *testing.T) {
+	if _, err := load(t, nil, "docker-compose.yml", "docker-compose.relays.yml"); err == nil {
+		t.Error("the override takes no password as a password")
+	}
+	p, err := load(t, []string{"POSTGRES_PASSWORD=a-long-password"}, "docker-compose.yml", "docker-compose.relays.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantConfined(t, p)
+	if !p.Networks["database"].Internal || len(p.Services["postgres"].Ports) != 0 {
+		t.Error("the database can be reached from outside")
+	}
+	for _, name := range []string{"relay", "relay-2", "setup"} {
+		s := p.Services[name]
+		for variable, want := range map[string]string{"RELAY_DATABASE_DIALECT": "postgres", "RELAY_DATABASE_PASSWORD": "a-long-password", "MATRIX_SERVER_NAME": "localhost"} {
+			if got := s.Environment[variable]; got == nil || *got != want {
+				t.Errorf("%s: %s is %v, want %s", name, variable, got, want)
+			}
+		}
+		if s.DependsOn["postgres"].Condition != types.ServiceConditionHealthy {
+			t.Errorf("%s does not wait for the database", name)
+		}
+		for _, network := range []string{"database", "matrix", "notifications"} {
+			if _, in := s.Networks[network]; !in {
+				t.Errorf("%s is not in the network %s", name, network)
+			}
+		}
+	}
+	if first, second := p.Services["relay"].Hostname, p.Services["relay-2"].Hostname; first == second {
+		t.Errorf("both relays are called %q", first)
+	}
+}
+
+// wantConfined wants each service to have no more rights than it needs, and to listen on this machine alone.
+func wantConfined(t *testing.T, p *types.Project) {
+	t.Helper()
+	for name, s := range p.Services {
+		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.MemLimit == 0 || s.PidsLimit == 0 || s.Restart == "" || s.Logging == nil {
+			t.Errorf("%s is less confined than the others", name)
+		}
+		for _, port := range s.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s listens on %s for the world", name, port.HostIP)
+			}
 		}
 	}
 }
