@@ -63,7 +63,7 @@ func loadNamed(flag string, args []string) (*config.Config, *settings.Report, er
 	return config.Load(file, os.Environ())
 }
 
-// loadConfig reads the configuration and tells its warnings.
+// loadConfig reads the configuration and prints its warnings.
 func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	cfg, report, err := config.Load(file, os.Environ())
 	command.Warn(cmd, report)

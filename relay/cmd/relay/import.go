@@ -42,11 +42,11 @@ func newImportPushBitsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			told, err := importPushBits(cmd, file, old, !dry)
+			imported, err := importPushBits(cmd, file, old, !dry)
 			if err != nil {
 				return err
 			}
-			return tellImported(cmd.OutOrStdout(), told, dry)
+			return printImported(cmd.OutOrStdout(), imported, dry)
 		},
 	}
 	addConfigFlag(cmd, &file)
@@ -54,7 +54,7 @@ func newImportPushBitsCommand() *cobra.Command {
 	return cmd
 }
 
-func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (told []account.Imported, err error) {
+func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, commit bool) (imported []account.Imported, err error) {
 	cfg, err := loadConfig(cmd, file)
 	if err != nil {
 		return nil, err
@@ -85,10 +85,10 @@ func fromPushBits(old *pushbits.Database) (users []account.ImportUser, apps []ac
 	return users, apps
 }
 
-func tellImported(out io.Writer, told []account.Imported, dry bool) error {
+func printImported(out io.Writer, imported []account.Imported, dry bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	taken := 0
-	for _, t := range told {
+	for _, t := range imported {
 		mark := "skipped"
 		if t.Taken {
 			mark = "imported"
@@ -103,6 +103,6 @@ func tellImported(out io.Writer, told []account.Imported, dry bool) error {
 	if dry {
 		done = "would be imported; nothing was changed"
 	}
-	_, err := fmt.Fprintf(out, "%d of %d %s\n", taken, len(told), done)
+	_, err := fmt.Fprintf(out, "%d of %d %s\n", taken, len(imported), done)
 	return err
 }

@@ -46,13 +46,13 @@ func readHash(hash string) (h argonHash, err error) {
 	return h, nil
 }
 
-// usableHash tells whether a hash can be verified.
+// usableHash reports whether a hash can be verified.
 func usableHash(hash string) bool {
 	_, err := readHash(hash)
 	return err == nil
 }
 
-// foreign tells whether a hash was made with other parameters than ours.
+// foreign reports whether a hash was made with other parameters than ours.
 func foreign(hash string) bool {
 	h, err := readHash(hash)
 	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)

@@ -51,7 +51,7 @@ var errDry = errors.New("only tried")
 
 // Import takes over users and applications in one transaction: all of it or
 // nothing. What is there, or was imported earlier, is left alone; without commit
-// everything is, and only told. What nobody else can own goes to v, who is an
+// everything is, and the results are those it would have. What nobody else can own goes to v, who is an
 // administrator.
 func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
 	if err := v.mustAdmin(); err != nil {
@@ -61,7 +61,7 @@ func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, 
 	defer s.edit.Unlock()
 	im := &importer{s: s, admin: v, owners: map[int64]int64{}}
 	err := s.update(ctx, func(tx *store.Tx) error {
-		im.tx, im.told = tx, nil
+		im.tx, im.results = tx, nil
 		clear(im.owners)
 		if err := im.run(users, apps); err != nil {
 			return err
@@ -72,21 +72,21 @@ func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, 
 		return nil
 	})
 	if errors.Is(err, errDry) {
-		return im.told, nil
+		return im.results, nil
 	}
 	if err != nil {
 		return nil, refusal.Unwritable(err)
 	}
-	return im.told, s.Reload(ctx)
+	return im.results, s.Reload(ctx)
 }
 
 // importer is one import under way.
 type importer struct {
-	s      *Accounts
-	tx     *store.Tx
-	admin  Principal       // who owns what nobody else can
-	owners map[int64]int64 // users there → users here
-	told   []Imported
+	s       *Accounts
+	tx      *store.Tx
+	admin   Principal       // who owns what nobody else can
+	owners  map[int64]int64 // users there → users here
+	results []Imported
 }
 
 func (im *importer) run(users []ImportUser, apps []ImportApplication) error {
@@ -103,14 +103,14 @@ func (im *importer) run(users []ImportUser, apps []ImportApplication) error {
 	return nil
 }
 
-func (im *importer) tell(noun, name string, taken bool, format string, args ...any) {
-	im.told = append(im.told, Imported{Noun: noun, Name: name, Taken: taken, Note: fmt.Sprintf(format, args...)})
+func (im *importer) add(noun, name string, taken bool, format string, args ...any) {
+	im.results = append(im.results, Imported{Noun: noun, Name: name, Taken: taken, Note: fmt.Sprintf(format, args...)})
 }
 
 func (im *importer) user(u ImportUser) error {
 	row := store.User{IsAdmin: u.Admin, CreatedAt: time.Now().UnixMilli()}
 	if err := im.s.setUser(context.Background(), &row, UserInput{Name: &u.Name}); err != nil {
-		im.tell("user", u.Name, false, "the name is not possible here (%s); the applications go to %s", messageOf(err), im.admin.Name)
+		im.add("user", u.Name, false, "the name is not possible here (%s); the applications go to %s", messageOf(err), im.admin.Name)
 		return nil
 	}
 	note := importedKey + "user." + row.Name
@@ -125,13 +125,13 @@ func (im *importer) user(u ImportUser) error {
 		return err
 	case len(there) > 0 && there[0].Name == row.Name:
 		im.owners[u.ID] = there[0].ID
-		im.tell("user", u.Name, false, "there already and left alone, with the password it has here")
+		im.add("user", u.Name, false, "there already and left alone, with the password it has here")
 		return nil
 	case len(there) > 0:
-		im.tell("user", u.Name, false, "upper and lower case are the same here, and there is %s; the applications go to %s", there[0].Name, im.admin.Name)
+		im.add("user", u.Name, false, "upper and lower case are the same here, and there is %s; the applications go to %s", there[0].Name, im.admin.Name)
 		return nil
 	case earlier:
-		im.tell("user", u.Name, false, "was imported earlier and deleted since; the applications go to %s", im.admin.Name)
+		im.add("user", u.Name, false, "was imported earlier and deleted since; the applications go to %s", im.admin.Name)
 		return nil
 	}
 	remark := im.complete(&row, u)
@@ -139,7 +139,7 @@ func (im *importer) user(u ImportUser) error {
 		return err
 	}
 	im.owners[u.ID] = row.ID
-	im.tell("user", u.Name, true, "%s", remark)
+	im.add("user", u.Name, true, "%s", remark)
 	return im.remember(note, row.ID)
 }
 
@@ -160,7 +160,7 @@ func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
 
 func (im *importer) application(a ImportApplication) error {
 	if a.Token == "" || len(a.Token) > maxToken || !message.Printable(a.Token) {
-		im.tell("application", a.Name, false, "its token is none")
+		im.add("application", a.Name, false, "its token is none")
 		return nil
 	}
 	sum := sha256.Sum256([]byte(a.Token))
@@ -174,10 +174,10 @@ func (im *importer) application(a ImportApplication) error {
 	case err != nil:
 		return err
 	case there:
-		im.tell("application", a.Name, false, "there already")
+		im.add("application", a.Name, false, "there already")
 		return nil
 	case earlier:
-		im.tell("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
+		im.add("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
 		return nil
 	}
 	now := time.Now().UnixMilli()
@@ -189,7 +189,7 @@ func (im *importer) application(a ImportApplication) error {
 	if err := im.tx.CreateApplication(&row); err != nil {
 		return err
 	}
-	im.tell("application", a.Name, true, "%s", remark)
+	im.add("application", a.Name, true, "%s", remark)
 	return im.remember(note, row.ID)
 }
 

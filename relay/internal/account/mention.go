@@ -34,7 +34,7 @@ func checkMention(whom string) (string, error) {
 	return strings.Join(slices.Compact(ids), " "), nil
 }
 
-// Unheard tells whether messages of priority 2 alert nobody in the application's room: the bot may not notify the room
+// Unheard reports whether messages of priority 2 alert nobody in the application's room: the bot may not notify the room
 // there, and the owner, who would be mentioned, is not in it.
 func (a Application) Unheard() bool {
 	if a.RoomCheckedAt.IsZero() || a.RoomProblem != "" {

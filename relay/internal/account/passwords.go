@@ -89,7 +89,7 @@ func encodeHash(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, enc(salt), enc(key))
 }
 
-// verify tells whether a password has this hash.
+// verify reports whether a password has this hash.
 func (p *passwords) verify(ctx context.Context, password, hash string) (bool, error) {
 	h, err := readHash(hash)
 	if err != nil {

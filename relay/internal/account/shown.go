@@ -30,7 +30,7 @@ func (s *Accounts) Shown(ctx context.Context, row *store.Application) (sender, o
 	return "", u.MatrixID
 }
 
-// isShared tells whether several applications send to a room, be it that one names it by its id and another by an alias.
+// isShared reports whether several applications send to a room, be it that one names it by its id and another by an alias.
 func (s *Accounts) isShared(ctx context.Context, room int64) bool {
 	r := &s.sharedRooms
 	edits, saved := s.cache.edited(), s.store.RoomsSaved()
@@ -43,7 +43,8 @@ func (s *Accounts) isShared(ctx context.Context, room int64) bool {
 	return r.rows[room]
 }
 
-// readSharedRooms answers false with what can be told of rooms with one name when the database cannot be read.
+// readSharedRooms reads the rooms that several applications send to. When the database cannot be read, it answers false with those
+// that they name alike.
 func (s *Accounts) readSharedRooms(ctx context.Context) (shared map[int64]bool, complete bool) {
 	rooms, err := s.store.Rooms(ctx)
 	ids := make(map[int64]string, len(rooms))

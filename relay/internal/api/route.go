@@ -181,7 +181,7 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 	return errMethod
 }
 
-// at tells whether the row's path is the path given.
+// at reports whether the row's path is the path given.
 func (row *row) at(path string) bool {
 	want, have := strings.Split(row.path, "/"), strings.Split(path, "/")
 	if len(want) != len(have) {

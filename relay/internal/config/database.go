@@ -54,7 +54,7 @@ func holdsPassword(connection string) bool {
 	return there || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
-// Postgres tells whether the database is one of PostgreSQL.
+// Postgres reports whether the database is one of PostgreSQL.
 func (d *Database) Postgres() bool { return strings.HasPrefix(strings.ToLower(d.Dialect), "postgres") }
 
 // connection is the one that was given for PostgreSQL.

@@ -38,7 +38,7 @@ func Load(file string, environ []string) (*Config, *config.Report, error) {
 	return cfg, report, errors.Join(none, err)
 }
 
-// isSetting tells whether a variable holds a setting.
+// isSetting reports whether a variable holds a setting.
 func isSetting(entry string) bool {
 	name, value, _ := strings.Cut(entry, "=")
 	_, alias := aliases[name]

@@ -38,7 +38,7 @@ func (d *Delivery) Expire(ctx context.Context) error {
 			return err
 		}
 		d.metrics.dead.WithLabelValues("age").Add(float64(dead))
-		d.log.Warn("what waited too long was given up", zap.Int64("room", id), zap.Int64("entries", entries), zap.String("reason", reason))
+		d.log.Warn("gave up entries that are older than delivery.maxage", zap.Int64("room", id), zap.Int64("entries", entries), zap.String("reason", reason))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		sent:        prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_messages_sent_total", Help: "Messages that the homeserver took."}),
 		dead:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_messages_dead_total", Help: "Messages given up, by reason."}, []string{"reason"}),
 		attempts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_delivery_attempts_total", Help: "Delivery attempts by result."}, []string{"result"}),
-		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_homeserver_ratelimited_seconds_total", Help: "Seconds that the homeserver told us to wait."}),
+		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_homeserver_ratelimited_seconds_total", Help: "Seconds that the homeserver asked the relay to wait."}),
 		latency:     prometheus.NewHistogram(prometheus.HistogramOpts{Name: "relay_delivery_seconds", Help: "Time from acceptance to the homeserver's yes.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
 	for _, reason := range []string{"refused", "age"} { // from 0 on, so that the first one is an increase

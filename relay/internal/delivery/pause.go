@@ -73,7 +73,7 @@ func (p *pause) begin(class matrix.Class, reason string) {
 	}
 	p.paused, p.since, p.opened = true, time.Now(), make(chan struct{})
 	clear(p.trouble)
-	p.log.Warn("sending pauses", zap.String("class", string(class)), zap.String("reason", reason))
+	p.log.Warn("sending paused", zap.String("class", string(class)), zap.String("reason", reason))
 	p.wake()
 }
 
@@ -102,7 +102,7 @@ func (p *pause) state() (reason string, since time.Time) {
 	return p.reason, p.since
 }
 
-// closed tells whether sending is paused.
+// closed reports whether sending is paused.
 func (p *pause) closed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (p *pause) run(stopping <-chan struct{}, before, after func()) {
 	}
 }
 
-// next returns whether the gate is closed, and how long to wait before the next probe: not at all at first, and longer
+// next returns whether sending is paused, and how long to wait before the next probe: not at all at first, and longer
 // with each failure and each opening that brought no success.
 func (p *pause) next() (time.Duration, bool) {
 	p.mu.Lock()
@@ -218,7 +218,7 @@ func (p *pause) next() (time.Duration, bool) {
 	return d/2 + rand.N(d/2), true
 }
 
-// probe asks for a sign of life and opens the gate if there is one.
+// probe asks for a sign of life and ends the pause if there is one.
 func (p *pause) probe(ctx context.Context, before func()) (opened bool) {
 	if err := p.sender.Probe(ctx); err != nil {
 		if ctx.Err() == nil {

@@ -17,13 +17,13 @@ const (
 )
 
 var (
-	// errUnproven says that nobody can tell whether an event is in the room.
+	// errUnproven says that it is unknown whether an event is in the room.
 	errUnproven = errors.New("the room's history does not show whether the message arrived")
 
-	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
+	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it is unknown whether it is in the room already"}
 )
 
-// doubtful tells whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
+// doubtful reports whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
 // repeat of.
 func (d *Delivery) doubtful(e *message.Entry, device string) bool {
 	if e.FirstAttemptAt == 0 {
@@ -52,7 +52,7 @@ func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
 }
 
 // reconcileBefore finds out whether an earlier attempt arrived in the room that was replaced since. Where the bot is not
-// let look, nobody can tell.
+// let look, it stays unknown.
 func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error) {
 	id, err := d.reconcile(old, e)
 	switch classOf(err).Class {
@@ -63,7 +63,7 @@ func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error)
 }
 
 // arrived returns the event of an earlier attempt at a follow-up if it arrived and the homeserver would not recognise a
-// repeat of it. One of which nobody can tell is not sent again.
+// repeat of it. One of which that is unknown is not sent again.
 func (d *Delivery) arrived(q *queue, room store.Room, device string, e *message.Entry) (id string, err error) {
 	doubtful := d.doubtful(e, device) // as in sendEvent
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {

@@ -24,7 +24,7 @@ type Status struct {
 	Elsewhere bool      // it is not this one
 }
 
-// Status tells the relay's present condition.
+// Status returns the relay's present condition.
 func (d *Delivery) Status(ctx context.Context) Status {
 	st := statusOf(ctx, d.store)
 	st.Paused, st.PausedAt = d.pause.state()
@@ -32,7 +32,7 @@ func (d *Delivery) Status(ctx context.Context) Status {
 	return st
 }
 
-// statusWithin is how long a database may take for all that a status tells.
+// statusWithin is how long a database may take for all that is in a status.
 const statusWithin = 3 * time.Second
 
 // statusOf is the relay's condition as the database has it.
@@ -57,7 +57,7 @@ func (d *Delivery) Condition() Condition {
 	return Condition{Paused: reason, PausedAt: since, Degraded: d.pause.doubtful()}
 }
 
-// Condition is what the relay that delivers tells the others.
+// Condition is what the relay that delivers publishes to the others.
 type Condition struct {
 	Paused   string    `json:"paused,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"`

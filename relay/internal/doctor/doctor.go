@@ -73,7 +73,7 @@ func unheard(ctx context.Context, s *relay.Service, v account.Principal) (findin
 	return findings
 }
 
-// OK tells whether all checks passed.
+// OK reports whether all checks passed.
 func OK(findings []Finding) bool {
 	for _, f := range findings {
 		if !f.OK {
@@ -127,7 +127,7 @@ func server(ctx context.Context, s *relay.Service) (findings []Finding) {
 	return findings
 }
 
-// homeserver tells whether the homeserver answers and the login is good, and
+// homeserver reports whether the homeserver answers and the login is good, and
 // whether it is worth asking for rooms.
 func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)

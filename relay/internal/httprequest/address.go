@@ -34,7 +34,7 @@ func Address(r *http.Request, trusted []netip.Prefix) string {
 	return addr.String()
 }
 
-// Secure tells whether the client speaks HTTPS, to us or to a trusted proxy.
+// Secure reports whether the client speaks HTTPS, to us or to a trusted proxy.
 func Secure(r *http.Request, trusted []netip.Prefix) bool {
 	if r.TLS != nil {
 		return true

@@ -35,7 +35,7 @@ func (e *event) text() string {
 	return strings.Join(append(parts, done), ", ")
 }
 
-// size tells how large the image is, if the event names its parts, or for which
+// size says how large the image is, if the event names its parts, or for which
 // platforms an index is. A manifest's own size would say nothing of the image and
 // is named as what it is.
 func (e *event) size() string {

@@ -94,7 +94,7 @@ func (s *Intake) Wait(ctx context.Context, v account.Principal, id int64, d time
 // waitFor waits until a message may be final. It answers true when the time is over.
 func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-chan time.Time) (over bool) {
 	var again <-chan time.Time
-	if s.store.Shared() { // what another relay tells may be lost
+	if s.store.Shared() { // a notification of another relay may be lost
 		again = time.After(lookAgain)
 	}
 	select {
@@ -112,7 +112,7 @@ func (s *Intake) waitFor(ctx context.Context, final <-chan struct{}, timeUp <-ch
 const lookAgain = 2 * time.Second
 
 // Redeliver queues a message again that is dead, ambiguous or cancelled. For one that is still on its way its room
-// tries again now, unless the homeserver has told to wait. Any other state is a conflict.
+// tries again now, unless the homeserver has asked to wait. Any other state is a conflict.
 func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	m, err := s.Message(ctx, v, id)
 	if err != nil {

@@ -32,7 +32,7 @@ type Options struct {
 	State         State
 	Log           *zap.Logger
 	Timeout       time.Duration // of one request; 0 means 60 s
-	// Delivers tells whether this relay is the one that delivers; nil means always. Only that one logs in: the others use the
+	// Delivers reports whether this relay is the one that delivers; nil means always. Only that one logs in: the others use the
 	// session that it has stored.
 	Delivers func() bool
 }

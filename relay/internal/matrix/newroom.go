@@ -122,7 +122,7 @@ func (c *Client) invite(ctx context.Context, roomID, user string) error {
 	return err
 }
 
-// says tells whether err is a failure of one of the classes.
+// says reports whether err is a failure of one of the classes.
 func says(err error, classes ...Class) bool {
 	var failed *SendError
 	if !errors.As(err, &failed) {

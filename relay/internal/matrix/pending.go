@@ -232,7 +232,7 @@ func (c *Client) joined(ctx context.Context, p store.PendingJoin) {
 	c.warnPending(c.state.DeletePendingJoin(ctx, p.RoomID))
 }
 
-// welcome tells whether a person may bring the bot into a room: someone known to
+// welcome reports whether a person may bring the bot into a room: someone known to
 // the relay, or of a configured server.
 func (c *Client) welcome(ctx context.Context, inviter string) (bool, error) {
 	if slices.Contains(c.options.InviteServers, serverOf(inviter)) {

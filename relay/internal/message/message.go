@@ -30,7 +30,7 @@ var States = []State{
 	StateQueued, StateRetryWait, StateBlocked, StateSent, StateAmbiguous, StateDead, StateCancelled, StateRedacted,
 }
 
-// Pending tells whether a message in this state will still move by itself.
+// Pending reports whether a message in this state will still move by itself.
 func (s State) Pending() bool { return s == StateQueued || s == StateRetryWait || s == StateBlocked }
 
 // InDoubt is the error of a message that was withdrawn after an attempt without an answer, until its room has been asked.

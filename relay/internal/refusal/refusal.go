@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf tells the kind of err; anything that holds no [Error] is [KindInternal], and nil is "".
+// KindOf returns the kind of err; anything that holds no [Error] is [KindInternal], and nil is "".
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""

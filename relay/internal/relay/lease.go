@@ -46,7 +46,7 @@ func newLease(s *store.Store, log *zap.Logger) *lease {
 	return l
 }
 
-// valid tells whether this relay may send now. Both clocks of the machine are asked: one does not run while it sleeps, the other
+// valid reports whether this relay may send now. Both clocks of the machine are asked: one does not run while it sleeps, the other
 // may be set.
 func (l *lease) valid() bool {
 	until := l.until.Load()
@@ -67,8 +67,12 @@ func (l *lease) take(ctx context.Context) bool {
 	if err == nil && taken {
 		l.hold(asked)
 	}
-	if l.away.Swap(err != nil) != (err != nil) && ctx.Err() == nil {
-		l.log.Warn("whether the database answers has changed", zap.Bool("answers", err == nil), zap.Error(err))
+	switch away := err != nil; {
+	case l.away.Swap(away) == away || ctx.Err() != nil:
+	case away:
+		l.log.Warn("the database does not answer", zap.Error(err))
+	default:
+		l.log.Info("the database answers again")
 	}
 	l.look(ctx)
 	return err == nil && taken
@@ -132,7 +136,7 @@ func (l *lease) deliverer() *seenLease {
 	return nil
 }
 
-// condition is what the relay that delivers has told.
+// condition is what the relay that delivers has published.
 func (l *lease) condition() (c delivery.Condition) {
 	seen := l.deliverer()
 	if seen == nil {
@@ -196,7 +200,7 @@ func (s *Service) term(ctx context.Context) {
 	keep.Go(func() { // from the start: to read a large outbox may take longer than the lease lasts
 		s.lease.keep(keeping, s.condition)
 		if keeping.Err() == nil {
-			s.log.Warn("this relay delivers no more: its lease is lost")
+			s.log.Warn("lost the lease: this relay has stopped delivering")
 			s.delivery.Store(nil)
 			end()
 		}
@@ -249,7 +253,7 @@ func (s *Service) giveBack(d *delivery.Delivery) {
 		})
 	}
 	if err != nil {
-		s.log.Warn("cannot give the lease back; it expires soon", zap.Error(err))
+		s.log.Warn("cannot release the lease; it expires by itself", zap.Error(err))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
-// listen does what the homeserver tells, until ctx is done.
+// listen handles the events of the homeserver, until ctx is done.
 func (s *Service) listen(ctx context.Context, d *delivery.Delivery) {
 	for {
 		select {

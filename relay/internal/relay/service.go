@@ -108,7 +108,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 func (s *Service) assemble(ctx context.Context) error {
 	o := s.o
 	if m := s.store.Migrated; m.From != m.To {
-		s.log.Info("the database's schema is up to date", zap.Int("from", m.From), zap.Int("to", m.To))
+		s.log.Info("database schema migrated", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
 	err := s.store.Use(ctx)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Service) Close() error {
 		return s.store.Close()
 	}
 	if err := s.store.SetSetting(context.Background(), cleanKey, "1"); err != nil {
-		s.log.Error("cannot note the orderly end", zap.Error(err))
+		s.log.Error("cannot store that the relay was stopped in order", zap.Error(err))
 	}
 	return s.store.Close()
 }

@@ -109,7 +109,7 @@ func (a *ApplicationSetup) find(ctx context.Context) (found Application, err err
 	return found, err
 }
 
-// own tells whether the administrator owns the application. The token of another's is
+// own reports whether the administrator owns the application. The token of another's is
 // not the setup's to change.
 func (a *ApplicationSetup) own(app Application) bool { return strings.EqualFold(app.Owner, a.Admin) }
 

@@ -22,7 +22,7 @@ type Relay interface {
 	NewToken(ctx context.Context, id int64, grace time.Duration) (Application, error)
 	// Rename gives an application another name.
 	Rename(ctx context.Context, id int64, name string) error
-	// TakesToken tells whether a token is valid.
+	// TakesToken reports whether a token is valid.
 	TakesToken(ctx context.Context, token string) (bool, error)
 	// EnsureRoom makes the application's room if it is not there and returns its id. ErrRoomNotYet says that a
 	// later attempt may succeed.

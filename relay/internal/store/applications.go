@@ -51,14 +51,14 @@ func (tx *Tx) DeleteApplications(now int64, ids ...int64) error {
 	return tx.exec(`UPDATE applications SET deleted_at = ?, token_hash = NULL, old_token_hash = NULL WHERE id IN ?`, now, ids)
 }
 
-// HasToken tells whether an application has a token with this hash.
+// HasToken reports whether an application has a token with this hash.
 func (tx *Tx) HasToken(hash []byte) (bool, error) {
 	var n int64
 	err := tx.db.Model(&Application{}).Where("token_hash = ? OR old_token_hash = ?", hash, hash).Count(&n).Error
 	return n > 0, err
 }
 
-// HasApplication tells whether a user has an application of this name.
+// HasApplication reports whether a user has an application of this name.
 func (tx *Tx) HasApplication(owner int64, name string) (bool, error) {
 	var n int64
 	err := tx.db.Model(&Application{}).Where("owner_id = ? AND name = ? AND deleted_at = 0", owner, name).Count(&n).Error

@@ -46,7 +46,7 @@ type table struct {
 	key  []string
 }
 
-// numbered tells whether the database gives the rows their ids.
+// numbered reports whether the database gives the rows their ids.
 func (t table) numbered() bool { return t.key[0] == "id" && t.name != "messages" } // whose ids are the outbox's
 
 // progress is how far a copy has come.
@@ -84,8 +84,8 @@ func (k keyValue) argument() any {
 }
 
 // Copy copies everything to an empty database, or continues a copy that was interrupted. No relay may use either of them
-// meanwhile. told is called after each part with the table and how many of its rows are done in this run.
-func Copy(ctx context.Context, from, to *Store, told func(table string, rows int64)) error {
+// meanwhile. report is called after each part with the table and how many of its rows are done in this run.
+func Copy(ctx context.Context, from, to *Store, report func(table string, rows int64)) error {
 	for _, s := range []*Store{from, to} {
 		if err := s.keepRelaysOut(ctx); err != nil {
 			return err
@@ -96,7 +96,7 @@ func Copy(ctx context.Context, from, to *Store, told func(table string, rows int
 		return err
 	}
 	for ; p.Table < len(copied); p.Table, p.After = p.Table+1, nil {
-		if err := copyTable(ctx, from, to, p, told); err != nil {
+		if err := copyTable(ctx, from, to, p, report); err != nil {
 			return fmt.Errorf("copy the table %s: %w", copied[p.Table].name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func (p *progress) save(ctx context.Context, d *dialect, w execer) error {
 }
 
 // copyTable copies what is left of a table.
-func copyTable(ctx context.Context, from, to *Store, p *progress, told func(string, int64)) error {
+func copyTable(ctx context.Context, from, to *Store, p *progress, report func(string, int64)) error {
 	t := copied[p.Table]
 	columns, err := to.columns(ctx, t.name)
 	if err != nil {
@@ -228,7 +228,7 @@ func copyTable(ctx context.Context, from, to *Store, p *progress, told func(stri
 			return nil
 		}
 		done += int64(len(rows))
-		told(t.name, done)
+		report(t.name, done)
 		p.After = last
 	}
 }

@@ -67,7 +67,7 @@ func (d *depth) get(count func() (int64, error)) (int64, error) {
 	return d.n, nil
 }
 
-// isFresh tells whether the number needs no count. d.mu is held.
+// isFresh reports whether the number needs no count. d.mu is held.
 func (d *depth) isFresh() bool {
 	again := countAgain
 	if d.shared || d.blurred {

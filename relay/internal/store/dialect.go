@@ -64,7 +64,7 @@ func (d *dialect) over(pool gorm.ConnPool) (*gorm.DB, error) {
 	return gorm.Open(d.gorm(pool), &gorm.Config{SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard})
 }
 
-// IsTaken tells whether err is a violation of a unique index.
+// IsTaken reports whether err is a violation of a unique index.
 func IsTaken(err error) bool {
 	var lite *driver.Error
 	var pg *pgconn.PgError

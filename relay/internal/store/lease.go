@@ -19,10 +19,10 @@ type Lease struct {
 	Holder string
 	Epoch  int64 // rises with each holder
 	Since  time.Time
-	Status string // what the holder tells the others
+	Status string // what the holder publishes to the others
 }
 
-// Shared tells whether other relays may use the database at the same time. Then only the holder of the lease delivers.
+// Shared reports whether other relays may use the database at the same time. Then only the holder of the lease delivers.
 func (s *Store) Shared() bool { return s.shared != nil }
 
 // Name is what this relay is called where it is shown as the one that delivers.
@@ -39,7 +39,7 @@ func (s *Store) Held() bool { return s.w.epoch.Load() != 0 }
 // Holds says whether this relay believes that it has the lease of an epoch.
 func (s *Store) Holds(epoch int64) bool { return epoch != 0 && s.w.epoch.Load() == epoch }
 
-// ReadLease tells who delivers.
+// ReadLease returns who delivers.
 func (s *Store) ReadLease(ctx context.Context) (l Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *Store) Acquire(ctx context.Context, ttl time.Duration) (taken bool, err
 	return true, nil
 }
 
-// Renew keeps the lease for a time from now on, and tells the others a status. It answers false if another relay has it.
+// Renew keeps the lease for a time from now on, and publishes a status to the others. It answers false if another relay has it.
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, status string) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *Store) Lead(ctx context.Context, change func(tx *Tx) error) error {
 	})
 }
 
-// holds tells whether a lease is still held, and keeps it from being taken until the transaction ends.
+// holds reports whether a lease is still held, and keeps it from being taken until the transaction ends.
 func (s *statements) holds(ctx context.Context, epoch int64) (bool, error) {
 	var one int
 	err := s.conn.QueryRowContext(ctx, `SELECT 1 FROM lease WHERE name = 'delivery' AND epoch = $1 FOR SHARE`, epoch).Scan(&one)

@@ -25,7 +25,7 @@ const pendingColumns = `o.id, o.kind, o.after, o.room, o.txn, o.queued_at, o.sta
 const sameRoom = `(SELECT r.id FROM rooms own JOIN rooms r ON r.id = own.id OR r.room_id = own.room_id AND own.room_id <> '' WHERE own.id = ?)`
 
 // Pending returns the first entries of a room that are on their way, in order: at most limit, and no more once they take
-// up maxBytes. more tells that it stopped early. Entries in skip are passed over.
+// up maxBytes. more says that it stopped early. Entries in skip are passed over.
 func (s *Store) Pending(ctx context.Context, room int64, limit, maxBytes int, skip map[int64]int64) (entries []*message.Entry, more bool, err error) {
 	ctx, cancel := s.read.bound(ctx)
 	defer cancel()
@@ -70,7 +70,7 @@ type Backlog struct {
 	Oldest  int64 // when the first of them was queued
 }
 
-// Backlogs tells for each room with something on its way how much it is.
+// Backlogs returns for each room with something on its way how much it is.
 func (s *Store) Backlogs(ctx context.Context) (map[int64]Backlog, error) {
 	var all []Backlog
 	err := s.rows.WithContext(ctx).Raw(`SELECT b.room, b.waiting,

@@ -129,7 +129,7 @@ func prepareConfig(cfg *pgx.ConnConfig, application string) {
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 	}).DialContext
 	cfg.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
-		// What is accepted is flushed to disk: a server whose default is not to wait is told otherwise.
+		// What is accepted is flushed to disk: the default of a server that does not wait is changed.
 		return c.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`).Close()
 	}
 }
@@ -151,7 +151,7 @@ func alone(ctx context.Context, conn *sql.Conn, do func() error) error {
 	return errors.Join(err, unlock)
 }
 
-// lost tells whether a connection is of no use after an error: it is closed, or leads to a server that only reads now.
+// lost reports whether a connection is of no use after an error: it is closed, or leads to a server that only reads now.
 func lost(conn *sql.Conn, err error) bool {
 	if codeOf(err) == pgReadOnly {
 		return true
@@ -164,7 +164,7 @@ func lost(conn *sql.Conn, err error) bool {
 	return closed
 }
 
-// again tells whether a transaction failed because of another one, and may succeed now.
+// again reports whether a transaction failed because of another one, and may succeed now.
 func again(err error) bool {
 	code := codeOf(err)
 	return code == pgDeadlock || code == pgSerialization
@@ -209,7 +209,7 @@ func explain(err error) error {
 	return err
 }
 
-// IsAway tells whether a database of PostgreSQL could not be opened because its server does not answer or does not serve yet.
+// IsAway reports whether a database of PostgreSQL could not be opened because its server does not answer or does not serve yet.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	code := codeOf(err)

@@ -16,7 +16,7 @@ func (s *Store) Revision(ctx context.Context) (n int64, err error) {
 	return n, s.read.QueryRowContext(ctx, `SELECT n FROM revision`).Scan(&n)
 }
 
-// Know tells which revision of users and applications this relay has read: what changes another is [ErrStale].
+// Know records which revision of users and applications this relay has read: what changes another is [ErrStale].
 func (s *Store) Know(revision int64) { s.w.known.Store(revision) }
 
 // Known is the revision that this relay has read or made.

@@ -8,7 +8,7 @@ type Server struct {
 	Unsafe      []string // settings that are off and let a crash lose commits
 }
 
-// Server tells how the server is set.
+// Server returns how the server is set.
 func (s *Store) Server(ctx context.Context) (v Server, err error) {
 	var commit, fsync, pages string
 	err = s.read.QueryRowContext(ctx, `SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes')`).

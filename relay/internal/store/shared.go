@@ -13,12 +13,12 @@ import (
 const (
 	channel     = "slipway_relay"
 	maxNote     = 7900            // bytes; PostgreSQL takes 8000
-	lookEvery   = 2 * time.Second // for what a lost notification would have told
+	lookEvery   = 2 * time.Second // in case a notification was lost
 	listenAgain = time.Second
 )
 
-// shared tells the other relays on a database what this one has changed, and hears of them. What it tells may be lost: whoever
-// waits for it looks again after a while.
+// shared publishes to the other relays on a database what this one has changed, and receives what they publish. Notifications may
+// be lost: whoever waits for one looks again after a while.
 type shared struct {
 	name string // of this relay
 	id   string // of this process
@@ -36,7 +36,7 @@ type shared struct {
 	accounts chan struct{} // users or applications were changed
 }
 
-// note is what one relay tells the others.
+// note is a notification of one relay to the others.
 type note struct {
 	From     string               `json:"f"`
 	Rooms    map[int64]ChangeKind `json:"r,omitempty"` // 0: all
@@ -57,7 +57,7 @@ func startShared(name string, id string, pool *sql.DB, cfg *pgx.ConnConfig, f *f
 		lease: make(chan struct{}, 1), accounts: make(chan struct{}, 1),
 	}
 	f.others, f.depth.shared = s, true
-	s.wg.Go(func() { s.tell(ctx) })
+	s.wg.Go(func() { s.publish(ctx) })
 	s.wg.Go(func() { s.listen(ctx) })
 	return s
 }
@@ -73,7 +73,7 @@ func (s *Store) LeaseFree() <-chan struct{} { return s.shared.lease }
 // AccountsChanged receives when another relay has changed users or applications.
 func (s *Store) AccountsChanged() <-chan struct{} { return s.shared.accounts }
 
-// announce sends something to the other relays.
+// announce has something sent to the other relays soon.
 func (s *shared) announce(n note) {
 	s.mu.Lock()
 	for room, kind := range n.Rooms {
@@ -96,8 +96,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// tell sends what there is to tell, until ctx is done.
-func (s *shared) tell(ctx context.Context) {
+// publish sends what was announced, until ctx is done.
+func (s *shared) publish(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -124,10 +124,10 @@ func (s *shared) tell(ctx context.Context) {
 func (s *shared) send(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWithin)
 	defer cancel()
-	_, _ = s.pool.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, text) // if it fails the others find out by looking
+	_, _ = s.pool.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, text) // if it fails the others find out when they look
 }
 
-// listen hears what the others tell, until ctx is done.
+// listen receives what the others publish, until ctx is done.
 func (s *shared) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.hearAll(ctx)
@@ -148,7 +148,7 @@ func (s *shared) hearAll(ctx context.Context) {
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return
 	}
-	s.take(note{All: true, Accounts: true}) // what was told meanwhile
+	s.take(note{All: true, Accounts: true}) // what was published meanwhile
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -161,7 +161,7 @@ func (s *shared) hearAll(ctx context.Context) {
 	}
 }
 
-// take passes on what another relay tells.
+// take passes on a notification of another relay.
 func (s *shared) take(n note) {
 	if n.All {
 		s.feed.change(Change{Kind: Added})

@@ -28,7 +28,7 @@ type Store struct {
 
 	roomsSaved atomic.Int64
 
-	// Migrated tells the schema's version before and after opening.
+	// Migrated is the schema's version before and after opening.
 	Migrated struct{ From, To int }
 }
 

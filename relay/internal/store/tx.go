@@ -32,7 +32,7 @@ func (tx *Tx) take(into any, text string, args ...any) error {
 	return r.Error
 }
 
-// IsMissing tells whether err says that there is no such row.
+// IsMissing reports whether err says that there is no such row.
 func IsMissing(err error) bool {
 	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, sql.ErrNoRows)
 }
