@@ -21,6 +21,7 @@ type caches struct {
 	manifests remembered[oci.Digest, *Manifest]
 	listings  remembered[string, *listing] // by prefix
 	tags      remembered[oci.Name, *tagList]
+	tagNames  remembered[oci.Name, []tagName] // of large repositories of a remote store, in the order of listings
 	referrers remembered[oci.Name, *referrerIndex]
 	integrity remembered[oci.Digest, integrity]
 	origins   remembered[oci.Digest, origins]
@@ -48,6 +49,7 @@ func newCaches(manifests int64) caches {
 		manifests: newCache[oci.Digest, *Manifest](manifests),
 		listings:  newCache[string, *listing](listingCache),
 		tags:      newCache[oci.Name, *tagList](tagCache),
+		tagNames:  newCache[oci.Name, []tagName](tagCache),
 		referrers: newCache[oci.Name, *referrerIndex](referrerCache),
 		integrity: newCache[oci.Digest, integrity](integrityCache),
 		origins:   newCache[oci.Digest, origins](originCache),

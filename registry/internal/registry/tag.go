@@ -162,6 +162,10 @@ func (r Repository) forgetTag(tag oci.Tag) {
 			r.reg.tags.forget(r.name)
 		}
 	}
+	kept, _ := r.reg.tagNames.get(r.name)
+	if slices.Contains(kept, tagName{string(tag) + "/", true}) {
+		r.reg.tagNames.forget(r.name)
+	}
 }
 
 // pointer is what the link of a tag held when it had that version.

@@ -54,7 +54,7 @@ func (r Repository) eachUpload(ctx context.Context, yield func(UnfinishedUpload,
 }
 
 // describeUpload describes an upload by its bytes and its startedat, of which either
-// may be missing.
+// may be missing, or both where a writer has died.
 func (r Repository) describeUpload(ctx context.Context, id string) (UnfinishedUpload, error) {
 	u := UnfinishedUpload{Repository: r.name, ID: id}
 	data, err := r.reg.store.Stat(ctx, layout.UploadData(r.name, id))
@@ -64,6 +64,11 @@ func (r Repository) describeUpload(ctx context.Context, id string) (UnfinishedUp
 	started, err := r.reg.store.Stat(ctx, layout.UploadStartedAt(r.name, id))
 	if unlessAbsent(err) != nil {
 		return u, fault(err)
+	}
+	if l, ok := r.reg.store.(storage.Leaver); ok && data.Modified.IsZero() && started.Modified.IsZero() {
+		if data, err = l.Leftovers(ctx, layout.UploadData(r.name, id)); unlessAbsent(err) != nil {
+			return u, fault(err)
+		}
 	}
 	u.Size, u.Modified = data.Size, started.Modified
 	if data.Modified.After(u.Modified) {

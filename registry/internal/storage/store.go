@@ -94,6 +94,14 @@ type Cleaner interface {
 	Clean(ctx context.Context) error
 }
 
+// Leaver is implemented by stores in which a writer that died can leave bytes of an upload
+// that Stat does not know of.
+type Leaver interface {
+	// Leftovers describes what there is of the upload at key, dated by the newest of it.
+	// ErrNotExist. Deleting the key removes it.
+	Leftovers(ctx context.Context, key string) (Info, error)
+}
+
 // Info describes an object, or in a delimited listing a prefix.
 type Info struct {
 	Key    string // of a prefix with a slash at its end
@@ -120,6 +128,9 @@ type ListOptions struct {
 	Flat bool
 	// Names says that Size, Modified and Version are not needed; they may be zero.
 	Names bool
+	// Max is how many entries the caller is going to look at; 0 = all there are. It saves the
+	// store work, and changes nothing else.
+	Max int
 }
 
 // Object is an open object. Where it is a file, the embedded reader leads to it

@@ -184,6 +184,14 @@ func (i *Store) Clean(ctx context.Context) error {
 	return nil
 }
 
+// Leftovers implements storage.Leaver. There are none if the store below knows of none.
+func (i *Store) Leftovers(ctx context.Context, key string) (storage.Info, error) {
+	if l, ok := i.Store.(storage.Leaver); ok {
+		return l.Leftovers(ctx, key)
+	}
+	return storage.Info{}, storage.ErrNotExist
+}
+
 // Redirects implements storage.URLSigner: as the store below, not if that signs nothing.
 func (i *Store) Redirects() bool {
 	s, ok := i.Store.(storage.URLSigner)

@@ -146,6 +146,9 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 		}
 		below := prefix[1:] + "/"
 		from := ListOptions{Delimited: !o.Flat}
+		if o.Max < 1000 { // else as many as the store likes
+			from.Max = o.Max
+		}
 		switch {
 		case o.After > prefix+"/" && !strings.HasPrefix(o.After, prefix+"/"):
 			return

@@ -1,0 +1,39 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage/hostile"
+	"slipway/registry/internal/storage/object"
+)
+
+// A part that a writer has written before it died, or was fenced off, and has not noted
+// anywhere goes with the purge, once it is old.
+func TestPurge_PartThatNobodyKnows_Goes(t *testing.T) {
+	bucket := hostile.New(hostile.Options{})
+	p := bucket.Process()
+	defer p.Close()
+	r := newRegistry(p, Options{})
+	pushImage(t, r.Repository("a"), "v1", "x")
+	const id = "1f5ab7c2-6a4e-4f0e-9d0b-0d6b5b0c8d11"
+	part := strings.TrimSuffix(layout.UploadData("a", id), "data")[1:] + ".data.PART"
+	_, err := p.Put(t.Context(), part, []byte("twelve bytes"), &object.Change{})
+	check(t, err)
+	left := func() bool {
+		return slices.ContainsFunc(bucket.Keys(), func(key string) bool { return strings.Contains(key, ".data.PART") })
+	}
+	report, err := r.PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
+	check(t, err)
+	if len(report.Purged) > 0 || !left() {
+		t.Errorf("%+v is purged before its time", report)
+	}
+	report, err = again(r, Options{Now: func() time.Time { return time.Now().Add(2 * time.Hour) }}).PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
+	check(t, err)
+	if len(report.Purged) != 1 || report.Purged[0].ID != id || report.Bytes != 12 || left() {
+		t.Errorf("purged %+v, and left: %v", report, left())
+	}
+}
