@@ -132,7 +132,9 @@ func usesCrane(t *testing.T, push, pull string) {
 	img.pulls(t, push, "crane/copy", "v2")
 }
 
-func TestGCS(t *testing.T) {
+// startGCS returns the address of a Google Cloud Storage with an empty bucket registry.
+func startGCS(t *testing.T) string {
+	t.Helper()
 	addr := programtest.FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
 	programtest.Start(t, exec.Command(programtest.Tool(t, "fake-gcs-server"), "-scheme", "http", "-host", host, "-port", port,
@@ -141,7 +143,15 @@ func TestGCS(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("making the bucket: %d %s", resp.StatusCode, body)
 	}
-	env := []string{"STORAGE_EMULATOR_HOST=" + addr, "REGISTRY_STORAGE_GCS_BUCKET=registry", "REGISTRY_STORAGE_GCS_ROOTDIRECTORY=some/where"}
+	return addr
+}
+
+func gcsEnv(addr string) []string {
+	return []string{"STORAGE_EMULATOR_HOST=" + addr, "REGISTRY_STORAGE_GCS_BUCKET=registry", "REGISTRY_STORAGE_GCS_ROOTDIRECTORY=some/where"}
+}
+
+func TestGCS(t *testing.T) {
+	env := gcsEnv(startGCS(t))
 	a, b := startOnStore(t, env...), startOnStore(t, env...)
 	img := newImage(t, 1, 3, 300_000)
 	img.push(t, a.addr, "team/image", "v1")

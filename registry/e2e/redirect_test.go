@@ -43,7 +43,7 @@ func layerReads(requests []string) (n int) {
 // redirects are off or not for them.
 func TestS3_Redirect(t *testing.T) {
 	server, _ := minioBucket(t)
-	public := newStoreCounter(t, server)
+	public := newStoreCounter(t, server.URL())
 	env := []string{
 		"REGISTRY_STORAGE_S3_REDIRECTENDPOINT=" + public.URL, "REGISTRY_LOG_LEVEL=debug", "REGISTRY_LOG_ACCESSLOG_DISABLED=false",
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+	"time"
 
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/proxy"
@@ -15,9 +16,12 @@ import (
 	"slipway/shared/health"
 )
 
+// bucketWriteCheck is how often writing to a bucket is tried at most: each try is paid for.
+const bucketWriteCheck = time.Minute
+
 // healthChecks splits the storage's check: without reading nothing can be
 // answered, without writing pulls go on.
-func healthChecks(cfg *config.Config, rules *registry.Registry, cache *proxy.Cache) []health.Check {
+func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cache *proxy.Cache) []health.Check {
 	var checks []health.Check
 	if s := cfg.Health.StorageDriver; s.Enabled {
 		name := "storagedriver_" + cfg.Storage.Drivers()[0]
@@ -25,7 +29,11 @@ func healthChecks(cfg *config.Config, rules *registry.Registry, cache *proxy.Cac
 		write := func(ctx context.Context) error { return explain(rules.Check(ctx, true)) }
 		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
 		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
-			checks = append(checks, health.Check{Name: name + "_write", Interval: s.Interval, Threshold: s.Threshold, Advisory: true, Func: write})
+			interval := s.Interval
+			if remote {
+				interval = max(interval, bucketWriteCheck)
+			}
+			checks = append(checks, health.Check{Name: name + "_write", Interval: interval, Threshold: s.Threshold, Advisory: true, Func: write})
 		}
 	}
 	for _, f := range cfg.Health.Files {

@@ -142,7 +142,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 		return err
 	}
 	defer gate.Close()
-	checks := health.Start(log, healthChecks(cfg, rules, cache)...)
+	checks := health.Start(log, healthChecks(cfg, store.remote, rules, cache)...)
 	defer checks.Close()
 	watchHealth(metrics, checks)
 

@@ -65,11 +65,15 @@ func (r *Registry) untagged(ctx context.Context, d oci.Digest) {
 	if d == "" {
 		return
 	}
-	body, _, err := storage.Read(ctx, r.store, layout.BlobData(d), r.maxManifestSize)
+	body, info, err := storage.Read(ctx, r.store, layout.BlobData(d), r.maxManifestSize)
 	if err == nil {
-		err = r.apply(ctx, nil, storage.Stage{{Key: layout.BlobData(d), Content: body, Renew: true}})
+		renewal := storage.Change{Key: layout.BlobData(d), Content: body, Renew: true}
+		if r.remote && info.Version != "" { // else it is asked for
+			renewal.If = storage.IfVersion(info.Version)
+		}
+		err = r.apply(ctx, nil, storage.Stage{renewal})
 	}
-	if err != nil && !absent(err) {
+	if err != nil && !absent(err) && !isConflict(err) { // somebody else has made them newer
 		r.log.Debug("cannot renew the bytes of a manifest that has lost a tag", zap.String("digest", string(d)), zap.Error(err))
 	}
 }
@@ -101,14 +105,17 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
+	begun := time.Now()
 	tags, err := r.pointingAt(ctx, d)
 	if err != nil {
 		return nil, fault(err)
 	}
-	if there := r.revision(ctx, nil, d); absent(there) && len(tags) == 0 {
-		return nil, r.unknown(ctx, r.revisionUnknown(d))
-	} else if unlessAbsent(there) != nil {
-		return nil, fault(there)
+	if len(tags) == 0 {
+		if there := r.revision(ctx, nil, d); absent(there) {
+			return nil, r.unknown(ctx, r.revisionUnknown(d))
+		} else if there != nil {
+			return nil, fault(there)
+		}
 	}
 	for tag := range tags {
 		if err := r.refuseRemoval(tag); err != nil {
@@ -118,19 +125,43 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	ctx, cancel := detach(ctx)
 	defer cancel()
 	find := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, d) }
+	history := takeHistory(tags)
 	removed, err = r.deleteAll(ctx, tags, find)
 	if err == nil {
-		err = r.reg.apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink(r.name, d), Delete: true}})
+		gone := []string{layout.RevisionLink(r.name, d)}
+		for _, tag := range removed {
+			gone = append(gone, history[tag]...)
+		}
+		err = r.reg.apply(ctx, nil, deletions(gone))
 	}
 	if err != nil {
 		return nil, fault(err)
 	}
-	r.awaitOverlapping(ctx)
+	if !r.awaitPushes(ctx, layout.RevisionLink(r.name, d), begun) {
+		return removed, nil
+	}
 	if err := r.revision(ctx, nil, d); !absent(err) {
 		return removed, fault(err)
 	}
 	late, err := r.deleteAll(ctx, nil, find)
 	return append(removed, late...), fault(err)
+}
+
+// takeHistory has the histories of a few tags deleted together with their manifest, by one
+// request, where a listing has told them. Who sees a tag without its link takes it for none.
+func takeHistory(tags map[oci.Tag]pointer) map[oci.Tag][]string {
+	history := map[oci.Tag][]string{}
+	if len(tags) > tagsAtOnce {
+		return history
+	}
+	for tag, p := range tags {
+		if p.history != nil {
+			history[tag] = p.history
+			p.history = []string{}
+			tags[tag] = p
+		}
+	}
+	return history
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
@@ -175,7 +206,7 @@ func (r Repository) Delete(ctx context.Context) error {
 			return fault(err)
 		}
 	}
-	r.awaitOverlapping(ctx)
+	r.awaitOverlapping(ctx, r.reg.coordinator.Barrier)
 	_, err = r.deleteAll(ctx, nil, r.dangling)
 	return fault(err)
 }
@@ -197,11 +228,27 @@ func (r Repository) dangling(ctx context.Context) (map[oci.Tag]pointer, error) {
 	return tags, err
 }
 
+// awaitPushes is awaitOverlapping. It says whether one of the pushes since begun may have been of
+// the manifest with that link; others have set no tag that points at it.
+func (r Repository) awaitPushes(ctx context.Context, link string, begun time.Time) bool {
+	c, knows := r.reg.coordinator.(touched)
+	if !knows {
+		r.awaitOverlapping(ctx, r.reg.coordinator.Barrier)
+		return true
+	}
+	pushed := true
+	r.awaitOverlapping(ctx, func(ctx context.Context) (err error) {
+		pushed, err = c.Touched(ctx, link, begun)
+		return err
+	})
+	return pushed
+}
+
 // awaitOverlapping returns once the pushes have ended that began before.
-func (r Repository) awaitOverlapping(ctx context.Context) {
+func (r Repository) awaitOverlapping(ctx context.Context, barrier func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, overlapWait)
 	defer cancel()
-	if err := r.reg.coordinator.Barrier(ctx); err != nil {
+	if err := barrier(ctx); err != nil {
 		r.reg.log.Warn("cannot wait for pushes that overlap a deletion; delete again what they leave",
 			zap.String("repository", string(r.name)), zap.Error(err))
 	}

@@ -89,6 +89,13 @@ func (m *meddled) Apply(ctx context.Context, section storage.Section, stages ...
 	return nil
 }
 
+func (m *meddled) Touched(ctx context.Context, key string, begun time.Time) (bool, error) {
+	if c, ok := m.both.(touched); ok {
+		return c.Touched(ctx, key, begun)
+	}
+	return true, m.Barrier(ctx)
+}
+
 // What is pushed through one server while another deletes a manifest is never
 // lost, and no tag is left that points at nothing.
 func TestDeletionBesideAnotherServer(t *testing.T) {

@@ -68,6 +68,7 @@ func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []
 	if s.Listed(content[0].Key, content[1].Key) {
 		return errListed
 	}
+	s.touch(content[1].Key)
 	for _, tag := range tags {
 		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link, Like: content[1].Key})
 	}

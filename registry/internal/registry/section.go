@@ -109,6 +109,20 @@ func (r *Registry) retry(ctx context.Context, f func() error) error {
 	}
 }
 
+// touched is implemented by coordinators that know what sections were about.
+type touched interface {
+	// Touched is Barrier, and says whether a section may have touched key that lasted after
+	// begun, in any process.
+	Touched(ctx context.Context, key string, begun time.Time) (bool, error)
+}
+
+// touch lets a deletion of key know that a section writes something that points at it.
+func (s *section) touch(key string) {
+	if t, ok := s.Section.(interface{ Touch(key string) }); ok {
+		t.Touch(key)
+	}
+}
+
 // stat describes the object at key. In a section, errListed if it is about to be
 // deleted.
 func (r *Registry) stat(ctx context.Context, s *section, key string) (storage.Info, error) {

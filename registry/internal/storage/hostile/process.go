@@ -57,6 +57,14 @@ func (b *Bucket) Alone() *lease.Alone {
 	return lease.NewAlone(client, lease.Options{Lease: b.o.Lease, Member: b.o.Lease, MaxLate: b.o.MaxLate})
 }
 
+// Touched is that of package lease. Where the bucket knows no conditions, everything counts as touched.
+func (p *Process) Touched(ctx context.Context, key string, begun time.Time) (bool, error) {
+	if p.leases == nil {
+		return true, p.Barrier(ctx)
+	}
+	return p.leases.Touched(ctx, key, begun)
+}
+
 // Kill ends the process as SIGKILL would: none of its requests is sent any more, and
 // what it holds is held until its leases run out.
 func (p *Process) Kill() {

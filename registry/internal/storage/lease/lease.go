@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -63,6 +64,7 @@ type Coordinator struct {
 	until    time.Time
 	used     time.Time // when the last section began or ended
 	sections map[*section]struct{}
+	touched  touched
 	view     view
 
 	collector string // as whom this process last held the collector's lock
@@ -74,6 +76,9 @@ type record struct {
 	Owner   string
 	Seen    uint64 // the epoch whose state its new sections know
 	Drained uint64 // the epoch before which no section of it began
+	Touched hashes `json:",omitempty"` // what its sections of the last seconds have touched
+
+	dead bool // and so it can do nothing any more
 }
 
 // New returns a coordinator. It sends nothing until it is used.
@@ -83,7 +88,7 @@ func New(c *object.Client, o Options) *Coordinator {
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.RunPoll = cmp.Or(o.RunPoll, o.Poll/4)
 	o.Idle = cmp.Or(o.Idle, 8*time.Second)
-	l := &Coordinator{c: c, o: o, sections: map[*section]struct{}{}}
+	l := &Coordinator{c: c, o: o, sections: map[*section]struct{}{}, touched: touched{}}
 	l.stopped, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -93,13 +98,21 @@ func (l *Coordinator) Close() {
 	l.stop()
 	l.running.Wait()
 	l.mu.Lock()
-	owner := l.self.Owner
+	last := l.self
+	last.Touched = l.touched.since(time.Now().Add(-l.o.Idle))
 	if len(l.sections) > 0 {
-		owner = ""
+		last.Owner = ""
 	}
 	l.mu.Unlock()
-	if owner != "" {
-		l.leave(owner)
+	switch {
+	case last.Owner == "":
+	case last.Touched != "": // a deletion may ask; whoever comes after the lease removes it
+		ctx, cancel := context.WithTimeout(context.Background(), l.o.Lease)
+		defer cancel()
+		last.Seen, last.Drained = math.MaxUint64, math.MaxUint64
+		_, _ = l.c.PutJSON(ctx, writers+last.Owner, last, &object.Change{})
+	default:
+		l.leave(last.Owner)
 	}
 }
 
@@ -186,6 +199,7 @@ func (l *Coordinator) renew(ctx context.Context) error {
 	l.mu.Lock()
 	next := l.self
 	next.Drained = l.drained()
+	next.Touched = l.touched.since(time.Now().Add(-l.o.Idle))
 	until := l.until
 	l.mu.Unlock()
 	begun := time.Now()
@@ -277,6 +291,11 @@ func (l *Coordinator) drained() uint64 {
 
 // Barrier implements storage.Coordinator. Where nobody else is registered, nothing is written.
 func (l *Coordinator) Barrier(ctx context.Context) error {
+	return l.barrier(ctx, func(record) {})
+}
+
+// barrier calls seen with what each other process has written since it knows of the barrier.
+func (l *Coordinator) barrier(ctx context.Context, seen func(record)) error {
 	l.mu.Lock()
 	before := make([]*section, 0, len(l.sections))
 	for s := range l.sections {
@@ -286,7 +305,10 @@ func (l *Coordinator) Barrier(ctx context.Context) error {
 	l.mu.Unlock()
 	alone := true
 	if err := l.await(ctx, func(w record) bool {
-		alone = alone && w.Owner == owner
+		if w.dead && w.Owner != owner {
+			seen(w)
+		}
+		alone = alone && (w.dead || w.Owner == owner)
 		return true
 	}); err != nil {
 		return err
@@ -296,7 +318,13 @@ func (l *Coordinator) Barrier(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.await(ctx, func(w record) bool { return w.Owner == owner || w.Drained >= epoch }); err != nil {
+		if err := l.await(ctx, func(w record) bool {
+			if w.Owner == owner {
+				return true
+			}
+			seen(w)
+			return w.Drained >= epoch
+		}); err != nil {
 			return err
 		}
 	}
@@ -335,14 +363,18 @@ func (l *Coordinator) await(ctx context.Context, ok func(record) bool) error {
 			if now.IsZero() {
 				return errNoClock
 			}
-			if l.dead(o.Modified, now, l.o.Lease) {
+			w := record{Owner: o.Key[len(writers):]}
+			if l.dead(o.Modified, now, l.o.Lease+l.o.Idle) { // nobody asks any more what it has touched
 				how := &object.Change{If: storage.IfVersion(o.Version)}
 				if err := l.c.Delete(ctx, o.Key, how); err != nil && !errors.Is(err, storage.ErrConflict) {
 					return err
 				}
 				continue
 			}
-			w := record{Owner: o.Key[len(writers):]}
+			if w.dead = l.dead(o.Modified, now, l.o.Lease); w.dead {
+				ok(w)
+				continue
+			}
 			if ok(w) { // by its name alone
 				continue
 			}

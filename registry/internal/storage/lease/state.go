@@ -218,6 +218,7 @@ type section struct {
 	deadline time.Time
 	ended    bool
 	unclean  bool
+	touched  []uint64
 }
 
 func (s *section) Run() string {
@@ -278,6 +279,9 @@ func (s *section) End() {
 	}
 	s.ended = true
 	s.l.used = time.Now()
+	for _, key := range s.touched {
+		s.l.touched.add(key, s.l.used, s.l.o.Idle)
+	}
 	if s.unclean {
 		s.owner = "" // its deadline stays
 		s.deadline = s.l.used

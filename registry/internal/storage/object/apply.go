@@ -201,22 +201,33 @@ func (s *Store) compare(ctx context.Context, key string, c storage.Condition) er
 
 // renew writes the object again, unless it is another by now.
 func (s *Store) renew(ctx context.Context, c storage.Change, how *Change) error {
+	known := c.If.Version()
 	for range 8 {
-		info, err := s.Head(ctx, c.Key[1:])
-		if err != nil {
-			return err
-		}
-		if v := c.If.Version(); v != "" && v != info.Version {
-			return storage.ErrConflict
+		version := known
+		if version == "" || !s.limits.ConditionalPut {
+			info, err := s.Head(ctx, c.Key[1:])
+			if err != nil {
+				return err
+			}
+			if version != "" && version != info.Version {
+				return storage.ErrConflict
+			}
+			version = info.Version
 		}
 		again := &Change{Before: how.Before}
 		if s.limits.ConditionalPut {
-			again.If = storage.IfVersion(info.Version)
+			again.If = storage.IfVersion(version)
 		}
-		_, err = s.Put(ctx, c.Key[1:], c.Content, again)
+		_, err := s.Put(ctx, c.Key[1:], c.Content, again)
 		how.Lost = how.Lost || again.Lost
 		if !errors.Is(err, storage.ErrConflict) {
 			return err
+		}
+		if known != "" {
+			if _, err := s.Head(ctx, c.Key[1:]); err != nil {
+				return err
+			}
+			return storage.ErrConflict
 		}
 	}
 	return storage.ErrUnavailable

@@ -1,0 +1,73 @@
+package hostile
+
+import (
+	"testing"
+	"time"
+
+	"slipway/registry/internal/storage"
+)
+
+// Touched finds each section that has touched the key since, in whatever process, and none
+// that has touched another or was over before.
+func TestTouched(t *testing.T) {
+	touch := func(t *testing.T, by *Process, key string) storage.Section {
+		t.Helper()
+		s := begin(t, by)
+		s.(interface{ Touch(key string) }).Touch(key)
+		return s
+	}
+	for _, tt := range []struct {
+		name  string
+		lease time.Duration
+		do    func(t *testing.T, self, other *Process)
+		want  bool
+	}{
+		{"nobody", time.Minute, func(*testing.T, *Process, *Process) {}, false},
+		{"another key", time.Minute, func(t *testing.T, self, other *Process) {
+			touch(t, self, "/b").End()
+			touch(t, other, "/b").End()
+		}, false},
+		{"this process", time.Minute, func(t *testing.T, self, _ *Process) { touch(t, self, "/a").End() }, true},
+		{"another process", time.Minute, func(t *testing.T, _, other *Process) { touch(t, other, "/a").End() }, true},
+		{"a process that has ended", time.Minute, func(t *testing.T, _, other *Process) {
+			touch(t, other, "/a").End()
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a process that has died", 300 * time.Millisecond, func(t *testing.T, _, other *Process) {
+			touch(t, other, "/a")
+			other.Kill()
+		}, true},
+		{"one that goes on meanwhile", time.Minute, func(t *testing.T, _, other *Process) {
+			s := touch(t, other, "/a")
+			go func() {
+				time.Sleep(30 * time.Millisecond)
+				s.End()
+			}()
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := New(Options{Lease: tt.lease})
+			self, other := b.Process(), b.Process()
+			defer self.Close()
+			defer other.Close()
+			touch(t, self, "/a").End()
+			time.Sleep(time.Millisecond)
+			begun := time.Now()
+			tt.do(t, self, other)
+			got, err := self.Touched(t.Context(), "/a", begun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// After eight seconds nobody remembers.
+			if got != tt.want && (tt.want || time.Since(begun) < 8*time.Second) {
+				t.Errorf("Touched = %v", got)
+			}
+			if got, err := self.Touched(t.Context(), "/a", begun.Add(-time.Minute)); err != nil || !got {
+				t.Errorf("since a minute ago: %v, %v; nobody can know", got, err)
+			}
+		})
+	}
+}
