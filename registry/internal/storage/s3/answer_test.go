@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,12 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/s3"
 )
 
 // scripted is a bucket of a server that answers as the test wants, after the look at start.
 func scripted(t *testing.T, answer http.HandlerFunc) *s3.Bucket {
+	t.Helper()
+	return scriptedFor(t, "t", answer)
+}
+
+// scriptedFor is scripted for credentials of that session, "" for none.
+func scriptedFor(t *testing.T, session string, answer http.HandlerFunc) *s3.Bucket {
 	t.Helper()
 	opened := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +33,7 @@ func scripted(t *testing.T, answer http.HandlerFunc) *s3.Bucket {
 		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
-	b, err := s3.Open(t.Context(), s3.Config{AccessKey: "a", SecretKey: "s", SessionToken: "t", Region: "us-east-1", Endpoint: server.URL, Bucket: "b", PathStyle: true})
+	b, err := s3.Open(t.Context(), s3.Config{AccessKey: "a", SecretKey: "s", SessionToken: session, Region: "us-east-1", Endpoint: server.URL, Bucket: "b", PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,5 +132,18 @@ func TestHead_ExpiredSession(t *testing.T) {
 	info, err := object.NewClient(b, "", b.Limits(), object.Timing{Pause: time.Millisecond}).Head(t.Context(), "key")
 	if err != nil || info.Size != 5 || requests != 2 {
 		t.Errorf("HEAD: %+v, %v after %d requests, want a second one", info, err, requests)
+	}
+}
+
+// Credentials that do not end cannot have expired: whatever the store finds bad stays bad.
+func TestHead_BadRequestWithoutASession(t *testing.T) {
+	requests := 0
+	b := scriptedFor(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	_, err := object.NewClient(b, "", b.Limits(), object.Timing{Pause: time.Millisecond, Patience: time.Second}).Head(t.Context(), "key")
+	if err == nil || errors.Is(err, storage.ErrTemporary) || requests != 1 {
+		t.Errorf("HEAD: %v after %d requests, want an error at once", err, requests)
 	}
 }

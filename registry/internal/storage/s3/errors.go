@@ -50,8 +50,8 @@ func (b *Bucket) refused(ctx context.Context, resp *http.Response, r *request) e
 	} else {
 		rest.Drop(resp)
 	}
-	if r.method == http.MethodHead && resp.StatusCode == http.StatusBadRequest {
-		f.Code = "ExpiredToken" // an answer without a body cannot say so, and nothing else of a HEAD is bad
+	if r.method == http.MethodHead && resp.StatusCode == http.StatusBadRequest && b.temporary(ctx) {
+		f.Code = "ExpiredToken" // an answer without a body cannot say so
 	}
 	if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" && f.Region == "" {
 		f.Region = region
@@ -116,6 +116,12 @@ func asTrouble(err error) (*object.Trouble, bool) {
 	var t *object.Trouble
 	ok := errors.As(err, &t)
 	return t, ok
+}
+
+// temporary says whether the credentials are those of a session, which ends.
+func (b *Bucket) temporary(ctx context.Context) bool {
+	creds, err := b.credentials.Retrieve(ctx)
+	return err == nil && creds.SessionToken != ""
 }
 
 // forgetCredentials has them fetched again.

@@ -99,7 +99,7 @@ func (b *Bucket) sign(ctx context.Context, req *http.Request, r *request) error 
 		}
 		return &object.Trouble{Err: fmt.Errorf("%w: %w", errNoCredentials, err), Effect: object.Refused}
 	}
-	if r.expire && !b.headerSigned {
+	if r.expire {
 		q := req.URL.Query()
 		q.Set("X-Amz-Expires", strconv.Itoa(int(expiry.Seconds())))
 		req.URL.RawQuery = q.Encode()
@@ -122,11 +122,8 @@ func (b *Bucket) sign(ctx context.Context, req *http.Request, r *request) error 
 		return err
 	}
 	req.Header.Set("X-Amz-Content-Sha256", hash)
-	at := b.clock.Now() // a long Compose has many requests, each signed when it is sent
-	if r.expire {
-		at = b.clock.Sent(ctx)
-	}
-	return b.signer.SignHTTP(ctx, creds, req, hash, "s3", b.c.Region, at)
+	// A long Compose has many requests, each signed when it is sent.
+	return b.signer.SignHTTP(ctx, creds, req, hash, "s3", b.c.Region, b.clock.Now())
 }
 
 // payloadHash is the hash of a body that is known or small. Over TLS, others need none.

@@ -56,8 +56,6 @@ type Bucket struct {
 	credentials aws.CredentialsProvider
 	signer      *v4.Signer
 	clock       rest.Clock
-	// headerSigned says that the store does not take changes that are signed in the URL.
-	headerSigned bool
 }
 
 var (
@@ -72,8 +70,6 @@ var (
 const (
 	expiry   = 15 * time.Second
 	lateness = 10 * time.Second
-	// headerLate is how long a request is valid that is signed in its header.
-	headerLate = 15 * time.Minute
 )
 
 // Open returns the bucket after it has looked at it once. The error is a sentence that names
@@ -219,12 +215,8 @@ func (c *Config) amazon() string {
 // Limits implements object.Bucket. Conditions are what Amazon has; the probe says what of
 // that is so here.
 func (b *Bucket) Limits() object.Limits {
-	late := expiry + lateness
-	if b.headerSigned {
-		late = headerLate + lateness
-	}
 	return object.Limits{
-		MinPart: 5 << 20, MaxPut: 5 << 30, MaxParts: 10_000, MaxLate: late,
+		MinPart: 5 << 20, MaxPut: 5 << 30, MaxParts: 10_000, MaxLate: expiry + lateness,
 		ConditionalPut: true, ConditionalDelete: true,
 	}
 }
