@@ -29,3 +29,21 @@ func (b bucket) Put(ctx context.Context, key string, content []byte) error {
 	_, err := b.Bucket.Put(ctx, key, object.Body{Content: bytes.NewReader(content), Size: int64(len(content))}, object.PutOptions{})
 	return err
 }
+
+// Count implements bench.Bucket.
+func (b bucket) Count(ctx context.Context, prefix string) (n int, err error) {
+	for o := (object.ListOptions{}); ; {
+		page, err := b.List(ctx, prefix, o)
+		if err != nil {
+			return 0, err
+		}
+		n += len(page.Entries)
+		if !page.More {
+			return n, nil
+		}
+		o.After = page.Next
+		if o.After == "" {
+			o.After = page.Entries[len(page.Entries)-1].Key
+		}
+	}
+}

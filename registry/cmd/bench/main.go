@@ -35,6 +35,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
 	mirror := flags.Bool("mirror", false, "measure nothing but pull-through caches")
 	store := flags.Bool("objectstore", false, "measure nothing but the time of work on a MinIO that is 20 ms away")
+	garbage := flags.Int("objectstore-garbage", 0, "measure nothing but deletion and collection of that many `blobs` on that MinIO")
+	memory := flags.Bool("objectstore-memory", false, "measure nothing but memory while 16 clients push layers of 512 MiB to a MinIO; needs 9 GiB of disk")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,12 +49,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *mirror {
 		return measureMirrors(ctx, o, stdout)
 	}
-	if *store {
-		times, err := o.OnObjectStore(ctx, openBucket)
-		if err != nil {
-			return err
-		}
-		return bench.ReportTimes(stdout, times)
+	switch {
+	case *store:
+		return reportTimes(stdout)(o.OnObjectStore(ctx, openBucket))
+	case *garbage > 0:
+		return reportTimes(stdout)(o.CollectOnObjectStore(ctx, openBucket, *garbage))
+	case *memory:
+		return reportTimes(stdout)(o.MemoryOnObjectStore(ctx, openBucket))
 	}
 	if !*collection {
 		results, err := bench.Run(ctx, o)
@@ -71,6 +74,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return measureMirrors(ctx, o, stdout)
+}
+
+func reportTimes(stdout io.Writer) func([]bench.Timed, error) error {
+	return func(times []bench.Timed, err error) error {
+		if err != nil {
+			return err
+		}
+		return bench.ReportTimes(stdout, times)
+	}
 }
 
 func measureMirrors(ctx context.Context, o bench.Options, stdout io.Writer) error {

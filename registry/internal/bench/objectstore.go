@@ -36,6 +36,8 @@ const (
 // Bucket is where objects are written without a registry.
 type Bucket interface {
 	Put(ctx context.Context, key string, content []byte) error
+	// Count says how many objects there are whose keys begin with prefix.
+	Count(ctx context.Context, prefix string) (int, error)
 	Close() error
 }
 
@@ -80,7 +82,7 @@ func (o Options) OnObjectStore(ctx context.Context, open OpenBucket) (all []Time
 	}
 	defer closeFar()
 	for _, peer := range o.Peers {
-		if peer.Name == "zot" || peer.Name == "distribution 2" {
+		if !knowsBuckets(peer) {
 			continue
 		}
 		peer.Config = onBucket
@@ -127,7 +129,10 @@ func (o Options) timeOn(ctx context.Context, peer Peer, dir, endpoint string) (t
 	c := newClient(ctx, s.addr)
 	defer c.close()
 	work(fmt.Sprintf("catalog of %d repositories", manyRepos), func() error { return c.pages("/v2/_catalog?n=100", `"many/`, manyRepos) })
-	work(fmt.Sprintf("tags of %d", manyTags), func() error { return c.pages("/v2/tagged/tags/list?n=1000", `"tag-`, manyTags) })
+	tags := func() error { return c.pages("/v2/tagged/tags/list?n=1000", `"tag-`, manyTags) }
+	work(fmt.Sprintf("tags of %d, pages of 1,000", manyTags), tags)
+	work(fmt.Sprintf("tags of %d again", manyTags), tags)
+	work(fmt.Sprintf("tags of %d, one page", manyTags), func() error { return c.pages("/v2/tagged/tags/list", `"tag-`, manyTags) })
 	work("deletion of a manifest among them", func() error {
 		_, _, err := c.do(http.MethodDelete, c.url("tagged", "manifests/"+string(seededDigest(map[string]int{"slipway": 1}[peer.Name]))), "", nil, http.StatusAccepted)
 		return err
