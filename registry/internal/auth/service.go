@@ -167,7 +167,8 @@ func (s *Service) complete(err error) error {
 	var refusal *Refusal
 	if errors.As(err, &refusal) && refusal.Err == nil {
 		refusal.Challenge = "Basic realm=" + strconv.Quote(s.opts.Service)
-		refusal.Err = oci.NewError(oci.CodeUnauthorized, nil)
+		// Without a detail, Docker's engine would ask again for most of a minute.
+		refusal.Err = oci.NewError(oci.CodeUnauthorized, "wrong name or password, or a credential that was revoked or has expired")
 	}
 	return err
 }
