@@ -92,7 +92,7 @@ func serviceOf(given map[string]any) string {
 			return "relay"
 		}
 	}
-	if http, ok := given["http"].(map[string]any); ok && (http["listenaddress"] != nil || http["publicurl"] != nil || http["trustedproxies"] != nil) {
+	if http, ok := given["http"].(map[string]any); ok && given["storage"] == nil && (http["listenaddress"] != nil || http["publicurl"] != nil || http["trustedproxies"] != nil) {
 		return "relay"
 	}
 	return "registry"

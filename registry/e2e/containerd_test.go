@@ -43,6 +43,20 @@ func TestContainerd(t *testing.T) {
 // client.
 func startContainerd(t *testing.T) func(args ...string) string {
 	t.Helper()
+	socket := containerdSocket(t)
+	return func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(programtest.Tool(t, "ctr"), append([]string{"--address", socket}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("ctr %s: %v\n%s", strings.Join(args, " "), err, errorOutput(err))
+		}
+		return string(out)
+	}
+}
+
+// containerdSocket runs containerd in a directory of the test and gives back where it listens.
+func containerdSocket(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "containerd") // a socket's path has a short limit
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +78,5 @@ func startContainerd(t *testing.T) func(args ...string) string {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command(programtest.Tool(t, "ctr"), append([]string{"--address", socket}, args...)...).Output()
-		if err != nil {
-			t.Fatalf("ctr %s: %v\n%s", strings.Join(args, " "), err, errorOutput(err))
-		}
-		return string(out)
-	}
+	return socket
 }

@@ -25,6 +25,13 @@ type engine struct {
 // given.
 func startEngine(t testing.TB, configuration ...string) *engine {
 	t.Helper()
+	return startEngineIn(t, "", configuration...)
+}
+
+// startEngineIn runs dockerd with the directory in place of /etc/docker, where certs.d has
+// the certificates that it trusts; "" leaves that alone.
+func startEngineIn(t testing.TB, etc string, configuration ...string) *engine {
+	t.Helper()
 	// The socket's path has a short limit, t.TempDir is too long for it.
 	dir, err := os.MkdirTemp("", "dockerd")
 	if err != nil {
@@ -42,6 +49,13 @@ func startEngine(t testing.TB, configuration ...string) *engine {
 		file := filepath.Join(dir, "daemon.json")
 		writeFile(t, file, []byte(text))
 		cmd.Args = append(cmd.Args, "--config-file", file)
+	}
+	if etc != "" {
+		if err := os.MkdirAll("/etc/docker", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mount := []string{programtest.Tool(t, "unshare"), "--mount", "sh", "-c", `mount --bind "$0" /etc/docker && exec "$@"`, etc}
+		cmd = exec.Command(mount[0], append(mount[1:], cmd.Args...)...)
 	}
 	out := new(programtest.Output)
 	cmd.Stdout, cmd.Stderr = out, out

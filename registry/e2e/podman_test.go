@@ -5,22 +5,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway/shared/programtest"
 )
 
-// podman's storage in a directory of the test; vfs needs nothing of the kernel.
-func podmanArgs(t *testing.T, args ...string) func(more ...string) string {
+// podmanArgs is podman or buildah, which fails the test if it fails.
+func podmanArgs(t *testing.T, name string) func(args ...string) string {
+	t.Helper()
+	try := podmanCommand(t, name, nil)
+	return func(args ...string) string {
+		t.Helper()
+		out, err := try(args...)
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, programtest.Tail(out))
+		}
+		return out
+	}
+}
+
+// podmanCommand has its storage in a directory of the test; vfs needs nothing of the kernel.
+func podmanCommand(t *testing.T, name string, env []string) func(args ...string) (string, error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "podman") // the path of its runroot has a short limit
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	common := append([]string{
-		args[0], "--storage-driver=vfs", "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"),
-	}, args[1:]...)
-	return func(more ...string) string {
-		t.Helper()
-		return runTool(t, common[0], append(common[1:len(common):len(common)], more...)...)
+	return func(args ...string) (string, error) {
+		common := []string{"--storage-driver=vfs", "--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run")}
+		return tryTool(t, env, name, append(common, args...)...)
 	}
 }
 

@@ -1,9 +1,9 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +36,15 @@ type team struct {
 // startTeam serves root; several on one root are replicas.
 func startTeam(t testing.TB, root, rules string, more ...string) *team {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Join(root, "registry"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return startTeamOn(t, "{filesystem: {rootdirectory: "+filepath.Join(root, "registry")+"}, delete: {enabled: true}}", root, rules, more...)
+}
+
+// startTeamOn serves a storage; root has the password file.
+func startTeamOn(t testing.TB, storage, root, rules string, more ...string) *team {
+	t.Helper()
 	addr, htpasswd := programtest.FreeAddr(t), filepath.Join(root, "htpasswd")
 	if _, err := os.Stat(htpasswd); err != nil {
 		var users strings.Builder
@@ -44,11 +53,8 @@ func startTeam(t testing.TB, root, rules string, more ...string) *team {
 		}
 		writeFile(t, htpasswd, []byte(users.String()))
 	}
-	if err := os.MkdirAll(filepath.Join(root, "registry"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	x := &team{config: filepath.Join(t.TempDir(), "config.yml")}
-	writeFile(t, x.config, []byte("version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: "+filepath.Join(root, "registry")+"}, delete: {enabled: true}}\n"+
+	writeFile(t, x.config, []byte("version: 0.1\nlog: {level: warn, accesslog: {disabled: true}}\nstorage: "+storage+"\n"+
 		"http: {addr: '"+addr+"', secret: shared-by-all-replicas}\nauth: {htpasswd: {path: "+htpasswd+"}, service: builtin}\n"+rules+strings.Join(more, "\n")))
 	cmd := exec.Command(binary, "serve", x.config)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -100,147 +106,6 @@ func (x *team) status(t testing.TB, method, path, token string) int {
 	return resp.StatusCode
 }
 
-// Unmodified clients log in, push and pull through the built-in token service, and pull
-// without a login.
-func TestTokenService_Clients(t *testing.T) {
-	x := startTeam(t, t.TempDir(), teamRules)
-	user, password := x.robot(t, "ci", "ci/**", "push,tag-move")
-	img := newImage(t, 7, 2, 10_000)
-	layout := img.layout(t, "v1")
-
-	t.Run("crane", func(t *testing.T) {
-		env := []string{"DOCKER_CONFIG=" + t.TempDir(), "HOME=" + t.TempDir()}
-		if out, err := tryTool(t, env, "crane", "--insecure", "push", layout, x.addr+"/ci/crane:v1"); err == nil {
-			t.Errorf("push without a login: %s", out)
-		}
-		for _, args := range [][]string{
-			{"auth", "login", x.addr, "-u", user, "-p", password},
-			{"push", layout, x.addr + "/ci/crane:v1"},
-			{"copy", x.addr + "/ci/crane:v1", x.addr + "/ci/copy:v1"}, // mounts
-			{"ls", x.addr + "/ci/copy"},
-		} {
-			if out, err := tryTool(t, env, "crane", append([]string{"--insecure"}, args...)...); err != nil {
-				t.Fatalf("crane %v: %v\n%s", args, err, out)
-			}
-		}
-		if out, err := tryTool(t, env, "crane", "--insecure", "push", layout, x.addr+"/other/crane:v1"); err == nil || !strings.Contains(out, "DENIED") {
-			t.Errorf("push into a repository of others: %v\n%s", err, out)
-		}
-		if out, err := tryTool(t, env, "crane", "--insecure", "catalog", x.addr); err != nil || !strings.Contains(out, "ci/copy") {
-			t.Errorf("catalog: %v\n%s", err, out)
-		}
-		anonymous := []string{"DOCKER_CONFIG=" + t.TempDir(), "HOME=" + t.TempDir()}
-		if out, err := tryTool(t, anonymous, "crane", "--insecure", "validate", "--remote", x.addr+"/ci/crane:v1"); err != nil {
-			t.Errorf("anonymous pull: %v\n%s", err, out)
-		}
-	})
-
-	t.Run("skopeo", func(t *testing.T) {
-		ref := "docker://" + x.addr + "/carl/skopeo:v1"
-		runTool(t, "skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds", "carl:secret of carl", "oci:"+layout+":v1", ref)
-		runTool(t, "skopeo", "inspect", "--tls-verify=false", "--no-creds", ref)
-		if out, err := tryTool(t, nil, "skopeo", "delete", "--tls-verify=false", "--creds", "carl:secret of carl", ref); err == nil {
-			t.Errorf("delete by one who may not: %s", out)
-		}
-		runTool(t, "skopeo", "delete", "--tls-verify=false", "--creds", "bob:secret of bob", ref)
-	})
-
-	t.Run("podman", func(t *testing.T) {
-		podman := podmanArgs(t, "podman")
-		file := filepath.Join(t.TempDir(), "auth.json")
-		podman("login", "--authfile", file, "--tls-verify=false", "-u", user, "-p", password, x.addr)
-		img.pushAs(t, x, "ci/podman", "v1")
-		id := lastLine(podman("pull", "-q", "--tls-verify=false", x.addr+"/ci/podman:v1"))
-		podman("push", "-q", "--authfile", file, "--tls-verify=false", id, "docker://"+x.addr+"/ci/podman:v2")
-	})
-
-	t.Run("containerd", func(t *testing.T) {
-		ctr := startContainerd(t)
-		img.pushAs(t, x, "ci/ctr", "v1")
-		ref := x.addr + "/ci/ctr:v1"
-		ctr("content", "fetch", "--plain-http", "--all-platforms", ref)
-		ctr("images", "push", "--plain-http", "--user", user+":"+password, x.addr+"/ci/ctr:v2", ref)
-	})
-
-	t.Run("regctl", func(t *testing.T) {
-		env := regctlHome(t, x.addr)
-		for _, args := range [][]string{
-			{"registry", "login", x.addr, "-u", user, "-p", password, "--skip-check"},
-			{"image", "copy", "ocidir://" + layout + ":v1", x.addr + "/ci/regctl:v1"},
-			{"image", "copy", x.addr + "/ci/regctl:v1", "ocidir://" + t.TempDir() + ":v1"},
-		} {
-			if out, err := tryTool(t, env, "regctl", args...); err != nil {
-				t.Fatalf("regctl %v: %v\n%s", args, err, out)
-			}
-		}
-	})
-
-	t.Run("helm", func(t *testing.T) {
-		dir := t.TempDir()
-		env := []string{"HOME=" + dir, "HELM_REGISTRY_CONFIG=" + filepath.Join(dir, "login.json")}
-		for _, args := range [][]string{
-			{"create", filepath.Join(dir, "hello")},
-			{"package", filepath.Join(dir, "hello"), "--version", "1.2.3", "-d", dir},
-			{"registry", "login", "--plain-http", "-u", user, "-p", password, x.addr},
-			{"push", "--plain-http", filepath.Join(dir, "hello-1.2.3.tgz"), "oci://" + x.addr + "/ci/charts"},
-			{"registry", "logout", x.addr},
-			{"pull", "--plain-http", "oci://" + x.addr + "/ci/charts/hello", "--version", "1.2.3", "-d", t.TempDir()},
-		} {
-			if out, err := tryTool(t, env, "helm", args...); err != nil {
-				t.Fatalf("helm %v: %v\n%s", args, err, out)
-			}
-		}
-	})
-
-	t.Run("cosign", func(t *testing.T) {
-		dir := t.TempDir()
-		env := []string{"COSIGN_PASSWORD=", "HOME=" + dir, "DOCKER_CONFIG=" + dir}
-		img.pushAs(t, x, "ci/signed", "v1")
-		ref := x.addr + "/ci/signed@" + img.manifest
-		for _, args := range [][]string{
-			{"generate-key-pair", "--output-key-prefix", filepath.Join(dir, "k")},
-			{"sign", "--yes", "--key", filepath.Join(dir, "k.key"), "--tlog-upload=false", "--allow-insecure-registry", "--allow-http-registry", "--registry-username", user, "--registry-password", password, ref},
-			{"verify", "--key", filepath.Join(dir, "k.pub"), "--insecure-ignore-tlog", "--allow-insecure-registry", "--allow-http-registry", ref},
-		} {
-			if out, err := tryTool(t, env, "cosign", args...); err != nil {
-				t.Fatalf("cosign %v: %v\n%s", args, err, out)
-			}
-		}
-	})
-	if out := x.Output(); strings.Contains(out, password) || strings.Contains(out, "secret of") {
-		t.Error("a password is in the log")
-	}
-}
-
-// Docker's engine pulls without a login, which it cannot where Basic is asked for, and
-// stores a refresh token instead of the password.
-func TestTokenService_DockerEngine(t *testing.T) {
-	x := startTeam(t, t.TempDir(), teamRules)
-	e := startEngine(t)
-	e.busybox()
-	ref := x.addr + "/carl/hello:1"
-	e.build(ref)
-	if out, err := e.try("push", ref); err == nil {
-		t.Errorf("push without a login: %s", out)
-	}
-	if out, err := e.try("login", "-u", "carl", "-p", "wrong", x.addr); err == nil || !strings.Contains(out, "401 Unauthorized") && !strings.Contains(out, "unauthorized") {
-		t.Errorf("login with a wrong password: %v\n%s", err, out)
-	}
-	e.run("login", "-u", "carl", "-p", "secret of carl", x.addr)
-	if stored, err := os.ReadFile(filepath.Join(e.config, "config.json")); err != nil || strings.Contains(string(stored), base64.StdEncoding.EncodeToString([]byte("carl:secret of carl"))) {
-		t.Errorf("the engine stores the password: %s, %v", stored, err)
-	}
-	e.run("push", ref)
-	other := x.addr + "/other/hello:1"
-	e.run("tag", ref, other)
-	if out, err := e.try("push", other); err == nil || !strings.Contains(out, "denied") {
-		t.Errorf("push into a repository of others: %v\n%s", err, out)
-	}
-	e.run("logout", x.addr)
-	e.run("rmi", ref)
-	e.run("pull", ref)
-}
-
 // A token of one replica counts at the other. A robot that is revoked at one, with its
 // tokens, is refused by both within seconds; so is a user whose password has changed.
 func TestTokenService_Replicas(t *testing.T) {
@@ -285,6 +150,32 @@ func TestTokenService_Replicas(t *testing.T) {
 	if _, resp := two.token(t, made.Username, made.Password, "repository:ci/app:pull"); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("login of a revoked robot: %s", resp.Status)
 	}
+
+	refreshed := func(x *team, refresh string) (answer struct {
+		Token   string
+		Refresh string `json:"refresh_token"`
+	},
+	) {
+		t.Helper()
+		form := url.Values{"grant_type": {"refresh_token"}, "service": {"registry"}, "refresh_token": {refresh}, "scope": {"repository:ci/app:pull"}}
+		resp, body := fetch(t, "POST", "http://"+x.addr+"/auth/token", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, strings.NewReader(form.Encode()))
+		if err := json.Unmarshal(body, &answer); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("refresh: %s %s", resp.Status, body)
+		}
+		return answer
+	}
+	_, body = fetch(t, "GET", "http://"+one.addr+"/auth/token?service=registry&offline_token=true", basicAuth("bob", "secret of bob"), nil)
+	var bob struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal(body, &bob); err != nil || bob.Refresh == "" {
+		t.Fatalf("%v in %s", err, body)
+	}
+	there := refreshed(two, bob.Refresh)
+	if got := one.status(t, "GET", path, there.Token); got != http.StatusOK {
+		t.Errorf("token that the other replica has refreshed: %d", got)
+	}
+	refreshed(one, there.Refresh)
 
 	carl, _ := one.token(t, "carl", "secret of carl", "repository:carl/x:pull")
 	if got := one.status(t, "GET", "/v2/", carl); got != http.StatusOK {
