@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slice is how many bytes of an answer share a deadline, at least: a client that
-// takes less in the time of Options.StallTimeout is cut off.
+// slice is how many bytes of an answer a client has to take in the time of
+// Options.StallTimeout, at least; else it is cut off.
 const slice = 256 << 10
 
 // listener hands out connections whose writes have deadlines, and no more of them
@@ -46,7 +46,6 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.leave()
 		return nil, err
 	}
-	limitUnsent(inner)
 	return &conn{Conn: inner, pace: l.pace, left: l.leave}, nil
 }
 
@@ -64,13 +63,14 @@ func (l *listener) leave() {
 	}
 }
 
-// conn writes in slices that have a deadline each. It sits beneath TLS, so that it
-// judges what leaves the machine.
+// conn writes with a deadline, and goes on after it as long as the client has taken a
+// slice meanwhile. It sits beneath TLS, so that it judges what leaves the machine.
 type conn struct {
 	net.Conn
 	pace  pace
 	until atomic.Int64 // our write deadline, 0 if it is not ours
-	taken atomic.Bool  // somebody above set a write deadline
+	began atomic.Int64 // what the client had taken when that was set
+	alien atomic.Bool  // somebody above set a write deadline
 	stuck atomic.Bool  // a write has run out of time
 	left  func()
 	ended atomic.Bool
@@ -83,27 +83,29 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 	for {
 		c.arm()
-		m, err := c.Conn.Write(p[n:min(n+c.pace.slice, len(p))])
+		m, err := c.Conn.Write(p[n:])
 		n += m
-		if err != nil || n == len(p) {
-			return n, c.note(err)
+		if err == nil || !c.moves(int64(m), err) {
+			return n, err
 		}
 	}
 }
 
-// note remembers that a write has run out of time.
-func (c *conn) note(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.stuck.Store(true)
+// moves says whether a write that failed after n bytes goes on: it has run out of time,
+// but the client takes its bytes.
+func (c *conn) moves(n int64, err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
 	}
-	return err
+	moves := !c.alien.Load() && max(n, taken(c.Conn)-c.began.Load()) >= int64(c.pace.slice)
+	c.stuck.Store(!moves)
+	return moves
 }
 
 // filePiece is how much of a file the kernel is asked to send at once.
 const filePiece = 4 << 20
 
-// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile, which
-// goes on after a deadline as long as the client has taken a slice within it.
+// ReadFrom implements io.ReaderFrom. A file leaves by the kernel's sendfile.
 func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 	to, ok := c.Conn.(io.ReaderFrom)
 	limited, file := fileIn(src)
@@ -117,9 +119,11 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 		m, err := to.ReadFrom(&part)
 		n += m
 		limited.N -= m
-		moves := errors.Is(err, os.ErrDeadlineExceeded) && m >= int64(c.pace.slice) && part.N == size-m // none was read in vain
-		if err != nil && !moves || err == nil && part.N > 0 {                                           // the file has ended
-			return n, c.note(err)
+		if err == nil && part.N == 0 {
+			continue
+		}
+		if err == nil || part.N != size-m || !c.moves(m, err) { // the file has ended, or was read in vain
+			return n, err
 		}
 	}
 	return n, nil
@@ -138,7 +142,7 @@ func fileIn(src io.Reader) (limited *io.LimitedReader, file bool) {
 // arm sees to it that the next write has enough time. A deadline that still has
 // most of its time is left alone.
 func (c *conn) arm() {
-	if c.taken.Load() {
+	if c.alien.Load() {
 		return
 	}
 	now := time.Now()
@@ -147,20 +151,21 @@ func (c *conn) arm() {
 	}
 	until := now.Add(c.pace.timeout)
 	c.until.Store(until.UnixNano())
+	c.began.Store(taken(c.Conn))
 	_ = c.Conn.SetWriteDeadline(until) // fails only on a closed connection, as the write will
 }
 
 // SetWriteDeadline implements net.Conn for those above (crypto/tls, when it
 // closes), whose deadline then counts instead of ours.
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.taken.Store(!t.IsZero())
+	c.alien.Store(!t.IsZero())
 	c.until.Store(0)
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
-	c.taken.Store(!t.IsZero())
+	c.alien.Store(!t.IsZero())
 	c.until.Store(0)
 	return c.Conn.SetDeadline(t)
 }

@@ -37,7 +37,7 @@ type Options struct {
 	IdleTimeout       time.Duration
 	MaxHeaderBytes    int
 
-	// A client is cut off that within StallTimeout (of a file twice that) sends less of its body than
+	// A client is cut off that within StallTimeout sends less of its body than
 	// MinRate (bytes a second) asks for, or takes less of its answer than that, or
 	// than 256 KiB. There is no bound on the whole time of a request.
 	StallTimeout time.Duration
