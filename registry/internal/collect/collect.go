@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,11 +73,13 @@ type run struct {
 	digests *digests
 	graph   *graph
 	limit   limit
-	orphans orphans
+	orphans *orphans
 
 	free      chan struct{} // see workers
 	pace      pace
-	exclusive exclusive
+	exclusive storage.Lease // nil = others may serve the storage
+	again     bool          // it was exclusive before
+	steps     atomic.Uint64
 	fence     fence
 	telling   sync.Mutex
 	listing   sync.Mutex // held while something is listed
@@ -123,10 +126,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
-	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), graph: newGraph()}
-	if o.Remote {
-		r.free = make(chan struct{}, workers-1)
-	}
+	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), graph: newGraph(), orphans: new(orphans)}
 	r.linkBatch.limit, r.byteBatch.limit = perLook, perList
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
@@ -138,8 +138,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	if r.DryRun {
-		r.setLimit(false)
-		return r.collect(ctx)
+		return r.collectBeside(ctx)
 	}
 	lock, err := r.Coordinator.Lock(ctx, storage.CollectorLock)
 	if errors.Is(err, storage.ErrNoSpace) {
@@ -149,18 +148,31 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Release()
-	r.fence.add(lock)
+	r.fence.hold(lock)
 	ctx, cancel := whileHeld(ctx, lock)
 	defer cancel()
-	defer r.withdraw(ctx)
-	if err := r.begin(ctx); err != nil {
-		return err
+	err = r.collectAlone(ctx, lock)
+	if errors.Is(err, storage.ErrBusy) {
+		defer r.withdraw(ctx)
+		err = r.begin(ctx)
+		if err == nil {
+			err = r.collectBeside(ctx)
+		}
 	}
-	defer r.exclusive.end()
-	if err := r.collect(ctx); err != nil {
+	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	return r.removeMarks(ctx)
+}
+
+// collectBeside collects while others may serve the storage.
+func (r *run) collectBeside(ctx context.Context) error {
+	r.free = nil
+	if r.Remote {
+		r.free = make(chan struct{}, workers-1)
+	}
+	r.setLimit()
+	return r.collect(ctx)
 }
 
 // empty says whether nothing has been stored yet. Then not even a lock is made.
@@ -187,24 +199,9 @@ func whileHeld(ctx context.Context, lock storage.Lease) (held context.Context, c
 	return held, func() { end(nil); wg.Wait() }
 }
 
-// begin makes sure that all writers know of the run, or that there are none.
+// begin makes sure that all writers know of the run.
 func (r *run) begin(ctx context.Context) error {
-	lease, err := r.Coordinator.Exclusive(ctx)
-	alone := err == nil
-	if !alone && !errors.Is(err, storage.ErrBusy) {
-		return err
-	}
-	r.setLimit(alone)
-	if alone {
-		r.exclusive.lease = lease
-		r.fence.add(lease)
-		r.free = make(chan struct{}, workers-1)
-	}
-	err = r.publish(ctx)
-	if alone && errors.Is(err, storage.ErrNoSpace) {
-		return nil // see letIn
-	}
-	if err != nil || alone {
+	if err := r.publish(ctx); err != nil {
 		return err
 	}
 	r.pace.begin(r.Paced)
@@ -258,7 +255,7 @@ func (r *run) listed(ctx context.Context, keys []string, f func(context.Context)
 }
 
 func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Context) error) (err error) {
-	r.listing.Lock() // workers of an exclusive run that has let a server in
+	r.listing.Lock() // one of several workers
 	defer r.listing.Unlock()
 	if err := r.publish(ctx, keys...); err != nil {
 		return err

@@ -83,10 +83,13 @@ func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 // atOnce calls f if nobody is in the way: a dry run, which does not call it, or one
 // while nobody serves.
 func (r *run) atOnce(f func() error) (was bool, err error) {
-	if r.DryRun {
-		return true, nil
+	if r.DryRun || r.exclusive == nil {
+		return r.DryRun, nil
 	}
-	return r.exclusive.do(f)
+	if err := r.wanted(); err != nil {
+		return true, err
+	}
+	return true, f()
 }
 
 // deleteListed deletes, while it is listed, what is garbage at a second look, too.

@@ -2,85 +2,65 @@ package collect
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"errors"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/storage"
 )
 
-// exclusive is held while nobody serves the storage: then nobody relies on
-// anything and nobody can begin to, so the first look is right and what nothing
-// needs is deleted at once. As soon as a server waits, the run lets it in and goes
-// on with lists.
-type exclusive struct {
-	mu    sync.RWMutex  // held for reading by each deletion
-	lease storage.Lease // nil = it is not held
-	asked atomic.Uint64
-}
+// While nobody serves the storage a run is exclusive: nobody relies on anything and
+// nobody can begin to, so the first look is right and what nothing needs is deleted at
+// once, by several workers. As soon as a server waits, the run lets it in and begins
+// again, as any run beside servers.
+
+// errWanted ends what is exclusive.
+var errWanted = errors.New("a registry waits to serve the storage")
 
 // askEvery is how many objects are looked at between two looks for who waits.
 const askEvery = 64
 
-func (e *exclusive) now() bool {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.lease != nil
-}
-
-// do calls f if the run is exclusive, and keeps it so until f returns.
-func (e *exclusive) do(f func() error) (was bool, err error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if e.lease == nil {
-		return false, nil
+// collectAlone collects while nobody serves. It is ErrBusy if somebody does, or has come.
+func (r *run) collectAlone(ctx context.Context, lock storage.Lease) error {
+	lease, err := r.Coordinator.Exclusive(ctx)
+	if err != nil {
+		return err
 	}
-	return true, f()
-}
-
-// end returns what it gave back, nil if nothing was held.
-func (e *exclusive) end() (was storage.Lease) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if was = e.lease; was != nil {
-		was.Release()
-		e.lease = nil
+	defer lease.Release()
+	r.exclusive, r.free = lease, make(chan struct{}, workers-1)
+	r.fence.hold(lock, lease)
+	r.setLimit()
+	err = r.collect(ctx)
+	if !errors.Is(err, errWanted) {
+		return err
 	}
-	return was
+	r.beginAgain()
+	r.fence.hold(lock)
+	r.Log.Info("garbage collection begins again beside a registry that has started", zap.String("run", r.name))
+	return storage.ErrBusy
 }
 
-// step is called for each object. It lets in who waits to serve, and rests if that
-// is due.
+// beginAgain forgets all but what is deleted.
+func (r *run) beginAgain() {
+	r.digests, r.graph, r.orphans, r.exclusive, r.again = newDigests(), newGraph(), new(orphans), nil, true
+	r.report = r.report.deleted()
+}
+
+// wanted is errWanted if the run is exclusive and somebody waits.
+func (r *run) wanted() error {
+	if r.exclusive != nil && r.exclusive.Wanted() {
+		return errWanted
+	}
+	return nil
+}
+
+// step is called for each object. It looks for who waits to serve, and rests if that is
+// due.
 func (r *run) step(ctx context.Context) error {
-	if r.exclusive.asked.Add(1)%askEvery == 0 && r.wanted() {
-		if err := r.letIn(ctx); err != nil {
+	if r.exclusive != nil && r.steps.Add(1)%askEvery == 0 {
+		if err := r.wanted(); err != nil {
 			return err
 		}
 	}
 	return r.pace.step(ctx)
-}
-
-func (r *run) wanted() bool {
-	r.exclusive.mu.RLock()
-	defer r.exclusive.mu.RUnlock()
-	return r.exclusive.lease != nil && r.exclusive.lease.Wanted()
-}
-
-// letIn lets servers in, who find the run published. Where a full storage had no
-// room for that, there may be some by now. Another worker may have done so already,
-// and one may have listed something since.
-func (r *run) letIn(ctx context.Context) error {
-	r.listing.Lock()
-	defer r.listing.Unlock()
-	if !r.exclusive.now() {
-		return nil
-	}
-	if err := r.publish(ctx); err != nil {
-		return err
-	}
-	r.fence.drop(r.exclusive.end())
-	r.pace.begin(r.Paced)
-	r.Log.Info("garbage collection goes on beside a registry that has started", zap.String("run", r.name))
-	return nil
 }

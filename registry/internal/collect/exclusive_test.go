@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -41,74 +39,65 @@ func (c *oneList) published() int {
 	return c.lists
 }
 
-// The workers of a run that was exclusive take turns with their lists once a server
-// has come.
+// A run that was exclusive goes on with one list at a time once a server has come,
+// whether it has one worker then or several.
 func TestOneListAtATime(t *testing.T) {
-	x := onFiles(t)
-	for i := range 60 {
-		x.image(oci.Name(fmt.Sprint("a", i)), "v1", fmt.Sprint("kept ", i))
-		x.image(oci.Name(fmt.Sprint("a", i)), "", fmt.Sprint("old ", i))
-	}
-	c := &oneList{Coordinator: x.c, t: t}
-	joined := make(chan error, 1)
-	x.c = c
-	report := x.run(Options{DeleteUntagged: true, Tell: func() func(Event) {
-		var once sync.Once
-		return func(Event) {
-			once.Do(func() {
-				go func() {
-					lease, err := c.Join(t.Context())
-					if err == nil {
-						t.Cleanup(lease.Release)
-					}
-					joined <- err
-				}()
-				time.Sleep(50 * time.Millisecond)
-			})
-		}
-	}()})
-	if err := <-joined; err != nil || c.lists < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 {
-		t.Errorf("%v, %d lists, %+v", err, c.lists, report)
+	for name, remote := range map[string]bool{"one worker": false, "several": true} {
+		t.Run(name, func(t *testing.T) {
+			x := onFiles(t)
+			for i := range 60 {
+				x.image(oci.Name(fmt.Sprint("a", i)), "v1", fmt.Sprint("kept ", i))
+				x.image(oci.Name(fmt.Sprint("a", i)), "", fmt.Sprint("old ", i))
+			}
+			c := &oneList{Coordinator: x.c, t: t}
+			joined := make(chan error, 1)
+			x.c = c
+			var once sync.Once
+			report := x.run(Options{DeleteUntagged: true, Remote: remote, Tell: func(Event) {
+				once.Do(func() {
+					go func() {
+						lease, err := c.Join(t.Context())
+						if err == nil {
+							t.Cleanup(lease.Release)
+						}
+						joined <- err
+					}()
+					time.Sleep(50 * time.Millisecond)
+				})
+			}})
+			if err := <-joined; err != nil || c.published() < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 || report.Repositories != 60 {
+				t.Errorf("%v, %d lists, %+v", err, c.published(), report)
+			}
+		})
 	}
 }
 
-// A worker that lets a server in after another one has done so withdraws no list.
-func TestLetInTwice(t *testing.T) {
-	x := onMemory(t)
-	r := newRun(Options{Store: x.s, Coordinator: x.c, Log: zap.NewNop()})
-	lock, err := x.c.Lock(t.Context(), storage.CollectorLock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Release()
-	if err := r.begin(t.Context()); err != nil || !r.exclusive.now() {
-		t.Fatalf("it is not exclusive: %v", err)
-	}
-	if err := r.letIn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err = r.listed(t.Context(), []string{"/a"}, func(ctx context.Context) error {
-		late := make(chan error, 1)
-		go func() { late <- r.letIn(ctx) }()
-		select {
-		case err := <-late:
-			t.Errorf("it has not waited for the deletion: %v", err)
-		case <-time.After(50 * time.Millisecond):
+// Nobody relies on what was confirmed before an exclusive run began, but whoever has
+// come since does.
+func TestYoungOnceAServerHasCome(t *testing.T) {
+	for _, c := range []struct {
+		keepAge          bool
+		before, after    bool // young: a minute before the run began, and after it
+		exclusive, again bool
+	}{
+		{false, false, false, true, false},
+		{false, false, true, false, true},
+		{true, true, true, true, false},
+		{true, true, true, false, true},
+	} {
+		r := newRun(Options{Age: time.Hour, KeepAge: c.keepAge})
+		if r.again = c.again; c.exclusive {
+			r.exclusive = idle{}
 		}
-		s, err := x.c.Begin(ctx)
-		if err != nil {
-			return err
+		r.setLimit()
+		if before, after := r.young(r.begun.Add(-time.Minute)), r.young(r.begun.Add(time.Minute)); before != c.before || after != c.after {
+			t.Errorf("%+v: young are %v, %v", c, before, after)
 		}
-		defer s.End()
-		if !s.Listed("/a") {
-			t.Error("the list was withdrawn while it was deleted")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
+
+// idle is a lease that nobody wants.
+type idle struct{ storage.Lease }
 
 // full is a coordinator whose storage has no room for the list.
 type full struct{ storage.Coordinator }

@@ -24,22 +24,14 @@ type timed interface {
 	Deadline() time.Time
 }
 
-func (f *fence) add(l storage.Lease) {
+// hold replaces the leases.
+func (f *fence) hold(leases ...storage.Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t, ok := l.(timed); ok {
-		f.held = append(f.held, t)
-	}
-}
-
-// drop forgets a lease that is given back while the run goes on.
-func (f *fence) drop(l storage.Lease) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, t := range f.held {
-		if storage.Lease(t) == l {
-			f.held = append(f.held[:i:i], f.held[i+1:]...)
-			return
+	f.held = nil
+	for _, l := range leases {
+		if t, ok := l.(timed); ok {
+			f.held = append(f.held, t)
 		}
 	}
 }

@@ -14,9 +14,6 @@ import (
 type limit struct {
 	counts bool // else nothing is
 	before time.Time
-	// alone: nobody relied on anything when the run began. What is newer than before
-	// is so once a server has come.
-	alone bool
 }
 
 const (
@@ -29,17 +26,21 @@ const (
 	future = time.Minute
 )
 
-// setLimit decides what is young in this run.
-func (r *run) setLimit(alone bool) {
-	if alone && !r.KeepAge {
-		r.limit = limit{counts: true, before: r.begun.Add(-skew), alone: true}
-		return
-	}
+// setLimit decides what is young in this run. While it is exclusive nobody relies on
+// anything; nor does anybody later on what was confirmed before it began.
+func (r *run) setLimit() {
 	r.limit = limit{counts: r.Age > 0, before: r.begun.Add(-r.Age - max(r.Age/4, renewAfter))}
+	switch {
+	case r.KeepAge:
+	case r.exclusive != nil:
+		r.limit.counts = false
+	case r.again:
+		r.limit.before = r.begun.Add(-skew)
+	}
 }
 
 // ages says whether it matters when links were renewed.
-func (r *run) ages() bool { return r.limit.counts && (!r.limit.alone || !r.exclusive.now()) }
+func (r *run) ages() bool { return r.limit.counts }
 
 // young says whether a client may rely on a link that was renewed then.
 func (r *run) young(modified time.Time) bool {

@@ -252,7 +252,7 @@ type link struct {
 // Who is exclusive is so on files, where a look at each costs less than a listing of
 // what is below each.
 func (r *run) objects(ctx context.Context, prefix, suffix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	if !r.exclusive.now() {
+	if r.exclusive == nil {
 		return r.list(ctx, prefix, suffix, alg, storage.ListOptions{Flat: true})
 	}
 	return func(yield func(link, error) bool) {

@@ -27,7 +27,7 @@ type entry struct {
 // histories; then a repository with a tag that cannot be read is skipped.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
 	prefix := layout.Tags(repo.name)
-	flat := r.DeleteUntagged && !r.exclusive.now() // see objects
+	flat := r.DeleteUntagged && r.exclusive == nil // see objects
 	g := r.group(ctx)
 	g.try(func(ctx context.Context) error {
 		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: flat, Names: true}) {
