@@ -126,6 +126,11 @@ func (s *Store) publish(stage []change) (err error) {
 	var k *keyLock
 	defer func() { k.release() }()
 	for i := range stage {
+		if err := stage[i].makeDir(s); err != nil {
+			return err
+		}
+	}
+	for i := range stage {
 		ch := &stage[i]
 		if excludes := !ch.Renew && !ch.Ephemeral; excludes || ch.If != (storage.Condition{}) {
 			if k, err = s.exclude(ch.Key, k); err != nil {

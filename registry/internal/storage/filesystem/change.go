@@ -216,8 +216,23 @@ func (s *Store) renewFault(key string, err error) error {
 	return s.writeFault("renew", key, err)
 }
 
+// makeDir makes the directory of a put that has no condition, if it is not known: most are
+// new. That needs no lock, which others may wait for.
+func (c *change) makeDir(s *Store) error {
+	if !c.isPut() || c.Ephemeral || c.If != (storage.Condition{}) {
+		return nil
+	}
+	dir := dirOf(c.name)
+	if _, known := s.durable.has(dir); known {
+		return nil
+	}
+	if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; put tries again
+		return s.writeFault("write", c.Key, err)
+	}
+	return nil
+}
+
 // put renames the file into place, or links to the one with the same content.
-// Most directories are new, so one that is not known is made first.
 func (c *change) put(s *Store) error {
 	if c.Ephemeral && c.Upload == nil && c.like == "" {
 		if s.useSpare(c.name, c.Content) {
@@ -226,12 +241,8 @@ func (c *change) put(s *Store) error {
 		if err := c.writeFile(s); err != nil {
 			return err
 		}
-	}
-	dir := dirOf(c.name)
-	if _, known := s.durable.has(dir); !known {
-		if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir insists
-			return err
-		}
+	} else {
+		s.spares.contentOf(c.name) // is another one now
 	}
 	if c.like != "" {
 		if s.share(c.like, c.name, c.late) {

@@ -235,56 +235,6 @@ func TestLocksDeletedByHand(t *testing.T) {
 	}
 }
 
-// Sections begin where nothing can be written, too.
-func TestSectionsOnAReadOnlyRoot(t *testing.T) {
-	volume, root := t.TempDir(), t.TempDir()
-	mount(t, volume, root, "", unix.MS_BIND, "")
-	check(t, unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	s := openRoot(t, root)
-	defer s.Close()
-	section, err := s.Coordinator().Begin(t.Context())
-	check(t, err)
-	if section.Run() != "" || section.Listed("/a") {
-		t.Error("something is listed")
-	}
-	section.End()
-	lease, err := s.Coordinator().Join(t.Context())
-	check(t, err)
-	lease.Release()
-	err = s.Coordinator().Publish(t.Context(), storage.Pending{})
-	wantErr(t, "Publish", err, storage.ErrReadOnly)
-}
-
-// Who may not use the locks of others has no sections; who may not even make them
-// does without.
-func TestSectionsWithoutRights(t *testing.T) {
-	root := t.TempDir()
-	s := openRoot(t, root)
-	defer s.Close()
-	for _, dir := range []string{"/..", ""} {
-		check(t, os.Chmod(root+dir, 0o555))
-		defer os.Chmod(root+dir, 0o777)
-	}
-	begin := func() (err error) {
-		asNobody(t, func() {
-			var section storage.Section
-			if section, err = s.Coordinator().Begin(t.Context()); err == nil {
-				section.End()
-			}
-		})
-		return err
-	}
-	wantErr(t, "Begin where nobody has locks", begin(), nil)
-	for _, name := range []string{epochName, "gate-0", "gate-1", pendingName} {
-		write(t, root+"/.locks/"+name, "")
-		check(t, os.Chmod(root+"/.locks/"+name, 0o600))
-	}
-	check(t, os.Chmod(root+"/.locks", 0o755))
-	if os.Geteuid() == 0 { // else they are its own
-		wantErr(t, "Begin with the locks of others", begin(), storage.ErrDenied)
-	}
-}
-
 // old plays a process of the version before: it locks as its Serve, Lock and Alone
 // do.
 func old(t *testing.T, root string, shared, alone []string) (leave func(), err error) {

@@ -2,9 +2,11 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"slipway/registry/internal/storage"
@@ -46,5 +48,32 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func openAll(t *testing.T, root string, n int) (all []*Coordinator) {
+	t.Helper()
+	for range n {
+		s := openRoot(t, root)
+		t.Cleanup(func() { s.Close() })
+		all = append(all, s.Coordinator())
+	}
+	return all
+}
+
+func wantErr(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// wantStaging checks how much is left over, beside the lock.
+func wantStaging(t *testing.T, s *Store, want int) {
+	t.Helper()
+	entries, err := os.ReadDir(s.staging)
+	left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == s.instance+lockSuffix })
+	if err != nil || len(left) != want {
+		t.Errorf("the staging directory has %v, %v; want %d entries", left, err, want)
 	}
 }

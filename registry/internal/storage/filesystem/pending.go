@@ -41,7 +41,7 @@ type head struct {
 
 const headMagic = "slipway\x01"
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func (h *head) encode() []byte {
 	b := make([]byte, headSize)
@@ -51,13 +51,13 @@ func (h *head) encode() []byte {
 	binary.LittleEndian.PutUint32(b[20:], h.sum)
 	b[24] = byte(len(h.run))
 	copy(b[25:], h.run)
-	binary.LittleEndian.PutUint32(b[headSize-4:], crc32.Checksum(b[:headSize-4], castagnoli))
+	binary.LittleEndian.PutUint32(b[headSize-4:], checksum(b[:headSize-4]))
 	return b
 }
 
 // decodeHead is false for what is no whole head.
 func decodeHead(b []byte) (h head, ok bool) {
-	sum := crc32.Checksum(b[:headSize-4], castagnoli)
+	sum := checksum(b[:headSize-4])
 	if string(b[:8]) != headMagic || binary.LittleEndian.Uint32(b[headSize-4:]) != sum || b[24] > maxRun {
 		return head{}, false
 	}
@@ -140,7 +140,7 @@ func load(fd int, heads [2 * headSize]byte) (*pending, error) {
 	b := make([]byte, h.count*8)
 	if n, err := pread(fd, b, slotOffset(h.seq)); err != nil {
 		return nil, err
-	} else if n < len(b) || crc32.Checksum(b, castagnoli) != h.sum {
+	} else if n < len(b) || checksum(b) != h.sum {
 		return nil, nil
 	}
 	p := &pending{heads: heads, run: h.run, hashes: make([]uint64, h.count)}
@@ -184,7 +184,7 @@ func (c *Coordinator) publish(p storage.Pending) error {
 		return err
 	}
 	hashes := encodeKeys(p.Keys)
-	h := head{newest(heads).seq + 1, uint32(len(p.Keys)), crc32.Checksum(hashes, castagnoli), p.Run}
+	h := head{newest(heads).seq + 1, uint32(len(p.Keys)), checksum(hashes), p.Run}
 	if err := pwrite(fd, hashes, slotOffset(h.seq)); err != nil {
 		return err
 	}

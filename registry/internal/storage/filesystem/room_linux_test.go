@@ -40,23 +40,6 @@ func withoutInodes(t *testing.T) (root string, free func()) {
 	return root, fillInodes(t, root)
 }
 
-func openAll(t *testing.T, root string, n int) (all []*Coordinator) {
-	t.Helper()
-	for range n {
-		s := openRoot(t, root)
-		t.Cleanup(func() { s.Close() })
-		all = append(all, s.Coordinator())
-	}
-	return all
-}
-
-func wantErr(t *testing.T, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
-}
-
 // Deletions need no room for anything, on a volume that we see for the first time.
 func TestDeleteWithoutRoom(t *testing.T) {
 	root, _ := withoutInodes(t)

@@ -105,30 +105,6 @@ func wantNoUploads(t *testing.T, s *Store) {
 	}
 }
 
-// Uploads that fail for lack of room keep no descriptor once they are left.
-func TestDescriptorsOnAFullDisk(t *testing.T) {
-	root := t.TempDir()
-	mount(t, "tmpfs", root, "tmpfs", 0, "size=1m")
-	s := openRoot(t, root)
-	defer s.Close()
-	for _, end := range []func(storage.Upload) error{
-		func(u storage.Upload) error { return u.Suspend(t.Context(), nil) },
-		func(u storage.Upload) error { return u.Cancel(t.Context()) },
-		func(u storage.Upload) error {
-			_ = s.Apply(t.Context(), nil, storage.Stage{{Key: "/big", Upload: u}, {Key: "/b/link", Content: make([]byte, 1<<20)}})
-			return nil
-		},
-	} {
-		u := create(t, s)
-		if _, err := u.Write(make([]byte, 2<<20)); !errors.Is(err, storage.ErrNoSpace) {
-			t.Fatalf("Write: %v, want ErrNoSpace", err)
-		}
-		check(t, end(u))
-		wantNoUploads(t, s)
-		apply(t, s, storage.Change{Key: upKey, Delete: true, Ephemeral: true}, storage.Change{Key: "/big", Delete: true, Ephemeral: true})
-	}
-}
-
 // A holder that does not answer, because it is stopped, keeps its upload; who wants
 // it is told so in time.
 func TestUploadOfAStoppedProcess(t *testing.T) {
@@ -203,6 +179,33 @@ func TestSpares(t *testing.T) {
 	wantStaging(t, s, 0)
 }
 
+// A note is written again only if it says something else than before, also where it was
+// put by other means.
+func TestSpareThatSaysTheSame(t *testing.T) {
+	root := t.TempDir()
+	s := openRoot(t, root)
+	defer s.Close()
+	long := time.Now().Add(-time.Hour)
+	for i, step := range []struct {
+		note   string
+		before string // what is put in its place then; or ""
+		kept   bool   // the file of the upload before is not written
+	}{{"one", "", false}, {"one", "", true}, {"two", "", false}, {"two", "", true}, {"two", "one", true}, {"two", "", false}} {
+		key := fmt.Sprint("/r/_uploads/", i, "/startedat")
+		apply(t, s, storage.Change{Key: key, Content: []byte(step.note), Ephemeral: true})
+		info, err := os.Stat(root + key)
+		check(t, err)
+		if b, err := os.ReadFile(root + key); err != nil || string(b) != step.note || info.ModTime().Equal(long) != step.kept {
+			t.Errorf("%d: the note reads %q (%v) and was written %v", i, b, err, info.ModTime())
+		}
+		if step.before != "" {
+			apply(t, s, storage.Change{Key: key, Content: []byte(step.before)})
+		}
+		check(t, os.Chtimes(root+key, long, long))
+		apply(t, s, storage.Change{Key: key, Delete: true, Ephemeral: true})
+	}
+}
+
 // Notes with names that do not come again leave room for those that do.
 func TestSparesOfManyNames(t *testing.T) {
 	root := t.TempDir()
@@ -217,7 +220,7 @@ func TestSparesOfManyNames(t *testing.T) {
 		use(fmt.Sprint("/up/", i, "/startedat"))
 	}
 	wantStaging(t, s, maxSpares)
-	if _, ok := s.spares.take("startedat"); !ok {
+	if _, ok := s.spares.take("/up/startedat", "startedat", "y"); !ok {
 		t.Error("there is no spare of the name that comes again")
 	}
 }
@@ -246,8 +249,9 @@ func TestNoSpare(t *testing.T) {
 		{"the note got another name", nothing, func(t *testing.T, dir string) { check(t, os.Link(dir+"/startedat", dir+"/../backup")) }},
 		{"the note had another name", func(t *testing.T, dir string) { check(t, os.Link(dir+"/startedat", dir+"/../backup")) }, nothing},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		tt, content := tests[i/2], []string{"new", "keep"}[i%2]
+		t.Run(tt.name+", "+content, func(t *testing.T) {
 			root := t.TempDir()
 			s := openRoot(t, root)
 			defer s.Close()
@@ -257,9 +261,9 @@ func TestNoSpare(t *testing.T) {
 			for _, kept := range s.spares.free {
 				tt.spare(t, kept.dir)
 			}
-			apply(t, s, storage.Change{Key: second + "/startedat", Content: []byte("new"), Ephemeral: true})
+			apply(t, s, storage.Change{Key: second + "/startedat", Content: []byte(content), Ephemeral: true})
 			entries, _ := os.ReadDir(root + second)
-			if b, err := os.ReadFile(root + second + "/startedat"); err != nil || string(b) != "new" || len(entries) != 1 {
+			if b, err := os.ReadFile(root + second + "/startedat"); err != nil || string(b) != content || len(entries) != 1 {
 				t.Errorf("the second upload has %v, the note %q (%v)", entries, b, err)
 			}
 			for _, backup := range []string{root + "/r/_uploads/backup", s.staging + "/backup"} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,16 +233,6 @@ func TestFullDisk(t *testing.T) {
 	wantStaging(t, s, 0)
 }
 
-// wantStaging checks how much is left over, beside the lock.
-func wantStaging(t *testing.T, s *Store, want int) {
-	t.Helper()
-	entries, err := os.ReadDir(s.staging)
-	left := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == s.instance+lockSuffix })
-	if err != nil || len(left) != want {
-		t.Errorf("the staging directory has %v, %v; want %d entries", left, err, want)
-	}
-}
-
 func TestWritesGoOnAfterSpaceIsBack(t *testing.T) {
 	root := t.TempDir()
 	mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
@@ -364,5 +353,79 @@ func TestRenewalOfSomebodyElsesFile(t *testing.T) {
 	}
 	if b, err := readAll(t.Context(), s, "/a/f"); err != nil || string(b) != "x" {
 		t.Errorf("read %q, %v", b, err)
+	}
+}
+
+// Sections begin where nothing can be written, too.
+func TestSectionsOnAReadOnlyRoot(t *testing.T) {
+	volume, root := t.TempDir(), t.TempDir()
+	mount(t, volume, root, "", unix.MS_BIND, "")
+	check(t, unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	s := openRoot(t, root)
+	defer s.Close()
+	section, err := s.Coordinator().Begin(t.Context())
+	check(t, err)
+	if section.Run() != "" || section.Listed("/a") {
+		t.Error("something is listed")
+	}
+	section.End()
+	lease, err := s.Coordinator().Join(t.Context())
+	check(t, err)
+	lease.Release()
+	err = s.Coordinator().Publish(t.Context(), storage.Pending{})
+	wantErr(t, "Publish", err, storage.ErrReadOnly)
+}
+
+// Who may not use the locks of others has no sections; who may not even make them
+// does without.
+func TestSectionsWithoutRights(t *testing.T) {
+	root := t.TempDir()
+	s := openRoot(t, root)
+	defer s.Close()
+	for _, dir := range []string{"/..", ""} {
+		check(t, os.Chmod(root+dir, 0o555))
+		defer os.Chmod(root+dir, 0o777)
+	}
+	begin := func() (err error) {
+		asNobody(t, func() {
+			var section storage.Section
+			if section, err = s.Coordinator().Begin(t.Context()); err == nil {
+				section.End()
+			}
+		})
+		return err
+	}
+	wantErr(t, "Begin where nobody has locks", begin(), nil)
+	for _, name := range []string{epochName, "gate-0", "gate-1", pendingName} {
+		write(t, root+"/.locks/"+name, "")
+		check(t, os.Chmod(root+"/.locks/"+name, 0o600))
+	}
+	check(t, os.Chmod(root+"/.locks", 0o755))
+	if os.Geteuid() == 0 { // else they are its own
+		wantErr(t, "Begin with the locks of others", begin(), storage.ErrDenied)
+	}
+}
+
+// Uploads that fail for lack of room keep no descriptor once they are left.
+func TestDescriptorsOnAFullDisk(t *testing.T) {
+	root := t.TempDir()
+	mount(t, "tmpfs", root, "tmpfs", 0, "size=1m")
+	s := openRoot(t, root)
+	defer s.Close()
+	for _, end := range []func(storage.Upload) error{
+		func(u storage.Upload) error { return u.Suspend(t.Context(), nil) },
+		func(u storage.Upload) error { return u.Cancel(t.Context()) },
+		func(u storage.Upload) error {
+			_ = s.Apply(t.Context(), nil, storage.Stage{{Key: "/big", Upload: u}, {Key: "/b/link", Content: make([]byte, 1<<20)}})
+			return nil
+		},
+	} {
+		u := create(t, s)
+		if _, err := u.Write(make([]byte, 2<<20)); !errors.Is(err, storage.ErrNoSpace) {
+			t.Fatalf("Write: %v, want ErrNoSpace", err)
+		}
+		check(t, end(u))
+		wantNoUploads(t, s)
+		apply(t, s, storage.Change{Key: upKey, Delete: true, Ephemeral: true}, storage.Change{Key: "/big", Delete: true, Ephemeral: true})
 	}
 }
