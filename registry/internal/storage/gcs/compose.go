@@ -22,32 +22,30 @@ func sortByKey(entries []object.Info) {
 	slices.SortFunc(entries, func(x, y object.Info) int { return cmp.Compare(x.Key, y.Key) })
 }
 
-// Compose implements object.Bucket. More than 32 sources are joined in two steps.
+// Compose implements object.Bucket. More than 32 sources are joined in steps.
 func (b *Bucket) Compose(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (string, error) {
-	if len(sources) > composed {
-		beside := path.Dir(key) + "/.compose-" + strings.ToLower(rand.Text())
-		var joined []object.Source
-		defer func() {
-			for _, s := range joined {
-				_ = b.Delete(object.WithSent(context.WithoutCancel(ctx), time.Now()), s.Key, storage.Condition{})
-			}
-		}()
+	beside := path.Dir(key) + "/.compose-" + strings.ToLower(rand.Text())
+	var between []object.Source
+	defer func() {
+		for _, s := range between {
+			_ = b.Delete(object.WithSent(context.WithoutCancel(ctx), time.Now()), s.Key, storage.Condition{})
+		}
+	}()
+	for len(sources) > composed {
+		before := len(between)
 		for some := range slices.Chunk(sources, composed) {
-			s := object.Source{Key: fmt.Sprint(beside, "-", len(joined))}
-			joined = append(joined, s)
+			s := object.Source{Key: fmt.Sprint(beside, "-", len(between))}
+			between = append(between, s)
 			if _, err := b.join(ctx, s.Key, some, object.PutOptions{}); err != nil {
 				return "", err
 			}
 		}
-		sources = joined
+		sources = slices.Clone(between[before:])
 	}
 	return b.join(ctx, key, sources, o)
 }
 
 func (b *Bucket) join(ctx context.Context, key string, sources []object.Source, o object.PutOptions) (string, error) {
-	if len(sources) > composed {
-		return "", fmt.Errorf("cannot join more than %d objects", composed*composed)
-	}
 	type source struct {
 		Name string `json:"name"`
 	}

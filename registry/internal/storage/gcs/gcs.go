@@ -58,6 +58,9 @@ const (
 	life       = 30 * time.Second // of a signed request
 	clockError = 5 * time.Second  // of what is known of the store's clock, which has whole seconds
 	unsigned   = 15 * time.Minute
+
+	// maxParts bounds a checkpoint, which names each. Google joins as many as there are.
+	maxParts = 100_000
 )
 
 // New returns a bucket. It sends nothing; see Start.
@@ -81,7 +84,7 @@ func (b *Bucket) Limits() object.Limits {
 	if b.o.Signer != nil {
 		late = life + clockError
 	}
-	return object.Limits{MinPart: 1, MaxPut: 256 << 20, MaxParts: composed * composed, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
+	return object.Limits{MinPart: 1, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
 }
 
 // Close implements object.Bucket.

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -154,5 +156,41 @@ func TestChangesExpire(t *testing.T) {
 	}
 	if _, err := b.Head(t.Context(), key); err != nil {
 		t.Errorf("the object is gone: %v", err)
+	}
+}
+
+// A URL that was given to a client works until its time is over.
+func TestSignedURL_Expires(t *testing.T) {
+	b := minio(t).Bucket(t, "urls")
+	if _, err := b.Put(t.Context(), "k", object.Body{Content: strings.NewReader("0123"), Size: 4}, object.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	get := func(life time.Duration) func() (int, string) {
+		t.Helper()
+		url, err := b.SignedURL(t.Context(), http.MethodGet, "k", life, object.URLOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() (int, string) {
+			resp, err := http.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			content, _ := io.ReadAll(resp.Body)
+			return resp.StatusCode, string(content)
+		}
+	}
+	if status, content := get(time.Hour)(); status != http.StatusOK || content != "0123" {
+		t.Errorf("%d %q", status, content)
+	}
+	short := get(time.Second)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if status, _ := short(); status == http.StatusForbidden {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("a URL that was signed for a second works for a minute")
+		}
 	}
 }
