@@ -90,3 +90,36 @@ func TestAccess_TwelveLines(t *testing.T) {
 		}
 	}
 }
+
+// In a cache of Docker Hub a rule for one name of an image is one for its other name, also
+// after the file of rules has changed.
+func TestAccess_BothNamesOfACache(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.yml")
+	rules := func(denied string) {
+		writeFile(t, file, []byte("rules:\n- {who: [anyone], repositories: ["+denied+"], deny: [pull]}\n- {who: [anyone], repositories: ['hub/*'], allow: [pull]}\n"))
+	}
+	rules("hub/mysql")
+	p := startSlipway(t, t.TempDir(), "REGISTRY_ACCESS_FILE="+file, "REGISTRY_PROXY_UPSTREAMS=[{prefix: hub, remoteurl: 'https://registry-1.docker.io', offline: true}]")
+	refused := func(image string) (short, long bool) {
+		t.Helper()
+		for prefix, is := range map[string]*bool{"hub/": &short, "hub/library/": &long} {
+			resp, body := fetch(t, "GET", "http://"+p.addr+"/v2/"+prefix+image+"/manifests/v1", nil, nil)
+			if *is = resp.StatusCode == http.StatusForbidden; !*is && resp.StatusCode != http.StatusBadGateway { // the upstream is not asked
+				t.Errorf("%s%s: %s %s", prefix, image, resp.Status, body)
+			}
+		}
+		return short, long
+	}
+	want := func(image string, denied bool) {
+		t.Helper()
+		if short, long := refused(image); short != denied || long != denied {
+			t.Errorf("hub/%s is refused: %v, hub/library/%[1]s: %v, want %v", image, short, long, denied)
+		}
+	}
+	want("mysql", true)
+	want("redis", false)
+	rules("hub/library/redis")
+	eventually(t, "the new rules count", func() bool { short, _ := refused("redis"); return short })
+	want("mysql", false)
+	want("redis", true)
+}

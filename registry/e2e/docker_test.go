@@ -188,6 +188,26 @@ func TestDockerEngine(t *testing.T) {
 		e.run("pull", ref)
 	})
 
+	// The engine asks for tokens of the class plugin, and takes none for an image's.
+	t.Run("plugin", func(t *testing.T) {
+		x := startTeam(t, t.TempDir(), teamRules, "policy: {repository: {classes: [image, plugin]}}")
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "rootfs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, "config.json"), []byte(`{"description": "none", "documentation": "none", "entrypoint": ["/none"], "interface": {"types": ["docker.volumedriver/1.0"], "socket": "none.sock"}}`))
+		ref, image := x.addr+"/carl/plugin:1", x.addr+"/carl/image:1"
+		e.run("login", "-u", "carl", "-p", "secret of carl", x.addr)
+		e.run("plugin", "create", ref, dir)
+		e.run("plugin", "push", ref)
+		e.run("tag", "busybox:local", image)
+		e.run("push", image)
+		token, _ := x.token(t, "", "", "repository:carl/plugin:pull")
+		if resp, body := fetch(t, "GET", "http://"+x.addr+"/v2/carl/plugin/manifests/1", bearer(token), nil); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "application/vnd.docker.plugin.v1+json") {
+			t.Errorf("the plugin's manifest: %s %s", resp.Status, body)
+		}
+	})
+
 	t.Run("delete by digest", func(t *testing.T) {
 		ref := p.addr + "/team/gone:1"
 		e.build(ref)
