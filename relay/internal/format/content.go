@@ -100,6 +100,14 @@ func appendMarker(b []byte, marker string) []byte {
 	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')
 }
 
+// MarkerField is the field of a content that holds the marker, as JSON without braces; "" without a marker.
+func MarkerField(marker string) string {
+	if marker == "" {
+		return ""
+	}
+	return string(appendMarker(nil, marker))
+}
+
 // Marked is a content that has nothing but a marker.
 func Marked(marker string) map[string]any {
 	return map[string]any{markerKey: map[string]string{"m": marker}}

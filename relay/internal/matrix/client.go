@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/store"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	// Delivers reports whether this relay is the one that delivers; nil means always. Only that one logs in: the others use the
 	// session that it has stored.
 	Delivers func() bool
+	// PickleKey encrypts the bot's keys in the database; empty means that the bot cannot encrypt.
+	PickleKey   []byte
+	RecoveryKey string // of the bot's identity, if another client has made it
 }
 
 // State is what the client keeps in the relay's database.
@@ -46,6 +50,7 @@ type State interface {
 	DeletePendingJoin(ctx context.Context, roomID string) error
 	// MatrixUsers lists the Matrix ids of the relay's users, who may invite the bot.
 	MatrixUsers(ctx context.Context) ([]string, error)
+	encryption.Database
 }
 
 // Client is the bot's connection to its homeserver. Its methods may be called by
@@ -66,6 +71,7 @@ type Client struct {
 
 	rooms   rooms
 	pending pendingJoins
+	crypt   crypt
 
 	noAliases atomic.Bool // the homeserver does not let the bot make room aliases
 }
@@ -98,4 +104,7 @@ func New(o Options) (*Client, error) {
 func (c *Client) delivers() bool { return c.options.Delivers == nil || c.options.Delivers() }
 
 // Close ends idle connections. It does not log out: the session is for the next start.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.crypt.drop()
+	c.transport.CloseIdleConnections()
+}

@@ -28,7 +28,7 @@ func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Tim
 	if err != nil {
 		return Found{}, err
 	}
-	mine, err := json.Marshal(map[string]any{"senders": []string{s.userID}, "types": []string{"m.room.message"}})
+	mine, err := json.Marshal(map[string]any{"senders": []string{s.userID}, "types": []string{"m.room.message", EventEncrypted}})
 	if err != nil {
 		return Found{}, err
 	}

@@ -105,6 +105,7 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 			case e.Type.Type == "m.room.member" && isFor(e, me):
 				entered = entered || field(&e.Content, "membership") == "join"
 			case e.Type.Type == "m.room.member":
+				c.membersChanged(roomID)
 				members[*e.StateKey] = Member{roomID, *e.StateKey, field(&e.Content, "membership")}
 			default:
 				heard = append(heard, c.takeState(ctx, roomID, e)...)
@@ -130,10 +131,14 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 	}
 	switch e.Type.Type {
 	case "m.room.encryption":
-		c.rooms.update(roomID, func(k *room) { k.encrypted = true })
+		rules := event.EncryptionEventContent{Algorithm: id.Algorithm(field(&e.Content, "algorithm"))}
+		_ = json.Unmarshal(e.Content.VeryRaw, &rules) // what cannot be read keeps its default
+		c.rooms.update(roomID, func(k *room) { k.encrypted, k.rules = true, &rules })
 		return []Event{Encrypted{roomID}}
 	case "m.room.name":
 		return []Event{Named{roomID, line(field(&e.Content, "name"))}}
+	case "m.room.history_visibility":
+		c.membersChanged(roomID)
 	case "m.room.power_levels":
 		c.rooms.forgetCheck(roomID)
 		return []Event{PowerLevels{roomID}}

@@ -19,7 +19,7 @@ const (
 	ClassLocked    Class = "locked"    // account locked or deactivated, password refused: pause everything until a person acts
 	ClassJoin      Class = "join"      // not in the room: join once, then continue, else block the room
 	ClassBlock     Class = "block"     // the room refuses (forbidden, unknown room): block the room with its reason
-	ClassEncrypted Class = "encrypted" // the room is encrypted and this relay would send plaintext: block it
+	ClassEncrypted Class = "encrypted" // the room is encrypted: encrypt the event, or block the room if the bot cannot
 	ClassTooLarge  Class = "too_large" // render smaller once, then dead
 	ClassDead      Class = "dead"      // this event will never be taken (M_BAD_JSON …)
 	ClassReconcile Class = "reconcile" // nothing was sent, as the device or the room is another now: find out whether an earlier attempt arrived first
@@ -36,6 +36,7 @@ type SendError struct {
 	Code       string        // Matrix errcode, "" if there was none
 	Reason     string        // a sentence for people: why it failed, no secrets
 	Alone      bool          // with ClassRetry: the homeserver answers otherwise, so only this room waits
+	Encrypt    bool          // with ClassEncrypted: the room was not known to be encrypted, so try again with [Client.Prepare]
 	Replaced   *Replaced     // with ClassReconcile: the room was upgraded and the bot is in the new one
 	Err        error
 }

@@ -43,6 +43,7 @@ type rooms struct {
 // be turned off, and a replaced room stays replaced.
 type room struct {
 	encrypted  bool
+	rules      *event.EncryptionEventContent // how it is encrypted
 	replacedBy string
 	checked    time.Time // when the state was looked at, zero if it was not
 	invitedBy  string
@@ -117,7 +118,9 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 		return room{}, c.notIn(err)
 	}
 	return c.rooms.update(roomID, func(k *room) {
-		k.encrypted = k.encrypted || encrypted
+		if encrypted {
+			k.encrypted, k.rules = true, &encryption
+		}
 		k.checked = begin
 		if tombstone.ReplacementRoom != "" {
 			k.replacedBy = tombstone.ReplacementRoom.String()

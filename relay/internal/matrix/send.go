@@ -73,7 +73,7 @@ func (c *Client) maySend(ctx context.Context, out Outgoing) error {
 		return c.moved(ctx, out.RoomID, standing.replacedBy)
 	}
 	if (standing.encrypted || out.Encrypted) && out.EventType != "m.room.encrypted" {
-		return &SendError{Class: ClassEncrypted, Reason: "the room is encrypted and the relay would send plain text"}
+		return &SendError{Class: ClassEncrypted, Encrypt: true, Reason: "the room is encrypted"}
 	}
 	return nil
 }

@@ -28,10 +28,10 @@ const (
 const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"]},` +
 	`"event_fields":["type","state_key","sender","event_id","unsigned.transaction_id","unsigned.prev_content.membership",` +
 	`"content.membership","content.reason","content.name","content.algorithm","content.rotation_period_ms","content.rotation_period_msgs",` +
-	`"content.replacement_room","content.io\\.slipway\\.relay"],` +
+	`"content.replacement_room","content.history_visibility","content.io\\.slipway\\.relay"],` +
 	`"room":{"account_data":{"not_types":["*"]},"ephemeral":{"not_types":["*"]},` +
-	`"state":{"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]},` +
-	`"timeline":{"limit":50,"types":["m.room.message","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels"]}}}`
+	`"state":{"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]},` +
+	`"timeline":{"limit":50,"types":["m.room.message","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]}}}`
 
 // firstFilter spares the homeserver all members of all rooms: whether owners are in their rooms is asked for.
 var firstFilter = strings.Replace(filter, `"state":{`, `"state":{"lazy_load_members":true,`, 1)
@@ -94,6 +94,7 @@ func (c *Client) forget() {
 	c.pending.mu.Lock()
 	c.pending.byRoom = map[string]*pendingJoin{}
 	c.pending.mu.Unlock()
+	c.crypt.drop()
 }
 
 // Follow keeps the session that the relay that delivers has stored, until ctx is done, so that questions about rooms can be
@@ -122,6 +123,7 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 			return err
 		}
 	}
+	device := c.openDevice(ctx)
 	poll := min(longPoll, c.options.Timeout/2)
 	if recovering || at.since == "" {
 		poll = 0
@@ -135,6 +137,11 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 	c.rooms.setSyncing(true)
 	if recovering {
 		if err := c.emit(ctx, Online{}); err != nil {
+			return err
+		}
+	}
+	if device != nil { // before the next question tells the homeserver that this answer was read
+		if err := device.Take(ctx, answer, at.since == ""); err != nil {
 			return err
 		}
 	}

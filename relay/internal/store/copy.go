@@ -38,6 +38,7 @@ var copied = []table{
 	{"idempotency", []string{"application_id", "key"}},
 	{"stats", []string{"hour", "application_id"}},
 	{"pending_joins", []string{"room_id"}},
+	{"crypto", []string{"device", "kind", "key"}},
 	{"settings", []string{"key"}},
 }
 

@@ -1,0 +1,216 @@
+//go:build goolm
+
+package encryption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/crypto"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+)
+
+// Device is the bot's device in encrypted rooms. Its methods may be called by any number of goroutines.
+type Device struct {
+	o     Options
+	log   *zap.Logger
+	store *keyStore
+	mach  *crypto.OlmMachine
+
+	own sync.RWMutex // held for writing while what the library knows of the bot itself may change
+
+	mu       sync.Mutex
+	rooms    map[id.RoomID]*room
+	fresh    map[id.UserID]bool      // whose devices are known as they are now
+	changes  map[id.UserID]int       // how often a user's devices have changed
+	absent   map[id.UserID]time.Time // whose homeserver did not answer, and when to ask again
+	counter  int64
+	identity Identity
+}
+
+// Open reads the device's keys, or makes them, and brings them to the homeserver.
+func Open(ctx context.Context, o Options) (*Device, error) {
+	keys, err := load(ctx, o.Database, string(o.Client.DeviceID), o.PickleKey)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{
+		o: o, log: o.Log, store: keys,
+		rooms: map[id.RoomID]*room{}, fresh: map[id.UserID]bool{}, changes: map[id.UserID]int{}, absent: map[id.UserID]time.Time{},
+	}
+	next := *o.Client.Client
+	if next.Transport == nil {
+		next.Transport = http.DefaultTransport
+	}
+	next.Transport = &storedFirst{next: next.Transport, store: keys}
+	o.Client.Client = &next
+	quiet := zerolog.Nop() // it logs whole events
+	d.mach = crypto.NewOlmMachine(o.Client, &quiet, keys, states{d})
+	d.mach.DisableDeviceChangeKeyRotation = true // see room.recipients
+	d.mach.DisableSharedGroupSessionTracking = true
+	d.mach.DontStoreOutboundKeys = true
+	if err := d.mach.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.publish(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.noticeRestore(ctx); err != nil {
+		return nil, err
+	}
+	d.assureIdentity(ctx)
+	return d, keys.flush(ctx)
+}
+
+// Close ends what the device does in the background.
+func (d *Device) Close() { d.mach.Destroy() }
+
+// Broken is why the device has to be opened anew, nil if it has not.
+func (d *Device) Broken() error { return d.store.broken() }
+
+// storedFirst lets no request leave before what it may depend on is stored.
+type storedFirst struct {
+	next  http.RoundTripper
+	store *keyStore
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *storedFirst) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.store.flush(r.Context()); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	return t.next.RoundTrip(r)
+}
+
+// publish makes sure that the homeserver has the keys of the device.
+func (d *Device) publish(ctx context.Context) error {
+	me, device := d.o.Client.UserID, d.o.Client.DeviceID
+	answer, err := d.o.Client.QueryKeys(ctx, &mautrix.ReqQueryKeys{DeviceKeys: mautrix.DeviceKeysRequest{me: {device}}})
+	if err != nil {
+		return fmt.Errorf("ask for the device's keys: %w", err)
+	}
+	account := d.mach.GetAccount()
+	there := answer.DeviceKeys[me][device]
+	switch known := there.Keys.GetEd25519(device); {
+	case known == account.SigningKey():
+		account.Shared = true // perhaps the answer to their upload was lost
+		return d.store.PutAccount(ctx, account)
+	case known != "":
+		return ErrOtherKeys
+	}
+	if account.Shared {
+		d.log.Warn("the homeserver has lost the keys of the bot's device: they are uploaded again", zap.String("device", device.String()))
+		account.Shared = false
+		account.Internal.MarkKeysAsPublished() // the one-time keys went with them
+	}
+	if err := d.store.PutAccount(ctx, account); err != nil {
+		return err
+	}
+	if err := d.upload(ctx, 0); err != nil {
+		return fmt.Errorf("upload the device's keys: %w", err)
+	}
+	return d.o.Database.ForgetCrypto(ctx, device.String())
+}
+
+// upload uploads the keys of the device, and one-time keys until half of what it may have is there.
+func (d *Device) upload(ctx context.Context, there int) error {
+	err := d.mach.ShareKeys(ctx, there)
+	var refused mautrix.HTTPError
+	if errors.As(err, &refused) && refused.IsStatus(http.StatusBadRequest) && strings.Contains(refused.ResponseBody, "already exists") {
+		// A database restored from a backup makes one-time keys under names that were given before: the next ones have others.
+		d.mach.GetAccount().Internal.MarkKeysAsPublished()
+		return errors.Join(d.store.PutAccount(ctx, d.mach.GetAccount()), err)
+	}
+	return err
+}
+
+// Take takes what an answer of sync holds for the device. first says that nothing was heard before, so that anything may have
+// changed. Without error it is stored.
+func (d *Device) Take(ctx context.Context, answer *mautrix.RespSync, first bool) error {
+	me := d.o.Client.UserID
+	own := false
+	d.mu.Lock()
+	if first {
+		clear(d.fresh)
+	}
+	for _, user := range answer.DeviceLists.Changed {
+		delete(d.fresh, user)
+		delete(d.absent, user)
+		d.changes[user]++
+		own = own || user == me
+	}
+	for _, r := range d.rooms {
+		if first || len(answer.DeviceLists.Changed) > 0 {
+			r.stale.Store(true)
+		}
+	}
+	d.mu.Unlock()
+	d.takeMessages(ctx, answer.ToDevice.Events, own)
+	if count := answer.DeviceOTKCount.SignedCurve25519; count < int(d.mach.GetAccount().Internal.MaxNumberOfOneTimeKeys()/2) {
+		if err := d.upload(ctx, count); err != nil {
+			d.log.Warn("cannot upload one-time keys for now", zap.Error(err))
+		}
+	}
+	return d.store.flush(ctx)
+}
+
+// takeMessages takes messages of other devices to this one. Nobody's requests for keys are answered: who may read a message has
+// got its key with it.
+func (d *Device) takeMessages(ctx context.Context, events []*event.Event, own bool) {
+	if len(events) == 0 && !own {
+		return
+	}
+	d.own.Lock()
+	defer d.own.Unlock()
+	for _, e := range events {
+		e.Type.Class = event.ToDeviceEventType
+		if e.Type != event.ToDeviceEncrypted || e.Content.ParseRaw(e.Type) != nil {
+			continue
+		}
+		d.mach.HandleToDeviceEvent(ctx, e)
+	}
+	if own {
+		d.assureIdentity(ctx)
+	}
+}
+
+// MembersChanged says that somebody came into a room or left it, or that who may read its history has changed.
+func (d *Device) MembersChanged(roomID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.rooms[id.RoomID(roomID)]; r != nil {
+		r.unknown.Store(true)
+		r.stale.Store(true)
+	}
+}
+
+// states is what the library asks of rooms.
+type states struct{ d *Device }
+
+// IsEncrypted implements [crypto.StateStore].
+func (s states) IsEncrypted(context.Context, id.RoomID) (bool, error) { return true, nil }
+
+// GetEncryptionEvent implements [crypto.StateStore].
+func (s states) GetEncryptionEvent(_ context.Context, roomID id.RoomID) (*event.EncryptionEventContent, error) {
+	return s.d.room(roomID).rules.Load(), nil
+}
+
+// GetHistoryVisibility implements [crypto.StateStore].
+func (s states) GetHistoryVisibility(context.Context, id.RoomID) (*event.HistoryVisibilityEventContent, error) {
+	return nil, nil
+}
+
+// FindSharedRooms implements [crypto.StateStore].
+func (s states) FindSharedRooms(context.Context, id.UserID) ([]id.RoomID, error) { return nil, nil }

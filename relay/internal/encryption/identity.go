@@ -1,0 +1,186 @@
+//go:build goolm
+
+package encryption
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"go.uber.org/zap"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/crypto"
+	"maunium.net/go/mautrix/id"
+)
+
+// The secrets of an identity that the relay has made or recovered.
+const (
+	secretSeeds    id.Secret = "identity"
+	secretRecovery id.Secret = "recovery_key"
+)
+
+// Status says how other clients see the bot's device.
+func (d *Device) Status() Identity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.identity
+}
+
+// RecoveryKey returns the key of an identity that the relay has made, "" if another client has.
+func (d *Device) RecoveryKey(ctx context.Context) (string, error) {
+	return d.store.GetSecret(ctx, secretRecovery)
+}
+
+// assureIdentity makes the bot's identity if there is none, or recovers it, and signs the device. What fails is kept for people:
+// messages are sent all the same.
+func (d *Device) assureIdentity(ctx context.Context) {
+	verified, err := d.signDevice(ctx)
+	now := Identity{Device: d.store.device, Fingerprint: d.mach.Fingerprint(), Verified: verified && err == nil}
+	var known *problem
+	switch {
+	case errors.As(err, &known):
+		now.Problem = known.text
+	case err != nil:
+		now.Problem = "The bot's device could not be verified: " + err.Error() + ". The next start tries again."
+	}
+	_, _ = d.mach.GetOwnCrossSigningPublicKeys(ctx) // which keeps them, while nobody else reads them
+	d.mu.Lock()
+	before := d.identity
+	d.identity = now
+	d.mu.Unlock()
+	if now.Problem != "" && now.Problem != before.Problem {
+		d.log.Warn("the bot's device is not verified", zap.String("device", now.Device), zap.String("problem", now.Problem))
+	}
+}
+
+// problem is something that only a person can change.
+type problem struct{ text string }
+
+func (p *problem) Error() string { return p.text }
+
+func (d *Device) signDevice(ctx context.Context) (verified bool, err error) {
+	me := d.o.Client.UserID
+	if _, err := d.mach.FetchKeys(ctx, []id.UserID{me}, true); err != nil {
+		return false, err
+	}
+	public, err := d.mach.GetCrossSigningPublicKeys(ctx, me)
+	if err != nil {
+		return false, err
+	}
+	if err := d.loadIdentity(ctx); err != nil {
+		return false, err
+	}
+	switch keys := d.mach.CrossSigningKeys; {
+	case public == nil:
+		err = d.makeIdentity(ctx)
+	case keys == nil || keys.MasterKey.PublicKey() != public.MasterKey:
+		d.mach.CrossSigningKeys = nil
+		err = d.recoverIdentity(ctx, keys != nil)
+	default:
+		signed, err := d.store.IsKeySignedBy(ctx, me, d.mach.GetAccount().SigningKey(), me, public.SelfSigningKey)
+		if err != nil || signed {
+			return signed, err
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := errors.Join(d.mach.SignOwnDevice(ctx, d.mach.OwnIdentity()), d.mach.SignOwnMasterKey(ctx)); err != nil {
+		return false, err
+	}
+	d.log.Info("the bot's device is verified", zap.String("device", d.store.device))
+	return true, nil
+}
+
+func (d *Device) loadIdentity(ctx context.Context) error {
+	text, err := d.store.GetSecret(ctx, secretSeeds)
+	if err != nil || text == "" || d.mach.CrossSigningKeys != nil {
+		return err
+	}
+	var seeds crypto.CrossSigningSeeds
+	if err := json.Unmarshal([]byte(text), &seeds); err != nil {
+		return err
+	}
+	return d.mach.ImportCrossSigningKeys(seeds)
+}
+
+// keepIdentity stores an identity before anybody knows of it.
+func (d *Device) keepIdentity(ctx context.Context, keys *crypto.CrossSigningKeysCache, recovery string) error {
+	text, err := json.Marshal(keys.Seeds())
+	if err != nil {
+		return err
+	}
+	err = d.store.PutSecret(ctx, secretSeeds, string(text))
+	if recovery != "" {
+		err = errors.Join(err, d.store.PutSecret(ctx, secretRecovery, recovery))
+	}
+	return errors.Join(err, d.store.flush(ctx))
+}
+
+// makeIdentity makes the bot's identity. One that was made before but did not reach the homeserver is taken again.
+func (d *Device) makeIdentity(ctx context.Context) error {
+	key, err := d.mach.SSSS.GenerateAndUploadKey(ctx, "")
+	if err != nil {
+		return err
+	}
+	keys := d.mach.CrossSigningKeys
+	if keys == nil {
+		if keys, err = d.mach.GenerateCrossSigningKeys(); err != nil {
+			return err
+		}
+	}
+	if err := d.keepIdentity(ctx, keys, key.RecoveryKey()); err != nil {
+		return err
+	}
+	if err := d.mach.UploadCrossSigningKeysToSSSS(ctx, key, keys); err != nil {
+		return err
+	}
+	if err := d.mach.PublishCrossSigningKeys(ctx, keys, d.authenticate); err != nil {
+		var refused mautrix.HTTPError
+		if errors.As(err, &refused) && refused.IsStatus(http.StatusUnauthorized) {
+			return &problem{"The homeserver wants the bot's password before it lets the bot make its identity: set matrix.password beside the access token, or verify the device in another client of the bot."}
+		}
+		return err
+	}
+	d.log.Info("made the bot's identity")
+	return d.mach.SSSS.SetDefaultKeyID(ctx, key.ID)
+}
+
+// authenticate answers a homeserver that asks for the password.
+func (d *Device) authenticate(asked *mautrix.RespUserInteractive) any {
+	if d.o.Password == "" {
+		return nil
+	}
+	return &mautrix.ReqUIAuthLogin{
+		BaseAuthData: mautrix.BaseAuthData{Type: mautrix.AuthTypePassword, Session: asked.Session},
+		User:         d.o.Client.UserID.String(), Password: d.o.Password,
+	}
+}
+
+// recoverIdentity takes the identity that another client has made. replaced says that it took the place of the relay's.
+func (d *Device) recoverIdentity(ctx context.Context, replaced bool) error {
+	if d.o.RecoveryKey == "" {
+		if replaced {
+			return &problem{"Another client has replaced the bot's identity: set matrix.recovery_key to the recovery key that it showed."}
+		}
+		return &problem{"Another client has made the bot's identity: set matrix.recovery_key to the recovery key that it showed."}
+	}
+	id, data, err := d.mach.SSSS.GetDefaultKeyData(ctx)
+	if err != nil {
+		return &problem{"The homeserver has no recovery key for the bot's identity: set up recovery in the client that made it, then set matrix.recovery_key."}
+	}
+	key, err := data.VerifyRecoveryKey(id, d.o.RecoveryKey)
+	if err != nil {
+		return &problem{"matrix.recovery_key is not the recovery key of the bot's identity."}
+	}
+	if err := d.mach.FetchCrossSigningKeysFromSSSS(ctx, key); err != nil {
+		return err
+	}
+	return d.keepIdentity(ctx, d.mach.CrossSigningKeys, "")
+}
+
+func isNotFound(err error) bool {
+	var refused mautrix.HTTPError
+	return errors.As(err, &refused) && refused.IsStatus(http.StatusNotFound)
+}

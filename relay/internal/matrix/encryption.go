@@ -1,0 +1,268 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
+	"slipway/relay/internal/encryption"
+	"slipway/relay/internal/format"
+)
+
+// EventEncrypted is the type of encrypted events.
+const EventEncrypted = "m.room.encrypted"
+
+const (
+	openWithin  = 30 * time.Second
+	minOpenWait = 5 * time.Second
+	maxOpenWait = 5 * time.Minute
+)
+
+// device is the bot's device in encrypted rooms, an [encryption.Device].
+type device interface {
+	Encrypt(ctx context.Context, room encryption.Room, eventType string, content json.RawMessage, marked string) ([]byte, error)
+	Take(ctx context.Context, answer *mautrix.RespSync, first bool) error
+	MembersChanged(roomID string)
+	Status() encryption.Identity
+	Broken() error
+	Close()
+}
+
+// crypt is the device of the session in use, or why there is none.
+type crypt struct {
+	mu       sync.Mutex
+	device   device
+	of       *session
+	failure  *SendError
+	failures int
+	next     time.Time // no attempt to open it before
+}
+
+// errNotOpen says that the device is about to be opened.
+var errNotOpen = &SendError{Class: ClassRetry, Alone: true, Reason: "the bot's device is being prepared for encrypted rooms"}
+
+// current returns the device of a session, or why there is none.
+func (k *crypt) current(s *session) (device, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.device != nil && k.of == s:
+		return k.device, nil
+	case k.failure != nil && k.of == s:
+		return nil, k.failure
+	}
+	return nil, errNotOpen
+}
+
+// drop forgets the device: it is opened anew.
+func (k *crypt) drop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.device != nil {
+		k.device.Close()
+	}
+	k.device, k.of, k.failure, k.failures, k.next = nil, nil, nil, 0, time.Time{}
+}
+
+// openDevice makes sure that the device of the session is open. Without it messages to encrypted rooms wait, and nothing else.
+func (c *Client) openDevice(ctx context.Context) device {
+	s := c.session.Load()
+	if s == nil {
+		return nil
+	}
+	k := &c.crypt
+	if d, err := k.current(s); err == nil {
+		if d.Broken() == nil {
+			return d
+		}
+		k.drop()
+	}
+	k.mu.Lock()
+	early := k.of == s && time.Now().Before(k.next)
+	k.mu.Unlock()
+	if early {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	d, err := c.newDevice(ctx, s)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of != s {
+		k.failure, k.failures = nil, 0
+	}
+	k.device, k.of = d, s
+	if err == nil {
+		k.failure, k.failures = nil, 0
+		return d
+	}
+	failed := c.cannotOpen(s, err)
+	if k.failure == nil || k.failure.Reason != failed.Reason {
+		c.log.Warn("the bot cannot encrypt", zap.String("reason", failed.Reason), zap.Error(err))
+	}
+	k.failure = failed
+	k.failures++
+	k.next = time.Now().Add(min(minOpenWait<<min(k.failures-1, 10), maxOpenWait))
+	return nil
+}
+
+func (c *Client) newDevice(ctx context.Context, s *session) (device, error) {
+	switch {
+	case s.deviceID == noDevice:
+		return nil, encryption.ErrNoDevice
+	case len(c.options.PickleKey) == 0:
+		return nil, errNoPickleKey
+	}
+	api := c.api(s.userID, s.token)
+	api.DeviceID = id.DeviceID(s.deviceID)
+	return openDevice(ctx, encryption.Options{
+		Database: c.state, PickleKey: c.options.PickleKey, Client: api, RecoveryKey: c.options.RecoveryKey, Password: c.options.Password, Log: c.log,
+	})
+}
+
+var (
+	errNoPickleKey = errors.New("no pickle key is set")
+	errNotBuilt    = errors.New("the relay is built without the tag goolm")
+)
+
+// cannotOpen says what a device that cannot be opened means for messages: those that need a person block their room.
+func (c *Client) cannotOpen(s *session, err error) *SendError {
+	const lost = " If it is lost, remove the bot's device from its account: the relay then logs in with a new one."
+	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
+	switch {
+	case errors.Is(err, errNotBuilt):
+		return blocked("The room is encrypted, and this relay is built without encryption (-tags goolm).")
+	case errors.Is(err, errNoPickleKey):
+		return blocked("The room is encrypted: set matrix.pickle_key, which all relays of a PostgreSQL database share.")
+	case errors.Is(err, encryption.ErrNoDevice):
+		return blocked("The room is encrypted, and the bot's access token belongs to no device: give a token that comes from a login, or the password.")
+	case errors.Is(err, encryption.ErrWrongKey):
+		return blocked("The room is encrypted, and the bot's keys were stored with another pickle key: put that one back." + lost)
+	case errors.Is(err, encryption.ErrOtherKeys):
+		return blocked("The room is encrypted, and the homeserver has other keys for the bot's device " + s.deviceID + " than the database: put the right database back." + lost)
+	}
+	failed := c.keysFailed(s, err)
+	failed.Reason = "the bot's device cannot be prepared for encrypted rooms yet: " + failed.Reason
+	return failed
+}
+
+// keysFailed classifies a failure to get or share keys. Only the room waits for it, unless the homeserver is away.
+func (c *Client) keysFailed(s *session, err error) *SendError {
+	var failed *SendError
+	if errors.As(err, &failed) {
+		known := *failed
+		return &known
+	}
+	var answer mautrix.HTTPError
+	switch {
+	case errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode >= 300:
+		failed = refused(answer.Response.StatusCode, answer.Response.Header, []byte(answer.ResponseBody))
+	case errors.As(err, &answer):
+		failed = failedRequest(err)
+	default:
+		failed = &SendError{Class: ClassRetry, Reason: "the keys cannot be stored", Err: err}
+	}
+	switch failed.Class {
+	case ClassRelogin:
+		c.expire(s, failed)
+	case ClassAway, ClassLocked, ClassWait:
+	default:
+		failed.Class, failed.Alone = ClassRetry, true
+	}
+	return failed
+}
+
+// Prepare encrypts an event for an encrypted room: what it returns is stored before Send gets it, and sent again as it is after
+// a lost answer. It asks the homeserver who may read, where that may have changed. Failures are [*SendError]s.
+func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
+	s, err := c.current()
+	if err != nil {
+		return out, err
+	}
+	if err := c.sameDevice(out.Device); err != nil {
+		return out, err
+	}
+	standing, err := c.standing(ctx, out.RoomID)
+	if err != nil {
+		return out, err
+	}
+	if standing.replacedBy != "" {
+		return out, c.moved(ctx, out.RoomID, standing.replacedBy)
+	}
+	if a := standing.rules; a != nil && a.Algorithm != "" && a.Algorithm != id.AlgorithmMegolmV1 {
+		return out, &SendError{Class: ClassBlock, Reason: "the room is encrypted in a way that the relay does not know: " + line(string(a.Algorithm))}
+	}
+	d, err := c.crypt.current(s)
+	if err != nil {
+		return out, err
+	}
+	room := encryption.Room{ID: out.RoomID, Rules: standing.rules, Members: func(ctx context.Context) ([]id.UserID, error) { return c.readers(ctx, out.RoomID) }}
+	wire, err := d.Encrypt(ctx, room, out.EventType, out.Content, format.MarkerField(format.MarkerOf(out.Content)))
+	if err != nil {
+		failed := c.keysFailed(s, err)
+		failed.Reason = "the room's keys cannot be shared yet: " + failed.Reason
+		return out, c.alone(ctx, failed)
+	}
+	out.EventType, out.Content, out.Encrypted = EventEncrypted, wire, true
+	return out, nil
+}
+
+// readers are those who may read what is sent to a room now: its members, and who is invited unless only members may read.
+func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error) {
+	var visibility event.HistoryVisibilityEventContent
+	if _, err := c.roomState(ctx, roomID, "m.room.history_visibility", &visibility); err != nil {
+		return nil, c.notIn(err)
+	}
+	var members struct {
+		Chunk []struct {
+			StateKey string `json:"state_key"`
+			Content  struct {
+				Membership event.Membership `json:"membership"`
+			} `json:"content"`
+		} `json:"chunk"`
+	}
+	path, query := v3("rooms", roomID, "members"), url.Values{"not_membership": {"leave"}}
+	if err := c.ask(ctx, request{method: http.MethodGet, path: path, query: query}, &members); err != nil {
+		return nil, c.notIn(err)
+	}
+	var all []id.UserID
+	for _, m := range members.Chunk {
+		invited := m.Content.Membership == event.MembershipInvite && visibility.HistoryVisibility != event.HistoryVisibilityJoined
+		if m.Content.Membership == event.MembershipJoin || invited {
+			all = append(all, id.UserID(m.StateKey))
+		}
+	}
+	return all, nil
+}
+
+// membersChanged says that others may read a room from now on.
+func (c *Client) membersChanged(roomID string) {
+	c.crypt.mu.Lock()
+	d := c.crypt.device
+	c.crypt.mu.Unlock()
+	if d != nil {
+		d.MembersChanged(roomID)
+	}
+}
+
+// Encryption says how other clients see the bot's device in encrypted rooms, and why the bot cannot encrypt, "" if it can.
+func (c *Client) Encryption() (status encryption.Identity, problem string) {
+	s, err := c.current()
+	if err != nil {
+		return status, reasonOf(err)
+	}
+	d, err := c.crypt.current(s)
+	if err != nil {
+		return encryption.Identity{Device: s.deviceID}, reasonOf(err)
+	}
+	return d.Status(), ""
+}

@@ -1,0 +1,12 @@
+//go:build !goolm
+
+package matrix
+
+import (
+	"context"
+
+	"slipway/relay/internal/encryption"
+)
+
+// openDevice refuses: without the tag the library would want one in C.
+func openDevice(context.Context, encryption.Options) (device, error) { return nil, errNotBuilt }
