@@ -50,7 +50,12 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	if db.Shared() {
 		delivers = db.Held
 	}
+	pickleKey, err := pickleKey(cfg)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	bot, err := matrix.New(matrix.Options{
+		PickleKey: pickleKey, RecoveryKey: cfg.Matrix.RecoveryKey.Reveal(),
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
 		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log, Delivers: delivers,
 	})
@@ -92,7 +97,7 @@ func relayName(cfg *config.Config) string {
 
 func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log *zap.Logger, registry *prometheus.Registry) relay.Options {
 	return relay.Options{
-		Store: db, Sender: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
+		Store: db, Sender: bot, Encrypt: bot, Rooms: bot, Events: bot.Events(), Bot: bot, Format: format.Options{ColoredTitle: cfg.Formatting.ColoredTitle, PriorityWords: cfg.Formatting.PriorityWords, MaxEvents: cfg.Formatting.MaxEvents},
 		Log: log, Metrics: relay.NewMetrics(registry),
 		Limits: intake.Limits{
 			MaxMessage: int(cfg.Limits.Message), MaxTitle: int(cfg.Limits.Title),

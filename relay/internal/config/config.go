@@ -67,6 +67,8 @@ type Matrix struct {
 	Password    config.Secret `key:"password" doc:"Password of the bot; also MATRIX_PASSWORD."`
 	AccessToken config.Secret `key:"accesstoken" doc:"Access token of the bot, in place of a password."`
 	Timeout     time.Duration `key:"timeout" doc:"Time given to one request to the homeserver."`
+	PickleKey   config.Secret `key:"pickle_key" doc:"Key, at least 32 random characters, that encrypts what the bot keeps in the database for encrypted rooms. Empty takes one from a file beside the SQLite database, which is made at the first start. With PostgreSQL there is no such file: without a key, messages to encrypted rooms wait."`
+	RecoveryKey config.Secret `key:"recovery_key" doc:"Recovery key of the bot's identity, if another client of the bot has made it. Other clients then show the relay's device as verified."`
 	Invites     Invites       `key:"invites"`
 }
 

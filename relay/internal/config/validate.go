@@ -91,6 +91,9 @@ func (m *Matrix) validate(p *config.Problems) {
 	if m.AccessToken.Empty() && m.Password.Empty() {
 		p.Addf("matrix.password", "is missing; set MATRIX_PASSWORD, matrix.password_file, or matrix.accesstoken in its place")
 	}
+	if n := utf8.RuneCountInString(m.PickleKey.Reveal()); n > 0 && n < minPickleKey {
+		p.Addf("matrix.pickle_key", "is too short: %d characters; give it at least %d random ones, such as openssl rand -hex 32 makes", n, minPickleKey)
+	}
 	if m.Timeout <= 0 {
 		p.Addf("matrix.timeout", "must be more than 0")
 	}
@@ -128,6 +131,9 @@ const minPassword = 8
 // minSecret is how many characters of a secret that signs keep somebody who has seen
 // a signed body from trying them all, if they are random.
 const minSecret = 16
+
+// minPickleKey is how many random characters make a key that nobody guesses.
+const minPickleKey = 32
 
 func (h *Hook) validate(p *config.Problems) {
 	s := h.Registry.Secret

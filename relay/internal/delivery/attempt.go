@@ -63,6 +63,7 @@ func (d *Delivery) try(q *queue, e *message.Entry) (string, error) {
 
 // sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
 func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	d.dropPlain(room, e)
 	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
 		if id, err := d.reconcileBefore(old, e); id != "" || err != nil {
@@ -90,9 +91,13 @@ func (d *Delivery) render(q *queue, e *message.Entry) (err error) {
 			err = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
+	e.EventType, e.Plain = plainType, nil
 	if e.Shrunk {
 		o := d.o.Format
 		o.Budget = shrunkBudget
+		if q.Room().Encrypted {
+			o.Budget = format.EncryptedBudget / 2
+		}
 		r := format.Render(d.formatted(e), o)
 		e.Wire, e.Cut = r.Content, r.Truncated
 		return nil
@@ -107,20 +112,25 @@ func (d *Delivery) render(q *queue, e *message.Entry) (err error) {
 
 // long is a message of several events, rendered. Each of them is made of the whole message, which takes time.
 type long struct {
-	of     format.Message
-	events []format.Event
+	of        format.Message
+	encrypted bool
+	events    []format.Event
 }
 
 // events renders a message. The queue keeps those of a long one while it sends.
 func (d *Delivery) events(q *queue, e *message.Entry) []format.Event {
-	m := d.formatted(e)
-	if q.long.events != nil && q.long.of == m {
+	m, encrypted := d.formatted(e), q.Room().Encrypted
+	if q.long.events != nil && q.long.of == m && q.long.encrypted == encrypted {
 		return q.long.events
 	}
 	q.long = long{}
-	events := format.Events(m, d.o.Format)
+	o := d.o.Format
+	if encrypted {
+		o.Budget = format.EncryptedBudget
+	}
+	events := format.Events(m, o)
 	if len(events) > 1 {
-		q.long = long{m, events}
+		q.long = long{m, encrypted, events}
 	}
 	return events
 }
@@ -146,7 +156,11 @@ func part(e *message.Entry) int {
 func (d *Delivery) rest(q *queue, e *message.Entry) *message.Entry {
 	txn, i := cmp.Or(e.TargetTxn, e.Txn), part(e)
 	next := &message.Entry{Kind: message.File, After: e.MessageID(), Room: e.Room, Txn: txn + fileSuffix, QueuedAt: e.QueuedAt}
-	if events := d.events(q, e); i+1 < len(events) && bytes.Equal(e.Wire, events[i].Content) {
+	sent := e.Wire
+	if e.EventType == matrix.EventEncrypted {
+		sent = e.Plain
+	}
+	if events := d.events(q, e); i+1 < len(events) && bytes.Equal(sent, events[i].Content) {
 		next.Kind, next.Txn = message.Part, format.PartMarker(txn, i+1)
 	}
 	return next
@@ -154,6 +168,7 @@ func (d *Delivery) rest(q *queue, e *message.Entry) *message.Entry {
 
 // sendPart sends another event of a message.
 func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+	d.dropPlain(room, e)
 	if e.Wire == nil {
 		if err := d.render(q, e); err != nil {
 			return "", err
@@ -165,29 +180,77 @@ func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message
 	return d.send(q, room, device, e, e.Wire)
 }
 
-func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, wire []byte) (string, error) {
-	if q.Room().Encrypted { // since the queue looked last
-		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
+const plainType = "m.room.message"
+
+// dropPlain forgets what was rendered for a room that has become encrypted since. What was sent of it before is looked for.
+func (d *Delivery) dropPlain(room store.Room, e *message.Entry) {
+	if room.Encrypted && e.EventType != matrix.EventEncrypted {
+		e.Wire = nil
+		if e.FirstAttemptAt != 0 {
+			e.Device = ""
+		}
 	}
-	e.Device, e.EventType = device, "m.room.message"
-	return d.sender.Send(d.ctx, matrix.Outgoing{
-		RoomID: room.RoomID, TxnID: e.Txn, Device: e.Device, EventType: e.EventType, Content: wire, Encrypted: room.Encrypted,
-	})
+}
+
+// send sends an event, encrypted if the room is.
+func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, content []byte) (string, error) {
+	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: plainType, Content: content, Encrypted: q.Room().Encrypted}
+	e.Device = device
+	switch {
+	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
+		out.EventType, out.Content = e.EventType, e.Wire
+	case out.Encrypted:
+		if err := d.encrypt(q, e, &out); err != nil {
+			return "", err
+		}
+	}
+	e.EventType = out.EventType
+	return d.sender.Send(d.ctx, out)
+}
+
+// encrypt encrypts an event and stores it: every attempt from now on sends the same bytes.
+func (d *Delivery) encrypt(q *queue, e *message.Entry, out *matrix.Outgoing) error {
+	if d.o.Encrypt == nil {
+		return &matrix.SendError{Class: matrix.ClassEncrypted, Reason: "The room is encrypted and this relay cannot encrypt."}
+	}
+	prepared, err := d.o.Encrypt.Prepare(d.ctx, *out)
+	if err != nil {
+		q.began = 0 // nothing has left
+		return err
+	}
+	e.Plain, e.Wire, e.EventType = out.Content, prepared.Content, prepared.EventType
+	kept, err := d.store.KeepWire(d.ctx, e, q.began)
+	if err != nil {
+		q.began = 0
+		return &matrix.SendError{Class: matrix.ClassRetry, Alone: true, Reason: "The encrypted event cannot be stored.", Err: err}
+	}
+	if !kept { // it was withdrawn meanwhile
+		q.began = 0
+		return &matrix.SendError{Class: matrix.ClassReconcile, Reason: "The message was withdrawn."}
+	}
+	*out = prepared
+	return nil
 }
 
 // sendFile sends the full text of a message that was cut.
 func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
-	if room.Encrypted {
-		return "", &matrix.SendError{Class: matrix.ClassEncrypted, Reason: encryptedReason}
-	}
+	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
+	}
+	if e.EventType == matrix.EventEncrypted && e.Wire != nil {
+		return d.send(q, room, device, e, nil)
 	}
 	f := fileOf(e)
 	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
 	f.Size = len(text)
+	name, mime := f.Name, f.MimeType
+	if room.Encrypted {
+		text, f.Keys = matrix.EncryptFile(text)
+		name, mime = "", "application/octet-stream"
+	}
 	var err error
-	if f.URI, err = d.sender.Upload(d.ctx, f.Name, f.MimeType, text); err != nil {
+	if f.URI, err = d.sender.Upload(d.ctx, name, mime, text); err != nil {
 		return "", err
 	}
 	return d.send(q, room, device, e, format.FileContent(f))
@@ -211,7 +274,7 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.E
 		if q.replacedSince(e.TargetAt) != "" {
 			return "", errUnproven // nothing can be removed from a room that was replaced
 		}
-		found, err := d.findAny(room.RoomID, e)
+		found, err := d.findAny(q, room.RoomID, e)
 		if found == "" || err != nil {
 			return "", err
 		}
@@ -222,8 +285,8 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.E
 }
 
 // findAny looks for an event that is left of a removal's message: it, one of its parts, or its file.
-func (d *Delivery) findAny(roomID string, e *message.Entry) (id string, err error) {
-	for _, marker := range d.markers(e) {
+func (d *Delivery) findAny(q *queue, roomID string, e *message.Entry) (id string, err error) {
+	for _, marker := range d.markers(q, e) {
 		if id, err = d.find(roomID, marker, e.AcceptedAt); id != "" || err != nil {
 			break
 		}
@@ -232,10 +295,10 @@ func (d *Delivery) findAny(roomID string, e *message.Entry) (id string, err erro
 }
 
 // markers are those of all events that a removal's message may have.
-func (d *Delivery) markers(e *message.Entry) (all []string) {
+func (d *Delivery) markers(q *queue, e *message.Entry) (all []string) {
 	all = []string{e.TargetTxn}
 	defer func() { _ = recover() }() // a message that cannot be rendered has no others
-	events := format.Events(d.formatted(e), d.o.Format)
+	events := d.events(q, e)
 	if len(events) == 1 && !events[0].Truncated {
 		return all
 	}

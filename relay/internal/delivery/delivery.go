@@ -25,6 +25,7 @@ const (
 type Options struct {
 	Store    *store.Store
 	Sender   Sender
+	Encrypt  Encrypter // nil where the bot cannot encrypt: messages to encrypted rooms wait
 	Rooms    Rooms
 	Format   format.Options
 	Log      *zap.Logger

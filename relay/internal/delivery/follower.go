@@ -44,7 +44,7 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	if err != nil {
 		return matrix.RoomInfo{}, away(err)
 	}
-	if problem(info) != "" || info.Encrypted {
+	if problem(info) != "" {
 		return info, nil
 	}
 	rooms, err := f.Store.RoomsWithID(ctx, id)

@@ -57,13 +57,11 @@ func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
 	})
 	reason, room := problem(info), q.Room()
 	switch {
-	case room.Encrypted:
-		d.saveRoom(q)
 	case reason != "":
 		d.blockUnless(q, matrix.ClassBlock, reason, func(r *store.Room) bool {
 			return info.ReplaceBy != "" && r.Blocked != "" // what was tried there says more
 		})
-	case room.Blocked != "" && room.BlockedAt < began.UnixMilli():
+	case room.Blocked != "" && room.BlockedAs != string(matrix.ClassEncrypted) && room.BlockedAt < began.UnixMilli():
 		d.unblock(q)
 		q.retry()
 	default:

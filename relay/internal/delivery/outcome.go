@@ -15,7 +15,7 @@ import (
 func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 	d.pause.succeeded()
 	d.rate.succeeded()
-	d.works(q)
+	d.works(q, e)
 	e.Attempts++
 	e.Error, e.Code = "", ""
 	o := store.Outcome{}
@@ -39,10 +39,10 @@ func (d *Delivery) succeeded(q *queue, e *message.Entry, eventID string) {
 }
 
 // works notes that events reach a room.
-func (d *Delivery) works(q *queue) {
+func (d *Delivery) works(q *queue, e *message.Entry) {
 	q.mu.Lock()
 	q.joinTried, q.lastError, q.retrying = false, "", ""
-	blocked := q.room.Blocked != "" && !q.room.Encrypted // where removals still work
+	blocked := q.room.Blocked != "" && (e.Kind != message.Redact || q.room.BlockedAs != string(matrix.ClassEncrypted)) // where removals still work
 	q.mu.Unlock()
 	if blocked {
 		d.unblock(q)
@@ -90,9 +90,12 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 		}
 		d.blocked(q, e, f)
 	case matrix.ClassEncrypted:
-		q.setRoom(func(r *store.Room) { r.Encrypted = true })
-		d.block(q, f.Class, f.Sentence())
-		d.again(q, e, 0, false) // removals still work
+		d.encrypted(q.Room().RoomID)
+		if f.Encrypt {
+			d.again(q, e, 0, false)
+			return
+		}
+		d.blocked(q, e, f)
 	case matrix.ClassTooLarge:
 		d.shrink(q, e, f)
 	case matrix.ClassReconcile:

@@ -190,15 +190,12 @@ func (q *queue) sleep(wait time.Duration) {
 func (q *queue) due() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.page)+len(q.handed) == 0 && !q.more || q.room.Encrypted && len(q.page) > 0 && !q.mayGo(q.page[0]) {
-		q.idle = !q.more && len(q.page) == 0
+	if len(q.page)+len(q.handed) == 0 && !q.more {
+		q.idle = true
 		return math.MaxInt64
 	}
 	return time.Until(q.notBefore)
 }
-
-// mayGo tells whether an entry may be sent to the room: into one that is encrypted only removals. q.mu is held.
-func (q *queue) mayGo(e *message.Entry) bool { return !q.room.Encrypted || e.Kind == message.Redact }
 
 // work sends entries until none is left, one has to wait, or others want their turn.
 func (q *queue) work() {

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	lookAtRooms     = 5 * time.Second
-	maxJoined       = 200
-	encryptedReason = "The room is encrypted and this relay cannot encrypt yet: use a room without encryption for this application."
+	lookAtRooms = 5 * time.Second
+	maxJoined   = 200
 )
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
@@ -69,6 +68,8 @@ func (d *Delivery) Handle(e matrix.Event) {
 		d.left(e.Room, e.Reason)
 	case matrix.Encrypted:
 		d.encrypted(e.Room)
+	case matrix.Ready:
+		d.canEncrypt()
 	case matrix.Replaced:
 		d.replaced(e.Old, e.New)
 	case matrix.Named:
@@ -83,7 +84,7 @@ func (d *Delivery) Handle(e matrix.Event) {
 // joined unblocks what was blocked because the bot was not in the room or could not write there.
 func (d *Delivery) joined(roomID string) {
 	for _, q := range d.inRoom(roomID) {
-		if r := q.Room(); r.Blocked != "" && !r.Encrypted {
+		if r := q.Room(); r.Blocked != "" {
 			d.unblock(q)
 			q.retry()
 		}
@@ -101,15 +102,24 @@ func (d *Delivery) left(roomID, reason string) {
 	}
 }
 
-// encrypted blocks a room that is encrypted. It stays so.
+// encrypted notes that a room is encrypted. It stays so.
 func (d *Delivery) encrypted(roomID string) {
 	for _, q := range d.inRoom(roomID) {
 		if q.Room().Encrypted {
 			continue
 		}
 		q.setRoom(func(r *store.Room) { r.Encrypted = true })
-		d.block(q, matrix.ClassEncrypted, encryptedReason)
-		q.nudge()
+		d.saveRoom(q)
+	}
+}
+
+// canEncrypt unblocks what was blocked because the bot could not encrypt.
+func (d *Delivery) canEncrypt() {
+	for _, q := range d.all() {
+		if q.Room().BlockedAs == string(matrix.ClassEncrypted) {
+			d.unblock(q)
+			q.retry()
+		}
 	}
 }
 

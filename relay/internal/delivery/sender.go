@@ -26,6 +26,12 @@ type Sender interface {
 	Upload(ctx context.Context, name, mimeType string, data []byte) (uri string, err error)
 }
 
+// Encrypter encrypts events for encrypted rooms. Failures are [*matrix.SendError]s too.
+type Encrypter interface {
+	// Prepare encrypts an event. What it returns is stored before Send gets it, so that the same bytes are sent again.
+	Prepare(ctx context.Context, out matrix.Outgoing) (matrix.Outgoing, error)
+}
+
 // Rooms is the part of the Matrix side that manages rooms. Failures are [*matrix.SendError]s too.
 type Rooms interface {
 	// Resolve returns the room id for an address: an id is returned as it is, an alias is looked up.

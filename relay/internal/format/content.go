@@ -134,8 +134,9 @@ type File struct {
 	Name     string // as a person sees it
 	URI      string // mxc://…
 	MimeType string
-	Size     int
+	Size     int // of the text
 	Marker   string
+	Keys     string // of an encrypted file: the fields of its EncryptedFile but the URI, as JSON without braces; "" if it is not
 }
 
 // FileContent is the content of the m.room.message that shows the file. It is a
@@ -147,8 +148,12 @@ func FileContent(f File) []byte {
 	b = append(b, `,"size":`...)
 	b = append(strconv.AppendInt(b, int64(f.Size), 10), `},`...)
 	b = appendMarker(b, f.Marker)
-	b = append(b, `,"m.mentions":{},"msgtype":"m.file","url":`...)
-	return append(appendString(b, f.URI), '}')
+	b = append(b, `,"m.mentions":{},"msgtype":"m.file",`...)
+	if f.Keys != "" {
+		b = append(append(append(b, `"file":{`...), f.Keys...), `,"url":`...)
+		return append(appendString(b, f.URI), "}}"...)
+	}
+	return append(appendString(append(b, `"url":`...), f.URI), '}')
 }
 
 const hex = "0123456789abcdef"

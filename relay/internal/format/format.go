@@ -24,6 +24,9 @@ const (
 // references, hashes and signatures (Matrix client-server API, size limits).
 const DefaultBudget = 60 << 10
 
+// EncryptedBudget is that of an event that is encrypted, which makes it a third larger and wraps it.
+const EncryptedBudget = 44 << 10
+
 const (
 	minBudget   = 4 << 10
 	maxTitle    = 1 << 10

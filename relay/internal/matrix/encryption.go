@@ -73,16 +73,16 @@ func (k *crypt) drop() {
 	k.device, k.of, k.failure, k.failures, k.next = nil, nil, nil, 0, time.Time{}
 }
 
-// openDevice makes sure that the device of the session is open. Without it messages to encrypted rooms wait, and nothing else.
-func (c *Client) openDevice(ctx context.Context) device {
+// openDevice makes sure that the device of the session is open. ready says that it was not before. Without it messages to encrypted rooms wait, and nothing else.
+func (c *Client) openDevice(ctx context.Context) (opened device, ready bool) {
 	s := c.session.Load()
 	if s == nil {
-		return nil
+		return nil, false
 	}
 	k := &c.crypt
 	if d, err := k.current(s); err == nil {
 		if d.Broken() == nil {
-			return d
+			return d, false
 		}
 		k.drop()
 	}
@@ -90,7 +90,7 @@ func (c *Client) openDevice(ctx context.Context) device {
 	early := k.of == s && time.Now().Before(k.next)
 	k.mu.Unlock()
 	if early {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
@@ -103,7 +103,7 @@ func (c *Client) openDevice(ctx context.Context) device {
 	k.device, k.of = d, s
 	if err == nil {
 		k.failure, k.failures = nil, 0
-		return d
+		return d, true
 	}
 	failed := c.cannotOpen(s, err)
 	if k.failure == nil || k.failure.Reason != failed.Reason {
@@ -112,7 +112,7 @@ func (c *Client) openDevice(ctx context.Context) device {
 	k.failure = failed
 	k.failures++
 	k.next = time.Now().Add(min(minOpenWait<<min(k.failures-1, 10), maxOpenWait))
-	return nil
+	return nil, false
 }
 
 func (c *Client) newDevice(ctx context.Context, s *session) (device, error) {
@@ -206,11 +206,15 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 		return out, err
 	}
 	room := encryption.Room{ID: out.RoomID, Rules: standing.rules, Members: func(ctx context.Context) ([]id.UserID, error) { return c.readers(ctx, out.RoomID) }}
+	var failed *SendError
 	wire, err := d.Encrypt(ctx, room, out.EventType, out.Content, format.MarkerField(format.MarkerOf(out.Content)))
 	if err != nil {
-		failed := c.keysFailed(s, err)
-		failed.Reason = "the room's keys cannot be shared yet: " + failed.Reason
-		return out, c.alone(ctx, failed)
+		if err = c.alone(ctx, c.keysFailed(s, err)); errors.As(err, &failed) {
+			named := *failed
+			named.Reason = "the room's keys cannot be shared yet: " + named.Reason
+			return out, &named
+		}
+		return out, err
 	}
 	out.EventType, out.Content, out.Encrypted = EventEncrypted, wire, true
 	return out, nil

@@ -25,6 +25,9 @@ type Left struct{ Room, Reason string }
 // Encrypted says that a room is encrypted, which cannot be undone.
 type Encrypted struct{ Room string }
 
+// Ready says that the bot can encrypt: its device is prepared, for the first time or again.
+type Ready struct{}
+
 // Replaced says that a room was upgraded and that the bot is in the room that took its place.
 type Replaced struct{ Old, New string }
 
@@ -46,6 +49,7 @@ func (Synced) event()      {}
 func (Joined) event()      {}
 func (Left) event()        {}
 func (Encrypted) event()   {}
+func (Ready) event()       {}
 func (Replaced) event()    {}
 func (Named) event()       {}
 func (PowerLevels) event() {}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/crypto/attachment"
 )
 
 // Outgoing is one event on its way.
@@ -154,11 +155,24 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *SendErr
 	return &explained
 }
 
+// EncryptFile encrypts a file before its upload. keys are the fields of the EncryptedFile that its event needs, without the URI,
+// as JSON without braces (client-server API, sending encrypted attachments).
+func EncryptFile(text []byte) (encrypted []byte, keys string) {
+	f := attachment.NewEncryptedFile()
+	encrypted = f.Encrypt(text)
+	b, _ := json.Marshal(f) // of strings
+	return encrypted, string(b[1 : len(b)-1])
+}
+
 // Upload stores a text as a file on the homeserver and returns its mxc: URI.
 func (c *Client) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
 	var out mautrix.RespMediaUpload
+	query := url.Values{}
+	if name != "" {
+		query.Set("filename", name)
+	}
 	err := c.ask(ctx, request{
-		method: http.MethodPost, path: mautrix.MediaURLPath{"v3", "upload"}, query: url.Values{"filename": {name}},
+		method: http.MethodPost, path: mautrix.MediaURLPath{"v3", "upload"}, query: query,
 		raw: data, kind: mimeType, limit: maxSendAnswer,
 	}, &out)
 	if err == nil && out.ContentURI.IsEmpty() {

@@ -123,7 +123,12 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 			return err
 		}
 	}
-	device := c.openDevice(ctx)
+	device, ready := c.openDevice(ctx)
+	if ready {
+		if err := c.emit(ctx, Ready{}); err != nil {
+			return err
+		}
+	}
 	poll := min(longPoll, c.options.Timeout/2)
 	if recovering || at.since == "" {
 		poll = 0

@@ -26,6 +26,7 @@ type Entry struct {
 	Device         string
 	EventType      string
 	Wire           []byte // the event as it was first sent; nil if it may be rendered anew
+	Plain          []byte // not stored: what Wire was encrypted of
 	Cut            bool   // Wire does not hold the whole message
 	Error          string
 	Code           string
@@ -60,5 +61,5 @@ func (e *Entry) MessageID() int64 {
 
 // Size is about how many bytes of memory an entry takes.
 func (e *Entry) Size() int {
-	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Wire)
+	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Wire) + len(e.Plain)
 }

@@ -24,6 +24,7 @@ import (
 type Options struct {
 	Store     *store.Store // closed by the service
 	Sender    delivery.Sender
+	Encrypt   delivery.Encrypter // nil where the bot cannot encrypt
 	Rooms     delivery.Rooms
 	Events    <-chan matrix.Event // what the homeserver tells; Run reads it. nil means never anything
 	Bot       Bot                 // nil where nothing is heard of the homeserver
@@ -142,7 +143,7 @@ func (s *Service) begin(ctx context.Context, valid func() bool) error {
 		return err
 	}
 	d, err := delivery.New(ctx, delivery.Options{
-		Store: s.store, Sender: o.Sender, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery, Valid: valid,
+		Store: s.store, Sender: o.Sender, Encrypt: o.Encrypt, Rooms: o.Rooms, Format: o.Format, Log: o.Log, Metrics: o.Metrics.delivery, Valid: valid,
 		Parallel: cmp.Or(max(o.Delivery.Parallel, 0), 64), MaxAge: cmp.Or(max(o.Delivery.MaxAge, 0), 72*time.Hour),
 	})
 	if err != nil {

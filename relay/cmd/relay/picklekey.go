@@ -1,0 +1,60 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"slipway/relay/internal/config"
+	"slipway/relay/internal/fserror"
+)
+
+// pickleKeySuffix is behind the name of the SQLite database in that of the file with the pickle key.
+const pickleKeySuffix = ".pickle_key"
+
+// pickleKey is the key that encrypts the bot's keys in the database: the configured one, or that of the file beside the SQLite
+// database, which is made if it is not there. Without either the bot does not encrypt.
+func pickleKey(cfg *config.Config) ([]byte, error) {
+	if key := cfg.Matrix.PickleKey.Reveal(); key != "" {
+		return []byte(key), nil
+	}
+	if cfg.Database.Postgres() {
+		return nil, nil
+	}
+	path := cfg.Database.Connection + pickleKeySuffix
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makePickleKey(path)
+	}
+	key := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the pickle key: %w", fserror.Explain(err, path))
+	case key == "":
+		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back, or delete the file if the relay was never used in an encrypted room", path)
+	}
+	return []byte(key), nil
+}
+
+// makePickleKey makes a key and writes it durably, the whole of it or nothing.
+func makePickleKey(path string) ([]byte, error) {
+	key, temp := rand.Text()+rand.Text(), path+".tmp"
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make the pickle key: %w", fserror.Explain(err, temp))
+	}
+	_, err = f.WriteString(key + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the pickle key: %w", err)
+	}
+	return []byte(key), nil
+}

@@ -1,0 +1,110 @@
+//go:build goolm
+
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/encryptedtest"
+	"slipway/relay/internal/faultproxy"
+)
+
+var encryptedState = []map[string]any{{"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2", "rotation_period_msgs": 5}}}
+
+// encryptedWorld is a bot that follows its rooms, an encrypted one among them, and a device of its owner that reads there.
+func encryptedWorld(t *testing.T) (w *world, room string, reader *encryptedtest.Reader) {
+	t.Helper()
+	w = newWorld(t)
+	w.bot = w.newBot(Options{Username: w.name + "bot", Password: "bot-password", PickleKey: []byte("a key for tests")})
+	reader = encryptedtest.New(t, w.server.URL, w.name+"owner", w.name+"owner-password")
+	w.connect()
+	room = w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}, "initial_state": encryptedState})
+	w.must(w.bot.Join(w.ctx, room))
+	w.run(w.bot)
+	w.eventually("the device is open", func() bool { _, problem := w.bot.Encryption(); return problem == "" })
+	return w, room, reader
+}
+
+// sendEncrypted sends a text as delivery does.
+func (w *world) sendEncrypted(room, txn, body string) (string, error) {
+	out, err := w.bot.Prepare(w.ctx, Outgoing{RoomID: room, TxnID: txn, Device: w.bot.Device(), EventType: "m.room.message", Content: text(body, txn)})
+	if err != nil {
+		return "", err
+	}
+	if out.EventType != EventEncrypted || strings.Contains(string(out.Content), `"body"`) {
+		w.Errorf("prepared as %s: %s", out.EventType, out.Content)
+	}
+	return w.bot.Send(w.ctx, out)
+}
+
+func (w *world) reads(reader *encryptedtest.Reader, room string, want ...string) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("reads %q, has %q and %d unread", want, reader.Bodies(room), reader.Unread(room)), func() bool { return slices.Equal(reader.Bodies(room), want) })
+	if n := reader.Unread(room); n != 0 {
+		w.Errorf("%d events cannot be read", n)
+	}
+}
+
+func TestEncrypted_SessionsRotateAndRestart(t *testing.T) {
+	w, room, reader := encryptedWorld(t)
+	var want []string
+	send := func(n int) {
+		for range n {
+			body := fmt.Sprintf("message-%d", len(want))
+			_, err := w.sendEncrypted(room, "t"+body, body)
+			w.must(err)
+			want = append(want, body)
+		}
+	}
+	send(12) // over two rotations
+	w.reads(reader, room, want...)
+	second := encryptedtest.New(t, w.server.URL, w.name+"owner", w.name+"owner-password") // a second device of the owner
+	w.eventually("the bot hears of the new device", func() bool {
+		before := len(want)
+		send(1)
+		return slices.Contains(second.Bodies(room), want[before]) || slices.Contains(second.Bodies(room), want[max(before-1, 0)])
+	})
+	w.reads(reader, room, want...)
+	found, err := w.bot.Find(w.ctx, room, "tmessage-3", time.Now().Add(-time.Hour))
+	w.must(err)
+	if found.EventID == "" {
+		t.Error("an encrypted event is not found by its marker")
+	}
+	w.noSecrets("message-3", "bot-password")
+}
+
+// A room that is not known to be encrypted gets no plain text, whatever was known before.
+func TestEncrypted_NoPlainText(t *testing.T) {
+	w, room, _ := encryptedWorld(t)
+	_, err := w.send(room, "t1", "secret")
+	if failed := w.wantClass(err, ClassEncrypted); !failed.Encrypt {
+		t.Error("the failure does not ask to encrypt")
+	}
+	plain := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+	w.must(w.bot.Join(w.ctx, plain))
+	_, err = w.send(plain, "t2", "open")
+	w.must(err)
+	w.must(w.owner.SetState(w.ctx, plain, "m.room.encryption", map[string]any{"algorithm": "m.megolm.v1.aes-sha2"}))
+	w.eventually("the bot hears that the room is encrypted", func() bool { _, err := w.send(plain, "t3", "secret"); return err != nil })
+}
+
+func TestEncrypted_KeysCannotBeHad(t *testing.T) {
+	w, room, reader := encryptedWorld(t)
+	for name, fault := range map[string]faultproxy.Fault{
+		"failed": faultproxy.Matrix(500, "M_UNKNOWN"), "away": faultproxy.ReplaceAnswer(502, "<html>"),
+	} {
+		w.proxy.Script(faultproxy.Rule{Path: "/keys/query", Fault: fault})
+		_, err := w.sendEncrypted(room, "t-"+name, "waits")
+		if failed := w.wantClass(err, ClassRetry); !failed.Alone || !strings.Contains(failed.Reason, "keys") {
+			t.Errorf("%s is told as %v", name, failed)
+		}
+	}
+	w.proxy.Script()
+	_, err := w.sendEncrypted(room, "t1", "goes")
+	w.must(err)
+	w.reads(reader, room, "goes")
+}
