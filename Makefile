@@ -8,6 +8,8 @@ COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE      ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS   := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 export CGO_ENABLED = 0
+# The relay encrypts with the implementation in Go; without the tag it is built without encryption.
+export GOFLAGS := $(GOFLAGS) -tags=goolm
 
 .PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs image release clean
 

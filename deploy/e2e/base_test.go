@@ -117,7 +117,7 @@ func debian(t *testing.T) string {
 // build compiles what a Dockerfile does, in the tree below root.
 func build(t *testing.T, root, cache string, b target, output string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), goTool(t), "build", "-trimpath", "-buildvcs=false",
+	cmd := exec.CommandContext(t.Context(), goTool(t), "build", "-tags", "goolm", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X main.version="+testVersion+" -X main.commit="+testCommit+" -X main.date="+testDate,
 		"-o", output, "./cmd/"+b.service)
 	cmd.Dir = filepath.Join(root, b.service)

@@ -201,32 +201,6 @@ func TestUnknownRoomWaitsWithAReason(t *testing.T) {
 	s.becomes(s.say(other, "meanwhile"), "sent")
 }
 
-func TestEncryptedRoomGetsNothingInTheClear(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	sealed := map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}
-	// Encrypted from the start.
-	before := s.application("sealed", s.ownersRoom(map[string]any{
-		"initial_state": []any{map[string]any{"type": "m.room.encryption", "state_key": "", "content": sealed}},
-	}))
-	m := s.becomes(s.say(before, "secret one"), "blocked")
-	s.wantReason(m, "encrypt")
-	// Encrypted while messages wait.
-	between := s.application("sealed later", "")
-	s.becomes(s.say(between, "open"), "sent")
-	s.stop()
-	s.must(s.owner.SetState(s.ctx, between.room, "m.room.encryption", sealed))
-	s.start()
-	m = s.becomes(s.say(between, "secret two"), "blocked")
-	s.wantReason(m, "encrypt")
-	for _, r := range s.proxy.Records("/") {
-		if strings.Contains(r.Body, "secret") {
-			t.Errorf("plaintext on the wire: %s %s", r.Method, r.Path)
-		}
-	}
-	s.wantBodies(between.room, "open")
-}
-
 // A room whose homeserver side hangs delays nobody else.
 func TestSlowRoomDelaysNoOther(t *testing.T) {
 	s := newSite(t)

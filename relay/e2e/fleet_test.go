@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,10 +22,12 @@ import (
 // fleet is several relays on one database of PostgreSQL, with nginx in front. The site's requests go through nginx.
 type fleet struct {
 	*site
-	pg       *pgtest.Server
-	database string
-	dsn      string // how the relays reach it
-	relays   []*member
+	pg        *pgtest.Server
+	database  string
+	dsn       string // how the relays reach it
+	pickleKey string // "" for none
+	ownerID   string // Matrix ID of the administrator; "" for nobody's
+	relays    []*member
 }
 
 // member is one relay of a fleet.
@@ -77,13 +80,14 @@ matrix:
   username: %q
   password: ${MATRIX_PASSWORD}
   timeout: 10s
+  pickle_key: %q
 admin:
   name: admin
   password: ${ADMIN_PASSWORD}
-  matrixid: "@owner:localhost"
+  matrixid: %q
 logging:
   level: warn
-`, m.addr, m.f.dsn, s.proxy.URL, s.botID)
+`, m.addr, m.f.dsn, s.proxy.URL, s.botID, m.f.pickleKey, cmp.Or(m.f.ownerID, "@owner:localhost"))
 	s.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -28,7 +28,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	relayBinary = filepath.Join(dir, "relay")
-	if out, err := exec.Command("go", "build", "-o", relayBinary, "../cmd/relay").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "goolm", "-o", relayBinary, "../cmd/relay").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the relay: %v\n%s", err, out)
 		return 1
 	}

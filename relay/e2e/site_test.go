@@ -376,6 +376,14 @@ func (s *site) bodies(room string) []string {
 	return all
 }
 
+// sealed are the encrypted events of a room that are not removed.
+func (s *site) sealed(room string) []synapsetest.Event {
+	s.Helper()
+	all, err := s.owner.Messages(s.ctx, room, "m.room.encrypted")
+	s.must(err)
+	return slices.DeleteFunc(all, func(e synapsetest.Event) bool { return e.Field("ciphertext") == "" })
+}
+
 // wantBodies holds the room against exactly these messages, in order.
 func (s *site) wantBodies(room string, want ...string) {
 	s.Helper()

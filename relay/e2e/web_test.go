@@ -62,8 +62,7 @@ func TestPagesInBrowser(t *testing.T) {
 	b.sees("Log in")
 }
 
-// TestEncryptedRoomInBrowser: a room that would swallow messages is named as
-// such before and after it is chosen.
+// TestEncryptedRoomInBrowser: an encrypted room is named as such, and the bot's device can be compared.
 func TestEncryptedRoomInBrowser(t *testing.T) {
 	s := newSite(t)
 	s.start()
@@ -72,19 +71,21 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 	}}})
 	b := newBrowser(t, s.url)
 	b.login("admin", adminPassword)
-	b.reloads("/ui/applications/new", "encrypted, messages wait")
+	b.reloads("/ui/applications/new", "· encrypted")
 	b.fill("#name", "private")
 	b.click("#target-other")
 	b.fill("input[name=room]", room)
 	b.click("form.card button.primary")
-	b.sees("This room is encrypted")
+	b.sees("may write there")
 	b.get("/ui/applications/1")
 	b.click("form[action$=test] button")
-	b.sees("waits until the cause is fixed")
+	s.eventually("the test message is sent", func() bool { return len(s.sealed(room)) == 1 })
 	b.get("/ui/rooms?check")
-	b.sees("is encrypted and the relay does not encrypt yet")
+	b.sees("which is encrypted, and may write there")
+	b.sees("is verified by its identity")
+	b.sees("Fingerprint")
 	if got := s.bodies(room); len(got) != 0 {
-		t.Errorf("in the encrypted room: %q", got)
+		t.Errorf("in the clear: %q", got)
 	}
 }
 

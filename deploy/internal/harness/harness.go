@@ -37,7 +37,7 @@ func Binary(t testing.TB, service string) string {
 	unlock := lock(t, filepath.Join(dir, service+".lock"))
 	defer unlock()
 	path := filepath.Join(dir, service)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, fmt.Sprintf("slipway/%s/cmd/%s", service, service))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-trimpath", "-o", path, fmt.Sprintf("slipway/%s/cmd/%s", service, service))
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 		t.Skip("builds the relay; `make test` runs it")
 	}
 	binary := filepath.Join(t.TempDir(), "relay")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "slipway/relay/cmd/relay").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-o", binary, "slipway/relay/cmd/relay").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	server, err := pgtest.Start(t.Context(), pgtest.Options{})

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/store"
 )
@@ -94,8 +95,9 @@ func (q *queue) note(c store.Change) {
 		q.more = true
 	}
 	q.stale = q.stale || c.Kind != store.Added
+	removal := c.Kind == store.Altered && q.room.BlockedAs == string(matrix.ClassEncrypted) // which works there, perhaps
 	q.mu.Unlock()
-	if c.Kind == store.Retry {
+	if c.Kind == store.Retry || removal {
 		q.retry()
 	}
 }

@@ -113,11 +113,14 @@ func (d *Delivery) encrypted(roomID string) {
 	}
 }
 
-// canEncrypt unblocks what was blocked because the bot could not encrypt.
+// canEncrypt tries again where the bot could not encrypt.
 func (d *Delivery) canEncrypt() {
 	for _, q := range d.all() {
-		if q.Room().BlockedAs == string(matrix.ClassEncrypted) {
+		r := q.Room()
+		if r.BlockedAs == string(matrix.ClassEncrypted) {
 			d.unblock(q)
+		}
+		if r.Encrypted {
 			q.retry()
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
@@ -17,7 +19,7 @@ import (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check string `json:"check"` // database, homeserver, login, room, outbox
+	Check string `json:"check"` // database, homeserver, login, encryption, room, outbox
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"` // a sentence
 }
@@ -27,6 +29,8 @@ type Target struct {
 	Service  *relay.Service
 	Probe    func(context.Context) error // asks the homeserver for a sign of life and the session's validity
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
+	// Encryption tells how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil: there is none.
+	Encryption func() (device encryption.Identity, problem string)
 }
 
 const probeTime = 15 * time.Second
@@ -51,9 +55,26 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 		}
 	}
 	if answers {
+		findings = append(findings, device(t, rooms)...)
 		findings = append(findings, unheard(ctx, t.Service, v)...)
 	}
 	return append(findings, outbox(ctx, t.Service, answers))
+}
+
+// device tells how the bot's device stands, if there is a room for it.
+func device(t Target, rooms []account.Room) []Finding {
+	if t.Encryption == nil || !slices.ContainsFunc(rooms, func(r account.Room) bool { return r.Encrypted }) {
+		return nil
+	}
+	switch d, problem := t.Encryption(); {
+	case problem != "":
+		return []Finding{bad("encryption", "Messages to encrypted rooms wait: %s.", strings.TrimSuffix(problem, "."))}
+	case d.Problem != "":
+		return []Finding{bad("encryption", "The bot's device %s (%s) is not verified, so clients show a warning: %s", d.Device, d.Fingerprint, d.Problem)}
+	case d.Verified:
+		return []Finding{good("encryption", "The bot's device %s (%s) is verified by its identity.", d.Device, d.Fingerprint)}
+	}
+	return nil // another relay delivers
 }
 
 // unheard names the applications whose urgent messages alert nobody, and those whose owner is not in the room.
@@ -181,12 +202,13 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 		return bad("room", "Messages to the room %s are blocked: %s", name, room.Blocked)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
-	case info.Encrypted:
-		return bad("room", "The room %s is encrypted and the relay does not encrypt yet: its messages wait. Choose a room without encryption.", name)
 	case !info.Writable:
 		return bad("room", "The bot may not write in the room %s: give it the power level for messages.", name)
 	case room.Blocked != "":
 		return bad("room", "Messages to the room %s are blocked: %s", name, room.Blocked)
+	}
+	if info.Encrypted {
+		return good("room", "The bot is in the room %s, which is encrypted, and may write there.", name)
 	}
 	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
 }

@@ -194,5 +194,5 @@ func (r *Reader) File(ctx context.Context, e Event) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file.Decrypt(data)
+	return data, file.DecryptInPlace(data)
 }

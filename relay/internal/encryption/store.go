@@ -68,7 +68,7 @@ func load(ctx context.Context, db Database, device string, key []byte) (*keyStor
 	}
 	for _, r := range rows {
 		if err := s.take(r); err != nil {
-			return nil, fmt.Errorf("%w (%s: %v)", ErrWrongKey, r.Kind, err)
+			return nil, fmt.Errorf("%w (%s: %w)", ErrWrongKey, r.Kind, err)
 		}
 	}
 	return s, nil

@@ -258,8 +258,12 @@ func (c *Client) membersChanged(roomID string) {
 	}
 }
 
-// Encryption says how other clients see the bot's device in encrypted rooms, and why the bot cannot encrypt, "" if it can.
+// Encryption says how other clients see the bot's device in encrypted rooms, and why the bot cannot encrypt, "" if it can. While
+// another relay delivers it says nothing.
 func (c *Client) Encryption() (status encryption.Identity, problem string) {
+	if !c.delivers() {
+		return status, ""
+	}
 	s, err := c.current()
 	if err != nil {
 		return status, reasonOf(err)

@@ -159,7 +159,8 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *SendErr
 // as JSON without braces (client-server API, sending encrypted attachments).
 func EncryptFile(text []byte) (encrypted []byte, keys string) {
 	f := attachment.NewEncryptedFile()
-	encrypted = f.Encrypt(text)
+	encrypted = slices.Clone(text)
+	f.EncryptInPlace(encrypted)
 	b, _ := json.Marshal(f) // of strings
 	return encrypted, string(b[1 : len(b)-1])
 }

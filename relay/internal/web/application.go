@@ -224,8 +224,6 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	switch {
 	case err != nil:
 		return &standing{Text: "Room lookup failed: " + reasonOf(err)}
-	case info.Encrypted:
-		return &standing{Text: "This room is encrypted, and the relay never sends plain text into such a room. Its messages wait. Choose a room without encryption, or let the bot create one."}
 	case info.ReplaceBy != "" && a.RoomProblem != "":
 		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	case info.ReplaceBy != "":

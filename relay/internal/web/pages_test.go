@@ -201,14 +201,14 @@ func TestRoomsAreSaid(t *testing.T) {
 	b.hs.Has(matrix.RoomInfo{RoomID: "!read:example.org", Joined: true})
 	b.admin()
 	for room, want := range map[string]string{
-		"!secret:example.org": "This room is encrypted", "!read:example.org": "may not write", "!other:example.org": "is not in this room",
+		"!secret:example.org": "and may write there", "!read:example.org": "may not write", "!other:example.org": "is not in this room",
 	} {
 		b.get("/ui/applications/new")
 		b.post("/ui/applications/new", "name", "to "+room, "target", "other", "room", room, "scale", "auto")
 		b.want(200, want)
 	}
 	b.get("/ui/rooms?check")
-	b.want(200, "Check results", "is encrypted and the relay does not encrypt yet", "Failed:", "Operations", "@relay:example.org")
+	b.want(200, "Check results", "which is encrypted, and may write there", "Failed:", "Operations", "@relay:example.org")
 	b.get("/ui/applications/new")
 	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
 	b.want(200, "is ready")

@@ -6,6 +6,7 @@ import (
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/encryption"
 )
 
 type roomsPage struct {
@@ -18,6 +19,9 @@ type roomsPage struct {
 	Bot        string
 	Homeserver string
 	Findings   []doctor.Finding
+
+	Device        encryption.Identity // in encrypted rooms
+	CannotEncrypt string              // why not
 }
 
 func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
@@ -27,6 +31,9 @@ func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 		return err
 	}
 	p.Status = web.status(v, p.Rooms)
+	if ask := web.o.Doctor.Encryption; ask != nil {
+		p.Device, p.CannotEncrypt = ask()
+	}
 	apps, err := web.service.Applications(v.ctx(), v.Principal)
 	if err != nil {
 		return err
