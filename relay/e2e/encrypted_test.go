@@ -241,14 +241,7 @@ func TestEncrypted_SeveralRelays(t *testing.T) {
 	first := f.relays[0]
 	first.start()
 	f.delivers(nil)
-	token, status := "", 0
-	f.eventually("the bot is in the room", func() bool {
-		var out object
-		status, out = f.ask(http.MethodPost, "/application", object{"name": "sealed", "room_id": room, "strict_compatibility": false})
-		token = out.text("token")
-		return status == http.StatusOK && token != ""
-	})
-	a := app{token: token, room: room}
+	a := f.application("sealed", room)
 	waits := f.say(a, "one")
 	f.wantReason(f.becomes(waits, "blocked"), "matrix.pickle_key")
 	first.kill()

@@ -140,15 +140,15 @@ func (c *Client) cannotOpen(s *session, err error) *SendError {
 	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
 	switch {
 	case errors.Is(err, errNotBuilt):
-		return blocked("The room is encrypted, and this relay is built without encryption (-tags goolm).")
+		return blocked("This relay is built without encryption (-tags goolm), which the room needs.")
 	case errors.Is(err, errNoPickleKey):
-		return blocked("The room is encrypted: set matrix.pickle_key, which all relays of a PostgreSQL database share.")
+		return blocked("An encrypted room needs matrix.pickle_key, which all relays of a PostgreSQL database share.")
 	case errors.Is(err, encryption.ErrNoDevice):
-		return blocked("The room is encrypted, and the bot's access token belongs to no device: give a token that comes from a login, or the password.")
+		return blocked("The bot's access token belongs to no device, which an encrypted room needs: give a token that comes from a login, or the password.")
 	case errors.Is(err, encryption.ErrWrongKey):
-		return blocked("The room is encrypted, and the bot's keys were stored with another pickle key: put that one back." + lost)
+		return blocked("The bot's keys for encrypted rooms were stored with another pickle key: put that one back." + lost)
 	case errors.Is(err, encryption.ErrOtherKeys):
-		return blocked("The room is encrypted, and the homeserver has other keys for the bot's device " + s.deviceID + " than the database: put the right database back." + lost)
+		return blocked("The homeserver has other keys for the bot's device " + s.deviceID + " than the database, so that nobody could read what it encrypts: put the right database back." + lost)
 	}
 	failed := c.keysFailed(s, err)
 	failed.Reason = "the bot's device cannot be prepared for encrypted rooms yet: " + failed.Reason
