@@ -82,14 +82,11 @@ func (c *counter) recount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var sizes map[digest]int64
+	var linked sizes
 	if err = c.coordinator.Barrier(ctx); err == nil {
-		sizes, err = c.walk(ctx)
+		linked, err = c.walk(ctx)
 	}
-	bytes := int64(0)
-	for _, size := range sizes {
-		bytes += size
-	}
+	bytes := linked.total()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTimeout)
 	defer cancel()
 	ended := c.doc.Update(ctx, func(a *account) error {
@@ -105,7 +102,7 @@ func (c *counter) recount(ctx context.Context) error {
 		return nil
 	})
 	if err = errors.Join(err, ended); err == nil {
-		c.found.Store(&found{id: id, ended: time.Now(), sizes: sizes})
+		c.found.Store(&found{id: id, ended: time.Now(), sizes: linked})
 		c.counts.Add(1)
 	}
 	return err

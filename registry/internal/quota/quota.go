@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -47,14 +48,17 @@ func (q Quota) Covers(name oci.Name) bool {
 }
 
 // Quotas implements registry.Quota.
-type Quotas struct{ list []*counter }
+type Quotas struct {
+	keys keys
+	list []*counter
+}
 
 // New does no I/O. All processes that push to the store have the same quotas.
 func New(store storage.Store, coordinator storage.Coordinator, quotas []Quota, log *zap.Logger) *Quotas {
-	all := &Quotas{}
+	all := &Quotas{keys: keys(maphash.MakeSeed())}
 	for _, q := range quotas {
 		all.list = append(all.list, &counter{
-			Quota: q, store: store, coordinator: coordinator, log: log, pause: countPause,
+			Quota: q, store: store, coordinator: coordinator, log: log, pause: countPause, keys: all.keys,
 			doc: document.New[account](store, layout.Quota(q.Prefix)),
 		})
 	}
@@ -74,17 +78,17 @@ func (all *Quotas) Take(ctx context.Context, name oci.Name, d oci.Digest, size i
 			covering = append(covering, c)
 		}
 	}
-	key := digestOf(d)
+	k := all.keys.of(d)
 	for _, c := range covering {
 		if len(covering) == 1 {
 			break
 		}
-		if err := c.check(ctx, key, size); err != nil {
+		if err := c.check(ctx, k, size); err != nil {
 			return err
 		}
 	}
 	for _, c := range covering {
-		if err := c.take(ctx, key, size); err != nil {
+		if err := c.take(ctx, k, size); err != nil {
 			return err
 		}
 	}
@@ -143,6 +147,7 @@ type counter struct {
 	coordinator storage.Coordinator
 	log         *zap.Logger
 	pause       time.Duration
+	keys        keys
 	doc         *document.Document[account]
 
 	mu      sync.Mutex
@@ -159,26 +164,26 @@ type counter struct {
 type found struct {
 	id    string
 	ended time.Time
-	sizes map[digest]int64
+	sizes sizes
 }
 
 // charge is bytes that wait to be counted. The error is valid once it was written.
 type charge struct {
-	digest digest
-	size   int64
-	err    error
+	key  key
+	size int64
+	err  error
 }
 
 var errNothingTaken = errors.New("nothing was taken")
 
 // take counts size bytes more if there is room. Those who wait at the same time are
 // written together.
-func (c *counter) take(ctx context.Context, d digest, size int64) error {
+func (c *counter) take(ctx context.Context, k key, size int64) error {
 	done := c.counts.Load()
 	if done == 0 { // what is written may be of a time without this quota
 		return c.uncounted(0)
 	}
-	mine := &charge{digest: d, size: size}
+	mine := &charge{key: k, size: size}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, mine)
 	c.mu.Unlock()
@@ -200,10 +205,10 @@ func (c *counter) write(ctx context.Context, batch []*charge, done int64) {
 	err := c.doc.Update(ctx, func(a *account) error {
 		taken := false
 		for _, x := range batch {
-			if x.err = c.refusal(a, x.digest, x.size, done); x.err != nil {
+			if x.err = c.refusal(a, x.key, x.size, done); x.err != nil {
 				continue
 			}
-			if c.has(a, x.digest) {
+			if c.has(a, x.key) {
 				a.chargeCounts(x.size)
 				taken = taken || len(a.Counts) > 0
 				continue
@@ -225,7 +230,7 @@ func (c *counter) write(ctx context.Context, batch []*charge, done int64) {
 }
 
 // check is nil if take would probably succeed.
-func (c *counter) check(ctx context.Context, d digest, size int64) error {
+func (c *counter) check(ctx context.Context, k key, size int64) error {
 	done := c.counts.Load()
 	if done == 0 {
 		return c.uncounted(0)
@@ -234,27 +239,27 @@ func (c *counter) check(ctx context.Context, d digest, size int64) error {
 		return err
 	}
 	a, _ := c.doc.Last()
-	return c.refusal(a, d, size, done)
+	return c.refusal(a, k, size, done)
 }
 
 // has says whether the last count has found the digest, so that its bytes are counted,
 // even if its links were deleted since. Only the process that counted knows.
-func (c *counter) has(a *account, d digest) bool {
+func (c *counter) has(a *account, k key) bool {
 	f := c.found.Load()
 	if f == nil || f.id != a.Last {
 		return false
 	}
-	_, ok := f.sizes[d]
+	_, ok := f.sizes.of(k)
 	return ok
 }
 
 // refusal is nil if there is room. A count comes first only if it can find some: bytes
 // that were charged twice or that were deleted.
-func (c *counter) refusal(a *account, d digest, size, done int64) error {
+func (c *counter) refusal(a *account, k key, size, done int64) error {
 	switch {
 	case a.Counted.IsZero(): // the document was lost
 		return c.uncounted(done)
-	case a.Bytes+size <= c.Limit || c.has(a, d):
+	case a.Bytes+size <= c.Limit || c.has(a, k):
 		return nil
 	case a.Bytes-a.Charged+size <= c.Limit || c.isOld(a.Counted, a) || c.isOld(c.found.Load().ended, a):
 		return c.uncounted(done)

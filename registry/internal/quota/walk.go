@@ -1,8 +1,8 @@
 package quota
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"iter"
 	"sync"
@@ -16,71 +16,92 @@ import (
 // statsAtOnce is how many sizes are asked for at the same time.
 const statsAtOnce = 16
 
-// digest stands for a digest in a quarter of the memory.
-type digest [sha256.Size]byte
-
-func digestOf(d oci.Digest) digest { return sha256.Sum256([]byte(d)) }
-
 // walk returns the sizes of what is linked under the prefix.
-func (c *counter) walk(ctx context.Context) (map[digest]int64, error) {
-	var before map[digest]int64
+func (c *counter) walk(ctx context.Context) (sizes, error) {
+	var before sizes
 	if f := c.found.Load(); f != nil {
 		before = f.sizes
 	}
-	found, unknown := map[digest]int64{}, map[digest]oci.Digest{}
-	for name, err := range tree.Below(ctx, c.store, c.Prefix) {
-		if err != nil {
-			return nil, err
-		}
-		for d, err := range linked(ctx, c.store, name) {
-			if err != nil {
-				return nil, err
-			}
-			key := digestOf(d)
-			if size, ok := before[key]; ok {
-				found[key] = size
-			} else {
-				unknown[key] = d
-			}
-		}
-	}
-	if err := c.stat(ctx, unknown, found); err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
-// stat finds the sizes of blobs. Links that lead nowhere count nothing.
-func (c *counter) stat(ctx context.Context, unknown map[digest]oci.Digest, found map[digest]int64) error {
-	type job struct {
-		key    digest
-		digest oci.Digest
-	}
-	jobs := make(chan job)
-	var mu sync.Mutex
-	var first error
+	found := &measuring{sizes: map[key]int64{}}
+	jobs := make(chan oci.Digest)
 	var workers sync.WaitGroup
 	for range statsAtOnce {
 		workers.Go(func() {
-			for j := range jobs {
-				info, err := c.store.Stat(ctx, layout.BlobData(j.digest))
-				mu.Lock()
-				switch {
-				case err == nil:
-					found[j.key] = info.Size
-				case first == nil && !errors.Is(err, storage.ErrNotExist):
-					first = err
-				}
-				mu.Unlock()
+			for d := range jobs {
+				info, err := c.store.Stat(ctx, layout.BlobData(d))
+				found.measured(c.keys.of(d), info.Size, err)
 			}
 		})
 	}
-	for key, d := range unknown {
-		jobs <- job{key, d}
-	}
+	err := c.walkLinks(ctx, func(d oci.Digest) error {
+		k := c.keys.of(d)
+		if size, ok := before.of(k); ok {
+			found.measured(k, size, nil)
+			return nil
+		}
+		isNew, err := found.begin(k)
+		if isNew {
+			jobs <- d
+		}
+		return err
+	})
 	close(jobs)
 	workers.Wait()
-	return first
+	if err = cmp.Or(found.err, err); err != nil {
+		return sizes{}, err
+	}
+	return sizesOf(found.sizes), nil
+}
+
+// walkLinks calls visit with what each link under the prefix leads to.
+func (c *counter) walkLinks(ctx context.Context, visit func(oci.Digest) error) error {
+	for name, err := range tree.Below(ctx, c.store, c.Prefix) {
+		if err != nil {
+			return err
+		}
+		for d, err := range linked(ctx, c.store, name) {
+			if err == nil {
+				err = visit(d)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measuring is sizes that are being found.
+type measuring struct {
+	mu    sync.Mutex
+	sizes map[key]int64 // 0 while it is not known
+	err   error         // the first one
+}
+
+// begin says whether the size is still to be asked for; the error is that of a size that
+// could not be.
+func (m *measuring) begin(k key) (isNew bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.sizes[k]; ok || m.err != nil {
+		return false, m.err
+	}
+	m.sizes[k] = 0
+	return true, nil
+}
+
+// measured takes a size. Links that lead nowhere count nothing.
+func (m *measuring) measured(k key, size int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		m.sizes[k] = size
+	case errors.Is(err, storage.ErrNotExist):
+		delete(m.sizes, k)
+	case m.err == nil:
+		m.err = err
+	}
 }
 
 // linked yields what the links of a repository lead to: blobs and manifests. Links that
