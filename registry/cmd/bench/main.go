@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	directory := flags.String("dir", "", "where data is written; choose a directory on the `disk` to measure")
 	collection := flags.Bool("collection", false, "measure nothing but pulls while garbage is collected")
 	mirror := flags.Bool("mirror", false, "measure nothing but pull-through caches")
+	authentication := flags.Bool("auth", false, "measure nothing but what authentication costs, and guesses at passwords")
 	store := flags.Bool("objectstore", false, "measure nothing but the time of work on a MinIO that is 20 ms away")
 	garbage := flags.Int("objectstore-garbage", 0, "measure nothing but deletion and collection of that many `blobs` on that MinIO")
 	memory := flags.Bool("objectstore-memory", false, "measure nothing but memory while 16 clients push layers of 512 MiB to a MinIO; needs 9 GiB of disk")
@@ -50,6 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return measureMirrors(ctx, o, stdout)
 	}
 	switch {
+	case *authentication:
+		return measureAuth(ctx, o, stdout)
 	case *store:
 		return reportTimes(stdout)(o.OnObjectStore(ctx, openBucket))
 	case *garbage > 0:
@@ -73,7 +76,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if _, err = fmt.Fprintln(stdout, beside); err != nil || *collection {
 		return err
 	}
-	return measureMirrors(ctx, o, stdout)
+	if err := measureMirrors(ctx, o, stdout); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	return measureAuth(ctx, o, stdout)
+}
+
+func measureAuth(ctx context.Context, o bench.Options, stdout io.Writer) error {
+	costs, err := o.Auth(ctx, o.Peers[0])
+	if err != nil {
+		return err
+	}
+	return bench.ReportAuth(stdout, costs)
 }
 
 func reportTimes(stdout io.Writer) func([]bench.Timed, error) error {

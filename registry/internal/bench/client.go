@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -19,6 +20,8 @@ type client struct {
 	addr string
 	http *http.Client
 	body []byte // of blobs; the first bytes make it another one
+
+	header http.Header // of each request
 }
 
 const manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -36,6 +39,7 @@ func (c *client) do(method, url, contentType string, body []byte, want int) (hea
 	if err != nil {
 		return nil, 0, err
 	}
+	maps.Copy(req.Header, c.header)
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}

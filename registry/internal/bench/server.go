@@ -73,7 +73,8 @@ func (s *server) waitReady(ctx context.Context) error {
 			return errors.New("it ended before it answered")
 		default:
 		}
-		if _, _, err := probe.do(http.MethodGet, "http://"+s.addr+"/v2/", "", nil, http.StatusOK); err == nil {
+		header, _, err := probe.do(http.MethodGet, "http://"+s.addr+"/v2/", "", nil, http.StatusOK)
+		if err == nil || header.Get("WWW-Authenticate") != "" {
 			return nil
 		}
 	}
