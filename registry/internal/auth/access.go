@@ -179,8 +179,9 @@ func (r *Refusal) Unwrap() error {
 
 // records lists the permissions that an access needs, in the order of CNCF
 // distribution's answers.
-func (a Access) records() []Record {
-	var rs []Record
+func (a Access) records() []Record { return a.appendRecords(nil) }
+
+func (a Access) appendRecords(rs []Record) []Record {
 	repo := func(n oci.Name, action string) {
 		rs = append(rs, Record{Type: "repository", Name: string(n), Action: action})
 	}
@@ -209,7 +210,8 @@ func (a Access) covered(t *token.Claims) bool {
 	if t == nil {
 		return true
 	}
-	for _, r := range a.records() {
+	var room [3]Record // this runs for each request
+	for _, r := range a.appendRecords(room[:0]) {
 		if !t.Covers(r.Type, r.Name, r.Action) {
 			return false
 		}

@@ -171,8 +171,8 @@ func TestQueue_Order(t *testing.T) {
 	for i := range 3 * freeFailures { // more at once than people send
 		q.push(&call{host: "flood", user: fmt.Sprint(i)})
 	}
-	if q.fresh.length != freeFailures || q.suspects.length != 2*freeFailures {
-		t.Errorf("%d and %d suspects", q.fresh.length, q.suspects.length)
+	if len(q.fresh.calls) != freeFailures || len(q.suspects.calls) != 2*freeFailures {
+		t.Errorf("%d and %d suspects", len(q.fresh.calls), len(q.suspects.calls))
 	}
 	q = queue{}
 	for i := range 20 {

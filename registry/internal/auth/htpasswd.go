@@ -1,8 +1,6 @@
 package auth
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -108,17 +106,7 @@ func (h *Htpasswd) stamp(name string) (string, error) {
 	if users == nil {
 		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
 	}
-	u, ok := users.byName[name]
-	if !ok {
-		return "", nil
-	}
-	return stampOf(u.hash), nil
-}
-
-// stampOf ties a token to the hash of a password.
-func stampOf(hash string) string {
-	sum := sha256.Sum256([]byte("slipway token " + hash))
-	return hex.EncodeToString(sum[:8])
+	return users.byName[name].stamp, nil
 }
 
 // host is the address without its port, of IPv6 the network that one customer has.

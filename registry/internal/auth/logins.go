@@ -21,16 +21,8 @@ type Logins struct {
 // proven is a caller whose secret was right.
 type proven struct {
 	caller access.Caller
-	by     string // what the secret was compared with: the hash of a user, the id of a robot
+	stamp  string // ties a token to the credential that was proven, and to no later one
 	fresh  bool   // it was compared just now
-}
-
-// stamp ties a token to the credential that was proven, and to no later one.
-func (p *proven) stamp() string {
-	if p.caller.Kind == access.User {
-		return stampOf(p.by)
-	}
-	return p.by
 }
 
 // login returns who has that name and secret. The error is a *Refusal, or the context's
@@ -45,7 +37,7 @@ func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	}
 	u, fresh, err := l.Htpasswd.login(r, c)
-	return proven{access.Caller{Kind: access.User, Name: u.name}, u.hash, fresh}, err
+	return proven{access.Caller{Kind: access.User, Name: u.name}, u.stamp, fresh}, err
 }
 
 // current returns who a token was issued for, with the rights of now. The error is a

@@ -1,25 +1,31 @@
 package auth
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
+
+// turns is how often a queue takes somebody whose turn it would not be: every eighth time.
+const turns = 8
 
 // queue is where comparisons wait. Credentials that were right before come first: nobody
 // who guesses has any. Then come those that nothing speaks against, then suspects; but
 // every eighth turn begins at the other end, so that nobody waits for ever.
 type queue struct {
 	known           []*call
-	fresh, suspects roundRobin
+	fresh, suspects crowd
 	pops            int
 }
 
 // length is the number of calls that wait.
-func (q *queue) length() int { return len(q.known) + q.fresh.length + q.suspects.length }
+func (q *queue) length() int { return len(q.known) + len(q.fresh.calls) + len(q.suspects.calls) }
 
 // push appends a call. More from one address than people send at once are suspects.
 func (q *queue) push(k *call) {
 	switch {
 	case k.known:
 		q.known = append(q.known, k)
-	case k.suspect || q.fresh.of(k.host) >= freeFailures:
+	case k.suspect || q.fresh.hosts[k.host] >= freeFailures:
 		k.suspect = true
 		q.suspects.push(k)
 	default:
@@ -37,7 +43,7 @@ func (q *queue) pop(suspects bool) *call {
 		}
 		return q.suspects.pop()
 	}}
-	if q.pops%8 == 0 {
+	if q.pops%turns == 0 {
 		slices.Reverse(order)
 	}
 	for _, pop := range order {
@@ -65,111 +71,66 @@ func (q *queue) dropOldest() *call {
 	return q.fresh.dropOldest()
 }
 
-// roundRobin lets addresses take turns, and the names that come from one address. Every
-// fourth turn of an address is the newest name's, and every fourth of a name the newest
-// call's: that may be somebody who has just arrived where others have guessed for a while.
-type roundRobin struct {
-	hosts  []*hostQueue // the next one in front
-	length int
+// crowd is calls of which those go first whose address and name have the fewest there:
+// whoever guesses has many of one or of both. Every eighth time it is the newest one, which
+// may be somebody who has just arrived where others have guessed for a while, or the oldest.
+type crowd struct {
+	calls        []*call        // the oldest in front
+	hosts, names map[string]int // calls of each
+	pops         int
 }
 
-type hostQueue struct {
-	host   string
-	names  []*nameQueue // the next one in front
-	pops   int
-	length int
-}
-
-type nameQueue struct {
-	name  string
-	calls []*call // the oldest in front
-	pops  int
-}
-
-// of is how many calls of the address wait.
-func (l *roundRobin) of(host string) int {
-	if i := l.index(host); i >= 0 {
-		return l.hosts[i].length
+func (c *crowd) push(k *call) {
+	if c.hosts == nil {
+		c.hosts, c.names = map[string]int{}, map[string]int{}
 	}
-	return 0
-}
-
-func (l *roundRobin) index(host string) int {
-	return slices.IndexFunc(l.hosts, func(h *hostQueue) bool { return h.host == host })
-}
-
-func (l *roundRobin) push(k *call) {
-	l.length++
-	i := l.index(k.host)
-	if i < 0 {
-		i = len(l.hosts)
-		l.hosts = append(l.hosts, &hostQueue{host: k.host})
-	}
-	h := l.hosts[i]
-	h.length++
-	j := slices.IndexFunc(h.names, func(n *nameQueue) bool { return n.name == k.user })
-	if j < 0 {
-		j = len(h.names)
-		h.names = append(h.names, &nameQueue{name: k.user})
-	}
-	h.names[j].calls = append(h.names[j].calls, k)
+	c.calls = append(c.calls, k)
+	c.hosts[k.host]++
+	c.names[k.user]++
 }
 
 // pop takes out the call whose turn it is; nil if none waits.
-func (l *roundRobin) pop() *call {
-	if len(l.hosts) == 0 {
+func (c *crowd) pop() *call {
+	if len(c.calls) == 0 {
 		return nil
 	}
-	h := l.hosts[0]
-	name := newestOrNext(&h.pops, len(h.names))
-	n := h.names[name]
-	k := l.take(0, name, newestOrNext(&n.pops, len(n.calls)))
-	if h.length > 0 { // to the end, its name too
-		l.hosts = append(l.hosts[1:], h)
+	at := 0
+	switch c.pops++; c.pops % (2 * turns) {
+	case turns:
+		at = len(c.calls) - 1
+	case 0:
+	default:
+		at = c.first(func(a, b *call) int { return cmp.Compare(c.beside(a), c.beside(b)) })
 	}
-	return k
+	return c.take(at)
 }
 
-// newestOrNext is an index of a list whose newest element is the last one.
-func newestOrNext(pops *int, length int) int {
-	if *pops++; *pops%4 == 0 {
-		return length - 1
-	}
-	return 0
-}
-
-// dropOldest takes out the call that has waited longest of the name with most calls
-// of the address with most; nil if none waits.
-func (l *roundRobin) dropOldest() *call {
-	if len(l.hosts) == 0 {
+// dropOldest takes out the call that has waited longest of those with the most beside
+// them; nil if none waits.
+func (c *crowd) dropOldest() *call {
+	if len(c.calls) == 0 {
 		return nil
 	}
-	i := longest(l.hosts, func(h *hostQueue) int { return h.length })
-	return l.take(i, longest(l.hosts[i].names, func(n *nameQueue) int { return len(n.calls) }), 0)
+	return c.take(c.first(func(a, b *call) int { return cmp.Compare(c.beside(b), c.beside(a)) }))
 }
 
-// take takes out a call of a name, which goes to the end.
-func (l *roundRobin) take(host, name, at int) *call {
-	h := l.hosts[host]
-	n := h.names[name]
-	k := n.calls[at]
-	n.calls = slices.Delete(n.calls, at, at+1)
-	h.names = slices.Delete(h.names, name, name+1)
-	if len(n.calls) > 0 {
-		h.names = append(h.names, n)
-	}
-	l.length--
-	if h.length--; h.length == 0 {
-		l.hosts = slices.Delete(l.hosts, host, host+1)
-	}
-	return k
+// beside is how many calls of its address and of its name wait with a call.
+func (c *crowd) beside(k *call) int { return c.hosts[k.host] + c.names[k.user] }
+
+// first is the index of the oldest of the calls that no other is less than.
+func (c *crowd) first(compare func(a, b *call) int) int {
+	return slices.Index(c.calls, slices.MinFunc(c.calls, compare))
 }
 
-func longest[T any](list []T, length func(T) int) (at int) {
-	for i, x := range list {
-		if length(x) > length(list[at]) {
-			at = i
+func (c *crowd) take(at int) *call {
+	k := c.calls[at]
+	c.calls = slices.Delete(c.calls, at, at+1)
+	count := func(of map[string]int, key string) {
+		if of[key]--; of[key] == 0 {
+			delete(of, key)
 		}
 	}
-	return at
+	count(c.hosts, k.host)
+	count(c.names, k.user)
+	return k
 }

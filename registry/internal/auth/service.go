@@ -159,7 +159,7 @@ func (s *Service) identify(r *http.Request, q TokenRequest) (holder, error) {
 	if err != nil {
 		return holder{}, err
 	}
-	return holder{caller: p.caller, stamp: p.stamp(), fresh: p.fresh}, nil
+	return holder{caller: p.caller, stamp: p.stamp, fresh: p.fresh}, nil
 }
 
 // complete adds to a refusal what the client is told.

@@ -146,7 +146,7 @@ type service struct {
 	rules  *access.Rules
 }
 
-func newService(t *testing.T, list ...access.Rule) *service {
+func newService(t testing.TB, list ...access.Rule) *service {
 	t.Helper()
 	s := &service{rules: mustRules(t, list...)}
 	s.users = open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "hidden"))
@@ -166,7 +166,7 @@ func newService(t *testing.T, list ...access.Rule) *service {
 	return s
 }
 
-func (s *service) issue(t *testing.T, r *http.Request, q TokenRequest) Issued {
+func (s *service) issue(t testing.TB, r *http.Request, q TokenRequest) Issued {
 	t.Helper()
 	issued, err := s.Issue(r, q)
 	if err != nil {

@@ -3,6 +3,8 @@ package auth
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -23,7 +25,10 @@ type users struct {
 }
 
 // user is a line that gives access.
-type user struct{ name, hash string }
+type user struct {
+	name, hash string
+	stamp      string // ties tokens to the hash
+}
 
 // brokenLine is a line that gives nobody access. It holds no part of the hash,
 // nor of a line without a colon, which may be anything, a password too.
@@ -56,10 +61,16 @@ func parseUsers(content []byte) *users {
 			delete(u.byName, name)
 			continue
 		}
-		u.byName[name] = user{name, hash}
+		u.byName[name] = user{name, hash, stampOf(hash)}
 		u.costs = append(u.costs, cost)
 	}
 	return u
+}
+
+// stampOf is another text for each hash, and says nothing of it.
+func stampOf(hash string) string {
+	sum := sha256.Sum256([]byte("slipway token " + hash))
+	return hex.EncodeToString(sum[:8])
 }
 
 func checkLine(name, hash string) (cost int, err error) {

@@ -1,11 +1,11 @@
 package token
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +42,7 @@ type Verifier struct {
 	keys       func() *Keys
 
 	mu    sync.RWMutex
-	valid map[[sha256.Size]byte]remembered
+	valid map[string]remembered // by the whole token: a hash of it would cost more than all else
 }
 
 // remembered is a token whose signature was right by some keys.
@@ -61,7 +61,7 @@ type VerifierOptions struct {
 
 // NewVerifier makes a verifier.
 func NewVerifier(o VerifierOptions) *Verifier {
-	v := &Verifier{audience: o.Audience, keys: o.Keys, valid: map[[sha256.Size]byte]remembered{}}
+	v := &Verifier{audience: o.Audience, keys: o.Keys, valid: map[string]remembered{}}
 	if o.Issuer != "" {
 		v.issuers = []string{o.Issuer}
 	}
@@ -80,9 +80,9 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 	if len(raw) > MaxSize {
 		return nil, fmt.Errorf("%w: larger than %d bytes", ErrInvalid, MaxSize)
 	}
-	keys, sum := v.keys(), sha256.Sum256([]byte(raw))
+	keys := v.keys()
 	v.mu.RLock()
-	known, ok := v.valid[sum]
+	known, ok := v.valid[raw]
 	v.mu.RUnlock()
 	verified := ok && known.keys == keys
 	if !verified {
@@ -96,7 +96,7 @@ func (v *Verifier) Verify(raw string, now time.Time) (*Claims, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if !verified && len(raw) <= maxRememberedSize {
-		v.remember(sum, known, now)
+		v.remember(raw, known, now)
 	}
 	return known.claims, nil
 }
@@ -199,21 +199,21 @@ func (v *Verifier) check(c *Claims, now time.Time) error {
 	return nil
 }
 
-func (v *Verifier) remember(sum [sha256.Size]byte, r remembered, now time.Time) {
+func (v *Verifier) remember(raw string, r remembered, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, ok := v.valid[sum]; !ok && len(v.valid) >= maxRemembered {
+	if _, ok := v.valid[raw]; !ok && len(v.valid) >= maxRemembered {
 		v.makeRoom(r.keys, now)
 	}
-	v.valid[sum] = r
+	v.valid[strings.Clone(raw)] = r
 }
 
 // makeRoom drops what does not count any more, or any one if all does.
 func (v *Verifier) makeRoom(keys *Keys, now time.Time) {
-	var victim [sha256.Size]byte
-	for sum, r := range v.valid {
-		if victim = sum; r.keys != keys || now.After(r.claims.Expires.Time().Add(Leeway)) {
-			delete(v.valid, sum)
+	victim := ""
+	for raw, r := range v.valid {
+		if victim = raw; r.keys != keys || now.After(r.claims.Expires.Time().Add(Leeway)) {
+			delete(v.valid, raw)
 		}
 	}
 	if len(v.valid) >= maxRemembered {
