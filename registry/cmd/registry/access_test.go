@@ -103,7 +103,7 @@ func TestExplain_AgreesWithTheDecision(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		g, err := openAuth(t.Context(), cfg, nil, nil, zap.NewNop())
+		g, err := openAuth(t.Context(), cfg, nil, nil, nil, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -14,6 +17,7 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/retention"
 )
 
 // openAudit is nil where the configuration asks for none. stdout stays open.
@@ -58,6 +62,44 @@ func openCommandAudit(cmd *cobra.Command, cfg *config.Audit, log *zap.Logger) (*
 	own := *cfg
 	own.MaxSize = 0
 	return openAudit(&own, cmd.ErrOrStderr(), log)
+}
+
+// audited does what a command changes, and writes it into the audit log, whether it
+// succeeded or not. Where that cannot be opened nothing is done, unless the disk is full,
+// which the command may be there to help.
+func audited(cmd *cobra.Command, cfg *config.Config, log *zap.Logger, act audit.Record, do func(acts *audit.Log) error) error {
+	acts, err := openCommandAudit(cmd, cfg.Audit, log)
+	full := errors.Is(err, syscall.ENOSPC)
+	if err != nil && !full {
+		return err
+	}
+	err = do(acts)
+	if full {
+		var still error
+		if acts, still = openCommandAudit(cmd, cfg.Audit, log); still != nil {
+			return errors.Join(err, still)
+		}
+	}
+	act.Result = audit.ResultOf(err)
+	writeOperator(acts, act)
+	return errors.Join(err, acts.Close())
+}
+
+// writeOperator writes what a command has done.
+func writeOperator(acts *audit.Log, act audit.Record) {
+	act.Time, act.Who, act.From = time.Now(), "command line", operator()
+	acts.Write(act)
+}
+
+// commandAct is what the command does, by its name: "retention apply".
+func commandAct(cmd *cobra.Command) audit.Record {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	return audit.Record{Event: "maintenance", Reference: name}
+}
+
+// deletedTag is a tag that a rule of retention has deleted.
+func deletedTag(v *retention.Verdict) audit.Record {
+	return audit.Record{Event: "delete", Repository: string(v.Repository), Reference: string(v.Tag), Digest: string(v.Digest), Reason: v.Why, Result: audit.Succeeded}
 }
 
 // operator is who runs the command: user@host.

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/api"
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/filewatch"
@@ -30,15 +32,18 @@ type gate struct {
 	robots     *robot.Accounts               // nil = there are none
 	workloads  *auth.Workloads               // of the service
 	twin       func(oci.Name) oci.Name       // of the caches; nil = there are none
+	acts       *audit.Log                    // nil = there is none
 
 	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
 	rules    *filewatch.Value[*access.Rules] // those of a file
 	watchers []func(context.Context)
 }
 
-// openAuth reads what the configuration names. cache is nil where no repository is one.
-func openAuth(ctx context.Context, cfg *config.Config, store *backend, cache *proxy.Cache, log *zap.Logger) (*gate, error) {
+// openAuth reads what the configuration names. cache is nil where no repository is one, acts
+// where there is no audit log.
+func openAuth(ctx context.Context, cfg *config.Config, store *backend, cache *proxy.Cache, acts *audit.Log, log *zap.Logger) (*gate, error) {
 	g := newGate(cache)
+	g.acts = acts
 	named := cfg.Auth != nil && cfg.Auth.None == nil
 	if !named && cfg.Access == nil {
 		return g, nil
@@ -84,6 +89,7 @@ func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 			if err != nil {
 				return nil, err
 			}
+			g.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: operator(), Reference: a.File, Result: audit.Succeeded})
 			return rules.WithTwins(g.twin), nil
 		}, a.File)
 		if err != nil {

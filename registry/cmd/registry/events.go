@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/notify"
 )
@@ -74,18 +76,20 @@ func newEventsDropCommand() *cobra.Command {
 		Long:  "Drops the events that wait for an endpoint now. It works beside the registry and without one.",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, base, err := eventsConfig(fileArgument(args[1:]))
+			cfg, base, err := eventsConfig(fileArgument(args[1:]))
 			if err != nil {
 				return err
 			}
-			n, err := notify.Drop(cmd.Context(), base, args[0])
-			if err == nil && n == 0 {
-				err = fmt.Errorf("no events wait for %q", args[0])
-			}
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "dropped %d events for %s\n", n, args[0])
-			}
-			return err
+			return audited(cmd, cfg, zap.NewNop(), commandAct(cmd), func(*audit.Log) error {
+				n, err := notify.Drop(cmd.Context(), base, args[0])
+				if err == nil && n == 0 {
+					err = fmt.Errorf("no events wait for %q", args[0])
+				}
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "dropped %d events for %s\n", n, args[0])
+				}
+				return err
+			})
 		},
 	}
 }

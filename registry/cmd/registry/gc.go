@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/storage"
@@ -50,7 +51,13 @@ func newGarbageCollectCommand() *cobra.Command {
 			if cmd.Flags().Changed("age") {
 				o.Age, o.KeepAge = flags.age, true
 			}
-			return garbageCollect(cmd.Context(), cfg, o, flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			collect := func(*audit.Log) error {
+				return garbageCollect(cmd.Context(), cfg, o, flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if flags.dryRun {
+				return collect(nil)
+			}
+			return audited(cmd, cfg, zap.NewNop(), commandAct(cmd), collect)
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.dryRun, "dry-run", "d", false, "only show what would be freed; nothing on the storage is changed")

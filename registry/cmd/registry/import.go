@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/ocilayout"
 )
@@ -29,7 +30,12 @@ func newImportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(e.importLayout(cmd, args[1], name, ocilayout.ImportOptions{Merge: merge}, asJSON), e.close())
+			act := commandAct(cmd)
+			act.Repository = string(name)
+			err = audited(cmd, e.cfg, e.log, act, func(*audit.Log) error {
+				return e.importLayout(cmd, args[1], name, ocilayout.ImportOptions{Merge: merge}, asJSON)
+			})
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
@@ -23,6 +24,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/retention"
 	"slipway/registry/internal/schedule"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/verify"
 	"slipway/shared/logging"
 )
@@ -113,6 +115,7 @@ type maintenance struct {
 	pulls   *pulls.File
 	log     *zap.Logger
 	metrics *prometheus.Registry // nil = nobody asks
+	acts    *audit.Log           // nil = none
 
 	collected *collect.Metrics // of all collections
 	freed     time.Time        // when the rest of what has left the caches can be freed; zero = nothing was looked at yet
@@ -127,19 +130,23 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	}
 	slot := schedule.NewSlot()
 	if p := work.UploadPurging; p.Enabled {
-		group.Go(func() { schedule.Every(ctx, p.Interval, slot, m.oneReplica("purge", p.Interval, m.purge)) })
+		group.Go(func() {
+			schedule.Every(ctx, p.Interval, slot, m.oneReplica("purge", p.Interval, m.audited("uploads purge", p.DryRun, m.purge)))
+		})
 	}
 	if work.Retention.Enabled {
 		metrics := measured(m.metrics, retention.NewMetrics)
 		group.Go(func() {
-			schedule.Every(ctx, work.Retention.Interval, slot, m.oneReplica("retention", work.Retention.Interval, m.retain(metrics)))
+			schedule.Every(ctx, work.Retention.Interval, slot, m.oneReplica("retention", work.Retention.Interval, m.audited("retention apply", work.Retention.DryRun, m.retain(metrics))))
 		})
 	}
 	if work.GC.Enabled || m.cache != nil {
 		m.collected = measured(m.metrics, collect.NewMetrics)
 	}
 	if work.GC.Enabled {
-		group.Go(func() { schedule.Every(ctx, work.GC.Interval, slot, m.oneReplica("gc", work.GC.Interval, m.collect)) })
+		group.Go(func() {
+			schedule.Every(ctx, work.GC.Interval, slot, m.oneReplica("gc", work.GC.Interval, m.audited("garbage-collect", work.GC.DryRun, m.collect)))
+		})
 	}
 	if m.cache != nil {
 		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict(m.cfg.Proxy.Interval)) })
@@ -150,33 +157,51 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 	if work.Verify.Enabled {
 		metrics := measured(m.metrics, verify.NewMetrics)
 		group.Go(func() {
-			schedule.Every(ctx, work.Verify.Interval, nil, m.oneReplica("verify", work.Verify.Interval, m.verify(metrics)))
+			schedule.Every(ctx, work.Verify.Interval, nil, m.oneReplica("verify", work.Verify.Interval, m.audited("verify", !work.Verify.Repair, m.verify(metrics))))
 		})
 	}
 }
 
-func (m *maintenance) purge(ctx context.Context) {
-	p := m.cfg.Storage.Maintenance.UploadPurging
-	m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+// audited is the job, which writes into the audit log that it has run, unless it changes
+// nothing.
+func (m *maintenance) audited(name string, changesNothing bool, job func(context.Context) error) func(context.Context) {
+	return func(ctx context.Context) {
+		err := job(ctx)
+		if !changesNothing && !errors.Is(err, storage.ErrBusy) { // another process does it
+			m.write(audit.Record{Event: "maintenance", Reference: name, Result: audit.ResultOf(err)})
+		}
+	}
 }
 
-func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) {
+// write writes what a job has done.
+func (m *maintenance) write(act audit.Record) {
+	act.Time, act.Who, act.From = time.Now(), "maintenance schedule", operator()
+	m.acts.Write(act)
+}
+
+func (m *maintenance) purge(ctx context.Context) error {
+	p := m.cfg.Storage.Maintenance.UploadPurging
+	return m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+}
+
+func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) error {
 	r := m.cfg.Storage.Maintenance.Retention
 	o := retention.Options{Store: m.store, Registry: m.rules, Rules: retentionRules(r.Rules), Pulls: m.pulls}
-	return func(ctx context.Context) { retention.Run(ctx, o, r.DryRun, m.log, metrics) }
+	o.Deleted = func(v *retention.Verdict) { m.write(deletedTag(v)) }
+	return func(ctx context.Context) error { return retention.Run(ctx, o, r.DryRun, m.log, metrics) }
 }
 
-func (m *maintenance) collect(ctx context.Context) {
+func (m *maintenance) collect(ctx context.Context) error {
 	gc := m.cfg.Storage.Maintenance.GC
 	o := collect.Options{Store: m.store, Coordinator: m.store.coordinator, Log: m.log, Wait: m.store.collectWait, Age: gc.Age, DeleteUntagged: gc.DeleteUntagged, DryRun: gc.DryRun, Remote: m.store.root == ""}
 	o.KeepUntagged = cachesOf(m.cache)
-	collect.RunScheduled(ctx, o, m.collected)
+	return collect.RunScheduled(ctx, o, m.collected)
 }
 
-func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) {
+func (m *maintenance) verify(metrics *verify.Metrics) func(context.Context) error {
 	o := verifyOptions(m.cfg)
 	o.Store, o.Log, o.Partial = m.store, m.log, cachesOf(m.cache)
-	return func(ctx context.Context) { verify.RunScheduled(ctx, o, metrics) }
+	return func(ctx context.Context) error { return verify.RunScheduled(ctx, o, metrics) }
 }
 
 // recordPulls starts a recorder of pulls if a rule or a cache asks for them; else it is nil.

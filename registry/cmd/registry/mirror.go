@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
@@ -41,7 +42,8 @@ func newMirrorSyncCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(e.syncMirror(cmd, args[1:], platforms, asJSON), e.close())
+			err = audited(cmd, e.cfg, e.log, commandAct(cmd), func(*audit.Log) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")

@@ -156,7 +156,7 @@ func (m *maintenance) collectCaches(ctx context.Context) {
 	if ctx.Err() != nil || m.cfg.Proxy.MaxSize == 0 && gc.Enabled {
 		return
 	}
-	collect.RunScheduled(ctx, collect.Options{Store: m.store, Coordinator: m.store.coordinator, Wait: m.store.collectWait, Log: m.log, Age: gc.Age, Remote: m.store.root == ""}, m.collected)
+	_ = collect.RunScheduled(ctx, collect.Options{Store: m.store, Coordinator: m.store.coordinator, Wait: m.store.collectWait, Log: m.log, Age: gc.Age, Remote: m.store.root == ""}, m.collected) // it logs what fails
 }
 
 // syncMirror fetches ahead of time what the configuration names.

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"reflect"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -52,6 +53,7 @@ func (r *reloader) reload() {
 	r.gate.reload()
 	r.acts.Reopen()
 	cfg, err := r.load()
+	r.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: operator(), Reference: "configuration", Result: audit.ResultOf(err)})
 	if err != nil {
 		r.log.Error("cannot reload the configuration; the former one stays", zap.Error(err))
 		return

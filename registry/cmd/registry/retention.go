@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/retention"
@@ -65,7 +66,8 @@ func newRetentionApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(e.applyRetention(cmd, asJSON), e.close())
+			err = audited(cmd, e.cfg, e.log, commandAct(cmd), func(acts *audit.Log) error { return e.applyRetention(cmd, acts, asJSON) })
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
@@ -79,8 +81,9 @@ func (e *environment) retention(all bool) retention.Options {
 	}
 }
 
-func (e *environment) applyRetention(cmd *cobra.Command, asJSON bool) error {
+func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON bool) error {
 	o := e.retention(false)
+	o.Deleted = func(v *retention.Verdict) { writeOperator(acts, deletedTag(v)) }
 	plan, err := retention.Make(cmd.Context(), o)
 	if err != nil {
 		return err

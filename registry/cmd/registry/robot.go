@@ -44,12 +44,11 @@ func newRobotCreateCommand() *cobra.Command {
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts, note func(event, name string)) error {
+			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name}, func(accounts *robot.Accounts) error {
 				password, err := accounts.Create(cmd.Context(), r)
 				if err != nil {
 					return err
 				}
-				note("robot created", r.Name)
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
 				}
@@ -74,7 +73,7 @@ func newRobotListCommand() *cobra.Command {
 		Short: "List the robots, without their passwords",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args, false, func(accounts *robot.Accounts, _ func(event, name string)) error {
+			return withRobots(cmd, args, audit.Record{}, func(accounts *robot.Accounts) error {
 				all, err := accounts.List(cmd.Context())
 				if err != nil {
 					return err
@@ -113,11 +112,10 @@ func newRobotRevokeCommand() *cobra.Command {
 		Short: "Revoke a robot: its password and its tokens end within two seconds",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args[1:], true, func(accounts *robot.Accounts, note func(event, name string)) error {
+			return withRobots(cmd, args[1:], audit.Record{Event: "robot revoked", Reference: args[0]}, func(accounts *robot.Accounts) error {
 				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
-				note("robot revoked", args[0])
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "Robot %s revoked\n", args[0])
 				return err
 			})
@@ -125,9 +123,10 @@ func newRobotRevokeCommand() *cobra.Command {
 	}
 }
 
-// withRobots opens the storage that the configuration names, and the audit log for
-// changes: note writes one of them.
-func withRobots(cmd *cobra.Command, args []string, changes bool, do func(accounts *robot.Accounts, note func(event, name string)) error) (err error) {
+// withRobots opens the storage that the configuration names. act is what is done to it;
+// without an event nothing is changed.
+func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(accounts *robot.Accounts) error) (err error) {
+	changes := act.Event != ""
 	e, err := openEnvironment(cmd, fileArgument(args), changes)
 	if err != nil {
 		return err
@@ -139,14 +138,9 @@ func withRobots(cmd *cobra.Command, args []string, changes bool, do func(account
 	if e.cfg.Auth == nil || e.cfg.Auth.Service == nil {
 		e.log.Warn("auth.service is not set: robots cannot log in")
 	}
-	var acts *audit.Log
-	if changes {
-		if acts, err = openCommandAudit(cmd, e.cfg.Audit, e.log); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, acts.Close()) }()
+	accounts := robot.New(e.store, e.log)
+	if !changes {
+		return do(accounts)
 	}
-	return do(robot.New(e.store, e.log), func(event, name string) {
-		acts.Write(audit.Record{Time: time.Now(), Event: event, Who: "command line", From: operator(), Reference: name})
-	})
+	return audited(cmd, e.cfg, e.log, act, func(*audit.Log) error { return do(accounts) })
 }

@@ -16,7 +16,7 @@ import (
 	"slipway/registry/internal/config"
 )
 
-// Changes of robots on the command line are in the audit log, those that fail are not, and
+// Changes of robots on the command line are in the audit log, those that fail too, and
 // without a place to write them nothing is changed.
 func TestRobotCommands_AreAudited(t *testing.T) {
 	dir := t.TempDir()
@@ -48,9 +48,9 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 		if r.Who != "command line" || r.From == "" || r.Reference != "ci" || r.Time.IsZero() {
 			t.Errorf("%s", lines.Text())
 		}
-		events = append(events, r.Event)
+		events = append(events, r.Event+" "+r.Result)
 	}
-	if got := strings.Join(events, ", "); got != "robot created, robot revoked" {
+	if got := strings.Join(events, ", "); got != "robot created succeeded, robot created failed, robot revoked succeeded, robot revoked failed" {
 		t.Errorf("events: %s", got)
 	}
 	for line := range strings.Lines(made) {

@@ -137,7 +137,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, acts.Close()) }()
 	watchAudit(metrics, acts)
-	gate, err := openAuth(ctx, cfg, store, cache, log)
+	gate, err := openAuth(ctx, cfg, store, cache, acts, log)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	defer background.Wait()
 	working, stopWorking := context.WithCancel(ctx)
 	defer stopWorking()
-	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics}
+	work := maintenance{cfg: cfg, store: store, cache: cache, rules: rules, pulls: lastPulls, log: log, metrics: metrics, acts: acts}
 	work.start(working, &background)
 	if bounds != nil {
 		defer bounds.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/registry"
 )
 
@@ -85,9 +86,17 @@ func newUploadsPurgeCommand() *cobra.Command {
 			if cmd.Flags().Changed("age") {
 				o.Age = age
 			}
-			report, err := e.rules.PurgeUploads(cmd.Context(), o)
-			if report.Errors > 0 {
-				err = errors.Join(err, fmt.Errorf("%d uploads or repositories cannot be read or removed; see the log", report.Errors))
+			var report registry.PurgeReport
+			purge := func(*audit.Log) (err error) {
+				if report, err = e.rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
+					err = errors.Join(err, fmt.Errorf("%d uploads or repositories cannot be read or removed; see the log", report.Errors))
+				}
+				return err
+			}
+			if dryRun {
+				err = purge(nil)
+			} else {
+				err = audited(cmd, e.cfg, e.log, commandAct(cmd), purge)
 			}
 			switch {
 			case asJSON:

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/verify"
@@ -37,13 +38,21 @@ func newVerifyCommand() *cobra.Command {
 			o := verifyOptions(e.cfg)
 			o.Partial = e.caches()
 			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.store, zap.NewNop(), int64(limit), repair, restart
-			report, err := verify.Run(cmd.Context(), o)
-			if asJSON {
-				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
-			} else {
-				err = errors.Join(err, printVerification(cmd.OutOrStdout(), report))
+			check := func(*audit.Log) error {
+				report, err := verify.Run(cmd.Context(), o)
+				if asJSON {
+					err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
+				} else {
+					err = errors.Join(err, printVerification(cmd.OutOrStdout(), report))
+				}
+				return errors.Join(err, report.ErrFound())
 			}
-			return errors.Join(err, report.ErrFound(), e.close())
+			if repair {
+				err = audited(cmd, e.cfg, e.log, commandAct(cmd), check)
+			} else {
+				err = check(nil)
+			}
+			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "move what is damaged or leads nowhere to the quarantine, so that pushes repair it")

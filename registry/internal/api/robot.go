@@ -47,6 +47,7 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	if err := d.Decode(&q); err != nil {
 		return badRequest("not the JSON of a robot: " + err.Error())
 	}
+	r.last = q.Name
 	secret, err := a.opts.Robots.Create(r.Context(), robot.Robot{
 		Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires, CreatedBy: r.user,
 	})
@@ -58,7 +59,6 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return err
 	}
-	r.event, r.last = "robot created", q.Name
 	body, err := json.Marshal(createdRobot{robot.UserPrefix + q.Name, secret})
 	if err != nil {
 		return err
@@ -75,7 +75,6 @@ func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	r.event = "robot revoked"
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -27,18 +27,33 @@ const (
 // Record is one line.
 type Record struct {
 	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"` // login, refused, pull, push, mount, delete, robot created, robot revoked, lost
+	Event      string            `json:"event"` // login, refused, pull, push, mount, delete, robot created, robot revoked, maintenance, reload, lost
 	Who        string            `json:"who,omitempty"`
 	From       string            `json:"from,omitempty"` // the client's address
 	Method     string            `json:"method,omitempty"`
 	Repository string            `json:"repository,omitempty"`
-	Reference  string            `json:"reference,omitempty"` // tag, digest, upload or robot
+	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, command or file
 	Digest     string            `json:"digest,omitempty"`
 	Moved      map[string]string `json:"moved,omitempty"` // tags that pointed at another manifest before: tag → digest
 	Status     int               `json:"status,omitempty"`
 	Reason     string            `json:"reason,omitempty"` // of a refusal
+	Result     string            `json:"result,omitempty"` // of what no request asked for: Succeeded or Failed
 	RequestID  string            `json:"request_id,omitempty"`
 	Lost       uint64            `json:"lost,omitempty"` // lines that could not be written since the one before
+}
+
+// The results of a record.
+const (
+	Succeeded = "succeeded"
+	Failed    = "failed"
+)
+
+// ResultOf is Failed for an error.
+func ResultOf(err error) string {
+	if err != nil {
+		return Failed
+	}
+	return Succeeded
 }
 
 // Log writes records. The nil *Log writes nothing.

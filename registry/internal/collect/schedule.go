@@ -12,14 +12,15 @@ import (
 // RunScheduled collects once, as a schedule in a server does: paced, with a summary
 // in the log. Where another process collects, it leaves that to it. metrics may be
 // nil.
-func RunScheduled(ctx context.Context, o Options, metrics *Metrics) {
+func RunScheduled(ctx context.Context, o Options, metrics *Metrics) error {
 	o.Paced = true
 	report, err := Run(ctx, o)
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	metrics.observe(&report, err)
 	report.log(o.Log, err)
+	return err
 }
 
 // log writes the summary of a run.

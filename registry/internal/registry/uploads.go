@@ -127,13 +127,14 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 }
 
 // RunPurge purges once, as a schedule does: with a summary in the log.
-func (r *Registry) RunPurge(ctx context.Context, opts PurgeOptions) {
+func (r *Registry) RunPurge(ctx context.Context, opts PurgeOptions) error {
 	report, err := r.PurgeUploads(ctx, opts)
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	r.log.Info("upload purge finished", zap.Int("purged", len(report.Purged)), zap.Int64("bytes", report.Bytes),
 		zap.Int("errors", report.Errors), zap.Bool("dryrun", opts.DryRun), zap.Error(err))
+	return err
 }
 
 // before says whether nobody has added to the upload since t. One of which no time is

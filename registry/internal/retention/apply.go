@@ -49,6 +49,9 @@ func (r *Result) delete(ctx context.Context, v *Verdict, o Options, log *zap.Log
 	case deleted:
 		r.Deleted++
 		log.Info("retention deleted a tag", zap.Int("rule", v.Rule), zap.String("why", v.Why))
+		if o.Deleted != nil {
+			o.Deleted(v)
+		}
 	default:
 		r.Changed++
 		log.Info("retention keeps a tag that has changed meanwhile")

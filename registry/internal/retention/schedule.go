@@ -49,7 +49,7 @@ func (m *Metrics) ran(p *Plan, r Result, err error) {
 
 // Run applies the rules once, as a schedule does: what goes is logged, and with
 // dryRun only that.
-func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *Metrics) {
+func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *Metrics) error {
 	start := time.Now()
 	plan, err := Make(ctx, o)
 	var result Result
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 	}
 	if ctx.Err() != nil {
 		log.Info("retention was interrupted", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted))
-		return
+		return ctx.Err()
 	}
 	metrics.ran(plan, result, err)
 	for _, problem := range plan.Problems {
@@ -77,6 +77,7 @@ func Run(ctx context.Context, o Options, dryRun bool, log *zap.Logger, metrics *
 	log.Log(level, "retention finished", zap.Int("deleted", result.Deleted), zap.Int("planned", plan.Deleted), zap.Int("kept", plan.Kept),
 		zap.Int("changed", result.Changed), zap.Int("failed", result.Failed), zap.Int64("bytes", plan.Bytes), zap.Int("problems", len(plan.Problems)),
 		zap.Bool("dryrun", dryRun), zap.Duration("duration", time.Since(start)), zap.Error(err))
+	return err
 }
 
 // log says what would go.
