@@ -172,10 +172,10 @@ func (o Options) authPairs(ctx context.Context, servers [3]*server) (pairs []aut
 	return []authPair{
 		{"manifest GET with a token, beside none", 0.85, open, byToken},
 		{"manifest GET with a remembered password, beside none", 0.7, open, remembered},
-		{"with guesses: token", 0.7, byToken, byToken.among(guesses(false))},
-		{"with guesses: remembered password", 0.7, remembered, remembered.among(guesses(false))},
-		{"with guesses: password compared each time", 0.7, compared, compared.among(guesses(false))},
-		{"with guesses behind a trusted proxy: first logins", 0.7, first, first.among(guesses(true))},
+		{"with guesses from the same address: token", 0.7, byToken, byToken.among(guesses(false))},
+		{"with guesses from the same address: remembered password", 0.7, remembered, remembered.among(guesses(false))},
+		{"with guesses from the same address: password compared each time", 0.7, compared, compared.among(guesses(false))},
+		{"with guesses from 50 addresses behind a trusted proxy: first logins", 0.7, first, first.among(guesses(true))},
 	}, closeAll, nil
 }
 
