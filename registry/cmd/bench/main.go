@@ -1,9 +1,10 @@
 // Command bench compares the registry with those that are installed beside it
-// and writes one Markdown table.
+// and writes Markdown tables.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -40,6 +41,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	memory := flags.Bool("objectstore-memory", false, "measure nothing but memory while 16 clients push layers of 512 MiB to a MinIO; needs 9 GiB of disk")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *rounds < 1 || *connections < 1 || *duration <= 0 {
+		return errors.New("-rounds, -connections and -time must be above 0")
 	}
 	o := bench.Options{
 		Peers:    append([]bench.Peer{bench.Ours(*binary)}, bench.Installed()...),

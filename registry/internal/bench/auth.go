@@ -227,7 +227,7 @@ func fetchToken(ctx context.Context, addr string, login http.Header) (string, er
 	defer resp.Body.Close()
 	var answer struct{ Token string }
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Token == "" {
-		return "", fmt.Errorf("no token: %s: %w", resp.Status, errors.Join(err))
+		return "", unexpected("no token: "+resp.Status, err)
 	}
 	return answer.Token, nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -54,6 +55,14 @@ func (c *client) do(method, url, contentType string, body []byte, want int) (hea
 		err = fmt.Errorf("%s %s: %s", method, url, resp.Status)
 	}
 	return resp.Header, size, err
+}
+
+// unexpected says what went wrong, with or without an error beside it.
+func unexpected(what string, err error) error {
+	if err == nil {
+		return errors.New(what)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 func (c *client) url(repo, path string) string {
@@ -106,7 +115,8 @@ func (c *client) mount(to, digest, from string) error {
 
 // pushImage pushes a configuration, a layer of a mebibyte and the manifest.
 func (c *client) pushImage(repo string, n int64) error {
-	config, err := c.push(repo, fmt.Appendf(nil, `{"architecture":"amd64","os":"linux","n":%d}`, n))
+	content := fmt.Appendf(nil, `{"architecture":"amd64","os":"linux","n":%d}`, n)
+	config, err := c.push(repo, content)
 	if err != nil {
 		return err
 	}
@@ -114,8 +124,7 @@ func (c *client) pushImage(repo string, n int64) error {
 	if err != nil {
 		return err
 	}
-	size := len(fmt.Appendf(nil, `{"architecture":"amd64","os":"linux","n":%d}`, n))
-	return c.pushManifest(repo, fmt.Sprintf("v%d", n), manifestOf(config, size, layer, 1<<20))
+	return c.pushManifest(repo, fmt.Sprintf("v%d", n), manifestOf(config, len(content), layer, 1<<20))
 }
 
 // manifestOf is an image of one layer.

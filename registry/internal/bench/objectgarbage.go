@@ -57,7 +57,7 @@ func (o Options) CollectOnObjectStore(ctx context.Context, open OpenBucket, blob
 	return all, nil
 }
 
-func knowsBuckets(p Peer) bool { return p.Name != "zot" && p.Name != "distribution 2" }
+func knowsBuckets(p Peer) bool { return p.Name == oursName || p.Name == distribution3Name }
 
 func (o Options) collectOn(ctx context.Context, peer Peer, dir, endpoint string, bucket Bucket, blobs int) ([]Timed, error) {
 	images, err := seedGarbage(ctx, bucket, peer.Name, blobs/garbageLayers)

@@ -155,7 +155,7 @@ func (c *client) pages(path, mark string, want int) error {
 		content, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("GET %s: %s %w", path, resp.Status, errors.Join(err))
+			return unexpected("GET "+path+": "+resp.Status, err)
 		}
 		got += bytes.Count(content, []byte(mark))
 		_, next, _ := strings.Cut(resp.Header.Get("Link"), "<")
@@ -236,11 +236,11 @@ func (i *storeImage) at(header http.Header) string {
 
 func (i *storeImage) pull() error {
 	if _, size, err := i.do(http.MethodGet, i.url(i.repo, "manifests/latest"), "", nil, http.StatusOK); err != nil || size != int64(len(i.manifest)) {
-		return fmt.Errorf("%d bytes of the manifest: %w", size, errors.Join(err))
+		return unexpected(fmt.Sprintf("%d bytes of the manifest", size), err)
 	}
 	for _, d := range i.blobs {
 		if _, size, err := i.do(http.MethodGet, i.url(i.repo, "blobs/"+d), "", nil, http.StatusOK); err != nil || size != storeLayerSize {
-			return fmt.Errorf("%d bytes of a layer: %w", size, errors.Join(err))
+			return unexpected(fmt.Sprintf("%d bytes of a layer", size), err)
 		}
 	}
 	return nil
