@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -186,12 +187,19 @@ func TestRules_ReloadedUnderLoad(t *testing.T) {
 		return strings.Join(listed(t, s.do("GET", "/v2/_catalog", nil).want(t, 200).body), " ")
 	}
 	var load sync.WaitGroup
+	var judged [2]atomic.Int64 // requests of the load, by either version
 	done := make(chan struct{})
 	for range 4 {
 		load.Go(func() {
 			for {
-				if got := shown(); got != "a/1 a/2" && got != "b/1 b/2" {
+				switch got := shown(); got {
+				case "a/1 a/2":
+					judged[0].Add(1)
+				case "b/1 b/2":
+					judged[1].Add(1)
+				default:
 					t.Errorf("a request was judged by half of both: %q", got)
+					return
 				}
 				select {
 				case <-done:
@@ -211,6 +219,10 @@ func TestRules_ReloadedUnderLoad(t *testing.T) {
 		}
 		if got, want := shown(), name+"/1 "+name+"/2"; got != want {
 			t.Errorf("after a change: %q, want %q", got, want)
+		}
+		by := &judged[(i+1)%2]
+		for before := by.Load(); by.Load() == before && !t.Failed(); { // the load meets each version
+			time.Sleep(100 * time.Microsecond)
 		}
 	}
 	close(done)
