@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -202,13 +204,13 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 // statBlob describes a blob and says under which digest its bytes are stored. A
 // damaged one is an error with ErrDamaged.
 func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
-	bytes := ahead(r.reg, func() (storage.Info, error) { return r.reg.stat(ctx, s, layout.BlobData(d)) })
+	bytes := ahead(r.reg, func() (storage.Info, error) { return r.reg.statBytes(ctx, s, d) })
 	target, err = r.blobLink(ctx, s, d)
 	if err != nil {
 		return desc, "", err
 	}
 	if target != d {
-		bytes = func() (storage.Info, error) { return r.reg.stat(ctx, s, layout.BlobData(target)) }
+		bytes = func() (storage.Info, error) { return r.reg.statBytes(ctx, s, target) }
 	}
 	info, err := bytes()
 	if absent(err) {
@@ -218,6 +220,27 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 		err = r.reg.whole(ctx, s, target, info)
 	}
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
+}
+
+// statBytes describes the bytes of a blob. On a remote store, those that were there a moment ago
+// are not looked at again: a repository's link, which is, keeps them.
+func (r *Registry) statBytes(ctx context.Context, s *section, d oci.Digest) (storage.Info, error) {
+	key := layout.BlobData(d)
+	now := r.now()
+	if seen, ok := r.blobs.get(d); ok && now.Sub(seen.at) < bytesTrusted && (s == nil || !s.Listed(key)) {
+		return seen.info, nil
+	}
+	info, err := r.stat(ctx, s, key)
+	if err == nil && r.remote {
+		r.blobs.put(oci.Digest(strings.Clone(string(d))), seenBytes{info, now}, 1)
+	}
+	return info, err
+}
+
+// seenBytes is what was seen of the bytes of a blob.
+type seenBytes struct {
+	info storage.Info
+	at   time.Time
 }
 
 // healthyBlob is statBlob where damage counts as absence.

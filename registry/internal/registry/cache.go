@@ -26,7 +26,8 @@ type caches struct {
 	integrity remembered[oci.Digest, integrity]
 	origins   remembered[oci.Digest, origins]
 	pointers  remembered[string, pointer] // by key of a tag's link
-	left      remembered[string, int64]   // bytes of uploads that a request of this process has left
+	blobs     remembered[oci.Digest, seenBytes]
+	left      remembered[string, int64] // bytes of uploads that a request of this process has left
 }
 
 // Bounds of what is remembered, in bytes of memory (about) or in entries.
@@ -38,6 +39,7 @@ const (
 	integrityCache = 16 << 10
 	originCache    = 8 << 10
 	pointerCache   = 16 << 10
+	blobCache      = 8 << 10
 	leftCache      = 4 << 10
 )
 
@@ -54,6 +56,7 @@ func newCaches(manifests int64) caches {
 		integrity: newCache[oci.Digest, integrity](integrityCache),
 		origins:   newCache[oci.Digest, origins](originCache),
 		pointers:  newCache[string, pointer](pointerCache),
+		blobs:     newCache[oci.Digest, seenBytes](blobCache),
 		left:      newCache[string, int64](leftCache),
 	}
 }

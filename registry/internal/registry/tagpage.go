@@ -249,28 +249,35 @@ func (r Repository) keepTagNames(at, end string, names []tagName) {
 	r.reg.tagNames.put(r.name, all, weight)
 }
 
-// listTagNames lists at most n names behind at. Those seen with a link before are marked.
+// listTagNames lists at most n names behind at. Those seen with a link before are marked. Each
+// request begins behind the last name: a store may prepare all of a listing that is gone on with.
 func (r Repository) listTagNames(ctx context.Context, at string, n int) (names []tagName, err error) {
 	prefix := layout.Tags(r.name) + "/"
 	kept, _ := r.reg.tagNames.get(r.name)
 	kept = behind(kept, at)
-	for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: after(prefix, at), Names: true, Max: n}) {
-		if err != nil {
-			return nil, err
-		}
-		name, ok := strings.CutSuffix(info.Key[len(prefix):], "/")
-		if _, err := oci.ParseTag(name); err != nil || !ok {
-			continue
-		}
-		now := tagName{key: strings.Clone(info.Key[len(prefix):])}
-		for len(kept) > 0 && kept[0].key < now.key {
-			kept = kept[1:]
-		}
-		if len(kept) > 0 && kept[0].key == now.key {
-			now = kept[0]
-		}
-		if names = append(names, now); len(names) == n {
-			break
+	for more := true; more && len(names) < n; {
+		more = false
+		read, most := 0, min(n-len(names), oneListing)
+		for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: after(prefix, at), Names: true, Max: most}) {
+			if err != nil {
+				return nil, err
+			}
+			at = strings.Clone(info.Key[len(prefix):])
+			name, ok := strings.CutSuffix(at, "/")
+			if _, err := oci.ParseTag(name); err == nil && ok {
+				now := tagName{key: at}
+				for len(kept) > 0 && kept[0].key < at {
+					kept = kept[1:]
+				}
+				if len(kept) > 0 && kept[0].key == at {
+					now = kept[0]
+				}
+				names = append(names, now)
+			}
+			if read++; read == most {
+				more = true
+				break
+			}
 		}
 	}
 	return names, nil
@@ -310,16 +317,18 @@ func (r Repository) linksBetween(ctx context.Context, at, end string, names []ta
 	bounds = append(bounds, end)
 	found := make([][]tagName, parts)
 	err = r.reg.each(parts, func(i int) (err error) {
-		found[i], _, _, err = r.readLinks(ctx, bounds[i], bounds[i+1], -1)
+		// Most tags have a link and one entry of history; one object more shows that it was all.
+		page := min(2*(len(names)/parts+1)+1, oneListing)
+		found[i], _, _, err = r.readLinks(ctx, bounds[i], bounds[i+1], page)
 		return err
 	})
 	return slices.Concat(found...), err
 }
 
-// readLinks lists the tags with a link behind at, up to and with end, "" for all, and at most
-// that many objects, unless most is negative. It says up to where it has read, and whether there
+// readLinks lists the tags with a link behind at, up to and with end, so many objects with each
+// request, or where end is "" by one request. It says up to where it has read, and whether there
 // may be more.
-func (r Repository) readLinks(ctx context.Context, at, end string, most int) (linked []tagName, to string, more bool, err error) {
+func (r Repository) readLinks(ctx context.Context, at, end string, page int) (linked []tagName, to string, more bool, err error) {
 	prefix := layout.Tags(r.name) + "/"
 	from := after(prefix, at)
 	if name, ok := strings.CutSuffix(from, "/"); ok && at != "" {
@@ -328,8 +337,8 @@ func (r Repository) readLinks(ctx context.Context, at, end string, most int) (li
 	to = at
 	for again := true; again; {
 		again = false
-		history := 0
-		for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: from, Flat: true, Names: true}) {
+		read, history := 0, 0
+		for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: from, Flat: true, Names: true, Max: page}) {
 			if err != nil {
 				return nil, "", false, err
 			}
@@ -345,8 +354,12 @@ func (r Repository) readLinks(ctx context.Context, at, end string, most int) (li
 				from, again = prefix+name+"0", true
 				break
 			}
-			if most--; most == 0 {
-				return linked, to, true, nil
+			if read++; read == page {
+				if end == "" {
+					return linked, to, true, nil
+				}
+				from, again = info.Key, true
+				break
 			}
 		}
 	}

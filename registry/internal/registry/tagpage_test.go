@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -152,4 +153,29 @@ func TestRemoteTags_Requests(t *testing.T) {
 	if again >= n || looked > 0 {
 		t.Errorf("%d listings and %d looks for what was listed before by %d", again, looked, n)
 	}
+}
+
+// The bytes of a blob are looked at once a second, its link each time.
+func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
+	bucket := hostile.New(hostile.Options{})
+	p := bucket.Process()
+	defer p.Close()
+	now := time.Now()
+	repo := newRegistry(p, Options{Now: func() time.Time { return now }, Grace: time.Hour, RenewAfter: time.Hour}).Repository("a")
+	d := pushBlob(t, repo, "x").Digest
+	reads := countReads(bucket)
+	for look, want := range []int{2, 3, 4} {
+		desc, err := repo.StatBlob(t.Context(), d)
+		check(t, err)
+		if n := reads(); desc.Size != 1 || n != want {
+			t.Errorf("after look %d, %d requests were sent, want %d", look+1, n, want)
+		}
+	}
+	now = now.Add(bytesTrusted)
+	removeObject(t, p, layout.BlobData(d))
+	_, err := repo.StatBlob(t.Context(), d)
+	wantCode(t, err, oci.CodeBlobUnknown)
+	check(t, repo.reg.store.Apply(t.Context(), nil, storage.Stage{{Key: layout.LayerLink("a", d), Delete: true}}))
+	_, err = repo.StatBlob(t.Context(), d)
+	wantCode(t, err, oci.CodeBlobUnknown)
 }
