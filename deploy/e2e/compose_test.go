@@ -49,6 +49,7 @@ func TestStack(t *testing.T) {
 	t.Run("everything was said once", func(t *testing.T) {
 		you.readsOnce(t, "hello:first", "hello:registry", "hello:relay", "hello:synapse", "hello:waiting", "hello:killed", "hello:again", "hello:tls")
 	})
+	t.Run("replicas", func(t *testing.T) { checkReplicas(t, s) })
 	t.Run("what docs/docker.md says", func(t *testing.T) { checkPage(t, s) })
 }
 
