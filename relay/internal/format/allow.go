@@ -80,12 +80,13 @@ func attribute(tag atom.Atom, name, value string) (as, keep string, ok bool) {
 	return "", "", false
 }
 
+// unbroken removes what browsers drop inside a URL: line ends and tabs.
+var unbroken = strings.NewReplacer("\t", "", "\n", "", "\r", "")
+
 // safeLink returns a link as browsers would read it, if it leads where Matrix
 // lets it. A link without a scheme leads nowhere in a chat.
 func safeLink(s string) (string, bool) {
-	// Browsers drop line ends and tabs inside a URL and blanks around it.
-	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
-	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
+	s = strings.TrimFunc(unbroken.Replace(s), func(r rune) bool { return r <= ' ' }) // as browsers do
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || rest == "" {
 		return "", false

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"slices"
 
 	"slipway/relay/internal/message"
@@ -135,45 +134,31 @@ func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error
 	return hash, err
 }
 
-// takeIDs reads the ids that entries were given, each with its transaction id.
-func takeIDs(rows *sql.Rows, byTxn map[string]*message.Entry) error {
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var id int64
-		var txn string
-		if err := rows.Scan(&id, &txn); err != nil {
-			return err
-		}
-		byTxn[txn].ID = id
-	}
-	return rows.Err()
-}
-
-// insert writes messages. Their transaction ids tell which id is whose.
+// insert writes messages. Nobody else writes, so one statement gives its rows ids without gaps, and the last of them says all.
 func (w *writer) insert(ctx context.Context, all []*Accept) error {
 	args := make([]any, 0, 9*len(all))
-	byTxn := make(map[string]*message.Entry, len(all))
 	for _, a := range all {
 		e := &a.Entry
-		byTxn[e.Txn] = e
 		args = append(args, int64(message.Send), e.Room, string(message.StateQueued), e.Txn, e.QueuedAt)
 	}
-	if err := w.sql.prepareInsert(ctx, w.sql.outbox, "outbox", outboxColumns, " RETURNING id, txn", len(all)); err != nil {
+	if err := w.sql.prepareInsert(ctx, w.sql.outbox, "outbox", outboxColumns, len(all)); err != nil {
 		return err
 	}
-	rows, err := w.sql.outbox[len(all)].QueryContext(ctx, args...)
+	r, err := w.sql.outbox[len(all)].ExecContext(ctx, args...)
 	if err != nil {
 		return err
 	}
-	if err := takeIDs(rows, byTxn); err != nil {
+	last, err := r.LastInsertId()
+	if err != nil {
 		return err
 	}
 	args = args[:0]
-	for _, a := range all {
+	for i, a := range all {
 		e := &a.Entry
+		e.ID = last - int64(len(all)-1-i)
 		args = append(args, e.ID, e.ApplicationID, e.AcceptedAt, e.Priority, e.Source, e.Title, e.Body, e.ContentType, null(e.Extras))
 	}
-	if err := w.sql.prepareInsert(ctx, w.sql.messages, "messages", messageColumns, "", len(all)); err != nil {
+	if err := w.sql.prepareInsert(ctx, w.sql.messages, "messages", messageColumns, len(all)); err != nil {
 		return err
 	}
 	_, err = w.sql.messages[len(all)].ExecContext(ctx, args...)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"slices"
 
 	"slipway/relay/internal/message"
@@ -111,6 +112,20 @@ func (w *writer) insertAll(ctx context.Context, all []*Accept) error {
 		return err
 	}
 	return takeIDs(rows, byTxn)
+}
+
+// takeIDs reads the ids that entries were given, each with its transaction id.
+func takeIDs(rows *sql.Rows, byTxn map[string]*message.Entry) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id int64
+		var txn string
+		if err := rows.Scan(&id, &txn); err != nil {
+			return err
+		}
+		byTxn[txn].ID = id
+	}
+	return rows.Err()
 }
 
 // countAll adds what happened to messages to their hours and to the applications' totals, each relay in the same order, so that

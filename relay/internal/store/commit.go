@@ -30,6 +30,7 @@ type batch struct {
 	outcomes []*Outcome
 	number   int64 // of the last outcome
 	durable  bool  // it holds what must be flushed
+	settles  bool  // it holds what results must come before
 	tallies  bool  // somebody waits for the counts
 	counted  bool  // the counts so far are part of it
 	closing  bool
@@ -45,6 +46,7 @@ func (b *batch) add(r *request) {
 	}
 	b.requests = append(b.requests, r)
 	b.durable = b.durable || r.kind == durable
+	b.settles = b.settles || r.change != nil || r.kind != durable
 	b.tallies = b.tallies || r.kind == tally
 }
 

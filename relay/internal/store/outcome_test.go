@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,49 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the result was lost")
+}
+
+// Results wait while only messages are accepted, but whatever changes the outbox finds them stored.
+func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	first := entry(1, "first")
+	if err := s.Accept(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	sent := first.Entry
+	sent.State, sent.EventID = message.StateSent, "$1"
+	number := s.Report(&Outcome{Entry: sent, At: 1})
+	if err := s.Accept(ctx, entry(1, "second")); err != nil {
+		t.Fatal(err)
+	}
+	var was message.State
+	err := s.Update(ctx, func(tx *Tx) (err error) {
+		was, err = tx.Withdraw(first.Entry.ID, 2)
+		return err
+	})
+	if err != nil || was != message.StateSent || s.Committed() != number {
+		t.Errorf("it was %q, %d of %d committed, %v", was, s.Committed(), number, err)
+	}
+}
+
+// Accepted together, messages get ids in their order, each with its own text.
+func TestAccept_ManyAtOnce_EachGetsItsId(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	all := make([]*Accept, 2*maxRows+3)
+	for i := range all {
+		all[i] = entry(1, strconv.Itoa(i))
+	}
+	if err := s.Accept(ctx, all...); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range all {
+		m, err := s.Message(ctx, a.Entry.ID)
+		if err != nil || m.Body != strconv.Itoa(i) || i > 0 && a.Entry.ID != all[i-1].Entry.ID+1 {
+			t.Errorf("message %d has the id %d and the text %q, %v", i, a.Entry.ID, m.Body, err)
+		}
+	}
 }
 
 // Results that have piled up are written in several transactions.

@@ -66,11 +66,11 @@ func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, erro
 }
 
 // prepareInsert prepares a statement that inserts n rows, when it is first needed.
-func (s *statements) prepareInsert(ctx context.Context, into map[int]*sql.Stmt, table, columns, tail string, n int) (err error) {
+func (s *statements) prepareInsert(ctx context.Context, into map[int]*sql.Stmt, table, columns string, n int) (err error) {
 	if into[n] != nil {
 		return nil
 	}
 	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", strings.Count(columns, ",")+1), ", ") + ")"
-	into[n], err = s.conn.PrepareContext(ctx, s.d.bind("INSERT INTO "+table+" ("+columns+") VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")+tail)) //nolint:sqlclosecheck // it is closed with the connection
+	into[n], err = s.conn.PrepareContext(ctx, s.d.bind("INSERT INTO "+table+" ("+columns+") VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", "))) //nolint:sqlclosecheck // it is closed with the connection
 	return err
 }

@@ -20,7 +20,8 @@ const (
 	maxBatch      = 256                    // requests in one commit
 	outcomeDelay  = 100 * time.Millisecond // how long results wait for company
 	awaitedDelay  = 5 * time.Millisecond   // …while somebody waits for a message to be final
-	outcomeCrowd  = 128                    // …unless so many are there
+	outcomeGroup  = 24                     // results that go along with messages: fewer than Window lets a room have
+	outcomeCrowd  = 128                    // results that wait no longer
 	maxOutcomes   = 1024                   // results in one commit
 	statsInterval = time.Second            // how often counts are written
 	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
@@ -49,6 +50,7 @@ type writer struct {
 	reported int64       // how many results were reported so far
 	due      *time.Timer // of the results
 	dueAt    time.Time   // when it fires; zero if it will not
+	ripe     bool        // results go into the next commit, whatever it is made for
 	countDue *time.Timer // of the counts
 
 	committed atomic.Int64 // how many of the reported results are committed
@@ -149,7 +151,7 @@ func (w *writer) wake() {
 // fire is called when results have waited for long enough.
 func (w *writer) fire() {
 	w.mu.Lock()
-	w.dueAt = time.Time{}
+	w.dueAt, w.ripe = time.Time{}, true
 	w.mu.Unlock()
 	w.wake()
 }
@@ -176,8 +178,8 @@ func (w *writer) more() bool {
 	return false
 }
 
-// report keeps a result for one of the next commits and returns its number. A timer that runs is left alone, also when
-// its results go along with messages: to set it for each of them costs a system call.
+// report keeps a result for one of the next commits and returns its number. A timer that runs is left alone: to set it for
+// each result costs a system call.
 func (w *writer) report(o *Outcome) int64 {
 	o.epoch = w.epoch.Load()
 	w.mu.Lock()
@@ -185,6 +187,7 @@ func (w *writer) report(o *Outcome) int64 {
 	w.reported++
 	number, n := w.reported, len(w.outcomes)
 	w.arm(w.feed.patience())
+	w.ripe = w.ripe || n >= outcomeGroup
 	w.mu.Unlock()
 	if n == outcomeCrowd {
 		go w.wake()
@@ -209,7 +212,8 @@ func (w *writer) hurry() {
 	}
 }
 
-// gather takes what has arrived.
+// gather takes what has arrived. Results wait while there are only new messages: one at a time each costs three times what it
+// does among others (docs/benchmarks.md).
 func (w *writer) gather() *batch {
 	b := &batch{}
 	w.mu.Lock()
@@ -220,8 +224,10 @@ func (w *writer) gather() *batch {
 	if w.waiting = slices.Delete(w.waiting, 0, n); cap(w.waiting) > 4*maxBatch && len(w.waiting) == 0 {
 		w.waiting = nil
 	}
-	b.outcomes, b.number, b.closing = w.outcomes, w.reported, w.closed
-	w.outcomes, w.again = nil, false
+	if w.ripe || b.settles || w.closed || w.d.numbered {
+		b.outcomes, w.outcomes, w.ripe = w.outcomes, nil, false
+	}
+	b.number, b.closing, w.again = w.reported-int64(len(w.outcomes)), w.closed, false
 	w.mu.Unlock()
 	b.counted = b.tallies || b.closing || w.counts.overdue()
 	return b
