@@ -22,8 +22,8 @@ func TestTimerSlack(t *testing.T) {
 		if os.IsNotExist(err) {
 			continue // the thread has ended
 		}
-		if slack := strings.TrimSpace(string(b)); err != nil || slack != "1000000" {
-			t.Errorf("thread %s has a slack of %s ns (%v), want 1000000", filepath.Base(thread), slack, err)
+		if slack := strings.TrimSpace(string(b)); err != nil || slack != "4000000" {
+			t.Errorf("thread %s has a slack of %s ns (%v), want 4000000", filepath.Base(thread), slack, err)
 		}
 	}
 }

@@ -2,5 +2,7 @@
 
 package command
 
+import "time"
+
 // AllowSlack does nothing: it is for Linux.
-func AllowSlack() {}
+func AllowSlack(time.Duration) {}

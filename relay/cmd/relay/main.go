@@ -6,13 +6,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"slipway/shared/command"
 )
 
+// timerSlack is how late timers may be: docs/decisions/0013-timer-slack.md.
+const timerSlack = 4 * time.Millisecond
+
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		command.AllowSlack()
+		command.AllowSlack(timerSlack)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // whoever asks twice does not want to wait
