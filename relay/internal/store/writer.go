@@ -186,8 +186,9 @@ func (w *writer) report(o *Outcome) int64 {
 	w.outcomes = append(w.outcomes, o)
 	w.reported++
 	number, n := w.reported, len(w.outcomes)
-	w.arm(w.feed.patience())
-	w.ripe = w.ripe || n >= outcomeGroup
+	patience := w.feed.patience()
+	w.arm(patience)
+	w.ripe = w.ripe || n >= outcomeGroup || patience < outcomeDelay
 	w.mu.Unlock()
 	if n == outcomeCrowd {
 		go w.wake()
@@ -224,7 +225,7 @@ func (w *writer) gather() *batch {
 	if w.waiting = slices.Delete(w.waiting, 0, n); cap(w.waiting) > 4*maxBatch && len(w.waiting) == 0 {
 		w.waiting = nil
 	}
-	if w.ripe || b.settles || w.closed || w.d.numbered {
+	if w.ripe || b.settles || w.closed {
 		b.outcomes, w.outcomes, w.ripe = w.outcomes, nil, false
 	}
 	b.number, b.closing, w.again = w.reported-int64(len(w.outcomes)), w.closed, false
