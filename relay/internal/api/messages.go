@@ -15,7 +15,6 @@ import (
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
-	"slipway/relay/internal/relay"
 )
 
 // delivery is a message with what became of it.
@@ -119,7 +118,7 @@ type bulkAnswer struct {
 }
 
 // bulk changes the messages that the query selects.
-func bulk(change func(context.Context, account.Principal, intake.Filter) (relay.Bulk, error)) userHandler {
+func bulk(change func(context.Context, account.Principal, intake.Filter) (intake.Bulk, error)) userHandler {
 	return func(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 		filter, err := filterOf(r)
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package relay holds the rules of the relay: who may send what, when a message counts as accepted, in which
-// order messages leave for their Matrix rooms, and what happens to them when something on the way fails.
+// Package relay joins accounts, intake and delivery to one service over one store, and decides which of several relays on a
+// database delivers. It knows no HTTP and no Matrix SDK.
 //
-// It knows no HTTP and no Matrix SDK. Messages enter through [Service.Accept], which answers only after the
-// message is committed to the outbox, and leave through the [Sender] in [Options].
+// A message enters through [intake.Intake.Accept], which answers only after it is committed to the outbox. [delivery.Delivery]
+// reads the outbox and sends it through the Sender in [Options]. docs/architecture.md names the file of each step.
 package relay

@@ -13,7 +13,6 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
-	"slipway/relay/internal/relay"
 )
 
 // messagesFilter is what the form of the list selects by.
@@ -92,10 +91,10 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 	if f.Before != 0 {
 		p.First = p.address("/ui/messages", 0)
 	}
-	if relay.CanRedeliverAll(f.States) {
+	if intake.CanRedeliverAll(f.States) {
 		p.Retry = p.address("/ui/messages/all", 0) + "&do=retry"
 	}
-	if relay.CanCancelAll(f.States) {
+	if intake.CanCancelAll(f.States) {
 		p.Cancel = p.address("/ui/messages/all", 0) + "&do=cancel"
 	}
 	return web.show(w, http.StatusOK, "messages", p)

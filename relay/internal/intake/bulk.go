@@ -1,11 +1,10 @@
-package relay
+package intake
 
 import (
 	"context"
 	"slices"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
@@ -35,7 +34,7 @@ func within(states, of []message.State) bool {
 }
 
 // RedeliverAll queues messages again that f selects. f must name their states.
-func (s *Service) RedeliverAll(ctx context.Context, v account.Principal, f intake.Filter) (Bulk, error) {
+func (s *Intake) RedeliverAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanRedeliverAll(f.States) {
 		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: dead, ambiguous or cancelled.")
 	}
@@ -43,7 +42,7 @@ func (s *Service) RedeliverAll(ctx context.Context, v account.Principal, f intak
 }
 
 // CancelAll withdraws messages that f selects. f must name their states.
-func (s *Service) CancelAll(ctx context.Context, v account.Principal, f intake.Filter) (Bulk, error) {
+func (s *Intake) CancelAll(ctx context.Context, v account.Principal, f Filter) (Bulk, error) {
 	if !CanCancelAll(f.States) {
 		return Bulk{}, refusal.Invalid("state", "Name the states of the messages: queued, retry_wait, blocked, ambiguous or dead.")
 	}
@@ -51,8 +50,8 @@ func (s *Service) CancelAll(ctx context.Context, v account.Principal, f intake.F
 }
 
 // bulk changes messages one by one. One whose state has changed meanwhile is left as it is.
-func (s *Service) bulk(ctx context.Context, v account.Principal, f intake.Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
-	for f.Limit = intake.MaxPage; ; {
+func (s *Intake) bulk(ctx context.Context, v account.Principal, f Filter, change func(context.Context, account.Principal, int64) (message.Message, error)) (b Bulk, err error) {
+	for f.Limit = MaxPage; ; {
 		page, err := s.Messages(ctx, v, f)
 		if err != nil {
 			return b, err
