@@ -20,6 +20,7 @@ type depth struct {
 	stale   bool  // entries have changed in a way that is not kept up
 	blurred bool  // a commit has overlapped with the last count
 	running bool  // somebody counts
+	tried   bool  // a count has ended
 	counts  int64 // that have ended
 	added   int64 // while somebody counts
 	open    int   // commits that have begun
@@ -34,7 +35,7 @@ const (
 // get returns the number, counted now if it has to be.
 func (d *depth) get(count func() (int64, error)) (int64, error) {
 	d.mu.Lock()
-	n, fresh, first := d.n, d.isFresh(), d.counted.IsZero()
+	n, fresh, first := d.n, d.isFresh(), !d.tried
 	d.mu.Unlock()
 	if fresh {
 		return n, nil
@@ -46,7 +47,7 @@ func (d *depth) get(count func() (int64, error)) (int64, error) {
 	}
 	defer d.counting.Unlock()
 	d.mu.Lock()
-	if n = d.n; d.isFresh() { // the first count was made meanwhile
+	if n = d.n; d.isFresh() || first && d.tried { // somebody has counted meanwhile
 		d.mu.Unlock()
 		return n, nil
 	}
@@ -56,7 +57,7 @@ func (d *depth) get(count func() (int64, error)) (int64, error) {
 	n, err := count()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.running = false
+	d.running, d.tried = false, true
 	if err != nil {
 		d.stale = true
 		return 0, err

@@ -155,6 +155,7 @@ var onlyPostgres = oneDatabase{
 	{"Notifications_ReachTheOtherRelay", testNotifications_ReachTheOtherRelay},
 	{"OpenPostgres_Refused_SaysWhy", testOpenPostgres_Refused_SaysWhy},
 	{"OpenPostgres_SeveralHosts", testOpenPostgres_SeveralHosts},
+	{"OpenPostgres_TLS", testOpenPostgres_TLS},
 	{"OutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows", testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows},
 	{"ReadOnlyServer_IsRefusedWithASentence", testReadOnlyServer_IsRefusedWithASentence},
 	{"Withdraw_SentElsewhereMeanwhile_RemovesTheEvent", testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent},
