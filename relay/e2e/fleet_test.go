@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -182,29 +183,36 @@ func (f *fleet) delivers(other *member) (m *member) {
 	return m
 }
 
-// startNginx leads the site's requests to the relays in turn. A sender repeats what a relay does not answer in time.
+// proxied is what nginx does with a request, in the file that docker-compose.relays.yml mounts.
+var proxied = regexp.MustCompile(`(?s)location / \{(.*?)\n\t\}`)
+
+// startNginx leads the site's requests to the relays in turn, by the configuration of docker-compose.relays.yml with other
+// addresses. A sender repeats what a relay does not answer in time, which is shorter here.
 func (f *fleet) startNginx() {
 	dir, addr := filepath.Join(f.dir, "nginx"), programtest.FreeAddr(f.T)
 	f.must(os.Mkdir(dir, 0o755))
+	shipped, err := os.ReadFile(filepath.Join(programtest.Root(f.T), "deploy", "compose", "relays.conf"))
+	f.must(err)
 	var servers strings.Builder
 	for _, m := range f.relays {
-		fmt.Fprintf(&servers, "server %s max_fails=0;\n", m.addr) // each is tried, whatever it did before
+		fmt.Fprintf(&servers, "\tserver %s max_fails=0;\n", m.addr) // each is tried, whatever it did before
 	}
-	conf := fmt.Sprintf(`daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
+	relays := strings.NewReplacer(
+		"\tserver relay:8080 max_fails=1 fail_timeout=1s;\n\tserver relay-2:8080 max_fails=1 fail_timeout=1s;\n", servers.String(),
+		"listen 80;", "listen "+addr+";",
+	).Replace(string(shipped))
+	relays = proxied.ReplaceAllString(relays, "$0\n\tlocation = /message { proxy_read_timeout 4s;$1\n\t}")
+	for _, part := range []string{servers.String(), "listen " + addr, "location = /message"} {
+		if !strings.Contains(relays, part) {
+			f.Fatalf("deploy/compose/relays.conf has no place for %q", part)
+		}
+	}
+	conf := `daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
 events { worker_connections 512; }
 http {
 	access_log off;
 	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-	upstream relays { %s }
-	server {
-		listen %s;
-		proxy_connect_timeout 2s;
-		proxy_set_header X-Forwarded-For $remote_addr;
-		location / { proxy_pass http://relays; proxy_read_timeout 1m; }
-		location /message { proxy_pass http://relays; proxy_read_timeout 4s; } # the senders repeat what a frozen relay does not answer
-	}
-}
-`, servers.String(), addr)
+` + relays + "}\n"
 	f.must(os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o644))
 	if os.Geteuid() == 0 { // its workers run as another user
 		f.must(os.Chmod(f.dir, 0o755))

@@ -83,6 +83,14 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 		t.Errorf("the key at the other relay: %d, message %d, want %d", status, again.id(), first.id())
 	}
 
+	// Counts.
+	for _, m := range f.relays {
+		f.eventually("both messages are counted", func() bool {
+			_, out := m.at().ask(http.MethodGet, fmt.Sprint("/application/", a.id), nil)
+			return out["accepted"] == 2.0 && out["sent"] == 2.0
+		})
+	}
+
 	// Rates.
 	limited := leader.at().application("limited", "")
 	if status, out := leader.at().ask(http.MethodPut, fmt.Sprint("/application/", limited.id), object{"rate_limit": 1}); status != http.StatusOK {
