@@ -2,11 +2,13 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
 )
 
 // seen waits for the next event and returns what its readers see.
@@ -86,6 +88,21 @@ func TestSender(t *testing.T) {
 	w.want("send without a title", w.ask("POST", "/message", `{"token":"`+first+`","message":"m"}`), 200)
 	if body, _ := w.seen(n + 1); body != "backup\n\nm" {
 		t.Errorf("without a title: %q", body)
+	}
+}
+
+// TestRoomProblem: what a check has found is shown before a message is tried.
+func TestRoomProblem(t *testing.T) {
+	w := newWorld(t, nil)
+	w.hs.Has(matrix.RoomInfo{RoomID: "!read:example.org", Name: "Read only", Joined: true})
+	in, readOnly := named("a"), "!read:example.org"
+	in.Room = &readOnly
+	w.app(in)
+	w.want("check everything", w.manage("GET", "/doctor", ""), 200)
+	shown := w.manage("GET", "/application/1", "")
+	w.want("application", shown, 200, "room_name", "Read only")
+	if problem := fmt.Sprint(shown.fields["room_problem"]); !strings.Contains(problem, "may not write") {
+		t.Errorf("room_problem is %s", problem)
 	}
 }
 

@@ -61,6 +61,10 @@ func TestApplications(t *testing.T) {
 	w.want("the first", send(token), 401)
 	w.want("the second", send(second), 401)
 	w.want("the third", send(fmt.Sprint(refreshed.fields["token"])), 200)
+	third := fmt.Sprint(refreshed.fields["token"])
+	refreshed = w.manage("POST", "/application/1/token", "")
+	w.want("new token, nothing said of the old one", refreshed, 200)
+	w.want("which stops at once", send(third), 401)
 	w.want("nonsense for grace", w.manage("POST", "/application/1/token", `{"grace":"long"}`), 400, "field", "grace")
 
 	w.want("delete", w.manage("DELETE", "/application/1", ""), 200)

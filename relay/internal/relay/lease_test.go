@@ -9,7 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
 )
 
 // sharedRig is a relay among others on one database of PostgreSQL.
@@ -82,6 +84,29 @@ func TestLease_MayHaveExpired_IsNotValid(t *testing.T) {
 		if l.valid() {
 			t.Errorf("valid though it may have expired, %s", name)
 		}
+	}
+}
+
+// A relay that was frozen until its lease expired names nobody as the one that delivers, and not itself, until it has looked.
+func TestLease_ExpiredHere_IsNobodys(t *testing.T) {
+	l := newLease(nil, zap.NewNop())
+	shown := func() delivery.Status {
+		var st delivery.Status
+		l.show(&st)
+		return st
+	}
+	l.seen.Store(&seenLease{store.Lease{Held: true, Holder: "this relay"}, true})
+	l.hold(time.Now())
+	if st := shown(); st.Deliverer != "this relay" || st.Elsewhere || l.condition().Paused != "" {
+		t.Errorf("while it delivers: %+v, %+v", st, l.condition())
+	}
+	l.hold(time.Now().Add(-time.Hour))
+	if st := shown(); st.Deliverer != "" || l.condition().Paused == "" {
+		t.Errorf("after its lease has expired: %+v, %+v", st, l.condition())
+	}
+	l.seen.Store(&seenLease{store.Lease{Held: true, Holder: "another"}, false})
+	if st := shown(); st.Deliverer != "another" || !st.Elsewhere {
+		t.Errorf("when another one delivers: %+v", st)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestApplicationLife(t *testing.T) {
 	b := newBrowser(t)
 	b.hs.Has(matrix.RoomInfo{RoomID: "!secret:example.org", Name: "Family", Joined: true, Encrypted: true})
 	b.admin()
-	b.want(200, "Create the first application")
+	b.want(200, "Create the first application", "Relay v1.2.3")
 	b.get("/ui/applications/new")
 	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
 	form := []string{"name", "backup", "target", "joined", "joined", room, "priority", "1", "scale", "auto"}
@@ -277,6 +277,15 @@ func TestMessagePages(t *testing.T) {
 	b.want(200, "The message is withdrawn", "withdrawn before it was delivered")
 	b.get("/ui/messages/9999")
 	b.want(404)
+}
+
+// TestLongMessage: the page says how a message was sent that is too long for one event.
+func TestLongMessage(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	path := b.send(b.app("a", room), "Long", strings.Repeat("word ", 100_000))
+	b.until(path, "The homeserver accepted it.")
+	b.want(200, "Too long for one event: sent as", "with the full text as a file")
 }
 
 // TestRemovalThatFails: a message that stays in its room says why.

@@ -39,7 +39,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	s, hs := relaytest.New(t, nil)
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
-	pages, err := New(Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org"})
+	pages, err := New(Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
