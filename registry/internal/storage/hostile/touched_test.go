@@ -1,6 +1,8 @@
 package hostile
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,5 +71,45 @@ func TestTouched(t *testing.T) {
 				t.Errorf("since a minute ago: %v, %v; nobody can know", got, err)
 			}
 		})
+	}
+}
+
+// Guards of one process at the same time keep others from all their keys, each until its own
+// release at least, and from none once all are released.
+func TestGuard_AtTheSameTime(t *testing.T) {
+	b := New(Options{Lease: time.Minute})
+	self, other := b.Process(), b.Process()
+	defer self.Close()
+	defer other.Close()
+	guarded := func(key string) bool {
+		s := begin(t, other)
+		defer s.End()
+		return s.(interface{ Guarded(keys ...string) bool }).Guarded(key)
+	}
+	begin(t, other).End()
+	releases := make([]func(), 12)
+	var all sync.WaitGroup
+	for i := range releases {
+		all.Go(func() {
+			var err error
+			if _, releases[i], err = self.leases.Guard(t.Context(), []string{fmt.Sprint("/tag", i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	for i, release := range releases {
+		if !guarded(fmt.Sprint("/tag", i)) {
+			t.Errorf("tag %d is not guarded", i)
+		}
+		release()
+	}
+	for begun := time.Now(); guarded("/tag0"); time.Sleep(time.Millisecond) { // it looks at the state now and then
+		if time.Since(begun) > time.Minute {
+			t.Fatal("a guard stays")
+		}
 	}
 }

@@ -67,6 +67,9 @@ type Coordinator struct {
 	touched  touched
 	view     view
 
+	guarding sync.Mutex // held while guards are published or withdrawn; taken before mu
+	next     *sharedGuard
+
 	collector string // as whom this process last held the collector's lock
 	joined    *hold  // as what this process last joined; nil = it never did, or has left
 }

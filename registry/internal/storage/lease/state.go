@@ -174,23 +174,28 @@ const maxFailed = 3
 func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time) error) (uint64, error) {
 	for failed := 0; ; {
 		v, now, err := l.readState(ctx)
-		cond := storage.IfVersion(v.version)
-		if errors.Is(err, storage.ErrNotExist) {
-			cond, err = storage.IfAbsent(), nil
-		}
-		if err != nil {
+		there := !errors.Is(err, storage.ErrNotExist)
+		if err != nil && there {
 			return 0, err
 		}
-		s := v.state
-		s.Epoch++
-		if change != nil {
+		s, cond := v.state, storage.IfVersion(v.version)
+		switch {
+		case !there: // it is made first: without an answer about it nobody knows the store's time
+			s, cond = state{}, storage.IfAbsent()
+		case change != nil:
 			if err := change(&s, now); err != nil {
 				return 0, err
 			}
+			fallthrough
+		default:
+			s.Epoch++
 		}
 		_, err = l.c.PutJSON(ctx, stateKey, s, &object.Change{If: cond})
-		if err == nil {
+		if err == nil && there {
 			return s.Epoch, nil
+		}
+		if err == nil {
+			continue
 		}
 		// An unknown outcome counts as none: another epoch does no harm.
 		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrUnavailable) {
