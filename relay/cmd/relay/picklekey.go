@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/fserror"
@@ -48,6 +49,9 @@ func makePickleKey(path string) ([]byte, error) {
 	}
 	_, err = f.WriteString(key + "\n")
 	if err == nil {
+		err = giveToOwnerOf(strings.TrimSuffix(path, pickleKeySuffix), f)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -57,4 +61,17 @@ func makePickleKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("make the pickle key: %w", err)
 	}
 	return []byte(key), nil
+}
+
+// giveToOwnerOf lets the owner of the database read the key, also if an administrator has run the first command.
+func giveToOwnerOf(database string, f *os.File) error {
+	info, err := os.Stat(database)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }

@@ -20,7 +20,7 @@ var (
 	// errUnproven says that it is unknown whether an event is in the room.
 	errUnproven = errors.New("the room's history does not show whether the message arrived")
 
-	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it is unknown whether it is in the room already"}
+	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
 )
 
 // doubtful reports whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
