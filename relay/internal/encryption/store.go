@@ -117,12 +117,12 @@ func (s *keyStore) flush(ctx context.Context) error {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
 	s.mu.Lock()
-	changed, failed := s.changed, s.failed
-	if failed == nil && len(changed) > 0 {
+	changed, failed, none := s.changed, s.failed, len(s.changed) == 0
+	if failed == nil && !none {
 		s.changed = map[[2]string][]byte{}
 	}
 	s.mu.Unlock()
-	if failed != nil || len(changed) == 0 {
+	if failed != nil || none {
 		return failed
 	}
 	rows := make([]store.CryptoRow, 0, len(changed))
