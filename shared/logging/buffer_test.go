@@ -53,25 +53,28 @@ func TestBufferFlushesByItself(t *testing.T) {
 	})
 }
 
+// The clock stands still while lines are written, so that no delay adds a write.
 func TestBufferKeepsOrderAndLosesNothing(t *testing.T) {
-	var s sink
-	b := NewBuffer(&s)
-	long := strings.Repeat("x", bufferSize+1)
-	want := ""
-	for i := range 5000 {
-		line := strings.Repeat("y", i%100) + "\n"
-		if i == 2500 {
-			line = long
+	synctest.Test(t, func(t *testing.T) {
+		var s sink
+		b := NewBuffer(&s)
+		long := strings.Repeat("x", bufferSize+1)
+		want := ""
+		for i := range 5000 {
+			line := strings.Repeat("y", i%100) + "\n"
+			if i == 2500 {
+				line = long
+			}
+			want += line
+			_, _ = b.Write([]byte(line))
 		}
-		want += line
-		_, _ = b.Write([]byte(line))
-	}
-	b.Close()
-	_, _ = b.Write([]byte("after"))
-	if got, n := s.state(); got != want+"after" || n > 20 {
-		t.Errorf("%d bytes in %d writes, want %d bytes", len(got), n, len(want)+5)
-	}
-	b.Close()
+		b.Close()
+		_, _ = b.Write([]byte("after"))
+		if got, n := s.state(); got != want+"after" || n > 20 {
+			t.Errorf("%d bytes in %d writes, want %d bytes", len(got), n, len(want)+5)
+		}
+		b.Close()
+	})
 }
 
 func TestWarningsDoNotWait(t *testing.T) {
