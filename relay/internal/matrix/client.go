@@ -88,6 +88,7 @@ func New(o Options) (*Client, error) {
 	if o.AccessToken == "" && (o.Username == "" || o.Password == "") {
 		return nil, errors.New("matrix: neither username and password nor an access token")
 	}
+	base.RawPath = base.EscapedPath() // BuildURL drops a path before the API's own without it, and then the escapes of ids
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
