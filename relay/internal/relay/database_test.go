@@ -43,7 +43,9 @@ type oneDatabase []struct {
 }
 
 var onlySQLite = oneDatabase{
+	{"Killed_ResultsNotStored_EachMessageArrivesOnce", testKilled_ResultsNotStored_EachMessageArrivesOnce},
 	{"SecondRelayIsRefused", testSecondRelayIsRefused},
+	{"Stop_ResultsCannotBeStored_EachMessageArrivesOnce", testStop_ResultsCannotBeStored_EachMessageArrivesOnce},
 }
 
 var onlyPostgres = oneDatabase{

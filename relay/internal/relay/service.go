@@ -226,7 +226,12 @@ func (s *Service) Close() error {
 		s.letGo()
 		return s.store.Close()
 	}
-	if err := s.store.SetSetting(context.Background(), cleanKey, "1"); err != nil {
+	ctx := context.Background()
+	err := s.store.Settle(ctx) // what was sent and cannot be stored is in doubt at the next start
+	if err == nil {
+		err = s.store.SetSetting(ctx, cleanKey, "1")
+	}
+	if err != nil {
 		s.log.Error("cannot store that the relay was stopped in order", zap.Error(err))
 	}
 	return s.store.Close()
