@@ -217,7 +217,9 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
-		err = r.reg.whole(ctx, s, target, info)
+		if err = r.reg.whole(ctx, s, target, info); err != nil {
+			r.reg.blobs.forget(target) // a push may repair it at once
+		}
 	}
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
 }

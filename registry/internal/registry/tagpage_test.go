@@ -179,3 +179,42 @@ func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
 	_, err = repo.StatBlob(t.Context(), d)
 	wantCode(t, err, oci.CodeBlobUnknown)
 }
+
+// Damaged bytes that a push repairs are there at once, whichever replica has repaired them.
+func TestRemoteBlob_Repaired_IsThereAtOnce(t *testing.T) {
+	for name, damage := range map[string]string{"empty": "", "of another size": "damaged layer"} {
+		t.Run(name, func(t *testing.T) {
+			bucket := hostile.New(hostile.Options{})
+			p := bucket.Process()
+			defer p.Close()
+			now := time.Now()
+			fixed := Options{Now: func() time.Time { return now }}
+			m := simpleImage(t, newRegistry(p, fixed).Repository("a"), "x")
+			layer := m.Layers[0].Digest
+			content := readBlob(t, newRegistry(p, fixed).Repository("a"), layer)
+			for _, other := range []bool{false, true} {
+				repo := newRegistry(p, fixed).Repository("a")
+				putObject(t, p, layout.BlobData(layer), damage)
+				_, err := repo.PutManifest(t.Context(), tagged("t"), "", m.bytes(), nil)
+				wantCode(t, err, oci.CodeManifestBlobUnknown)
+				_, err = repo.StatBlob(t.Context(), layer)
+				wantCode(t, err, oci.CodeBlobUnknown)
+				repairs := repo
+				if other {
+					repairs = newRegistry(p, fixed).Repository("a")
+				}
+				pushBlob(t, repairs, content)
+				if desc, err := repo.StatBlob(t.Context(), layer); err != nil || desc.Size != int64(len(content)) {
+					t.Errorf("repaired by another replica: %v: %+v, %v", other, desc, err)
+				}
+				put(t, repo, tagged("t"), m)
+			}
+			putObject(t, p, layout.BlobData(layer), "damaged, and nobody knows")
+			repo := newRegistry(p, fixed).Repository("a")
+			_, err := repo.StatBlob(t.Context(), layer)
+			check(t, err)
+			pushBlob(t, newRegistry(p, fixed).Repository("a"), content)
+			put(t, repo, tagged("t"), m)
+		})
+	}
+}
