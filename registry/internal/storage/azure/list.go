@@ -44,7 +44,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 	if o.Delimited {
 		q.Set("delimiter", "/")
 	}
-	if o.Max > 0 {
+	if skips := after > prefix && b.noStart.Load(); o.Max > 0 && !skips { // short pages would mostly hold what is left out
 		q.Set("maxresults", strconv.Itoa(o.Max))
 	}
 	h := http.Header{}
@@ -79,6 +79,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 	for i := range l.Blobs.Blob {
 		e := &l.Blobs.Blob[i]
 		key, ours := strings.CutPrefix(e.Name, b.slash)
+		if starts && key < after {
+			b.noStart.Store(true) // Azurite takes startFrom and ignores it
+		}
 		if !ours || key <= after || e.Properties.ResourceType == "directory" { // a hierarchical namespace lists those too
 			continue
 		}
@@ -90,7 +93,11 @@ func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) 
 		page.Entries = append(page.Entries, info)
 	}
 	for _, p := range l.Blobs.BlobPrefix {
-		if key, ours := strings.CutPrefix(p.Name, b.slash); ours && key > after {
+		key, ours := strings.CutPrefix(p.Name, b.slash)
+		if starts && key < after && !strings.HasPrefix(after, key) {
+			b.noStart.Store(true)
+		}
+		if ours && key > after {
 			page.Entries = append(page.Entries, object.Info{Key: key, Prefix: true})
 		}
 	}
