@@ -73,11 +73,11 @@ func TestOneListAtATime(t *testing.T) {
 }
 
 // Nobody relies on what was confirmed before an exclusive run began, but whoever has
-// come since does.
+// come since does, also where the storage's clock is a minute behind this machine's.
 func TestYoungOnceAServerHasCome(t *testing.T) {
 	for _, c := range []struct {
 		keepAge          bool
-		before, after    bool // young: a minute before the run began, and after it
+		before, after    bool // young: two minutes before the run began, and just after it
 		exclusive, again bool
 	}{
 		{false, false, false, true, false},
@@ -90,8 +90,11 @@ func TestYoungOnceAServerHasCome(t *testing.T) {
 			r.exclusive = idle{}
 		}
 		r.setLimit()
-		if before, after := r.young(r.begun.Add(-time.Minute)), r.young(r.begun.Add(time.Minute)); before != c.before || after != c.after {
-			t.Errorf("%+v: young are %v, %v", c, before, after)
+		for _, clock := range []time.Duration{-time.Minute, 0, time.Minute / 2} { // the storage's, from here
+			after := r.young(r.begun.Add(time.Second + clock))
+			if before := r.young(r.begun.Add(-2*time.Minute + clock)); before != c.before || after != c.after {
+				t.Errorf("%+v, %s ahead: young are %v, %v", c, clock, before, after)
+			}
 		}
 	}
 }

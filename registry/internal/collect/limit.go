@@ -20,8 +20,9 @@ const (
 	// renewAfter is more than how old a link on files may be that is not renewed when
 	// it is confirmed to a client; object stores take a quarter of the age.
 	renewAfter = time.Second
-	// skew is how much the clocks of a storage and of this machine may differ.
-	skew = 5 * time.Second
+	// skew is how much the clocks of a storage and of this machine may differ: a minute, and
+	// what a slow answer hides.
+	skew = time.Minute + 5*time.Second
 	// future is what no renewal can have written: the date is wrong.
 	future = time.Minute
 )
