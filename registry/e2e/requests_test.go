@@ -200,14 +200,17 @@ func countRequests(t *testing.T, c *countedStore, shared string, most perOperati
 	mode := "REGISTRY_SLIPWAY_OBJECTSTORE_SHARED=" + shared
 	replica := c.start(mode)
 	at := "http://" + replica.addr + "/v2/"
-	count := func(name string, f func()) {
+	compare := func(name string, got []string) {
 		t.Helper()
 		limit, counted := most[name]
-		got := c.during(f)
 		t.Logf("%-32s %2d of at most %2d", name, len(got), limit)
 		if counted && len(got) > limit {
 			t.Errorf("%s costs %d requests, at most %d:\n%s", name, len(got), limit, strings.Join(got, "\n"))
 		}
+	}
+	count := func(name string, f func()) {
+		t.Helper()
+		compare(name, c.during(f))
 	}
 	repo := "count" + shared
 	img := newImage(t, 61, 3, 4096)
@@ -297,9 +300,18 @@ func countRequests(t *testing.T, c *countedStore, shared string, most perOperati
 	manyTags(t, c.bucket, c.root, repo, img.manifest, 1200)
 	count("1,000 tags", get("GET", "/tags/list?n=1000", 200))
 	count("1,000 tags again", get("GET", "/tags/list?n=1000", 200))
-	last := newImage(t, 62, 1, 1024)
-	last.push(t, other.addr, repo, "last")
-	count("manifest DELETE among 1,201 tags", get("DELETE", "/manifests/"+last.manifest, 202))
+	// Replicas remember for some seconds which manifests were pushed. A deletion that takes longer, on a
+	// machine that is busy, lists the tags again, so it is another one that is counted.
+	for try := range uint64(20) {
+		last := newImage(t, 62+try, 1, 1024)
+		last.push(t, other.addr, repo, "last")
+		begun := time.Now()
+		got := c.during(get("DELETE", "/manifests/"+last.manifest, 202))
+		if took := time.Since(begun); took < 4*time.Second || try == 19 {
+			compare("manifest DELETE among 1,201 tags", got)
+			break
+		}
+	}
 }
 
 // A replica that nobody uses sends next to nothing: the health check's listing every ten
