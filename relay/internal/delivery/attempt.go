@@ -70,14 +70,14 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *messag
 			return id, err
 		}
 	}
-	if e.Wire == nil {
-		if err := d.render(q, e); err != nil {
-			return "", err
-		}
-	}
 	if doubtful {
 		if id, err := d.reconcile(room.RoomID, e); id != "" || err != nil {
 			return id, err
+		}
+	}
+	if e.Wire == nil {
+		if err := d.render(q, e); err != nil {
+			return "", err
 		}
 	}
 	return d.send(q, room, device, e, e.Wire)
@@ -169,13 +169,13 @@ func (d *Delivery) rest(q *queue, e *message.Entry) *message.Entry {
 // sendPart sends another event of a message.
 func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
 	d.dropPlain(room, e)
+	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
+		return id, err
+	}
 	if e.Wire == nil {
 		if err := d.render(q, e); err != nil {
 			return "", err
 		}
-	}
-	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
-		return id, err
 	}
 	return d.send(q, room, device, e, e.Wire)
 }
@@ -192,14 +192,15 @@ func (d *Delivery) dropPlain(room store.Room, e *message.Entry) {
 	}
 }
 
-// send sends an event, encrypted if the room is.
+// send sends an event, encrypted if the room was when its content was made. In a room that is encrypted since, the sender refuses it:
+// its file may lie in the clear.
 func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, content []byte) (string, error) {
 	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: plainType, Content: content, Encrypted: q.Room().Encrypted}
 	e.Device = device
 	switch {
 	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
 		out.EventType, out.Content = e.EventType, e.Wire
-	case out.Encrypted:
+	case room.Encrypted:
 		if err := d.encrypt(q, e, &out); err != nil {
 			return "", err
 		}
@@ -248,6 +249,8 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message
 	if room.Encrypted {
 		text, f.Keys = matrix.EncryptFile(text)
 		name, mime = "", "application/octet-stream"
+	} else if err := d.sender.MaySend(d.ctx, matrix.Outgoing{RoomID: room.RoomID, Device: device, EventType: plainType}); err != nil {
+		return "", err // the room may be encrypted, and the file must not be in the clear then
 	}
 	var err error
 	if f.URI, err = d.sender.Upload(d.ctx, name, mime, text); err != nil {

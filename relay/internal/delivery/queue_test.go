@@ -23,6 +23,7 @@ func (yes) Send(context.Context, matrix.Outgoing) (string, error)    { return "$
 func (yes) Redact(context.Context, matrix.Redaction) (string, error) { return "$r", nil }
 func (yes) Device() string                                           { return "DEV" }
 func (yes) Probe(context.Context) error                              { return nil }
+func (yes) MaySend(context.Context, matrix.Outgoing) error           { return nil }
 func (yes) Upload(context.Context, string, string, []byte) (string, error) {
 	return "mxc://hs/f", nil
 }

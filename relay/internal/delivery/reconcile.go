@@ -42,11 +42,14 @@ func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
 }
 
 // reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
-// the entry was never attempted.
+// the entry was never attempted. What was encrypted for it is dropped: another device or room cannot use it.
 func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
 	id, err := d.find(roomID, e.Txn, e.AcceptedAt)
 	if err == nil && id == "" {
 		e.FirstAttemptAt, e.Device = 0, ""
+		if e.EventType == matrix.EventEncrypted {
+			e.Wire = nil
+		}
 	}
 	return id, err
 }

@@ -14,6 +14,8 @@ type Sender interface {
 	// without sending, when the device in use is not out.Device: the homeserver tells repeats of a transaction
 	// apart by device only.
 	Send(ctx context.Context, out matrix.Outgoing) (eventID string, err error)
+	// MaySend answers nil if Send would let the event leave now, and else the error of Send. It sends nothing.
+	MaySend(ctx context.Context, out matrix.Outgoing) error
 	// Redact removes an event that was sent earlier, under out.TxnID. Errors as in Send.
 	Redact(ctx context.Context, out matrix.Redaction) (eventID string, err error)
 	// Device names the device that Send uses now; "" before the first login.

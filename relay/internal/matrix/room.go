@@ -19,6 +19,9 @@ import (
 // keep it up to date.
 const checkAge = 10 * time.Second
 
+// heardFor is how long after an answer of sync the rooms count as kept up to date: until the next one is late.
+const heardFor = longPoll + lateAfter
+
 // RoomInfo is what the homeserver tells about a room.
 type RoomInfo struct {
 	RoomID    string
@@ -34,9 +37,9 @@ type RoomInfo struct {
 
 // rooms is what is known of rooms: from sync, and from a look before the first send.
 type rooms struct {
-	mu      sync.RWMutex
-	known   map[string]*room
-	syncing bool // sync reports changes
+	mu    sync.RWMutex
+	known map[string]*room
+	heard time.Time // when the last answer of sync was taken in; zero while sync fails
 }
 
 // room is the part of a room's state that sending depends on. Encryption cannot
@@ -53,7 +56,7 @@ func (r *rooms) get(id string) (room, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	known := r.known[id]
-	if known == nil || known.checked.IsZero() || !r.syncing && time.Since(known.checked) > checkAge {
+	if known == nil || known.checked.IsZero() || time.Since(known.checked) > checkAge && time.Since(r.heard) > heardFor {
 		if known != nil && known.encrypted {
 			return *known, true
 		}
@@ -97,7 +100,10 @@ func (r *rooms) forgetChecks() {
 func (r *rooms) setSyncing(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.syncing = on
+	r.heard = time.Time{}
+	if on {
+		r.heard = time.Now()
+	}
 }
 
 // standing is the state of a room that sending depends on. It is asked of the

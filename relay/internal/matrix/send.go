@@ -30,7 +30,7 @@ type Redaction struct {
 // Send puts one event under its transaction id and returns the event's id. It answers
 // ClassReconcile, without sending, when the device in use is not out.Device.
 func (c *Client) Send(ctx context.Context, out Outgoing) (string, error) {
-	if err := c.maySend(ctx, out); err != nil {
+	if err := c.MaySend(ctx, out); err != nil {
 		return "", err
 	}
 	path := v3("rooms", out.RoomID, "send", out.EventType, out.TxnID)
@@ -60,9 +60,9 @@ func (c *Client) Redact(ctx context.Context, out Redaction) (string, error) {
 	return "", &refused
 }
 
-// maySend holds back what must not leave: under a new device, in the clear into
+// MaySend holds back what must not leave: under a new device, in the clear into
 // an encrypted room, or into a room that another one has replaced.
-func (c *Client) maySend(ctx context.Context, out Outgoing) error {
+func (c *Client) MaySend(ctx context.Context, out Outgoing) error {
 	if err := c.sameDevice(out.Device); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (c *Client) forget() {
 	c.login.failure, c.login.failures, c.login.next = nil, 0, time.Time{}
 	c.login.mu.Unlock()
 	c.rooms.mu.Lock()
-	c.rooms.known, c.rooms.syncing = map[string]*room{}, false
+	c.rooms.known, c.rooms.heard = map[string]*room{}, time.Time{}
 	c.rooms.mu.Unlock()
 	c.pending.mu.Lock()
 	c.pending.byRoom = map[string]*pendingJoin{}
@@ -139,20 +139,20 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		return c.forgetBadPosition(ctx, at, err)
 	}
 	recovering = recovering || late
-	c.rooms.setSyncing(true)
 	if recovering {
 		if err := c.emit(ctx, Online{}); err != nil {
-			return err
-		}
-	}
-	if device != nil { // before the next question tells the homeserver that this answer was read
-		if err := device.Take(ctx, answer, at.since == ""); err != nil {
 			return err
 		}
 	}
 	quiet, err := c.take(ctx, at.since == "", answer)
 	if err != nil {
 		return err
+	}
+	c.rooms.setSyncing(true) // not before: a room may have become encrypted since it was looked at
+	if device != nil {       // before the next question tells the homeserver that this answer was read
+		if err := device.Take(ctx, answer, at.since == ""); err != nil {
+			return err
+		}
 	}
 	at.dirty = at.dirty || at.since != answer.NextBatch
 	at.since = answer.NextBatch

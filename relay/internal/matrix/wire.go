@@ -74,6 +74,8 @@ func (c *Client) api(userID, token string) *mautrix.Client {
 		Client:          c.http,
 		Log:             zerolog.Nop(),
 		IgnoreRateLimit: true,
+
+		ResponseSizeLimit: maxAnswer, // of what the library asks by itself
 	}
 }
 

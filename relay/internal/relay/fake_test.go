@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/store"
 )
 
@@ -40,6 +41,8 @@ type homeserver struct {
 	unredact error               // what removing is answered with
 	unupload error               // …and uploading
 	unfind   map[string]error    // …and reading the history, by room
+	sealed   map[string]bool     // the rooms that are encrypted
+	files    []string            // that were uploaded
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
 	join   func(room string) error
@@ -63,6 +66,9 @@ func newHomeserver() *homeserver {
 }
 
 func (h *homeserver) Send(ctx context.Context, out Outgoing) (string, error) {
+	if err := h.MaySend(ctx, out); err != nil {
+		return "", err
+	}
 	h.mu.Lock()
 	if out.Device != h.device {
 		h.mu.Unlock()
@@ -162,8 +168,29 @@ func (h *homeserver) Find(_ context.Context, room, marker string, _ time.Time) (
 	return Found{Complete: h.findable}, nil
 }
 
-func (h *homeserver) Upload(context.Context, string, string, []byte) (string, error) {
+func (h *homeserver) Upload(_ context.Context, _, _ string, data []byte) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.files = append(h.files, string(data))
 	return "mxc://hs/file", h.unupload
+}
+
+func (h *homeserver) MaySend(_ context.Context, out Outgoing) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sealed[out.RoomID] && out.EventType != matrix.EventEncrypted {
+		return &SendError{Class: matrix.ClassEncrypted, Encrypt: true, Reason: "the room is encrypted"}
+	}
+	return nil
+}
+
+// Prepare encrypts nothing, but says for which room and device the event is.
+func (h *homeserver) Prepare(_ context.Context, out Outgoing) (Outgoing, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out.EventType, out.Encrypted = matrix.EventEncrypted, true
+	out.Content = fmt.Appendf(nil, `{"body":"for %s %s"}`, out.RoomID, h.device)
+	return out, nil
 }
 
 func (h *homeserver) Resolve(_ context.Context, address string) (string, error) {

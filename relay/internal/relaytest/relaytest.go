@@ -171,6 +171,9 @@ func (h *Homeserver) Find(context.Context, string, string, time.Time) (matrix.Fo
 	return matrix.Found{Complete: true}, nil
 }
 
+// MaySend implements delivery.Sender.
+func (h *Homeserver) MaySend(context.Context, matrix.Outgoing) error { return nil }
+
 // Upload implements delivery.Sender.
 func (h *Homeserver) Upload(context.Context, string, string, []byte) (string, error) {
 	return "mxc://example.org/file", nil
