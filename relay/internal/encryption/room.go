@@ -35,7 +35,8 @@ type room struct {
 	members []id.UserID
 	readers map[crypto.UserDevice]id.IdentityKey // whom the session was made for
 	missing map[crypto.UserDevice]bool           // those of them that could not be given it
-	retryAt time.Time
+	retryAt time.Time                            // when those are tried again
+	askAt   time.Time                            // when members whose homeserver did not answer are asked for again, zero without any
 }
 
 func (d *Device) room(roomID id.RoomID) *room {
@@ -90,7 +91,7 @@ func (d *Device) share(ctx context.Context, r *room, members func(context.Contex
 	if err != nil {
 		return err
 	}
-	again := len(r.missing) > 0 && time.Now().After(r.retryAt)
+	again := len(r.missing) > 0 && time.Now().After(r.retryAt) || !r.askAt.IsZero() && time.Now().After(r.askAt)
 	stale := r.stale.Swap(false)
 	if session != nil && session.Shared && !session.Expired() && !stale && !again {
 		return nil
@@ -116,6 +117,7 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	if err := d.fetch(ctx, r.members); err != nil {
 		return err
 	}
+	r.askAt = d.askAgainAt(r.members)
 	readers, err := d.readers(ctx, r.members)
 	if err != nil {
 		return err
@@ -137,6 +139,7 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	d.own.RLock()
 	defer d.own.RUnlock()
 	if err := d.mach.ShareGroupSession(ctx, r.id, r.members); err != nil {
+		r.readers = nil // the session counts as given to some that never got it: the next attempt begins another one
 		return err
 	}
 	if err := d.store.flush(ctx); err != nil {
@@ -190,13 +193,26 @@ func (d *Device) fetch(ctx context.Context, users []id.UserID) error {
 	return nil
 }
 
+// askAgainAt returns when to ask again for the first of those users whose homeserver did not answer, zero without any.
+func (d *Device) askAgainAt(users []id.UserID) (first time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, user := range users {
+		if at, absent := d.absent[user]; absent && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
 // fetched notes that a user's devices are known. Of one whose homeserver does not answer those that were known before count.
 func (d *Device) fetched(ctx context.Context, user id.UserID, there bool, change int) error {
 	d.mu.Lock()
 	if !there {
 		d.absent[user] = time.Now().Add(askAgain)
-	} else if d.changes[user] == change {
-		d.fresh[user] = true
+	} else {
+		delete(d.absent, user)
+		d.fresh[user] = d.changes[user] == change
 	}
 	d.mu.Unlock()
 	if there {
