@@ -202,7 +202,7 @@ func TestMirror_UpstreamKilled(t *testing.T) {
 func upstreamKilled(t *testing.T, on func(*testing.T, string) *place) {
 	upRoot, addr := t.TempDir(), programtest.FreeAddr(t)
 	up := start(t, addr, slipwayCommand(addr, upRoot))
-	img := newImage(t, 12, 1, 3_000_000)
+	img := newImage(t, 12, 1, 30_000_000) // more than sockets hold of it
 	img.push(t, up.addr, "app", "v1")
 	seen := startCounter(t, up.addr)
 	held := make(chan struct{})
