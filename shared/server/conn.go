@@ -19,13 +19,14 @@ const slice = 256 << 10
 type listener struct {
 	net.Listener
 	pace  pace
+	http2 bool          // connections may be of HTTP/2, whose streams have deadlines of their own
 	slots chan struct{} // nil without a bound
 	done  chan struct{}
 	ended atomic.Bool
 }
 
-func newListener(l net.Listener, p pace, maxConns int) *listener {
-	wrapped := &listener{Listener: l, pace: p, done: make(chan struct{})}
+func newListener(l net.Listener, p pace, http2 bool, maxConns int) *listener {
+	wrapped := &listener{Listener: l, pace: p, http2: http2, done: make(chan struct{})}
 	if maxConns > 0 {
 		wrapped.slots = make(chan struct{}, maxConns)
 	}
@@ -45,6 +46,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		l.leave()
 		return nil, err
+	}
+	if l.http2 {
+		limitUnsent(inner)
 	}
 	return &conn{Conn: inner, pace: l.pace, left: l.leave}, nil
 }

@@ -37,7 +37,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", o.Name, err)
 	}
-	s.listener = newListener(l, newPace(o.StallTimeout, o.MinRate), o.MaxConns)
+	s.listener = newListener(l, newPace(o.StallTimeout, o.MinRate), s.secure && !o.DisableHTTP2 || !s.secure && o.H2C, o.MaxConns)
 	return s, nil
 }
 
