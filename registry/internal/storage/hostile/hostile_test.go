@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,6 +240,52 @@ func TestNothingComesLate(t *testing.T) {
 				}
 			}
 			p.Close()
+		}
+	}
+}
+
+// untilThen is a section that does not outlast its requests, as a collector's.
+type untilThen struct{ storage.Section }
+
+func (untilThen) Deadline() time.Time { return time.Now().Add(time.Minute) }
+
+// What a collector deletes is not deleted once more after that, also if nothing else may ever
+// lie there and it is the only deletion: somebody may have put it again.
+func TestNoDeletionOfACollectorComesLate(t *testing.T) {
+	for _, keys := range [][]string{{"/blobs/a"}, {"/blobs/a", "/blobs/b"}} {
+		b := New(Options{MaxLate: 10 * time.Millisecond})
+		r := &requests{b: b}
+		client := store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond})
+		s := store.New(client, store.Options{Shared: true, Spool: t.TempDir(), Mutable: func(string) bool { return false }})
+		for range 20 {
+			var puts, deletes storage.Stage
+			for _, key := range keys {
+				puts = append(puts, storage.Change{Key: key, Content: []byte("x")})
+				deletes = append(deletes, storage.Change{Key: key, Delete: true, Ephemeral: true})
+			}
+			apply := func(section storage.Section, stage storage.Stage) {
+				t.Helper()
+				if err := s.Apply(t.Context(), section, stage); err != nil {
+					t.Fatal(err)
+				}
+			}
+			apply(nil, puts)
+			var n atomic.Int64
+			b.SetFault(func(r Request) Fault {
+				if r.Op == "DELETE" && n.Add(1) == 1 {
+					return Late
+				}
+				return None
+			})
+			apply(untilThen{}, deletes)
+			b.SetFault(nil)
+			apply(nil, puts)
+			b.late.Wait()
+			for _, key := range keys {
+				if _, err := s.Stat(t.Context(), key); err != nil {
+					t.Fatalf("%d deletions: %v", len(keys), err)
+				}
+			}
 		}
 	}
 }

@@ -101,15 +101,18 @@ func (s *Store) send(ctx context.Context, section storage.Section, stage storage
 	if len(single) == 0 {
 		return nil
 	}
+	// A collector's section lasts no longer for a request without an answer: it settles here.
+	unclean, lasts := section.(interface{ Unclean() })
+	settles := section != nil && !lasts
 	return parallel(single, func(c storage.Change) error {
 		before, err := until()
 		if err != nil {
 			return err
 		}
-		how := &Change{If: c.If, Before: before, Settle: c.Delete && !c.Ephemeral || s.o.Mutable(c.Key)}
+		how := &Change{If: c.If, Before: before, Settle: c.Delete && (!c.Ephemeral || settles) || s.o.Mutable(c.Key)}
 		err = s.apply(ctx, c, how)
-		if u, ok := section.(interface{ Unclean() }); ok && how.Lost {
-			u.Unclean()
+		if lasts && how.Lost {
+			unclean.Unclean()
 		}
 		return at(c.Key, err)
 	})
