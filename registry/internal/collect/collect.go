@@ -151,8 +151,8 @@ func (r *run) run(ctx context.Context) error {
 	r.fence.hold(lock)
 	ctx, cancel := whileHeld(ctx, lock)
 	defer cancel()
-	err = r.collectAlone(ctx, lock)
-	if errors.Is(err, storage.ErrBusy) {
+	done, err := r.collectAlone(ctx, lock)
+	if err == nil && !done {
 		defer r.withdraw(ctx)
 		err = r.begin(ctx)
 		if err == nil {

@@ -64,9 +64,14 @@ const (
 // deleteLinks deletes what of a repository goes: at once, or with the next list.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 	all := r.garbage(repo)
-	atOnce, err := r.atOnce(func() error { return r.deleteNow(ctx, repo, all) })
+	var gone []garbage
+	atOnce, err := r.atOnce(func() (err error) {
+		gone, err = r.deleteNow(ctx, repo, all)
+		return err
+	})
 	switch {
 	case err != nil:
+		r.countLinks(part{repo, gone})
 		return err
 	case atOnce || len(all) == 0:
 		return r.linksGone(ctx, part{repo, all})
@@ -133,7 +138,8 @@ func (r *run) deleteAgain(ctx context.Context, p *part) error {
 		still[g.key] = true
 	}
 	p.repo, p.links = again, slices.DeleteFunc(p.links, func(g garbage) bool { return !still[g.key] })
-	return r.deleteNow(ctx, again, p.links)
+	_, err := r.deleteNow(ctx, again, p.links)
+	return err
 }
 
 // perChange is how many links a worker deletes at a time.
@@ -141,25 +147,34 @@ const perChange = 256
 
 // deleteNow deletes links: those of manifests durably before those that they need,
 // which may come back after a power loss. If nothing is left of the repository all
-// are deleted durably, for a store of files then removes its directories.
-func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) error {
+// are deleted durably, for a store of files then removes its directories. With an error it
+// returns which are gone all the same.
+func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) (gone []garbage, err error) {
 	split, stays := manifests(all), repo.stays()
 	for _, links := range [][]garbage{all[:split], all[split:]} {
 		g := r.group(ctx)
-		for some := range slices.Chunk(links, perChange) {
+		chunks := slices.Collect(slices.Chunk(links, perChange))
+		deleted := make([][]garbage, len(chunks))
+		for at, some := range chunks {
 			g.do(func(ctx context.Context) error {
 				stage := make(storage.Stage, len(some))
 				for i := range some {
 					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && some[i].kind != revisionLink}
 				}
-				return r.apply(ctx, stage)
+				err := r.apply(ctx, stage)
+				if err == nil {
+					deleted[at] = some
+				}
+				return err
 			})
 		}
-		if err := g.wait(); err != nil {
-			return err
+		err := g.wait()
+		gone = append(gone, slices.Concat(deleted...)...)
+		if err != nil {
+			return gone, err
 		}
 	}
-	return nil
+	return gone, nil
 }
 
 // manifests is how many of the links are those of manifests, which come first.
@@ -173,6 +188,15 @@ func manifests(links []garbage) int {
 // linksGone counts and emits which links of a repository were deleted, and tidies
 // up behind them.
 func (r *run) linksGone(ctx context.Context, p part) error {
+	r.countLinks(p)
+	if r.DryRun || p.repo.stays() {
+		return nil
+	}
+	return r.tidyLinks(ctx, p.repo)
+}
+
+// countLinks counts and emits which links were deleted.
+func (r *run) countLinks(p part) {
 	var n [historyLink + 1]int64
 	for _, g := range p.links {
 		n[g.kind]++
@@ -184,10 +208,6 @@ func (r *run) linksGone(ctx context.Context, p part) error {
 		p.TagEntries += n[historyLink]
 	})
 	r.tellGone(p)
-	if r.DryRun || p.repo.stays() {
-		return nil
-	}
-	return r.tidyLinks(ctx, p.repo)
 }
 
 // blob is stored bytes that go.

@@ -20,11 +20,14 @@ var errWanted = errors.New("a registry waits to serve the storage")
 // askEvery is how many objects are looked at between two looks for who waits.
 const askEvery = 64
 
-// collectAlone collects while nobody serves. It is ErrBusy if somebody does, or has come.
-func (r *run) collectAlone(ctx context.Context, lock storage.Lease) error {
+// collectAlone collects while nobody serves. It is not done if somebody does, or has come.
+func (r *run) collectAlone(ctx context.Context, lock storage.Lease) (done bool, err error) {
 	lease, err := r.Coordinator.Exclusive(ctx)
+	if errors.Is(err, storage.ErrBusy) {
+		return false, nil
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer lease.Release()
 	r.exclusive, r.free = lease, make(chan struct{}, workers-1)
@@ -32,12 +35,12 @@ func (r *run) collectAlone(ctx context.Context, lock storage.Lease) error {
 	r.setLimit()
 	err = r.collect(ctx)
 	if !errors.Is(err, errWanted) {
-		return err
+		return true, err
 	}
 	r.beginAgain()
 	r.fence.hold(lock)
 	r.Log.Info("garbage collection begins again beside a registry that has started", zap.String("run", r.name))
-	return storage.ErrBusy
+	return false, nil
 }
 
 // beginAgain forgets all but what is deleted.

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -101,6 +105,73 @@ func TestYoungOnceAServerHasCome(t *testing.T) {
 
 // idle is a lease that nobody wants.
 type idle struct{ storage.Lease }
+
+// ending is a store that calls end after each change.
+type ending struct {
+	storage.Store
+	end func() error
+}
+
+func (s ending) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	if err := s.Store.Apply(ctx, section, stages...); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// Where a worker has let a server in while another one deletes a repository's links, those
+// that are gone are counted and emitted: the second beginning does not find them any more.
+func TestWhatIsGoneIsCountedWhenAServerComes(t *testing.T) {
+	x := onMemory(t)
+	kept, keptBlobs := x.image("a", "v1", "kept")
+	old, oldBlobs := x.image("a", "", "old")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	x.s = ending{x.s, func() error { cancel(errWanted); return nil }}
+	var gone []Event
+	r := newRun(Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Log: zap.NewNop(), Tell: func(e Event) {
+		if e.Kind == OldManifest || e.Kind == OldLayer {
+			gone = append(gone, e)
+		}
+	}})
+	r.exclusive = unwanted{}
+	if err := r.collectRepository(ctx, &repository{name: "a"}); !errors.Is(err, errWanted) {
+		t.Fatalf("got %v", err)
+	}
+	r.beginAgain()
+	if r.report.Manifests.Freed != 1 || len(gone) != 1 || gone[0].Digest != old {
+		t.Errorf("%+v, emitted %v", r.report, gone)
+	}
+	x.whole("kept", "a", kept, keptBlobs)
+	for _, d := range oldBlobs {
+		x.want("link", layout.LayerLink("a", d), true)
+	}
+}
+
+// unwanted is a lease that nobody wants.
+type unwanted struct{ idle }
+
+func (unwanted) Wanted() bool { return false }
+
+// A storage that says that it is busy while the run is exclusive ends the run: nothing is
+// deleted without a list after that.
+func TestBusyStorageEndsAnExclusiveRun(t *testing.T) {
+	x := onMemory(t)
+	for i := range 8 {
+		x.image(oci.Name(fmt.Sprint("a", i)), "", fmt.Sprint("old ", i))
+	}
+	var changes atomic.Int64
+	x.s = ending{x.s, func() error {
+		if changes.Add(1) == 1 {
+			return storage.ErrBusy
+		}
+		return nil
+	}}
+	c := &oneList{Coordinator: x.c, t: t}
+	x.c = c
+	if _, err := x.tryRun(Options{DeleteUntagged: true}); !errors.Is(err, storage.ErrBusy) || c.published() != 0 {
+		t.Errorf("got %v, and %d lists", err, c.published())
+	}
+}
 
 // full is a coordinator whose storage has no room for the list.
 type full struct{ storage.Coordinator }

@@ -57,7 +57,8 @@ func (r *run) young(modified time.Time) bool {
 // age returns when a link was renewed. One dated in the future is renewed now: so it
 // is young, as it may have to be, and grows old from now on.
 func (r *run) age(ctx context.Context, info storage.Info, d oci.Digest) (time.Time, error) {
-	if !r.ages() || info.Modified.Before(r.begun.Add(future)) {
+	now := time.Now() // a long run meets links that were renewed long after it began
+	if !r.ages() || info.Modified.Before(now.Add(future)) {
 		return info.Modified, nil
 	}
 	r.count(func(p *Report) { p.Future++ })
@@ -68,5 +69,5 @@ func (r *run) age(ctx context.Context, info storage.Info, d oci.Digest) (time.Ti
 	if absent(err) {
 		err = nil
 	}
-	return r.begun, err
+	return now, err
 }

@@ -331,6 +331,19 @@ func TestDatedInTheFuture(t *testing.T) {
 	})
 }
 
+// What a client has renewed long after a run began is not dated in the future, and keeps its
+// date.
+func TestRenewedInALongRun(t *testing.T) {
+	r := newRun(Options{Age: time.Hour})
+	r.begun = time.Now().Add(-time.Hour)
+	r.setLimit()
+	renewed := time.Now().Add(-time.Minute)
+	got, err := r.age(t.Context(), storage.Info{Key: "/x", Modified: renewed}, "")
+	if err != nil || !got.Equal(renewed) || r.report.Future != 0 || !r.young(got) {
+		t.Errorf("%v, %v, %+v", got, err, r.report)
+	}
+}
+
 func TestDryRunCreatesNoFile(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	s, err := filesystem.Open(root)
