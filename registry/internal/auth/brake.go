@@ -54,7 +54,7 @@ func (b *brake) suspects(host, name string, now time.Time) bool {
 	return ofHost > freeFailures || ofHost > freeMistakes && b.names.count(brakeName(name), now) > freeFailures
 }
 
-// brakeName bounds the memory of names.
+// brakeName bounds what names cost.
 func brakeName(name string) string { return name[:min(len(name), maxBrakeName)] }
 
 func (t tally) count(key string, now time.Time) int {

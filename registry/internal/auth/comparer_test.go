@@ -186,6 +186,30 @@ func TestQueueTakesTurns(t *testing.T) {
 	}
 }
 
+// Of a long name the queue looks at the beginning only: it does so for all that wait, each
+// time that somebody comes or goes.
+func TestQueue_LongNames(t *testing.T) {
+	var q queue
+	long := strings.Repeat("x", maxCredentials)
+	q.push(&call{host: "a", user: long + "1"})
+	q.push(&call{host: "b", user: long + "2", suspect: true})
+	for _, c := range []crowd{q.fresh, q.suspects} {
+		for name, n := range c.names {
+			if len(name) > maxBrakeName || n != 1 {
+				t.Errorf("%d calls of a name of %d bytes", n, len(name))
+			}
+		}
+	}
+	for range 2 {
+		if q.pop(true) == nil {
+			t.Error("a call is gone")
+		}
+	}
+	if len(q.fresh.names)+len(q.suspects.names) != 0 {
+		t.Errorf("left: %+v", q)
+	}
+}
+
 // Those who log in for the first time do so before guesses from many addresses at one name
 // or at many, and neither the owner of that name nor who has come first waits for ever.
 func TestQueue_FirstLoginsBeforeGuesses(t *testing.T) {

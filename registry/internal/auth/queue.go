@@ -76,7 +76,7 @@ func (q *queue) dropOldest() *call {
 // may be somebody who has just arrived where others have guessed for a while, or the oldest.
 type crowd struct {
 	calls        []*call        // the oldest in front
-	hosts, names map[string]int // calls of each
+	hosts, names map[string]int // calls of each; of a name its beginning, as these are hashed often
 	pops         int
 }
 
@@ -86,7 +86,7 @@ func (c *crowd) push(k *call) {
 	}
 	c.calls = append(c.calls, k)
 	c.hosts[k.host]++
-	c.names[k.user]++
+	c.names[brakeName(k.user)]++
 }
 
 // pop takes out the call whose turn it is; nil if none waits.
@@ -115,7 +115,7 @@ func (c *crowd) dropOldest() *call {
 }
 
 // beside is how many calls of its address and of its name wait with a call.
-func (c *crowd) beside(k *call) int { return c.hosts[k.host] + c.names[k.user] }
+func (c *crowd) beside(k *call) int { return c.hosts[k.host] + c.names[brakeName(k.user)] }
 
 // first is the index of the oldest of the calls that no other is less than.
 func (c *crowd) first(compare func(a, b *call) int) int {
@@ -131,6 +131,6 @@ func (c *crowd) take(at int) *call {
 		}
 	}
 	count(c.hosts, k.host)
-	count(c.names, k.user)
+	count(c.names, brakeName(k.user))
 	return k
 }
