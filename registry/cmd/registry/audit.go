@@ -20,8 +20,9 @@ import (
 	"slipway/registry/internal/retention"
 )
 
-// openAudit is nil where the configuration asks for none. stdout stays open.
-func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log, error) {
+// openAudit is nil where the configuration asks for none. stdout stays open. If the disk may
+// be full the file is opened at the next line, and lines are lost, and counted, until then.
+func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Logger) (*audit.Log, error) {
 	if cfg == nil {
 		return nil, nil //nolint:nilnil // nobody listens
 	}
@@ -34,7 +35,8 @@ func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log
 	}
 	if cfg.File != "" {
 		file, err := audit.OpenFile(cfg.File, int64(cfg.MaxSize), cfg.Keep)
-		if err != nil {
+		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if err != nil && (!full || !mayBeFull) {
 			return fail("audit.file", err)
 		}
 		sinks = append(sinks, file)
@@ -54,32 +56,24 @@ func openAudit(cfg *config.Audit, stdout io.Writer, log *zap.Logger) (*audit.Log
 
 // openCommandAudit is the log for a command beside the server, or without one. It leaves
 // the rotation of the file to the server, and writes to stderr instead of stdout, where
-// the command's answer goes.
+// the command's answer goes. The disk may be full: the command may be there to help.
 func openCommandAudit(cmd *cobra.Command, cfg *config.Audit, log *zap.Logger) (*audit.Log, error) {
 	if cfg == nil {
 		return nil, nil //nolint:nilnil // nobody listens
 	}
 	own := *cfg
 	own.MaxSize = 0
-	return openAudit(&own, cmd.ErrOrStderr(), log)
+	return openAudit(&own, cmd.ErrOrStderr(), true, log)
 }
 
 // audited does what a command changes, and writes it into the audit log, whether it
-// succeeded or not. Where that cannot be opened nothing is done, unless the disk is full,
-// which the command may be there to help.
+// succeeded or not. Where that cannot be opened nothing is done.
 func audited(cmd *cobra.Command, cfg *config.Config, log *zap.Logger, act audit.Record, do func(acts *audit.Log) error) error {
 	acts, err := openCommandAudit(cmd, cfg.Audit, log)
-	full := errors.Is(err, syscall.ENOSPC)
-	if err != nil && !full {
+	if err != nil {
 		return err
 	}
 	err = do(acts)
-	if full {
-		var still error
-		if acts, still = openCommandAudit(cmd, cfg.Audit, log); still != nil {
-			return errors.Join(err, still)
-		}
-	}
 	act.Result = audit.ResultOf(err)
 	writeOperator(acts, act)
 	return errors.Join(err, acts.Close())

@@ -131,7 +131,7 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	}
 	defer func() { err = errors.Join(err, events.Close()) }()
 
-	acts, err := openAudit(cfg.Audit, accessLines, log)
+	acts, err := openAudit(cfg.Audit, accessLines, false, log)
 	if err != nil {
 		return err
 	}

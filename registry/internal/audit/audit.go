@@ -3,7 +3,9 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -56,6 +58,9 @@ func ResultOf(err error) string {
 	return Succeeded
 }
 
+// errSlow is why a line is lost that no sink has refused.
+var errSlow = errors.New("the queue was full")
+
 // Log writes records. The nil *Log writes nothing.
 type Log struct {
 	sinks  []io.WriteCloser
@@ -65,6 +70,7 @@ type Log struct {
 	lost   atomic.Uint64 // that no line has told yet
 	total  atomic.Uint64 // lost since the start
 	done   sync.WaitGroup
+	cause  error // of the last line that was lost; valid once done
 }
 
 // New starts a log that writes each line to all of the sinks, which it closes at its
@@ -158,6 +164,7 @@ func (l *Log) write() {
 		}
 		err := l.emit(line)
 		if err != nil {
+			l.cause = err
 			l.lose()
 		}
 		if err != nil && l.ended() { // what is queued would fail alike, each after a while
@@ -204,7 +211,7 @@ func (l *Log) Close() error {
 	l.done.Wait()
 	var first error
 	if lost := l.lost.Load(); lost > 0 {
-		first = fmt.Errorf("%d lines of the audit log are lost", lost)
+		first = fmt.Errorf("%d lines of the audit log are lost: %w", lost, cmp.Or(l.cause, errSlow))
 	}
 	for _, sink := range l.sinks {
 		if err := sink.Close(); err != nil && first == nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +148,39 @@ func TestFile_BelongsToTheOwnerOfItsDirectory(t *testing.T) {
 		}
 		if got := info.Sys().(*syscall.Stat_t).Uid; got != want {
 			t.Errorf("%s belongs to uid %d, want %d", name, got, want)
+		}
+	}
+}
+
+// Root follows no link that the owner of the directory may have laid to a file of root, whether
+// that is there or not.
+func TestFile_RootFollowsNoLinkOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		programtest.Skip(t, "only root has links of others")
+	}
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "audit.log")
+	for target, content := range map[string]string{"passwd": "root:x:0\n", "new": ""} {
+		target = filepath.Join(dir, target)
+		if content != "" {
+			if err := os.WriteFile(target, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.Symlink(target, path), os.Lchown(path, 65532, 65532)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenFile(path, 0, 0)
+		if err == nil || !strings.Contains(err.Error(), path+" is a symbolic link of user 65532") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := f.Write([]byte("line\n")); err == nil {
+			t.Error("a line was written")
+		}
+		if got, err := os.ReadFile(target); string(got) != content || content == "" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v", target, got, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type File struct {
 
 // OpenFile opens or makes the file, readable by its owner only. One that root makes belongs
 // to the owner of the directory: a command of an administrator must not keep the server, which
-// runs as somebody else, from writing there.
+// runs as somebody else, from writing there. After an error Write tries again.
 func OpenFile(path string, maxSize int64, keep int) (*File, error) {
 	f := &File{path: path, maxSize: maxSize, keep: keep}
 	return f, f.open()
@@ -38,23 +38,57 @@ func (f *File) open() error {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return errors.Join(err, file.Close())
 	}
 	f.file, f.size = file, info.Size()
-	return f.endLine()
+	if err := f.endLine(); err != nil {
+		f.drop() // else the next line would go on where the last one was cut off
+		return err
+	}
+	return nil
 }
 
-// openLike opens the file, or makes one like its directory.
-func openLike(path string) (*os.File, error) {
+// maxTries is how often a file is looked for that comes and goes, as in a rotation.
+const maxTries = 10
+
+// openLike opens the file, or makes one like its directory. It follows only links that may be
+// trusted: the directory's owner could have laid one to a file of root.
+func openLike(path string) (file *os.File, err error) {
 	const flags = os.O_APPEND | os.O_RDWR
-	file, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600) // follows no link, which the directory's owner may have laid
-	if errors.Is(err, fs.ErrExist) {
-		return os.OpenFile(path, flags|os.O_CREATE, 0o600)
+	for range maxTries {
+		if file, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600); !errors.Is(err, fs.ErrExist) {
+			return likeDirectory(file, err)
+		}
+		if file, err = os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0); errors.Is(err, syscall.ELOOP) {
+			if err = checkLink(path); err == nil {
+				return os.OpenFile(path, flags|os.O_CREATE, 0o600)
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
+	return file, err
+}
+
+// checkLink lets root follow no link but its own.
+func checkLink(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 && owner.Uid != 0 {
+		return fmt.Errorf("%s is a symbolic link of user %d, and root follows none but its own", path, owner.Uid)
+	}
+	return nil
+}
+
+// likeDirectory gives a file that root has made to the owner of its directory.
+func likeDirectory(file *os.File, err error) (*os.File, error) {
 	if err != nil || os.Geteuid() != 0 {
 		return file, err
 	}
-	if dir, err := os.Stat(filepath.Dir(path)); err == nil {
+	if dir, err := os.Stat(filepath.Dir(file.Name())); err == nil {
 		if owner, ok := dir.Sys().(*syscall.Stat_t); ok {
 			_ = file.Chown(int(owner.Uid), int(owner.Gid)) // where that is refused it stays as it is
 		}
