@@ -2,20 +2,25 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage/memory"
 )
 
 // readAudit is the lines of an audit log.
@@ -87,6 +92,67 @@ func TestCommands_AreAudited(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
 }
+
+// What a schedule does is in the audit log like the command that does it.
+func TestSchedules_AreAudited(t *testing.T) {
+	store := memory.New()
+	b := &backend{Store: store, coordinator: store}
+	cfg := config.Default()
+	work := &cfg.Storage.Maintenance
+	const soon = 50 * time.Millisecond
+	work.UploadPurging.Interval, work.GC.Interval, work.Retention.Interval, work.Verify.Interval = soon, soon, soon, soon
+	work.GC.Enabled, work.Retention.Enabled, work.Verify.Enabled, work.Verify.Repair = true, true, true, true
+	cfg.Proxy.RemoteURL, cfg.Proxy.Interval, cfg.Proxy.Sync.Interval = "http://127.0.0.1:1", time.Hour, soon
+	cache, err := openProxy(&cfg, zap.NewNop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	lines := make(lineSink)
+	acts := audit.New(zap.NewNop(), lines)
+	m := &maintenance{cfg: &cfg, store: b, cache: cache, rules: registry.New(registryOptions(&cfg, b, cache, zap.NewNop())), pulls: pulls.NewFile(b), log: zap.NewNop(), acts: acts}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	m.start(ctx, &group)
+	missing := []string{"uploads purge", "retention apply", "garbage-collect", "mirror sync", "verify"}
+	for patience := time.After(time.Minute); len(missing) > 0; {
+		select {
+		case line := <-lines:
+			var r audit.Record
+			if err := json.Unmarshal(line, &r); err != nil || r.Event != "maintenance" || r.Who != "maintenance schedule" || r.From == "" || r.Result == "" {
+				t.Errorf("%s %v", line, err)
+			}
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == r.Reference })
+			continue
+		case <-patience:
+		}
+		t.Errorf("not in the audit log: %q", missing)
+		break
+	}
+	cancel()
+	go func() {
+		group.Wait()
+		if err := acts.Close(); err != nil {
+			t.Error(err)
+		}
+		close(lines)
+	}()
+	for range lines {
+		continue
+	}
+}
+
+// lineSink hands out what is written.
+type lineSink chan []byte
+
+// Write implements io.Writer.
+func (l lineSink) Write(b []byte) (int, error) {
+	l <- bytes.Clone(b)
+	return len(b), nil
+}
+
+// Close implements io.Closer.
+func (lineSink) Close() error { return nil }
 
 // pushTag pushes an image to a repository without a server.
 func pushTag(t *testing.T, path string, name oci.Name, tag oci.Tag) {

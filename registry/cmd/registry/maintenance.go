@@ -152,7 +152,9 @@ func (m *maintenance) start(ctx context.Context, group *sync.WaitGroup) {
 		group.Go(func() { schedule.Every(ctx, m.cfg.Proxy.Interval, slot, m.evict(m.cfg.Proxy.Interval)) })
 	}
 	if every := m.cfg.Proxy.Sync.Interval; m.cache != nil && every > 0 {
-		group.Go(func() { schedule.Every(ctx, every, nil, m.oneReplica("mirror-sync", every, m.syncMirror)) })
+		group.Go(func() {
+			schedule.Every(ctx, every, nil, m.oneReplica("mirror-sync", every, m.audited("mirror sync", false, m.syncMirror)))
+		})
 	}
 	if work.Verify.Enabled {
 		metrics := measured(m.metrics, verify.NewMetrics)

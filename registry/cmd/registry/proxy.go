@@ -160,17 +160,18 @@ func (m *maintenance) collectCaches(ctx context.Context) {
 }
 
 // syncMirror fetches ahead of time what the configuration names.
-func (m *maintenance) syncMirror(ctx context.Context) {
+func (m *maintenance) syncMirror(ctx context.Context) error {
 	report, err := m.cache.Sync(ctx, m.rules, syncImages(&m.cfg.Proxy.Sync), nil)
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	fields := []zap.Field{zap.Int("images", report.Images), zap.Int("blobs", report.Blobs), zap.Int64("bytes", report.Bytes), zap.Int("failed", report.Failed), zap.Error(err)}
 	if err != nil {
 		m.log.Warn("mirror sync is not complete", fields...)
-		return
+		return err
 	}
 	m.log.Info("mirror sync finished", fields...)
+	return nil
 }
 
 func syncImages(s *config.ProxySync) []proxy.Image {
