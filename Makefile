@@ -36,7 +36,8 @@ test-race:
 	@CGO_ENABLED=1 go test -race $$(go list $(MODULES) | grep -v /e2e)
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
-	@go test -count=1 -timeout 20m -p 1 -parallel 4 ./registry/e2e/... ./relay/e2e/... ./deploy/...
+	@go test -count=1 -timeout 20m -parallel 4 ./registry/e2e
+	@go test -count=1 -timeout 20m -p 1 ./relay/e2e ./deploy/...
 
 soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost
 	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' ./registry/e2e | grep -v '^=== '

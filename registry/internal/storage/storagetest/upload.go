@@ -366,7 +366,7 @@ func testUploadTakenWhileWriting(t *testing.T, p pair) {
 	part := strings.Repeat("aaaa", 16<<10)
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		for i := 0; i < 32<<20/len(part); i++ {
+		for i := 0; i < 1<<30/len(part); i++ {
 			if _, err := io.WriteString(first, part); err != nil {
 				wantError(t, "Write", err, storage.ErrUploadTaken)
 				return
@@ -375,7 +375,7 @@ func testUploadTakenWhileWriting(t *testing.T, p pair) {
 				close(begun)
 			}
 		}
-		t.Error("32 MiB were written, and nobody took the upload over")
+		t.Error("1 GiB was written, and nobody took the upload over")
 	})
 	<-begun
 	second := resume(t, p.b.Store, uploadKey)
