@@ -6,6 +6,7 @@ package token
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -78,6 +79,12 @@ type Timestamp float64
 
 // At is t as a claim.
 func At(t time.Time) Timestamp { return Timestamp(t.Unix()) }
+
+// MarshalJSON writes whole seconds in digits, which readers of integers take: the encoder of
+// tokens would write an exponent.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(t), 'f', -1, 64), nil
+}
 
 // Time is the claim as a time.
 func (t Timestamp) Time() time.Time {
