@@ -26,38 +26,16 @@ const (
 // CollectOnObjectStore measures how long each peer takes to delete images by the API, 16 clients
 // at once, and then to collect their blobs by its command, beside the server. The bucket is that of
 // OnObjectStore, and holds nothing else.
-func (o Options) CollectOnObjectStore(ctx context.Context, open OpenBucket, blobs int) (all []Timed, err error) {
-	dir, err := os.MkdirTemp(o.Directory, "bench-store-")
+func (o Options) CollectOnObjectStore(ctx context.Context, open OpenBucket, blobs int) ([]Timed, error) {
+	m, err := o.startMinIO(ctx, open)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	addr, bucket, stop, err := startMinIO(ctx, dir, open)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	defer bucket.Close() //nolint:errcheck // idle connections
-	far, closeFar, err := delayed(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFar()
-	for _, peer := range o.Peers {
-		if !knowsBuckets(peer) {
-			continue
-		}
-		peer.Config = onBucket
-		times, err := o.collectOn(ctx, peer, dir, "http://"+far, bucket, blobs)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", peer.Name, err)
-		}
-		all = append(all, times...)
-	}
-	return all, nil
+	defer m.stop()
+	return o.eachOnBucket(func(peer Peer) ([]Timed, error) {
+		return o.collectOn(ctx, peer, m.dir, "http://"+m.far, m.bucket, blobs)
+	})
 }
-
-func knowsBuckets(p Peer) bool { return p.Name == oursName || p.Name == distribution3Name }
 
 func (o Options) collectOn(ctx context.Context, peer Peer, dir, endpoint string, bucket Bucket, blobs int) ([]Timed, error) {
 	images, err := seedGarbage(ctx, bucket, peer.Name, blobs/garbageLayers)
@@ -94,7 +72,7 @@ func (o Options) collectOn(ctx context.Context, peer Peer, dir, endpoint string,
 	if err == nil && left > 0 {
 		err = fmt.Errorf("%d blobs are left", left)
 	}
-	both := Timed{Peer: peer.Name, Work: "both", Took: deletion.Took + collection.Took}
+	both := Timed{Peer: peer.Name, Work: "both", Took: deletion.Took + collection.Took, Memory: collection.Memory}
 	return []Timed{deletion, collection, both}, err
 }
 

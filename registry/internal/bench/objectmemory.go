@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 )
 
@@ -18,36 +17,20 @@ const largeLayer = 512 << 20
 
 // MemoryOnObjectStore measures the most memory of each peer while 16 clients push layers of
 // 512 MiB to a MinIO on this machine, which needs 9 GiB of disk for each peer, one after the other.
-func (o Options) MemoryOnObjectStore(ctx context.Context, open OpenBucket) (all []Timed, err error) {
-	for _, peer := range o.Peers {
-		if !knowsBuckets(peer) {
-			continue
-		}
-		peer.Config = onBucket
-		t, err := o.pushLarge(ctx, open, peer)
+func (o Options) MemoryOnObjectStore(ctx context.Context, open OpenBucket) ([]Timed, error) {
+	return o.eachOnBucket(func(peer Peer) ([]Timed, error) {
+		m, err := o.startMinIO(ctx, open)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", peer.Name, err)
+			return nil, err
 		}
-		all = append(all, t)
-	}
-	return all, nil
+		defer m.stop()
+		t, err := o.pushLarge(ctx, peer, m)
+		return []Timed{t}, err
+	})
 }
 
-func (o Options) pushLarge(ctx context.Context, open OpenBucket, peer Peer) (t Timed, err error) {
-	dir, err := os.MkdirTemp(o.Directory, "bench-store-")
-	if err != nil {
-		return t, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	addr, bucket, stop, err := startMinIO(ctx, dir, open)
-	if err != nil {
-		return t, err
-	}
-	defer stop()
-	if err := bucket.Close(); err != nil {
-		return t, err
-	}
-	s, err := start(ctx, peer, dir, "http://"+addr)
+func (o Options) pushLarge(ctx context.Context, peer Peer, m *minIO) (t Timed, err error) {
+	s, err := start(ctx, peer, m.dir, "http://"+m.addr)
 	if err != nil {
 		return t, err
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,32 +62,26 @@ type Timed struct {
 
 // OnObjectStore measures the peers in turn on one bucket of a MinIO, whose answers come 20 ms later. Who
 // knows no object store is left out.
-func (o Options) OnObjectStore(ctx context.Context, open OpenBucket) (all []Timed, err error) {
-	dir, err := os.MkdirTemp(o.Directory, "bench-store-")
+func (o Options) OnObjectStore(ctx context.Context, open OpenBucket) ([]Timed, error) {
+	m, err := o.startMinIO(ctx, open)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	addr, bucket, stop, err := startMinIO(ctx, dir, open)
-	if err != nil {
+	defer m.stop()
+	if err := seed(ctx, m.bucket, o.Log); err != nil {
 		return nil, err
 	}
-	defer stop()
-	err = errors.Join(seed(ctx, bucket, o.Log), bucket.Close())
-	if err != nil {
-		return nil, err
-	}
-	far, closeFar, err := delayed(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFar()
+	return o.eachOnBucket(func(peer Peer) ([]Timed, error) { return o.timeOn(ctx, peer, m.dir, "http://"+m.far) })
+}
+
+// eachOnBucket measures the peers in turn that know buckets.
+func (o Options) eachOnBucket(measure func(Peer) ([]Timed, error)) (all []Timed, err error) {
 	for _, peer := range o.Peers {
-		if !knowsBuckets(peer) {
+		if peer.Name != oursName && peer.Name != distribution3Name {
 			continue
 		}
 		peer.Config = onBucket
-		times, err := o.timeOn(ctx, peer, dir, "http://"+far)
+		times, err := measure(peer)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", peer.Name, err)
 		}
@@ -246,31 +241,61 @@ func (i *storeImage) pull() error {
 	return nil
 }
 
-func startMinIO(ctx context.Context, dir string, open OpenBucket) (addr string, bucket Bucket, stop func(), err error) {
-	if addr, err = freeAddr(ctx); err != nil {
-		return "", nil, nil, err
+// minIO is a server on this machine whose data lies in a directory of its own.
+type minIO struct {
+	dir    string // for peers, too
+	addr   string
+	far    string // the same, 20 ms away
+	bucket Bucket
+	ends   []func() error
+}
+
+// startMinIO starts one and opens its bucket. The caller stops it.
+func (o Options) startMinIO(ctx context.Context, open OpenBucket) (m *minIO, err error) {
+	m = &minIO{}
+	defer func() {
+		if err != nil {
+			m.stop()
+		}
+	}()
+	if m.dir, err = os.MkdirTemp(o.Directory, "bench-store-"); err != nil {
+		return m, err
+	}
+	m.ends = append(m.ends, func() error { return os.RemoveAll(m.dir) })
+	if m.addr, err = freeAddr(ctx); err != nil {
+		return m, err
 	}
 	console, err := freeAddr(ctx)
 	if err != nil {
-		return "", nil, nil, err
+		return m, err
 	}
-	cmd := exec.CommandContext(ctx, "minio", "server", "--quiet", "--address", addr, "--console-address", console, filepath.Join(dir, "minio"))
+	cmd := exec.CommandContext(ctx, "minio", "server", "--quiet", "--address", m.addr, "--console-address", console, filepath.Join(m.dir, "minio"))
 	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+storeKey, "MINIO_ROOT_PASSWORD="+storeKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 	if err := cmd.Start(); err != nil {
-		return "", nil, nil, err
+		return m, err
 	}
-	stop = func() {
-		_ = cmd.Process.Kill() // or it has ended by itself
-		_ = cmd.Wait()
-	}
+	m.ends = append(m.ends, func() error { return errors.Join(cmd.Process.Kill(), cmd.Wait()) })
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if bucket, err = open(ctx, "http://"+addr, storeBucket, storeKey); err == nil {
-			return addr, bucket, stop, nil
+		if m.bucket, err = open(ctx, "http://"+m.addr, storeBucket, storeKey); err == nil {
+			break
 		}
 		if time.Now().After(deadline) {
-			stop()
-			return "", nil, nil, err
+			return m, err
 		}
+	}
+	m.ends = append(m.ends, m.bucket.Close)
+	far, closeFar, err := delayed(ctx, m.addr)
+	if err == nil {
+		m.far = far
+		m.ends = append(m.ends, func() error { closeFar(); return nil })
+	}
+	return m, err
+}
+
+// stop ends the server and removes its data. Nothing of it is needed any more, so no error counts.
+func (m *minIO) stop() {
+	for _, end := range slices.Backward(m.ends) {
+		_ = end()
 	}
 }
 

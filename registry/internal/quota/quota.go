@@ -266,7 +266,8 @@ func (c *counter) refusal(a *account, k key, size, done int64) error {
 	}
 	return &oci.Error{Code: oci.CodeDenied, Err: registry.ErrOverQuota, Message: fmt.Sprintf(
 		"the quota of %s does not allow %d bytes more: %d of %d bytes are used; delete what is not needed and let the garbage collection free it",
-		c.Prefix, size, a.Bytes, c.Limit)}
+		c.Prefix, size, a.Bytes, c.Limit,
+	)}
 }
 
 // isOld says whether the outcome of a count that ended then is not believed any more.
