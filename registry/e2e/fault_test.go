@@ -19,17 +19,6 @@ import (
 	"slipway/shared/programtest"
 )
 
-// mount makes a file system of the given size for the test; it needs root.
-func mount(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("slipway-test", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatalf("mounting a tmpfs: %v (the end-to-end tests run as root)", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
-}
-
 // remountReadOnly waits for a moment in which no file is open for writing, as
 // the health check has one ten times a second.
 func remountReadOnly(t *testing.T, dir string) {
@@ -72,7 +61,7 @@ func waitHealth(t *testing.T, addr string, want int) string {
 // A full disk is told, costs nothing that was there, and is over as soon as
 // there is space again.
 func TestDiskFull(t *testing.T) {
-	root := filepath.Join(mount(t, "50m"), "root")
+	root := filepath.Join(programtest.Mount(t, "tmpfs", "size=50m"), "root")
 	p := startSlipway(t, root, healthFast...)
 	kept := newImage(t, 21, 2, 1<<20)
 	kept.push(t, p.addr, "full", "kept")
@@ -214,7 +203,7 @@ func TestStorageVanishes(t *testing.T) {
 		newImage(t, 42, 1, 10_000).push(t, p.addr, "here", "v2")
 	})
 	t.Run("read-only", func(t *testing.T) {
-		dir := mount(t, "20m")
+		dir := programtest.Mount(t, "tmpfs", "size=20m")
 		p := startSlipway(t, filepath.Join(dir, "root"), healthFast...)
 		img := newImage(t, 43, 1, 10_000)
 		img.push(t, p.addr, "here", "v1")

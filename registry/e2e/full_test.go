@@ -19,19 +19,9 @@ var small = map[string]func(t *testing.T) string{
 	"ext4 without inodes": func(t *testing.T) string { return loop(t, "64M", "-N", "500", "-m", "0") },
 	"ext4 without bytes":  func(t *testing.T) string { return loop(t, "24M", "-m", "0") },
 	"tmpfs without inodes": func(t *testing.T) string {
-		return mountWith(t, "tmpfs", "size=32m,nr_inodes=500")
+		return programtest.Mount(t, "tmpfs", "size=32m,nr_inodes=500")
 	},
-	"tmpfs without bytes": func(t *testing.T) string { return mountWith(t, "tmpfs", "size=8m") },
-}
-
-func mountWith(t *testing.T, kind, options string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("slipway-test", dir, kind, 0, options); err != nil {
-		t.Fatalf("mounting a %s: %v (the end-to-end tests run as root)", kind, err)
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
+	"tmpfs without bytes": func(t *testing.T) string { return programtest.Mount(t, "tmpfs", "size=8m") },
 }
 
 // loop mounts a new ext4 in a file.
@@ -180,7 +170,7 @@ func wantHeldBack(t *testing.T, addr, root string) {
 // A volume that could only be read when the registry started, and is made
 // writable, is pushed to as soon as it can be, and no collection takes that for garbage.
 func TestVolumeBecomesWritable(t *testing.T) {
-	dir := mount(t, "20m")
+	dir := programtest.Mount(t, "tmpfs", "size=20m")
 	root := filepath.Join(dir, "root")
 	p := startSlipway(t, root)
 	img := newImage(t, 310, 1, 10_000)

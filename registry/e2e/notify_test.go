@@ -462,7 +462,7 @@ func TestHeadersFileComesLater(t *testing.T) {
 // With no room for events a push fails; the next ones are refused before anything
 // changes; pulls go on; and what happened is told once there is room.
 func TestEventsDiskFull(t *testing.T) {
-	root, queue := t.TempDir(), mount(t, "2m")
+	root, queue := t.TempDir(), programtest.Mount(t, "tmpfs", "size=2m")
 	w := newWatcher(t)
 	p := startSlipway(t, root, append(notifying(w, ""), "REGISTRY_NOTIFICATIONS_QUEUE_DIRECTORY="+queue)...)
 	img := newImage(t, 36, 1, 1000)
@@ -511,7 +511,7 @@ func TestEventsDiskFull(t *testing.T) {
 // On a volume that can only be read, pulls are told out of memory. On a full one,
 // deletions are told out of the queue that is there.
 func TestEventsOnSickVolumes(t *testing.T) {
-	dir := mount(t, "20m")
+	dir := programtest.Mount(t, "tmpfs", "size=20m")
 	root, w := filepath.Join(dir, "root"), newWatcher(t)
 	env := []string{`REGISTRY_NOTIFICATIONS_ENDPOINTS=[{name: watcher, url: "` + w.URL + `"}]`}
 	p := startSlipway(t, root, env...)

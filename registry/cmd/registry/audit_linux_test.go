@@ -22,14 +22,7 @@ import (
 // A command works though the disk of the audit log is full. The lines that are lost are
 // counted, those of single deletions too, and it fails unless a line says so.
 func TestCommands_FullAuditDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		programtest.Skip(t, "only root can mount")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("slipway-test", dir, "tmpfs", 0, "size=1m,nr_inodes=10"); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	dir := programtest.Mount(t, "tmpfs", "size=1m,nr_inodes=10")
 	var err error
 	for i := 0; err == nil; i++ {
 		err = os.WriteFile(filepath.Join(dir, fmt.Sprint("filler", i)), nil, 0o600)

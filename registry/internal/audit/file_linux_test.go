@@ -14,14 +14,7 @@ import (
 // A line that was cut off gets its end before the next one, also where the disk was too full
 // for that when the file was opened.
 func TestFile_EndsACutLineOnceThereIsRoom(t *testing.T) {
-	if os.Geteuid() != 0 {
-		programtest.Skip(t, "only root can mount")
-	}
-	dir, page := t.TempDir(), os.Getpagesize()
-	if err := syscall.Mount("slipway-test", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	dir, page := programtest.Mount(t, "tmpfs", "size=1m"), os.Getpagesize()
 	path, filler := filepath.Join(dir, "audit.log"), filepath.Join(dir, "filler")
 	cut := bytes.Repeat([]byte("x"), page) // its end needs another page
 	if err := os.WriteFile(path, cut, 0o600); err != nil {

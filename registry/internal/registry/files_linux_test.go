@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/shared/programtest"
 )
 
 // What strangers put into the tree neither shows nor disturbs.
@@ -90,13 +91,7 @@ func TestMovedTagIsSeenAtOnce(t *testing.T) {
 func TestDeletionOnAFullDisk(t *testing.T) {
 	for name, options := range map[string]string{"small": "size=2m,nr_inodes=500", "few inodes": "size=32m,nr_inodes=300"} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			check(t, unix.Mount("slipway-test", root, "tmpfs", 0, options)) // runs as root
-			t.Cleanup(func() {
-				if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
-					t.Error(err)
-				}
-			})
+			root := programtest.Mount(t, "tmpfs", options)
 			store := openFiles(t, root)
 			r := newRegistry(store, Options{DeleteEnabled: true})
 			leave, err := r.Serve(t.Context())
@@ -155,9 +150,7 @@ func fillDisk(t *testing.T, root string) {
 
 // Uploads that fail on a full disk leave no file open.
 func TestFailedUploadsCloseTheirFiles(t *testing.T) {
-	root := t.TempDir()
-	check(t, unix.Mount("slipway-test", root, "tmpfs", 0, "size=2m")) // runs as root
-	t.Cleanup(func() { unix.Unmount(root, unix.MNT_DETACH) })
+	root := programtest.Mount(t, "tmpfs", "size=2m")
 	repo := newRegistry(openFiles(t, root), Options{}).Repository("a")
 	pushBlob(t, repo, "x")
 	open := func() (n int) {
