@@ -47,13 +47,7 @@ func TestRemoteTags_PagesAreThoseOfTheSortedNames(t *testing.T) {
 		check(t, p.Apply(context.Background(), nil, stage))
 		slices.Sort(names)
 		for _, size := range []int{-1, 1, 2, 7} {
-			var got []string
-			for last, more := "", true; more; {
-				page, next, err := repo.Tags(t.Context(), size, last)
-				check(t, err)
-				got, more = append(got, page...), next.Next != ""
-				last = next.Next
-			}
+			got := pagesOfTags(t, repo, size)
 			if !slices.Equal(got, names) {
 				t.Errorf("round %d, pages of %d: %q, want %q", round, size, got, names)
 			}
@@ -108,4 +102,16 @@ func countReads(b *hostile.Bucket) (reads func() int) {
 		return hostile.None
 	})
 	return func() int { return int(n.Load()) }
+}
+
+// pagesOfTags reads all pages of that size.
+func pagesOfTags(t *testing.T, repo Repository, size int) (names []string) {
+	t.Helper()
+	for last, more := "", true; more; {
+		page, next, err := repo.Tags(t.Context(), size, last)
+		check(t, err)
+		names, more = append(names, page...), next.Next != ""
+		last = next.Next
+	}
+	return names
 }

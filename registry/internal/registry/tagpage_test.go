@@ -57,13 +57,7 @@ func TestRemoteTags_LargeRepository_FollowsEveryChange(t *testing.T) {
 			t.Fatalf("%d tags are no large repository", len(all))
 		}
 		for _, size := range []int{700, 1000, 50, -1} {
-			var got []string
-			for last, more := "", true; more; {
-				page, next, err := repo.Tags(t.Context(), size, last)
-				check(t, err)
-				got, more = append(got, page...), next.Next != ""
-				last = next.Next
-			}
+			got := pagesOfTags(t, repo, size)
 			if !slices.Equal(got, all) {
 				t.Fatalf("round %d, pages of %d: %d tags, want %d", round, size, len(got), len(all))
 			}

@@ -90,16 +90,7 @@ func (r *rig) image() {
 	}
 	to := filepath.Join(r.t.TempDir(), "relay.db")
 	err := r.store.Update(context.Background(), func(*store.Tx) error { // nothing is written meanwhile
-		for _, suffix := range []string{"", "-wal"} {
-			data, err := os.ReadFile(r.path + suffix)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(to+suffix, data, 0o600); err != nil {
-				return err
-			}
-		}
-		return nil
+		return r.copyDatabase(to)
 	})
 	if err != nil {
 		r.t.Fatal(err)
