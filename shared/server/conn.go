@@ -67,7 +67,7 @@ func (l *listener) leave() {
 	}
 }
 
-// conn writes with a deadline, and goes on after it as long as the client has taken a
+// conn writes with a deadline, and continues after it as long as the client has taken a
 // slice meanwhile. It sits beneath TLS, so that it judges what leaves the machine.
 type conn struct {
 	net.Conn
@@ -95,7 +95,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// moves says whether a write that failed after n bytes goes on: it has run out of time,
+// moves says whether a write that failed after n bytes continues: it has run out of time,
 // but the client takes its bytes.
 func (c *conn) moves(n int64, err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {

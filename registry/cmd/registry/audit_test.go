@@ -142,7 +142,7 @@ func TestSchedules_AreAudited(t *testing.T) {
 	}
 }
 
-// lineSink hands out what is written.
+// lineSink is a sink from which a test reads each line.
 type lineSink chan []byte
 
 // Write implements io.Writer.

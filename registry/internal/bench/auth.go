@@ -198,7 +198,7 @@ func logIn(c *client, n int64) error {
 }
 
 // guesses are what each of those sends who guess: from the address of the honest, or from
-// addresses of their own as a proxy tells them.
+// addresses of their own as a proxy reports them.
 func guesses(forwarded bool) []http.Header {
 	list := make([]http.Header, guessers)
 	for i := range list {

@@ -148,7 +148,7 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 }
 
 // takeHistory has the histories of a few tags deleted together with their manifest, by one
-// request, where a listing has told them. Who sees a tag without its link takes it for none.
+// request, where a listing has shown them. Who sees a tag without its link takes it for none.
 func takeHistory(tags map[oci.Tag]pointer) map[oci.Tag][]string {
 	history := map[oci.Tag][]string{}
 	if len(tags) > tagsAtOnce {

@@ -20,7 +20,7 @@ type Options struct {
 	Pulls    *pulls.File
 	All      bool             // report each tag that is kept, too
 	Now      func() time.Time // nil = time.Now
-	Deleted  func(*Verdict)   // is told of each tag that Apply has deleted; may be nil
+	Deleted  func(*Verdict)   // called for each tag that Apply has deleted; may be nil
 }
 
 // Plan is what the rules would do now.

@@ -29,7 +29,7 @@ type Target struct {
 	Service  *relay.Service
 	Probe    func(context.Context) error // asks the homeserver for a sign of life and the session's validity
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
-	// Encryption tells how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil: there is none.
+	// Encryption reports how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil: there is none.
 	Encryption func() (device encryption.Identity, problem string)
 }
 
@@ -61,7 +61,7 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	return append(findings, outbox(ctx, t.Service, answers))
 }
 
-// device tells how the bot's device stands, if there is a room for it.
+// device reports the state of the bot's device, if there is a room for it.
 func device(t Target, rooms []account.Room) []Finding {
 	if t.Encryption == nil || !slices.ContainsFunc(rooms, func(r account.Room) bool { return r.Encrypted }) {
 		return nil

@@ -149,7 +149,7 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		return err
 	}
 	c.rooms.setSyncing(true) // not before: a room may have become encrypted since it was looked at
-	if device != nil {       // before the next question tells the homeserver that this answer was read
+	if device != nil {       // before the next request confirms to the homeserver that this answer was read
 		if err := device.Take(ctx, answer, at.since == ""); err != nil {
 			return err
 		}

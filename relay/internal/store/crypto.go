@@ -6,7 +6,8 @@ import (
 	"slipway/relay/internal/message"
 )
 
-// CryptoRow is a row of crypto: one thing that a device of the bot keeps to encrypt with. Without a value it is to be deleted.
+// CryptoRow is a row of the table crypto: a key, a session or a counter of one of the bot's devices.
+// In SaveCrypto a nil Value deletes the row.
 type CryptoRow struct {
 	Kind, Key string
 	Value     []byte
