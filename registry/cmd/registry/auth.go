@@ -89,12 +89,16 @@ func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
 			if err != nil {
 				return nil, err
 			}
-			g.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: operator(), Reference: a.File, Result: audit.Succeeded})
 			return rules.WithTwins(g.twin), nil
 		}, a.File)
 		if err != nil {
 			return fmt.Errorf("access.file: %w", err)
 		}
+		read := func(err error) {
+			g.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: operator(), Reference: a.File, Result: audit.ResultOf(err)})
+		}
+		read(nil)
+		g.rules.OnReload(read)
 	default:
 		g.takeRules(cfg)
 	}

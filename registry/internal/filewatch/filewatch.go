@@ -33,6 +33,7 @@ type Value[T any] struct {
 	parse func(contents [][]byte) (T, error)
 	log   *zap.Logger
 	start time.Time
+	tell  func(err error) // of each new content; nil = nobody
 
 	current  atomic.Pointer[T]
 	nextLook atomic.Int64 // since start
@@ -60,6 +61,10 @@ func Open[T any](what string, log *zap.Logger, parse func(contents [][]byte) (T,
 	return v, nil
 }
 
+// OnReload has tell called with each later content: with nil when it is in force, with
+// the reason, once, when it is not. It is called before the first Get.
+func (v *Value[T]) OnReload(tell func(err error)) { v.tell = tell }
+
 // Get returns what the files say now, at most Interval late.
 func (v *Value[T]) Get() T {
 	if time.Since(v.start) >= time.Duration(v.nextLook.Load()) && v.mu.TryLock() {
@@ -81,17 +86,23 @@ func (v *Value[T]) look() {
 	if !v.changed() {
 		return
 	}
-	before := v.current.Load()
+	before, failed := v.current.Load(), ""
 	err := v.read()
+	if err != nil {
+		failed = err.Error()
+	}
+	news := failed != v.failed
+	v.failed = failed
 	switch {
-	case err != nil && err.Error() != v.failed:
-		v.failed = err.Error()
+	case err != nil && news:
 		v.log.Error("cannot reload the "+v.what+"; the previous content stays in use", zap.Strings("files", v.paths), zap.Error(err))
 	case err == nil && v.current.Load() != before:
 		v.log.Info("reloaded the "+v.what, zap.Strings("files", v.paths))
+	default:
+		return
 	}
-	if err == nil {
-		v.failed = ""
+	if v.tell != nil {
+		v.tell(err)
 	}
 }
 
