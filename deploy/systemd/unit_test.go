@@ -75,8 +75,8 @@ func TestUnitsFitConfigurations(t *testing.T) {
 	if want := "/var/lib/" + u.one("StateDirectory"); registry.Storage.Filesystem.RootDirectory != want {
 		t.Errorf("registry: rootdirectory %s, the unit makes %s", registry.Storage.Filesystem.RootDirectory, want)
 	}
-	if want := "\n  file: /var/log/" + u.one("LogsDirectory") + "/"; !strings.Contains(read(t, filepath.Join(programtest.Root(t), "docs", "audit.md")), want) {
-		t.Errorf("registry: docs/audit.md has no %q, which the unit makes", want)
+	if want := "\n  file: /var/log/" + u.one("LogsDirectory") + "/"; !strings.Contains(read(t, filepath.Join(programtest.Root(t), "docs", "registry", "audit-log.md")), want) {
+		t.Errorf("registry: docs/registry/audit-log.md has no %q, which the unit makes", want)
 	}
 	if files, err := strconv.Atoi(u.one("LimitNOFILE")); err != nil || files < 2*registry.Slipway.HTTP.MaxConns+1000 {
 		t.Errorf("registry: LimitNOFILE %d for %d connections (%v)", files, registry.Slipway.HTTP.MaxConns, err)

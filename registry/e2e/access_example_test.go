@@ -11,11 +11,11 @@ import (
 	"slipway/shared/programtest"
 )
 
-// The twelve lines of docs/access.md, with only their paths replaced, give a team anonymous
+// The twelve lines of docs/registry/log-in-and-rights.md, with only their paths replaced, give a team anonymous
 // pull, robots that push to their own prefix and two people who delete, and the command
 // says why.
 func TestAccess_TwelveLines(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(programtest.Root(t), "docs", "access.md"))
+	page, err := os.ReadFile(filepath.Join(programtest.Root(t), "docs", "registry", "log-in-and-rights.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

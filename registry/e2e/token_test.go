@@ -14,7 +14,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// teamRules are those of docs/access.md: everybody pulls, a robot pushes, two people
+// teamRules are those of docs/registry/log-in-and-rights.md: everybody pulls, a robot pushes, two people
 // delete.
 const teamRules = `
 access:

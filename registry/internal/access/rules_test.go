@@ -102,7 +102,7 @@ func TestExplain_NamesTheRightThatIsMissing(t *testing.T) {
 	}
 }
 
-// The model decides as docs/access.md says it, without any code of this package but
+// The model decides as docs/registry/log-in-and-rights.md says it, without any code of this package but
 // the words.
 func model(groups map[string][]string, list []Rule, who string, right string, repository string) bool {
 	for _, rule := range list {
