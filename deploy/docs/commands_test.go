@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway/deploy/internal/harness"
+	"slipway/deploy/internal/metrics"
 	"slipway/shared/programtest"
 )
 
@@ -23,46 +24,36 @@ var listed = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +\S`)
 
 func (p *program) helpOf(t *testing.T, command string) string {
 	t.Helper()
-	if text, known := p.help[command]; known {
-		return text
+	if p.help[command] == "" {
+		out, err := exec.CommandContext(t.Context(), p.path, append(strings.Fields(command), "--help")...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s --help: %v\n%s", p.path, command, err, out)
+		}
+		p.help[command] = string(out)
 	}
-	out, err := exec.CommandContext(t.Context(), p.path, append(strings.Fields(command), "--help")...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s --help: %v\n%s", p.path, command, err, out)
-	}
-	p.help[command] = string(out)
-	return string(out)
+	return p.help[command]
 }
 
 // children are the commands below one.
-func (p *program) children(t *testing.T, command string) []string {
-	_, rest, found := strings.Cut(p.helpOf(t, command), "Available Commands:")
-	if !found {
-		return nil
-	}
+func (p *program) children(t *testing.T, command string) (names []string) {
+	_, rest, _ := strings.Cut(p.helpOf(t, command), "Available Commands:")
 	rest, _, _ = strings.Cut(rest, "\nFlags:")
-	var names []string
 	for _, m := range listed.FindAllStringSubmatch(rest, -1) {
 		names = append(names, m[1])
 	}
 	return names
 }
 
-// takesArguments tells whether a command with others below it does something by
-// itself.
-func (p *program) takesArguments(t *testing.T, command string) bool {
-	usage := regexp.MustCompile(`(?m)^  \w+` + regexp.QuoteMeta(strings.TrimRight(" "+command, " ")) + ` (\S.*) \[flags\]$`)
-	return usage.MatchString(p.helpOf(t, command))
-}
-
-// check tells what is wrong with the words of a command line, or nothing.
+// check returns what is wrong with the words of a command line, or nothing.
 func (p *program) check(t *testing.T, words []string) string {
 	command := ""
 	for len(words) > 0 && slices.Contains(p.children(t, command), words[0]) {
 		command = strings.TrimSpace(command + " " + words[0])
 		words = words[1:]
 	}
-	if kids := p.children(t, command); len(kids) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") && !p.takesArguments(t, command) {
+	// A command with others below it may take arguments by itself.
+	arguments := regexp.MustCompile(`(?m)^  \w+` + regexp.QuoteMeta(strings.TrimRight(" "+command, " ")) + ` (\S.*) \[flags\]$`)
+	if len(p.children(t, command)) > 0 && len(words) > 0 && !strings.HasPrefix(words[0], "-") && !arguments.MatchString(p.helpOf(t, command)) {
 		return "there is no command " + strings.TrimSpace(command+" "+words[0])
 	}
 	for _, word := range words {
@@ -77,39 +68,46 @@ func (p *program) check(t *testing.T, words []string) string {
 	return ""
 }
 
-// lineOf is the command line of ours that text begins with, as words; nil for
-// another.
-func lineOf(text string) []string {
-	line, _, _ := strings.Cut(text, "\n")
+var (
+	variable  = regexp.MustCompile(`^[A-Z_]+=`)
+	separator = []string{"|", "&&", "||", ">", ";", "#", "&"}
+)
+
+// wordsOf are the words of the first command in a line, without sudo and variables.
+func wordsOf(line string) []string {
 	words := strings.Fields(line)
-	for len(words) > 0 && (words[0] == "sudo" || regexp.MustCompile(`^[A-Z_]+=`).MatchString(words[0])) {
+	for len(words) > 0 && (words[0] == "sudo" || variable.MatchString(words[0])) {
 		words = words[1:]
 	}
-	for i, word := range words {
-		if word == "|" || word == "&&" || word == ">" || word == "#" || word == "||" || word == ";" {
-			words = words[:i]
-			break
-		}
+	if end := slices.IndexFunc(words, func(word string) bool { return slices.Contains(separator, word) }); end >= 0 {
+		words = words[:end]
 	}
-	if len(words) < 2 {
-		return nil
+	if len(words) > 0 {
+		words[0] = strings.TrimPrefix(words[0], "bin/")
 	}
-	words[0] = strings.TrimPrefix(words[0], "bin/")
 	return words
 }
 
-// TestCommands: the command lines of ours in text and in blocks are ones that
-// the programs know.
+// TestCommands: the command lines of registry, relay and make, in the text and in
+// blocks, are ones that exist.
 func TestCommands(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(programtest.Root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	programs := map[string]*program{}
 	for _, name := range []string{"registry", "relay"} {
 		programs[name] = &program{path: harness.Binary(t, name), help: map[string]string{}}
+	}
+	if programs["registry"].check(t, []string{"config", "chek"}) == "" || programs["registry"].check(t, []string{"config", "check", "--no-such"}) == "" {
+		t.Error("the check finds no mistakes")
 	}
 	checked := 0
 	for _, p := range pages(t) {
 		var lines []string
 		for _, span := range codeSpan.FindAllString(p.prose, -1) {
-			lines = append(lines, strings.Trim(span, "`"))
+			line, _, _ := strings.Cut(strings.Trim(span, "`"), "\n")
+			lines = append(lines, line)
 		}
 		for _, b := range p.blocks {
 			if b.lang == "sh" {
@@ -117,13 +115,16 @@ func TestCommands(t *testing.T) {
 			}
 		}
 		for _, line := range lines {
-			words := lineOf(line)
-			if words == nil || programs[words[0]] == nil {
-				continue
-			}
-			checked++
-			if wrong := programs[words[0]].check(t, words[1:]); wrong != "" {
-				t.Errorf("%s: %q: %s", p.path, line, wrong)
+			words := wordsOf(line)
+			switch {
+			case len(words) < 2:
+			case programs[words[0]] != nil:
+				checked++
+				if wrong := programs[words[0]].check(t, words[1:]); wrong != "" {
+					t.Errorf("%s: %q: %s", p.path, line, wrong)
+				}
+			case words[0] == "make" && len(words) == 2 && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(words[1])+`:`).Match(makefile):
+				t.Errorf("%s: the Makefile has no %s", p.path, words[1])
 			}
 		}
 	}
@@ -132,37 +133,26 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestCheck: what TestCommands looks for it finds.
-func TestCheck(t *testing.T) {
-	p := &program{path: harness.Binary(t, "registry"), help: map[string]string{}}
-	for line, want := range map[string]string{
-		"registry config check FILE":                  "",
-		"A=b registry garbage-collect --dry-run x":    "",
-		"registry garbage-collect [FILE] -m":          "",
-		"registry serve config.yml # comment --here":  "",
-		"registry collect x":                          "there is no command collect",
-		"registry config chek x":                      "there is no command config chek",
-		"registry garbage-collect --dry-rum FILE":     "garbage-collect has no flag --dry-rum",
-		"registry config show --all | grep --nothing": "config show has no flag --all",
-	} {
-		if got := p.check(t, lineOf(line)[1:]); got != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
-	}
-}
+var metric = regexp.MustCompile("`((?:registry|relay)_[a-z0-9_]+)(?:\\{[^`]*\\})?`")
 
-// TestTargets: what `make` is told to make is in the Makefile.
-func TestTargets(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(programtest.Root(t), "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+// secrets are files of `relay setup` whose names look like metrics.
+var secrets = []string{"relay_token", "registry_headers", "registry_http_secret"}
+
+// TestMetrics: the services export the metrics that the text names.
+func TestMetrics(t *testing.T) {
+	exported, found := metrics.Export(t), 0
 	for _, p := range pages(t) {
-		for _, span := range codeSpan.FindAllString(p.prose, -1) {
-			words := strings.Fields(strings.Trim(span, "`"))
-			if len(words) == 2 && words[0] == "make" && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(words[1])+`:`).Match(text) {
-				t.Errorf("%s: the Makefile has no %s", p.path, words[1])
+		for _, m := range metric.FindAllStringSubmatch(p.prose, -1) {
+			if slices.Contains(secrets, m[1]) {
+				continue
+			}
+			found++
+			if exported[m[1]] == nil && exported[m[1]+"_count"] == nil {
+				t.Errorf("%s: no service exports %s", p.path, m[1])
 			}
 		}
+	}
+	if found < 10 {
+		t.Errorf("only %d metrics were found", found)
 	}
 }

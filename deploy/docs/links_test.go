@@ -15,16 +15,18 @@ var (
 	codeSpan = regexp.MustCompile("`[^`]*`")
 	linkTo   = regexp.MustCompile(`!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped  = regexp.MustCompile(`[^\p{L}\p{N}\- _]`) // of a heading, in its anchor on GitHub
 )
 
-// TestLinks: each link inside the repository leads to a file, and to a heading
-// that is in it.
+// TestLinks: each link inside the repository leads to a file and to a heading in
+// it, and each page of docs/ can be reached from docs/README.md.
 func TestLinks(t *testing.T) {
-	root := programtest.Root(t)
-	anchors := map[string][]string{}
-	all := pages(t)
+	root, all := programtest.Root(t), pages(t)
+	anchors, leads := map[string][]string{}, map[string][]string{}
 	for _, p := range all {
-		anchors[p.path] = slugs(p.prose)
+		for _, m := range heading.FindAllStringSubmatch(p.prose, -1) {
+			anchors[p.path] = append(anchors[p.path], strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+		}
 	}
 	for _, p := range all {
 		for _, m := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.prose, ""), -1) {
@@ -36,6 +38,7 @@ func TestLinks(t *testing.T) {
 			if target != "" {
 				file = filepath.Join(filepath.Dir(p.path), target)
 			}
+			leads[p.path] = append(leads[p.path], file)
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 				t.Errorf("%s: %s leads nowhere", p.path, m[0])
 			} else if fragment != "" && !slices.Contains(anchors[file], fragment) {
@@ -43,41 +46,19 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
-}
-
-// slugs are the anchors that GitHub makes of headings.
-func slugs(text string) []string {
-	var all []string
-	dropped := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
-	for _, m := range heading.FindAllStringSubmatch(text, -1) {
-		all = append(all, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
-	}
-	return all
-}
-
-// TestIndex: every page of docs/ can be reached from docs/README.md.
-func TestIndex(t *testing.T) {
-	reached := map[string]bool{}
-	byPath := map[string]page{}
-	for _, p := range pages(t) {
-		byPath[p.path] = p
-	}
-	var visit func(path string)
-	visit = func(path string) {
-		if reached[path] {
-			return
-		}
-		reached[path] = true
-		for _, m := range linkTo.FindAllStringSubmatch(byPath[path].prose, -1) {
-			target, _, _ := strings.Cut(m[1], "#")
-			visit(filepath.Join(filepath.Dir(path), target))
+	reached := map[string]bool{"docs/README.md": true}
+	for queue := []string{"docs/README.md"}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range leads[queue[0]] {
+			if !reached[next] {
+				reached[next] = true
+				queue = append(queue, next)
+			}
 		}
 	}
-	visit("docs/README.md")
-	for path := range byPath {
-		decision := strings.HasPrefix(path, "docs/decisions/") // docs/decisions is linked as a whole
-		if strings.HasPrefix(path, "docs/") && !reached[path] && !decision {
-			t.Errorf("%s cannot be reached from docs/README.md", path)
+	for _, p := range all {
+		decision := strings.HasPrefix(p.path, "docs/decisions/") // the directory is linked as a whole
+		if strings.HasPrefix(p.path, "docs/") && !reached[p.path] && !decision {
+			t.Errorf("%s cannot be reached from docs/README.md", p.path)
 		}
 	}
 }

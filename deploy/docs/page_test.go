@@ -1,18 +1,18 @@
-// Package docs_test holds the documentation against what it is about: links
-// lead somewhere, commands exist and run, configurations are valid.
+// Package docs_test checks the documentation: links lead somewhere, commands,
+// flags and metrics exist, configurations are valid, and the pages of TestRun
+// work as they stand.
 //
-// Each block of shell commands in README.md, docs/ and the modules' pages is
-// run as it stands, unless a comment above it says why not:
+// A block of YAML is checked as a configuration of the service whose keys it
+// has. A comment above a block says otherwise:
+//
+//	<!-- a workflow of GitHub -->
+//	<!-- not checked: GitLab alone can -->
+//
+// In the pages that TestRun runs a block of commands can have one of these:
 //
 //	<!-- not run: it needs Docker Hub -->
 //	<!-- in the background until http://localhost:5000/v2/ answers -->
 //	<!-- shows: a text of its output; another one -->
-//
-// A block of YAML is held against the service whose keys it has; for others a
-// comment says what they are:
-//
-//	<!-- a workflow of GitHub -->
-//	<!-- not checked: GitLab alone can -->
 package docs_test
 
 import (
@@ -27,7 +27,7 @@ import (
 	"slipway/shared/programtest"
 )
 
-// page is one file of the documentation, apart into what is checked.
+// page is one file of the documentation.
 type page struct {
 	path   string // from the repository's root
 	blocks []block
@@ -45,29 +45,26 @@ type block struct {
 
 var comment = regexp.MustCompile(`^<!-- (.*) -->$`)
 
-// pages are all files of the documentation that people read.
-func pages(t *testing.T) []page {
+// pages are all pages that people read.
+func pages(t *testing.T) (all []page) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "find", ".", "-name", "*.md", "-not", "-path", "*/.*/*", "-not", "-path", "*/testdata/*")
-	cmd.Dir = programtest.Root(t)
-	out, err := cmd.Output()
+	find := exec.CommandContext(t.Context(), "find", ".", "-name", "*.md", "-not", "-name", "reference.md", "-not", "-path", "*/.*/*", "-not", "-path", "*/testdata/*")
+	find.Dir = programtest.Root(t)
+	out, err := find.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []page
 	names := strings.Fields(string(out))
 	slices.Sort(names)
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(cmd.Dir, name))
+		text, err := os.ReadFile(filepath.Join(find.Dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if base := filepath.Base(name); base != "reference.md" { // it is part of docs/configuration
-			all = append(all, parse(strings.TrimPrefix(name, "./"), string(text)))
-		}
+		all = append(all, parse(strings.TrimPrefix(name, "./"), string(text)))
 	}
 	if len(all) < 10 {
-		t.Fatalf("found %d pages only", len(all))
+		t.Fatalf("only %d pages", len(all))
 	}
 	return all
 }
@@ -100,12 +97,4 @@ func parse(path, text string) page {
 	}
 	p.prose = prose.String()
 	return p
-}
-
-func TestParse(t *testing.T) {
-	p := parse("x.md", "# A\n\n<!-- not run: why -->\n\n```sh\none\n  two\n```\ntext\n```yaml\na: b\n```\n")
-	want := []block{{"x.md", 6, "sh", "not run: why", "one\n  two\n"}, {"x.md", 11, "yaml", "", "a: b\n"}}
-	if !slices.Equal(p.blocks, want) || p.prose != "# A\n\n\ntext\n\n" {
-		t.Errorf("got %+v", p)
-	}
 }

@@ -20,78 +20,63 @@ var (
 	shows      = regexp.MustCompile(`^shows: ([^']+)$`)
 )
 
-// TestMarks: a block of commands has no mark or one that is understood.
-func TestMarks(t *testing.T) {
-	for _, p := range pages(t) {
-		for _, b := range p.blocks {
-			if b.lang != "sh" || b.note == "" || background.MatchString(b.note) || shows.MatchString(b.note) {
-				continue
-			}
-			if reason, ok := strings.CutPrefix(b.note, "not run: "); !ok || len(reason) < 10 {
-				t.Errorf("%s:%d: %q is no mark of a block; see page_test.go", b.page, b.line, b.note)
-			}
-		}
-	}
+// run are the pages that TestRun runs, with what prepares each: a script in
+// testdata.
+var run = map[string]string{
+	"README.md":           "engine.sh",
+	"docs/quick-start.md": "engine.sh",
+	"docs/install.md":     "release.sh",
 }
 
-// TestRun runs the commands of each page from top to bottom as one shell
-// session, in a copy of the repository, with a network, processes and /etc,
-// /var/lib, /srv, /usr/local/bin of its own, so that the ports and paths are
-// those that the page says. What a page takes for granted is in
-// testdata/<page>.sh.
+// TestRun runs the commands of a page from top to bottom as one shell session, in
+// a copy of the repository, with a network, processes and /etc, /var/lib, /srv,
+// /usr/local/bin of its own, so that ports and paths are those of the page.
 func TestRun(t *testing.T) {
+	found := 0
 	for _, p := range pages(t) {
-		script, steps := session(t, p)
-		if steps == 0 {
+		if run[p.path] == "" {
 			continue
 		}
-		t.Run(p.path, func(t *testing.T) { runSession(t, script) })
+		found++
+		t.Run(p.path, func(t *testing.T) {
+			here := filepath.Join(programtest.Root(t), "deploy", "docs", "testdata")
+			runSession(t, ". "+filepath.Join(here, "lib.sh")+"\n. "+filepath.Join(here, run[p.path])+"\n"+session(t, p))
+		})
+	}
+	if found != len(run) {
+		t.Errorf("%d of the %d pages to run exist", found, len(run))
 	}
 }
 
-// session is the script that runs a page's blocks, and how many those are.
-func session(t *testing.T, p page) (script string, steps int) {
+// session is the script that runs a page's blocks.
+func session(t *testing.T, p page) string {
 	t.Helper()
 	var out strings.Builder
-	here := filepath.Join(programtest.Root(t), "deploy", "docs", "testdata")
-	fmt.Fprintf(&out, ". %s/lib.sh\n", here)
-	slug := strings.ReplaceAll(strings.TrimSuffix(p.path, ".md"), "/", "-")
-	if fixture := filepath.Join(here, slug+".sh"); exists(fixture) {
-		fmt.Fprintf(&out, ". %s\n", fixture)
-	}
+	steps := 0
 	for _, b := range p.blocks {
-		if b.lang != "sh" || strings.HasPrefix(b.note, "not run: ") {
+		reason, skipped := strings.CutPrefix(b.note, "not run: ")
+		if b.lang != "sh" || skipped && len(reason) > 10 {
 			continue
 		}
 		steps++
-		fmt.Fprintf(&out, "echo ':::' %s:%d >&2\n", b.page, b.line)
+		fmt.Fprintf(&out, "echo '::: %s:%d' >&2\n", b.page, b.line)
 		if m := background.FindStringSubmatch(b.note); m != nil {
 			fmt.Fprintf(&out, "{\n%s} >$work/background.%d 2>&1 &\nawait %s $work/background.%d\n", b.text, b.line, m[1], b.line)
-			continue
+		} else if m := shows.FindStringSubmatch(b.note); m != nil {
+			fmt.Fprintf(&out, "{\n%s} >$work/shown 2>&1 || { cat $work/shown; exit 1; }\ncat $work/shown\n", b.text)
+			for text := range strings.SplitSeq(m[1], "; ") {
+				fmt.Fprintf(&out, "grep -qF -- '%s' $work/shown || { echo 'it does not show: %s' >&2; exit 1; }\n", text, text)
+			}
+		} else if b.note != "" {
+			t.Errorf("%s:%d: %q is no comment of a block; see page_test.go", b.page, b.line, b.note)
+		} else {
+			out.WriteString(b.text)
 		}
-		out.WriteString(shown(b))
 	}
-	return out.String(), steps
-}
-
-// shown is the block, and behind it a search for each text that its output is
-// said to have.
-func shown(b block) string {
-	m := shows.FindStringSubmatch(b.note)
-	if m == nil {
-		return b.text
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "{\n%s} >$work/shown 2>&1 || { cat $work/shown; exit 1; }\ncat $work/shown\n", b.text)
-	for text := range strings.SplitSeq(m[1], "; ") {
-		fmt.Fprintf(&out, "grep -qF -- '%s' $work/shown || { echo 'it does not show: %s' >&2; exit 1; }\n", text, text)
+	if steps == 0 {
+		t.Errorf("%s has no commands to run", p.path)
 	}
 	return out.String()
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 func runSession(t *testing.T, script string) {

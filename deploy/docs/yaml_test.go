@@ -16,8 +16,8 @@ import (
 	"slipway/shared/programtest"
 )
 
-// what a part of a configuration is laid over
-var whole = map[string]string{
+// least is what a part of a configuration is laid over.
+var least = map[string]string{
 	"registry": "version: 0.1\nstorage: {filesystem: {rootdirectory: /var/lib/registry}}\n",
 	"relay": "matrix: {homeserver: 'https://matrix.example.org', username: '@bot:example.org', password: x}\n" +
 		"admin: {password: x, matrixid: '@you:example.org'}\n",
@@ -25,8 +25,8 @@ var whole = map[string]string{
 
 var secretFile = regexp.MustCompile(`(\w+_file: )[^\s,}]+`)
 
-// TestYAML: each configuration shown is one that the service takes, whole or
-// laid over the least that it needs.
+// TestYAML: the services take each configuration that is shown, whole or laid
+// over the least that they need.
 func TestYAML(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("a long secret text"), 0o600); err != nil {
@@ -34,13 +34,14 @@ func TestYAML(t *testing.T) {
 	}
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang != "yaml" && b.lang != "yml" {
-				continue
-			}
 			switch {
-			case strings.HasPrefix(b.note, "not checked: "):
+			case b.lang != "yaml" && b.lang != "yml", strings.HasPrefix(b.note, "not checked: "):
 			case b.note == "a workflow of GitHub":
-				lintWorkflow(t, b)
+				lint := exec.CommandContext(t.Context(), programtest.Tool(t, "actionlint"), "-shellcheck=", "-")
+				lint.Stdin = strings.NewReader(b.text)
+				if out, err := lint.CombinedOutput(); err != nil {
+					t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
+				}
 			default:
 				b.text = secretFile.ReplaceAllString(b.text, "${1}"+secret)
 				checkConfiguration(t, b)
@@ -49,25 +50,15 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-func lintWorkflow(t *testing.T, b block) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "actionlint"), "-shellcheck=", "-")
-	cmd.Stdin = strings.NewReader(b.text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
-	}
-}
-
 func checkConfiguration(t *testing.T, b block) {
 	t.Helper()
-	var given map[string]any
+	var given, base map[string]any
 	if err := yaml.Unmarshal([]byte(b.text), &given); err != nil {
 		t.Errorf("%s:%d: %v", b.page, b.line, err)
 		return
 	}
 	service := serviceOf(given)
-	var base map[string]any
-	if err := yaml.Unmarshal([]byte(whole[service]), &base); err != nil {
+	if err := yaml.Unmarshal([]byte(least[service]), &base); err != nil {
 		t.Fatal(err)
 	}
 	text, err := yaml.Marshal(merge(base, given))
@@ -78,14 +69,12 @@ func checkConfiguration(t *testing.T, b block) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), harness.Binary(t, service), harness.ConfigCheck(service, file)...)
-	cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
-	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte("warning:")) {
-		t.Errorf("%s:%d: %s takes it not: %v\n%s", b.page, b.line, service, err, out)
+	if out, err := harness.CheckConfig(t, harness.Binary(t, service), file); err != nil || bytes.Contains(out, []byte("warning:")) {
+		t.Errorf("%s:%d: %s config check: %v\n%s", b.page, b.line, service, err, out)
 	}
 }
 
-// serviceOf tells whose keys these are; the registry is asked when in doubt.
+// serviceOf tells whose keys these are; in doubt they are the registry's.
 func serviceOf(given map[string]any) string {
 	for _, key := range []string{"matrix", "admin", "database", "delivery", "limits", "history", "security", "formatting", "metrics", "logging"} {
 		if _, ok := given[key]; ok {
@@ -98,8 +87,8 @@ func serviceOf(given map[string]any) string {
 	return "registry"
 }
 
-// merge lays over on base, section by section. Another driver than the one
-// below takes its place.
+// merge lays over on base, section by section. Another storage driver takes the
+// place of the one below.
 func merge(base, over map[string]any) map[string]any {
 	out := maps.Clone(base)
 	for key, value := range over {
@@ -116,4 +105,19 @@ func merge(base, over map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+// TestReference: the pages with all settings are what the programs print, and
+// each setting is described.
+func TestReference(t *testing.T) {
+	for service := range least {
+		want := harness.Run(t, harness.Binary(t, service), "config", "reference")
+		name := filepath.Join("docs", "configuration", service+".md")
+		if got, err := os.ReadFile(filepath.Join(programtest.Root(t), name)); err != nil || string(got) != want {
+			t.Errorf("%s is not what `%s config reference` prints (%v): run make docs", name, service, err)
+		}
+		if strings.Contains(want, "|  |\n") || strings.Count(want, "\n| `") < 30 {
+			t.Errorf("%s: a setting without a description (give it a doc tag), or too few settings", name)
+		}
+	}
 }

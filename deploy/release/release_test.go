@@ -173,9 +173,7 @@ func checkRuns(t *testing.T, dir, service string) {
 		t.Errorf("version: %q, want %q", got, want)
 	}
 	for _, name := range []string{"config.example.yml", "config.production.yml"} {
-		cmd := exec.Command(program, harness.ConfigCheck(service, filepath.Join(dir, name))...)
-		cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := harness.CheckConfig(t, program, filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}

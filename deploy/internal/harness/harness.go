@@ -8,34 +8,48 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"slipway/shared/programtest"
 )
 
-// ConfigCheck is the arguments that check a configuration which was written for
-// another machine.
-func ConfigCheck(service, file string) []string {
+// CheckConfig runs `config check` of a program, a service's, on a configuration
+// that was written for another machine, and returns what it prints.
+func CheckConfig(t testing.TB, program, file string) ([]byte, error) {
+	t.Helper()
 	args := []string{"config", "check", file}
-	if service == "registry" { // the relay looks at no files
+	if filepath.Base(program) == "registry" { // the relay looks at no files
 		args = append(args, "--skip-files")
 	}
-	return args
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = []string{"MATRIX_PASSWORD=bot", "ADMIN_PASSWORD=administrator"}
+	return cmd.CombinedOutput()
 }
 
-// Binary is the path of a service, "registry" or "relay", as the sources are
-// now. It is built below bin/, where an unchanged one is left alone, so that
-// each package of tests asks for it without paying for it.
+// Binary is the path of a service, "registry" or "relay", built from the sources
+// once for each package of tests: below bin/, where an unchanged one is left alone.
 func Binary(t testing.TB, service string) string {
 	t.Helper()
+	binaries.Lock()
+	defer binaries.Unlock()
+	if binaries.built[service] != "" {
+		return binaries.built[service]
+	}
 	root := programtest.Root(t)
 	dir := filepath.Join(root, "bin", "test")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock := lock(t, filepath.Join(dir, service+".lock"))
-	defer unlock()
+	lock, err := os.OpenFile(filepath.Join(dir, service+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // other packages build too
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, service)
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-trimpath", "-o", path, fmt.Sprintf("slipway/%s/cmd/%s", service, service))
 	cmd.Dir = root
@@ -43,21 +57,14 @@ func Binary(t testing.TB, service string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", service, err, out)
 	}
+	binaries.built[service] = path
 	return path
 }
 
-// lock waits until no other package of tests holds the file.
-func lock(t testing.TB, path string) (unlock func()) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	return func() { f.Close() }
-}
+var binaries = struct {
+	sync.Mutex
+	built map[string]string
+}{built: map[string]string{}}
 
 // Run runs a program of tools/versions.txt, or one by its path, to its end and
 // returns what it wrote; the test fails if it fails.

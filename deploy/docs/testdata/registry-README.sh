@@ -1,2 +1,0 @@
-engine
-docker tag busybox localhost:5000/hello:1
