@@ -81,6 +81,7 @@ matrix:
   username: %q
   password: ${MATRIX_PASSWORD}
   timeout: 10s
+  encrypt_new_rooms: false # see site.encryptNew
   pickle_key: %q
 admin:
   name: admin

@@ -73,7 +73,7 @@ func startSynapse(t *testing.T, limits bool) *synapsetest.Server {
 func (g *ground) setupFile() string {
 	g.Helper()
 	file := filepath.Join(g.dir, "setup.yml")
-	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password_file: %q}\n"+
+	text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {connection: %q}\nmatrix: {homeserver: %q, username: %q, password_file: %q, encrypt_new_rooms: false}\n"+
 		"admin: {password_file: %q, matrixid: %q}\nhook: {registry: {secret_file: %q}}\n", g.addr, filepath.Join(g.dir, "data", "relay.db"), g.hs.URL, "@"+g.bot+":localhost",
 		filepath.Join(g.secrets, "matrix_password"), filepath.Join(g.secrets, "admin_password"), "@"+g.person+":localhost", filepath.Join(g.secrets, "hook_secret"))
 	g.must(os.WriteFile(file, []byte(text), 0o600))

@@ -45,9 +45,12 @@ type site struct {
 	url      string
 	database string // file; "" is one in dir
 	timeout  string // of a request to the homeserver; "" is the default
-	proc     *exec.Cmd
-	ended    chan struct{}
-	http     *http.Client
+	// encryptNew encrypts the rooms that the relay makes. It is off where encryption is not the point: most tests read what arrives
+	// at the homeserver, without a device.
+	encryptNew bool
+	proc       *exec.Cmd
+	ended      chan struct{}
+	http       *http.Client
 }
 
 // newSite prepares a site at Synapse; start runs its relay.
@@ -114,6 +117,7 @@ matrix:
   username: %q
   password: ${MATRIX_PASSWORD}
   timeout: %s
+  encrypt_new_rooms: %t
 admin:
   name: admin
   password: ${ADMIN_PASSWORD}
@@ -124,7 +128,7 @@ formatting:
   coloredtitle: true
 logging:
   level: info
-`, s.addr, database, s.proxy.URL, s.botID, timeout, "@"+s.name+"owner:localhost")
+`, s.addr, database, s.proxy.URL, s.botID, timeout, s.encryptNew, "@"+s.name+"owner:localhost")
 	s.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -55,7 +55,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 		return nil, errors.Join(err, db.Close())
 	}
 	bot, err := matrix.New(matrix.Options{
-		PickleKey: pickleKey, RecoveryKey: cfg.Matrix.RecoveryKey.Reveal(),
+		PickleKey: pickleKey, RecoveryKey: cfg.Matrix.RecoveryKey.Reveal(), EncryptNewRooms: cfg.Matrix.EncryptNew,
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
 		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log, Delivers: delivers,
 	})
@@ -115,7 +115,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	if err != nil {
 		return nil, err
 	}
-	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption}
+	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption, NewRooms: p.bot.NewRooms}
 	pages, err := web.New(web.Options{
 		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
 		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,

@@ -50,7 +50,7 @@ func ours(name, binary string, database func(dir string) (string, error)) Peer {
 			return nil, nil, err
 		}
 		file := filepath.Join(dir, "relay.yml")
-		text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {%s}\nmatrix: {homeserver: %q, username: %q, password: bot-password}\n"+
+		text := fmt.Sprintf("http: {listenaddress: %q}\ndatabase: {%s}\nmatrix: {homeserver: %q, username: %q, password: bot-password, encrypt_new_rooms: false}\n"+
 			"admin: {name: %q, password: %q, matrixid: \"@admin:bench.test\"}\nlimits: {rateperminute: 0}\n",
 			addr, settings, homeserver, bot, adminName, adminPassword)
 		return []string{"serve", "--config", file}, nil, os.WriteFile(file, []byte(text), 0o600)

@@ -69,6 +69,7 @@ type Matrix struct {
 	Timeout     time.Duration `key:"timeout" doc:"Time given to one request to the homeserver."`
 	PickleKey   config.Secret `key:"pickle_key" doc:"Key, at least 32 random characters, that encrypts what the bot keeps in the database for encrypted rooms. Empty takes one from a file beside the SQLite database, which is made at the first start. With PostgreSQL there is no such file: without a key, messages to encrypted rooms wait."`
 	RecoveryKey config.Secret `key:"recovery_key" doc:"Recovery key of the bot's identity, if another client of the bot has made it. Other clients then show the relay's device as verified."`
+	EncryptNew  bool          `key:"encrypt_new_rooms" doc:"Encrypt the rooms that the bot makes for applications, as Matrix clients encrypt private rooms. Where the bot cannot encrypt, because PostgreSQL is used without a pickle key for example, they are made without encryption, and the log and relay doctor say so."`
 	Invites     Invites       `key:"invites"`
 }
 

@@ -13,7 +13,7 @@ func Default() Config {
 	return Config{
 		HTTP:       HTTP{ListenAddress: defaultAddress, TrustedProxies: []string{}, DrainTimeout: 15 * time.Second},
 		Database:   Database{Dialect: "sqlite", Connection: defaultFile, Port: 5432, Name: "relay", User: "relay", TLS: "prefer"},
-		Matrix:     Matrix{Timeout: time.Minute, Invites: Invites{Servers: []string{}}},
+		Matrix:     Matrix{Timeout: time.Minute, EncryptNew: true, Invites: Invites{Servers: []string{}}},
 		Admin:      Admin{Name: "admin"},
 		Security:   Security{CheckToken: true},
 		Formatting: Formatting{ColoredTitle: true, PriorityWords: true, MaxEvents: 8},

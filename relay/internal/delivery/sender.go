@@ -40,7 +40,7 @@ type Rooms interface {
 	Resolve(ctx context.Context, address string) (roomID string, err error)
 	// Join accepts a standing invitation or joins a public room.
 	Join(ctx context.Context, roomID string) error
-	// Create makes an unencrypted private room of the bot's own and invites the users named. Repeated with the same
+	// Create makes a private room of the bot's own and invites the users named. Repeated with the same
 	// key it returns the same room.
 	Create(ctx context.Context, room matrix.NewRoom) (roomID string, err error)
 	// Info tells what the bot knows about a room it may be in.

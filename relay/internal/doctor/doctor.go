@@ -31,6 +31,8 @@ type Target struct {
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
 	// Encryption reports how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil: there is none.
 	Encryption func() (device encryption.Identity, problem string)
+	// NewRooms reports whether rooms that the bot makes are encrypted, and why they are not although they should be. nil: nobody knows.
+	NewRooms func() (encrypted bool, problem string)
 }
 
 const probeTime = 15 * time.Second
@@ -56,6 +58,7 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	}
 	if answers {
 		findings = append(findings, device(t, rooms)...)
+		findings = append(findings, newRooms(t)...)
 		findings = append(findings, unheard(ctx, t.Service, v)...)
 	}
 	return append(findings, outbox(ctx, t.Service, answers))
@@ -75,6 +78,17 @@ func device(t Target, rooms []account.Room) []Finding {
 		return []Finding{good("encryption", "The bot's device %s (%s) is verified by its identity.", d.Device, d.Fingerprint)}
 	}
 	return nil // another relay delivers
+}
+
+// newRooms says where the configuration asks for encrypted rooms that cannot be had.
+func newRooms(t Target) []Finding {
+	if t.NewRooms == nil {
+		return nil
+	}
+	if _, problem := t.NewRooms(); problem != "" {
+		return []Finding{good("encryption", "The rooms that the bot makes are not encrypted, because %s. matrix.encrypt_new_rooms: false says that this is intended.", problem)}
+	}
+	return nil
 }
 
 // unheard names the applications whose urgent messages alert nobody, and those whose owner is not in the room.

@@ -48,6 +48,19 @@ func TestHomeserver(t *testing.T) {
 	}
 }
 
+// TestNewRooms: that rooms are made without encryption is said where it is not intended.
+func TestNewRooms(t *testing.T) {
+	for problem, want := range map[string]string{"": "", "matrix.pickle_key is not set": "are not encrypted, because matrix.pickle_key is not set."} {
+		said := ""
+		for _, f := range newRooms(Target{NewRooms: func() (bool, string) { return false, problem }}) {
+			said += f.Text
+		}
+		if (said == "") != (want == "") || !strings.Contains(said, want) {
+			t.Errorf("%q is told as %q", problem, said)
+		}
+	}
+}
+
 // TestRoom: one that the bot is not in.
 func TestRoom(t *testing.T) {
 	s, hs := relaytest.New(t, nil)

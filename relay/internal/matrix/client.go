@@ -39,6 +39,8 @@ type Options struct {
 	// PickleKey encrypts the bot's keys in the database; empty means that the bot cannot encrypt.
 	PickleKey   []byte
 	RecoveryKey string // of the bot's identity, if another client has made it
+	// EncryptNewRooms encrypts the rooms that the bot makes, where it can encrypt.
+	EncryptNewRooms bool
 }
 
 // State is what the client keeps in the relay's database.

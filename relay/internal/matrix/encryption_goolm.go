@@ -8,6 +8,9 @@ import (
 	"slipway/relay/internal/encryption"
 )
 
+// builtWithEncryption says whether the relay can encrypt at all.
+const builtWithEncryption = true
+
 func openDevice(ctx context.Context, o encryption.Options) (device, error) {
 	d, err := encryption.Open(ctx, o)
 	if err != nil {

@@ -131,8 +131,7 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 	}
 	switch e.Type.Type {
 	case "m.room.encryption":
-		rules := event.EncryptionEventContent{Algorithm: id.Algorithm(field(&e.Content, "algorithm"))}
-		_ = json.Unmarshal(e.Content.VeryRaw, &rules) // what cannot be read keeps its default
+		rules := encryptionRules(e.Content.VeryRaw)
 		c.rooms.update(roomID, func(k *room) { k.encrypted, k.rules = true, &rules })
 		return []Event{Encrypted{roomID}}
 	case "m.room.name":

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
@@ -20,7 +21,24 @@ type NewRoom struct {
 	Invite []string // Matrix ids
 }
 
-// Create makes an unencrypted private room and invites the users, who may do there
+// NewRooms reports whether the rooms that the bot makes are encrypted, and why they are not although they should be. A device that
+// cannot be opened at this moment makes no difference: messages to its rooms wait, as to all encrypted rooms.
+func (c *Client) NewRooms() (encrypted bool, problem string) {
+	s := c.session.Load()
+	switch {
+	case !c.options.EncryptNewRooms:
+		return false, ""
+	case !builtWithEncryption:
+		return false, "the relay is built without -tags goolm"
+	case len(c.options.PickleKey) == 0:
+		return false, "matrix.pickle_key is not set"
+	case s != nil && s.deviceID == noDevice:
+		return false, "the bot's access token belongs to no device"
+	}
+	return true, ""
+}
+
+// Create makes a private room, encrypted if [Client.NewRooms] says so, and invites the users, who may do there
 // what the bot may. Repeated with the same key, after a lost answer or by the next
 // process, it finds the room that it made: the room has an alias made of the key. On a
 // homeserver that does not let the bot make aliases a lost answer makes another room.
@@ -58,6 +76,11 @@ func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, e
 	for _, user := range n.Invite {
 		in.Invite = append(in.Invite, id.UserID(user))
 	}
+	encrypted, problem := c.NewRooms()
+	if encrypted {
+		rules := event.Content{Parsed: &event.EncryptionEventContent{Algorithm: id.AlgorithmMegolmV1}}
+		in.InitialState = []*event.Event{{Type: event.StateEncryption, Content: rules}}
+	}
 	var out mautrix.RespCreateRoom
 	err := c.ask(ctx, request{method: http.MethodPost, path: v3("createRoom"), in: in}, &out)
 	if says(err, ClassBlock, ClassDead) {
@@ -65,6 +88,9 @@ func (c *Client) create(ctx context.Context, n NewRoom, alias string) (string, e
 	}
 	if err == nil && out.RoomID == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
+	}
+	if err == nil && problem != "" {
+		c.log.Warn("made a room without encryption", zap.String("room", out.RoomID.String()), zap.String("reason", problem))
 	}
 	return out.RoomID.String(), err
 }

@@ -107,3 +107,43 @@ func TestCreate_WithoutAliases(t *testing.T) {
 		t.Errorf("rooms %s and %s by %d requests, %d with an alias", first, second, len(made), aliases)
 	}
 }
+
+// A room is encrypted if that is asked for and the bot can encrypt; if it cannot, the log says why not.
+func TestCreate_Encrypted(t *testing.T) {
+	w := newWorld(t)
+	for name, tt := range map[string]struct {
+		options   Options
+		encrypted bool
+		logged    string
+	}{
+		"asked for":     {Options{EncryptNewRooms: true, PickleKey: []byte("a key for tests")}, builtWithEncryption, ""},
+		"without key":   {Options{EncryptNewRooms: true}, false, "matrix.pickle_key is not set"},
+		"not asked for": {Options{PickleKey: []byte("a key for tests")}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tt.options
+			o.Username, o.Password = w.name+"bot", "bot-password"
+			w.bot = w.newBot(o)
+			w.connect()
+			w.logs.TakeAll()
+			room, err := w.bot.Create(w.ctx, NewRoom{Key: rand.Text(), Name: "hall", Invite: []string{w.owner.ID}})
+			w.must(err)
+			w.must(w.owner.Join(w.ctx, room))
+			var rules struct{ Algorithm string }
+			err = w.owner.Call(w.ctx, "GET", "/_matrix/client/v3/rooms/"+room+"/state/m.room.encryption", nil, &rules)
+			if (err == nil) != tt.encrypted || tt.encrypted && rules.Algorithm != "m.megolm.v1.aes-sha2" {
+				t.Errorf("encryption is %q, %v", rules.Algorithm, err)
+			}
+			reason := ""
+			for _, e := range w.logs.FilterMessage("made a room without encryption").All() {
+				reason, _ = e.ContextMap()["reason"].(string)
+			}
+			if reason != tt.logged {
+				t.Errorf("the log says %q, want %q", reason, tt.logged)
+			}
+			if info, err := w.bot.Info(w.ctx, room); err != nil || info.Encrypted != tt.encrypted {
+				t.Errorf("the room is known as encrypted %v, %v", info.Encrypted, err)
+			}
+		})
+	}
+}

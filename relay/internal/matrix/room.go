@@ -114,7 +114,7 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 		return known, nil
 	}
 	begin := time.Now()
-	var encryption event.EncryptionEventContent
+	var encryption json.RawMessage
 	encrypted, err := c.roomState(ctx, roomID, "m.room.encryption", &encryption)
 	if err != nil {
 		return room{}, c.notIn(err)
@@ -125,13 +125,20 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}
 	return c.rooms.update(roomID, func(k *room) {
 		if encrypted {
-			k.encrypted, k.rules = true, &encryption
+			rules := encryptionRules(encryption)
+			k.encrypted, k.rules = true, &rules
 		}
 		k.checked = begin
 		if tombstone.ReplacementRoom != "" {
 			k.replacedBy = tombstone.ReplacementRoom.String()
 		}
 	}), nil
+}
+
+// encryptionRules reads how a room is encrypted. What cannot be read has its default: any m.room.encryption makes a room encrypted.
+func encryptionRules(content json.RawMessage) (rules event.EncryptionEventContent) {
+	_ = json.Unmarshal(content, &rules)
+	return rules
 }
 
 // notIn says what a refused look at the state means: the bot is not in the room.

@@ -114,6 +114,7 @@ type newApplicationPage struct {
 	Form      applicationForm
 	Rooms     []delivery.RoomInfo
 	RoomsGone string // why they cannot be listed
+	Encrypted bool   // a new room will be
 }
 
 func (web *Web) getNewApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -131,6 +132,9 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, for
 		}
 	}
 	p.Rooms, p.RoomsGone = web.choice(v)
+	if ask := web.o.Doctor.NewRooms; ask != nil {
+		p.Encrypted, _ = ask()
+	}
 	return web.show(w, status, "application_new", p)
 }
 
