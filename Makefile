@@ -21,7 +21,7 @@ run: tools-run build ## registry on :5000, relay on :8080, a Matrix homeserver o
 
 messages: ## what a person reads in the rooms of the homeserver of `make run`
 	@[ -x bin/devhomeserver ] || { echo "make messages: nothing runs yet; start it with: make run" >&2; exit 1; }
-	@bin/devhomeserver messages --user you --password-file .run/secrets/person_password
+	@bin/devhomeserver messages --user you --password-file .run/secrets/person_password --device .run/person
 
 build: ## bin/registry and bin/relay, static
 	@mkdir -p bin

@@ -1,3 +1,5 @@
+//go:build goolm
+
 // Command devhomeserver runs a local Matrix homeserver for development: what
 // `make run` delivers to. It is not part of the product.
 package main

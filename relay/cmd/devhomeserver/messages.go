@@ -1,25 +1,23 @@
+//go:build goolm
+
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
 )
 
 func newMessagesCommand() *cobra.Command {
-	var base, user, file string
+	var base, user, file, dir string
 	cmd := &cobra.Command{
 		Use:   "messages",
 		Short: "Read, as a person would, what arrived in the rooms of an account; invitations are accepted",
@@ -29,136 +27,76 @@ func newMessagesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := reader{base: base}
-			if err := r.login(cmd.Context(), user, strings.TrimSpace(string(password))); err != nil {
+			d, err := openDevice(cmd.Context(), login{base: base, user: user, password: strings.TrimSpace(string(password)), dir: dir})
+			if err != nil {
 				return err
 			}
-			return r.show(cmd.Context(), cmd.OutOrStdout())
+			defer d.close()
+			return d.print(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&base, "url", "http://127.0.0.1:8008", "the homeserver")
 	cmd.Flags().StringVar(&user, "user", "", "account name")
 	cmd.Flags().StringVar(&file, "password-file", "", "file with its password")
+	cmd.Flags().StringVar(&dir, "device", "", "folder of the account's device, which is made at the first call: it reads what is sent from then on")
+	for _, name := range []string{"user", "password-file", "device"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
 	return cmd
 }
 
-const deviceName = "slipway messages"
-
-// reader is a minimal Matrix client.
-type reader struct {
-	base, token string
-}
-
-// login makes a device that ends with the command: a homeserver answers the same first sync of the same device
-// from its cache, for two minutes in Synapse.
-func (r *reader) login(ctx context.Context, user, password string) error {
-	if user == "" || password == "" {
-		return errors.New("--user and --password-file are required")
-	}
-	var session struct {
-		Token string `json:"access_token"`
-	}
-	err := r.call(ctx, http.MethodPost, "/login", map[string]any{
-		"type": "m.login.password", "password": password, "initial_device_display_name": deviceName,
-		"identifier": map[string]string{"type": "m.id.user", "user": user},
-	}, &session)
-	r.token = session.Token
-	return err
-}
-
-type syncAnswer struct {
-	Rooms struct {
-		Invite map[string]json.RawMessage `json:"invite"`
-		Join   map[string]struct {
-			State    events `json:"state"`
-			Timeline events `json:"timeline"`
-		} `json:"join"`
-	} `json:"rooms"`
-}
-
-type events struct {
-	Events []struct {
-		Type    string `json:"type"`
-		Sender  string `json:"sender"`
-		Content struct {
-			Body string `json:"body"`
-			Name string `json:"name"`
-		} `json:"content"`
-	} `json:"events"`
-}
-
-// roomName is the latest name among the events; "" if there is none.
-func (e events) roomName() string {
-	name := ""
-	for _, event := range e.Events {
-		if event.Type == "m.room.name" {
-			name = event.Content.Name
-		}
-	}
-	return name
-}
-
-// show prints what there is and ends the device.
-func (r *reader) show(ctx context.Context, out io.Writer) error {
-	return errors.Join(r.print(ctx, out), r.call(ctx, http.MethodPost, "/logout", struct{}{}, nil))
-}
+// shown is how many of a room's last events are shown.
+const shown = 20
 
 // print shows the last messages of each room.
-func (r *reader) print(ctx context.Context, out io.Writer) error {
-	var state syncAnswer
-	if err := r.call(ctx, http.MethodGet, "/sync?timeout=0", nil, &state); err != nil {
+func (d *device) print(ctx context.Context, out io.Writer) error {
+	if err := d.sync(ctx); err != nil {
 		return err
 	}
-	for room := range state.Rooms.Invite {
-		if err := r.call(ctx, http.MethodPost, "/rooms/"+url.PathEscape(room)+"/join", struct{}{}, nil); err != nil {
-			return err
-		}
+	joined, err := d.client.JoinedRooms(ctx)
+	if err != nil {
+		return err
 	}
-	if len(state.Rooms.Invite) > 0 {
-		if err := r.call(ctx, http.MethodGet, "/sync?timeout=0&full_state=true", nil, &state); err != nil {
+	for _, room := range joined.JoinedRooms {
+		if err := d.printRoom(ctx, out, room); err != nil {
 			return err
-		}
-	}
-	for _, room := range slices.Sorted(maps.Keys(state.Rooms.Join)) {
-		joined := state.Rooms.Join[room]
-		fmt.Fprintln(out, cmp.Or(joined.Timeline.roomName(), joined.State.roomName(), room))
-		for _, e := range joined.Timeline.Events {
-			if e.Type == "m.room.message" {
-				fmt.Fprintf(out, "  %s: %s\n", e.Sender, strings.ReplaceAll(e.Content.Body, "\n", "\n    "))
-			}
 		}
 	}
 	return nil
 }
 
-func (r *reader) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
+func (d *device) printRoom(ctx context.Context, out io.Writer, room id.RoomID) error {
+	var name event.RoomNameEventContent
+	_ = d.client.StateEvent(ctx, room, event.StateRoomName, "", &name) // it may have none
+	fmt.Fprintln(out, cmp.Or(name.Name, room.String()))
+	page, err := d.client.Messages(ctx, room, "", "", mautrix.DirectionBackward, nil, shown)
+	if err != nil {
+		return err
+	}
+	for i := len(page.Chunk) - 1; i >= 0; i-- {
+		e := page.Chunk[i]
+		e.RoomID = room
+		if text, ok := d.text(ctx, e); ok {
+			fmt.Fprintf(out, "  %s: %s\n", e.Sender, strings.ReplaceAll(text, "\n", "\n    "))
 		}
-		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, r.base+"/_matrix/client/v3"+path, body)
-	if err != nil {
-		return err
+	return nil
+}
+
+// text is what a person reads of an event; false without anything to read.
+func (d *device) text(ctx context.Context, e *event.Event) (string, bool) {
+	if e.StateKey != nil || e.Unsigned.RedactedBecause != nil {
+		return "", false
 	}
-	req.Header.Set("Authorization", "Bearer "+r.token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("no homeserver answers at %s; `make run` starts one (%w)", r.base, err)
+	if e.Type.Type == "m.room.encrypted" {
+		plain, err := d.decrypt(ctx, e)
+		if err != nil {
+			return "cannot be read here: " + err.Error(), true
+		}
+		e = plain
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, out)
+	body, _ := e.Content.Raw["body"].(string)
+	return body, e.Type.Type == "m.room.message"
 }

@@ -1,15 +1,53 @@
+//go:build goolm
+
 package main
 
 import (
 	"bytes"
+	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
+	"slipway/relay/internal/encryptedtest"
 	"slipway/relay/internal/synapsetest"
 )
 
-// Repeated at once, the command shows what has arrived meanwhile, and leaves no device behind.
-func TestMessages_Repeated_ShowsWhatIsNew(t *testing.T) {
+// person is somebody whose messages the command shows.
+type person struct {
+	*testing.T
+	login
+}
+
+// shows runs the command, and holds what it shows against the texts.
+func (p person) shows(texts ...string) {
+	p.Helper()
+	d, err := openDevice(p.Context(), p.login)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer d.close()
+	var out bytes.Buffer
+	if err := d.print(p.Context(), &out); err != nil {
+		p.Fatal(err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(out.String(), ": "+text+"\n") {
+			p.Errorf("%q is not shown:\n%s", text, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "cannot be read") {
+		p.Errorf("shown:\n%s", out.String())
+	}
+}
+
+// Called again and again, the command shows what plain and encrypted rooms hold, with one device, also after the homeserver
+// has ended its session.
+func TestMessages_Repeated_ShowsEverything(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a homeserver; `make test` runs it")
 	}
@@ -26,41 +64,93 @@ func TestMessages_Repeated_ShowsWhatIsNew(t *testing.T) {
 	if err := server.CreateUser(ctx, "reader", "reader-password", false); err != nil {
 		t.Fatal(err)
 	}
-	room, err := sender.CreateRoom(ctx, "hall", []string{"@reader:localhost"}, nil)
+	p := person{t, login{base: server.URL, user: "reader", password: "reader-password", dir: filepath.Join(t.TempDir(), "device")}}
+	p.shows() // which makes the device
+
+	hall, err := sender.CreateRoom(ctx, "hall", []string{"@reader:localhost"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"first", "second", "third"} {
-		if _, err := sender.Send(ctx, room, "m.room.message", map[string]string{"msgtype": "m.text", "body": text}); err != nil {
-			t.Fatal(err)
-		}
-		r := reader{base: server.URL}
-		if err := r.login(ctx, "reader", "reader-password"); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if err := r.show(ctx, &out); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(out.String(), text) {
-			t.Errorf("%q is not shown:\n%s", text, out.String())
-		}
+	sealed, err := sender.CreateRoom(ctx, "sealed", []string{"@reader:localhost"}, map[string]any{"initial_state": []map[string]any{
+		{"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	device := encryptedtest.New(t, server.URL, "sender", "sender-password")
+	var all []string
+	for _, text := range []string{"first", "second", "third"} {
+		if _, err := sender.Send(ctx, hall, "m.room.message", map[string]string{"msgtype": "m.text", "body": "open " + text}); err != nil {
+			t.Fatal(err)
+		}
+		sendEncrypted(ctx, t, device, id.RoomID(sealed), "sealed "+text)
+		all = append(all, "open "+text, "sealed "+text)
+		p.shows(all...)
+	}
+
 	again, err := server.Login(ctx, "reader", "reader-password")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var left struct {
-		Devices []struct {
-			Name string `json:"display_name"`
+	var kept session
+	devices := func() (named int) {
+		var list struct {
+			Devices []struct {
+				ID   string `json:"device_id"`
+				Name string `json:"display_name"`
+			}
 		}
-	}
-	if err := server.Call(ctx, again.Token, "GET", "/_matrix/client/v3/devices", nil, &left); err != nil || len(left.Devices) == 0 {
-		t.Fatalf("devices %v, %v", left, err)
-	}
-	for _, d := range left.Devices {
-		if d.Name == deviceName {
-			t.Error("a device of the command is left")
+		if err := server.Call(ctx, again.Token, "GET", "/_matrix/client/v3/devices", nil, &list); err != nil {
+			t.Fatal(err)
 		}
+		for _, d := range list.Devices {
+			if d.Name == deviceName {
+				named++
+				kept.Device = id.DeviceID(d.ID)
+			}
+		}
+		return named
+	}
+	if n := devices(); n != 1 {
+		t.Errorf("the command has %d devices", n)
+	}
+	asAdmin, err := server.NewUser(ctx, "admin", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Call(ctx, asAdmin.Token, "DELETE", "/_synapse/admin/v2/users/@reader:localhost/devices/"+string(kept.Device), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.shows(all...)
+	sendEncrypted(ctx, t, device, id.RoomID(sealed), "sealed fourth")
+	p.shows(append(all, "sealed fourth")...)
+}
+
+// sendEncrypted sends a text to the devices of the reader, as a client does that begins a new session for each.
+func sendEncrypted(ctx context.Context, t *testing.T, from *encryptedtest.Reader, room id.RoomID, text string) {
+	t.Helper()
+	states, ok := from.Machine.StateStore.(mautrix.StateStore)
+	if !ok {
+		t.Fatal("the sender has no store of rooms")
+	}
+	if err := states.SetEncryptionEvent(ctx, room, &event.EncryptionEventContent{Algorithm: id.AlgorithmMegolmV1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Machine.CryptoStore.RemoveOutboundGroupSession(ctx, room); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Machine.FetchKeys(ctx, []id.UserID{"@reader:localhost"}, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Machine.ShareGroupSession(ctx, room, []id.UserID{"@reader:localhost"}); err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{"msgtype": "m.text", "body": text}
+	encrypted, err := from.Machine.EncryptMegolmEvent(ctx, room, event.EventMessage, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Client.SendMessageEvent(ctx, room, event.EventEncrypted, encrypted); err != nil {
+		t.Fatal(err)
 	}
 }
