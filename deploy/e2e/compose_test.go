@@ -61,7 +61,7 @@ func (s *stack) person(t *testing.T) *person {
 	if password == nil {
 		t.Fatalf("setup shows no password:\n%s", shown)
 	}
-	return login(t, s.engine.http, "http://127.0.0.1:8008", "you", password[1])
+	return login(t, s.engine, "http://127.0.0.1:8008", "you", password[1])
 }
 
 // Secrets are files of their owner, and nowhere else.

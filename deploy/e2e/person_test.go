@@ -1,96 +1,52 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/deploy/internal/harness"
 )
 
-// person is somebody with a Matrix account who reads the room.
+// person is somebody with a Matrix account who reads the one room they are in, which is encrypted: with a device of their own, in
+// the network of the engine.
 type person struct {
-	http        *http.Client
-	base        string
-	token, room string
+	engine *engine
+	args   []string
 }
 
-// login makes a person of name and password, in the only room they are in.
-func login(t *testing.T, client *http.Client, base, name, password string) *person {
+// login makes a person of name and password. The device is made when the person reads for the first time.
+func login(t *testing.T, e *engine, base, name, password string) *person {
 	t.Helper()
-	p := &person{http: client, base: base}
-	var session struct {
-		Token string `json:"access_token"`
-	}
-	p.call(t, "POST", "/login", map[string]any{
-		"type": "m.login.password", "password": password, "identifier": map[string]string{"type": "m.id.user", "user": name},
-	}, &session)
-	p.token = session.Token
-	var joined struct {
-		Rooms []string `json:"joined_rooms"`
-	}
-	p.call(t, "GET", "/joined_rooms", nil, &joined)
-	if len(joined.Rooms) != 1 {
-		t.Fatalf("%s is in the rooms %q, not in one", name, joined.Rooms)
-	}
-	p.room = joined.Rooms[0]
-	return p
-}
-
-func (p *person) call(t *testing.T, method, path string, in, out any) {
-	t.Helper()
-	if err := p.ask(t, method, path, in, out); err != nil {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return &person{e, []string{
+		"--target", strconv.Itoa(e.pid), "--net",
+		harness.DevHomeserver(t), "messages", "--url", base, "--user", name, "--password-file", file, "--device", filepath.Join(dir, "device"),
+	}}
 }
 
-func (p *person) ask(t *testing.T, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, p.base+"/_matrix/client/v3"+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	if p.token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.token)
-	}
-	resp, err := p.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s %s", method, path, resp.Status, answer)
-	}
-	return json.Unmarshal(answer, out)
-}
-
-// messages are the texts in the room, newest first.
+// messages are the texts in the room.
 func (p *person) messages(t *testing.T) ([]string, error) {
-	var page struct {
-		Chunk []struct {
-			Type    string
-			Content struct{ Body string }
-		}
+	out, err := exec.CommandContext(t.Context(), "nsenter", p.args...).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	err := p.ask(t, "GET", "/rooms/"+url.PathEscape(p.room)+"/messages?dir=b&limit=500", nil, &page)
-	var texts []string
-	for _, event := range page.Chunk {
-		if event.Type == "m.room.message" {
-			texts = append(texts, event.Content.Body)
-		}
+	// The room's name, then a message a line with its sender; further lines of a message are indented more.
+	room, texts, _ := strings.Cut("\n"+string(out), "\n  @")
+	if strings.Count(strings.TrimSpace(room), "\n") > 0 {
+		return nil, fmt.Errorf("the person is in several rooms: %s", out)
 	}
-	return texts, err
+	return slices.DeleteFunc(strings.Split(texts, "\n  @"), func(text string) bool { return text == "" }), nil
 }
 
 // count is how many of the messages have the text in them.

@@ -32,6 +32,17 @@ func CheckConfig(t testing.TB, program, file string) ([]byte, error) {
 // once for each package of tests: below bin/, where an unchanged one is left alone.
 func Binary(t testing.TB, service string) string {
 	t.Helper()
+	return build(t, service, service)
+}
+
+// DevHomeserver builds the command that runs a homeserver for development and reads what arrives there.
+func DevHomeserver(t testing.TB) string {
+	t.Helper()
+	return build(t, "relay", "devhomeserver")
+}
+
+func build(t testing.TB, service, command string) string {
+	t.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()
 	if binaries.built[service] != "" {
@@ -42,7 +53,7 @@ func Binary(t testing.TB, service string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, service+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, command+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +61,12 @@ func Binary(t testing.TB, service string) string {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // other packages build too
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, service)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-trimpath", "-o", path, fmt.Sprintf("slipway/%s/cmd/%s", service, service))
+	path := filepath.Join(dir, command)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-trimpath", "-o", path, fmt.Sprintf("slipway/%s/cmd/%s", service, command))
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", service, err, out)
+		t.Fatalf("building %s: %v\n%s", command, err, out)
 	}
 	binaries.built[service] = path
 	return path

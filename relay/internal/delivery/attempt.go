@@ -33,6 +33,9 @@ func (d *Delivery) attempt(q *queue, e *message.Entry) {
 	}
 	start := time.Now()
 	q.began = 0
+	q.mu.Lock()
+	q.outdated = false
+	q.mu.Unlock()
 	eventID, err := d.try(q, e)
 	d.logAttempt(q, e, time.Since(start), err)
 	if err != nil {

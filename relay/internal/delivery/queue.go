@@ -41,6 +41,7 @@ type queue struct {
 	notBefore time.Time         // no attempt before
 	limited   time.Time         // …and none at all before: the homeserver has told so
 	joinTried bool              // since the last success
+	outdated  bool              // what the attempt under way finds may not be so any more
 	lastError string            // why the last attempt failed, "" if it did not
 	retrying  string            // the transaction id of the entry that waits for another attempt
 	echo      map[string]string // event ids that sync has shown for it, by transaction id
@@ -123,9 +124,16 @@ func (q *queue) fits(more []*message.Entry) bool {
 // retry lets the next attempt be made now.
 func (q *queue) retry() {
 	q.mu.Lock()
-	q.notBefore, q.joinTried, q.more = q.limited, false, true
+	q.notBefore, q.joinTried, q.more, q.outdated = q.limited, false, true, true
 	q.mu.Unlock()
 	q.nudge()
+}
+
+// outdate makes an attempt under way, if it fails for what may have changed, be followed by another one at once.
+func (q *queue) outdate() {
+	q.mu.Lock()
+	q.outdated = true
+	q.mu.Unlock()
 }
 
 // delay puts the next attempt off.

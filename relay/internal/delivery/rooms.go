@@ -70,6 +70,8 @@ func (d *Delivery) Handle(e matrix.Event) {
 		d.encrypted(e.Room)
 	case matrix.Ready:
 		d.canEncrypt()
+	case matrix.DevicesChanged:
+		d.devicesChanged()
 	case matrix.Replaced:
 		d.replaced(e.Old, e.New)
 	case matrix.Named:
@@ -122,6 +124,19 @@ func (d *Delivery) canEncrypt() {
 		}
 		if r.Encrypted {
 			q.retry()
+		}
+	}
+}
+
+// devicesChanged tries again where messages wait, perhaps for a device that could read them.
+func (d *Delivery) devicesChanged() {
+	for _, q := range d.all() {
+		r := q.Room()
+		switch {
+		case r.BlockedAs == string(matrix.ClassEncrypted):
+			q.retry()
+		case r.Encrypted:
+			q.outdate()
 		}
 	}
 }

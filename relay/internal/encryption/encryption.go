@@ -49,6 +49,8 @@ var (
 	ErrWrongKey = errors.New("the pickle key is not the one that the keys were stored with")
 	// ErrOtherKeys says that the homeserver has other keys for the device: those of this relay are lost, or were made for another.
 	ErrOtherKeys = errors.New("the homeserver has other keys for the bot's device than the relay")
+	// ErrNoReaders says that nobody but the bot has a device that could read what is sent to a room.
+	ErrNoReaders = errors.New("nobody else in the room has a device that can read")
 	// ErrNoDevice says that the access token belongs to no device.
 	ErrNoDevice = errors.New("the bot's access token belongs to no device, so it cannot encrypt")
 )

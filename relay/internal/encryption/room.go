@@ -122,6 +122,9 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	if err != nil {
 		return err
 	}
+	if !d.othersIn(readers) && r.askAt.IsZero() {
+		return ErrNoReaders
+	}
 	if session == nil || session.Expired() || !sameReaders(r.readers, readers) {
 		if err := d.store.RemoveOutboundGroupSession(ctx, r.id); err != nil {
 			return err
@@ -241,6 +244,16 @@ func (d *Device) readers(ctx context.Context, users []id.UserID) (map[crypto.Use
 		}
 	}
 	return all, nil
+}
+
+// othersIn says whether somebody else than the bot is among the readers.
+func (d *Device) othersIn(readers map[crypto.UserDevice]id.IdentityKey) bool {
+	for device := range readers {
+		if device.UserID != d.o.Client.UserID {
+			return true
+		}
+	}
+	return false
 }
 
 func sameReaders(a, b map[crypto.UserDevice]id.IdentityKey) bool {

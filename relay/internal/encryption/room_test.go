@@ -5,6 +5,7 @@ package encryption
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -200,6 +201,29 @@ func TestDeviceWithoutOneTimeKeys(t *testing.T) {
 		}
 	}
 	wantKeys(t, s, "at last", 1)
+}
+
+// What nobody could read is not encrypted: it waits for somebody's device.
+func TestRoomWhereNobodyCanRead(t *testing.T) {
+	s, d := newPair(t)
+	var theirs map[id.DeviceID]json.RawMessage
+	s.change(func() { theirs, s.devices[owner] = s.devices[owner], nil })
+	for range 2 {
+		if err := encrypt(t, d); !errors.Is(err, ErrNoReaders) {
+			t.Fatalf("without a device of the owner's: %v", err)
+		}
+	}
+	s.change(func() { s.devices[owner] = theirs })
+	answer := &mautrix.RespSync{}
+	answer.DeviceLists.Changed = []id.UserID{owner}
+	answer.DeviceOTKCount.SignedCurve25519 = 50
+	if err := d.Take(t.Context(), answer, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := encrypt(t, d); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, s, "once there is a device", 1)
 }
 
 // A member whose homeserver does not answer holds up no message, and gets the room's key once it does.

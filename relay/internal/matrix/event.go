@@ -28,6 +28,9 @@ type Encrypted struct{ Room string }
 // Ready says that the bot can encrypt: its device is prepared, for the first time or again.
 type Ready struct{}
 
+// DevicesChanged says that users whom the bot shares encrypted rooms with have other devices, or are new there.
+type DevicesChanged struct{}
+
 // Replaced says that a room was upgraded and that the bot is in the room that took its place.
 type Replaced struct{ Old, New string }
 
@@ -43,18 +46,19 @@ type Member struct{ Room, User, Membership string }
 // Echo shows an event of the bot's own with its transaction id, or with the marker in its content.
 type Echo struct{ Room, Txn, ID string }
 
-func (Online) event()      {}
-func (Offline) event()     {}
-func (Synced) event()      {}
-func (Joined) event()      {}
-func (Left) event()        {}
-func (Encrypted) event()   {}
-func (Ready) event()       {}
-func (Replaced) event()    {}
-func (Named) event()       {}
-func (PowerLevels) event() {}
-func (Member) event()      {}
-func (Echo) event()        {}
+func (Online) event()         {}
+func (Offline) event()        {}
+func (Synced) event()         {}
+func (Joined) event()         {}
+func (Left) event()           {}
+func (Encrypted) event()      {}
+func (Ready) event()          {}
+func (DevicesChanged) event() {}
+func (Replaced) event()       {}
+func (Named) event()          {}
+func (PowerLevels) event()    {}
+func (Member) event()         {}
+func (Echo) event()           {}
 
 // Events is the stream of what Run hears. One reader takes from it for as long as Run runs: Run waits for it.
 func (c *Client) Events() <-chan Event { return c.events }

@@ -153,6 +153,11 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		if err := device.Take(ctx, answer, at.since == ""); err != nil {
 			return err
 		}
+		if len(answer.DeviceLists.Changed) > 0 {
+			if err := c.emit(ctx, DevicesChanged{}); err != nil {
+				return err
+			}
+		}
 	}
 	at.dirty = at.dirty || at.since != answer.NextBatch
 	at.since = answer.NextBatch

@@ -77,3 +77,43 @@ func TestFileInRoomThatBecomesEncrypted(t *testing.T) {
 		}
 	})
 }
+
+// A message to a room where nobody has a device waits until somebody has, also if that is heard while the attempt that finds none
+// is under way.
+func TestEncryptedRoomWithoutReaders(t *testing.T) {
+	for name, late := range map[string]bool{"after the attempt": true, "during the attempt": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, withEncryption)
+				r.hs.sealed = map[string]bool{"!a:hs": true}
+				attempts := 0
+				r.hs.refuse = func() error {
+					if attempts++; attempts > 1 {
+						return nil
+					}
+					if !late {
+						r.delivery.Load().Handle(matrix.DevicesChanged{})
+					}
+					return &SendError{Class: matrix.ClassEncrypted, Reason: "Nobody can read."}
+				}
+				r.run()
+				synctest.Wait()
+				id := r.send(r.app("a", "!a:hs").Token, "x")
+				time.Sleep(time.Second)
+				if late {
+					if m := r.message(id); m.State != StateBlocked || m.Error != "Nobody can read." {
+						t.Errorf("it is %s, %q", m.State, m.Error)
+					}
+					r.delivery.Load().Handle(matrix.DevicesChanged{})
+					time.Sleep(time.Second)
+				}
+				if m := r.message(id); m.State != StateSent || m.Error != "" {
+					t.Errorf("in the end it is %s, %q", m.State, m.Error)
+				}
+				if rooms, err := r.Rooms(ctx, r.admin); err != nil || len(rooms) != 1 || rooms[0].Blocked != "" {
+					t.Errorf("the rooms in the end: %+v, %v", rooms, err)
+				}
+			})
+		})
+	}
+}

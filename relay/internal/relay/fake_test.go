@@ -42,6 +42,7 @@ type homeserver struct {
 	unupload error               // …and uploading
 	unfind   map[string]error    // …and reading the history, by room
 	sealed   map[string]bool     // the rooms that are encrypted
+	refuse   func() error        // instead of Prepare, unless it returns nil
 	files    []string            // that were uploaded
 
 	script func(out Outgoing, n int) *answer // n counts the attempts of this transaction from 1
@@ -186,6 +187,11 @@ func (h *homeserver) MaySend(_ context.Context, out Outgoing) error {
 
 // Prepare encrypts nothing, but says for which room and device the event is.
 func (h *homeserver) Prepare(_ context.Context, out Outgoing) (Outgoing, error) {
+	if h.refuse != nil {
+		if err := h.refuse(); err != nil {
+			return out, err
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out.EventType, out.Encrypted = matrix.EventEncrypted, true
