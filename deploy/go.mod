@@ -5,6 +5,7 @@ go 1.26.8
 replace slipway/shared => ../shared
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/compose-spec/compose-go/v2 v2.13.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.80.0
 	go.yaml.in/yaml/v3 v3.0.5
@@ -17,7 +18,6 @@ require (
 )
 
 require (
-	github.com/CycloneDX/cyclonedx-go v0.9.3 // indirect
 	github.com/distribution/reference v0.5.0 // indirect
 	github.com/docker/go-connections v0.4.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect

@@ -4,7 +4,6 @@ package charts_test
 
 import (
 	"os/exec"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -13,83 +12,30 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"slipway/shared/programtest"
 )
 
-// manifests is what a chart made, by kind.
-type manifests struct {
-	Deployments     []apps.Deployment
-	StatefulSets    []apps.StatefulSet
-	Services        []core.Service
-	ConfigMaps      []core.ConfigMap
-	Secrets         []core.Secret
-	Claims          []core.PersistentVolumeClaim
-	Ingresses       []networking.Ingress
-	NetworkPolicies []networking.NetworkPolicy
-	Budgets         []policy.PodDisruptionBudget
-	Monitors        []monitoring.ServiceMonitor
-	Rules           []monitoring.PrometheusRule
-}
+var charts = []string{"registry", "relay"}
 
-// of is the list that objects of a kind go to.
-func (m *manifests) of(kind string) any {
-	switch kind {
-	case "apps/v1 Deployment":
-		return &m.Deployments
-	case "apps/v1 StatefulSet":
-		return &m.StatefulSets
-	case "v1 Service":
-		return &m.Services
-	case "v1 ConfigMap":
-		return &m.ConfigMaps
-	case "v1 Secret":
-		return &m.Secrets
-	case "v1 PersistentVolumeClaim":
-		return &m.Claims
-	case "networking.k8s.io/v1 Ingress":
-		return &m.Ingresses
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return &m.NetworkPolicies
-	case "policy/v1 PodDisruptionBudget":
-		return &m.Budgets
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return &m.Monitors
-	case "monitoring.coreos.com/v1 PrometheusRule":
-		return &m.Rules
-	}
-	return nil
-}
+// required are values that the charts cannot do without.
+var required = map[string][]string{"relay": {
+	"--set=config.matrix.homeserver=https://matrix.example.org", "--set=config.matrix.username=@relay:example.org",
+	"--set=config.admin.matrixid=@you:example.org", "--set=secrets.matrix=hunter2",
+}}
 
-// requiredValues are what each chart cannot do without.
-var requiredValues = map[string]string{
-	"registry": `{}`,
-	"relay": `
-config:
-  matrix: {homeserver: "https://matrix.example.org", username: "@relay:example.org"}
-  admin: {matrixid: "@you:example.org"}
-secrets: {matrix: hunter2}
-`,
-}
-
-// render renders a chart with values laid over the required ones. Each object is
-// read strictly: a field that Kubernetes does not know fails the test.
-func render(t *testing.T, chart, values string) *manifests {
-	t.Helper()
-	out, err := template(t, chart, values)
-	if err != nil {
-		t.Fatalf("helm template %s: %v\n%s", chart, err, out)
-	}
-	return decode(t, out)
-}
-
-// template runs helm template as for a release that is called like the chart.
+// template runs helm template as for a release that is called like the chart. The
+// values lie over the required ones where flags has none of its own.
 func template(t *testing.T, chart, values string, flags ...string) (string, error) {
 	t.Helper()
-	args := append([]string{"template", chart, chart, "--namespace", "images", "--kube-version", "1.34.0", "--values", "-"}, flags...)
+	if flags == nil {
+		flags = required[chart]
+	}
+	args := append([]string{"template", chart, chart, "--namespace=images", "--kube-version=1.34.0", "--values=-"}, flags...)
 	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "helm"), args...)
-	cmd.Stdin = strings.NewReader(merge(t, requiredValues[chart], values))
+	cmd.Stdin = strings.NewReader(values)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -99,72 +45,55 @@ func template(t *testing.T, chart, values string, flags ...string) (string, erro
 	return string(out), nil
 }
 
-func decode(t *testing.T, text string) *manifests {
+// manifests are the objects that a chart made.
+type manifests []runtime.Object
+
+// render renders a chart. Each object is read strictly: a field that Kubernetes
+// does not know fails the test.
+func render(t *testing.T, chart, values string, flags ...string) (m manifests) {
 	t.Helper()
-	m := new(manifests)
-	for document := range strings.SplitSeq(text, "\n---\n") {
-		var head struct{ APIVersion, Kind string }
-		if err := yaml.Unmarshal([]byte(document), &head); err != nil {
-			t.Fatalf("%v in\n%s", err, document)
+	out, err := template(t, chart, values, flags...)
+	if err != nil {
+		t.Fatalf("helm template %s with %s: %v\n%s", chart, values, err, out)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
 		}
-		if head.Kind == "" {
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	for document := range strings.SplitSeq(out, "\n---\n") {
+		if !strings.Contains(document, "kind: ") {
 			continue
 		}
-		list := m.of(head.APIVersion + " " + head.Kind)
-		if list == nil {
-			t.Fatalf("nobody looks at a %s %s", head.APIVersion, head.Kind)
+		object, _, err := decoder.Decode([]byte(document), nil, nil)
+		if err != nil {
+			t.Fatalf("%s with %s: %v in\n%s", chart, values, err, document)
 		}
-		all := reflect.ValueOf(list).Elem()
-		one := reflect.New(all.Type().Elem())
-		if err := yaml.UnmarshalStrict([]byte(document), one.Interface()); err != nil {
-			t.Fatalf("%v in\n%s", err, document)
-		}
-		all.Set(reflect.Append(all, one.Elem()))
+		m = append(m, object)
 	}
 	return m
 }
 
-// merge lays values over others, as helm does.
-func merge(t *testing.T, under, over string) string {
-	t.Helper()
-	var a, b map[string]any
-	if err := yaml.Unmarshal([]byte(under), &a); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(over), &b); err != nil {
-		t.Fatal(err)
-	}
-	text, err := yaml.Marshal(lay(a, b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func lay(under, over map[string]any) map[string]any {
-	if under == nil {
-		under = map[string]any{}
-	}
-	for key, value := range over {
-		inner, isMap := value.(map[string]any)
-		below, wasMap := under[key].(map[string]any)
-		if isMap && wasMap {
-			value = lay(below, inner)
+// all are the objects of one type.
+func all[T runtime.Object](m manifests) (found []T) {
+	for _, object := range m {
+		if o, ok := object.(T); ok {
+			found = append(found, o)
 		}
-		under[key] = value
 	}
-	return under
+	return found
 }
 
 // pod is the pod that the chart's workload makes, and the labels it selects.
-func (m *manifests) pod(t *testing.T) (core.PodTemplateSpec, map[string]string) {
-	t.Helper()
-	switch {
-	case len(m.Deployments) == 1 && len(m.StatefulSets) == 0:
-		return m.Deployments[0].Spec.Template, m.Deployments[0].Spec.Selector.MatchLabels
-	case len(m.StatefulSets) == 1 && len(m.Deployments) == 0:
-		return m.StatefulSets[0].Spec.Template, m.StatefulSets[0].Spec.Selector.MatchLabels
+func (m manifests) pod() (core.PodTemplateSpec, map[string]string) {
+	if d := all[*apps.Deployment](m); d != nil {
+		return d[0].Spec.Template, d[0].Spec.Selector.MatchLabels
 	}
-	t.Fatalf("%d deployments, %d stateful sets", len(m.Deployments), len(m.StatefulSets))
-	return core.PodTemplateSpec{}, nil
+	s := all[*apps.StatefulSet](m)[0].Spec
+	return s.Template, s.Selector.MatchLabels
 }
+
+// secret is the content of the secret that a chart made.
+func (m manifests) secret() map[string][]byte { return all[*core.Secret](m)[0].Data }

@@ -1,12 +1,10 @@
-// Package grafana_test holds the dashboards against Grafana's model, promtool and
-// what the built services export.
+// Package grafana_test holds the dashboards against promtool and what the built
+// services export.
 package grafana_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,149 +16,50 @@ import (
 	"slipway/deploy/internal/metrics"
 )
 
-var services = []string{"registry", "relay"}
-
-// dashboard is as much of Grafana's model (schema version 39) as the dashboards
-// use. They are read strictly, so a misspelt field is an error.
-type dashboard struct {
-	UID           string            `json:"uid"`
-	Title         string            `json:"title"`
-	Description   string            `json:"description"`
-	Tags          []string          `json:"tags"`
-	SchemaVersion int               `json:"schemaVersion"`
-	Version       int               `json:"version"`
-	Editable      bool              `json:"editable"`
-	GraphTooltip  int               `json:"graphTooltip"`
-	Refresh       string            `json:"refresh"`
-	Time          map[string]string `json:"time"`
-	Timezone      string            `json:"timezone"`
-	Templating    struct {
-		List []struct {
-			Name       string          `json:"name"`
-			Label      string          `json:"label"`
-			Type       string          `json:"type"`
-			Query      json.RawMessage `json:"query"`
-			Definition string          `json:"definition"`
-			Datasource *datasource     `json:"datasource"`
-			Refresh    int             `json:"refresh"`
-			IncludeAll bool            `json:"includeAll"`
-			Multi      bool            `json:"multi"`
-			AllValue   string          `json:"allValue"`
-			Current    json.RawMessage `json:"current"`
-		} `json:"list"`
-	} `json:"templating"`
-	Panels []panel `json:"panels"`
-}
-
-type datasource struct {
-	Type string `json:"type"`
-	UID  string `json:"uid"`
-}
-
+// panel is what the tests look at in Grafana's model.
 type panel struct {
-	ID          int         `json:"id"`
-	Type        string      `json:"type"`
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
-	Datasource  *datasource `json:"datasource"`
-	Collapsed   bool        `json:"collapsed"`
-	Panels      []panel     `json:"panels"`
-	GridPos     grid        `json:"gridPos"`
-	FieldConfig struct {
-		Defaults struct {
-			Unit       string          `json:"unit"`
-			Decimals   int             `json:"decimals"`
-			Min        *float64        `json:"min"`
-			Color      json.RawMessage `json:"color"`
-			Custom     json.RawMessage `json:"custom"`
-			Thresholds json.RawMessage `json:"thresholds"`
-			Mappings   json.RawMessage `json:"mappings"`
-		} `json:"defaults"`
-		Overrides []any `json:"overrides"`
-	} `json:"fieldConfig"`
-	Options json.RawMessage `json:"options"`
-	Targets []target        `json:"targets"`
+	ID                       int
+	Type, Title, Description string
+	Datasource               struct{ UID string }
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	GridPos                  struct{ X, Y, W, H int }
+	Targets                  []struct {
+		RefID, Expr    string
+		Datasource     struct{ UID string }
+		Range, Instant bool
+	}
 }
 
-type grid struct{ X, Y, W, H int }
+// variables are what Grafana puts in.
+var variables = regexp.MustCompile(`\$(__rate_interval|instance)`)
 
-type target struct {
-	RefID        string      `json:"refId"`
-	Datasource   *datasource `json:"datasource"`
-	Expr         string      `json:"expr"`
-	LegendFormat string      `json:"legendFormat"`
-	Range        bool        `json:"range"`
-	Instant      bool        `json:"instant"`
-}
-
-// The dashboards are whole: they ask the chosen data source, every panel says
-// what it shows, and none lies over another.
+// Every panel asks the chosen data source, says what it shows and lies over no
+// other one. Every query is PromQL of metrics and labels that are exported.
 func TestDashboards(t *testing.T) {
-	for _, service := range services {
-		d := read(t, service)
-		if d.UID != "slipway-"+service || d.SchemaVersion != 39 || len(d.Templating.List) != 2 || d.Templating.List[0].Type != "datasource" {
-			t.Errorf("%s: uid %q, schema %d, %d variables", service, d.UID, d.SchemaVersion, len(d.Templating.List))
-		}
-		taken, ids := map[[2]int]string{}, map[int]bool{}
-		for _, p := range d.Panels {
-			if ids[p.ID] {
-				t.Errorf("%s: the id %d is there twice", service, p.ID)
-			}
-			ids[p.ID] = true
-			checkPlace(t, p, taken)
-			if p.Type != "row" {
-				checkPanel(t, p)
-			}
-		}
-	}
-}
-
-func checkPlace(t *testing.T, p panel, taken map[[2]int]string) {
-	t.Helper()
-	g := p.GridPos
-	if g.W < 1 || g.H < 1 || g.X+g.W > 24 {
-		t.Errorf("%s: %+v is not on the grid", p.Title, g)
-	}
-	for x := g.X; x < g.X+g.W; x++ {
-		for y := g.Y; y < g.Y+g.H; y++ {
-			if other := taken[[2]int{x, y}]; other != "" {
-				t.Fatalf("%s lies over %s", p.Title, other)
-			}
-			taken[[2]int{x, y}] = p.Title
-		}
-	}
-}
-
-func checkPanel(t *testing.T, p panel) {
-	t.Helper()
-	chosen := datasource{Type: "prometheus", UID: "${datasource}"}
-	if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 || p.Datasource == nil || *p.Datasource != chosen {
-		t.Errorf("panel %d %q: title, description, unit, a query and the chosen data source are needed", p.ID, p.Title)
-	}
-	if p.Type != "stat" && p.Type != "timeseries" {
-		t.Errorf("%s: type %s", p.Title, p.Type)
-	}
-	refs := map[string]bool{}
-	for _, q := range p.Targets {
-		if refs[q.RefID] || q.Datasource == nil || *q.Datasource != chosen || q.Range == q.Instant {
-			t.Errorf("%s: query %s", p.Title, q.RefID)
-		}
-		refs[q.RefID] = true
-	}
-}
-
-// Every query is PromQL, and every metric and label in it is exported.
-func TestQueries(t *testing.T) {
 	series := metrics.Export(t)
-	type rule struct {
-		Record string `yaml:"record"`
-		Expr   string `yaml:"expr"`
-	}
-	var rules []rule
-	for _, service := range services {
-		for _, p := range read(t, service).Panels {
+	var rules []map[string]string
+	for _, service := range []string{"registry", "relay"} {
+		var dashboard struct {
+			UID    string
+			Panels []panel
+		}
+		if err := json.Unmarshal([]byte(harness.Read(t, service+".json")), &dashboard); err != nil || dashboard.UID != "slipway-"+service {
+			t.Fatalf("%s: uid %q, %v", service, dashboard.UID, err)
+		}
+		for i, p := range dashboard.Panels {
+			for _, other := range dashboard.Panels[:i] {
+				if a, b := p.GridPos, other.GridPos; p.ID == other.ID || a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H {
+					t.Errorf("%s: %q and %q have the same place or id", service, p.Title, other.Title)
+				}
+			}
+			if p.Type != "row" && (p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}") {
+				t.Errorf("%s: panel %d %q: title, description, unit, a query and the chosen data source are needed", service, p.ID, p.Title)
+			}
 			for _, q := range p.Targets {
-				rules = append(rules, rule{fmt.Sprintf("%s:%d:%s", service, p.ID, q.RefID), variables.ReplaceAllString(q.Expr, "5m")})
+				if q.Datasource.UID != "${datasource}" || q.Range == q.Instant {
+					t.Errorf("%s, %s: query %s asks %q", service, p.Title, q.RefID, q.Datasource.UID)
+				}
+				rules = append(rules, map[string]string{"record": fmt.Sprintf("%s:%d:%s", service, p.ID, q.RefID), "expr": variables.ReplaceAllString(q.Expr, "5m")})
 				for _, problem := range series.Check(q.Expr, nil) {
 					t.Errorf("%s, %s: %s", service, p.Title, problem)
 				}
@@ -174,15 +73,8 @@ func TestQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "panels.yml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	harness.Run(t, "promtool", "check", "rules", file)
+	harness.Run(t, "promtool", "check", "rules", harness.Write(t, filepath.Join(t.TempDir(), "panels.yml"), string(text)))
 }
-
-// variables are what Grafana puts in.
-var variables = regexp.MustCompile(`\$(__rate_interval|instance)`)
 
 // Every metric of a service has its panel or its alert, or is named here.
 func TestNothingIsForgotten(t *testing.T) {
@@ -192,11 +84,7 @@ func TestNothingIsForgotten(t *testing.T) {
 	}
 	var used strings.Builder
 	for _, file := range []string{"registry.json", "relay.json", "../prometheus/registry.rules.yml", "../prometheus/relay.rules.yml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		used.Write(text)
+		used.WriteString(harness.Read(t, file))
 	}
 	for name := range metrics.Export(t) {
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count"), "_sum")
@@ -204,19 +92,4 @@ func TestNothingIsForgotten(t *testing.T) {
 			t.Errorf("no panel and no alert has %s", name)
 		}
 	}
-}
-
-func read(t *testing.T, service string) dashboard {
-	t.Helper()
-	text, err := os.ReadFile(service + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d dashboard
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
-		t.Fatalf("%s: %v", service, err)
-	}
-	return d
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
@@ -28,25 +29,24 @@ const (
 
 // front is a proxy with both services behind it.
 type front struct {
-	addr     string // where it takes TLS
-	port     string
-	registry string // addresses of the services themselves
-	relay    string
-	images   string // the registry's root directory
-	dir      string // for the proxy, with its logs
-	cert     string
-	key      string
-	roots    *x509.CertPool
+	addr, port, plain string // where it takes TLS, and plain HTTP
+	registry, relay   string // addresses of the services themselves
+	images            string // the registry's root directory
+	dir               string // for the proxy, with its logs
+	cert, key         string
+	roots             *x509.CertPool
 }
 
 // newFront starts the services; the caller starts the proxy.
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{addr: programtest.FreeAddr(t), registry: programtest.FreeAddr(t), relay: programtest.FreeAddr(t), images: t.TempDir(), dir: t.TempDir()}
+	f := &front{
+		addr: programtest.FreeAddr(t), plain: programtest.FreeAddr(t), registry: programtest.FreeAddr(t), relay: programtest.FreeAddr(t),
+		images: t.TempDir(), dir: t.TempDir(), roots: x509.NewCertPool(),
+	}
 	_, f.port, _ = net.SplitHostPort(f.addr)
 	f.cert, f.key = programtest.Certificate(t, registryName, relayName)
-	f.roots = x509.NewCertPool()
-	f.roots.AppendCertsFromPEM([]byte(read(t, f.cert)))
+	f.roots.AppendCertsFromPEM([]byte(harness.Read(t, f.cert)))
 
 	cmd := exec.Command(harness.Binary(t, "registry"), "serve")
 	cmd.Env = []string{
@@ -65,6 +65,24 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
+// serve starts the proxy and checks what goes through it.
+func (f *front) serve(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	p, client := programtest.Launch(t, cmd), f.client("127.0.0.1", false)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		resp, err := client.Get(f.url(registryName, "/v2/"))
+		if err == nil {
+			resp.Body.Close()
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the proxy never answered: %v\n%s", err, p.Output())
+		}
+	}
+	t.Run("registry", func(t *testing.T) { checkRegistry(t, f) })
+	t.Run("relay", func(t *testing.T) { checkRelay(t, f) })
+}
+
 // client comes from a loopback address of its own and finds both names at the
 // proxy.
 func (f *front) client(from string, http2 bool) *http.Client {
@@ -79,19 +97,11 @@ func (f *front) client(from string, http2 bool) *http.Client {
 
 func (f *front) url(name, path string) string { return "https://" + name + ":" + f.port + path }
 
-// write writes a file into the proxy's directory and returns its path.
-func (f *front) write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(f.dir, name)
-	must(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
 // example is a file of this directory with places of a real machine replaced;
 // each has to be in it.
 func example(t *testing.T, file string, replacements ...string) string {
 	t.Helper()
-	text := read(t, file)
+	text := harness.Read(t, file)
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(text, replacements[i]) {
 			t.Fatalf("%s has no %q", file, replacements[i])
@@ -101,27 +111,6 @@ func example(t *testing.T, file string, replacements ...string) string {
 	return text
 }
 
-// ask does a request and returns the answer, its body read.
-func ask(t *testing.T, client *http.Client, method, url string, body io.Reader, prepare func(*http.Request)) (*http.Response, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	must(t, err)
-	if prepare != nil {
-		prepare(req)
-	}
-	resp, err := client.Do(req)
-	must(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
-	return resp, string(text)
-}
-
-// header sets one header of a request.
-func header(name, value string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Set(name, value) }
-}
-
 func want(t *testing.T, resp *http.Response, status int, body string) {
 	t.Helper()
 	if resp.StatusCode != status {
@@ -129,30 +118,97 @@ func want(t *testing.T, resp *http.Response, status int, body string) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+func TestCaddy(t *testing.T) {
+	f := newFront(t)
+	_, plain, _ := net.SplitHostPort(f.plain)
+	here := ":" + f.port + " {\n\tbind 127.0.0.1\n\ttls " + f.cert + " " + f.key
+	file := harness.Write(t, filepath.Join(f.dir, "Caddyfile"), "{\n\tadmin off\n\tauto_https disable_redirects\n\thttp_port "+plain+"\n\thttps_port "+f.port+"\n}\n"+example(
+		t, "Caddyfile", registryName+" {", registryName+here, relayName+" {", relayName+here,
+		"127.0.0.1:5000", f.registry, "127.0.0.1:8080", f.relay, "/var/log/caddy", f.dir,
+	))
+	cmd := exec.Command(programtest.Tool(t, "caddy"), "run", "--adapter", "caddyfile", "--config", file)
+	cmd.Env = append(os.Environ(), "HOME="+f.dir, "XDG_DATA_HOME="+f.dir, "XDG_CONFIG_HOME="+f.dir)
+	f.serve(t, cmd)
+}
+
+// nginxMain is what Debian's nginx.conf does around conf.d, for a directory of
+// the test's own.
+const nginxMain = `daemon off; user root; pid nginx.pid; error_log stderr warn; worker_processes 2;
+events {}
+http {
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  include slipway.conf;
+}
+`
+
+func TestNginx(t *testing.T) {
+	f := newFront(t)
+	live := "/etc/letsencrypt/live/"
+	harness.Write(t, filepath.Join(f.dir, "slipway.conf"), example(
+		t, "nginx.conf",
+		"listen 443 ", "listen "+f.addr+" ", "listen 80;", "listen "+f.plain+";", "\tlisten [::]:443 ssl http2;\n", "", "\tlisten [::]:80;\n", "",
+		"127.0.0.1:5000", f.registry, "127.0.0.1:8080", f.relay, "/var/log/nginx", f.dir,
+		live+registryName+"/fullchain.pem", f.cert, live+registryName+"/privkey.pem", f.key, live+relayName+"/fullchain.pem", f.cert, live+relayName+"/privkey.pem", f.key,
+	))
+	main := harness.Write(t, filepath.Join(f.dir, "nginx.conf"), nginxMain)
+	f.serve(t, exec.Command(programtest.Tool(t, "nginx"), "-p", f.dir, "-e", "stderr", "-c", main))
+
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, _ := harness.Ask(t, client, http.MethodGet, "http://"+f.plain+"/v2/", nil, func(r *http.Request) { r.Host = registryName })
+	if at := resp.Header.Get("Location"); at != "https://"+registryName+"/v2/" {
+		t.Errorf("plain HTTP: %s to %s", resp.Status, at)
 	}
 }
 
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	must(t, err)
-	return string(text)
-}
-
-// waitFor waits until the proxy answers over TLS.
-func (f *front) waitFor(t *testing.T, p *programtest.Process) {
-	t.Helper()
-	client := f.client("127.0.0.1", false)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		resp, err := client.Get(f.url(registryName, "/v2/"))
-		if err == nil {
-			resp.Body.Close()
-			return
+// There is no Traefik to run here: its files are YAML, cut no long uploads or
+// downloads, and what the routers name exists.
+func TestTraefik(t *testing.T) {
+	type section = map[string]any
+	var static struct {
+		EntryPoints map[string]struct {
+			Transport struct {
+				RespondingTimeouts struct {
+					ReadTimeout  *time.Duration `yaml:"readTimeout"`
+					WriteTimeout *time.Duration `yaml:"writeTimeout"`
+				} `yaml:"respondingTimeouts"`
+			}
+		} `yaml:"entryPoints"`
+		CertificatesResolvers section `yaml:"certificatesResolvers"`
+	}
+	var dynamic struct {
+		HTTP struct {
+			Routers map[string]struct {
+				Service          string
+				EntryPoints      []string `yaml:"entryPoints"`
+				Middlewares      []string
+				CertResolverName struct {
+					Name string `yaml:"certResolver"`
+				} `yaml:"tls"`
+			}
+			Middlewares, Services section
 		}
 	}
-	t.Fatalf("the proxy never answered\n%s", p.Output())
+	for file, into := range map[string]any{"traefik.yml": &static, "traefik-dynamic.yml": &dynamic} {
+		if err := yaml.Unmarshal([]byte(harness.Read(t, file)), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(dynamic.HTTP.Routers) != 2 {
+		t.Errorf("%d routers", len(dynamic.HTTP.Routers))
+	}
+	for name, r := range dynamic.HTTP.Routers {
+		for _, m := range r.Middlewares {
+			if dynamic.HTTP.Middlewares[m] == nil {
+				t.Errorf("%s: no middleware %s", name, m)
+			}
+		}
+		if dynamic.HTTP.Services[r.Service] == nil || static.CertificatesResolvers[r.CertResolverName.Name] == nil {
+			t.Errorf("%s: no service %q or no resolver %q", name, r.Service, r.CertResolverName.Name)
+		}
+		for _, e := range r.EntryPoints {
+			if open := static.EntryPoints[e].Transport.RespondingTimeouts; open.ReadTimeout == nil || *open.ReadTimeout != 0 || open.WriteTimeout == nil || *open.WriteTimeout != 0 {
+				t.Errorf("%s: the entry point %s cuts long uploads or downloads", name, e)
+			}
+		}
+	}
 }

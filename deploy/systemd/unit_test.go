@@ -14,7 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"slipway/deploy/internal/harness"
-	"slipway/shared/programtest"
 )
 
 var services = []string{"registry", "relay"}
@@ -23,11 +22,8 @@ var services = []string{"registry", "relay"}
 // 1.5 at most, where 10 is a service without any restriction.
 func TestUnitsVerify(t *testing.T) {
 	for _, service := range services {
-		unit := filepath.Join(t.TempDir(), service+".service")
-		text := strings.ReplaceAll(read(t, service+".service"), "/usr/local/bin/"+service, harness.Binary(t, service))
-		if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		unit := harness.Write(t, filepath.Join(t.TempDir(), service+".service"),
+			strings.ReplaceAll(harness.Read(t, service+".service"), "/usr/local/bin/"+service, harness.Binary(t, service)))
 		if out := harness.Run(t, "systemd-analyze", "verify", "--man=no", unit); out != "" {
 			t.Errorf("systemd-analyze verify says of %s:\n%s", service, out)
 		}
@@ -47,57 +43,55 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Run(t, "systemd-sysusers", "--root="+root, file)
-	passwd := read(t, filepath.Join(root, "etc", "passwd"))
+	passwd := harness.Read(t, filepath.Join(root, "etc", "passwd"))
 	for _, service := range services {
-		u := parse(read(t, service+".service"))
+		u := parse(harness.Read(t, service+".service"))
 		if !regexp.MustCompile(`(?m)^` + u.one("User") + `:.*:/var/lib/` + u.one("StateDirectory") + `:/usr/sbin/nologin$`).MatchString(passwd) {
 			t.Errorf("%s: no such user in\n%s", service, passwd)
 		}
 	}
 }
 
+// configuration is what the units have to fit.
+type configuration struct {
+	HTTP    struct{ DrainTimeout time.Duration }
+	Storage struct {
+		Filesystem struct{ RootDirectory string }
+	}
+	Slipway  struct{ HTTP struct{ MaxConns int } }
+	Matrix   struct{ Timeout time.Duration }
+	Limits   struct{ Wait time.Duration }
+	Database struct{ Connection string }
+}
+
 // systemd waits longer than a service takes to end, and what the configurations
 // name is where the units put it.
 func TestUnitsFitConfigurations(t *testing.T) {
 	const cut = 5 * time.Second // that requests get which outlive the drain
-	var registry struct {
-		HTTP    struct{ DrainTimeout time.Duration }
-		Storage struct {
-			Filesystem struct{ RootDirectory string }
+	for _, service := range services {
+		var c configuration
+		if err := yaml.Unmarshal([]byte(harness.Read(t, filepath.Join("..", "config", service+".yml"))), &c); err != nil {
+			t.Fatal(err)
 		}
-		Slipway struct{ HTTP struct{ MaxConns int } }
-	}
-	load(t, "registry", &registry)
-	u := parse(read(t, "registry.service"))
-	if stop := u.duration(t, "TimeoutStopSec"); stop <= registry.HTTP.DrainTimeout+cut {
-		t.Errorf("registry: TimeoutStopSec %s, draintimeout %s", stop, registry.HTTP.DrainTimeout)
-	}
-	if want := "/var/lib/" + u.one("StateDirectory"); registry.Storage.Filesystem.RootDirectory != want {
-		t.Errorf("registry: rootdirectory %s, the unit makes %s", registry.Storage.Filesystem.RootDirectory, want)
-	}
-	if want := "\n  file: /var/log/" + u.one("LogsDirectory") + "/"; !strings.Contains(read(t, filepath.Join(programtest.Root(t), "docs", "registry", "audit-log.md")), want) {
-		t.Errorf("registry: docs/registry/audit-log.md has no %q, which the unit makes", want)
-	}
-	if files, err := strconv.Atoi(u.one("LimitNOFILE")); err != nil || files < 2*registry.Slipway.HTTP.MaxConns+1000 {
-		t.Errorf("registry: LimitNOFILE %d for %d connections (%v)", files, registry.Slipway.HTTP.MaxConns, err)
-	}
-
-	var relay struct {
-		HTTP     struct{ DrainTimeout time.Duration }
-		Matrix   struct{ Timeout time.Duration }
-		Limits   struct{ Wait time.Duration }
-		Database struct{ Connection string }
-	}
-	load(t, "relay", &relay)
-	u = parse(read(t, "relay.service"))
-	if stop, want := u.duration(t, "TimeoutStopSec"), relay.HTTP.DrainTimeout+cut+relay.Matrix.Timeout; stop <= want {
-		t.Errorf("relay: TimeoutStopSec %s, it may take %s", stop, want)
-	}
-	if relay.HTTP.DrainTimeout <= relay.Limits.Wait {
-		t.Errorf("relay: draintimeout %s cuts senders that wait %s", relay.HTTP.DrainTimeout, relay.Limits.Wait)
-	}
-	if dir := filepath.Dir(relay.Database.Connection); dir != "/var/lib/"+u.one("StateDirectory") {
-		t.Errorf("relay: database in %s, the unit makes %s", dir, u.one("StateDirectory"))
+		u := parse(harness.Read(t, service+".service"))
+		if stop, err := time.ParseDuration(u.one("TimeoutStopSec")); err != nil || stop <= c.HTTP.DrainTimeout+cut+c.Matrix.Timeout {
+			t.Errorf("%s: TimeoutStopSec %s, it may take %s (%v)", service, stop, c.HTTP.DrainTimeout+cut+c.Matrix.Timeout, err)
+		}
+		data := c.Storage.Filesystem.RootDirectory
+		if service == "relay" {
+			data = filepath.Dir(c.Database.Connection)
+		}
+		if want := "/var/lib/" + u.one("StateDirectory"); data != want {
+			t.Errorf("%s: the configuration names %s, the unit makes %s", service, data, want)
+		}
+		if c.HTTP.DrainTimeout <= c.Limits.Wait {
+			t.Errorf("%s: draintimeout %s cuts senders that wait %s", service, c.HTTP.DrainTimeout, c.Limits.Wait)
+		}
+		if c.Slipway.HTTP.MaxConns > 0 {
+			if files, err := strconv.Atoi(u.one("LimitNOFILE")); err != nil || files < 2*c.Slipway.HTTP.MaxConns+1000 {
+				t.Errorf("%s: LimitNOFILE %d for %d connections (%v)", service, files, c.Slipway.HTTP.MaxConns, err)
+			}
+		}
 	}
 }
 
@@ -116,28 +110,3 @@ func parse(text string) unit {
 }
 
 func (u unit) one(name string) string { return strings.Join(u[name], " ") }
-
-func (u unit) duration(t *testing.T, name string) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(u.one(name))
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return d
-}
-
-func load(t *testing.T, service string, into any) {
-	t.Helper()
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join("..", "config", service+".yml"))), into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}

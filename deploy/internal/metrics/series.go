@@ -1,11 +1,12 @@
 package metrics
 
 import (
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+
+	"slipway/deploy/internal/harness"
 )
 
 // Series is what the services export: the labels of each series, by name.
@@ -49,19 +50,6 @@ func scrape(t testing.TB, url string, wanted ...string) string {
 // answer's body.
 func request(t testing.TB, method, url, body, contentType string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", contentType)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(answer)
+	_, answer := harness.Ask(t, nil, method, url, strings.NewReader(body), harness.Header("Content-Type", contentType)) //nolint:bodyclose // Ask has read and closed it
+	return answer
 }

@@ -90,16 +90,7 @@ func startRegistry(t testing.TB) func() string {
 // limited pulls what the upstream does not give.
 func limited(t testing.TB, url string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusTooManyRequests {
+	if resp, _ := harness.Ask(t, nil, http.MethodGet, url, http.NoBody); resp.StatusCode != http.StatusTooManyRequests { //nolint:bodyclose // Ask has read and closed it
 		t.Fatalf("GET %s: %s", url, resp.Status)
 	}
 }

@@ -1,0 +1,279 @@
+package charts_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	"sigs.k8s.io/yaml"
+
+	"slipway/deploy/internal/harness"
+)
+
+// everything turns on all that a chart can make.
+const everything = `
+ingress: {enabled: true, className: nginx, hosts: [images.example.org], tls: [{secretName: images-tls, hosts: [images.example.org]}]}
+service: {type: LoadBalancer, nodePort: 30500}
+podDisruptionBudget: {enabled: true}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true}}
+networkPolicy: {enabled: true, from: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]}
+persistence: {storageClass: fast, annotations: {a: b}}
+image: {digest: "sha256:0123"}
+imagePullSecrets: [{name: login}]
+env: [{name: TZ, value: UTC}]
+volumes: [{name: more, emptyDir: {}}]
+volumeMounts: [{name: more, mountPath: /more}]
+serviceAccountName: images
+priorityClassName: high
+podAnnotations: {a: b}
+podLabels: {a: b}
+nodeSelector: {disk: fast}
+tolerations: [{key: disk, operator: Exists}]
+affinity: {nodeAffinity: {}}
+`
+
+// helm lint finds nothing. Whatever is rendered, Kubernetes knows every field of
+// it, and the parts fit together: selectors find the pod, ports and volumes exist.
+func TestCharts(t *testing.T) {
+	for _, chart := range charts {
+		harness.Run(t, "helm", append([]string{"lint", "--strict", chart}, required[chart]...)...)
+		for _, values := range []string{"{}", everything, `{metrics: {enabled: false}, persistence: {enabled: false}}`} {
+			t.Run(chart, func(t *testing.T) { checkFits(t, render(t, chart, values)) })
+		}
+	}
+}
+
+func checkFits(t *testing.T, m manifests) {
+	pod, selected := m.pod()
+	c := pod.Spec.Containers[0]
+	selectors, served, open := []map[string]string{selected}, []string{}, []string{}
+	for _, p := range c.Ports {
+		open = append(open, p.Name)
+	}
+	var wanted []string
+	for _, probe := range []*core.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
+		if probe.HTTPGet != nil {
+			wanted = append(wanted, probe.HTTPGet.Port.StrVal)
+		} else {
+			wanted = append(wanted, probe.TCPSocket.Port.StrVal)
+		}
+	}
+	for _, s := range all[*core.Service](m) {
+		selectors = append(selectors, s.Spec.Selector)
+		for _, p := range s.Spec.Ports {
+			served, wanted = append(served, s.Name+" "+p.Name), append(wanted, p.TargetPort.StrVal)
+			if p.Name == "metrics" && s.Spec.Type != core.ServiceTypeClusterIP && s.Spec.Type != "" {
+				t.Errorf("service %s shows the metrics outside the cluster", s.Name)
+			}
+		}
+	}
+	for _, i := range all[*networking.Ingress](m) {
+		if to := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service; !slices.Contains(served, to.Name+" "+to.Port.Name) {
+			t.Errorf("the ingress leads to %s of %s", to.Port.Name, to.Name)
+		}
+	}
+	for _, p := range all[*networking.NetworkPolicy](m) {
+		selectors = append(selectors, p.Spec.PodSelector.MatchLabels)
+		for _, rule := range p.Spec.Ingress {
+			wanted = append(wanted, rule.Ports[0].Port.StrVal)
+		}
+	}
+	for _, b := range all[*policy.PodDisruptionBudget](m) {
+		selectors = append(selectors, b.Spec.Selector.MatchLabels)
+	}
+	for _, port := range wanted {
+		if !slices.Contains(open, port) {
+			t.Errorf("the pod has no port %q but %v", port, open)
+		}
+	}
+	for _, selector := range selectors {
+		for label, value := range selector {
+			if pod.Labels[label] != value {
+				t.Errorf("a selector wants %s=%s, the pod has %v", label, value, pod.Labels)
+			}
+		}
+	}
+	volumes := map[string]bool{}
+	for _, s := range all[*apps.StatefulSet](m) {
+		for _, claim := range s.Spec.VolumeClaimTemplates {
+			volumes[claim.Name] = true
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		volumes[v.Name] = true
+	}
+	for _, mount := range c.VolumeMounts {
+		if !volumes[mount.Name] {
+			t.Errorf("nothing makes the volume %s", mount.Name)
+		}
+		delete(volumes, mount.Name)
+	}
+	if len(volumes) > 0 {
+		t.Errorf("volumes that are not mounted: %v", volumes)
+	}
+}
+
+// The pods keep the rules of the Pod Security Standard "restricted", have a root
+// file system that cannot be written, no token of the API server, and none of the
+// variables that Kubernetes makes for Services.
+func TestPodsAreRestricted(t *testing.T) {
+	for _, chart := range charts {
+		template, _ := render(t, chart, "{}").pod()
+		pod := template.Spec
+		p, c := pod.SecurityContext, pod.Containers[0].SecurityContext
+		for what, holds := range map[string]bool{
+			"no service links":  pod.EnableServiceLinks != nil && !*pod.EnableServiceLinks,
+			"no token":          pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken,
+			"the image's user":  *p.RunAsNonRoot && *p.RunAsUser == 65532 && *p.RunAsGroup == 65532 && *p.FSGroup == 65532,
+			"seccomp":           p.SeccompProfile.Type == core.SeccompProfileTypeRuntimeDefault,
+			"no escalation":     !*c.AllowPrivilegeEscalation && *c.ReadOnlyRootFilesystem,
+			"no capabilities":   slices.Equal(c.Capabilities.Drop, []core.Capability{"ALL"}) && len(c.Capabilities.Add) == 0,
+			"a limit of memory": !pod.Containers[0].Resources.Limits.Memory().IsZero(),
+		} {
+			if !holds {
+				t.Errorf("%s: %s does not hold", chart, what)
+			}
+		}
+	}
+}
+
+// The configurations are valid and warn of nothing, and a pod has more time to end
+// than its service takes.
+func TestConfigurations(t *testing.T) {
+	for chart, variants := range map[string][]string{
+		"registry": {"{}", `{auth: {enabled: false}}`, `{metrics: {enabled: false}}`, `{config: {auth: {htpasswd: {anonymouspull: true}}, slipway: {http: {maxconns: 1000000}}}}`},
+		"relay":    {"{}", `{metrics: {enabled: false}}`, `{config: {http: {trustedproxies: [10.0.0.0/8]}}}`},
+	} {
+		for _, values := range variants {
+			m := render(t, chart, values)
+			text := all[*core.ConfigMap](m)[0].Data["config.yml"]
+			file := harness.Write(t, filepath.Join(t.TempDir(), "config.yml"), text)
+			if out, err := harness.CheckConfig(t, harness.Binary(t, chart), file); err != nil || string(out) != "the configuration is valid\n" {
+				t.Errorf("%s with %s: %v\n%s", chart, values, err, out)
+			}
+			var c struct {
+				HTTP   struct{ DrainTimeout string }
+				Matrix struct{ Timeout string }
+			}
+			if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+				t.Fatal(err)
+			}
+			drain, err := time.ParseDuration(c.HTTP.DrainTimeout)
+			logout, _ := time.ParseDuration(c.Matrix.Timeout) // the registry has none
+			const preStop, cut = 5 * time.Second, 5 * time.Second
+			template, _ := m.pod()
+			if got := time.Duration(*template.Spec.TerminationGracePeriodSeconds) * time.Second; err != nil || got <= preStop+cut+drain+logout {
+				t.Errorf("%s: %s to end, it may take %s (%v)", chart, got, preStop+cut+drain+logout, err)
+			}
+		}
+	}
+}
+
+// What values change in what is rendered: texts that are in it, and texts, with a
+// "!" before them, that are not.
+func TestValues(t *testing.T) {
+	const many = "replicas: 3, "
+	tests := []struct {
+		chart, values string
+		want          []string
+	}{
+		// A volume for one node has one pod at a time.
+		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "addr: 0.0.0.0:5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep"}},
+		{"registry", `{` + many + `persistence: {accessModes: [ReadWriteMany]}}`, []string{"replicas: 3\n", "type: RollingUpdate", "- ReadWriteMany"}},
+		{"relay", "{}", []string{"replicas: 1\n", "volumeClaimTemplates"}},
+		{"relay", `{` + many + `config: {database: {dialect: postgres, host: db}}}`, []string{"replicas: 3\n", "!volumeClaimTemplates", "!name: data"}},
+		// On an object store there is no volume, and any number of pods.
+		{"registry", `{` + many + `config: {storage: {s3: {bucket: images, region: eu-central-1}}}}`, []string{"replicas: 3\n", "type: RollingUpdate", "mountPath: /tmp", "!filesystem", "!PersistentVolumeClaim"}},
+		{"registry", `{` + many + `config: {storage: {s3aws: {bucket: images, region: eu-central-1}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
+		{"registry", `{` + many + `config: {storage: {azure: {accountname: a, container: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
+		{"registry", `{` + many + `config: {storage: {gcs: {bucket: images}}}}`, []string{"type: RollingUpdate", "mountPath: /tmp", "!filesystem"}},
+		// Claims and secrets that exist are used.
+		{"registry", `{persistence: {storageClass: "-"}}`, []string{`storageClassName: ""`}},
+		{"registry", `{persistence: {existingClaim: old-images}}`, []string{"claimName: old-images", "!kind: PersistentVolumeClaim"}},
+		{"relay", `{persistence: {existingClaim: old-data}}`, []string{"claimName: old-data", "!volumeClaimTemplates"}},
+		{"registry", `{existingSecret: mine}`, []string{"secretName: mine", "!kind: Secret"}},
+		{"relay", `{secrets: {existingSecret: mine}}`, []string{"secretName: mine", "!kind: Secret"}},
+		{"relay", `{secrets: {login: accesstoken}}`, []string{"RELAY_MATRIX_ACCESSTOKEN_FILE", "matrix-accesstoken: aHVudGVyMg=="}},
+		// The login of the values goes under the one of the configuration.
+		{"registry", `{config: {auth: {htpasswd: {realm: mine, cachettl: 5m}}}}`, []string{"realm: mine\n", "cachettl: 5m\n", "path: /run/secrets/registry/htpasswd\n"}},
+		{"registry", `{auth: {enabled: false}}`, []string{"!htpasswd"}},
+		{"registry", `{metrics: {enabled: false}}`, []string{"!addr: 0.0.0.0:5001"}},
+		{"registry", `{config: {http: {tls: {certificate: /tls/tls.crt, key: /tls/tls.key}}}}`, []string{"scheme: HTTPS"}},
+	}
+	for _, tt := range tests {
+		out, err := template(t, tt.chart, tt.values)
+		if err != nil {
+			t.Errorf("%s with %s: %v\n%s", tt.chart, tt.values, err, out)
+		}
+		for _, text := range tt.want {
+			if unwanted, not := strings.CutPrefix(text, "!"); strings.Contains(out, unwanted) == not {
+				t.Errorf("%s with %s: want %q in\n%s", tt.chart, tt.values, text, out)
+			}
+		}
+	}
+	if out, err := template(t, "registry", "{}", "--kube-version=1.28.0"); err != nil || strings.Contains(out, "preStop") {
+		t.Errorf("Kubernetes 1.28 knows no sleep before the end: %v", err)
+	}
+}
+
+// Values that cannot work are refused, with a sentence that says what to do.
+func TestBadValues(t *testing.T) {
+	tests := []struct{ chart, values, want string }{
+		{"registry", `{persistent: {size: 1Gi}}`, "'persistent' not allowed"},
+		{"registry", `{persistence: {size: much}}`, "'much' does not match"},
+		{"registry", `{service: {port: 70000}}`, "/service/port"},
+		{"registry", `{auth: {user: "a:b"}}`, "/auth/user"},
+		{"registry", `{replicas: 2}`, "replicas: more than one needs a volume that several nodes can write"},
+		{"registry", `{replicas: 2, persistence: {enabled: false}}`, "replicas: several processes share their images"},
+		{"registry", `{ingress: {enabled: true}}`, "ingress.hosts: name what clients use"},
+		{"registry", `{auth: {enabled: false, htpasswd: "a:b"}}`, "auth.htpasswd: has no effect"},
+		{"registry", `{config: {http: {addr: "0.0.0.0:80"}}}`, "config.http.addr: the Service and the probes look for port 5000"},
+		{"relay", `{replicas: 2}`, "replicas: SQLite is for one relay"},
+		{"relay", `{secrets: {login: sso}}`, "/secrets/login"},
+		{"relay", `{config: {http: {listenaddress: "0.0.0.0:80"}}}`, "config.http.listenaddress: the Service and the probes look for port 8080"},
+	}
+	for _, tt := range tests {
+		if out, err := template(t, tt.chart, tt.values); err == nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s with %s: %v\n%s\nwant: %s", tt.chart, tt.values, err, out, tt.want)
+		}
+	}
+	for i, want := range []string{"config.matrix.homeserver: set it to the homeserver's URL", "", "config.admin.matrixid: set it", "secrets.matrix: set it to the password of the bot's account"} {
+		if out, err := template(t, "relay", "{}", slices.Delete(slices.Clone(required["relay"]), i, i+1)...); want != "" && (err == nil || !strings.Contains(out, want)) {
+			t.Errorf("the relay without %s: %v\n%s", required["relay"][i], err, out)
+		}
+	}
+}
+
+// An upgrade keeps the random secrets of the installation; another user gets
+// another line with the same password, and lines of one's own replace it.
+func TestUpgradeKeepsSecrets(t *testing.T) {
+	for chart, values := range map[string]string{"registry": "{}", "relay": "{config: {matrix: {homeserver: 'https://m.example', username: '@r:m'}, admin: {matrixid: '@y:m'}}}"} {
+		first := all[*core.Secret](render(t, chart, values, append([]string{"--set=fullnameOverride=" + chart}, required[chart]...)...))[0]
+		upgrade := []string{"--is-upgrade", "--dry-run=server", "--kubeconfig", startCluster(t, first)}
+		if again := render(t, chart, values, upgrade...).secret(); fmt.Sprint(again) != fmt.Sprint(first.Data) {
+			t.Errorf("%s: an upgrade changes the secrets from %v to %v", chart, first.Data, again)
+		}
+		if chart == "relay" {
+			continue
+		}
+		_, hash, _ := strings.Cut(strings.TrimSpace(string(first.Data["htpasswd"])), ":")
+		if err := bcrypt.CompareHashAndPassword([]byte(hash), first.Data["password"]); err != nil {
+			t.Errorf("the password does not open the registry: %v", err)
+		}
+		other := render(t, chart, `{auth: {user: root}}`, upgrade...).secret()
+		if !strings.HasPrefix(string(other["htpasswd"]), "root:") || string(other["password"]) != string(first.Data["password"]) {
+			t.Errorf("another user: %q", other)
+		}
+		if mine := render(t, chart, `{auth: {htpasswd: "alice:$2y$05$x"}}`, upgrade...).secret(); string(mine["htpasswd"]) != "alice:$2y$05$x\n" || mine["password"] != nil {
+			t.Errorf("lines of one's own: %q", mine)
+		}
+	}
+}
