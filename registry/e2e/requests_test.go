@@ -155,7 +155,7 @@ func countedGCS(t *testing.T) *countedStore {
 type perOperation map[string]int
 
 // How many requests to the store each operation costs, which no change may raise unseen. What
-// replicas agree by is not counted. docs/registry/replicas.md has the table.
+// replicas agree by is not counted. docs/explanation/object-store-requests.md has the table.
 func TestS3_RequestsPerOperation(t *testing.T) {
 	t.Parallel()
 	for shared, most := range map[string]perOperation{

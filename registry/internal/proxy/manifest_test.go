@@ -36,7 +36,7 @@ func code(body []byte) oci.Code {
 // down has the connection broken off.
 func down(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
 
-// The table of docs/registry/mirror-docker-hub.md: what a client gets when the upstream fails, of
+// The table of docs/registry/pull-through-cache.md: what a client gets when the upstream fails, of
 // what is cached and of what is not.
 func TestPolicy_UpstreamFails(t *testing.T) {
 	for _, row := range []struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// policyTests are the tests of the rows of the table in docs/registry/mirror-docker-hub.md, by how the
+// policyTests are the tests of the rows of the table in docs/registry/pull-through-cache.md, by how the
 // row begins. Those of other packages have its directory before them.
 var policyTests = map[string][]string{
 	"a tag was checked less than":              {"TestPolicy_TagTTL"},
@@ -28,12 +28,12 @@ var policyTests = map[string][]string{
 
 // Each row of the policy has a test, and each test that is named here is there.
 func TestPolicy_EachRowHasATest(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/registry/mirror-docker-hub.md")
+	page, err := os.ReadFile("../../../docs/registry/pull-through-cache.md")
 	check(t, err)
 	_, table, ok := strings.Cut(string(page), "| case | what is cached | what is not |\n|---|---|---|\n")
 	table, _, end := strings.Cut(table, "\n\n")
 	if !ok || !end {
-		t.Fatal("docs/registry/mirror-docker-hub.md has no table of the policy")
+		t.Fatal("docs/registry/pull-through-cache.md has no table of the policy")
 	}
 	rows := 0
 	for row := range strings.Lines(table) {
