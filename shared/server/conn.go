@@ -144,13 +144,13 @@ func fileIn(src io.Reader) (limited *io.LimitedReader, file bool) {
 }
 
 // arm sees to it that the next write has enough time. A deadline that still has
-// most of its time is left alone.
+// nearly all of its time is left alone.
 func (c *conn) arm() {
 	if c.alien.Load() {
 		return
 	}
 	now := time.Now()
-	if time.Duration(c.until.Load()-now.UnixNano()) > c.pace.timeout/4*3 {
+	if time.Duration(c.until.Load()-now.UnixNano()) > c.pace.timeout/16*15 {
 		return
 	}
 	until := now.Add(c.pace.timeout)
@@ -160,8 +160,12 @@ func (c *conn) arm() {
 }
 
 // SetWriteDeadline implements net.Conn for those above (crypto/tls, when it
-// closes), whose deadline then counts instead of ours.
+// closes), whose deadline then counts instead of ours. Ours is not cleared, as net/http
+// asks after each request: to set it anew for each answer costs more than its head.
 func (c *conn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() && !c.alien.Load() {
+		return nil
+	}
 	c.alien.Store(!t.IsZero())
 	c.until.Store(0)
 	return c.Conn.SetWriteDeadline(t)
