@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"slipway/registry/internal/storage"
 )
@@ -29,8 +30,7 @@ type Coordinator struct {
 	latest *pending // as read last
 	known  *pending // what sections know: read when their gate was locked already; or nil
 
-	soleMu sync.Mutex
-	sole   bool // Lock holds the root directory, because there was no room for a file
+	sole atomic.Bool // Lock holds the root directory, because there was no room for a file
 }
 
 var _ storage.Coordinator = (*Coordinator)(nil)

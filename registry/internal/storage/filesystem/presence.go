@@ -168,7 +168,7 @@ func (c *Coordinator) reserve() {
 
 // Exclusive implements storage.Coordinator.
 func (c *Coordinator) Exclusive(context.Context) (storage.Lease, error) {
-	if c.isSole() {
+	if c.sole.Load() {
 		return newLease(func() {}), nil // until Lock is released
 	}
 	held, err := c.refuseOld()
@@ -212,7 +212,7 @@ func (c *Coordinator) Lock(ctx context.Context, name string) (storage.Lease, err
 	}
 	return newLease(func() {
 		if name == storage.CollectorLock {
-			c.setSole(false)
+			c.sole.Store(false)
 		}
 		held.drop()
 	}), nil
@@ -248,7 +248,7 @@ func (c *Coordinator) lockCollector(ctx context.Context) (locks, error) {
 	if isFull(err) {
 		full := err
 		if held, err = c.presence(unix.LOCK_EX); err == nil {
-			c.setSole(true)
+			c.sole.Store(true)
 			return append(held, old...), nil
 		}
 		if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
@@ -274,16 +274,4 @@ func (c *Coordinator) withdraw() error {
 		err = c.publish(storage.Pending{})
 	}
 	return err
-}
-
-func (c *Coordinator) setSole(sole bool) {
-	c.soleMu.Lock()
-	defer c.soleMu.Unlock()
-	c.sole = sole
-}
-
-func (c *Coordinator) isSole() bool {
-	c.soleMu.Lock()
-	defer c.soleMu.Unlock()
-	return c.sole
 }
