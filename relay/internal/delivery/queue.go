@@ -82,7 +82,7 @@ func (q *queue) nudge() {
 }
 
 // changed is told that the room's entries are not as they were. A room that had none is handed those that were added: to
-// read them again costs much at a low rate (docs/benchmarks.md).
+// read them again costs much at a low rate (docs/decisions/0016-measured-costs.md).
 func (q *queue) changed(c store.Change) {
 	q.note(c)
 	q.nudge()

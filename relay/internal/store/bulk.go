@@ -10,7 +10,7 @@ import (
 )
 
 // What follows writes many rows by one statement. A server of its own makes the round trips what a commit costs: with one
-// for each row PostgreSQL took 400 messages a second (docs/benchmarks.md). SQLite has none.
+// for each row PostgreSQL took 400 messages a second (docs/decisions/0016-measured-costs.md). SQLite has none.
 
 // storeEach writes results in their order, those of events that were sent together.
 func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {

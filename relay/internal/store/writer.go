@@ -214,7 +214,7 @@ func (w *writer) hurry() {
 }
 
 // gather takes what has arrived. Results wait while there are only new messages: one at a time each costs three times what it
-// does among others (docs/benchmarks.md).
+// does among others (docs/decisions/0016-measured-costs.md).
 func (w *writer) gather() *batch {
 	b := &batch{}
 	w.mu.Lock()
