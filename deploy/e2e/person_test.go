@@ -24,8 +24,11 @@ type person struct {
 // login makes a person of name and password. The device is made when the person reads for the first time.
 func login(t *testing.T, e *engine, base, name, password string) *person {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(e.dir, name) // which outlives the part of the test that logs in
 	file := filepath.Join(dir, "password")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -35,7 +36,7 @@ func pickleKey(cfg *config.Config) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the pickle key: %w", fserror.Explain(err, path))
 	case key == "":
-		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back, or delete the file if the relay was never used in an encrypted room", path)
+		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back; if it is lost, delete the file and remove the bot's device from its account, as docs/encryption.md says", path)
 	}
 	return []byte(key), nil
 }
@@ -57,10 +58,22 @@ func makePickleKey(path string) ([]byte, error) {
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(temp, path)
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the pickle key: %w", err)
 	}
 	return []byte(key), nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // giveToOwnerOf lets the owner of the database read the key, also if an administrator has run the first command.

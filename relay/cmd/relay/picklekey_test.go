@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"slipway/relay/internal/config"
@@ -31,8 +32,8 @@ func TestPickleKey(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pickleKey(&cfg); err == nil {
-		t.Error("an empty file counts as a key")
+	if _, err := pickleKey(&cfg); err == nil || !strings.Contains(err.Error(), file+" is empty: put the key back; if it is lost, delete the file") {
+		t.Errorf("an empty file: %v", err)
 	}
 	cfg.Database.Dialect = "postgres"
 	if key, err := pickleKey(&cfg); err != nil || key != nil {

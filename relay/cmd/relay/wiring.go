@@ -130,7 +130,7 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	v := built()
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
-		Doctor: target, Pages: pages, Health: p.checks,
+		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks,
 		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Inbound: []inbound.Protocol{inbound.Registry([]byte(cfg.Hook.Registry.Secret.Reveal()))}, Origins: origins,
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {

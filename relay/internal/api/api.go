@@ -4,6 +4,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -32,8 +33,10 @@ type Options struct {
 	Access  *logging.AccessLog // nil for none
 	Metrics *Metrics
 	Version Version
-	Doctor  doctor.Target   // for /doctor
-	Health  *health.Monitor // runs DatabaseCheck
+	Doctor  doctor.Target // for /doctor
+	// RecoveryKey returns the recovery key of the bot's identity, or why there is none.
+	RecoveryKey func(context.Context) (string, error)
+	Health      *health.Monitor // runs DatabaseCheck
 
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere

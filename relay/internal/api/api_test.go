@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -47,8 +48,9 @@ func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Pro
 		Health:  checks,
 		Inbound: []inbound.Protocol{protocol},
 		Service: s, Log: zap.NewNop(), Metrics: NewMetrics(prometheus.NewRegistry()), MaxBody: 64 << 10, Version: Version{"1", "abc", "today"},
-		Doctor:     doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
-		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
+		RecoveryKey: func(context.Context) (string, error) { return "EsTq 1234", nil },
+		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
+		Prometheus:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
 	})
 	srv := httptest.NewServer(a)
 	t.Cleanup(srv.Close)

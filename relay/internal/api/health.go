@@ -72,6 +72,23 @@ func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v account.Princi
 	return nil
 }
 
+type recoveryKey struct {
+	RecoveryKey string `json:"recovery_key"`
+}
+
+// getRecoveryKey answers with the secret itself: the only other way to it is the database with the pickle key.
+func (a *API) getRecoveryKey(w http.ResponseWriter, r *http.Request, v account.Principal) error {
+	if !v.Admin {
+		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
+	}
+	key, err := a.o.RecoveryKey(r.Context())
+	if err != nil {
+		return &refusal.Error{Kind: refusal.KindConflict, Message: "There is no recovery key: " + err.Error() + ".", Err: err}
+	}
+	writeJSON(w, http.StatusOK, recoveryKey{key})
+	return nil
+}
+
 type version struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`

@@ -96,6 +96,7 @@ func TestOthersThings(t *testing.T) {
 	w.want("own password", w.ask("PUT", "/user/2", `{"password":"even longer"}`, maria), 200)
 	w.want("the former password", w.ask("GET", "/user/2", "", maria), 401)
 	w.want("doctor", w.ask("GET", "/doctor", "", basicHeader("maria", "even longer")), 403)
+	w.want("recovery key", w.ask("GET", "/bot/recovery-key", "", basicHeader("maria", "even longer")), 403)
 	w.want("the administrator sees it", w.manage("GET", "/application/"+fmt.Sprint(own.fields["id"]), ""), 200)
 	w.want("an application's token is no user", w.ask("GET", "/application", "", "Authorization: Bearer "+admins.Token), 401)
 }

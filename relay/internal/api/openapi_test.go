@@ -172,6 +172,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"PUT", "/user/{id}", "2", "", `{"is_admin":true}`, admin, 200},
 		{"DELETE", "/user/{id}", "2", "", "", admin, 200},
 		{"GET", "/doctor", "", "", "", admin, 200},
+		{"GET", "/bot/recovery-key", "", "", "", admin, 200},
 		{"GET", "/health", "", "", "", "", 200},
 		{"GET", "/livez", "", "", "", "", 200},
 		{"GET", "/readyz", "", "", "", "", 200},

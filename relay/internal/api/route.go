@@ -71,6 +71,7 @@ func (a *API) routes() []*row {
 		{method: del, path: "/user/{id:[0-9]+}", who: users, handle: a.forUser(a.deleteUser)},
 
 		{method: get, path: "/doctor", who: users, handle: a.forUser(a.getDoctor)},
+		{method: get, path: "/bot/recovery-key", who: users, handle: a.forUser(a.getRecoveryKey)},
 		{method: get, path: "/health", who: anybody, handle: a.getHealth},
 		{method: get, path: "/livez", who: anybody, handle: a.getLive},
 		{method: get, path: "/readyz", who: anybody, handle: a.getReady},

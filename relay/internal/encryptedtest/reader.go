@@ -30,6 +30,7 @@ type Reader struct {
 
 	mu     sync.Mutex
 	seen   map[id.EventID]bool
+	trust  map[id.EventID]id.TrustState
 	events []*event.Event
 	closed []*event.Event // without a key yet
 	since  string
@@ -57,7 +58,7 @@ func New(t testing.TB, homeserver, user, password string) *Reader {
 	if !ok {
 		t.Fatal("the library's state store does not suit its encryption")
 	}
-	r := &Reader{Client: client, seen: map[id.EventID]bool{}}
+	r := &Reader{Client: client, seen: map[id.EventID]bool{}, trust: map[id.EventID]id.TrustState{}}
 	r.Machine = crypto.NewOlmMachine(client, &log, crypto.NewMemoryStore(nil), states)
 	if err := r.Machine.Load(ctx); err != nil {
 		t.Fatal(err)
@@ -112,6 +113,7 @@ func (r *Reader) read(ctx context.Context, e *event.Event) bool {
 			return false
 		}
 		plain.ID = e.ID
+		r.trust[e.ID] = plain.Mautrix.TrustState
 		e = plain
 	}
 	r.events = append(r.events, e)
@@ -123,6 +125,7 @@ type Event struct {
 	ID      string
 	Type    string
 	Content map[string]any
+	Trust   id.TrustState // of the device that has encrypted it, when it was read
 }
 
 // Events are those of a room that could be read, in order.
@@ -131,7 +134,7 @@ func (r *Reader) Events(room string) (all []Event) {
 	defer r.mu.Unlock()
 	for _, e := range r.events {
 		if e.RoomID.String() == room {
-			all = append(all, Event{ID: e.ID.String(), Type: e.Type.Type, Content: e.Content.Raw})
+			all = append(all, Event{ID: e.ID.String(), Type: e.Type.Type, Content: e.Content.Raw, Trust: r.trust[e.ID]})
 		}
 	}
 	return all
@@ -163,6 +166,25 @@ func (r *Reader) Unread(room string) (n int) {
 func (r *Reader) Join(ctx context.Context, room string) error {
 	_, err := r.Client.JoinRoomByID(ctx, id.RoomID(room))
 	return err
+}
+
+// Verify does what a person does who compares the emoji with another user: it signs that one's identity, after it has made one for the
+// person.
+func (r *Reader) Verify(ctx context.Context, password string, user id.UserID) error {
+	if _, _, err := r.Machine.GenerateAndUploadCrossSigningKeysWithPassword(ctx, password, ""); err != nil {
+		return err
+	}
+	if err := r.Machine.SignOwnDevice(ctx, r.Machine.OwnIdentity()); err != nil {
+		return err
+	}
+	keys, err := r.Machine.GetCrossSigningPublicKeys(ctx, user)
+	if err != nil {
+		return err
+	}
+	if keys == nil {
+		return fmt.Errorf("%s has no identity", user)
+	}
+	return r.Machine.SignUser(ctx, user, keys.MasterKey)
 }
 
 // File downloads and decrypts the file of an event.

@@ -47,6 +47,8 @@ type Identity struct {
 var (
 	// ErrWrongKey says that the keys were stored under another pickle key.
 	ErrWrongKey = errors.New("the pickle key is not the one that the keys were stored with")
+	// ErrNoRecoveryKey says that the relay has no recovery key.
+	ErrNoRecoveryKey = errors.New("the relay has neither made the bot's identity nor recovered it yet")
 	// ErrOtherKeys says that the homeserver has other keys for the device: those of this relay are lost, or were made for another.
 	ErrOtherKeys = errors.New("the homeserver has other keys for the bot's device than the relay")
 	// ErrNoReaders says that nobody but the bot has a device that could read what is sent to a room.

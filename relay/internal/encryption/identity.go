@@ -27,9 +27,13 @@ func (d *Device) Status() Identity {
 	return d.identity
 }
 
-// RecoveryKey returns the key of an identity that the relay has made, "" if another client has.
-func (d *Device) RecoveryKey(ctx context.Context) (string, error) {
-	return d.store.GetSecret(ctx, secretRecovery)
+// RecoveryKey returns the recovery key of the bot's identity, which a device keeps; "" if it has none.
+func RecoveryKey(ctx context.Context, db Database, device string, pickleKey []byte) (string, error) {
+	keys, err := load(ctx, db, device, pickleKey)
+	if err != nil {
+		return "", err
+	}
+	return keys.GetSecret(ctx, secretRecovery)
 }
 
 // assureIdentity makes the bot's identity if there is none, or recovers it, and signs the device. What fails is kept for people:
@@ -78,6 +82,9 @@ func (d *Device) signDevice(ctx context.Context) (verified bool, err error) {
 		d.mach.CrossSigningKeys = nil
 		err = d.recoverIdentity(ctx, keys != nil)
 	default:
+		if err := d.keepRecovery(ctx); err != nil {
+			return false, err
+		}
 		signed, err := d.store.IsKeySignedBy(ctx, me, d.mach.GetAccount().SigningKey(), me, public.SelfSigningKey)
 		if err != nil || signed {
 			return signed, err
@@ -106,35 +113,26 @@ func (d *Device) loadIdentity(ctx context.Context) error {
 }
 
 // keepIdentity stores an identity before anybody knows of it.
-func (d *Device) keepIdentity(ctx context.Context, keys *crypto.CrossSigningKeysCache, recovery string) error {
+func (d *Device) keepIdentity(ctx context.Context, keys *crypto.CrossSigningKeysCache) error {
 	text, err := json.Marshal(keys.Seeds())
 	if err != nil {
 		return err
 	}
-	err = d.store.PutSecret(ctx, secretSeeds, string(text))
-	if recovery != "" {
-		err = errors.Join(err, d.store.PutSecret(ctx, secretRecovery, recovery))
-	}
-	return errors.Join(err, d.store.flush(ctx))
+	return errors.Join(d.store.PutSecret(ctx, secretSeeds, string(text)), d.store.flush(ctx))
 }
 
-// makeIdentity makes the bot's identity. One that was made before but did not reach the homeserver is taken again.
+// makeIdentity makes the bot's identity. One that was made before but did not reach the homeserver is taken again. The recovery key
+// comes last: as long as the homeserver wants a password, nothing is left there.
 func (d *Device) makeIdentity(ctx context.Context) error {
-	key, err := d.mach.SSSS.GenerateAndUploadKey(ctx, "")
-	if err != nil {
-		return err
-	}
 	keys := d.mach.CrossSigningKeys
 	if keys == nil {
+		var err error
 		if keys, err = d.mach.GenerateCrossSigningKeys(); err != nil {
 			return err
 		}
-	}
-	if err := d.keepIdentity(ctx, keys, key.RecoveryKey()); err != nil {
-		return err
-	}
-	if err := d.mach.UploadCrossSigningKeysToSSSS(ctx, key, keys); err != nil {
-		return err
+		if err := d.keepIdentity(ctx, keys); err != nil {
+			return err
+		}
 	}
 	if err := d.mach.PublishCrossSigningKeys(ctx, keys, d.authenticate); err != nil {
 		var refused mautrix.HTTPError
@@ -144,7 +142,34 @@ func (d *Device) makeIdentity(ctx context.Context) error {
 		return err
 	}
 	d.log.Info("made the bot's identity")
-	return d.mach.SSSS.SetDefaultKeyID(ctx, key.ID)
+	return d.makeRecovery(ctx)
+}
+
+// keepRecovery makes the recovery key of an identity of the relay's own, if a crash has kept it from that.
+func (d *Device) keepRecovery(ctx context.Context) error {
+	known, err := d.store.GetSecret(ctx, secretRecovery)
+	if err != nil || known != "" {
+		return err
+	}
+	if d.o.RecoveryKey != "" { // another client has made the identity
+		return nil
+	}
+	return d.makeRecovery(ctx)
+}
+
+// makeRecovery leaves the identity at the homeserver, encrypted by a new recovery key.
+func (d *Device) makeRecovery(ctx context.Context) error {
+	key, err := d.mach.SSSS.GenerateAndUploadKey(ctx, "")
+	if err != nil {
+		return err
+	}
+	if err := d.mach.UploadCrossSigningKeysToSSSS(ctx, key, d.mach.CrossSigningKeys); err != nil {
+		return err
+	}
+	if err := d.mach.SSSS.SetDefaultKeyID(ctx, key.ID); err != nil {
+		return err
+	}
+	return errors.Join(d.store.PutSecret(ctx, secretRecovery, key.RecoveryKey()), d.store.flush(ctx))
 }
 
 // authenticate answers a homeserver that asks for the password.
@@ -177,7 +202,7 @@ func (d *Device) recoverIdentity(ctx context.Context, replaced bool) error {
 	if err := d.mach.FetchCrossSigningKeysFromSSSS(ctx, key); err != nil {
 		return err
 	}
-	return d.keepIdentity(ctx, d.mach.CrossSigningKeys, "")
+	return errors.Join(d.store.PutSecret(ctx, secretRecovery, d.o.RecoveryKey), d.keepIdentity(ctx, d.mach.CrossSigningKeys))
 }
 
 func isNotFound(err error) bool {

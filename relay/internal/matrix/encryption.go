@@ -136,7 +136,7 @@ var (
 
 // cannotOpen says what a device that cannot be opened means for messages: those that need a person block their room.
 func (c *Client) cannotOpen(s *session, err error) *SendError {
-	const lost = " If it is lost, remove the bot's device from its account: the relay then logs in with a new one."
+	const lost = " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/encryption.md, Start anew)."
 	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
 	switch {
 	case errors.Is(err, errNotBuilt):
@@ -249,6 +249,25 @@ func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error
 		}
 	}
 	return all, nil
+}
+
+// RecoveryKey returns the recovery key of the bot's identity, with which another client of the bot takes the identity over. The
+// homeserver is not asked.
+func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
+	kept, err := c.storedSession(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case kept.DeviceID == "" || kept.DeviceID == noDevice:
+		return "", encryption.ErrNoRecoveryKey
+	case len(c.options.PickleKey) == 0:
+		return "", errNoPickleKey
+	}
+	key, err := recoveryKey(ctx, c.state, kept.DeviceID, c.options.PickleKey)
+	if err == nil && key == "" {
+		err = encryption.ErrNoRecoveryKey
+	}
+	return key, err
 }
 
 // membersChanged says that others may read a room from now on.

@@ -11,6 +11,10 @@ import (
 // builtWithEncryption says whether the relay can encrypt at all.
 const builtWithEncryption = true
 
+func recoveryKey(ctx context.Context, db encryption.Database, device string, pickleKey []byte) (string, error) {
+	return encryption.RecoveryKey(ctx, db, device, pickleKey)
+}
+
 func openDevice(ctx context.Context, o encryption.Options) (device, error) {
 	d, err := encryption.Open(ctx, o)
 	if err != nil {

@@ -108,3 +108,26 @@ func TestEncrypted_KeysCannotBeHad(t *testing.T) {
 	w.must(err)
 	w.reads(reader, room, "goes")
 }
+
+// Where the homeserver wants a password that the relay does not have, starts leave nothing there, and say what to do.
+func TestEncrypted_IdentityWithoutPassword(t *testing.T) {
+	w := newWorld(t)
+	login, err := w.server.Login(w.ctx, w.name+"bot", "bot-password")
+	w.must(err)
+	w.proxy.Script(faultproxy.Rule{Path: "/device_signing/upload", Fault: faultproxy.Answer(401, `{"session":"s","flows":[{"stages":["m.login.password"]}],"params":{}}`)})
+	for range 2 {
+		w.bot = w.newBot(Options{AccessToken: login.Token, PickleKey: []byte("a key for tests")})
+		stop := w.run(w.bot)
+		w.eventually("the bot says what it needs", func() bool {
+			status, _ := w.bot.Encryption()
+			return strings.Contains(status.Problem, "set matrix.password")
+		})
+		stop()
+	}
+	if n := len(w.proxy.Records("/account_data/m.secret_storage")); n > 0 {
+		t.Errorf("%d requests leave keys at the homeserver", n)
+	}
+	if key, err := w.bot.RecoveryKey(w.ctx); key != "" || err == nil {
+		t.Errorf("a recovery key: %v", err)
+	}
+}

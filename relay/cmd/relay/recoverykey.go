@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+// newRecoveryKeyCommand makes `relay recovery-key`.
+func newRecoveryKeyCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "recovery-key",
+		Short: "Show the recovery key of the bot's identity in encrypted rooms",
+		Long: "Shows the recovery key of the identity that the relay has made for the bot, or has recovered. With it another client of the bot is verified, " +
+			"and a relay that has lost its keys takes the identity over (matrix.recovery_key). Keep it apart from the database.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.use(cmd, func(r *remote) error {
+				var answer struct {
+					Key string `json:"recovery_key"`
+				}
+				if _, err := r.do(cmd.Context(), http.MethodGet, "/bot/recovery-key", nil, &answer); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), answer.Key)
+				return err
+			})
+		},
+	}
+	t.addFlags(cmd)
+	return cmd
+}
