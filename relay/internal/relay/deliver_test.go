@@ -37,9 +37,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	if r.hs.tooMany {
 		t.Error("two events were in flight in one room")
 	}
-	if n := r.waiting(); n != 0 {
-		t.Errorf("%d messages wait at the end", n)
-	}
+	r.drained()
 }
 
 // once answers a transaction's first attempts with the given errors, later ones with success.
@@ -124,6 +122,7 @@ func TestFailures(t *testing.T) {
 				if got := r.hs.bodies("!a:hs"); !slices.Equal(got, want) {
 					t.Errorf("the room has %q, want %q", got, want)
 				}
+				r.drained()
 				if st := r.Status(context.Background()); st.Waiting != 0 || st.Blocked != 0 || st.Paused != "" {
 					t.Errorf("status at the end: %+v", st)
 				}
@@ -395,9 +394,7 @@ func TestTooOldIsDead(t *testing.T) {
 				if m, _ := r.Wait(context.Background(), r.admin, late, time.Hour); m.State != StateSent {
 					t.Errorf("the later one at the end: %+v", m)
 				}
-				if n := r.waiting(); n != 0 {
-					t.Errorf("%d wait", n)
-				}
+				r.drained()
 			})
 		})
 	}

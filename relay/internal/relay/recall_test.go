@@ -42,9 +42,7 @@ func TestCancel(t *testing.T) {
 		if _, err := r.Redeliver(ctx, r.admin, second); KindOf(err) != KindConflict {
 			t.Errorf("redeliver one that is sent: %v", err)
 		}
-		if n := r.waiting(); n != 0 {
-			t.Errorf("%d wait", n)
-		}
+		r.drained()
 	})
 }
 

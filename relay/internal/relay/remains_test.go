@@ -73,9 +73,7 @@ func TestCancelInDoubt(t *testing.T) {
 				if got := r.hs.bodies("!a:hs"); len(got) != tt.left {
 					t.Errorf("the room has %q", got)
 				}
-				if n := r.waiting(); n != 0 {
-					t.Errorf("%d wait", n)
-				}
+				r.drained()
 			})
 		})
 	}
