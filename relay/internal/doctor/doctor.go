@@ -52,6 +52,9 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 		findings = append(findings, good("room", "No application has a room yet; create one in the web interface or with `relay app create`."))
 	}
 	for _, room := range rooms {
+		if cannotEncrypt(t, room.Blocked) {
+			room.Blocked = "the bot cannot encrypt." // the finding of its device says why, once for all rooms
+		}
 		if answers || room.RoomID == "" && room.Address == "" {
 			findings = append(findings, examineRoom(ctx, t.Service, room))
 		}
@@ -62,6 +65,15 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 		findings = append(findings, unheard(ctx, t.Service, v)...)
 	}
 	return append(findings, outbox(ctx, t.Service, answers))
+}
+
+// cannotEncrypt reports whether a room is blocked for the reason that all encrypted rooms have in common.
+func cannotEncrypt(t Target, blocked string) bool {
+	if t.Encryption == nil || blocked == "" {
+		return false
+	}
+	_, problem := t.Encryption()
+	return problem == blocked
 }
 
 // device reports the state of the bot's device, if there is a room for it.

@@ -15,6 +15,7 @@ import (
 // Database is where the keys of the bot's device are kept.
 type Database interface {
 	Crypto(ctx context.Context, device string) ([]store.CryptoRow, error)
+	CryptoOfOthers(ctx context.Context, device, kind string) ([]store.CryptoRow, error)
 	SaveCrypto(ctx context.Context, device string, rows []store.CryptoRow) error
 	ForgetCrypto(ctx context.Context, except string) error
 }

@@ -110,7 +110,10 @@ func (s *keyServer) change(f func()) {
 // tables is a Database in memory.
 type tables struct{}
 
-func (tables) Crypto(context.Context, string) ([]store.CryptoRow, error)   { return nil, nil }
+func (tables) Crypto(context.Context, string) ([]store.CryptoRow, error) { return nil, nil }
+func (tables) CryptoOfOthers(context.Context, string, string) ([]store.CryptoRow, error) {
+	return nil, nil
+}
 func (tables) SaveCrypto(context.Context, string, []store.CryptoRow) error { return nil }
 func (tables) ForgetCrypto(context.Context, string) error                  { return nil }
 

@@ -71,7 +71,24 @@ func load(ctx context.Context, db Database, device string, key []byte) (*keyStor
 			return nil, fmt.Errorf("%w (%s: %w)", ErrWrongKey, r.Kind, err)
 		}
 	}
-	return s, nil
+	if len(rows) > 0 {
+		return s, nil
+	}
+	return s, s.inherit(ctx)
+}
+
+// inherit gives a new device the identity that the device before it has made or recovered, if the pickle key opens it.
+func (s *keyStore) inherit(ctx context.Context) error {
+	rows, err := s.db.CryptoOfOthers(ctx, s.device, kindSecret)
+	if err != nil {
+		return fmt.Errorf("read the identity of the device before: %w", err)
+	}
+	for _, r := range rows {
+		if s.take(r) == nil {
+			s.put(r.Kind, r.Key, r.Value)
+		}
+	}
+	return nil
 }
 
 func (s *keyStore) take(r store.CryptoRow) error {

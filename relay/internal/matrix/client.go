@@ -19,7 +19,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/store"
 )
 
@@ -52,7 +51,8 @@ type State interface {
 	DeletePendingJoin(ctx context.Context, roomID string) error
 	// MatrixUsers lists the Matrix ids of the relay's users, who may invite the bot.
 	MatrixUsers(ctx context.Context) ([]string, error)
-	encryption.Database
+	// Keys is the table of the bot's keys under the lease that this relay holds now.
+	Keys() *store.Keys
 }
 
 // Client is the bot's connection to its homeserver. Its methods may be called by

@@ -124,8 +124,11 @@ func (c *Client) newDevice(ctx context.Context, s *session) (device, error) {
 	}
 	api := c.api(s.userID, s.token)
 	api.DeviceID = id.DeviceID(s.deviceID)
+	bounded := *c.http
+	bounded.Timeout = c.options.Timeout
+	api.Client = &bounded
 	return openDevice(ctx, encryption.Options{
-		Database: c.state, PickleKey: c.options.PickleKey, Client: api, RecoveryKey: c.options.RecoveryKey, Password: c.options.Password, Log: c.log,
+		Database: c.state.Keys(), PickleKey: c.options.PickleKey, Client: api, RecoveryKey: c.options.RecoveryKey, Password: c.options.Password, Log: c.log,
 	})
 }
 

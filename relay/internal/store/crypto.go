@@ -13,14 +13,29 @@ type CryptoRow struct {
 	Value     []byte
 }
 
-// Crypto returns what a device keeps.
-func (s *Store) Crypto(ctx context.Context, device string) (all []CryptoRow, err error) {
-	return all, s.rows.WithContext(ctx).Raw(`SELECT kind, key, value FROM crypto WHERE device = ?`, device).Scan(&all).Error
+// Keys is the table crypto for the relay that delivers, as long as it delivers without a break: once another relay has had the
+// lease, the keys in memory may be older than those in the table, and nothing more is written.
+type Keys struct {
+	store *Store
+	epoch int64
 }
 
-// SaveCrypto stores changes of what a device keeps, all or none, flushed to disk. Only the relay that delivers may.
-func (s *Store) SaveCrypto(ctx context.Context, device string, rows []CryptoRow) error {
-	return s.Lead(ctx, func(tx *Tx) error {
+// Keys returns the table crypto under the lease that is held now.
+func (s *Store) Keys() *Keys { return &Keys{s, s.w.epoch.Load()} }
+
+// Crypto returns what a device keeps.
+func (k *Keys) Crypto(ctx context.Context, device string) (all []CryptoRow, err error) {
+	return all, k.store.rows.WithContext(ctx).Raw(`SELECT kind, key, value FROM crypto WHERE device = ?`, device).Scan(&all).Error
+}
+
+// CryptoOfOthers returns the rows of a kind that devices other than one keep.
+func (k *Keys) CryptoOfOthers(ctx context.Context, device, kind string) (all []CryptoRow, err error) {
+	return all, k.store.rows.WithContext(ctx).Raw(`SELECT kind, key, value FROM crypto WHERE device <> ? AND kind = ?`, device, kind).Scan(&all).Error
+}
+
+// SaveCrypto stores changes of what a device keeps, all or none, flushed to disk.
+func (k *Keys) SaveCrypto(ctx context.Context, device string, rows []CryptoRow) error {
+	return k.store.leadSince(ctx, k.epoch, func(tx *Tx) error {
 		for _, r := range rows {
 			if err := tx.saveCrypto(device, r); err != nil {
 				return err
@@ -39,8 +54,8 @@ func (tx *Tx) saveCrypto(device string, r CryptoRow) error {
 }
 
 // ForgetCrypto deletes what all devices except one keep: the others are gone. "" deletes everything.
-func (s *Store) ForgetCrypto(ctx context.Context, except string) error {
-	return s.Lead(ctx, func(tx *Tx) error { return tx.exec(`DELETE FROM crypto WHERE device <> ?`, except) })
+func (k *Keys) ForgetCrypto(ctx context.Context, except string) error {
+	return k.store.leadSince(ctx, k.epoch, func(tx *Tx) error { return tx.exec(`DELETE FROM crypto WHERE device <> ?`, except) })
 }
 
 // KeepWire stores the bytes of an entry that is about to be sent for the first time, flushed to disk, so that whoever repeats

@@ -96,10 +96,14 @@ func (s *Store) Forget() { s.w.epoch.Store(0) }
 
 // Lead is [Store.Update] for changes that only the relay that delivers may make. Where there is only one relay that is this one.
 func (s *Store) Lead(ctx context.Context, change func(tx *Tx) error) error {
+	return s.leadSince(ctx, s.w.epoch.Load(), change)
+}
+
+// leadSince is [Store.Lead] for what was found out under the lease of an epoch.
+func (s *Store) leadSince(ctx context.Context, epoch int64, change func(tx *Tx) error) error {
 	if s.shared == nil {
 		return s.Update(ctx, change)
 	}
-	epoch := s.w.epoch.Load()
 	return s.Update(ctx, func(tx *Tx) error {
 		if held, err := tx.sql.holds(tx.ctx, epoch); err != nil || !held {
 			return errors.Join(err, ErrNotHeld)

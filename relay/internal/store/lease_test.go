@@ -22,6 +22,10 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, a, time.Hour) || acquire(t, b, time.Hour) {
 		t.Fatal("not exactly one has the lease")
 	}
+	keys, row := a.Keys(), []CryptoRow{{Kind: "olm", Key: "k", Value: []byte("ratchet")}}
+	if err := keys.SaveCrypto(ctx, "DEV", row); err != nil {
+		t.Fatal(err)
+	}
 	first, second := entry(1, "1"), entry(1, "2")
 	if err := b.Accept(ctx, first, second); err != nil {
 		t.Fatal(err)
@@ -69,6 +73,12 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	receives(t, "the lease is free", a.LeaseFree())
 	if !acquire(t, a, time.Hour) {
 		t.Error("the lease that was given back cannot be taken")
+	}
+	if err := keys.SaveCrypto(ctx, "DEV", row); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("keys that were read before another relay delivered are stored: %v", err)
+	}
+	if err := a.Keys().SaveCrypto(ctx, "DEV", row); err != nil {
+		t.Errorf("keys that are read now: %v", err)
 	}
 }
 
