@@ -48,6 +48,7 @@ type site struct {
 	// encryptNew encrypts the rooms that the relay makes. It is off where encryption is not the point: most tests read what arrives
 	// at the homeserver, without a device.
 	encryptNew bool
+	env        []string // of the relay, besides its secrets
 	proc       *exec.Cmd
 	ended      chan struct{}
 	http       *http.Client
@@ -136,7 +137,7 @@ logging:
 // command prepares the relay's binary with the site's secrets in its environment.
 func (s *site) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, relayBinary, args...)
-	cmd.Env = append(os.Environ(), "MATRIX_PASSWORD="+botPassword, "ADMIN_PASSWORD="+adminPassword)
+	cmd.Env = append(append(os.Environ(), "MATRIX_PASSWORD="+botPassword, "ADMIN_PASSWORD="+adminPassword), s.env...)
 	return cmd
 }
 

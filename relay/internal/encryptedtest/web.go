@@ -2,6 +2,7 @@ package encryptedtest
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func NewWebClient(t testing.TB, homeserver, user, password string) *WebClient {
 	if _, err := os.Stat(sdk); err != nil {
 		t.Fatalf("matrix-js-sdk is missing; `make tools` installs it: %v", err)
 	}
-	cmd := exec.Command(programtest.Tool(t, "node"), script, sdk, homeserver, user, password)
+	cmd := exec.CommandContext(context.Background(), programtest.Tool(t, "node"), script, sdk, homeserver, user, password)
 	w := &WebClient{t: t, err: &programtest.Output{}}
 	cmd.Stderr = w.err
 	in, err := cmd.StdinPipe()
@@ -133,10 +134,11 @@ func (w *WebClient) Recover(key string) {
 	w.ask(nil, "recover", map[string]string{"key": key})
 }
 
-// Start follows the person's rooms.
-func (w *WebClient) Start() {
+// Start follows the person's rooms, and returns the device's id.
+func (w *WebClient) Start() (device string) {
 	w.t.Helper()
-	w.ask(nil, "start", nil)
+	w.ask(&device, "start", nil)
+	return device
 }
 
 // CreateRoom makes a room as clients do by default, so that it is private and encrypted.
