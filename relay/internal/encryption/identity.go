@@ -189,7 +189,7 @@ func (d *Device) recoverIdentity(ctx context.Context, replaced bool) error {
 		if replaced {
 			return &problem{"Another client has replaced the bot's identity: set matrix.recovery_key to the recovery key that it showed."}
 		}
-		return &problem{"Another client has made the bot's identity: set matrix.recovery_key to the recovery key that it showed."}
+		return &problem{"The bot's identity was made by another client, or with keys that the relay has lost: set matrix.recovery_key to its recovery key."}
 	}
 	id, data, err := d.mach.SSSS.GetDefaultKeyData(ctx)
 	if err != nil {

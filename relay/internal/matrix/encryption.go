@@ -266,7 +266,7 @@ func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
 	case len(c.options.PickleKey) == 0:
 		return "", errNoPickleKey
 	}
-	key, err := recoveryKey(ctx, c.state, kept.DeviceID, c.options.PickleKey)
+	key, err := recoveryKey(ctx, c.state.Keys(), kept.DeviceID, c.options.PickleKey)
 	if err == nil && key == "" {
 		err = encryption.ErrNoRecoveryKey
 	}
