@@ -36,7 +36,7 @@ func pickleKey(cfg *config.Config) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the pickle key: %w", fserror.Explain(err, path))
 	case key == "":
-		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back; if it is lost, delete the file and remove the bot's device from its account, as docs/encryption.md says", path)
+		return nil, fmt.Errorf("read the pickle key: %s is empty: put the key back; if it is lost, delete the file and remove the bot's device from its account, as docs/relay/encrypted-rooms.md says", path)
 	}
 	return []byte(key), nil
 }
