@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"slipway/registry/internal/layout"
@@ -99,15 +100,25 @@ func (r *run) spread(repo *repository, reached []bool) {
 	}
 }
 
+// kept yields the live manifests and what they need.
+func (r *run) kept(repo *repository) iter.Seq2[*revision, references] {
+	return func(yield func(*revision, references) bool) {
+		for i := range repo.revisions {
+			rev := &repo.revisions[i]
+			if !rev.live {
+				continue
+			}
+			if refs, _ := r.graph.get(rev.id); !yield(rev, refs) {
+				return
+			}
+		}
+	}
+}
+
 // need collects what the live manifests are and need.
 func (r *run) need(repo *repository) {
 	repo.needs = repo.needs[:0]
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
-		if !rev.live {
-			continue
-		}
-		refs, _ := r.graph.get(rev.id)
+	for rev, refs := range r.kept(repo) {
 		repo.needs = append(append(repo.needs, rev.id), refs.needs...)
 	}
 	slices.Sort(repo.needs)
@@ -142,11 +153,7 @@ func (r *run) decideLayers(ctx context.Context, repo *repository) error {
 
 // mark notes why the bytes stay of what stays in the repository.
 func (r *run) mark(ctx context.Context, repo *repository) error {
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
-		if !rev.live {
-			continue
-		}
+	for rev, refs := range r.kept(repo) {
 		why := byUntagged
 		switch {
 		case repo.unreadable:
@@ -156,7 +163,6 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 		case r.DeleteUntagged:
 			why = recent
 		}
-		refs, _ := r.graph.get(rev.id)
 		r.digests.mark(rev.id, why)
 		for _, ref := range refs.needs {
 			r.digests.mark(ref, why)

@@ -298,7 +298,7 @@ func (r *run) deleteBytesNow(ctx context.Context, part []blob) error {
 
 func (r *run) bytesGone(part []blob) {
 	for _, b := range part {
-		r.emit(Event{Kind: OldBlob, Digest: r.digests.digest(b.id)})
+		r.emit(func(tell func(Event)) { tell(Event{Kind: OldBlob, Digest: r.digests.digest(b.id)}) })
 		r.count(func(p *Report) { p.free(b.size) })
 	}
 }

@@ -25,64 +25,52 @@ const (
 	OldBlob                 // goes
 )
 
-// emit emits an event.
-func (r *run) emit(e Event) {
+// emit lets f emit events in one piece.
+func (r *run) emit(f func(tell func(Event))) {
 	if r.Tell == nil {
 		return
 	}
 	r.telling.Lock()
 	defer r.telling.Unlock()
-	r.Tell(e)
+	f(r.Tell)
 }
 
 // tellKept emits what of a repository is kept.
 func (r *run) tellKept(repo *repository) {
-	if r.Tell == nil {
-		return
-	}
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	r.Tell(Event{Kind: Repository, Repository: repo.name})
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
-		if !rev.live {
-			continue
-		}
-		r.Tell(Event{Kind: Manifest, Repository: repo.name, Digest: r.digests.digest(rev.id)})
-		refs, _ := r.graph.get(rev.id)
-		for _, ref := range refs.needs {
-			if _, also := repo.find(ref); !also {
-				r.Tell(Event{Kind: Blob, Repository: repo.name, Digest: r.digests.digest(ref)})
+	r.emit(func(tell func(Event)) {
+		tell(Event{Kind: Repository, Repository: repo.name})
+		for rev, refs := range r.kept(repo) {
+			tell(Event{Kind: Manifest, Repository: repo.name, Digest: r.digests.digest(rev.id)})
+			for _, ref := range refs.needs {
+				if _, also := repo.find(ref); !also {
+					tell(Event{Kind: Blob, Repository: repo.name, Digest: r.digests.digest(ref)})
+				}
 			}
 		}
-	}
+	})
 }
 
 // tellGone emits which links of a repository were deleted.
 func (r *run) tellGone(p part) {
-	if r.Tell == nil {
-		return
-	}
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	for _, g := range p.links {
-		switch g.kind {
-		case revisionLink:
-			r.Tell(Event{Kind: OldManifest, Repository: p.repo.name, Digest: g.digest})
-		case layerLink:
-			r.Tell(Event{Kind: OldLayer, Repository: p.repo.name, Digest: g.digest})
-		case historyLink:
+	r.emit(func(tell func(Event)) {
+		for _, g := range p.links {
+			switch g.kind {
+			case revisionLink:
+				tell(Event{Kind: OldManifest, Repository: p.repo.name, Digest: g.digest})
+			case layerLink:
+				tell(Event{Kind: OldLayer, Repository: p.repo.name, Digest: g.digest})
+			case historyLink:
+			}
 		}
-	}
+	})
 }
 
 // tellMarked emits that everything was read.
 func (r *run) tellMarked() {
-	if r.Tell == nil {
-		return
-	}
-	r.mu.Lock()
-	report := r.report
-	r.mu.Unlock()
-	r.emit(Event{Kind: Marked, Report: &report, Marked: r.digests.marked()})
+	r.emit(func(tell func(Event)) {
+		r.mu.Lock()
+		report := r.report
+		r.mu.Unlock()
+		tell(Event{Kind: Marked, Report: &report, Marked: r.digests.marked()})
+	})
 }
