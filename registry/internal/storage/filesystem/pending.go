@@ -233,33 +233,3 @@ func allocate(fd int) error {
 	}
 	return nil
 }
-
-// pread fills p from offset on, up to the end of the file.
-func pread(fd int, p []byte, offset int64) (n int, err error) {
-	for n < len(p) {
-		m, err := unix.Pread(fd, p[n:], offset+int64(n))
-		if err == unix.EINTR { //nolint:errorlint // a bare errno
-			continue
-		}
-		if err != nil || m == 0 {
-			return n, err
-		}
-		n += m
-	}
-	return n, nil
-}
-
-func pwrite(fd int, p []byte, offset int64) error {
-	for len(p) > 0 {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Pwrite(fd, p, offset)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		p, offset = p[n:], offset+int64(n)
-	}
-	return nil
-}

@@ -47,12 +47,12 @@ func rmdir(path string) error {
 // closeFD closes. An error says nothing here: what matters was flushed before.
 func closeFD(fd int) { unix.Close(fd) } //nolint:errcheck // see above
 
-// read fills p, up to the end of the file.
-func read(fd int, p []byte) (n int, err error) {
+// repeat calls call for what is left of p, until that is nothing, or call does nothing.
+func repeat(p []byte, call func(rest []byte, done int64) (int, error)) (n int, err error) {
 	for n < len(p) {
 		var m int
 		err = retry(func() error {
-			m, err = unix.Read(fd, p[n:])
+			m, err = call(p[n:], int64(n))
 			return err
 		})
 		if err != nil || m == 0 {
@@ -63,20 +63,34 @@ func read(fd int, p []byte) (n int, err error) {
 	return n, nil
 }
 
+// read fills p, up to the end of the file.
+func read(fd int, p []byte) (int, error) {
+	return repeat(p, func(rest []byte, _ int64) (int, error) { return unix.Read(fd, rest) })
+}
+
+// pread fills p from offset on, up to the end of the file.
+func pread(fd int, p []byte, offset int64) (int, error) {
+	return repeat(p, func(rest []byte, done int64) (int, error) { return unix.Pread(fd, rest, offset+done) })
+}
+
 // writeAll writes p, all of it unless there is an error.
 func writeAll(fd int, p []byte) (n int, err error) {
-	for n < len(p) {
-		var m int
-		err = retry(func() error {
-			m, err = unix.Write(fd, p[n:])
-			return err
-		})
-		if err != nil {
-			return n, err
-		}
-		n += m
+	n, err = repeat(p, func(rest []byte, _ int64) (int, error) { return unix.Write(fd, rest) })
+	return n, whole(n, len(p), err)
+}
+
+// pwrite writes p at offset, all of it unless there is an error.
+func pwrite(fd int, p []byte, offset int64) error {
+	n, err := repeat(p, func(rest []byte, done int64) (int, error) { return unix.Pwrite(fd, rest, offset+done) })
+	return whole(n, len(p), err)
+}
+
+// whole fails if a write has ended early.
+func whole(n, of int, err error) error {
+	if err == nil && n < of {
+		return unix.EIO
 	}
-	return n, nil
+	return err
 }
 
 func openDir(path string) (fd int, err error) { return open(path, unix.O_RDONLY|unix.O_DIRECTORY) }
