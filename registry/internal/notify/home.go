@@ -34,26 +34,26 @@ var errTaken = errors.New("another process has it")
 // openHome adopts a home that nobody has, or makes one.
 func openHome(base string) (*home, error) {
 	if err := makeDirs(base); err != nil {
-		return nil, fmt.Errorf("the queue of notifications: %w", err)
+		return nil, err
 	}
 	names, err := homes(base)
 	if err != nil {
-		return nil, fmt.Errorf("the queue of notifications: %w", err)
+		return nil, err
 	}
 	for _, name := range append(names, newHomeName(), newHomeName(), newHomeName()) {
 		dir := filepath.Join(base, name)
 		if err := makeDir(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("the queue of notifications: %w", err)
+			return nil, err
 		}
 		h, err := lockHome(dir)
 		if err == nil {
 			return h, nil
 		}
 		if !errors.Is(err, errTaken) {
-			return nil, fmt.Errorf("the queue of notifications: %s: %w", dir, err)
+			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	return nil, fmt.Errorf("the queue of notifications: no directory below %s can be locked", base)
+	return nil, fmt.Errorf("no directory below %s can be locked", base)
 }
 
 func newHomeName() string {

@@ -107,7 +107,7 @@ func (n *Notifier) openQueues() error {
 	if n.base != "" {
 		own, err := openHome(n.base)
 		if err != nil {
-			return err
+			return fmt.Errorf("the queue of notifications: %w", err)
 		}
 		n.home = own
 		n.reserve = &reserve{path: filepath.Join(own.dir, reserveName)}

@@ -2,8 +2,6 @@ package notify
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,11 +34,8 @@ type Summary struct {
 // later. A directory that is not there has nothing.
 func Read(base string) ([]Report, error) {
 	names, err := homes(base)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, ignoreAbsent(err)
 	}
 	var all []Report
 	for _, name := range names {
@@ -55,11 +50,8 @@ func Read(base string) ([]Report, error) {
 
 func readHome(dir string) ([]Report, error) {
 	names, err := endpointsIn(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, ignoreAbsent(err)
 	}
 	serving := isLocked(dir)
 	var reports []Report

@@ -2,8 +2,6 @@ package notify
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -41,11 +39,8 @@ func writeState(dir string, s State) error {
 func readState(dir string) (State, error) {
 	var s State
 	content, err := os.ReadFile(filepath.Join(dir, stateName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
 	if err != nil {
-		return s, err
+		return s, ignoreAbsent(err)
 	}
 	if json.Unmarshal(content, &s) != nil {
 		s = State{} // torn by a crash
