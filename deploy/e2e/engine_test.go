@@ -1,46 +1,28 @@
 package e2e
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
+	"bytes"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
 )
 
-// engine is a docker daemon in namespaces of its own for processes, mounts and
-// the network: its ports are free, and all that it starts ends with it.
-type engine struct {
-	dir  string // socket, images, volumes
-	pid  int    // of the process that made the namespaces
-	http *http.Client
-}
+// engineVariable names the engine's directory to the test that runs beside it.
+const engineVariable = "SLIPWAY_ENGINE"
 
-// The first process of the engine's namespaces ends the daemon when its standard
-// input ends, which it does with the test, however that ends.
-const firstProcess = `ip link set lo up
-mount --bind "$1/hosts" /etc/hosts
-mount --bind "$1/docker" /etc/docker
-dockerd --host "unix://$1/docker.sock" --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/pid" --bip 172.17.0.1/16 --log-level error </dev/null &
-cat >/dev/null
-kill $! && wait $!`
-
-// startEngine runs dockerd in a directory of its own.
-func startEngine(t *testing.T) *engine {
+// inNamespaces runs a test again in namespaces of its own for processes, mounts
+// and the network: all ports are free there, and all that it starts ends with it.
+func inNamespaces(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("a docker engine of the test's own needs root")
@@ -50,164 +32,140 @@ func startEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	e := &engine{dir: dir}
-	e.writeHosts(t)
-	input, held, err := os.Pipe()
+	harness.Write(t, filepath.Join(dir, "hosts"), "127.0.0.1 localhost "+strings.Join(names, " ")+"\n")
+	for _, made := range []string{filepath.Join(dir, "docker"), "/etc/docker"} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer input.Close()
-	cmd := exec.Command(programtest.Tool(t, "unshare"), "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-c", firstProcess, "sh", dir)
-	cmd.Env, cmd.Stdin = []string{"PATH=" + debianPath}, input
-	p := programtest.Launch(t, cmd)
-	t.Cleanup(func() {
-		held.Close()
-		_ = p.Stop(t, time.Minute) // how a daemon that was told to end ends does not matter
-	})
-	e.pid = cmd.Process.Pid
-	e.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: e.dial}}
-	e.waitReady(t)
-	return e
-}
-
-// names that the engine reaches its own ports by.
-var names = []string{"registry.localhost", "relay.localhost", "matrix.localhost"}
-
-// writeHosts prepares what the engine sees as /etc/hosts and /etc/docker.
-func (e *engine) writeHosts(t *testing.T) {
-	t.Helper()
-	hosts := "127.0.0.1 localhost " + strings.Join(names, " ") + "\n"
-	if err := os.WriteFile(filepath.Join(e.dir, "hosts"), []byte(hosts), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Mkdir(filepath.Join(e.dir, "docker"), 0o755), os.MkdirAll("/etc/docker", 0o755)); err != nil {
-		t.Fatal(err)
+	const script = `chmod 644 "$1/hosts"; ip link set lo up; mount --bind "$1/hosts" /etc/hosts; mount --bind "$1/docker" /etc/docker
+exec "$2" -test.run="^$3\$" -test.v -test.timeout=18m`
+	runtime.LockOSThread() // the child dies with the thread that started it
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-euc", script, "sh", dir, self, t.Name())
+	cmd.Env = append(os.Environ(), engineVariable+"="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
-// trust makes the engine trust a CA for the registry of that name.
-func (e *engine) trust(t *testing.T, name string, ca []byte) {
-	t.Helper()
-	dir := filepath.Join(e.dir, "docker", "certs.d", name)
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644)); err != nil {
-		t.Fatal(err)
-	}
-}
+// engine is a docker daemon in the directory.
+type engine struct{ dir string }
 
 // debianPath finds Debian's docker, not another that was installed beside it.
 const debianPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
-func (e *engine) waitReady(t *testing.T) {
+func startEngine(t *testing.T, dir string) *engine {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		out, err := e.run(t, command{name: "docker", args: []string{"info"}})
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("dockerd does not answer: %s", out)
-		}
-	}
+	e := &engine{dir}
+	cmd := exec.Command("/usr/sbin/dockerd", "--host", "unix://"+dir+"/docker.sock", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
+		"--bip", "172.17.0.1/16", "--log-level", "error")
+	cmd.Env = []string{"PATH=" + debianPath}
+	p := programtest.Launch(t, cmd)
+	t.Cleanup(func() { _ = p.Stop(t, time.Minute) }) // how the daemon ends does not matter
+	eventually(t, func() error { return e.command("docker", "info").Run() })
+	return e
+}
+
+// command is one of Debian's clients, for the repository's root.
+func (e *engine) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join("/usr/bin", name), args...)
+	cmd.Dir = "../.."
+	cmd.Env = []string{"PATH=" + debianPath, "HOME=" + e.dir, "LANG=C.UTF-8", "DOCKER_HOST=unix://" + filepath.Join(e.dir, "docker.sock")}
+	return cmd
 }
 
 // docker runs the client to its end and returns its standard output.
 func (e *engine) docker(t *testing.T, args ...string) string {
 	t.Helper()
-	var warnings strings.Builder
-	out, err := e.run(t, command{name: "docker", args: args, stderr: &warnings})
+	var out, warnings bytes.Buffer
+	cmd := e.command("docker", args...)
+	cmd.Stdout, cmd.Stderr = &out, &warnings
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("docker %s: %v\n%s%s", strings.Join(args, " "), err, programtest.Tail(out.String()), programtest.Tail(warnings.String()))
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// push makes an image of one small layer and pushes it, as anybody does.
+func (e *engine) push(t *testing.T, name string) {
+	t.Helper()
+	dir := t.TempDir()
+	harness.Write(t, filepath.Join(dir, "content"), "what is in "+name)
+	e.importImage(t, name, []string{"-C", dir, "content"}, `CMD ["/content"]`)
+	e.docker(t, "push", name)
+}
+
+// importImage makes an image of one layer out of files, given as to tar.
+func (e *engine) importImage(t *testing.T, name string, files []string, changes ...string) {
+	t.Helper()
+	arguments := []string{"import"}
+	for _, c := range changes {
+		arguments = append(arguments, "-c", c)
+	}
+	pack, load := exec.CommandContext(t.Context(), "tar", append([]string{"-c", "--exclude=./var/cache/apt", "--exclude=./var/lib/apt/lists"}, files...)...), e.command("docker", append(arguments, "-", name)...)
+	pipe, err := pack.StdoutPipe()
 	if err != nil {
-		t.Fatalf("docker %s: %v\n%s%s", strings.Join(args, " "), err, tail(out), tail(warnings.String()))
+		t.Fatal(err)
 	}
-	return out
+	load.Stdin = pipe
+	if err := pack.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := load.CombinedOutput()
+	if packErr := pack.Wait(); err != nil || packErr != nil {
+		t.Fatalf("%s: %v %s, tar: %v", name, err, out, packErr)
+	}
 }
 
-// command is one of Debian's clients with what it is given.
-type command struct {
-	name  string
-	args  []string
-	env   []string
-	input string
-	// stderr is what the second stream goes to; nil brings it together with the first.
-	stderr io.Writer
-}
-
-// run runs the command against the engine, in the repository's root.
-func (e *engine) run(t *testing.T, c command) (string, error) {
+// eventually waits up to two minutes until a condition holds.
+func eventually(t *testing.T, holds func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join("/usr/bin", c.name), c.args...)
-	cmd.Dir, cmd.Stdin = programtest.Root(t), strings.NewReader(c.input)
-	cmd.Env = append([]string{
-		"PATH=" + debianPath, "HOME=" + e.dir, "LANG=C.UTF-8",
-		"DOCKER_HOST=unix://" + filepath.Join(e.dir, "docker.sock"),
-	}, c.env...)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if c.stderr != nil {
-		cmd.Stderr = c.stderr
-	}
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return out.String(), err
-}
-
-// dial connects from within the engine's network, where its ports are published.
-func (e *engine) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	if host, port, err := net.SplitHostPort(addr); err == nil && slices.Contains(names, host) {
-		addr = net.JoinHostPort("127.0.0.1", port)
-	}
-	err = e.within(func() (err error) {
-		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
-		return err
-	})
-	return conn, err
-}
-
-// listen opens a port in the engine's network.
-func (e *engine) listen(addr string) (l net.Listener, err error) {
-	err = e.within(func() (err error) {
-		l, err = net.Listen("tcp", addr)
-		return err
-	})
-	return l, err
-}
-
-// within runs do, which must make its sockets itself, in the engine's network.
-func (e *engine) within(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", e.pid))
-		if err != nil {
-			done <- err
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		err := holds()
+		if err == nil {
 			return
 		}
-		defer f.Close()
-		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- err
-			return
+		if time.Now().After(end) {
+			t.Fatal(err)
 		}
-		done <- do()
-	}()
-	return <-done
-}
-
-// crash ends the first process of a container as the kernel does when memory is
-// short: nobody asked for it, so the engine starts the container again.
-func (e *engine) crash(t *testing.T, container string) {
-	t.Helper()
-	pid := strings.TrimSpace(e.docker(t, "inspect", "-f", "{{.State.Pid}}", container))
-	harness.Run(t, "nsenter", fmt.Sprintf("--pid=/proc/%d/ns/pid_for_children", e.pid), "kill", "-KILL", pid)
-}
-
-// tail is the end of an output, as much as a person reads.
-func tail(s string) string {
-	const most = 6000
-	if len(s) > most {
-		return "…" + s[len(s)-most:]
 	}
-	return s
+}
+
+// serveModules serves this machine's modules to the builds in the engine and
+// returns the address for GOPROXY.
+func serveModules(t *testing.T) string {
+	t.Helper()
+	for _, service := range services {
+		cmd := exec.CommandContext(t.Context(), "go", "mod", "download")
+		cmd.Dir = filepath.Join(programtest.Root(t), service)
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go mod download: %v\n%s", err, out)
+		}
+	}
+	l, err := net.Listen("tcp", "172.17.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.FileServer(http.Dir(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download")))}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return "http://" + l.Addr().String()
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
