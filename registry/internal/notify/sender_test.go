@@ -113,7 +113,11 @@ func TestSendFailures(t *testing.T) {
 			s := httptest.NewServer(tt.handle)
 			defer s.Close()
 			x := newSender(s.URL + "/?token=secret")
-			x.timeout, x.client = 200*time.Millisecond, newClient(200*time.Millisecond)
+			timeout := time.Minute
+			if tt.name == "slow" {
+				timeout = 200 * time.Millisecond
+			}
+			x.timeout, x.client = timeout, newClient(timeout)
 			_, err := x.send(t.Context(), []byte(`{}`))
 			got := &failure{}
 			errors.As(err, &got)
