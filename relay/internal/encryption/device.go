@@ -166,8 +166,8 @@ func (d *Device) Take(ctx context.Context, answer *mautrix.RespSync, first bool)
 	return d.store.flush(ctx)
 }
 
-// takeMessages takes messages of other devices to this one. Nobody's requests for keys are answered: who may read a message has
-// got its key with it.
+// takeMessages takes messages of other devices to this one: of those only that the bot knows from its rooms, so that strangers fill
+// no memory. Nobody's requests for keys are answered: who may read a message has got its key with it.
 func (d *Device) takeMessages(ctx context.Context, events []*event.Event, own bool) {
 	if len(events) == 0 && !own {
 		return
@@ -177,6 +177,10 @@ func (d *Device) takeMessages(ctx context.Context, events []*event.Event, own bo
 	for _, e := range events {
 		e.Type.Class = event.ToDeviceEventType
 		if e.Type != event.ToDeviceEncrypted || e.Content.ParseRaw(e.Type) != nil {
+			continue
+		}
+		from, err := d.store.FindDeviceByKey(ctx, e.Sender, e.Content.AsEncrypted().SenderKey)
+		if err != nil || from == nil {
 			continue
 		}
 		d.mach.HandleToDeviceEvent(ctx, e)

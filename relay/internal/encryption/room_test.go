@@ -38,15 +38,18 @@ type keyServer struct {
 	away    map[id.UserID]bool                       // users whose own homeserver does not answer
 	noKeys  bool                                     // nobody has one-time keys
 	refuse  bool                                     // messages to devices
+	last    map[id.UserID]json.RawMessage            // the last message to a user's device
+	queries int                                      // for devices
+	owner   *Device
 }
 
 func (s *keyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var in struct {
-		DeviceKeys  json.RawMessage   `json:"device_keys"`
-		OneTimeKeys json.RawMessage   `json:"one_time_keys"`
-		Messages    map[id.UserID]any `json:"messages"`
+		DeviceKeys  json.RawMessage                               `json:"device_keys"`
+		OneTimeKeys json.RawMessage                               `json:"one_time_keys"`
+		Messages    map[id.UserID]map[id.DeviceID]json.RawMessage `json:"messages"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in) // some requests have none
 	user := id.UserID(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
@@ -63,6 +66,7 @@ func (s *keyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer["one_time_key_counts"] = map[string]int{"signed_curve25519": len(s.keys[user])}
 	case strings.HasSuffix(path, "/keys/query"):
+		s.queries++
 		var asked map[id.UserID]any
 		_ = json.Unmarshal(in.DeviceKeys, &asked)
 		found := map[id.UserID]any{}
@@ -93,6 +97,7 @@ func (s *keyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(path, "/sendToDevice/m.room.encrypted/"):
 		for u := range in.Messages {
 			s.got[u]++
+			s.last[u] = in.Messages[u]["DEV"]
 		}
 	case r.Method == http.MethodGet || strings.Contains(path, "/device_signing/"):
 		status, answer["errcode"] = http.StatusNotFound, "M_NOT_FOUND"
@@ -134,7 +139,7 @@ func newPair(t *testing.T) (*keyServer, *Device) {
 	t.Helper()
 	s := &keyServer{
 		devices: map[id.UserID]map[id.DeviceID]json.RawMessage{}, keys: map[id.UserID]map[string]json.RawMessage{},
-		got: map[id.UserID]int{}, away: map[id.UserID]bool{},
+		got: map[id.UserID]int{}, last: map[id.UserID]json.RawMessage{}, away: map[id.UserID]bool{},
 	}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
@@ -142,7 +147,7 @@ func newPair(t *testing.T) (*keyServer, *Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.open(t, base, owner)
+	s.owner = s.open(t, base, owner)
 	return s, s.open(t, base, bot)
 }
 
@@ -204,6 +209,59 @@ func TestDeviceWithoutOneTimeKeys(t *testing.T) {
 		}
 	}
 	wantKeys(t, s, "at last", 1)
+}
+
+// Messages of devices that the bot does not know leave nothing behind, however many come; those of its rooms' members are taken.
+func TestMessagesOfStrangers(t *testing.T) {
+	s, d := newPair(t)
+	if err := encrypt(t, s.owner); err != nil { // which makes a session with the bot
+		t.Fatal(err)
+	}
+	var message struct {
+		Ciphertext map[string]any `json:"ciphertext"`
+		SenderKey  string         `json:"sender_key"`
+		Algorithm  string         `json:"algorithm"`
+	}
+	var genuine json.RawMessage
+	s.change(func() { genuine = s.last[bot] })
+	if err := json.Unmarshal(genuine, &message); err != nil {
+		t.Fatal(err)
+	}
+	take := func(contents ...json.RawMessage) {
+		t.Helper()
+		answer := &mautrix.RespSync{}
+		answer.DeviceOTKCount.SignedCurve25519 = 50
+		for _, c := range contents {
+			answer.ToDevice.Events = append(answer.ToDevice.Events, &event.Event{Type: event.ToDeviceEncrypted, Sender: owner, Content: event.Content{VeryRaw: c}})
+		}
+		if err := d.Take(t.Context(), answer, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var flood []json.RawMessage
+	for i := range 1000 {
+		message.SenderKey = fmt.Sprintf("%043d", i)
+		b, err := json.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flood = append(flood, b)
+	}
+	before := 0
+	s.change(func() { before = s.queries })
+	take(append(flood, genuine)...)
+	s.change(func() {
+		if s.queries != before || len(d.store.Sessions) != 0 {
+			t.Errorf("strangers cost %d requests and leave %d sessions", s.queries-before, len(d.store.Sessions))
+		}
+	})
+	if _, err := d.mach.FetchKeys(t.Context(), []id.UserID{owner}, true); err != nil {
+		t.Fatal(err)
+	}
+	take(append(flood, genuine)...)
+	if n := len(d.store.Sessions); n != 1 {
+		t.Errorf("%d sessions with devices, want that with the owner's", n)
+	}
 }
 
 // What nobody could read is not encrypted: it waits for somebody's device.

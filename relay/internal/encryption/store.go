@@ -235,6 +235,9 @@ func (s *keyStore) forgetSessions(ctx context.Context) error {
 	return nil
 }
 
+// PutOlmHash implements [crypto.Store]. A message that comes twice cannot be decrypted twice anyway, and hashes would only grow.
+func (s *keyStore) PutOlmHash(context.Context, [32]byte, time.Time) error { return nil }
+
 // HasSession implements [crypto.Store].
 func (s *keyStore) HasSession(_ context.Context, key id.SenderKey) bool {
 	s.mu.Lock()
