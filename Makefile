@@ -11,7 +11,7 @@ export CGO_ENABLED = 0
 # The relay encrypts with the implementation in Go; without the tag it is built without encryption.
 export GOFLAGS := $(GOFLAGS) -tags=goolm
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs image release clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs screenshots image release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -59,6 +59,9 @@ lint: tools ## golangci-lint over the four modules, shellcheck over the scripts,
 
 docs: ## docs/configuration, from the settings' own descriptions
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done
+
+screenshots: tools build ## docs/pictures, from a stack that it starts: light and dark
+	@go run ./deploy/cmd/screenshots -bin bin -crane .tools/bin/crane -out docs/pictures
 
 image: ## the images slipway/registry and slipway/relay
 	@for s in registry relay; do docker build -f $$s/Dockerfile -t slipway/$$s -t slipway/$$s:$(VERSION) \

@@ -6,6 +6,8 @@ replace slipway/shared => ../shared
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.9.3
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.22.1
 	github.com/compose-spec/compose-go/v2 v2.13.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.80.0
 	go.yaml.in/yaml/v3 v3.0.5
@@ -21,6 +23,7 @@ require (
 	github.com/docker/go-connections v0.4.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-viper/mapstructure/v2 v2.4.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
