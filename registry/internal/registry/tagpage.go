@@ -111,9 +111,9 @@ func (p *tagPage) firstStep(ctx context.Context) (more bool, err error) {
 // step looks at about as many names as the page lacks. Names are taken from the last page's
 // look ahead if there are enough: then all links between them are listed.
 func (p *tagPage) step(ctx context.Context) (more bool, err error) {
-	want := oneListing
+	want := max(oneListing, len(p.repo.keptTagNames(p.at, atOnce*oneListing)))
 	if p.limit > 0 {
-		want = min(2*want, max(p.limit+1-len(p.names), maxUnknown))
+		want = min(2*oneListing, max(p.limit+1-len(p.names), maxUnknown))
 	}
 	if p.last != "" && p.at == p.last {
 		want++ // last itself is listed again
@@ -249,20 +249,57 @@ func (r Repository) keepTagNames(at, end string, names []tagName) {
 	r.reg.tagNames.put(r.name, all, weight)
 }
 
-// listTagNames lists at most n names behind at. Those seen with a link before are marked. Each
+// listTagNames lists at most n names behind at. Those seen with a link before are marked. What is
+// remembered says how that can be shared among requests.
+func (r Repository) listTagNames(ctx context.Context, at string, n int) ([]tagName, error) {
+	kept := r.keptTagNames(at, n)
+	// One name more than there were shows that it was all.
+	parts := max(1, (len(kept)+oneListing-2)/(oneListing-1))
+	found := make([][]tagName, parts)
+	last := n - (parts-1)*len(kept)/parts
+	err := r.reg.each(parts, func(i int) (err error) {
+		from, to, most := at, "", last
+		if i > 0 {
+			from = kept[i*len(kept)/parts-1].key
+		}
+		if i < parts-1 {
+			to, most = kept[(i+1)*len(kept)/parts-1].key, n
+		}
+		found[i], err = r.namesBetween(ctx, from, to, most)
+		return err
+	})
+	names := slices.Concat(found...)
+	if err != nil || len(names) >= n {
+		return names[:min(n, len(names))], err
+	}
+	if len(found[parts-1]) < last {
+		return names, nil
+	}
+	rest, err := r.listTagNames(ctx, names[len(names)-1].key, n-len(names))
+	return append(names, rest...), err
+}
+
+// namesBetween lists at most n names behind at, up to and with end, "" for the end of the listing. Each
 // request begins behind the last name: a store may prepare all of a listing that is gone on with.
-func (r Repository) listTagNames(ctx context.Context, at string, n int) (names []tagName, err error) {
+func (r Repository) namesBetween(ctx context.Context, at, end string, n int) (names []tagName, err error) {
 	prefix := layout.Tags(r.name) + "/"
-	kept, _ := r.reg.tagNames.get(r.name)
-	kept = behind(kept, at)
+	kept := r.keptTagNames(at, n)
+	expected := n
+	if end != "" {
+		expected = len(kept) - len(behind(kept, end)) + 1
+	}
 	for more := true; more && len(names) < n; {
 		more = false
-		read, most := 0, min(n-len(names), oneListing)
+		read, most := 0, max(1, min(expected-len(names), oneListing))
 		for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: after(prefix, at), Names: true, Max: most}) {
 			if err != nil {
 				return nil, err
 			}
-			at = strings.Clone(info.Key[len(prefix):])
+			next := info.Key[len(prefix):]
+			if end != "" && next > end {
+				return names, nil
+			}
+			at = strings.Clone(next)
 			name, ok := strings.CutSuffix(at, "/")
 			if _, err := oci.ParseTag(name); err == nil && ok {
 				now := tagName{key: at}
