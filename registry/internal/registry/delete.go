@@ -37,7 +37,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.deletable(); err != nil {
 		return err
 	}
-	at, err := r.readTag(ctx, tag)
+	at, err := r.findTag(ctx, tag)
 	if absent(err) {
 		r.forgetTag(tag)
 		return r.unknown(ctx, r.tagUnknown(tag))
@@ -47,7 +47,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	if err := r.refuseRemoval(tag); err != nil {
 		return err
 	}
-	removal, err := r.tagRemoval(ctx, tag, pointer{})
+	removal, err := r.tagRemoval(ctx, tag, pointer{history: at.history})
 	if err != nil {
 		return fault(err)
 	}
@@ -56,6 +56,19 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
 	}
 	r.reg.untagged(ctx, at.digest)
 	return nil
+}
+
+// findTag is readTag, by a listing where the store is remote: that tells the tag's history, too.
+func (r Repository) findTag(ctx context.Context, tag oci.Tag) (pointer, error) {
+	if !r.reg.remote {
+		return r.readTag(ctx, tag)
+	}
+	found, err := r.listPointers(ctx, layout.Tag(r.name, tag), "")
+	p, ok := found[tag]
+	if err == nil && !ok {
+		err = storage.ErrNotExist
+	}
+	return p, err
 }
 
 // untagged lets garbage collections know that a manifest has lost a tag, and so
@@ -258,7 +271,7 @@ func (r Repository) awaitOverlapping(ctx context.Context, barrier func(context.C
 // link holds no digest.
 func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
 	if r.reg.remote {
-		return r.listPointers(ctx, d)
+		return r.listPointers(ctx, layout.Tags(r.name), d)
 	}
 	all, err := r.reg.list(ctx, layout.Tags(r.name))
 	if err != nil {

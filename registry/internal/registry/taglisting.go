@@ -11,9 +11,9 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// listPointers is pointingAt by a listing. Where that holds hashes of the links, and the history
-// of a tag says what they may be hashes of, no link is read.
-func (r Repository) listPointers(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
+// listPointers is pointingAt by a listing of what lies below: all tags, or one. Where that holds
+// hashes of the links, and the history of a tag says what they may be hashes of, no link is read.
+func (r Repository) listPointers(ctx context.Context, below string, d oci.Digest) (map[oci.Tag]pointer, error) {
 	found := map[oci.Tag]pointer{}
 	var unsure []listedTag
 	var now listedTag
@@ -28,7 +28,7 @@ func (r Repository) listPointers(ctx context.Context, d oci.Digest) (map[oci.Tag
 		}
 	}
 	prefix := layout.Tags(r.name)
-	for info, err := range r.reg.store.List(ctx, prefix, storage.ListOptions{Flat: true}) {
+	for info, err := range r.reg.store.List(ctx, below, storage.ListOptions{Flat: true}) {
 		if err != nil {
 			return nil, err
 		}
