@@ -139,10 +139,11 @@ func (a *API) getUpload(w http.ResponseWriter, r *request) error {
 }
 
 func (a *API) deleteUpload(w http.ResponseWriter, r *request) error {
-	if _, _, err := a.readState(r); err != nil {
+	st, _, err := a.readState(r)
+	if err != nil {
 		return err
 	}
-	up, err := a.repository(r).ResumeUpload(r.Context(), r.last, registry.UploadPoint{})
+	up, err := a.repository(r).ResumeUpload(r.Context(), r.last, registry.UploadPoint{StartedAt: st.StartedAt})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 		if n > 0 {
 			written, err := u.write(ctx, buf[:n])
 			total += int64(written)
+			if absent(err) { // another process has ended it
+				return total, uploadUnknown()
+			}
 			if err != nil {
 				return total, fault(err)
 			}

@@ -77,6 +77,9 @@ func (u *Upload) catchUp(ctx context.Context) error {
 		return err
 	}
 	src, err := u.w.Reader(ctx, u.hashed)
+	if absent(err) {
+		return uploadUnknown()
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +118,11 @@ func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
 	if u.repo.reg.remote && !u.whole { // with what the store has to delete itself
 		stages = append(stages, storage.Stage{u.notStarted()})
 	}
-	return u.repo.reg.apply(ctx, s, stages...)
+	err := u.repo.reg.apply(ctx, s, stages...)
+	if absent(err) { // another process has ended it
+		return uploadUnknown()
+	}
+	return err
 }
 
 // notStarted removes the note that the upload has begun.

@@ -242,7 +242,7 @@ func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 		if size == 0 {
 			return nil
 		}
-		return u.takeOver(ctx, at)
+		return u.takeOver(ctx, at, size)
 	}
 	info, err := u.repo.reg.store.Stat(ctx, u.dataKey())
 	empty := absent(err)
@@ -265,12 +265,17 @@ func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 	case empty:
 		return nil
 	}
-	return u.takeOver(ctx, at)
+	return u.takeOver(ctx, at, info.Size)
 }
 
-// takeOver makes this request the holder of the store's upload.
-func (u *Upload) takeOver(ctx context.Context, at UploadPoint) (err error) {
-	if u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey()); err != nil {
+// takeOver makes this request the holder of the store's upload, which has that size.
+func (u *Upload) takeOver(ctx context.Context, at UploadPoint, size int64) (err error) {
+	if c, ok := u.repo.reg.store.(storage.Continuer); ok {
+		u.w, err = c.ContinueUpload(ctx, u.dataKey(), size)
+	} else {
+		u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey())
+	}
+	if err != nil {
 		u.w = nil
 		if absent(err) {
 			return uploadUnknown()
@@ -349,8 +354,11 @@ func (u *Upload) Cancel(ctx context.Context) error {
 		u.w = nil
 	}
 	u.done = true
-	if u.whole {
+	switch {
+	case u.whole:
 		return nil
+	case u.repo.reg.remote && !u.foreign:
+		return fault(u.repo.reg.store.Apply(ctx, nil, storage.Stage{u.notStarted()}))
 	}
 	return fault(u.repo.clearUpload(ctx, u.id))
 }

@@ -102,6 +102,15 @@ type Leaver interface {
 	Leftovers(ctx context.Context, key string) (Info, error)
 }
 
+// Continuer is implemented by stores that can go on with an upload without asking for it.
+type Continuer interface {
+	// ContinueUpload is ResumeUpload for who knows how many bytes the upload has. Where this process
+	// remembers it so, the holder in another process is not fenced before the first Write, Reader,
+	// Apply or Cancel. These then fail with ErrUploadTaken if that one has added something, and with
+	// ErrNotExist if it has ended the upload.
+	ContinueUpload(ctx context.Context, key string, size int64) (Upload, error)
+}
+
 // Info describes an object, or in a delimited listing a prefix.
 type Info struct {
 	Key    string // of a prefix with a slash at its end

@@ -92,7 +92,7 @@ func (b *Bucket) Limits() object.Limits {
 	if !b.expires {
 		late = withoutGrant
 	}
-	return object.Limits{MinPart: 1, MaxPut: 256 << 20, MaxParts: 50_000, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
+	return object.Limits{MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: 50_000, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
 }
 
 // Close implements object.Bucket.

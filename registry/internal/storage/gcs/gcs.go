@@ -84,7 +84,7 @@ func (b *Bucket) Limits() object.Limits {
 	if b.o.Signer != nil {
 		late = life + clockError
 	}
-	return object.Limits{MinPart: 1, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
+	return object.Limits{MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
 }
 
 // Close implements object.Bucket.

@@ -143,10 +143,12 @@ func TestBucket(t *testing.T) {
 
 // TestContract: the bucket keeps the contract of package storage.
 func TestContract(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) (a, b storagetest.Instance) {
+	open := func(t *testing.T) (a, b storagetest.Instance) {
 		bucket := newBucket(t)
 		return instance(t, bucket), instance(t, bucket)
-	})
+	}
+	storagetest.Run(t, open)
+	storagetest.RunContinued(t, open)
 }
 
 // instance is what one process has of the bucket.

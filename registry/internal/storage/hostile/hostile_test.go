@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -42,7 +43,7 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storagetest.Run(t, func(*testing.T) (a, b storagetest.Instance) {
+			open := func(*testing.T) (a, b storagetest.Instance) {
 				bucket := New(o)
 				p := bucket.Process()
 				if o.NoConditions {
@@ -51,7 +52,11 @@ func TestContract(t *testing.T) {
 				}
 				q := bucket.Process()
 				return storagetest.Instance{Store: p, Coordinator: p}, storagetest.Instance{Store: q, Coordinator: q}
-			})
+			}
+			storagetest.Run(t, open)
+			if !o.NoConditions {
+				storagetest.RunContinued(t, open)
+			}
 		})
 	}
 }
@@ -416,5 +421,34 @@ func TestGuardGivesUp(t *testing.T) {
 	defer l.Close()
 	if _, _, err := l.Guard(t.Context(), []string{"/tag"}); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Guard: %v", err)
+	}
+}
+
+// An upload in chunks that each are just enough for a part has fewer parts than chunks.
+func TestUpload_ManySmallChunks_StaysBelowTheBoundOnParts(t *testing.T) {
+	p := New(Options{}).Process()
+	defer p.Close()
+	chunk := bytes.Repeat([]byte("x"), minPart)
+	u, err := p.CreateUpload(t.Context(), "/up/data", storage.UploadHint{})
+	const chunks = 250
+	for i := range chunks {
+		if err == nil {
+			_, err = u.Write(chunk)
+		}
+		if err == nil {
+			err = u.Suspend(t.Context(), nil)
+		}
+		if err == nil {
+			u, err = p.ContinueUpload(t.Context(), "/up/data", int64(i+1)*minPart)
+		}
+		if err != nil {
+			t.Fatalf("chunk %d: %v", i, err)
+		}
+	}
+	if err := p.Apply(t.Context(), nil, storage.Stage{{Key: "/blob", Upload: u}}); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+	if info, err := p.Stat(t.Context(), "/blob"); err != nil || info.Size != chunks*minPart {
+		t.Errorf("it has %d bytes, %v; want %d", info.Size, err, chunks*minPart)
 	}
 }

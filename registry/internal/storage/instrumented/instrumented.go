@@ -176,6 +176,18 @@ func (i *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, e
 	return u, err
 }
 
+// ContinueUpload implements storage.Continuer. It is ResumeUpload if the store below does not.
+func (i *Store) ContinueUpload(ctx context.Context, key string, size int64) (storage.Upload, error) {
+	c, ok := i.Store.(storage.Continuer)
+	if !ok {
+		return i.ResumeUpload(ctx, key)
+	}
+	start := time.Now()
+	u, err := c.ContinueUpload(ctx, key, size)
+	i.done(resumeUpload, key, start, err)
+	return u, err
+}
+
 // Clean implements storage.Cleaner. It does nothing if the store below does not.
 func (i *Store) Clean(ctx context.Context) error {
 	if c, ok := i.Store.(storage.Cleaner); ok {

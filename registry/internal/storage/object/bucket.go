@@ -111,9 +111,12 @@ type Source struct {
 	Size int64
 }
 
+// MinPart is what is worth an object of its own while an upload is under way.
+const MinPart = 5 << 20
+
 // Limits is what a store can do.
 type Limits struct {
-	MinPart int64 // of a Compose source, except the last
+	MinPart int64 // of a Compose source, except the last; MinPart where the store has no bound
 	MaxPut  int64 // bytes of one Put
 	// MaxParts is how many sources a Compose may have.
 	MaxParts int

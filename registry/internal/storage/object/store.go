@@ -61,6 +61,8 @@ type Store struct {
 var (
 	_ storage.Store   = (*Store)(nil)
 	_ storage.Cleaner = (*Store)(nil)
+
+	_ storage.Continuer = (*Store)(nil)
 )
 
 // New returns a store of what the client reaches. It sends nothing.

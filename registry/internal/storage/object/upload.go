@@ -27,6 +27,7 @@ type upload struct {
 	mu      sync.Mutex
 	c       checkpoint // as it was last saved, or would be
 	version string     // of that; "" if it was never saved
+	claimed bool       // no other process goes on with it unseen; see claim
 	spool   *os.File
 	spooled int64
 	state   []byte
@@ -55,7 +56,7 @@ func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHi
 			return nil, at(key, errors.Join(storage.ErrConflict, err))
 		}
 	}
-	u := &upload{s: s, key: key, c: checkpoint{Holder: rand.Text()}}
+	u := &upload{s: s, key: key, c: checkpoint{Holder: rand.Text()}, claimed: true}
 	u.mu.Lock() // whoever deletes it meanwhile waits until it is open
 	defer u.mu.Unlock()
 	s.mu.Lock()
@@ -99,6 +100,15 @@ func (s *Store) forget(u *upload) {
 
 // ResumeUpload implements storage.Store.
 func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
+	return s.resume(ctx, key, -1)
+}
+
+// ContinueUpload implements storage.Continuer.
+func (s *Store) ContinueUpload(ctx context.Context, key string, size int64) (storage.Upload, error) {
+	return s.resume(ctx, key, size)
+}
+
+func (s *Store) resume(ctx context.Context, key string, size int64) (storage.Upload, error) {
 	if err := valid(key); err != nil {
 		return nil, err
 	}
@@ -112,8 +122,11 @@ func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, e
 	if before != nil {
 		before.leave(!s.o.Shared)
 	}
-	if err := u.load(ctx); err != nil {
+	if err := u.load(ctx, size); err != nil {
 		u.done = true // nothing that whoever comes next could keep
+		if u.spool != nil {
+			u.spool.Close()
+		}
 		s.forget(u)
 		return nil, at(key, err)
 	}
@@ -135,38 +148,82 @@ func (u *upload) leave(keep bool) {
 	u.spool.Close()
 }
 
-// load takes the checkpoint over, and needs u.mu.
-func (u *upload) load(ctx context.Context) error {
+// load takes the checkpoint over, and needs u.mu. One of that size that this process remembers is
+// gone on from without a request; claim finds out whether it is still the last one.
+func (u *upload) load(ctx context.Context, size int64) error {
+	last, known := u.s.left.take(u.key)
+	if !known || last.c.size() != size {
+		last.close()
+		return u.takeOver(ctx)
+	}
+	u.hold(last.c, last.version)
+	if last.spool != nil {
+		u.spool, u.spooled = last.spool, size-u.told
+		return nil
+	}
+	return u.restore(ctx)
+}
+
+// hold goes on from a checkpoint.
+func (u *upload) hold(c checkpoint, version string) {
+	u.c, u.version, u.state, u.told = c, version, c.state(), sum(c.Parts)
+}
+
+// takeOver reads the checkpoint and replaces it, which fences whoever else goes on from it.
+func (u *upload) takeOver(ctx context.Context) error {
 	for range 100 {
-		last, known := u.s.left.take(u.key)
-		c, version := last.c, last.version
-		var err error
-		if !known {
-			c, version, _, err = u.s.shelf.load(ctx, u.key)
-		}
+		c, version, _, err := u.s.shelf.load(ctx, u.key)
 		if err != nil {
 			return err
 		}
-		u.state = c.state()
 		c.Holder = rand.Text()
-		u.version, err = u.s.shelf.save(ctx, u.key, c, version, time.Time{})
-		if err != nil {
-			last.close()
-		}
+		version, err = u.s.shelf.save(ctx, u.key, c, version, time.Time{})
 		if errors.Is(err, storage.ErrConflict) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		u.c, u.told = c, sum(c.Parts)
-		if last.spool != nil {
-			u.spool, u.spooled = last.spool, c.size()-u.told
-			return nil
-		}
+		u.hold(c, version)
+		u.claimed = true
 		return u.restore(ctx)
 	}
 	return storage.ErrUnavailable
+}
+
+// claim replaces the remembered checkpoint that the upload goes on from. placing says that nobody may
+// take it over afterwards. If another process has gone on from it without adding to it, that one is fenced.
+// ErrUploadTaken if it has added something, ErrNotExist if it has ended the upload. It needs u.mu.
+func (u *upload) claim(ctx context.Context, placing bool, before time.Time) error {
+	c := u.c
+	c.Holder, c.Placing = rand.Text(), placing
+	if u.claimed {
+		return u.replace(ctx, c, before)
+	}
+	version, err := u.s.shelf.save(ctx, u.key, c, u.version, before)
+	if err == nil {
+		u.c, u.version, u.claimed = c, version, true
+	}
+	if !errors.Is(err, storage.ErrConflict) {
+		return err
+	}
+	size := u.told + u.spooled
+	u.spool.Close()
+	if err = u.takeOver(ctx); err == nil && u.told+u.spooled != size {
+		err = storage.ErrUploadTaken
+	}
+	if err != nil {
+		u.spool.Close()
+		u.lost = storage.ErrUploadTaken
+		if errors.Is(err, storage.ErrNotExist) {
+			u.lost = storage.ErrNotExist
+		}
+		return err
+	}
+	if !placing {
+		return nil
+	}
+	return u.claim(ctx, placing, before)
 }
 
 // restore fills the spool with what follows the parts.
@@ -211,6 +268,11 @@ func (u *upload) Write(p []byte) (int, error) {
 	defer u.mu.Unlock()
 	if err := u.held(); err != nil || len(p) == 0 {
 		return 0, err
+	}
+	if !u.claimed {
+		if err := u.claim(context.Background(), false, time.Time{}); err != nil {
+			return 0, at(u.key, err)
+		}
 	}
 	n, err := u.spool.WriteAt(p, u.spooled)
 	u.spooled += int64(n)
@@ -262,7 +324,7 @@ func (u *upload) save(ctx context.Context, before time.Time) error {
 	case !u.s.o.Shared:
 		c.Local = u.spooled
 	case u.spooled == 0:
-	case u.spooled >= u.s.limits.MinPart:
+	case u.spooled >= u.minPart():
 		u.c.Rest, u.c.Old = nil, c.Old
 		if err := u.part(ctx); err != nil {
 			return err
@@ -282,6 +344,12 @@ func (u *upload) save(ctx context.Context, before time.Time) error {
 	}
 	c.State, c.Hashed = u.state, c.size()
 	return u.replace(ctx, c, before)
+}
+
+// minPart is the least that becomes a part. It grows with their number, so that an upload of small
+// chunks does not come to the store's bound on parts early.
+func (u *upload) minPart() int64 {
+	return min(u.s.limits.MinPart<<(8*len(u.c.Parts)/u.s.limits.MaxParts), u.s.o.SpoolMax)
 }
 
 // replace saves c if the upload is still held.
@@ -311,6 +379,11 @@ func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 	defer u.mu.Unlock()
 	if err := u.held(); err != nil {
 		return nil, err
+	}
+	if !u.claimed { // parts of one that another process ends are gone
+		if err := u.claim(ctx, false, time.Time{}); err != nil {
+			return nil, at(u.key, err)
+		}
 	}
 	if offset < 0 || offset > u.told+u.spooled {
 		return nil, fmt.Errorf("%s: offset %d is outside of the upload", u.key, offset)
@@ -394,7 +467,10 @@ func (u *upload) Suspend(ctx context.Context, state []byte) error {
 	if len(state) > 0 {
 		u.state = bytes.Clone(state)
 	}
-	err := u.save(context.WithoutCancel(ctx), time.Time{})
+	var err error
+	if u.claimed || !bytes.Equal(u.state, u.c.state()) { // else nothing is new
+		err = u.save(context.WithoutCancel(ctx), time.Time{})
+	}
 	if err == nil && u.s.o.Shared {
 		last := saved{c: u.c, version: u.version}
 		if u.spooled > 0 {
@@ -438,9 +514,7 @@ func (u *upload) fence(ctx context.Context, before time.Time) error {
 	if !u.s.o.Shared || u.version == "" {
 		return nil // only this process knows of it
 	}
-	c := u.c
-	c.Placing = true
-	return u.replace(ctx, c, before)
+	return u.claim(ctx, true, before)
 }
 
 // remove deletes what the upload has.

@@ -53,7 +53,7 @@ func contract(t *testing.T, b object.Bucket, modes ...bool) {
 	for _, shared := range modes {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
 			t.Parallel()
-			storagetest.Run(t, func(t *testing.T) (x, y storagetest.Instance) {
+			processes := func(t *testing.T) (x, y storagetest.Instance) {
 				root := fmt.Sprintf("root/%d", n.Add(1))
 				p := open(t, b, root, shared)
 				x = storagetest.Instance{Store: p, Coordinator: p.Coordinator}
@@ -62,7 +62,11 @@ func contract(t *testing.T, b object.Bucket, modes ...bool) {
 				}
 				q := open(t, b, root, shared)
 				return x, storagetest.Instance{Store: q, Coordinator: q.Coordinator}
-			})
+			}
+			storagetest.Run(t, processes)
+			if shared {
+				storagetest.RunContinued(t, processes)
+			}
 		})
 	}
 }
