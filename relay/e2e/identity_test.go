@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,4 +53,35 @@ func TestEncrypted_RoomOfTheRelays(t *testing.T) {
 	}
 	other := encryptedtest.New(t, homeserver.URL, s.name+"bot", botPassword) // the bot's administrator, in another client
 	s.must(other.Machine.VerifyWithRecoveryKey(s.ctx, key))
+}
+
+// An encrypted room is named as such, and the bot's device can be compared, at a desk and on a phone.
+func TestEncryptedRoomInBrowser(t *testing.T) {
+	s := newSite(t)
+	s.encryptNew = true
+	s.start()
+	room, reader := s.sealedRoom()
+	b := newBrowser(t, s.url)
+	b.login("admin", adminPassword)
+	b.reloads("/ui/applications/new", "· encrypted")
+	b.sees("The bot creates it, encrypted, and invites you.")
+	b.fill("#name", "private")
+	b.click("#target-other")
+	b.fill("input[name=room]", room)
+	b.click("form.card button.primary")
+	b.sees("may write there")
+	b.get("/ui/applications/1")
+	b.click("form[action$=test] button")
+	s.eventually("the test message is read", func() bool { return len(reader.Bodies(room)) == 1 })
+	for _, width := range []int64{1280, 375} {
+		b.window(width, 800, "light")
+		b.get("/ui/rooms?check")
+		b.sees("which is encrypted, and may write there")
+		b.sees("is verified by its identity")
+		b.sees("Fingerprint")
+		s.wantNoFaults(b, fmt.Sprintf("/ui/rooms at %d", width))
+	}
+	if got := s.bodies(room); len(got) != 0 {
+		t.Errorf("in the clear: %q", got)
+	}
 }

@@ -62,33 +62,6 @@ func TestPagesInBrowser(t *testing.T) {
 	b.sees("Log in")
 }
 
-// TestEncryptedRoomInBrowser: an encrypted room is named as such, and the bot's device can be compared.
-func TestEncryptedRoomInBrowser(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	room := s.ownersRoom(map[string]any{"initial_state": []map[string]any{{
-		"type": "m.room.encryption", "state_key": "", "content": map[string]any{"algorithm": "m.megolm.v1.aes-sha2"},
-	}}})
-	b := newBrowser(t, s.url)
-	b.login("admin", adminPassword)
-	b.reloads("/ui/applications/new", "· encrypted")
-	b.fill("#name", "private")
-	b.click("#target-other")
-	b.fill("input[name=room]", room)
-	b.click("form.card button.primary")
-	b.sees("may write there")
-	b.get("/ui/applications/1")
-	b.click("form[action$=test] button")
-	s.eventually("the test message is sent", func() bool { return len(s.sealed(room)) == 1 })
-	b.get("/ui/rooms?check")
-	b.sees("which is encrypted, and may write there")
-	b.sees("is verified by its identity")
-	b.sees("Fingerprint")
-	if got := s.bodies(room); len(got) != 0 {
-		t.Errorf("in the clear: %q", got)
-	}
-}
-
 // TestPagesForEverybody looks at every page on a desk and on a phone, light and
 // dark: nothing overflows, covers something or is stretched, everything has a name and enough contrast.
 func TestPagesForEverybody(t *testing.T) {
