@@ -105,35 +105,6 @@ func TestEncrypted_RoomBecomesEncrypted(t *testing.T) {
 	s.wantBodies(a.room, "open")
 }
 
-// Who comes in the middle reads what comes after, on each device.
-func TestEncrypted_MemberJoinsInTheMiddle(t *testing.T) {
-	s := newSite(t)
-	s.start()
-	room, reader := s.sealedRoom()
-	a := s.application("sealed", room)
-	s.becomes(s.say(a, "before"), "sent")
-	late, err := homeserver.NewUser(s.ctx, s.name+"late", false)
-	s.must(err)
-	one := encryptedtest.New(t, homeserver.URL, s.name+"late", s.name+"late-password")
-	two := encryptedtest.New(t, homeserver.URL, s.name+"late", s.name+"late-password")
-	s.must(s.owner.Invite(s.ctx, room, late.ID))
-	s.must(one.Join(s.ctx, room))
-	s.eventually("the relay knows the new member", func() bool {
-		s.becomes(s.say(a, "after"), "sent")
-		return len(one.Bodies(room)) > 0 && len(two.Bodies(room)) > 0
-	})
-	s.becomes(s.say(a, "last"), "sent")
-	for _, r := range []*encryptedtest.Reader{reader, one, two} {
-		s.eventually("the last message is read", func() bool {
-			bodies := r.Bodies(room)
-			return len(bodies) > 0 && bodies[len(bodies)-1] == "last"
-		})
-	}
-	if slices.Contains(one.Bodies(room), "before") {
-		t.Error("a member reads what was sent before he came")
-	}
-}
-
 // The relay is killed again and again while it sends to an encrypted room and a plain one, and answers get lost: each message
 // arrives once, in order, and can be read.
 func TestEncrypted_KilledAgainAndAgain(t *testing.T) {

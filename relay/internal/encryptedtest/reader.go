@@ -79,8 +79,11 @@ func New(t testing.TB, homeserver, user, password string) *Reader {
 	return r
 }
 
+// allEvents is a filter that leaves out nothing between two answers of sync.
+const allEvents = `{"room":{"timeline":{"limit":10000}}}`
+
 func (r *Reader) sync(ctx context.Context) error {
-	answer, err := r.Client.SyncRequest(ctx, 1000, r.since, "", false, event.PresenceOffline)
+	answer, err := r.Client.SyncRequest(ctx, 1000, r.since, allEvents, false, event.PresenceOffline)
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ presence: {enabled: false}
 url_preview_enabled: false
 password_config: {bcrypt_rounds: 4}
 max_upload_size: 10M
+filter_timeline_limit: -1
 {{- if not .O.DefaultRateLimits}}
 rc_message: &lifted {per_second: 100000, burst_count: 100000}
 rc_registration: *lifted
