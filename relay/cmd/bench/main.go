@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rooms := flags.Int("rooms", 8, "applications, each with a room of its own")
 	directory := flags.String("dir", "", "where databases are written; on the `disk` to measure")
 	rate := flags.Float64("rate", 0, "offer only so many messages a second, over 16 connections")
+	devices := flags.Int("devices", 1, "that read in each encrypted room")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	peers := []bench.Peer{bench.Ours(ours)}
+	peers := []bench.Peer{bench.Ours(ours), bench.Encrypted(bench.Ours(ours), *devices)}
 	server, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
 	switch {
 	case err == nil:

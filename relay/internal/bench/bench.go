@@ -74,6 +74,11 @@ func (o Options) measure(ctx context.Context, peer Peer, l Load) (r Result, err 
 		return r, err
 	}
 	defer hs.stop()
+	if peer.devices > 0 {
+		if err := hs.startDevices(ctx, peer.devices); err != nil {
+			return r, err
+		}
+	}
 	p, err := start(ctx, peer, dir, hs.url)
 	if err != nil {
 		return r, err
@@ -116,8 +121,13 @@ func (o Options) applications(ctx context.Context, peer Peer, p *process, hs *si
 		if err != nil {
 			return nil, err
 		}
+		posted := time.Now()
 		if err := post(ctx, http.DefaultClient, p.url, token, fmt.Sprint("first", i)); err != nil {
 			return nil, err
+		}
+		if peer.Delivers && i == 0 {
+			waitFor(hs, 1)
+			fmt.Fprintf(o.Log, "%s: the first message arrived after %d ms\n", peer.Name, time.Since(posted).Milliseconds())
 		}
 		tokens = append(tokens, token)
 	}

@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		return server.DSN(name), err
 	})
 	results, err := Run(t.Context(), Options{
-		Peers: []Peer{Ours(binary), onPostgres}, Loads: []Load{{Connections: 16}, {Connections: 4, Rate: 200}}, Duration: 500 * time.Millisecond, Rooms: 3, Log: io.Discard,
+		Peers: []Peer{Ours(binary), onPostgres, Encrypted(Ours(binary), 3)}, Loads: []Load{{Connections: 16}, {Connections: 4, Rate: 200}}, Duration: 500 * time.Millisecond, Rooms: 3, Log: io.Discard,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,13 +41,13 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	for _, r := range results[2:] {
+	for _, r := range results[3:] {
 		if r.Accepted != 100 || r.TakenIn > 100/0.495+0.1 { // the last one is due after 495 ms
 			t.Errorf("%s: %d messages were accepted, %.1f a second, at 200 a second for half a second", r.Peer, r.Accepted, r.TakenIn)
 		}
 	}
 	var table bytes.Buffer
-	if err := Report(&table, results); err != nil || strings.Count(table.String(), "\n") != 6 || !strings.Contains(table.String(), "200 a second") {
+	if err := Report(&table, results); err != nil || strings.Count(table.String(), "\n") != 8 || !strings.Contains(table.String(), "200 a second") {
 		t.Errorf("%v\n%s", err, &table)
 	}
 }

@@ -26,6 +26,13 @@ type Peer struct {
 	// prepare writes what the relay needs and returns how it is started.
 	prepare func(dir, addr, homeserver string) (args, env []string, err error)
 	ownRoom bool // the bot makes rooms itself
+	devices int  // of those who read in its rooms, which are encrypted; 0 where they are not
+}
+
+// Encrypted is a peer whose rooms are encrypted for so many devices.
+func Encrypted(p Peer, devices int) Peer {
+	p.Name, p.devices = fmt.Sprintf("%s, encrypted for %d", p.Name, devices), devices
+	return p
 }
 
 // Ours is the relay of this repository, on SQLite.
