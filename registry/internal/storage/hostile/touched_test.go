@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/storage"
+	store "slipway/registry/internal/storage/object"
 )
 
 // Touched finds each section that has touched the key since, in whatever process, and none
@@ -40,6 +41,12 @@ func TestTouched(t *testing.T) {
 		{"a process that has died", 300 * time.Millisecond, func(t *testing.T, _, other *Process) {
 			touch(t, other, "/a")
 			other.Kill()
+		}, true},
+		{"a process of an older build", time.Minute, func(t *testing.T, _, other *Process) {
+			client := store.NewClient(other.requests, "root", other.requests.Limits(), store.Timing{})
+			if _, err := client.Put(t.Context(), ".slipway/writers/old", []byte(`{"Owner":"old","Seen":1000,"Drained":1000}`), &store.Change{}); err != nil {
+				t.Fatal(err)
+			}
 		}, true},
 		{"one that goes on meanwhile", time.Minute, func(t *testing.T, _, other *Process) {
 			s := touch(t, other, "/a")

@@ -80,6 +80,7 @@ type record struct {
 	Seen    uint64 // the epoch whose state its new sections know
 	Drained uint64 // the epoch before which no section of it began
 	Touched hashes `json:",omitempty"` // what its sections of the last seconds have touched
+	Tells   bool   // Touched is all of that; older builds do not tell
 
 	dead bool // and so it can do nothing any more
 }
@@ -178,7 +179,7 @@ func (l *Coordinator) register(ctx context.Context) error {
 	}
 	if time.Now().After(l.until) {
 		// What this process was believed to be may be swept away by now.
-		l.self, l.view, l.looked = record{Owner: rand.Text()}, view{}, false
+		l.self, l.view, l.looked = record{Owner: rand.Text(), Tells: true}, view{}, false
 	}
 	l.mu.Unlock()
 	if err := l.renew(ctx); err != nil {

@@ -63,7 +63,10 @@ func (s *section) Touch(key string) {
 // any process. If that is too long ago to know, it says so, too.
 func (l *Coordinator) Touched(ctx context.Context, key string, begun time.Time) (bool, error) {
 	found := false
-	if err := l.barrier(ctx, func(w record) { found = found || w.dead || w.Touched.has(hash(key)) }); err != nil {
+	if err := l.barrier(ctx, func(w record) {
+		silent := w.Drained > 0 && !w.Tells // what is known by its name alone has drained nothing
+		found = found || w.dead || silent || w.Touched.has(hash(key))
+	}); err != nil {
 		return true, err
 	}
 	l.mu.Lock()
