@@ -79,9 +79,6 @@ func fingerprint(publicKeyInfo []byte) string {
 	return strings.Join(groups, ":")
 }
 
-// ParseSet reads a JWK set alone.
-func ParseSet(set []byte) (*Keys, error) { return ParseKeys(nil, set) }
-
 func (k *Keys) addSet(set []byte) error {
 	var parsed struct {
 		Keys []json.RawMessage `json:"keys"`
