@@ -24,11 +24,11 @@ import (
 func (s *site) told(sentence string) {
 	s.Helper()
 	s.eventually("the doctor says "+sentence, func() bool { return strings.Count(s.findings(), sentence) == 1 })
-	log, err := os.ReadFile(filepath.Join(s.dir, "relay.log"))
-	s.must(err)
-	if !strings.Contains(string(log), sentence) {
-		s.Errorf("the log does not say %q", sentence)
-	}
+	s.eventually("the log says "+sentence, func() bool {
+		log, err := os.ReadFile(filepath.Join(s.dir, "relay.log"))
+		s.must(err)
+		return strings.Contains(string(log), sentence)
+	})
 	if page := s.page("/ui/rooms"); !strings.Contains(page, sentence) {
 		s.Errorf("the page of rooms does not say %q:\n%s", sentence, page)
 	}
@@ -96,10 +96,12 @@ func TestEncrypted_IdentityResetByAnotherClient(t *testing.T) {
 	s.env = []string{"RELAY_MATRIX_RECOVERY_KEY=" + key}
 	s.start()
 	s.verified()
+	device := s.sealed(room)[0].Field("device_id")
+	s.eventually("the person is asked about the bot's new identity", func() bool { return client.Device(s.botID, device).Changed })
 	client.Accept(s.botID)
 	s.becomes(s.say(a, "after"), "sent")
 	s.trusts(client, room, "after")
-	if d := client.Device(s.botID, s.sealed(room)[0].Field("device_id")); !d.Signed || d.Changed {
+	if d := client.Device(s.botID, device); !d.Signed || d.Changed {
 		t.Errorf("the bot's device is %+v", d)
 	}
 }
