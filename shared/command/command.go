@@ -12,10 +12,11 @@ import (
 	"slipway/shared/build"
 )
 
-// New returns the command of the whole program, which tells its help when it is
+// New returns the command of the whole program, which says what to do first when it is
 // called without another one. The caller adds those.
 func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := group(info.Name, short)
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return first(cmd.OutOrStdout(), info.Name, short) }
 	root.Version = info.Version
 	root.SilenceUsage = true
 	root.SilenceErrors = true
@@ -37,6 +38,19 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// first says what to do first with a program.
+func first(out io.Writer, name, short string) error {
+	_, err := fmt.Fprintf(out, `%[1]s: %[2]s
+
+  %[1]s config check FILE   say what is wrong with a configuration; config.example.yml has every setting
+  %[1]s serve FILE          run the service
+  docs/README.md, in the archive and in the sources, leads to the page of each task
+
+%[1]s --help lists all commands.
+`, name, short)
+	return err
 }
 
 // group is a command that only holds others.

@@ -40,7 +40,12 @@ func program(out, errout io.Writer) *cobra.Command {
 			return err
 		},
 	})
-	root.AddCommand(carry, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")))
+	root.AddCommand(carry, look, command.Version(build.Of("boat", "v1.2.3", "abc", "today")), command.Manual(build.Of("boat", "v1.2.3", "abc", "today")))
+	command.Examples{
+		"carry":        {"boat carry stone", "boat carry --far stone"},
+		"config check": {"boat config check boat.yml", "boat config check --config boat.yml"},
+		"config show":  {"boat config show boat.yml"},
+	}.Set(root)
 	return root
 }
 
@@ -53,12 +58,17 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("prt: 81\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pages := t.TempDir()
 	for _, tt := range []struct {
 		args        string
 		code        int
 		out, errout string
 	}{
-		{"", 0, "Carry things", ""},
+		{"", 0, "boat: Carry things\n\n  boat config check FILE", ""},
+		{"--help", 0, "Available Commands:", ""},
+		{"carry --help", 0, "Examples:\n  boat carry stone\n  boat carry --far stone\n", ""},
+		{"config --help", 0, "Examples:\n  boat config check boat.yml\n  boat config show boat.yml\n", ""},
+		{"manual " + pages, 0, "", ""},
 		{"--version", 0, "boat slipway/boat v1.2.3\n", ""},
 		{"version", 0, "boat slipway/boat v1.2.3\ncommit abc of today", ""},
 		{"version --json", 0, `"version": "v1.2.3"`, ""},
@@ -84,4 +94,31 @@ func TestRun(t *testing.T) {
 			t.Errorf("boat %s: %d %q %q, want %d %q %q", tt.args, code, out.String(), errout.String(), tt.code, tt.out, tt.errout)
 		}
 	}
+}
+
+func TestManual_WritesAPageForEachCommand(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1767323045")
+	dir := t.TempDir()
+	var out, errout bytes.Buffer
+	if code := command.Run(t.Context(), program(&out, &errout), []string{"manual", dir}); code != 0 {
+		t.Fatalf("%d: %s", code, &errout)
+	}
+	for page, want := range map[string]string{"boat.1": "Carry things", "boat-carry.1": "boat carry --far stone", "boat-config-check.1": `"Jan 2026" "Slipway v1.2.3"`} {
+		text, err := os.ReadFile(filepath.Join(dir, page))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say %q: %v\n%s", page, want, err, text)
+		}
+	}
+	if pages, _ := filepath.Glob(filepath.Join(dir, "*manual*")); len(pages) > 0 {
+		t.Errorf("hidden commands have pages: %v", pages)
+	}
+}
+
+func TestExamples_OfNoCommand_Panic(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("examples of a command that does not exist are taken")
+		}
+	}()
+	command.Examples{"crary": {"boat crary", "boat crary"}}.Set(program(io.Discard, io.Discard))
 }

@@ -32,8 +32,6 @@ WHO is anonymous, a user's name, robot:NAME, workload:NAME or cert:NAME. RIGHT i
 pull, push, tag-move, delete, list or admin. REPOSITORY "*" stands for the registry
 as a whole, which only rules for "**" are about. The configuration is FILE, or the
 one that REGISTRY_CONFIGURATION_PATH names.`,
-		Example: `  registry access explain anonymous web/app pull /etc/registry/config.yml
-  registry access explain robot:ci-web web/app push /etc/registry/config.yml`,
 		Args: cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			right, err := access.ParseRight(args[2])

@@ -38,9 +38,6 @@ func newHtpasswdCommand(stdin io.Reader, stdout, stderr io.Writer) *cobra.Comman
 The password is asked for on the terminal, or read as one line from standard
 input. The file is made if it does not exist, readable by its owner only. A
 running registry takes up the change within a second.`,
-		Example: `  registry htpasswd /etc/registry/htpasswd alice
-  printf %s "$PASSWORD" | registry htpasswd --password-stdin /etc/registry/htpasswd ci
-  registry htpasswd --delete /etc/registry/htpasswd alice`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return h.run(cmd.Context(), args[0], args[1]) },
 	}

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	program.Main()
 	os.Exit(m.Run())
 }
 

@@ -34,8 +34,7 @@ func newRobotCreateCommand() *cobra.Command {
 		Short: "Create a robot and show its password, once",
 		Long: "Creates a robot account that has the rights in the repositories, beside those that access rules give to robot:NAME; rules that deny bind it, too. " +
 			"Its password is shown once and kept as a hash.",
-		Example: `  registry robot create ci-web --repositories 'web/**' --allow push,tag-move --expires 2160h --note "GitHub, acme/web"`,
-		Args:    cobra.RangeArgs(1, 2),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name, r.CreatedBy = args[0], "command line"
 			if expires < 0 {

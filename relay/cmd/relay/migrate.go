@@ -21,8 +21,7 @@ func newMigrateCommand() *cobra.Command {
 		Long: "Copies users, applications, messages and all else from one database to another, which must be empty. No relay may run on either of them meanwhile. " +
 			"The source is not changed. Interrupted, it continues where it was when it is run again. Afterwards give the new database to the relay (database.dialect and database.connection); " +
 			"the bot's session moves along, so that nothing is sent twice.",
-		Example: "  relay migrate --from sqlite:/data/relay.db --to 'postgres:host=db dbname=relay user=relay' --password-file /run/secrets/db",
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			password, err := readPassword(passwordFile)
 			if err != nil {
