@@ -199,7 +199,8 @@ func (f *fleet) startNginx() {
 		fmt.Fprintf(&servers, "\tserver %s max_fails=0;\n", m.addr) // each is tried, whatever it did before
 	}
 	relays := strings.NewReplacer(
-		"\tserver relay:8080 max_fails=1 fail_timeout=1s;\n\tserver relay-2:8080 max_fails=1 fail_timeout=1s;\n", servers.String(),
+		"resolver 127.0.0.11 valid=5s ipv6=off;\n", "upstream relays {\n"+servers.String()+"}\n",
+		"relays:8080", "relays",
 		"listen 80;", "listen "+addr+";",
 	).Replace(string(shipped))
 	relays = proxied.ReplaceAllString(relays, "$0\n\tlocation = /message { proxy_read_timeout 4s;$1\n\t}")
