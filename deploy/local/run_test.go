@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
 )
 
@@ -33,14 +32,5 @@ func TestPorts(t *testing.T) {
 	l.Close()
 	if out, err := exec.Command(ports, free, port).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("free ports: %v, %q", err, out)
-	}
-}
-
-// Whoever has a port in use need not wait for installing and building to hear it.
-func TestPortsComeFirst(t *testing.T) {
-	steps := harness.Run(t, "make", "-C", programtest.Root(t), "-n", "run")
-	check, install, build := strings.Index(steps, "tools/run --check"), strings.Index(steps, "tools/install"), strings.Index(steps, "go build")
-	if check < 0 || check > install || check > build {
-		t.Errorf("the ports are looked at neither before installing nor before building:\n%s", steps)
 	}
 }
