@@ -62,7 +62,8 @@ func TestRelease(t *testing.T) {
 
 func checkFiles(t *testing.T, dir, service, system string) {
 	t.Helper()
-	want := []string{service, "LICENSE", "README.md", "INSTALL.md", "config.example.yml", "config.production.yml",
+	want := []string{
+		service, "LICENSE", "README.md", "INSTALL.md", "config.example.yml", "config.production.yml",
 		"share/man/man1/" + service + ".1", "share/man/man1/" + service + "-config-check.1",
 		"share/bash-completion/completions/" + service, "share/zsh/site-functions/_" + service, "share/fish/vendor_completions.d/" + service + ".fish",
 	}
