@@ -101,12 +101,22 @@ func (s *Store) Oldest(ctx context.Context) (at int64, err error) {
 }
 
 // MarkSuspects is called after a start that follows no orderly end: the first entries of each room, as many as may
-// have been sent without a trace, count as attempted by that device from the time of their acceptance on.
+// have been sent without a trace, count as attempted by that device from the time of their acceptance on. It reads no more of a
+// room than that, however much waits there.
 func (s *Store) MarkSuspects(ctx context.Context, device string) error {
 	return s.Lead(ctx, func(tx *Tx) error {
-		return tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
-			(SELECT id FROM (SELECT o.id, row_number() OVER (PARTITION BY o.room ORDER BY `+place+`, o.id) AS nth
-				FROM outbox o WHERE o.final_at = 0) AS n WHERE nth <= ?)`, device, Window)
+		var rooms []int64
+		if err := tx.db.Raw(`SELECT id FROM rooms ORDER BY id`).Scan(&rooms).Error; err != nil {
+			return err
+		}
+		for _, room := range rooms {
+			err := tx.exec(`UPDATE outbox SET device = ?, first_attempt_at = queued_at WHERE first_attempt_at = 0 AND id IN
+				(SELECT o.id FROM outbox o `+s.d.by("outbox_pending")+` WHERE o.room = ? AND o.final_at = 0 ORDER BY `+place+`, o.id LIMIT ?)`, device, room, Window)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -85,3 +85,57 @@ func TestOldest(t *testing.T) {
 		t.Errorf("%d, %v; want %d", at, err, second.Entry.QueuedAt)
 	}
 }
+
+// Of each room as many entries as may have been sent without a trace are in doubt, and no others.
+func TestMarkSuspects(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	rooms := []int64{1, 0}
+	if err := s.Update(ctx, func(tx *Tx) error {
+		r, err := tx.RoomAt("!b")
+		rooms[1] = r.ID
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range Window + 3 {
+		for _, room := range rooms {
+			if err := s.Accept(ctx, entry(room, "x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first, _, err := s.Pending(ctx, rooms[1], 2, 1<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, attempted := *first[0], *first[1]
+	sent.State = message.StateSent
+	attempted.Device, attempted.FirstAttemptAt, attempted.State = "BEFORE", 7, message.StateRetryWait
+	s.Report(&Outcome{Entry: sent, At: 1})
+	s.Report(&Outcome{Entry: attempted, At: 1})
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkSuspects(ctx, "DEVICE"); err != nil {
+		t.Fatal(err)
+	}
+	for i, room := range rooms {
+		all, _, err := s.Pending(ctx, room, 2*Window, 1<<20, nil)
+		if err != nil || len(all) != Window+3-i {
+			t.Fatalf("room %d has %d entries, %v", room, len(all), err)
+		}
+		for n, e := range all {
+			device, at := "DEVICE", e.QueuedAt
+			if n >= Window {
+				device, at = "", 0
+			}
+			if e.ID == attempted.ID {
+				device, at = "BEFORE", 7
+			}
+			if e.Device != device || e.FirstAttemptAt != at {
+				t.Errorf("room %d: entry %d counts as attempted by %q at %d, want %q, %d", room, n, e.Device, e.FirstAttemptAt, device, at)
+			}
+		}
+	}
+}
