@@ -77,8 +77,8 @@ func (s *site) runExample(a app, e example) {
 	case strings.HasPrefix(e.text, "#!"): // a script for others to call
 		args = []string{"bash", "-c", "./report ls /nowhere; [ $? = 2 ]"}
 	default:
-		local := strings.ReplaceAll(e.text, "gotifys://relay.example.org", "gotify://"+s.addr)
-		args = []string{"bash", "-euo", "pipefail", "-c", local}
+		local := strings.NewReplacer("gotifys://relay.example.org", "gotify://"+s.addr, "--wait 10s", "--wait 30s") // a busy machine takes longer
+		args = []string{"bash", "-euo", "pipefail", "-c", local.Replace(e.text)}
 	}
 	for _, stub := range []string{"borg", "restic"} {
 		s.must(os.WriteFile(filepath.Join(dir, stub), []byte("#!/bin/sh\necho done\n"), 0o700))
