@@ -267,7 +267,7 @@ func TestVersionAndHelp(t *testing.T) {
 		"version":   "registry slipway/registry dev\ncommit unknown",
 		"--version": "registry slipway/registry dev\n",
 		"-v":        "registry slipway/registry dev\n",
-		"":          "Available Commands",
+		"":          "registry serve FILE",
 		"help":      "Available Commands",
 		"serve -h":  "REGISTRY_CONFIGURATION_PATH",
 		"config":    "Check or show the configuration",
