@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
 	"maunium.net/go/mautrix/crypto"
+	"maunium.net/go/mautrix/crypto/ssss"
 	"maunium.net/go/mautrix/id"
 )
 
@@ -145,19 +146,20 @@ func (d *Device) makeIdentity(ctx context.Context) error {
 	return d.makeRecovery(ctx)
 }
 
-// keepRecovery makes the recovery key of an identity of the relay's own, if a crash has kept it from that.
+// keepRecovery makes the recovery key of an identity of the relay's own, if a crash has kept it from that. One that is there, perhaps
+// of another client that has made the identity, stays.
 func (d *Device) keepRecovery(ctx context.Context) error {
-	known, err := d.store.GetSecret(ctx, secretRecovery)
-	if err != nil || known != "" {
+	_, err := d.mach.SSSS.GetDefaultKeyID(ctx)
+	switch {
+	case !errors.Is(err, ssss.ErrNoDefaultKeyID):
 		return err
-	}
-	if d.o.RecoveryKey != "" { // another client has made the identity
+	case d.o.RecoveryKey != "": // another client has made the identity
 		return nil
 	}
 	return d.makeRecovery(ctx)
 }
 
-// makeRecovery leaves the identity at the homeserver, encrypted by a new recovery key.
+// makeRecovery leaves the identity at the homeserver, encrypted by a new recovery key, which is stored before others use it.
 func (d *Device) makeRecovery(ctx context.Context) error {
 	key, err := d.mach.SSSS.GenerateAndUploadKey(ctx, "")
 	if err != nil {
@@ -166,10 +168,10 @@ func (d *Device) makeRecovery(ctx context.Context) error {
 	if err := d.mach.UploadCrossSigningKeysToSSSS(ctx, key, d.mach.CrossSigningKeys); err != nil {
 		return err
 	}
-	if err := d.mach.SSSS.SetDefaultKeyID(ctx, key.ID); err != nil {
+	if err := errors.Join(d.store.PutSecret(ctx, secretRecovery, key.RecoveryKey()), d.store.flush(ctx)); err != nil {
 		return err
 	}
-	return errors.Join(d.store.PutSecret(ctx, secretRecovery, key.RecoveryKey()), d.store.flush(ctx))
+	return d.mach.SSSS.SetDefaultKeyID(ctx, key.ID)
 }
 
 // authenticate answers a homeserver that asks for the password.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,6 +41,7 @@ type keyServer struct {
 	refuse  bool                                     // messages to devices
 	last    map[id.UserID]json.RawMessage            // the last message to a user's device
 	queries int                                      // for devices
+	data    map[string]json.RawMessage               // the account data of all, by path
 	owner   *Device
 }
 
@@ -51,7 +53,8 @@ func (s *keyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		OneTimeKeys json.RawMessage                               `json:"one_time_keys"`
 		Messages    map[id.UserID]map[id.DeviceID]json.RawMessage `json:"messages"`
 	}
-	_ = json.NewDecoder(r.Body).Decode(&in) // some requests have none
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &in) // some requests have none
 	user := id.UserID(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	answer := map[string]any{}
 	status := http.StatusOK
@@ -99,6 +102,11 @@ func (s *keyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.got[u]++
 			s.last[u] = in.Messages[u]["DEV"]
 		}
+	case r.Method == http.MethodPut && strings.Contains(path, "/account_data/"):
+		s.data[path] = body
+	case s.data[path] != nil:
+		_, _ = w.Write(s.data[path])
+		return
 	case r.Method == http.MethodGet || strings.Contains(path, "/device_signing/"):
 		status, answer["errcode"] = http.StatusNotFound, "M_NOT_FOUND"
 	}
@@ -140,6 +148,7 @@ func newPair(t *testing.T) (*keyServer, *Device) {
 	s := &keyServer{
 		devices: map[id.UserID]map[id.DeviceID]json.RawMessage{}, keys: map[id.UserID]map[string]json.RawMessage{},
 		got: map[id.UserID]int{}, last: map[id.UserID]json.RawMessage{}, away: map[id.UserID]bool{},
+		data: map[string]json.RawMessage{},
 	}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
