@@ -172,14 +172,11 @@ func (d *Delivery) join(q *queue, e *message.Entry, f *matrix.SendError) {
 // blocked lets a room wait until a person does something. It is looked at again now and then.
 func (d *Delivery) blocked(q *queue, e *message.Entry, f *matrix.SendError) {
 	d.block(q, f.Class, f.Sentence())
-	wait := blockedFor/2 + rand.N(blockedFor)
 	q.mu.Lock()
 	q.joinTried = false
-	if q.outdated {
-		wait = 0
-	}
 	q.mu.Unlock()
-	d.again(q, e, wait, false)
+	d.again(q, e, blockedFor/2+rand.N(blockedFor), false)
+	q.hasten() // not before: what is heard meanwhile must not be put off
 }
 
 // shrink makes an event smaller that the homeserver found too large; the second time it is dead.

@@ -129,10 +129,21 @@ func (q *queue) retry() {
 	q.nudge()
 }
 
-// outdate makes an attempt under way, if it fails for what may have changed, be followed by another one at once.
-func (q *queue) outdate() {
+// outdate makes an attempt under way, if it fails for what may have changed, be followed by another one at once. It answers true
+// if one has failed for that already.
+func (q *queue) outdate() (failed bool) {
 	q.mu.Lock()
-	q.outdated = true
+	defer q.mu.Unlock()
+	q.outdated = q.outdated || q.room.Encrypted
+	return q.room.BlockedAs == string(matrix.ClassEncrypted)
+}
+
+// hasten takes a delay back if what the attempt has found may not be so any more.
+func (q *queue) hasten() {
+	q.mu.Lock()
+	if q.outdated {
+		q.notBefore = q.limited
+	}
 	q.mu.Unlock()
 }
 

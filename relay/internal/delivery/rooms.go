@@ -71,7 +71,9 @@ func (d *Delivery) Handle(e matrix.Event) {
 	case matrix.Ready:
 		d.canEncrypt()
 	case matrix.DevicesChanged:
-		d.devicesChanged()
+		readersChanged(d.all())
+	case matrix.ReadersChanged:
+		readersChanged(d.known(e.Room))
 	case matrix.Replaced:
 		d.replaced(e.Old, e.New)
 	case matrix.Named:
@@ -128,15 +130,11 @@ func (d *Delivery) canEncrypt() {
 	}
 }
 
-// devicesChanged tries again where messages wait, perhaps for a device that could read them.
-func (d *Delivery) devicesChanged() {
-	for _, q := range d.all() {
-		r := q.Room()
-		switch {
-		case r.BlockedAs == string(matrix.ClassEncrypted):
+// readersChanged tries again where messages wait, perhaps for a device that could read them.
+func readersChanged(queues []*queue) {
+	for _, q := range queues {
+		if q.outdate() {
 			q.retry()
-		case r.Encrypted:
-			q.outdate()
 		}
 	}
 }

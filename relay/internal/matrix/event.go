@@ -31,6 +31,9 @@ type Ready struct{}
 // DevicesChanged says that users whom the bot shares encrypted rooms with have other devices, or are new there.
 type DevicesChanged struct{}
 
+// ReadersChanged says that others may read what is sent to a room from now on.
+type ReadersChanged struct{ Room string }
+
 // Replaced says that a room was upgraded and that the bot is in the room that took its place.
 type Replaced struct{ Old, New string }
 
@@ -54,6 +57,7 @@ func (Left) event()           {}
 func (Encrypted) event()      {}
 func (Ready) event()          {}
 func (DevicesChanged) event() {}
+func (ReadersChanged) event() {}
 func (Replaced) event()       {}
 func (Named) event()          {}
 func (PowerLevels) event()    {}

@@ -121,6 +121,9 @@ func (c *Client) takeJoin(ctx context.Context, me id.UserID, roomID string, firs
 	for m := range maps.Values(members) {
 		heard = append(heard, m)
 	}
+	if len(members) > 0 { // whose devices a homeserver need not tell where the bot knows them from another room
+		heard = append(heard, ReadersChanged{roomID})
+	}
 	return state, heard
 }
 
@@ -138,6 +141,7 @@ func (c *Client) takeState(ctx context.Context, roomID string, e *event.Event) [
 		return []Event{Named{roomID, line(field(&e.Content, "name"))}}
 	case "m.room.history_visibility":
 		c.membersChanged(roomID)
+		return []Event{ReadersChanged{roomID}}
 	case "m.room.power_levels":
 		c.rooms.forgetCheck(roomID)
 		return []Event{PowerLevels{roomID}}

@@ -78,10 +78,18 @@ func TestFileInRoomThatBecomesEncrypted(t *testing.T) {
 	})
 }
 
-// A message to a room where nobody has a device waits until somebody has, also if that is heard while the attempt that finds none
+// A message to a room where nobody has a device waits until somebody has, or who has one comes in, also if that is heard while the attempt that finds none
 // is under way.
 func TestEncryptedRoomWithoutReaders(t *testing.T) {
-	for name, late := range map[string]bool{"after the attempt": true, "during the attempt": false} {
+	for name, tt := range map[string]struct {
+		late  bool
+		heard matrix.Event
+	}{
+		"a device after the attempt":  {true, matrix.DevicesChanged{}},
+		"a device during the attempt": {false, matrix.DevicesChanged{}},
+		"a member after the attempt":  {true, matrix.ReadersChanged{Room: "!a:hs"}},
+		"a member during the attempt": {false, matrix.ReadersChanged{Room: "!a:hs"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, withEncryption)
@@ -91,8 +99,8 @@ func TestEncryptedRoomWithoutReaders(t *testing.T) {
 					if attempts++; attempts > 1 {
 						return nil
 					}
-					if !late {
-						r.delivery.Load().Handle(matrix.DevicesChanged{})
+					if !tt.late {
+						r.delivery.Load().Handle(tt.heard)
 					}
 					return &SendError{Class: matrix.ClassEncrypted, Reason: "Nobody can read."}
 				}
@@ -100,11 +108,11 @@ func TestEncryptedRoomWithoutReaders(t *testing.T) {
 				synctest.Wait()
 				id := r.send(r.app("a", "!a:hs").Token, "x")
 				time.Sleep(time.Second)
-				if late {
+				if tt.late {
 					if m := r.message(id); m.State != StateBlocked || m.Error != "Nobody can read." {
 						t.Errorf("it is %s, %q", m.State, m.Error)
 					}
-					r.delivery.Load().Handle(matrix.DevicesChanged{})
+					r.delivery.Load().Handle(tt.heard)
 					time.Sleep(time.Second)
 				}
 				if m := r.message(id); m.State != StateSent || m.Error != "" {
