@@ -290,7 +290,10 @@ func (r Repository) namesBetween(ctx context.Context, at, end string, n int) (na
 	}
 	for more := true; more && len(names) < n; {
 		more = false
-		read, most := 0, max(1, min(expected-len(names), oneListing))
+		read, most := 0, min(n-len(names), oneListing)
+		if left := expected - len(names); left > 0 { // else others have added names meanwhile
+			most = min(most, left)
+		}
 		for info, err := range r.reg.store.List(ctx, layout.Tags(r.name), storage.ListOptions{After: after(prefix, at), Names: true, Max: most}) {
 			if err != nil {
 				return nil, err

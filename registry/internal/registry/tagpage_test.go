@@ -149,6 +149,35 @@ func TestRemoteTags_Requests(t *testing.T) {
 	}
 }
 
+// Names that another process has added between those that were listed before come in whole pages.
+func TestRemoteTags_ManyNewNames_FewRequests(t *testing.T) {
+	bucket := hostile.New(hostile.Options{})
+	p, other := bucket.Process(), bucket.Process()
+	defer p.Close()
+	defer other.Close()
+	repo := newRegistry(p, Options{}).Repository("a")
+	manyRemoteTags(t, p, 1500)
+	tags, _, err := repo.Tags(t.Context(), -1, "")
+	check(t, err)
+	var stage storage.Stage
+	for i := range 1000 {
+		stage = append(stage, storage.Change{Key: layout.TagCurrent("a", oci.Tag(fmt.Sprintf("tag0000-%04d", i))), Content: layout.Link(sum("x"))})
+	}
+	check(t, other.Apply(t.Context(), nil, stage))
+	var lists atomic.Int64
+	bucket.SetFault(func(r hostile.Request) hostile.Fault {
+		if r.Op == "LIST" {
+			lists.Add(1)
+		}
+		return hostile.None
+	})
+	now, _, err := repo.Tags(t.Context(), -1, "")
+	check(t, err)
+	if len(now) != len(tags)+1000 || lists.Load() > 200 {
+		t.Errorf("%d tags by %d listings, want %d by no more than 200", len(now), lists.Load(), len(tags)+1000)
+	}
+}
+
 // The bytes of a blob are looked at once a second, its link each time.
 func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
 	bucket := hostile.New(hostile.Options{})
