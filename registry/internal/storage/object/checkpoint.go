@@ -33,6 +33,9 @@ type checkpoint struct {
 	Placing bool     `json:",omitempty"` // it is being put in place, and nobody may take it over
 }
 
+// maxTail is how much a checkpoint takes in itself.
+const maxTail = 64 << 10
+
 func sum(sources []Source) (n int64) {
 	for _, s := range sources {
 		n += s.Size

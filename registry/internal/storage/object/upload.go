@@ -37,9 +37,6 @@ type upload struct {
 	leftovers []string // once it is in place: keys that nobody needs
 }
 
-// maxTail is how much a checkpoint takes in itself.
-const maxTail = 64 << 10
-
 // CreateUpload implements storage.Store. In the bucket nothing shows it before it is
 // suspended or has a part.
 func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHint) (storage.Upload, error) {
