@@ -88,7 +88,7 @@ func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 		err = closeErr // what is acknowledged is kept for the next request
 	}
 	if err != nil {
-		return err
+		return a.misplaced(w, r, err)
 	}
 	return a.answerUpload(w, r, pointOf(up), http.StatusAccepted)
 }
@@ -108,14 +108,14 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 		up.Expect(d, r.ContentLength)
 	}
 	if err := receive(w, r, up); err != nil {
-		return err
+		return a.misplaced(w, r, err)
 	}
 	if err := a.readyToEmit(w); err != nil {
 		return err
 	}
 	desc, err := up.Commit(r.Context(), d)
 	if err != nil {
-		return err
+		return a.misplaced(w, r, err)
 	}
 	return a.answerPush(w, r, d, desc.Size)
 }
@@ -189,13 +189,19 @@ func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error
 		}
 		up, err = a.repository(r).ResumeUpload(r.Context(), r.last, at)
 	}
+	return up, a.misplaced(w, r, err)
+}
+
+// misplaced is err. If that says that the upload does not continue where the request does, the answer
+// says where it does.
+func (a *API) misplaced(w http.ResponseWriter, r *request, err error) error {
 	if code(err) == oci.CodeRangeInvalid {
 		if err := a.currentPoint(w, r); err != nil {
-			return nil, err
+			return err
 		}
 		readOn(w, r)
 	}
-	return up, err
+	return err
 }
 
 // currentPoint sets the headers that say where an upload continues.

@@ -84,8 +84,10 @@ func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
 			u.size = size
 			u.rewind(u.alg)
 		}
+		return n, u.outrun(u.w, err)
 	}
-	return n, err
+	u.unseen = 0
+	return n, nil
 }
 
 // resumed makes sure that there is something to write to: the first request of a push

@@ -81,7 +81,7 @@ func (u *Upload) catchUp(ctx context.Context) error {
 		return uploadUnknown()
 	}
 	if err != nil {
-		return err
+		return u.outrun(u.w, err)
 	}
 	defer src.Close()
 	n, err := copyHash(ctx, u.hash, src)
@@ -122,7 +122,7 @@ func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
 	if absent(err) { // another process has ended it
 		return uploadUnknown()
 	}
-	return err
+	return u.outrun(w, err)
 }
 
 // notStarted removes the note that the upload has begun.

@@ -33,6 +33,7 @@ type Upload struct {
 	whole   bool           // it ends with this request: nothing says that it has begun
 	done    bool           // committed or cancelled
 	size    int64
+	unseen  int64 // size, where it was gone on with without a look and not changed yet
 	alg     oci.Algorithm
 	hash    hash.Hash
 	hashed  int64        // bytes in hash
@@ -242,6 +243,7 @@ func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 		if size == 0 {
 			return nil
 		}
+		u.unseen = size
 		return u.takeOver(ctx, at, size)
 	}
 	info, err := u.repo.reg.store.Stat(ctx, u.dataKey())
@@ -289,6 +291,19 @@ func (u *Upload) takeOver(ctx context.Context, at UploadPoint, size int64) (err 
 	}
 	u.foreign = !u.restore(state)
 	return nil
+}
+
+// outrun is err, or that the client goes on at the wrong offset if the first change of w has found
+// that another process has added to what this one remembers.
+func (u *Upload) outrun(w storage.Upload, err error) error {
+	if u.unseen == 0 || !errors.Is(err, ErrUploadTaken) || u.taken.Err() != nil {
+		return err
+	}
+	size, _ := w.Progress()
+	if size <= u.unseen {
+		return err
+	}
+	return wrongOffset(size, u.unseen)
 }
 
 func wrongOffset(size, offset int64) error {
