@@ -261,7 +261,7 @@ func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case kept.DeviceID == "" || kept.DeviceID == noDevice:
+	case kept.UserID == "": // that of a device that is gone is still the bot's
 		return "", encryption.ErrNoRecoveryKey
 	case len(c.options.PickleKey) == 0:
 		return "", errNoPickleKey

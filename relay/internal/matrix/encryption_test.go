@@ -131,3 +131,19 @@ func TestEncrypted_IdentityWithoutPassword(t *testing.T) {
 		t.Errorf("a recovery key: %v", err)
 	}
 }
+
+// A bot that is logged out and cannot log in again keeps its recovery key for its administrator.
+func TestEncrypted_RecoveryKeyOfBotThatIsLoggedOut(t *testing.T) {
+	w, _, _ := encryptedWorld(t)
+	key, err := w.bot.RecoveryKey(w.ctx)
+	w.must(err)
+	w.proxy.Script(faultproxy.Rule{Method: "POST", Path: "/login", Fault: faultproxy.Matrix(403, "M_FORBIDDEN")})
+	w.must(w.server.Call(w.ctx, w.bot.session.Load().token, "POST", "/_matrix/client/v3/logout", struct{}{}, nil))
+	w.eventually("the bot is logged out", func() bool {
+		kept, err := w.bot.storedSession(w.ctx)
+		return err == nil && kept.DeviceID == ""
+	})
+	if now, err := w.bot.RecoveryKey(w.ctx); now != key || err != nil {
+		t.Errorf("the recovery key is another one or gone: %v", err)
+	}
+}
