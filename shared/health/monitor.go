@@ -33,6 +33,10 @@ type Check struct {
 	// not stop the traffic.
 	Advisory bool
 
+	// Warning checks leave the page at 200 and Ready true: what they look at is
+	// not needed to serve. The page and Status name them while they fail.
+	Warning bool
+
 	Func func(context.Context) error
 }
 
@@ -82,7 +86,7 @@ func (m *Monitor) Close() {
 	m.ended.Wait()
 }
 
-// Ready says whether no check fails but advisory ones. It is one atomic load.
+// Ready says whether no check fails but advisory ones and warnings. It is one atomic load.
 func (m *Monitor) Ready() bool { return m.failing.Load() == 0 }
 
 // Failing says whether the named check fails; a name that is not watched does
@@ -96,8 +100,8 @@ func (m *Monitor) Failing(name string) bool {
 	return false
 }
 
-// Failures returns the text of each failing check by name, advisory ones too.
-// It is never nil.
+// Failures returns the text of each failing check by name, advisory ones and
+// warnings too. It is never nil.
 func (m *Monitor) Failures() map[string]string {
 	failures := map[string]string{}
 	for _, w := range m.checks {
@@ -108,7 +112,7 @@ func (m *Monitor) Failures() map[string]string {
 	return failures
 }
 
-// Status says of each check, advisory ones too, whether it succeeds.
+// Status says of each check, advisory ones and warnings too, whether it succeeds.
 func (m *Monitor) Status() map[string]bool {
 	status := make(map[string]bool, len(m.checks))
 	for _, w := range m.checks {
@@ -162,7 +166,7 @@ func (m *Monitor) judge(ctx context.Context, w *watch, failed int, err error) in
 }
 
 func (m *Monitor) count(w *watch, by int32) {
-	if !w.Advisory {
+	if !w.Advisory && !w.Warning {
 		m.failing.Add(by)
 	}
 }

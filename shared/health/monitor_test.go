@@ -125,6 +125,29 @@ func TestAdvisoryStaysReady(t *testing.T) {
 	})
 }
 
+// What serving does not need is named, and the page stays at 200.
+func TestWarningStaysHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream, disk := &sick{err: errors.New("no route")}, &sick{}
+		m := Start(zap.NewNop(), Check{Name: "upstream", Interval: time.Second, Warning: true, Func: upstream.look}, Check{Name: "disk", Interval: time.Second, Func: disk.look})
+		defer m.Close()
+		page := func() (int, string) {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			w := httptest.NewRecorder()
+			m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/health", nil))
+			return w.Code, w.Body.String()
+		}
+		if code, body := page(); code != http.StatusOK || body != `{"upstream":"no route"}` || !m.Ready() || m.Status()["upstream"] {
+			t.Errorf("a warning: %d %s, ready %v, status %v", code, body, m.Ready(), m.Status())
+		}
+		disk.set(errors.New("gone"))
+		if code, body := page(); code != http.StatusServiceUnavailable || body != `{"disk":"gone","upstream":"no route"}` || m.Ready() {
+			t.Errorf("a warning and a failure: %d %s, ready %v", code, body, m.Ready())
+		}
+	})
+}
+
 func TestHungLookFailsAndDoesNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, looks := make(chan struct{}), 0

@@ -104,7 +104,7 @@ func upstreamChecks(cache *proxy.Cache) []health.Check {
 	var checks []health.Check
 	for _, s := range cache.Sources() {
 		if !s.Offline {
-			checks = append(checks, health.Check{Name: "upstream_" + s.Name, Interval: upstreamCheckInterval, Timeout: upstreamCheckInterval / 2, Threshold: 2, Advisory: true, Func: s.Check})
+			checks = append(checks, health.Check{Name: "upstream_" + s.Name, Interval: upstreamCheckInterval, Timeout: upstreamCheckInterval / 2, Threshold: 2, Warning: true, Func: s.Check})
 		}
 	}
 	return checks
