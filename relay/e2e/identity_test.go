@@ -64,7 +64,7 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 	b := newBrowser(t, s.url)
 	b.login("admin", adminPassword)
 	b.reloads("/ui/applications/new", "· encrypted")
-	b.sees("The bot creates it, encrypted, and invites you.")
+	b.sees("The bot creates it, encrypted, and invites you. Accept the invitation in your Matrix client.")
 	b.fill("#name", "private")
 	b.click("#target-other")
 	b.fill("input[name=room]", room)

@@ -135,7 +135,7 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 	if said := leader.findings(); !strings.Contains(said, "This relay (") || !strings.Contains(said, "does not replicate synchronously") {
 		t.Errorf("the doctor of the one that delivers: %s", said)
 	}
-	if said := other.findings(); !strings.Contains(said, leader.addr[strings.LastIndexByte(leader.addr, ':'):]+" delivers since") {
+	if said := other.findings(); !strings.Contains(said, leader.addr[strings.LastIndexByte(leader.addr, ':'):]+" has been delivering since") {
 		t.Errorf("the doctor of the other one: %s", said)
 	}
 

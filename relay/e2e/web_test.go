@@ -26,7 +26,7 @@ func TestPagesInBrowser(t *testing.T) {
 	b.click("form.card button.primary")
 	b.sees("“backup” is ready")
 	token := strings.TrimSpace(in(b, chromedp.Text("#token-value")))
-	if !strings.Contains(b.text(), "Bearer "+token) || !strings.Contains(b.text(), s.url+"/message") {
+	if !strings.Contains(b.text(), "curl "+s.url+"/message -d token="+token) {
 		t.Errorf("the page has no ready curl line:\n%s", b.text())
 	}
 	a := app{id: 1, token: token}

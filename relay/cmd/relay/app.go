@@ -63,7 +63,7 @@ func newAppCreateCommand() *cobra.Command {
 	}
 	t.addFlags(cmd)
 	cmd.Flags().StringVar(&room, "room", "", "id or alias of the room; without it the bot creates one and invites the administrator")
-	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that name none, -2 to 2")
+	cmd.Flags().IntVar(&priority, "priority", 0, "priority of messages that have none, -2 to 2")
 	cmd.Flags().BoolVar(&strict, "strict-compatibility", false, "create a short token, for clients that check Gotify's form (Watchtower)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
@@ -92,7 +92,7 @@ func showToken(cmd *cobra.Command, base string, app application, quiet bool) err
 		return err
 	}
 	_, err := fmt.Fprintf(out, "application %d, %s\ntoken %s (not shown again)\n\n"+
-		"curl -H 'Authorization: Bearer %s' -d '{\"message\": \"It works\"}' %s/message\n", app.ID, app.Name, app.Token, app.Token, base)
+		"curl %s/message -d token=%s -d 'message=It works'\n", app.ID, app.Name, app.Token, base, app.Token)
 	return err
 }
 

@@ -168,7 +168,7 @@ func decodeAnswer(resp *http.Response, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("the answer is not a relay's: %w", err)
+		return fmt.Errorf("the answer does not come from a relay: %w", err)
 	}
 	return nil
 }

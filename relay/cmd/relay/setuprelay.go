@@ -37,7 +37,7 @@ func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string)
 	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address by --relay, or end it", r.base, cfg.Database.Where())
+		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --relay, or stop that relay", r.base, cfg.Database.Where())
 	case err != nil:
 		return nil, nil, err
 	}

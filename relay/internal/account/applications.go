@@ -190,7 +190,7 @@ func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) e
 		return nil
 	}
 	if !v.Admin {
-		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators give applications away."}
+		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators may give an application to another user."}
 	}
 	if _, ok := s.cache.user(*owner); !ok {
 		return refusal.Invalid("owner_id", "There is no such user.")

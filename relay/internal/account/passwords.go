@@ -103,7 +103,7 @@ func (p *passwords) verify(ctx context.Context, password, hash string) (bool, er
 func (p *passwords) derive(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
 	if p.waiting.Add(1) > argonWaiting {
 		p.waiting.Add(-1)
-		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many people log in at this moment.", RetryAfter: refusal.RetryAfter}
+		return nil, &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many logins at the same time. Try again.", RetryAfter: refusal.RetryAfter}
 	}
 	defer p.waiting.Add(-1)
 	select {

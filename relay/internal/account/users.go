@@ -95,7 +95,7 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 		return User{}, refusal.Forbidden("Only administrators change a user's name and rights.")
 	}
 	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
-		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators enter Matrix IDs: who is in a room may let applications send there."}
+		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators may set Matrix IDs: a user's applications may send to the rooms that the user's Matrix ID is in."}
 	}
 	changed := row
 	if err := s.setUser(ctx, &changed, in); err != nil {

@@ -85,7 +85,7 @@ func (a *API) grow(ctx context.Context, b *body) error {
 		case a.big <- struct{}{}:
 			b.big = a.big
 		case <-ctx.Done():
-			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages arrive at once.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
+			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
 		}
 	}
 	b.bytes = append(b.bytes, 0)[:len(b.bytes)]

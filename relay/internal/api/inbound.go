@@ -93,7 +93,7 @@ func (a *API) acceptInbound(r *http.Request, token string, all []intake.Request,
 		return nil
 	case kind == refusal.KindInvalid, kind == refusal.KindTooLarge:
 		result.Refused++
-		a.log.Warn("an event was left out: its message is not valid", zap.String("source", all[0].Source), zap.String("event", all[0].IdempotencyKey), zap.Error(err))
+		a.log.Warn("an event was skipped: its message is not valid", zap.String("source", all[0].Source), zap.String("event", all[0].IdempotencyKey), zap.Error(err))
 		return nil
 	}
 	return err

@@ -156,7 +156,7 @@ func (d *Delivery) takeChanges() {
 	changes, failure := d.store.TakeChanges()
 	if failure != nil && time.Since(d.complained) > complainEvery {
 		d.complained = time.Now()
-		d.log.Error("results of deliveries cannot be stored; they are tried again", zap.Error(failure))
+		d.log.Error("cannot store the results of deliveries; trying again", zap.Error(failure))
 	}
 	for _, c := range changes {
 		if c.Room == 0 {
@@ -276,7 +276,7 @@ func (d *Delivery) leave() { <-d.slots }
 func (d *Delivery) resumed() {
 	if device := d.sender.Device(); device != "" {
 		if err := d.store.SetSetting(d.ctx, deviceKey, device); err != nil {
-			d.log.Error("cannot note the device in use", zap.Error(err))
+			d.log.Error("cannot store the device in use", zap.Error(err))
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (d *Delivery) MakeRooms() {
 	}
 	rooms, err := d.store.RoomsToMake(d.ctx)
 	if err != nil {
-		d.log.Error("cannot read the rooms to make", zap.Error(err))
+		d.log.Error("cannot read the rooms to create", zap.Error(err))
 	}
 	for _, r := range rooms {
 		if d.isStopping() {

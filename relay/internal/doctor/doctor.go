@@ -167,9 +167,9 @@ func server(ctx context.Context, s *relay.Service) (findings []Finding) {
 	case st.Deliverer == "":
 		findings = append(findings, bad("delivery", "No relay delivers at this moment. One that runs takes over within seconds."))
 	case st.Elsewhere:
-		findings = append(findings, good("delivery", "The relay %s delivers since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
+		findings = append(findings, good("delivery", "The relay %s has been delivering since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
 	default:
-		findings = append(findings, good("delivery", "This relay (%s) delivers since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
+		findings = append(findings, good("delivery", "This relay (%s) has been delivering since %s.", st.Deliverer, st.Since.UTC().Format(time.RFC3339)))
 	}
 	return findings
 }

@@ -180,7 +180,7 @@ func (c *Client) tryPending(ctx context.Context, due pendingJoin) {
 		}
 		if !welcome {
 			if due.failures == 0 {
-				c.log.Info("an invitation by a stranger stays pending", zap.String("room", due.RoomID), zap.String("inviter", due.Inviter))
+				c.log.Info("an invitation from an unknown user stays pending", zap.String("room", due.RoomID), zap.String("inviter", due.Inviter))
 			}
 			c.postpone(due, time.Minute, true)
 			return

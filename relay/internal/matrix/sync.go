@@ -208,7 +208,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 func (c *Client) forgetBadPosition(ctx context.Context, at *position, err error) error {
 	var failed *SendError
 	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassBlock) {
-		c.log.Warn("the homeserver does not know the sync position: beginning anew", zap.Error(err))
+		c.log.Warn("the homeserver does not know the sync position: starting from the beginning", zap.Error(err))
 		*at = position{}
 		if err := c.state.SetSetting(ctx, settingSync, ""); err != nil {
 			return err

@@ -223,7 +223,7 @@ func (s *Service) term(ctx context.Context) {
 	}
 	s.store.Forget()
 	if err != nil && term.Err() == nil {
-		s.log.Error("cannot begin to deliver", zap.Error(err))
+		s.log.Error("cannot start to deliver", zap.Error(err))
 		select { // let another relay try
 		case <-ctx.Done():
 		case <-time.After(beginAgain):

@@ -232,7 +232,7 @@ func (s *Service) Close() error {
 		err = s.store.SetSetting(ctx, cleanKey, "1")
 	}
 	if err != nil {
-		s.log.Error("cannot store that the relay was stopped in order", zap.Error(err))
+		s.log.Error("cannot store that the relay was stopped cleanly", zap.Error(err))
 	}
 	return s.store.Close()
 }

@@ -233,9 +233,9 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	case info.ReplaceBy != "":
 		return &standing{Text: "This room was replaced by a newer one. Invite the bot there."}
 	case !info.Joined:
-		return &standing{Text: "The bot is not in this room. Invite it, and its messages are sent."}
+		return &standing{Text: "The bot, the relay's Matrix account, is not in this room. Invite it, and the messages that wait are sent."}
 	case !info.Writable:
-		return &standing{Text: "The bot may not write in this room. Raise its power level."}
+		return &standing{Text: "The bot may not write in this room. Raise its power level (its role in the room) in a Matrix client."}
 	case a.RoomProblem != "":
 		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
 	case a.RoomLost:

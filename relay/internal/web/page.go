@@ -76,7 +76,7 @@ var notices = map[string]string{
 	"retrymore":  "500 messages are in the queue again. More match: repeat it for those.",
 	"cancelall":  "The messages are withdrawn.",
 	"cancelmore": "500 messages are withdrawn. More match: repeat it for those.",
-	"retried":    "Messages to the room are tried again.",
+	"retried":    "The relay tries again to send to the room.",
 	"password":   "The password is changed. All other sessions have ended.",
 	"loggedout":  "You are logged out.",
 	"testqueued": "The test message is on its way.",

@@ -55,7 +55,7 @@ func TestApplicationLife(t *testing.T) {
 	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
 	form := []string{"name", "backup", "target", "joined", "joined", room, "priority", "1", "scale", "auto"}
 	b.post("/ui/applications/new", form...)
-	b.want(200, "is ready", "curl -H", b.base+"/message", "may write there")
+	b.want(200, "is ready", "curl "+b.base+"/message -d token=", "may write there")
 	token := b.token()
 	if !b.works(token) {
 		t.Error("the token on the page does not work")
@@ -82,7 +82,7 @@ func TestApplicationLife(t *testing.T) {
 	b.post("/ui/applications/1/token", "grace", "24h")
 	b.want(200, "stays valid for 24 h")
 	b.get("/ui/applications/1")
-	b.want(200, "is valid for another 24 h")
+	b.want(200, "stays valid for 24 h")
 	b.post("/ui/applications/1/token", "grace", "0s")
 	b.want(200, "no longer valid")
 	if b.works(second) || b.works(token) {
@@ -284,8 +284,8 @@ func TestLongMessage(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	path := b.send(b.app("a", room), "Long", strings.Repeat("word ", 100_000))
-	b.until(path, "The homeserver accepted it.")
-	b.want(200, "Too long for one event: sent as", "with the full text as a file")
+	b.until(path, "The homeserver (the Matrix server that the relay sends to) accepted it.")
+	b.want(200, "Too long for one Matrix message: sent as", "with the full text as a file")
 }
 
 // TestRemovalThatFails: a message that stays in its room says why.
@@ -332,7 +332,7 @@ func TestDeliveredAtLast(t *testing.T) {
 	message := b.send(b.app("a", room), "Late", "text")
 	b.until(message, "The homeserver failed.")
 	b.hs.FailIn(room, nil)
-	b.until(message, "The homeserver accepted it.")
+	b.until(message, "The homeserver (the Matrix server that the relay sends to) accepted it.")
 	b.want(200, "-The homeserver failed.")
 }
 
@@ -368,7 +368,7 @@ func TestRetryRoom(t *testing.T) {
 	b.want(200, "blocked", "The bot may not write in the room.", "Try again")
 	b.hs.FailIn("!closed:example.org", nil)
 	b.post("/ui/rooms/retry", "room", "!closed:example.org")
-	b.want(200, "Messages to the room are tried again.")
+	b.want(200, "The relay tries again to send to the room.")
 	b.until(path, "Remove from the room")
 	b.want(200, "delivered")
 }
@@ -411,7 +411,7 @@ func TestUsersAndAccount(t *testing.T) {
 	b.post("/ui/account/password", "present", "long enough", "password", "even longer", "again", "even longer")
 	b.want(200, "The password is changed.")
 	b.post("/ui/account", "matrix_id", "@m:example.org")
-	b.want(403, "Only administrators enter Matrix IDs", "@maria:example.org", "-@m:example.org")
+	b.want(403, "Only administrators may set Matrix IDs", "@maria:example.org", "-@m:example.org")
 
 	b.forget()
 	b.login(relaytest.AdminName, relaytest.AdminPassword)

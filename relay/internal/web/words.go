@@ -98,7 +98,7 @@ func stateNote(s message.State) string {
 	case message.StateBlocked:
 		return "It waits until the cause is fixed, and is then sent automatically."
 	case message.StateSent:
-		return "The homeserver accepted it."
+		return "The homeserver (the Matrix server that the relay sends to) accepted it."
 	case message.StateAmbiguous:
 		return "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it."
 	case message.StateDead:
