@@ -37,3 +37,20 @@ func TestPurge_PartThatNobodyKnows_Goes(t *testing.T) {
 		t.Errorf("purged %+v, and left: %v", report, left())
 	}
 }
+
+// distribution has a state of the hash beside an upload without bytes, too.
+func TestCancel_EmptyUploadOfDistribution_LeavesNothing(t *testing.T) {
+	p := hostile.New(hostile.Options{}).Process()
+	defer p.Close()
+	repo := newRegistry(p, Options{}).Repository("a")
+	id := start(t, repo)
+	state := layout.Upload("a", id) + "/hashstates/sha256/0"
+	putObject(t, p, state, "x")
+	u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{})
+	check(t, err)
+	check(t, u.Cancel(t.Context()))
+	check(t, u.Close())
+	if _, err := p.Stat(t.Context(), state); !absent(err) {
+		t.Errorf("the state of the hash stays: %v", err)
+	}
+}

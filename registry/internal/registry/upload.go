@@ -372,7 +372,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	switch {
 	case u.whole:
 		return nil
-	case u.repo.reg.remote && !u.foreign:
+	case u.repo.reg.remote && u.begun && !u.foreign: // an empty one may be distribution's
 		return fault(u.repo.reg.store.Apply(ctx, nil, storage.Stage{u.notStarted()}))
 	}
 	return fault(u.repo.clearUpload(ctx, u.id))
