@@ -40,6 +40,14 @@ func (l *lines) String() string {
 
 func (l *lines) count() int { return strings.Count(l.String(), "\n") }
 
+// deleted is what the line of a deletion says it was about.
+func deleted(r audit.Record) string {
+	if r.Event != "delete" {
+		return ""
+	}
+	return r.Digest
+}
+
 // Each act, login and refusal leaves one line, and nothing else does.
 func TestAudit(t *testing.T) {
 	out := &lines{}
@@ -92,7 +100,7 @@ func TestAudit(t *testing.T) {
 		if r.Time.IsZero() || !strings.HasPrefix(r.From, "127.0.0.1:") || r.RequestID == "" {
 			t.Errorf("%s", line)
 		}
-		got = append(got, strings.TrimSpace(fmt.Sprintln(r.Event, r.Who, r.Repository, r.Status, r.Reason, r.Moved["v1"])))
+		got = append(got, strings.TrimSpace(fmt.Sprintln(r.Event, r.Who, r.Repository, r.Status, r.Reason, r.Moved["v1"], deleted(r))))
 	}
 	want := []string{
 		"refused u  401 wrong password",
@@ -101,7 +109,7 @@ func TestAudit(t *testing.T) {
 		"push u public/a 201", "push u public/a 201  " + string(first),
 		"pull anonymous public/a 200",
 		"push u public/a 400",
-		"delete u public/a 202",
+		"delete u public/a 202   " + string(second),
 		"robot created u  201", "robot revoked u  204", "robot revoked u  404",
 	}
 	slices.Sort(got) // that of a request may come after that of the next one

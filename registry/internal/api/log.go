@@ -53,6 +53,8 @@ func (r *request) line(status int) (zapcore.Level, string) {
 		return zapcore.InfoLevel, "the client went away"
 	case r.refusal == auth.NoCredentials:
 		return zapcore.InfoLevel, "authentication required"
+	case r.refusal != "" && status == http.StatusForbidden:
+		return zapcore.WarnLevel, "access denied"
 	case r.refusal != "":
 		return zapcore.WarnLevel, "authentication failed"
 	case status >= 500:

@@ -132,7 +132,7 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	}
 	gone := []notify.Target{{Tag: ref.Tag}}
 	if ref.Tag != "" {
-		err = a.repository(r).DeleteTag(r.Context(), ref.Tag)
+		r.digest, err = a.repository(r).DeleteTag(r.Context(), ref.Tag)
 	} else {
 		gone, err = a.deleteRevision(r, ref.Digest)
 	}

@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 			ctx, repo := context.Background(), newRegistry(stores["memory"](t), tt.opts).Repository("a")
 			_, err := repo.DeleteManifest(ctx, sum("x"))
 			wantCode(t, err, oci.CodeUnsupported)
-			wantCode(t, repo.DeleteTag(ctx, "x"), oci.CodeUnsupported)
+			wantCode(t, deleteTag(ctx, repo, "x"), oci.CodeUnsupported)
 			wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeUnsupported)
 			if tt.writes {
 				pushImage(t, repo, "t", "x")

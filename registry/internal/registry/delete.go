@@ -31,31 +31,31 @@ const (
 	overlapWait = 5 * time.Second
 )
 
-// DeleteTag removes a tag with its history, and nothing else. MANIFEST_UNKNOWN,
-// NAME_UNKNOWN; DENIED with ErrImmutable inside.
-func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) error {
+// DeleteTag removes a tag with its history, and nothing else. was is what it pointed at, "" if
+// its link could not be read. MANIFEST_UNKNOWN, NAME_UNKNOWN; DENIED with ErrImmutable inside.
+func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest, err error) {
 	if err := r.deletable(); err != nil {
-		return err
+		return "", err
 	}
 	at, err := r.findTag(ctx, tag)
 	if absent(err) {
 		r.forgetTag(tag)
-		return r.unknown(ctx, r.tagUnknown(tag))
+		return "", r.unknown(ctx, r.tagUnknown(tag))
 	} else if err != nil && !isBadLink(err) {
-		return fault(err)
+		return "", fault(err)
 	}
 	if err := r.refuseRemoval(tag); err != nil {
-		return err
+		return "", err
 	}
 	removal, err := r.tagRemoval(ctx, tag, pointer{history: at.history})
 	if err != nil {
-		return fault(err)
+		return "", fault(err)
 	}
 	if err := r.reg.apply(ctx, nil, removal); err != nil {
-		return fault(err)
+		return "", fault(err)
 	}
 	r.reg.untagged(ctx, at.digest)
-	return nil
+	return at.digest, nil
 }
 
 // findTag is readTag, by a listing where the store is remote: that tells the tag's history, too.

@@ -307,7 +307,7 @@ func TestDeletionWritesNothing(t *testing.T) {
 	rec.applied = nil
 	_, err := repo.DeleteManifest(t.Context(), d)
 	check(t, err)
-	check(t, repo.DeleteTag(t.Context(), "two"))
+	check(t, deleteTag(t.Context(), repo, "two"))
 	check(t, repo.DeleteBlob(t.Context(), sum("layer x")))
 	check(t, repo.Delete(t.Context()))
 	for _, stages := range rec.applied {

@@ -117,7 +117,7 @@ func TestDeletionOnAFullDisk(t *testing.T) {
 				t.Errorf("removed %q", removed)
 			}
 			fillDisk(t, root)
-			check(t, repo.DeleteTag(t.Context(), "tag"))
+			check(t, deleteTag(t.Context(), repo, "tag"))
 			fillDisk(t, root)
 			check(t, r.Repository("b").Delete(t.Context()))
 			fillDisk(t, root)

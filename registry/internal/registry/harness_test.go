@@ -94,6 +94,11 @@ func removeObject(t testing.TB, s storage.Store, key string) {
 }
 
 // check ends the test on an error.
+func deleteTag(ctx context.Context, r Repository, tag oci.Tag) error {
+	_, err := r.DeleteTag(ctx, tag)
+	return err
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

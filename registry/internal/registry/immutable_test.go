@@ -47,7 +47,7 @@ func TestImmutableTags(t *testing.T) {
 			if got := pushImage(t, prod, "v1", "a"); got != first {
 				t.Errorf("the same image again is %s", got)
 			}
-			wantImmutable(t, prod.DeleteTag(ctx, "v1"))
+			wantImmutable(t, deleteTag(ctx, prod, "v1"))
 			_, err = prod.DeleteManifest(ctx, first)
 			wantImmutable(t, err)
 			if m, err := prod.Manifest(ctx, tagged("v1")); err != nil || m.Digest != first {
@@ -56,14 +56,14 @@ func TestImmutableTags(t *testing.T) {
 
 			put(t, prod, tagged("latest"), second)
 			pushImage(t, prod, "latest", "c") // not of the pattern
-			check(t, prod.DeleteTag(ctx, "latest"))
+			check(t, deleteTag(ctx, prod, "latest"))
 			_, err = prod.DeleteManifest(ctx, sum(string(second.bytes())))
 			check(t, err)
-			wantCode(t, prod.DeleteTag(ctx, "v9"), oci.CodeManifestUnknown)
+			wantCode(t, deleteTag(ctx, prod, "v9"), oci.CodeManifestUnknown)
 
 			pushImage(t, other, "v1", "a") // not of the repositories
 			pushImage(t, other, "v1", "b")
-			check(t, other.DeleteTag(ctx, "v1"))
+			check(t, deleteTag(ctx, other, "v1"))
 		})
 	}
 }

@@ -92,10 +92,10 @@ func TestTagListFollowsEveryChange(t *testing.T) {
 		want("foreign", "own")
 		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.TagCurrent("a", "half"), Content: layout.Link(d)}}))
 		want("foreign", "half", "own")
-		check(t, foreign.DeleteTag(ctx, "half"))
+		check(t, deleteTag(ctx, foreign, "half"))
 		want("foreign", "own")
-		check(t, repo.DeleteTag(ctx, "foreign"))
-		check(t, repo.DeleteTag(ctx, "own"))
+		check(t, deleteTag(ctx, repo, "foreign"))
+		check(t, deleteTag(ctx, repo, "own"))
 		got, _, err := repo.Tags(ctx, -1, "")
 		check(t, err)
 		if len(got) != 0 || got == nil {

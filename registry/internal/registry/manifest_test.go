@@ -452,11 +452,11 @@ func TestFailedDeletionCanBeRepeated(t *testing.T) {
 func TestDeleteTag(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
-		wantCode(t, repo.DeleteTag(ctx, "t"), oci.CodeNameUnknown)
+		wantCode(t, deleteTag(ctx, repo, "t"), oci.CodeNameUnknown)
 		d := pushImage(t, repo, "t", "x")
 		pushImage(t, repo, "u", "x")
-		check(t, repo.DeleteTag(ctx, "t"))
-		wantCode(t, repo.DeleteTag(ctx, "t"), oci.CodeManifestUnknown)
+		check(t, deleteTag(ctx, repo, "t"))
+		wantCode(t, deleteTag(ctx, repo, "t"), oci.CodeManifestUnknown)
 		for _, ref := range []oci.Reference{{Digest: d}, tagged("u")} {
 			_, err := repo.Manifest(ctx, ref)
 			check(t, err)

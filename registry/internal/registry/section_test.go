@@ -422,7 +422,7 @@ func TestCacheIsReadOnlyForClients(t *testing.T) {
 	wantCode(t, err, oci.CodeUnsupported)
 	_, err = r.DeleteManifest(ctx, d)
 	wantCode(t, err, oci.CodeUnsupported)
-	wantCode(t, r.DeleteTag(ctx, "v1"), oci.CodeUnsupported)
+	wantCode(t, deleteTag(ctx, r, "v1"), oci.CodeUnsupported)
 	wantCode(t, r.DeleteBlob(ctx, sum("layer x")), oci.CodeUnsupported)
 	wantCode(t, r.Delete(ctx), oci.CodeUnsupported)
 	pushImage(t, reg.Repository("local"), "v1", "y")

@@ -92,7 +92,7 @@ func TestPushesWaitForJoining(t *testing.T) {
 					t.Errorf("HEAD of a %s: %v", name, err)
 				}
 			}
-			check(t, repo.DeleteTag(t.Context(), "v1"))
+			check(t, deleteTag(t.Context(), repo, "v1"))
 			_, err = repo.DeleteManifest(t.Context(), m.Digest)
 			check(t, err)
 

@@ -255,7 +255,8 @@ func TestChangesSinceThePlan(t *testing.T) {
 	p := s.plan()
 	s.image("a", "moved", 0, "", "other")
 	s.image("a", "again", 0, "", "y")
-	check(t, s.Registry.Repository("a").DeleteTag(t.Context(), "gone"))
+	_, err := s.Registry.Repository("a").DeleteTag(t.Context(), "gone")
+	check(t, err)
 	if r := s.apply(p); r != (Result{Deleted: 1, Changed: 3}) {
 		t.Errorf("got %+v", r)
 	}
