@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/robot"
@@ -28,10 +30,13 @@ func newExplainCommand() *cobra.Command {
 		Short: "Say whether somebody may do something, and by which rule",
 		Long: `Says whether WHO has a right in REPOSITORY, and which rule decides.
 
-WHO is anonymous, a user's name, robot:NAME, workload:NAME or cert:NAME. RIGHT is
-pull, push, tag-move, delete, list or admin. REPOSITORY "*" stands for the registry
-as a whole, which only rules for "**" are about. The configuration is FILE, or the
-one that REGISTRY_CONFIGURATION_PATH names.`,
+WHO is anonymous, a user's name, robot:NAME (or robot+NAME, its user name),
+workload:NAME or cert:NAME. RIGHT is pull, push, tag-move, delete, list or admin.
+REPOSITORY "*" stands for the registry as a whole, which only rules for "**" are
+about. The configuration is FILE, or the one that REGISTRY_CONFIGURATION_PATH names.
+
+The exit status is 0 for an answer, "allowed" or "denied", and 1 without one, as
+for a user whom the password file does not have.`,
 		Args: cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			right, err := access.ParseRight(args[2])
@@ -52,7 +57,10 @@ one that REGISTRY_CONFIGURATION_PATH names.`,
 			if err != nil {
 				return err
 			}
-			who := access.ParseCaller(args[0])
+			who, err := parseWho(cfg, args[0])
+			if err != nil {
+				return err
+			}
 			if who.Own, err = ownRights(cmd, cfg, fileArgument(args[3:]), &who); err != nil {
 				return err
 			}
@@ -60,6 +68,34 @@ one that REGISTRY_CONFIGURATION_PATH names.`,
 			return err
 		},
 	}
+}
+
+// parseWho reads whom the command asks about: one caller, who can exist.
+func parseWho(cfg *config.Config, word string) (access.Caller, error) {
+	builtin := cfg.Auth != nil && cfg.Auth.Service != nil
+	if name, ok := strings.CutPrefix(word, robot.UserPrefix); ok && builtin {
+		return access.Caller{Kind: access.Robot, Name: name}, nil
+	}
+	who := access.ParseCaller(word)
+	switch {
+	case strings.HasPrefix(word, "group:"):
+		return who, fmt.Errorf("%q is a group: ask about one of its members", word)
+	case word == "anyone" || word == "users":
+		return who, fmt.Errorf("%q is many callers; ask about anonymous, or about one user", word)
+	case who.Kind != access.Anonymous && who.Name == "":
+		return who, fmt.Errorf("%q names nobody", word)
+	case who.Kind != access.User || cfg.Auth == nil || cfg.Auth.HTPasswd == nil:
+		return who, nil
+	}
+	path := cfg.Auth.HTPasswd.Path
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return who, nil //nolint:nilerr // the rules can be explained without the passwords, which the caller may not read
+	}
+	if !slices.Contains(auth.UserNames(content), who.Name) {
+		return who, fmt.Errorf("there is no user %s in %s who can log in", who.Name, path)
+	}
+	return who, nil
 }
 
 // loadRules reads the rules that a server with this configuration has in force.

@@ -178,11 +178,50 @@ func TestExplain_Refuses(t *testing.T) {
 		`there is no robot "ci"`:              {"robot:ci", "a", "pull", path},
 		`there is no workload "w"`:            {"workload:w", "a", "pull", path},
 		"everybody may do everything":         {"alice", "a", "pull", open},
+		`"group:owners" is a group`:           {"group:owners", "a", "pull", path},
+		`"users" is many callers`:             {"users", "a", "pull", path},
+		`"anyone" is many callers`:            {"anyone", "a", "pull", path},
+		`"workload:" names nobody`:            {"workload:", "a", "pull", path},
+		"there is no user alicee in ":         {"alicee", "a", "pull", path},
+		"there is no user everyone in ":       {"user:everyone", "a", "pull", path},
+		"there is no user robot+ci in ":       {"robot+ci", "a", "pull", path},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"access", "explain"}, args...), nil, &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%v: %d, %s%s; want %q", args, code, out.String(), errs.String(), want)
 		}
+	}
+}
+
+// A robot goes by its user name, too, where robots log in.
+func TestExplain_RobotByItsUserName(t *testing.T) {
+	path := accessConfig(t, "access: {rules: [{who: ['robot:ci'], repositories: [web], allow: [pull]}]}\n")
+	t.Setenv("REGISTRY_AUTH_SERVICE", "builtin")
+	do := func(args ...string) string {
+		var out, errs bytes.Buffer
+		run(t.Context(), append(args, path), nil, &out, &errs)
+		return out.String() + errs.String()
+	}
+	if got := do("access", "explain", "robot+ci", "web", "pull"); !strings.Contains(got, `there is no robot "ci"`) {
+		t.Errorf("no robot yet: %s", got)
+	}
+	do("robot", "create", "ci")
+	if got := do("access", "explain", "robot+ci", "web", "pull"); !strings.HasPrefix(got, "allowed by rules[0]") {
+		t.Errorf("the robot: %s", got)
+	}
+}
+
+func TestRobotCommands_WithoutStorage_SayWhatToDo(t *testing.T) {
+	path := accessConfig(t, "access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n")
+	missing := filepath.Join(t.TempDir(), "none")
+	t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", missing)
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"robot", "create", "ci", path}, nil, &out, &errs)
+	if want := "storage.filesystem.rootdirectory: " + missing + " does not exist: "; code != 1 || !strings.Contains(errs.String(), want) {
+		t.Errorf("%d, %s%s; want %s", code, &out, &errs, want)
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("it was made")
 	}
 }
 

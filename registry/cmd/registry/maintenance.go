@@ -49,8 +49,10 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 		return nil, err
 	}
 	if fs := cfg.Storage.Filesystem; fs != nil { // it may be misspelled
-		if _, err := os.Stat(fs.RootDirectory); err != nil {
-			return nil, fmt.Errorf("storage: %w", err)
+		if _, err := os.Stat(fs.RootDirectory); errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("storage.filesystem.rootdirectory: %s does not exist: correct the path, mount the volume there, or start the registry once, which makes it", fs.RootDirectory)
+		} else if err != nil {
+			return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
 		}
 	}
 	e := &environment{cfg: cfg, lines: logging.NewBuffer(cmd.ErrOrStderr())}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -65,6 +67,11 @@ func parseUsers(content []byte) *users {
 		u.costs = append(u.costs, cost)
 	}
 	return u
+}
+
+// UserNames are the users whom an htpasswd file lets in, in no order.
+func UserNames(content []byte) []string {
+	return slices.Collect(maps.Keys(parseUsers(content).byName))
 }
 
 // stampOf is another text for each hash, and says nothing of it.
