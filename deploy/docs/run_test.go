@@ -30,7 +30,7 @@ var run = map[string]string{
 
 // TestRun runs the commands of a page from top to bottom as one shell session, in
 // a copy of the repository, with a network, processes and /etc, /var/lib, /srv,
-// /usr/local/bin of its own, so that ports and paths are those of the page.
+// /usr/local/bin, /usr/local/share of its own, so that ports and paths are those of the page.
 func TestRun(t *testing.T) {
 	found := 0
 	for _, p := range pages(t) {

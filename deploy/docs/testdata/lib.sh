@@ -18,7 +18,7 @@ mount -t tmpfs none /mnt
 mkdir /mnt/cover
 mkdir -p "$work/cover"
 mount --bind /mnt/cover "$work/cover" # an overlay cannot lie on another one
-cover /etc /var/lib /srv /usr/local/bin
+cover /etc /var/lib /srv /usr/local/bin /usr/local/share
 mount -o remount,bind,ro /
 cd "$work/slipway" || exit # the directory as it is mounted now
 
