@@ -71,7 +71,7 @@ func (l Leaf) meaning() string {
 	doc := markdown(l.Doc)
 	switch l.Status {
 	case StatusLater:
-		return "**Not available yet**: who asks for it is told so, and nothing starts. " + doc
+		return "**Not implemented**: the service refuses to start with it. " + doc
 	case StatusDead:
 		return "**Without effect**: " + doc + "."
 	case StatusRefused:

@@ -14,7 +14,7 @@ func TestReference(t *testing.T) {
 	for _, want := range []string{
 		"# Settings\n\n## log\n\n| key, variable | kind | default | meaning |\n|---|---|---|---|\n",
 		"| `log.level`<br>`REGISTRY_LOG_LEVEL` | string | `info` | How much to say. One of `debug`, `info`. |\n",
-		"| `storage.s3`<br>`REGISTRY_STORAGE_S3` |  |  | **Not available yet**",
+		"| `storage.s3`<br>`REGISTRY_STORAGE_S3` |  |  | **Not implemented**",
 		"| `storage.swift` |  |  | **Refused**: it was removed. |\n",
 		"\n## Other keys\n",
 		"| `version` | string |  |  |\n",

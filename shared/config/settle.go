@@ -33,7 +33,7 @@ func (l *loader) settleKey(f *field, in, n *node) {
 	switch f.kind {
 	case later:
 		if f.tag.Get("empty") != "ok" || !n.empty() {
-			l.fail(n, strings.TrimSuffix("not available yet: "+n.path+"; "+why, "; "))
+			l.fail(n, strings.TrimSuffix(n.path+" is not implemented; "+why, "; "))
 		}
 	case refused:
 		l.fail(n, n.path+" is not supported: "+why)

@@ -24,8 +24,8 @@ func newHealthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health [FILE]",
 		Short: "Ask the running registry on this machine whether it is healthy",
-		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without a file it is " +
-			"the one that process 1 serves, where that is a registry, as in a container.",
+		Long: "Asks the registry that serves this configuration on this machine whether it is healthy. Without FILE: " +
+			"in a container, the registry that runs as process 1.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := fileArgument(args)

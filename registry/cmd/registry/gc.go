@@ -40,7 +40,7 @@ func newGarbageCollectCommand() *cobra.Command {
 		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
 			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
 			"Beside a registry that serves, a blob or manifest is kept for storage.maintenance.gc.age after a client has pushed it or asked for it " +
-			"with HEAD, unless a manifest that was pushed after that, and is deleted now, needed it. A push that overlaps may have to be repeated.",
+			"with HEAD. An image that was pushed and then deleted is freed at once. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := loadForPeople(cmd, args)
@@ -64,7 +64,7 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what was confirmed to a client (default: as the configuration says; 0 where nobody serves)")
+	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep blobs that a client pushed or asked for (default: as the configuration says; 0 where nobody serves)")
 	return cmd
 }
 

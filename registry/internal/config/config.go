@@ -1,6 +1,6 @@
 // Package config is what the registry can be told: one struct tree with the
 // keys that CNCF distribution 2.8 and 3 know for the parts this registry has,
-// and a few of its own where those two pass over them.
+// and some of its own.
 package config
 
 import "slipway/shared/config"
@@ -26,7 +26,7 @@ type Config struct {
 	Tags          Tags          `key:"tags" doc:"GET /v2/<name>/tags/list."`
 	Validation    Validation    `key:"validation" doc:"What a manifest is checked for when it is pushed."`
 	Policy        Policy        `key:"policy" doc:"What may be pushed."`
-	Slipway       Slipway       `key:"slipway" doc:"What distribution has no key for. It passes over this section, so that a file serves both."`
+	Slipway       Slipway       `key:"slipway" doc:"Settings that only this registry has. Distribution ignores this section."`
 	Proxy         Proxy         `key:"proxy" doc:"Registries that repositories are a pull-through cache of."`
 	Notifications Notifications `key:"notifications"`
 	Redis         *Redis        `key:"redis" doc:"Connection to Redis, for storage.cache.blobdescriptor: redis. While Redis cannot be reached, the registry works without it."`
@@ -37,12 +37,12 @@ type Config struct {
 
 // Catalog bounds GET /v2/_catalog.
 type Catalog struct {
-	MaxEntries int `key:"maxentries" doc:"Most names in one page of the catalog; 0 or less means 1000."`
+	MaxEntries int `key:"maxentries" doc:"Maximum number of names in one page of the catalog; 0 or less means 1000."`
 }
 
 // Tags bounds GET /v2/<name>/tags/list.
 type Tags struct {
-	MaxTags int `key:"maxtags" doc:"Most tags in one page that a client asks for; 0 means 1000."`
+	MaxTags int `key:"maxtags" doc:"Maximum number of tags in one page that a client asks for; 0 means 1000."`
 }
 
 // Policy is about what may be pushed.
