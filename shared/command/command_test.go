@@ -24,6 +24,7 @@ type settings struct {
 func program(out, errout io.Writer) *cobra.Command {
 	root := command.New(build.Of("boat", "v1.2.3", "abc", "today"), "Carry things", strings.NewReader(""), out, errout)
 	carry := &cobra.Command{Use: "carry THING", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return errors.New("too heavy") }}
+	carry.Flags().Duration("for", 0, "how long")
 	carry.Flags().Bool("far", false, "to the other side")
 	var file string
 	look := command.Config(command.Configuration{
@@ -73,7 +74,9 @@ func TestRun(t *testing.T) {
 		{"version", 0, "boat slipway/boat v1.2.3\ncommit abc of today", ""},
 		{"version --json", 0, `"version": "v1.2.3"`, ""},
 		{"carry stone", 1, "", "boat: too heavy\n"},
-		{"carry", 1, "", "boat: accepts 1 arg(s), received 0; usage: boat carry THING [flags]\n"},
+		{"carry", 1, "", "boat: THING is missing; usage: boat carry THING [flags]\n"},
+		{"carry stone oar", 1, "", "boat: accepts 1 arg(s), received 2; usage: boat carry THING [flags]\n"},
+		{"carry stone --for 1d", 1, "", `boat: --for: "1d" is not a duration such as 24h or 30m; usage: boat carry THING [flags]`},
 		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},
 		{"crary", 1, "", `boat: unknown command "crary" for "boat"`},
 		{"config what", 1, "", `the commands are in: boat config --help`},

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -22,6 +22,10 @@ type application struct {
 	Owner  string `json:"owner"`
 	Sent   int64  `json:"sent"`
 	Token  string `json:"token"`
+	// Problem is why nothing would be sent to the room, or nobody would read it.
+	Problem string `json:"room_problem"`
+	// OldTokenUntil is until when the token before still works; nil if it does not.
+	OldTokenUntil *time.Time `json:"old_token_until"`
 }
 
 // newAppCommand makes `relay app`, which manages applications as the
@@ -55,7 +59,9 @@ func newAppCreateCommand() *cobra.Command {
 					return err
 				}
 				if room != "" {
-					warnOfRoom(cmd, r, room)
+					warnOfRoom(cmd, r, app.Name)
+				} else if app.Problem != "" {
+					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", app.Problem)
 				}
 				return showToken(cmd, r.base, app, quiet)
 			})
@@ -69,9 +75,9 @@ func newAppCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// warnOfRoom says at once why messages would wait for a room that was named, if the
+// warnOfRoom says at once why messages of an application would wait for its room, if the
 // homeserver can be asked now.
-func warnOfRoom(cmd *cobra.Command, r *remote, room string) {
+func warnOfRoom(cmd *cobra.Command, r *remote, app string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 	defer cancel()
 	var answer struct{ Findings []doctor.Finding }
@@ -79,8 +85,9 @@ func warnOfRoom(cmd *cobra.Command, r *remote, room string) {
 		return // the application exists; `relay doctor` says the rest
 	}
 	for _, f := range answer.Findings {
-		if f.Check == "room" && !f.OK && strings.Contains(f.Text, room) {
+		if f.Check == "room" && !f.OK && slices.Contains(f.Apps, app) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", f.Text)
+			return
 		}
 	}
 }
@@ -139,7 +146,10 @@ func newAppTokenCommand() *cobra.Command {
 				if _, err := r.do(cmd.Context(), http.MethodPost, path+"/token", map[string]any{"grace": grace.String()}, &app); err != nil {
 					return err
 				}
-				return showToken(cmd, r.base, app, quiet)
+				if err := showToken(cmd, r.base, app, quiet); err != nil || quiet {
+					return err
+				}
+				return showOldToken(cmd, app)
 			})
 		},
 	}
@@ -147,6 +157,16 @@ func newAppTokenCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the current token stays valid")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the token alone")
 	return cmd
+}
+
+// showOldToken says what became of the token that was replaced.
+func showOldToken(cmd *cobra.Command, app application) error {
+	text := "the old token no longer works"
+	if app.OldTokenUntil != nil {
+		text = "the old token works until " + app.OldTokenUntil.UTC().Format(time.RFC3339)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text)
+	return err
 }
 
 func newAppRenameCommand() *cobra.Command {

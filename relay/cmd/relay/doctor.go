@@ -15,7 +15,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that a delivery needs",
-		Long: "Checks the database, the homeserver, the bot's login and each application's room and says a sentence about each. " +
+		Long: "Checks the database, the homeserver, the bot's login and each application's room and prints one line for each. " +
 			"Asks the running relay, or checks by itself when none runs. Exits with 1 if a check fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,9 +36,12 @@ func printFindings(cmd *cobra.Command, findings []doctor.Finding) error {
 	wrong := 0
 	for _, f := range findings {
 		mark := "ok  "
-		if !f.OK {
+		switch {
+		case !f.OK:
 			mark = "BAD "
 			wrong++
+		case f.Warn:
+			mark = "WARN"
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), mark, f.Text)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -37,10 +38,15 @@ func newHealthCommand() *cobra.Command {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
 			var answer struct{ Health, Database, Matrix string }
-			if _, err := r.do(ctx, http.MethodGet, "/health", nil, &answer); err != nil {
+			_, err := r.do(ctx, http.MethodGet, "/health", nil, &answer)
+			if answer.Health == "" {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s (database %s, matrix %s)\n", answer.Health, answer.Database, answer.Matrix)
+			state := fmt.Sprintf("%s (database %s, matrix %s)", answer.Health, answer.Database, answer.Matrix)
+			if err != nil {
+				return errors.New(state)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), state)
 			return err
 		},
 	}

@@ -38,8 +38,8 @@ func (f *messagesFilter) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.app, "app", "", "of this application, by name or id")
 	cmd.Flags().StringVar(&f.state, "state", "", "in these states, separated by commas")
 	cmd.Flags().StringVar(&f.search, "search", "", "with this text in title or message")
-	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or 24h ago")
-	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or 24h ago")
+	cmd.Flags().StringVar(&f.since, "since", "", "accepted since: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
+	cmd.Flags().StringVar(&f.until, "until", "", "accepted until: 2006-01-02, 2006-01-02T15:04:05Z, or a time back from now such as 24h")
 }
 
 // query is the filter as the API takes it.

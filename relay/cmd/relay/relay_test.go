@@ -150,6 +150,10 @@ func TestOtherCommands(t *testing.T) {
 	d.does(1, "sevre", "unknown command")
 	d.does(1, "serve one two", "at most 1", "usage: relay serve")
 	d.does(1, "send hello", "a token is required")
+	d.does(1, `send --token A ""`, "nothing to send: give a MESSAGE, or text on stdin")
+	d.does(1, "app create --config %", "NAME is missing; usage: relay app create NAME")
+	d.does(1, "app rename one --config %", "NEW-NAME is missing; usage:")
+	d.does(1, "app token one --grace 1d --config %", `--grace: "1d" is not a duration such as 24h or 30m`)
 	for line, reason := range map[string]string{
 		"send --retry 0 --token A --url http://127.0.0.1:1 hello": "cannot reach the relay at http://127.0.0.1:1: connection refused",
 		"send --token A --url 127.0.0.1:8080 hello":               `"127.0.0.1:8080" is not the address of a relay, such as http://127.0.0.1:8080`,
@@ -179,7 +183,8 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 	d.does(1, "app create one --room !one:example.org --config %", "application of this name")
 	d.does(1, "app create three --room nonsense --config %", "room")
 	d.does(0, "app list --config %", "one", "!one:example.org", "#two:example.org")
-	d.does(0, "app token two --grace 1h --config %", "application 2, two")
+	d.does(0, "app token two --grace 1h --config %", "application 2, two", "the old token works until 20")
+	d.does(0, "app token two --config %", "the old token no longer works")
 	d.does(0, "app token 1 -q --config %")
 	d.does(1, "app token nobody --config %", `no application "nobody"`)
 	d.does(0, "app rename two three --config %", "application two: renamed")

@@ -162,6 +162,9 @@ func decodeAnswer(resp *http.Response, out any) error {
 		if json.Unmarshal(answer, &refusal) == nil && refusal.Description != "" {
 			return fmt.Errorf("%s (%s)", refusal.Description, resp.Status)
 		}
+		if out != nil {
+			_ = json.Unmarshal(answer, out) // of /health, which says more than the status
+		}
 		return fmt.Errorf("the relay answered %s", resp.Status)
 	}
 	if out == nil {

@@ -57,6 +57,9 @@ func (o *sendOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if strings.TrimSpace(text) == "" {
+		return errors.New("nothing to send: give a MESSAGE, or text on stdin")
+	}
 	in := map[string]any{"token": o.token, "message": text, "title": o.title}
 	if cmd.Flags().Changed("priority") {
 		in["priority"] = o.priority
@@ -71,7 +74,7 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxStdin+1))
 	if err == nil && len(text) > maxStdin {
-		err = errors.New("the message is too long")
+		err = errors.New("the message is too long: at most 1 MiB (1048576 bytes)")
 	}
 	return string(text), err
 }

@@ -130,7 +130,11 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
 	s.o.Rooms.Make(ctx, row.RoomID)
-	return s.issued(ctx, app, token)
+	issued, err := s.issued(ctx, app, token)
+	if a := &issued.Application; err == nil && right == rightOwn && a.OwnerMatrixID == "" && a.RoomProblem == "" {
+		a.RoomProblem = message.NobodyInvited(a.OwnerName)
+	}
+	return issued, err
 }
 
 // issued is the answer with a token. The token is valid already, so a room that cannot be read is left out.

@@ -74,8 +74,13 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
+	if cfg.Matrix.EncryptNew && cfg.Matrix.PickleKey.Empty() && cfg.Database.Postgres() {
+		report.Warnings = append(report.Warnings, noPickleKey)
+	}
 	return &cfg, report, nil
 }
+
+const noPickleKey = "matrix.pickle_key is not set, so the rooms that the bot makes are not encrypted, and messages to encrypted rooms wait: set it, such as openssl rand -hex 32 makes, or set matrix.encrypt_new_rooms: false"
 
 // joinPort brings PushBits' separate port into the address.
 func (h *HTTP) joinPort(report *config.Report) error {

@@ -257,3 +257,27 @@ func TestNetworks(t *testing.T) {
 		t.Errorf("networks %v, want %s", got, want)
 	}
 }
+
+// TestPostgresWithoutPickleKey: it is said that the rooms that the bot makes are not encrypted, unless that is intended.
+func TestPostgresWithoutPickleKey(t *testing.T) {
+	for _, tt := range []struct {
+		more string
+		want bool
+	}{
+		{"", true},
+		{"RELAY_MATRIX_ENCRYPT_NEW_ROOMS=false", false},
+		{"RELAY_MATRIX_PICKLE_KEY=" + strings.Repeat("k", minPickleKey), false},
+		{"RELAY_DATABASE_DIALECT=sqlite3", false},
+	} {
+		_, report, err := Load("", []string{
+			"RELAY_MATRIX_HOMESERVER=http://hs", "RELAY_MATRIX_USERNAME=@bot:hs", "MATRIX_PASSWORD=bot-secret", "ADMIN_PASSWORD=admin-secret", "RELAY_ADMIN_MATRIXID=@you:hs",
+			"RELAY_DATABASE_DIALECT=postgres", "RELAY_DATABASE_CONNECTION=host=db dbname=relay", tt.more,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := strings.Contains(strings.Join(report.Warnings, ""), "matrix.pickle_key is not set"); warned != tt.want {
+			t.Errorf("%s: %q", tt.more, report.Warnings)
+		}
+	}
+}

@@ -325,6 +325,9 @@ func (d *Delivery) logAttempt(q *queue, e *message.Entry, took time.Duration, er
 	if c == nil {
 		return
 	}
+	if result == string(matrix.ClassEncrypted) || result == string(matrix.ClassBlock) { // "encrypted" reads as success
+		result = "blocked"
+	}
 	fields := []zap.Field{
 		zap.Int64("message", e.MessageID()), zap.Int64("application", e.ApplicationID), zap.String("room", q.Room().RoomID),
 		zap.String("result", result), zap.Int("attempt", e.Attempts+1), zap.Duration("took", took),

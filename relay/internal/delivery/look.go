@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -75,11 +76,11 @@ func problem(info matrix.RoomInfo) string {
 	case info.Invited && !info.Joined:
 		return "The bot is invited but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers."
 	case !info.Joined:
-		return "The bot is not in the room: invite it."
+		return matrix.NotInRoom
 	case info.ReplaceBy != "":
 		return "The room was replaced by " + info.ReplaceBy + ". Invite the bot there."
 	case !info.Writable:
-		return "The bot may not write in the room: give it the power level for messages."
+		return matrix.MayNotWrite
 	}
 	return ""
 }
@@ -163,7 +164,7 @@ func notSeen(err error) error {
 	case matrix.ClassJoin:
 		return &refusal.Error{Kind: refusal.KindForbidden, Field: "room_id", Message: "The bot is not in the room, so it cannot see who is: invite it first.", Err: err}
 	case matrix.ClassBlock, matrix.ClassDead:
-		return &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: fmt.Sprintf("Room lookup failed: %s.", f.Sentence()), Err: err}
+		return &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: fmt.Sprintf("Room lookup failed: %s.", strings.TrimSuffix(f.Sentence(), ".")), Err: err}
 	}
 	return away(err)
 }

@@ -41,7 +41,11 @@ func (d *Delivery) Make(ctx context.Context, room int64) {
 		err = d.prepare(ctx, q)
 	}
 	if err != nil {
-		d.log.Warn("the application's room is not there yet", zap.Error(err))
+		fields := []zap.Field{zap.Int64("room", room), zap.Error(err)}
+		if q != nil {
+			fields = append(d.roomFields(q), zap.Error(err))
+		}
+		d.log.Warn("the application's room is not there yet", fields...)
 	}
 }
 

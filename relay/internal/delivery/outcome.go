@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/store"
@@ -55,7 +56,7 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 		d.inconclusive(q, e)
 		return
 	}
-	f := classOf(err)
+	f := d.withoutMembers(q, classOf(err))
 	e.Error, e.Code = f.Sentence(), f.Code
 	if d.ctx.Err() != nil { // stopped in the middle: repeated under its transaction id after the next start
 		d.again(q, e, 0, true)
@@ -106,6 +107,20 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 	default:
 		d.refused(q, e, f)
 	}
+}
+
+// withoutMembers names the cause if a room that the bot made has no members because the owner has no Matrix ID.
+func (d *Delivery) withoutMembers(q *queue, f *matrix.SendError) *matrix.SendError {
+	if !errors.Is(f, encryption.ErrNoReaders) {
+		return f
+	}
+	user, err := d.store.RoomUser(d.ctx, q.id)
+	if err != nil || user.OwnerMatrixID != "" || !user.Own {
+		return f
+	}
+	named := *f
+	named.Reason = message.NobodyInvited(user.OwnerName)
+	return &named
 }
 
 // followUpTries is how often a homeserver may fail, with an answer, at a follow-up: with the pauses between that is about

@@ -29,6 +29,7 @@ type pause struct {
 
 	mu       sync.Mutex
 	paused   bool
+	started  bool // it has ended once
 	class    matrix.Class
 	reason   string
 	since    time.Time
@@ -234,6 +235,11 @@ func (p *pause) probe(ctx context.Context, before func()) (opened bool) {
 	p.flaps++
 	p.troubled.Store(true)
 	close(p.opened)
+	if !p.started {
+		p.started = true
+		p.log.Info("sending started", zap.Duration("after", time.Since(p.since)))
+		return true
+	}
 	p.log.Info("sending resumed", zap.Duration("paused", time.Since(p.since)))
 	return true
 }

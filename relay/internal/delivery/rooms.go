@@ -186,9 +186,26 @@ func (d *Delivery) blockUnless(q *queue, class matrix.Class, reason string, stay
 	})
 	d.saveRoom(q)
 	if !known {
-		d.log.Warn("a room is blocked", zap.String("room", q.Room().RoomID), zap.String("reason", reason))
+		d.log.Warn("a room is blocked", append(d.roomFields(q), zap.String("reason", reason))...)
 	}
 }
+
+// roomFields name a room in the log: by its id, the alias that it was named by, and an application that sends there.
+func (d *Delivery) roomFields(q *queue) []zap.Field {
+	r := q.Room()
+	fields := []zap.Field{zap.String("room", r.RoomID)}
+	if r.Address != r.RoomID && !r.ToMake() {
+		fields = append(fields, zap.String("alias", r.Address))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), nameRoomIn)
+	defer cancel()
+	if user, err := d.store.RoomUser(ctx, r.ID); err == nil {
+		fields = append(fields, zap.String("application", user.Name))
+	}
+	return fields
+}
+
+const nameRoomIn = time.Second
 
 // unblock notes that nothing is wrong with a room any more.
 func (d *Delivery) unblock(q *queue) {

@@ -1,5 +1,4 @@
-// Package doctor checks everything that a delivery needs and says a sentence
-// about each.
+// Package doctor checks everything that a delivery needs and writes one line for each.
 package doctor
 
 import (
@@ -21,7 +20,10 @@ import (
 type Finding struct {
 	Check string `json:"check"` // database, homeserver, login, encryption, room, outbox
 	OK    bool   `json:"ok"`
-	Text  string `json:"text"` // a sentence
+	Warn  bool   `json:"warning,omitempty"` // messages are delivered, but not as the configuration asks; OK is true
+	Text  string `json:"text"`              // a sentence
+	// Apps are the names of the applications that send to the room that was checked.
+	Apps []string `json:"applications,omitempty"`
 }
 
 // Target is the relay to examine.
@@ -47,7 +49,7 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	rooms, err := t.Service.Rooms(ctx, v)
 	switch {
 	case err != nil:
-		findings = append(findings, bad("room", "The rooms cannot be listed: %v.", err))
+		findings = append(findings, bad("room", "The rooms cannot be listed: %s.", sentenceOf(err)))
 	case len(rooms) == 0:
 		findings = append(findings, good("room", "No application has a room yet; create one in the web interface or with `relay app create`."))
 	}
@@ -56,7 +58,9 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 			room.Blocked = "the bot cannot encrypt." // the finding of its device says why, once for all rooms
 		}
 		if answers || room.RoomID == "" && room.Address == "" {
-			findings = append(findings, examineRoom(ctx, t.Service, room))
+			f := examineRoom(ctx, t.Service, room)
+			f.Apps = room.Apps
+			findings = append(findings, f)
 		}
 	}
 	if answers {
@@ -98,7 +102,7 @@ func newRooms(t Target) []Finding {
 		return nil
 	}
 	if _, problem := t.NewRooms(); problem != "" {
-		return []Finding{good("encryption", "The rooms that the bot makes are not encrypted, because %s. matrix.encrypt_new_rooms: false says that this is intended.", problem)}
+		return []Finding{warning("encryption", "The rooms that the bot makes are not encrypted, because %s. matrix.encrypt_new_rooms: false says that this is intended.", problem)}
 	}
 	return nil
 }
@@ -107,7 +111,7 @@ func newRooms(t Target) []Finding {
 func unheard(ctx context.Context, s *relay.Service, v account.Principal) (findings []Finding) {
 	apps, err := s.Applications(ctx, v)
 	if err != nil {
-		return []Finding{bad("room", "The applications cannot be listed: %v.", err)}
+		return []Finding{bad("room", "The applications cannot be listed: %s.", sentenceOf(err))}
 	}
 	for _, a := range apps {
 		switch {
@@ -134,13 +138,17 @@ func good(check, format string, args ...any) Finding {
 	return Finding{Check: check, OK: true, Text: fmt.Sprintf(format, args...)}
 }
 
+func warning(check, format string, args ...any) Finding {
+	return Finding{Check: check, OK: true, Warn: true, Text: fmt.Sprintf(format, args...)}
+}
+
 func bad(check, format string, args ...any) Finding {
 	return Finding{Check: check, Text: fmt.Sprintf(format, args...)}
 }
 
 func database(ctx context.Context, s *relay.Service) Finding {
 	if err := s.CheckDatabase(ctx); err != nil {
-		return bad("database", "The database cannot be written to: %v.", err)
+		return bad("database", "The database cannot be written to: %s.", strings.TrimSuffix(err.Error(), "."))
 	}
 	return good("database", "The database can be written to.")
 }
@@ -152,7 +160,7 @@ func server(ctx context.Context, s *relay.Service) (findings []Finding) {
 		return nil
 	}
 	if err != nil {
-		return []Finding{bad("database", "PostgreSQL cannot be asked how it is set: %v.", err)}
+		return []Finding{bad("database", "PostgreSQL cannot be asked how it is set: %s.", sentenceOf(err))}
 	}
 	switch {
 	case len(db.Unsafe) > 0:
@@ -196,7 +204,11 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	case matrix.ClassWait:
 		return []Finding{good("homeserver", "The homeserver answers."), bad("login", "The homeserver limits the relay's requests: %s.", reason)}, false
 	}
-	if failed.Err != nil && failed.Reason != "" {
+	switch {
+	case failed.Reason == "":
+	case errors.Is(failed.Err, context.DeadlineExceeded): // which the reason says
+		reason = strings.TrimSuffix(failed.Reason, ".")
+	case failed.Err != nil:
 		reason = fmt.Sprintf("%s (%s)", failed.Reason, strings.TrimSuffix(failed.Err.Error(), "."))
 	}
 	return []Finding{bad("homeserver", "The homeserver does not respond: %s. Start it, or correct matrix.homeserver; accepted messages wait.", reason)}, false
@@ -216,7 +228,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 	}
 	info, err := s.CheckRoom(ctx, address)
 	if err != nil {
-		return bad("room", "The room %s (%s) could not be checked: %v. If its address is wrong, give the application another room.", who, address, sentenceOf(err))
+		return bad("room", "The room %s (%s) could not be checked: %s. If its address is wrong, give the application another room.", who, address, sentenceOf(err))
 	}
 	name := fmt.Sprintf("%s (%s)", address, strings.TrimPrefix(who, "of "))
 	switch {

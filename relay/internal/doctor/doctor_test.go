@@ -29,6 +29,10 @@ func TestHomeserver(t *testing.T) {
 			"The homeserver does not respond: the homeserver cannot be reached (connection refused). Start it, or correct matrix.homeserver", "",
 		},
 		{
+			"silent", &matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver did not answer in time", Err: context.DeadlineExceeded}, "homeserver", false,
+			"The homeserver does not respond: the homeserver did not answer in time. Start it", "",
+		},
+		{
 			"something else", &matrix.SendError{Class: matrix.ClassAway, Reason: "what answers is no Matrix homeserver: is its URL right?"}, "homeserver", false,
 			"The homeserver does not respond: ", "correct matrix.homeserver",
 		},
@@ -53,6 +57,9 @@ func TestNewRooms(t *testing.T) {
 	for problem, want := range map[string]string{"": "", "matrix.pickle_key is not set": "are not encrypted, because matrix.pickle_key is not set."} {
 		said := ""
 		for _, f := range newRooms(Target{NewRooms: func() (bool, string) { return false, problem }}) {
+			if !f.OK || !f.Warn {
+				t.Errorf("%q is no warning: %+v", problem, f)
+			}
 			said += f.Text
 		}
 		if (said == "") != (want == "") || !strings.Contains(said, want) {

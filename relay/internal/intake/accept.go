@@ -139,11 +139,11 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 	case strings.TrimSpace(body) == "":
 		return e, refusal.Invalid("message", "A message is required.")
 	case len(body) > limits.MaxMessage:
-		return e, tooLarge("message", "A message may have %d bytes.", limits.MaxMessage)
+		return e, tooLarge("message", "A message may have at most %s.", limits.MaxMessage)
 	case len(title) > limits.MaxTitle:
-		return e, tooLarge("title", "A title may have %d bytes.", limits.MaxTitle)
+		return e, tooLarge("title", "A title may have at most %s.", limits.MaxTitle)
 	case len(r.Extras) > maxExtras:
-		return e, tooLarge("extras", "Extras may have %d bytes.", maxExtras)
+		return e, tooLarge("extras", "Extras may have at most %s.", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}
@@ -158,7 +158,18 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 }
 
 func tooLarge(field, format string, limit int) error {
-	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, limit)}
+	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, sizeOf(limit))}
+}
+
+// sizeOf writes a limit with its unit: 1 MiB (1048576 bytes).
+func sizeOf(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB (%d bytes)", n>>20, n)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB (%d bytes)", n>>10, n)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // admit keeps the application within its rate and the outbox within its bounds.

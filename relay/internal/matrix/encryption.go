@@ -139,7 +139,7 @@ var (
 
 // cannotOpen says what a device that cannot be opened means for messages: those that need a person block their room.
 func (c *Client) cannotOpen(s *session, err error) *SendError {
-	const lost = " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start anew)."
+	lost := " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start anew). The device is " + s.deviceID + "."
 	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
 	switch {
 	case errors.Is(err, errNotBuilt):

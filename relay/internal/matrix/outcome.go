@@ -28,6 +28,12 @@ const (
 // ErrNoLogin is the cause of a failure before the first login has succeeded or failed.
 var ErrNoLogin = errors.New("the first login is under way")
 
+// Reasons that are found by an attempt and by a look at a room.
+const (
+	NotInRoom   = "The bot is not in the room: invite it."
+	MayNotWrite = "The bot may not write in the room: give it the power level for messages."
+)
+
 // SendError is a classified failure of a request.
 type SendError struct {
 	Class      Class
@@ -46,6 +52,9 @@ func (e *SendError) Error() string {
 	s := e.Reason
 	if s == "" {
 		s = string(e.Class)
+	}
+	if e.Status != 0 || e.Err != nil {
+		s = strings.TrimSuffix(s, ".")
 	}
 	if e.Status != 0 {
 		s += fmt.Sprintf(" (HTTP %d %s)", e.Status, e.Code)

@@ -148,7 +148,7 @@ func (c *Client) notIn(err error) error {
 		return err
 	}
 	outside := *failed
-	outside.Class, outside.Reason = ClassJoin, "the bot is not in the room"
+	outside.Class, outside.Reason = ClassJoin, NotInRoom
 	return &outside
 }
 

@@ -143,14 +143,14 @@ func (c *Client) explainRoom(ctx context.Context, roomID string, failed *SendErr
 	}
 	explained := *failed
 	if !slices.Contains(joined, roomID) {
-		explained.Class, explained.Reason = ClassJoin, "the bot is not in the room"
+		explained.Class, explained.Reason = ClassJoin, NotInRoom
 		return &explained
 	}
 	if standing, err := c.standing(ctx, roomID); err == nil && standing.replacedBy != "" {
 		return c.moved(ctx, roomID, standing.replacedBy)
 	}
 	if failed.Code == "M_FORBIDDEN" {
-		explained.Reason = "the bot may not post in the room: its power level is too low"
+		explained.Reason = MayNotWrite
 	}
 	return &explained
 }

@@ -161,7 +161,11 @@ func (c *Client) loginFailed(err error) error {
 	c.login.failures++
 	c.login.next = time.Now().Add(loginWait(failed, c.login.failures))
 	if first {
-		c.log.Warn("the bot cannot log in", zap.String("class", string(failed.Class)), zap.String("reason", failed.Error()))
+		class := string(failed.Class)
+		if failed.Reason == wrongPassword {
+			class = "password"
+		}
+		c.log.Warn("the bot cannot log in", zap.String("class", class), zap.String("reason", failed.Error()))
 	}
 	return failed
 }
@@ -297,6 +301,8 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 	return s, c.store(ctx, storedSession{Homeserver: s.homeserver, UserID: s.userID, DeviceID: s.deviceID, Token: s.token})
 }
 
+const wrongPassword = "the homeserver refuses the bot's user name or password"
+
 // loginRefused says what a refusal means at a login: what would block a room
 // elsewhere is about the account here.
 func loginRefused(err error) error {
@@ -307,7 +313,7 @@ func loginRefused(err error) error {
 	switch failed.Class {
 	case ClassBlock, ClassDead, ClassRelogin:
 		locked := *failed
-		locked.Class, locked.Reason = ClassLocked, "the homeserver refuses the bot's user name or password"
+		locked.Class, locked.Reason = ClassLocked, wrongPassword
 		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {
 			locked.Reason = "the homeserver refuses the login"
 		}

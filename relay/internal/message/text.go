@@ -36,3 +36,8 @@ func NewTxn() string {
 	b = append(b, '.')
 	return string(strconv.AppendUint(b, rand.Uint64(), 36))
 }
+
+// NobodyInvited says why a room that the bot makes has no members.
+func NobodyInvited(owner string) string {
+	return "The owner " + owner + " has no Matrix ID, so nobody was invited: enter the ID, then create the application anew, or give it another room."
+}

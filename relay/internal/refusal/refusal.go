@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	if strings.HasPrefix(cause, strings.TrimSuffix(e.Message, ".")) {
 		return strings.TrimSuffix(s, e.Message) + cause // the cause says the same and more
 	}
-	return s + ": " + cause
+	return strings.TrimSuffix(s, ".") + ": " + cause
 }
 
 // Unwrap returns the cause.

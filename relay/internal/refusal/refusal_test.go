@@ -11,7 +11,7 @@ func TestError_SaysNothingTwice(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"The homeserver does not know the alias #a:hs.":      {Message: "The homeserver does not know the alias #a:hs."},
 		"room_id: The homeserver does not know it: HTTP 404": {Field: "room_id", Message: "The homeserver does not know it.", Err: errors.New("The homeserver does not know it: HTTP 404")},
-		"room_id: No such room.: HTTP 404":                   {Field: "room_id", Message: "No such room.", Err: errors.New("HTTP 404")},
+		"room_id: No such room: HTTP 404":                    {Field: "room_id", Message: "No such room.", Err: errors.New("HTTP 404")},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)

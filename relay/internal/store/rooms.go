@@ -78,12 +78,15 @@ func (s *Store) RoomsToMake(ctx context.Context) (all []Room, err error) {
 		Order("id").Find(&all).Error
 }
 
-// RoomUser is an application that sends to a room, with its owner's Matrix id.
-type RoomUser struct{ Name, OwnerMatrixID string }
+// RoomUser is an application that sends to a room, with its owner.
+type RoomUser struct {
+	Name, OwnerName, OwnerMatrixID string
+	Own                            bool // the bot makes the room, or has made it, for the application
+}
 
 // RoomUser returns an application that sends to a room; it is [IsMissing] without any.
 func (s *Store) RoomUser(ctx context.Context, room int64) (u RoomUser, err error) {
-	r := s.rows.WithContext(ctx).Raw(`SELECT a.name, u.matrix_id AS owner_matrix_id FROM applications a JOIN users u ON u.id = a.owner_id
+	r := s.rows.WithContext(ctx).Raw(`SELECT a.name, u.name AS owner_name, u.matrix_id AS owner_matrix_id, a.room_right = 'own' AS own FROM applications a JOIN users u ON u.id = a.owner_id
 		WHERE a.room_id = ? AND a.deleted_at = 0 ORDER BY a.id LIMIT 1`, room).Scan(&u)
 	if r.Error == nil && r.RowsAffected == 0 {
 		return u, sql.ErrNoRows
