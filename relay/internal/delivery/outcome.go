@@ -111,7 +111,7 @@ func (d *Delivery) failed(q *queue, e *message.Entry, err error) {
 
 // withoutMembers names the cause if a room that the bot made has no members because the owner has no Matrix ID.
 func (d *Delivery) withoutMembers(q *queue, f *matrix.SendError) *matrix.SendError {
-	if !errors.Is(f, encryption.ErrNoReaders) {
+	if !errors.Is(f, encryption.ErrNoReaders) || errors.Is(f, encryption.ErrReadersAway) {
 		return f
 	}
 	user, err := d.store.RoomUser(d.ctx, q.id)

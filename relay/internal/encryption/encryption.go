@@ -3,6 +3,7 @@ package encryption
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 	"maunium.net/go/mautrix"
@@ -54,6 +55,8 @@ var (
 	ErrOtherKeys = errors.New("the homeserver has other keys for the bot's device than the relay")
 	// ErrNoReaders says that nobody but the bot has a device that could read what is sent to a room.
 	ErrNoReaders = errors.New("nobody else in the room has a device that can read")
+	// ErrReadersAway is ErrNoReaders where a member's homeserver does not say which devices there are.
+	ErrReadersAway = fmt.Errorf("%w that is known: a member's homeserver does not answer", ErrNoReaders)
 	// ErrNoDevice says that the access token belongs to no device.
 	ErrNoDevice = errors.New("the bot's access token belongs to no device, so it cannot encrypt")
 )

@@ -122,8 +122,12 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	if err != nil {
 		return err
 	}
-	if !d.othersIn(readers) && r.askAt.IsZero() {
+	switch {
+	case d.othersIn(readers):
+	case r.askAt.IsZero():
 		return ErrNoReaders
+	default:
+		return ErrReadersAway
 	}
 	if session == nil || session.Expired() || !sameReaders(r.readers, readers) {
 		if err := d.store.RemoveOutboundGroupSession(ctx, r.id); err != nil {

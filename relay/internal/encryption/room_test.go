@@ -28,6 +28,7 @@ const (
 	testRoom = "!room:hs"
 	bot      = id.UserID("@bot:hs")
 	owner    = id.UserID("@owner:hs")
+	friend   = id.UserID("@friend:hs")
 )
 
 // keyServer is the part of a homeserver that deals with keys, with faults by script.
@@ -42,6 +43,7 @@ type keyServer struct {
 	last    map[id.UserID]json.RawMessage            // the last message to a user's device
 	queries int                                      // for devices
 	data    map[string]json.RawMessage               // the account data of all, by path
+	base    *url.URL
 	owner   *Device
 }
 
@@ -156,14 +158,15 @@ func newPair(t *testing.T) (*keyServer, *Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.base = base
 	s.owner = s.open(t, base, owner)
 	return s, s.open(t, base, bot)
 }
 
-// encrypt encrypts an event for the bot and the owner.
-func encrypt(t *testing.T, d *Device) error {
+// encrypt encrypts an event for the bot, the owner and others.
+func encrypt(t *testing.T, d *Device, others ...id.UserID) error {
 	t.Helper()
-	members := func(context.Context) ([]id.UserID, error) { return []id.UserID{bot, owner}, nil }
+	members := func(context.Context) ([]id.UserID, error) { return append([]id.UserID{bot, owner}, others...), nil }
 	rules := &event.EncryptionEventContent{Algorithm: id.AlgorithmMegolmV1}
 	wire, err := d.Encrypt(t.Context(), Room{ID: testRoom, Rules: rules, Members: members}, "m.room.message", json.RawMessage(`{"body":"secret"}`), "")
 	if err == nil && (strings.Contains(string(wire), "secret") || !strings.Contains(string(wire), "ciphertext")) {
@@ -296,24 +299,42 @@ func TestRoomWhereNobodyCanRead(t *testing.T) {
 	wantKeys(t, s, "once there is a device", 1)
 }
 
-// A member whose homeserver does not answer holds up no message, and gets the room's key once it does.
+// A member whose homeserver does not answer holds up no message for others, and gets the room's key once it does.
 func TestMemberOfHomeserverThatIsAway(t *testing.T) {
 	s, d := newPair(t)
+	s.open(t, s.base, friend)
 	s.change(func() { s.away[owner] = true })
-	if err := encrypt(t, d); err != nil {
+	if err := encrypt(t, d, friend); err != nil {
 		t.Fatal(err)
 	}
 	wantKeys(t, s, "while away", 0)
 	s.change(func() { s.away[owner] = false })
-	if err := encrypt(t, d); err != nil {
+	if err := encrypt(t, d, friend); err != nil {
 		t.Fatal(err)
 	}
 	wantKeys(t, s, "at once", 0)
 	later(d)
 	for range 2 {
-		if err := encrypt(t, d); err != nil {
+		if err := encrypt(t, d, friend); err != nil {
 			t.Fatal(err)
 		}
+	}
+	wantKeys(t, s, "later", 1)
+}
+
+// Where the only member's homeserver does not answer nobody could read the message, so it waits.
+func TestRoomWhoseOnlyReaderIsAway(t *testing.T) {
+	s, d := newPair(t)
+	s.change(func() { s.away[owner] = true })
+	for range 2 {
+		if err := encrypt(t, d); !errors.Is(err, ErrReadersAway) {
+			t.Fatalf("while away: %v", err)
+		}
+	}
+	s.change(func() { s.away[owner] = false })
+	later(d)
+	if err := encrypt(t, d); err != nil {
+		t.Fatal(err)
 	}
 	wantKeys(t, s, "later", 1)
 }

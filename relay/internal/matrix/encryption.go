@@ -211,7 +211,10 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 	room := encryption.Room{ID: out.RoomID, Rules: standing.rules, Members: func(ctx context.Context) ([]id.UserID, error) { return c.readers(ctx, out.RoomID) }}
 	var failed *SendError
 	wire, err := d.Encrypt(ctx, room, out.EventType, out.Content, format.MarkerField(format.MarkerOf(out.Content)))
-	if errors.Is(err, encryption.ErrNoReaders) {
+	switch {
+	case errors.Is(err, encryption.ErrReadersAway):
+		return out, &SendError{Class: ClassEncrypted, Err: err, Reason: "No device is known that could read an encrypted message, because the homeserver of a member does not answer. The message waits for it."}
+	case errors.Is(err, encryption.ErrNoReaders):
 		return out, &SendError{Class: ClassEncrypted, Err: err, Reason: "Nobody in the room has a device that could read an encrypted message: log in with a Matrix client as a member of the room."}
 	}
 	if err != nil {
