@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,17 +115,20 @@ func TestLimits_Uploads(t *testing.T) {
 		resp, b := fetch(t, "POST", "http://"+p.addr+"/v2/a/blobs/uploads/", header, nil)
 		return absolute(t, p.addr, resp.Header.Get("Location")), resp.StatusCode, string(b)
 	}
-	// slow sends a blob whose end comes when end is called, which returns the status.
+	// slow sends a blob whose end comes when end is called, which returns the status. It returns once the upload is counted:
+	// the next question would otherwise be the one upload, and this one refused.
 	slow := func(header http.Header) (end func() int) {
 		location, status, body := begin(header)
 		if status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
 		reader, writer := io.Pipe()
-		done := make(chan int, 1)
+		done, counted := make(chan int, 1), make(chan struct{})
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(counted) }})
 		go func() {
-			req, _ := http.NewRequestWithContext(t.Context(), "PATCH", location, reader)
+			req, _ := http.NewRequestWithContext(ctx, "PATCH", location, reader)
 			req.Header = header.Clone()
+			req.Header.Set("Expect", "100-continue") // the server answers it when it reads the body
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Error(err)
@@ -134,6 +138,11 @@ func TestLimits_Uploads(t *testing.T) {
 			resp.Body.Close()
 			done <- resp.StatusCode
 		}()
+		select {
+		case <-counted:
+		case status := <-done:
+			t.Fatalf("the upload ends at once with %d", status)
+		}
 		return func() int {
 			writer.Close()
 			return <-done
