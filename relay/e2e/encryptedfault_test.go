@@ -73,10 +73,7 @@ func (s *site) verified() {
 func TestEncrypted_IdentityResetByAnotherClient(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	client := encryptedtest.NewWebClient(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
-	client.NewIdentity()
-	client.Start()
-	room := client.CreateRoom(s.botID)
+	client, room := s.roomOfOwner()
 	a := s.application("reset", room)
 	s.becomes(s.say(a, "before"), "sent")
 	s.trusts(client, room, "before")

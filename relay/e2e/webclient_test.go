@@ -37,15 +37,21 @@ func (s *site) trusts(client *encryptedtest.WebClient, room, last string) (all [
 	return all
 }
 
+// roomOfOwner is a room that the owner makes in a web client with an identity of their own, with the bot invited.
+func (s *site) roomOfOwner() (client *encryptedtest.WebClient, room string) {
+	s.Helper()
+	client = encryptedtest.NewWebClient(s.T, homeserver.URL, s.name+"owner", s.name+"owner-password")
+	client.NewIdentity()
+	client.Start()
+	return client, client.CreateRoom(s.botID)
+}
+
 // A room that a person makes in an ordinary client as it comes, with the bot invited, shows what is posted over the API: text,
 // Markdown, a file and a removal, without a warning, by a device that its owner has verified.
 func TestEncrypted_WebClient(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	client := encryptedtest.NewWebClient(t, homeserver.URL, s.name+"owner", s.name+"owner-password")
-	client.NewIdentity()
-	client.Start()
-	room := client.CreateRoom(s.botID)
+	client, room := s.roomOfOwner()
 	a := s.application("web", room)
 	s.becomes(s.say(a, "secret one"), "sent")
 	marked := s.becomes(s.post(a, object{"title": "Backup", "message": "**secret two**", "priority": 1}), "sent")
