@@ -143,14 +143,6 @@ func eventually(t *testing.T, holds func() error) {
 // returns the address for GOPROXY.
 func serveModules(t *testing.T) string {
 	t.Helper()
-	for _, service := range services {
-		cmd := exec.CommandContext(t.Context(), "go", "mod", "download")
-		cmd.Dir = filepath.Join(programtest.Root(t), service)
-		cmd.Env = append(os.Environ(), "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go mod download: %v\n%s", err, out)
-		}
-	}
 	l, err := net.Listen("tcp", "172.17.0.1:0")
 	if err != nil {
 		t.Fatal(err)

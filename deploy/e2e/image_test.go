@@ -21,15 +21,14 @@ const (
 	testCommit  = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// makeBases gives the engine look-alikes of golang, matrixdotorg/synapse and
-// caddy, under the names that the files ask for, out of Debian's packages and this
-// machine's tools: no test downloads from another registry. What takes long to
+// prepare makes what the engine needs and only a machine with a network has: a
+// Debian, both services in a build cache, and their modules. What takes long to
 // make stays in .tools/images.
-func (e *engine) makeBases(t *testing.T) {
+func prepare(t *testing.T) {
 	t.Helper()
-	root, project := programtest.Root(t), load(t, "tls")
+	root := programtest.Root(t)
 	images := filepath.Join(root, ".tools", "images")
-	debian, cache := filepath.Join(images, "bookworm"), filepath.Join(images, "go-build")
+	debian := filepath.Join(images, "bookworm")
 	if _, err := os.Stat(debian); err != nil {
 		half := filepath.Join(images, "half")
 		if err := errors.Join(os.RemoveAll(half), os.MkdirAll(images, 0o755)); err != nil {
@@ -41,14 +40,29 @@ func (e *engine) makeBases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, service := range services { // into the cache, as the Dockerfile builds it
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "goolm", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(t.TempDir(), "built"), "./cmd/"+service)
-		cmd.Dir = filepath.Join(root, service)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOCACHE="+cache)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", service, err, out)
+	for _, service := range services {
+		for _, arguments := range [][]string{
+			{"mod", "download"},
+			{"build", "-tags", "goolm", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(t.TempDir(), "built"), "./cmd/" + service}, // as the Dockerfile does
+		} {
+			cmd := exec.CommandContext(t.Context(), "go", arguments...)
+			cmd.Dir = filepath.Join(root, service)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOCACHE="+filepath.Join(images, "go-build"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s of the %s: %v\n%s", cmd, service, err, out)
+			}
 		}
 	}
+}
+
+// makeBases gives the engine look-alikes of golang, matrixdotorg/synapse and
+// caddy, under the names that the files ask for, out of what prepare made and this
+// machine's tools: no test downloads from another registry.
+func (e *engine) makeBases(t *testing.T) {
+	t.Helper()
+	root, project := programtest.Root(t), load(t, "tls")
+	images := filepath.Join(root, ".tools", "images")
+	debian := filepath.Join(images, "bookworm")
 	goroot := goEnv(t, "GOROOT")
 	name := filepath.Base(goroot)
 	e.importImage(t, "golang:1.26", []string{

@@ -138,7 +138,8 @@ func (p person) reads(t *testing.T, text string) (all string) {
 func TestStack(t *testing.T) {
 	dir := os.Getenv(engineVariable)
 	if dir == "" {
-		inNamespaces(t)
+		prepare(t)
+		inNamespaces(t) // without a network
 		return
 	}
 	e := startEngine(t, dir)
