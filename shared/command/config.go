@@ -62,7 +62,7 @@ func (c Configuration) show() *cobra.Command {
 	return c.reading(&cobra.Command{
 		Use:   "show [FILE]",
 		Short: "Show every setting in force and where it comes from",
-		Long: fmt.Sprintf("Shows the configuration that `%s serve` would run with as YAML, with the origin of each value as a comment: "+
+		Long: fmt.Sprintf("Shows as YAML the configuration that `%s serve` would use. A comment names the origin of each value: "+
 			"the line of the file, the variable, or the default. Secrets are hidden.", c.Service),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, report, err := c.load(cmd, args)

@@ -32,8 +32,8 @@ func newExplainCommand() *cobra.Command {
 
 WHO is anonymous, a user's name, robot:NAME (or robot+NAME, its user name),
 workload:NAME or cert:NAME. RIGHT is pull, push, tag-move, delete, list or admin.
-REPOSITORY "*" stands for the registry as a whole, which only rules for "**" are
-about. The configuration is FILE, or the one that REGISTRY_CONFIGURATION_PATH names.
+REPOSITORY "*" stands for the registry as a whole, such as the management of
+robots; only rules for "**" apply to it. The configuration is FILE, or the one that REGISTRY_CONFIGURATION_PATH names.
 
 The exit status is 0 for an answer, "allowed" or "denied", and 1 without one, as
 for a user whom the password file does not have.`,

@@ -17,8 +17,8 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE SOURCE REPOSITORY",
 		Short: "Import an OCI layout into a repository",
-		Long: "Imports all that is in the OCI layout, a directory or a tar file, into the repository, as pushes would: what pushes may not do, " +
-			"such as moving an immutable tag, it does not either. Blobs that are there are not copied. It may run beside a server.\n\n" +
+		Long: "Imports all that is in the OCI layout, a directory or a tar file, into the repository. What a push may not do, such as moving " +
+			"an immutable tag, an import may not do either. Blobs that are stored already are not copied. It may run beside a server.\n\n" +
 			"A layout of several repositories is refused unless --merge is set: tags of one name would replace each other.",
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {

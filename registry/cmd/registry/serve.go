@@ -30,8 +30,8 @@ func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Serve the registry",
-		Long: "Serves the registry as the file says, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables, " +
-			"which stand above it. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
+		Long: "Serves the registry with the configuration FILE, or the one that " + config.PathVariable + " names. REGISTRY_ variables take precedence " +
+			"over the file. Ends after SIGTERM or SIGINT, when the requests under way are answered. " +
 			"SIGHUP reloads certificates, the password file, access rules, workloads, keys of tokens and the level of the log.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

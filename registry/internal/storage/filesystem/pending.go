@@ -165,7 +165,7 @@ func (c *Coordinator) Publish(_ context.Context, p storage.Pending) error {
 		return fmt.Errorf("publish %d keys of the run %.80q: %w", len(p.Keys), p.Run, storage.ErrTooLarge)
 	}
 	if err := c.publish(p); err != nil {
-		return c.s.writeFault("publish", "/", err)
+		return c.s.writeFault("write", "/.locks/"+pendingName, err)
 	}
 	return nil
 }
