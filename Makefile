@@ -54,7 +54,7 @@ bench: tools build ## CPU per operation, ours beside the registries and relays t
 
 lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
-	@shellcheck tools/install tools/ports tools/run tools/synapse/install .ci/run tools/release
+	@shellcheck tools/install tools/retry tools/ports tools/run tools/synapse/install .ci/run tools/release
 	@actionlint
 
 docs: ## docs/configuration, from the settings' own descriptions
@@ -73,9 +73,10 @@ release: ## dist/: archives for linux and darwin, checksums, bills of materials
 fmt: tools ## gofumpt
 	@gofumpt -w shared registry relay deploy
 
-tools: ## install what the tests use (tools/versions.txt)
+tools: ## install what the tests use (tools/versions.txt), download the modules
 	@tools/install
 	@tools/synapse/install
+	@tools/retry go list -deps -test $(MODULES) ./deploy/... >/dev/null
 
 .PHONY: tools-run
 tools-run:
