@@ -3,10 +3,13 @@
 package programtest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -53,15 +56,30 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// FreeAddr is a loopback address, host:port, that nobody listens on.
+// given are the ports that FreeAddr has returned.
+var given sync.Map
+
+// FreeAddr is a loopback address, host:port, that nobody listens on. No other call
+// of the process returns it, and its port is below those that the kernel gives to
+// clients and to listeners on port 0: nothing takes it before the test does, nor
+// while the test's server is restarted.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, ports = 16384, 16384 // Linux gives ports from 32768 on, others from 49152
+	var err error
+	for range 1000 {
+		port := first + rand.IntN(ports)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		var l net.Listener
+		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatalf("no port is free: %v", err)
+	return ""
 }
 
 // Tail is the end of an output, as much as a person reads.
