@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // separate is the registry's command on a root directory, in its own process.
 func separate(root string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+root)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY="+root, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

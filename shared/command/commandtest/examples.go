@@ -114,7 +114,7 @@ func runAll(t *testing.T, path string, lines []string, mode, dir string) {
 		}
 		shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", absolute.ReplaceAllString(line, "$1$2/"))
 		shell.Dir = work
-		shell.Env = append(os.Environ(), modeVariable+"="+mode)
+		shell.Env = append(os.Environ(), modeVariable+"="+mode, "GORACE=atexit_sleep_ms=0") // a second at the end of each program
 		if out, err := shell.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
