@@ -447,6 +447,8 @@ func TestServerComesInTheMiddle(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) volume{"memory": onMemory, "files": onFiles} {
 		t.Run(name, func(t *testing.T) {
 			x := open(t)
+			held := &holding{Coordinator: x.c}
+			x.c = held
 			kept, keptBlobs := x.image("a", "v1", "kept")
 			for i := range 60 {
 				x.image("b", "", fmt.Sprint("old ", i))
@@ -461,7 +463,7 @@ func TestServerComesInTheMiddle(t *testing.T) {
 						_, err := x.c.Join(t.Context())
 						served <- err
 					}()
-					time.Sleep(20 * time.Millisecond) // it waits now
+					held.awaitWanted(t)
 				case e.Kind == OldBlob && !before:
 					before = true
 					if err := <-served; err != nil {

@@ -43,6 +43,35 @@ func (c *oneList) published() int {
 	return c.lists
 }
 
+// withdrawn says whether a list was published and is being withdrawn, at least.
+func (c *oneList) withdrawn() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists > 0 && !c.listed
+}
+
+// holding knows the lease of the run that is exclusive.
+type holding struct {
+	storage.Coordinator
+	lease storage.Lease
+}
+
+func (h *holding) Exclusive(ctx context.Context) (lease storage.Lease, err error) {
+	h.lease, err = h.Coordinator.Exclusive(ctx)
+	return h.lease, err
+}
+
+// awaitWanted returns once a server waits for the run. The run itself calls it.
+func (h *holding) awaitWanted(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !h.lease.Wanted(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("no server waits")
+			return
+		}
+	}
+}
+
 // A run that was exclusive goes on with one list at a time once a server has come,
 // whether it has one worker then or several.
 func TestOneListAtATime(t *testing.T) {
@@ -53,7 +82,8 @@ func TestOneListAtATime(t *testing.T) {
 				x.image(oci.Name(fmt.Sprint("a", i)), "v1", fmt.Sprint("kept ", i))
 				x.image(oci.Name(fmt.Sprint("a", i)), "", fmt.Sprint("old ", i))
 			}
-			c := &oneList{Coordinator: x.c, t: t}
+			held := &holding{Coordinator: x.c}
+			c := &oneList{Coordinator: held, t: t}
 			joined := make(chan error, 1)
 			x.c = c
 			var once sync.Once
@@ -66,7 +96,7 @@ func TestOneListAtATime(t *testing.T) {
 						}
 						joined <- err
 					}()
-					time.Sleep(50 * time.Millisecond)
+					held.awaitWanted(t)
 				})
 			}})
 			if err := <-joined; err != nil || c.published() < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 || report.Repositories != 60 {

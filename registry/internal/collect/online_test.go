@@ -23,6 +23,7 @@ import (
 func beside(t *testing.T, o Options, f func(x volume, kept oci.Digest, garbage oci.Digest)) (volume, Report, error) {
 	t.Helper()
 	x := onMemory(t)
+	x.c = &oneList{Coordinator: x.c, t: t}
 	lease, err := x.c.Join(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -98,14 +99,25 @@ func TestWriterThatDoesNotEndInTime(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		time.AfterFunc(500*time.Millisecond, func() {
-			other, err := x.c.Begin(context.Background())
-			if err != nil || other.Listed(layout.LayerLink("b", garbage)) {
-				t.Errorf("%v, or it is listed still", err)
+		go func() {
+			defer s.End()
+			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				withdrawn := x.c.(*oneList).withdrawn()
+				other, err := x.c.Begin(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				listed := other.Listed(layout.LayerLink("b", garbage))
+				if other.End(); withdrawn && !listed {
+					return
+				}
+				if time.Now().After(end) {
+					t.Errorf("withdrawn %v, listed %v", withdrawn, listed)
+					return
+				}
 			}
-			other.End()
-			s.End()
-		})
+		}()
 	})
 	if err != nil || report.Blobs.Freed != 1 {
 		t.Fatalf("%v, %+v", err, report)
