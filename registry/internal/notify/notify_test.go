@@ -42,23 +42,26 @@ func TestOneDoesNotHoldTheOthers(t *testing.T) {
 	dead.status.Store(500)
 	stuck.stuck.Store(true)
 	dir := t.TempDir()
-	n := open(t, dir, dead.endpoint("dead"), good.endpoint("good"), stuck.endpoint("stuck"))
-	began := time.Now()
+	slow := func(r *receiver, name string) Endpoint { // who waits for it once does so longer than the test may take
+		e := r.endpoint(name)
+		e.Timeout, e.Backoff = 24*time.Hour, 240*time.Hour
+		return e
+	}
+	n := open(t, dir, slow(dead, "dead"), good.endpoint("good"), slow(stuck, "stuck"))
 	var tags []string
 	for i := range 50 {
 		tags = append(tags, fmt.Sprint(i))
 	}
 	n.push(t, tags...)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("50 pushes took %v", took)
-	}
 	eventually(t, "the good one has all", func() bool { return good.got() == strings.Join(tags, " ") })
 	eventually(t, "those of the others wait", func() bool { return waiting(t, dir) == 100 })
-	dead.status.Store(200)
+	eventually(t, "both were tried", func() bool { return dead.tries.Load() > 0 && stuck.tries.Load() > 0 })
 	stuck.stuck.Store(false)
-	for _, r := range []*receiver{dead, stuck} {
-		eventually(t, "the others have all, too", func() bool { return r.got() == strings.Join(tags, " ") })
-	}
+	eventually(t, "the one that was stuck has all", func() bool { return stuck.got() == strings.Join(tags, " ") })
+	n.end(t)
+	dead.status.Store(200)
+	open(t, dir, dead.endpoint("dead"), good.endpoint("good"), stuck.endpoint("stuck"))
+	eventually(t, "the dead one has all, too", func() bool { return dead.got() == strings.Join(tags, " ") })
 	dead.mu.Lock()
 	defer dead.mu.Unlock()
 	if first := dead.tried[0]; dead.tried[1] != first || dead.ids[0] != first {

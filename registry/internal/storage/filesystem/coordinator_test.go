@@ -67,7 +67,7 @@ func kill(cmd *exec.Cmd) {
 	cmd.Wait()
 }
 
-// soon is for what must not last, and for what must not succeed.
+// soon is for what must not succeed.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	t.Cleanup(cancel)
@@ -80,10 +80,10 @@ func TestKilledProcessesHoldNothing(t *testing.T) {
 	s := openRoot(t, root)
 	defer s.Close()
 	c := s.Coordinator()
-	for role, held := range map[string]func() error{
-		"collector": func() error {
+	for role, held := range map[string]func(ctx context.Context) error{ // which ends while the process lives
+		"collector": func(ctx context.Context) error {
 			time.Sleep(2 * holdGate) // for so long a section may know what was read before
-			section, err := c.Begin(t.Context())
+			section, err := c.Begin(ctx)
 			if err != nil {
 				return err
 			}
@@ -91,22 +91,22 @@ func TestKilledProcessesHoldNothing(t *testing.T) {
 			if section.Run() == "dead" && section.Listed("/a") {
 				return errors.New("the list counts")
 			}
-			lease, err := c.Lock(t.Context(), storage.CollectorLock)
+			lease, err := c.Lock(ctx, storage.CollectorLock)
 			if err == nil {
 				lease.Release()
 			}
 			return err
 		},
-		"writer": func() error { return c.Barrier(soon(t)) },
-		"server": func() error {
-			lease, err := c.Exclusive(t.Context())
+		"writer": c.Barrier,
+		"server": func(ctx context.Context) error {
+			lease, err := c.Exclusive(ctx)
 			if err == nil {
 				lease.Release()
 			}
 			return err
 		},
-		"exclusive": func() error {
-			lease, err := c.Join(soon(t))
+		"exclusive": func(ctx context.Context) error {
+			lease, err := c.Join(ctx)
 			if err == nil {
 				lease.Release()
 			}
@@ -114,11 +114,13 @@ func TestKilledProcessesHoldNothing(t *testing.T) {
 		},
 	} {
 		cmd := start(t, role, root)
-		if held() == nil {
+		if held(soon(t)) == nil {
 			t.Errorf("%s: nothing shows that it lives", role)
 		}
 		kill(cmd)
-		if err := held(); err != nil {
+		patient, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err := held(patient)
+		if cancel(); err != nil {
 			t.Errorf("%s: after its death: %v", role, err)
 		}
 	}
