@@ -27,8 +27,10 @@ type world struct {
 	service *relay.Service
 	hs      *relaytest.Homeserver
 	api     *API
-	base    string
 	admin   account.Principal
+
+	base      string
+	transport http.RoundTripper
 }
 
 const room = "!room:example.org"
@@ -39,6 +41,16 @@ func newWorld(t *testing.T, change func(*relay.Options)) *world {
 }
 
 func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
+	t.Helper()
+	w := newWorldWithoutNetwork(t, change, protocol)
+	srv := httptest.NewServer(w.api)
+	t.Cleanup(srv.Close)
+	w.base, w.transport = srv.URL, http.DefaultTransport
+	return w
+}
+
+// newWorldWithoutNetwork calls the handlers itself: a clock of the test's own stands still while a connection is read.
+func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol inbound.Protocol) *world {
 	t.Helper()
 	s, hs := relaytest.New(t, change)
 	hs.Has(matrix.RoomInfo{RoomID: room, Joined: true, Writable: true})
@@ -52,13 +64,22 @@ func newWorldFor(t *testing.T, change func(*relay.Options), protocol inbound.Pro
 		Doctor:      doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity},
 		Prometheus:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "# metrics\n") }),
 	})
-	srv := httptest.NewServer(a)
-	t.Cleanup(srv.Close)
 	admin, err := s.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, service: s, hs: hs, api: a, base: srv.URL, admin: admin}
+	return &world{T: t, service: s, hs: hs, api: a, base: "http://relay.example", transport: direct{a}, admin: admin}
+}
+
+// direct hands requests to a handler.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	served := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
+	served.Header, served.ContentLength = r.Header, r.ContentLength
+	d.handler.ServeHTTP(w, served)
+	return w.Result(), nil
 }
 
 // app makes an application and returns it with its token.
@@ -96,7 +117,7 @@ func (w *world) ask(method, path, body string, headers ...string) reply {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Add(name, value)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := w.transport.RoundTrip(req)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -129,28 +130,30 @@ func TestRegistryHookSigned(t *testing.T) {
 // TestRegistryHookComesBack: what could not be stored whole is sent again, and then
 // nothing is there twice.
 func TestRegistryHookComesBack(t *testing.T) {
-	w := newWorld(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 })
-	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
-	var events []string
-	for i := range 8 {
-		events = append(events, pushed(fmt.Sprint(i), "hello", fmt.Sprint(i)))
-	}
-	tries, body := 0, envelopeOf(events...)
-	for ; ; tries++ {
-		r := w.ask("POST", "/hook/registry", body, bearer, eventsType)
-		if r.status == 200 {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWithoutNetwork(t, func(o *relay.Options) { o.Limits.RatePerMinute, o.Limits.Burst = 600, 3 }, inbound.Registry(nil))
+		bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+		var events []string
+		for i := range 8 {
+			events = append(events, pushed(fmt.Sprint(i), "hello", fmt.Sprint(i)))
 		}
-		w.want("too fast", r, 429)
-		if r.header.Get("Retry-After") == "" || tries > 50 {
-			t.Fatalf("try %d: %s", tries, r.body)
+		tries, body := 0, envelopeOf(events...)
+		for ; ; tries++ {
+			r := w.ask("POST", "/hook/registry", body, bearer, eventsType)
+			if r.status == 200 {
+				break
+			}
+			w.want("too fast", r, 429)
+			if r.header.Get("Retry-After") == "" || tries > 50 {
+				t.Fatalf("try %d: %s", tries, r.body)
+			}
+			time.Sleep(60 * time.Millisecond)
 		}
-		time.Sleep(60 * time.Millisecond)
-	}
-	r := w.ask("GET", "/message?limit=100", "", bearer)
-	if messages := r.fields["messages"].([]any); len(messages) != 8 || tries == 0 {
-		t.Errorf("%d messages after %d refusals, want 8 after some", len(messages), tries)
-	}
+		r := w.ask("GET", "/message?limit=100", "", bearer)
+		if messages := r.fields["messages"].([]any); len(messages) != 8 || tries == 0 {
+			t.Errorf("%d messages after %d refusals, want 8 after some", len(messages), tries)
+		}
+	})
 }
 
 func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {

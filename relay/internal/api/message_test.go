@@ -5,9 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
 )
@@ -261,26 +263,28 @@ func TestRateLimit(t *testing.T) {
 
 // TestWrongTokensAreSlowedDown: guessing gets slower; who has a token notices nothing, from the same address.
 func TestWrongTokensAreSlowedDown(t *testing.T) {
-	w := newWorld(t, nil)
-	token := w.app(named("a")).Token
-	guess := func() (reply, time.Duration) {
-		began := time.Now()
-		return w.ask("POST", "/message", `{"token":"Awrong","message":"m"}`, isJSON), time.Since(began)
-	}
-	for i := range 60 {
-		if i%2 == 0 {
-			w.want("a guess elsewhere", w.ask("GET", "/message?token=Awrong", ""), 401)
-		} else if r, _ := guess(); r.status != 401 {
-			t.Fatalf("guess %d: %d", i, r.status)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWithoutNetwork(t, nil, inbound.Registry(nil))
+		token := w.app(named("a")).Token
+		guess := func() (reply, time.Duration) {
+			began := time.Now()
+			return w.ask("POST", "/message", `{"token":"Awrong","message":"m"}`, isJSON), time.Since(began)
 		}
-	}
-	r, took := guess()
-	if r.status != 429 || r.header.Get("Retry-After") == "" || took < 500*time.Millisecond {
-		t.Errorf("the next guess: %d after %v, Retry-After %q", r.status, took, r.header.Get("Retry-After"))
-	}
-	began := time.Now()
-	w.want("a valid token", w.ask("POST", "/message", `{"token":"`+token+`","message":"m"}`, isJSON), 200)
-	if took := time.Since(began); took > 400*time.Millisecond {
-		t.Errorf("a valid token takes %v", took)
-	}
+		for i := range 60 {
+			if i%2 == 0 {
+				w.want("a guess elsewhere", w.ask("GET", "/message?token=Awrong", ""), 401)
+			} else if r, _ := guess(); r.status != 401 {
+				t.Fatalf("guess %d: %d", i, r.status)
+			}
+		}
+		r, took := guess()
+		if r.status != 429 || r.header.Get("Retry-After") == "" || took < 500*time.Millisecond {
+			t.Errorf("the next guess: %d after %v, Retry-After %q", r.status, took, r.header.Get("Retry-After"))
+		}
+		began := time.Now()
+		w.want("a valid token", w.ask("POST", "/message", `{"token":"`+token+`","message":"m"}`, isJSON), 200)
+		if took := time.Since(began); took > 400*time.Millisecond {
+			t.Errorf("a valid token takes %v", took)
+		}
+	})
 }

@@ -160,9 +160,9 @@ func (k *killed) check(hs *homeserver, kills int) {
 // checkCounts kills the relay for good and looks whether the applications' totals
 // have lost anything.
 func (k *killed) checkCounts() {
-	time.Sleep(time.Second) // for the last results to be stored
-	k.kill()
 	path, _, _ := strings.Cut(k.where, "|")
+	k.awaitStored(path)
+	k.kill()
 	hs := newHomeserver()
 	db, err := openStore(path, false)
 	if err != nil {
@@ -184,6 +184,29 @@ func (k *killed) checkCounts() {
 	}
 	if err != nil || accepted != senders*each || sent != senders*each {
 		k.t.Errorf("%d messages are counted as accepted and %d as sent, want %d (%v)", accepted, sent, senders*each, err)
+	}
+}
+
+// awaitStored waits until the results of all messages are stored.
+func (k *killed) awaitStored(path string) {
+	k.t.Helper()
+	db, err := openDatabase(path)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer db.Close()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var left int
+		if err := db.QueryRow("SELECT count(*) FROM outbox WHERE final_at = 0").Scan(&left); err != nil || left == 0 {
+			if err != nil {
+				k.t.Error(err)
+			}
+			return
+		}
+		if time.Now().After(end) {
+			k.t.Errorf("%d results are not stored", left)
+			return
+		}
 	}
 }
 

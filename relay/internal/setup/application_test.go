@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/relay/internal/account"
@@ -72,27 +73,29 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 
 // A room that cannot be made yet is tried again; what is refused for good is said at once.
 func TestRoom(t *testing.T) {
-	a, s, hs := newSetup(t)
-	hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is not available"})
-	app, err := a.application(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, err := a.room(short, app.ID); err == nil || !strings.Contains(err.Error(), "in time") || !strings.Contains(err.Error(), "is not available") {
-		t.Errorf("while the homeserver is away: %v", err)
-	}
-	hs.Fail(&matrix.SendError{Class: matrix.ClassBlock, Reason: "the owner's Matrix ID is wrong"})
-	began := time.Now()
-	if _, err := a.room(t.Context(), app.ID); err == nil || errors.Is(err, ErrRoomNotYet) || !strings.Contains(err.Error(), "Matrix ID is wrong") || time.Since(began) > time.Second {
-		t.Errorf("a refusal: %v after %v", err, time.Since(began))
-	}
-	time.AfterFunc(100*time.Millisecond, func() { hs.Fail(nil) })
-	hs.Fail(&matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver failed"})
-	room, err := a.room(t.Context(), app.ID)
-	apps, listErr := s.Applications(t.Context(), a.Relay.(Opened).Admin)
-	if err != nil || listErr != nil || room == "" || apps[0].RoomID != room {
-		t.Errorf("room %q, %v; applications %+v, %v", room, err, apps, listErr)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a, s, hs := newSetup(t)
+		hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is not available"})
+		app, err := a.application(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.room(short, app.ID); err == nil || !strings.Contains(err.Error(), "in time") || !strings.Contains(err.Error(), "is not available") {
+			t.Errorf("while the homeserver is away: %v", err)
+		}
+		hs.Fail(&matrix.SendError{Class: matrix.ClassBlock, Reason: "the owner's Matrix ID is wrong"})
+		began := time.Now()
+		if _, err := a.room(t.Context(), app.ID); err == nil || errors.Is(err, ErrRoomNotYet) || !strings.Contains(err.Error(), "Matrix ID is wrong") || time.Since(began) > time.Second {
+			t.Errorf("a refusal: %v after %v", err, time.Since(began))
+		}
+		time.AfterFunc(100*time.Millisecond, func() { hs.Fail(nil) })
+		hs.Fail(&matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver failed"})
+		room, err := a.room(t.Context(), app.ID)
+		apps, listErr := s.Applications(t.Context(), a.Relay.(Opened).Admin)
+		if err != nil || listErr != nil || room == "" || apps[0].RoomID != room {
+			t.Errorf("room %q, %v; applications %+v, %v", room, err, apps, listErr)
+		}
+	})
 }
