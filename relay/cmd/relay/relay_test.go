@@ -238,6 +238,7 @@ func TestUsers(t *testing.T) {
 	d.does(0, "user list --config %", "berta", "true", "@anna:example.org")
 	d.does(0, "user update berta --admin=false --config %")
 	d.does(1, "user update berta --matrix-id nonsense --config %", "Matrix")
+	d.does(1, "user update berta --config %", "nothing to change")
 	d.does(1, "user delete admin --config %", "last administrator")
 	d.does(0, "user delete berta --config %", "user berta: deleted")
 	d.does(1, "user delete berta --config %", `no user "berta"`)

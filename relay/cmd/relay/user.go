@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,6 +122,9 @@ func newUserUpdateCommand() *cobra.Command {
 			in := f.given(cmd)
 			if cmd.Flags().Changed("name") {
 				in["name"] = name
+			}
+			if len(in) == 0 {
+				return errors.New("nothing to change: give --name, --matrix-id or --admin")
 			}
 			return t.change(cmd, http.MethodPut, "user", args[0], in, "changed")
 		},

@@ -171,7 +171,11 @@ func (web *Web) postNewApplication(w http.ResponseWriter, v *sessionRequest) err
 	if err != nil {
 		return web.showNewApplication(w, v, form, err)
 	}
-	return web.showToken(w, v, issued, true)
+	invited := ""
+	if *in.Room == "" { // the bot makes one
+		invited = issued.Application.OwnerMatrixID
+	}
+	return web.showToken(w, v, issued, true, invited)
 }
 
 // tokenPage is the only page that shows a token.
@@ -181,12 +185,13 @@ type tokenPage struct {
 	Token   string
 	Base    string
 	Created bool
+	Invited string // Matrix ID of the owner, whom the bot invites to a new room; may be empty
 	Grace   time.Duration
 	Room    *standing
 }
 
-func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created}
+func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}
@@ -338,7 +343,7 @@ func (web *Web) postToken(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		return web.showApplication(w, v, nil, err)
 	}
-	return web.showToken(w, v, issued, false)
+	return web.showToken(w, v, issued, false, "")
 }
 
 // postTest sends a message as the application would.

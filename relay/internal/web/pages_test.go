@@ -55,7 +55,7 @@ func TestApplicationLife(t *testing.T) {
 	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
 	form := []string{"name", "backup", "target", "joined", "joined", room, "priority", "1", "scale", "auto"}
 	b.post("/ui/applications/new", form...)
-	b.want(200, "is ready", "curl "+b.base+"/message -d token=", "may write there")
+	b.want(200, "is ready", "curl "+b.base+"/message -d token=", "may write there", "-The bot invites")
 	token := b.token()
 	if !b.works(token) {
 		t.Error("the token on the page does not work")
@@ -211,7 +211,7 @@ func TestRoomsAreSaid(t *testing.T) {
 	b.want(200, "Check results", "which is encrypted, and may write there", "Failed:", "Operations", "@relay:example.org")
 	b.get("/ui/applications/new")
 	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
-	b.want(200, "is ready")
+	b.want(200, "is ready", "The bot invites", "Accept the invitation")
 	b.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is away"})
 	b.get("/ui/applications/new")
 	b.want(200, "Room lookup failed")

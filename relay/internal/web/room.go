@@ -25,7 +25,7 @@ type roomsPage struct {
 }
 
 func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
-	p := roomsPage{frame: web.frame(v, "rooms", "Rooms and bot"), Bot: web.o.Doctor.Identity()}
+	p := roomsPage{frame: web.frame(v, "rooms", "Rooms"), Bot: web.o.Doctor.Identity()}
 	var err error
 	if p.Rooms, err = web.service.Rooms(v.ctx(), v.Principal); err != nil {
 		return err

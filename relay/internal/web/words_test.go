@@ -1,9 +1,11 @@
 package web
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 )
@@ -78,6 +80,24 @@ func TestRemaining(t *testing.T) {
 	} {
 		if got := remaining(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestDegradedHomeserver: no page says that all is well while nothing is heard of the homeserver.
+func TestDegradedHomeserver(t *testing.T) {
+	pages, err := parsePages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := delivery.Status{Degraded: "sync fails"}
+	for name, data := range map[string]any{"rooms": roomsPage{Status: status}, "dashboard": dashboardPage{Status: status}} {
+		var b strings.Builder
+		if err := pages[name].ExecuteTemplate(&b, "frame", data); err != nil {
+			t.Fatal(err)
+		}
+		if text := b.String(); !strings.Contains(text, "The homeserver does not respond.</strong> Sync fails.") || strings.Contains(text, "accepts messages") {
+			t.Errorf("%s:\n%s", name, text)
 		}
 	}
 }
