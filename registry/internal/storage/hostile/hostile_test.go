@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -117,53 +118,55 @@ func TestBarrierWaitsForLeases(t *testing.T) {
 // What a dead collector listed is void, and its lock free, once none of its requests
 // can be under way, and not before.
 func TestListOfDeadCollectorIsVoid(t *testing.T) {
-	_, p, q := crash(t)
-	l, err := p.Lock(t.Context(), storage.CollectorLock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Publish(t.Context(), storage.Pending{Run: "r", Keys: []string{"/a"}}); err != nil {
-		t.Fatal(err)
-	}
-	for range 50 { // longer than a lease
-		s := begin(t, q)
-		if !s.Listed("/a") || s.Run() != "r" {
-			t.Fatal("the list of a living collector is void")
+	synctest.Test(t, func(t *testing.T) { // a busy machine would let a lease run out
+		_, p, q := crash(t)
+		l, err := p.Lock(t.Context(), storage.CollectorLock)
+		if err != nil {
+			t.Fatal(err)
 		}
-		s.End()
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.Kill()
-	killed := time.Now()
-	for {
-		s := begin(t, q)
-		listed, run := s.Listed("/a"), s.Run()
-		s.End()
-		if !listed && run == "" {
-			break
+		if err := p.Publish(t.Context(), storage.Pending{Run: "r", Keys: []string{"/a"}}); err != nil {
+			t.Fatal(err)
 		}
-		if time.Since(killed) > 10*time.Second {
-			t.Fatal("the list of a dead collector is not void")
+		for range 50 { // longer than a lease
+			s := begin(t, q)
+			if !s.Listed("/a") || s.Run() != "r" {
+				t.Fatal("the list of a living collector is void")
+			}
+			s.End()
+			time.Sleep(10 * time.Millisecond)
 		}
-		early, err := q.Lock(t.Context(), storage.CollectorLock)
-		if err == nil {
-			early.Release()
+		p.Kill()
+		killed := time.Now()
+		for {
+			s := begin(t, q)
+			listed, run := s.Listed("/a"), s.Run()
+			s.End()
+			if !listed && run == "" {
+				break
+			}
+			if time.Since(killed) > 10*time.Second {
+				t.Fatal("the list of a dead collector is not void")
+			}
+			early, err := q.Lock(t.Context(), storage.CollectorLock)
+			if err == nil {
+				early.Release()
+			}
+			if !errors.Is(err, storage.ErrBusy) && time.Since(killed) < 200*time.Millisecond {
+				t.Fatalf("its lock is free at once: %v", err)
+			}
+			time.Sleep(5 * time.Millisecond)
 		}
-		if !errors.Is(err, storage.ErrBusy) && time.Since(killed) < 200*time.Millisecond {
-			t.Fatalf("its lock is free at once: %v", err)
+		second, err := q.Lock(t.Context(), storage.CollectorLock)
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	second, err := q.Lock(t.Context(), storage.CollectorLock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Release()
-	select {
-	case <-l.Lost():
-	case <-time.After(5 * time.Second):
-		t.Error("who is dead holds the lock still")
-	}
+		second.Release()
+		select {
+		case <-l.Lost():
+		case <-time.After(5 * time.Second):
+			t.Error("who is dead holds the lock still")
+		}
+	})
 }
 
 // An upload goes on in another process behind the last byte that was stored.
