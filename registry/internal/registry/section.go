@@ -142,7 +142,15 @@ func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Dige
 	if age := r.now().Sub(info.Modified); age >= 0 && age < r.renewAfter {
 		return nil
 	}
-	err := r.store.Apply(ctx, s.Section, storage.Stage{{Key: key, Content: layout.Link(d), Renew: true}})
+	renewal := storage.Change{Key: key, Content: layout.Link(d), Renew: true}
+	if r.remote && info.Version != "" { // else it is asked for
+		renewal.If = storage.IfVersion(info.Version)
+	}
+	err := r.store.Apply(ctx, s.Section, storage.Stage{renewal})
+	if isConflict(err) { // somebody else writes it at the same time
+		renewal.If = storage.Condition{}
+		err = r.store.Apply(ctx, s.Section, storage.Stage{renewal})
+	}
 	if unwritable(err) {
 		return nil
 	}

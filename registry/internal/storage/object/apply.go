@@ -162,8 +162,10 @@ func (s *Store) apply(ctx context.Context, c storage.Change, how *Change) error 
 		// The changes of this process wait for each other; others are kept out by Guard, or there
 		// are none.
 		defer s.locks.lock(c.Key)()
-		if err := s.compare(ctx, key, how.If); err != nil {
-			return err
+		if !c.Renew { // which looks itself
+			if err := s.compare(ctx, key, how.If); err != nil {
+				return err
+			}
 		}
 		how.If = storage.Condition{}
 	}
