@@ -188,41 +188,6 @@ func (u *upload) takeOver(ctx context.Context) error {
 	return storage.ErrUnavailable
 }
 
-// claim replaces the remembered checkpoint that the upload goes on from. placing says that nobody may
-// take it over afterwards. If another process has gone on from it without adding to it, that one is fenced.
-// ErrUploadTaken if it has added something, ErrNotExist if it has ended the upload. It needs u.mu.
-func (u *upload) claim(ctx context.Context, placing bool, before time.Time) error {
-	c := u.c
-	c.Holder, c.Placing = rand.Text(), placing
-	if u.claimed {
-		return u.replace(ctx, c, before)
-	}
-	version, err := u.s.shelf.save(ctx, u.key, c, u.version, before)
-	if err == nil {
-		u.c, u.version, u.claimed = c, version, true
-	}
-	if !errors.Is(err, storage.ErrConflict) {
-		return err
-	}
-	size := u.told + u.spooled
-	u.spool.Close()
-	if err = u.takeOver(ctx); err == nil && u.told+u.spooled != size {
-		err = storage.ErrUploadTaken
-	}
-	if err != nil {
-		u.spool.Close()
-		u.lost = storage.ErrUploadTaken
-		if errors.Is(err, storage.ErrNotExist) {
-			u.lost = storage.ErrNotExist
-		}
-		return err
-	}
-	if !placing {
-		return nil
-	}
-	return u.claim(ctx, placing, before)
-}
-
 // restore fills the spool with what follows the parts.
 func (u *upload) restore(ctx context.Context) error {
 	if err := u.open(u.s.o.Shared); err != nil {
@@ -347,22 +312,6 @@ func (u *upload) save(ctx context.Context, before time.Time) error {
 // chunks does not come to the store's bound on parts early.
 func (u *upload) minPart() int64 {
 	return min(u.s.limits.MinPart<<(8*len(u.c.Parts)/u.s.limits.MaxParts), u.s.o.SpoolMax)
-}
-
-// replace saves c if the upload is still held.
-func (u *upload) replace(ctx context.Context, c checkpoint, before time.Time) error {
-	version, err := u.s.shelf.save(ctx, u.key, c, u.version, before)
-	if errors.Is(err, storage.ErrConflict) {
-		u.lost = storage.ErrUploadTaken
-		if _, _, _, err := u.s.shelf.load(ctx, u.key); errors.Is(err, storage.ErrNotExist) {
-			u.lost = storage.ErrNotExist
-		}
-		return u.lost
-	}
-	if err == nil {
-		u.c, u.version = c, version
-	}
-	return err
 }
 
 func (u *upload) Progress() (int64, []byte) {
@@ -504,14 +453,6 @@ func (u *upload) Cancel(ctx context.Context) error {
 		return at(u.key, u.end(err))
 	}
 	return at(u.key, u.end(u.remove(ctx, time.Time{})))
-}
-
-// fence makes sure that nobody can take the upload over. It needs u.mu.
-func (u *upload) fence(ctx context.Context, before time.Time) error {
-	if !u.s.o.Shared || u.version == "" {
-		return nil // only this process knows of it
-	}
-	return u.claim(ctx, true, before)
 }
 
 // remove deletes what the upload has.
