@@ -79,6 +79,22 @@ func (c *storeCounter) during(f func()) []string {
 	return slices.Clone(c.seen)
 }
 
+// await waits until a request has come for which is says true.
+func (c *storeCounter) await(t *testing.T, what string, is func(request string) bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		c.mu.Lock()
+		come := slices.ContainsFunc(c.seen, is)
+		c.mu.Unlock()
+		if come {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within two minutes: %s", what)
+		}
+	}
+}
+
 // manyTags writes tags that point at a manifest.
 func manyTags(t *testing.T, bucket object.Bucket, root, repo, manifest string, n int) {
 	t.Helper()
@@ -332,7 +348,9 @@ func TestS3_IdleReplica_SendsNextToNothing(t *testing.T) {
 	}
 	replica := start(t, addr, cmd)
 	newImage(t, 1, 2, 1000).push(t, replica.addr, "idle", "v1")
-	time.Sleep(12 * time.Second) // it has left those who write
+	c.await(t, "it has left those who write", func(r string) bool {
+		return strings.HasPrefix(r, "DELETE ") && strings.Contains(r, "/.slipway/writers/")
+	})
 	const span = 20 * time.Second
 	got := c.during(func() { time.Sleep(span) })
 	other := slices.DeleteFunc(slices.Clone(got), func(r string) bool {
