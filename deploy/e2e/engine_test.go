@@ -24,29 +24,17 @@ const engineVariable = "SLIPWAY_ENGINE"
 // and the network: all ports are free there, and all that it starts ends with it.
 func inNamespaces(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("a docker engine of the test's own needs root")
-	}
 	dir, err := os.MkdirTemp("", "slipway-engine") // a socket's path has a short limit
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	harness.Write(t, filepath.Join(dir, "hosts"), "127.0.0.1 localhost "+strings.Join(names, " ")+"\n")
-	for _, made := range []string{filepath.Join(dir, "docker"), "/etc/docker"} {
-		if err := os.MkdirAll(made, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const script = `chmod 644 "$1/hosts"; ip link set lo up; mount --bind "$1/hosts" /etc/hosts; mount --bind "$1/docker" /etc/docker
+	const script = `mkdir -p /etc/docker "$1/docker"; echo "127.0.0.1 localhost $4" >"$1/hosts"; chmod 644 "$1/hosts"
+ip link set lo up; mount --bind "$1/hosts" /etc/hosts; mount --bind "$1/docker" /etc/docker
 exec "$2" -test.run="^$3\$" -test.v -test.timeout=18m`
 	runtime.LockOSThread() // the child dies with the thread that started it
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-euc", script, "sh", dir, self, t.Name())
+	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child", "sh", "-euc", script, "sh", dir, os.Args[0], t.Name(), strings.Join(names, " "))
 	cmd.Env = append(os.Environ(), engineVariable+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
@@ -70,7 +58,7 @@ func startEngine(t *testing.T, dir string) *engine {
 	cmd.Env = []string{"PATH=" + debianPath}
 	p := programtest.Launch(t, cmd)
 	t.Cleanup(func() { _ = p.Stop(t, time.Minute) }) // how the daemon ends does not matter
-	eventually(t, func() error { return e.command("docker", "info").Run() })
+	harness.Wait(t, func() error { return e.command("docker", "info").Run() })
 	return e
 }
 
@@ -99,43 +87,18 @@ func (e *engine) push(t *testing.T, name string) {
 	t.Helper()
 	dir := t.TempDir()
 	harness.Write(t, filepath.Join(dir, "content"), "what is in "+name)
-	e.importImage(t, name, []string{"-C", dir, "content"}, `CMD ["/content"]`)
+	e.importImage(t, name, `CMD ["/content"]`, "-C", dir, "content")
 	e.docker(t, "push", name)
 }
 
-// importImage makes an image of one layer out of files, given as to tar.
-func (e *engine) importImage(t *testing.T, name string, files []string, changes ...string) {
+// importImage makes an image of one layer out of files, given as to tar. The
+// changes are lines of a Dockerfile.
+func (e *engine) importImage(t *testing.T, name, changes string, files ...string) {
 	t.Helper()
-	arguments := []string{"import"}
-	for _, c := range changes {
-		arguments = append(arguments, "-c", c)
-	}
-	pack, load := exec.CommandContext(t.Context(), "tar", append([]string{"-c", "--exclude=./var/cache/apt", "--exclude=./var/lib/apt/lists"}, files...)...), e.command("docker", append(arguments, "-", name)...)
-	pipe, err := pack.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	load.Stdin = pipe
-	if err := pack.Start(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := load.CombinedOutput()
-	if packErr := pack.Wait(); err != nil || packErr != nil {
-		t.Fatalf("%s: %v %s, tar: %v", name, err, out, packErr)
-	}
-}
-
-// eventually waits up to two minutes until a condition holds.
-func eventually(t *testing.T, holds func() error) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
+	const script = `set -o pipefail; tar -c --exclude=./var/cache/apt --exclude=./var/lib/apt/lists "${@:3}" | docker import -c "$2" - "$1"`
+	cmd := e.command("bash", append([]string{"-c", script, "bash", name, changes}, files...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 }
 
@@ -147,17 +110,7 @@ func serveModules(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: http.FileServer(http.Dir(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download")))}
-	go s.Serve(l)
-	t.Cleanup(func() { s.Close() })
+	go http.Serve(l, http.FileServer(http.Dir(filepath.Join(strings.TrimSpace(harness.Run(t, "go", "env", "GOMODCACHE")), "cache", "download"))))
+	t.Cleanup(func() { l.Close() })
 	return "http://" + l.Addr().String()
-}
-
-func goEnv(t *testing.T, name string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }

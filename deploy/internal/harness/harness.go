@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"slipway/shared/programtest"
 )
@@ -47,8 +48,8 @@ func build(t testing.TB, service, command string) string {
 	t.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()
-	if binaries.built[service] != "" {
-		return binaries.built[service]
+	if binaries.built[command] != "" {
+		return binaries.built[command]
 	}
 	root := programtest.Root(t)
 	dir := filepath.Join(root, "bin", "test")
@@ -70,7 +71,7 @@ func build(t testing.TB, service, command string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", command, err, out)
 	}
-	binaries.built[service] = path
+	binaries.built[command] = path
 	return path
 }
 
@@ -91,6 +92,21 @@ func Run(t testing.TB, name string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, programtest.Tail(string(out)))
 	}
 	return string(out)
+}
+
+// Wait waits up to two minutes until a condition holds; the test fails with what it
+// says last.
+func Wait(t testing.TB, holds func() error) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		err := holds()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Ask does a request as each of prepare says, and returns the answer with its body

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -32,17 +33,15 @@ func (s Series) add(page string) {
 func scrape(t testing.TB, url string, wanted ...string) string {
 	t.Helper()
 	var page string
-	if !eventually(func() bool {
+	harness.Wait(t, func() error {
 		page = request(t, http.MethodGet, url, "", "")
 		for _, name := range wanted {
 			if !strings.Contains(page, "\n"+name) {
-				return false
+				return fmt.Errorf("%s has no %s:\n%s", url, name, page)
 			}
 		}
-		return true
-	}) {
-		t.Fatalf("%s never had all of %v:\n%s", url, wanted, page)
-	}
+		return nil
+	})
 	return page
 }
 

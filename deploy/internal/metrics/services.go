@@ -164,13 +164,3 @@ func homeserver(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = w.Write([]byte(answer)) // a relay that is gone does not read it
 }
-
-// eventually waits up to 40 seconds until a condition holds.
-func eventually(holds func() bool) bool {
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if holds() {
-			return true
-		}
-	}
-	return false
-}
