@@ -77,30 +77,6 @@ func checkFits(t *testing.T, m manifests) {
 	}
 }
 
-// The pods keep the rules of the Pod Security Standard "restricted", have a root
-// file system that cannot be written, no token of the API server, and none of the
-// variables that Kubernetes makes for Services.
-func TestPodsAreRestricted(t *testing.T) {
-	for _, chart := range charts {
-		template, _ := render(t, chart, "{}").pod()
-		pod := template.Spec
-		p, c := pod.SecurityContext, pod.Containers[0].SecurityContext
-		for what, holds := range map[string]bool{
-			"no service links":  pod.EnableServiceLinks != nil && !*pod.EnableServiceLinks,
-			"no token":          pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken,
-			"the image's user":  *p.RunAsNonRoot && *p.RunAsUser == 65532 && *p.RunAsGroup == 65532 && *p.FSGroup == 65532,
-			"seccomp":           p.SeccompProfile.Type == core.SeccompProfileTypeRuntimeDefault,
-			"no escalation":     !*c.AllowPrivilegeEscalation && *c.ReadOnlyRootFilesystem,
-			"no capabilities":   slices.Equal(c.Capabilities.Drop, []core.Capability{"ALL"}) && len(c.Capabilities.Add) == 0,
-			"a limit of memory": !pod.Containers[0].Resources.Limits.Memory().IsZero(),
-		} {
-			if !holds {
-				t.Errorf("%s: %s does not hold", chart, what)
-			}
-		}
-	}
-}
-
 // The configurations are valid and warn of nothing, and a pod has more time to end
 // than its service takes.
 func TestConfigurations(t *testing.T) {
@@ -116,8 +92,7 @@ func TestConfigurations(t *testing.T) {
 				t.Errorf("%s with %s: %v\n%s", chart, values, err, out)
 			}
 			var c struct {
-				HTTP   struct{ DrainTimeout string }
-				Matrix struct{ Timeout string }
+				HTTP, Matrix struct{ DrainTimeout, Timeout string }
 			}
 			if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 				t.Fatal(err)
@@ -133,6 +108,15 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// restricted are the rules of the Pod Security Standard "restricted", a root file
+// system that cannot be written, a limit of memory, no token of the API server, and
+// none of the variables that Kubernetes makes for Services.
+var restricted = []string{
+	"runAsNonRoot: true\n", "runAsUser: 65532\n", "runAsGroup: 65532\n", "fsGroup: 65532\n", "seccompProfile:\n          type: RuntimeDefault\n",
+	"allowPrivilegeEscalation: false\n", "capabilities:\n              drop:\n              - ALL\n", "readOnlyRootFilesystem: true\n", "!add:",
+	"limits:\n              memory: ", "automountServiceAccountToken: false\n", "enableServiceLinks: false\n",
+}
+
 // What values change in what is rendered: texts that are in it, and texts, with a
 // "!" before them, that are not.
 func TestValues(t *testing.T) {
@@ -141,6 +125,8 @@ func TestValues(t *testing.T) {
 		chart, values string
 		want          []string
 	}{
+		{"registry", "{}", restricted},
+		{"relay", "{}", restricted},
 		// A volume for one node has one pod at a time.
 		{"registry", "{}", []string{"type: Recreate", "replicas: 1\n", "addr: 0.0.0.0:5001", "sleep: {seconds: 5}", "helm.sh/resource-policy: keep"}},
 		{"registry", `{` + many + `persistence: {accessModes: [ReadWriteMany]}}`, []string{"replicas: 3\n", "type: RollingUpdate", "- ReadWriteMany"}},
@@ -209,12 +195,24 @@ func TestBadValues(t *testing.T) {
 }
 
 // An upgrade keeps the random secrets of the installation; another user gets
-// another line with the same password, and lines of one's own replace it.
+// another line with the same password, and lines of one's own replace it. What
+// helm looks up in a cluster is a file here.
 func TestUpgradeKeepsSecrets(t *testing.T) {
-	for chart, values := range map[string]string{"registry": "{}", "relay": "{config: {matrix: {homeserver: 'https://m.example', username: '@r:m'}, admin: {matrixid: '@y:m'}}}"} {
-		first := all[*core.Secret](render(t, chart, values, append([]string{"--set=fullnameOverride=" + chart}, required[chart]...)...))[0]
-		upgrade := []string{"--is-upgrade", "--dry-run=server", "--kubeconfig", startCluster(t, first)}
-		if again := render(t, chart, values, upgrade...).secret(); fmt.Sprint(again) != fmt.Sprint(first.Data) {
+	const lookup = `lookup "v1" "Secret" .Release.Namespace $name`
+	for _, chart := range charts {
+		installed := render(t, chart, "{}")
+		first, kept := all[*core.Secret](installed)[0], filepath.Join(t.TempDir(), chart)
+		harness.Run(t, "cp", "-r", chart, kept)
+		template := filepath.Join(kept, "templates", "secret.yaml")
+		text := harness.Read(t, template)
+		if first.Name != all[*core.ConfigMap](installed)[0].Name || !strings.Contains(text, lookup) {
+			t.Fatalf("%s: %s looks up another secret than %s", chart, template, first.Name)
+		}
+		harness.Write(t, template, strings.ReplaceAll(text, lookup, `.Files.Get "stored.json" | fromJson`))
+		stored, _ := yaml.Marshal(first)
+		stored, _ = yaml.YAMLToJSON(stored)
+		harness.Write(t, filepath.Join(kept, "stored.json"), string(stored))
+		if again := render(t, kept, "{}", required[chart]...).secret(); fmt.Sprint(again) != fmt.Sprint(first.Data) {
 			t.Errorf("%s: an upgrade changes the secrets from %v to %v", chart, first.Data, again)
 		}
 		if chart == "relay" {
@@ -224,11 +222,11 @@ func TestUpgradeKeepsSecrets(t *testing.T) {
 		if err := bcrypt.CompareHashAndPassword([]byte(hash), first.Data["password"]); err != nil {
 			t.Errorf("the password does not open the registry: %v", err)
 		}
-		other := render(t, chart, `{auth: {user: root}}`, upgrade...).secret()
+		other := render(t, kept, `{auth: {user: root}}`).secret()
 		if !strings.HasPrefix(string(other["htpasswd"]), "root:") || string(other["password"]) != string(first.Data["password"]) {
 			t.Errorf("another user: %q", other)
 		}
-		if mine := render(t, chart, `{auth: {htpasswd: "alice:$2y$05$x"}}`, upgrade...).secret(); string(mine["htpasswd"]) != "alice:$2y$05$x\n" || mine["password"] != nil {
+		if mine := render(t, kept, `{auth: {htpasswd: "alice:$2y$05$x"}}`).secret(); string(mine["htpasswd"]) != "alice:$2y$05$x\n" || mine["password"] != nil {
 			t.Errorf("lines of one's own: %q", mine)
 		}
 	}

@@ -3,7 +3,9 @@
 package charts_test
 
 import (
+	"errors"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,16 +35,14 @@ func template(t *testing.T, chart, values string, flags ...string) (string, erro
 	if flags == nil {
 		flags = required[chart]
 	}
-	args := append([]string{"template", chart, chart, "--namespace=images", "--kube-version=1.34.0", "--values=-"}, flags...)
+	args := append([]string{"template", filepath.Base(chart), chart, "--namespace=images", "--kube-version=1.34.0", "--values=-"}, flags...)
 	cmd := exec.CommandContext(t.Context(), programtest.Tool(t, "helm"), args...)
 	cmd.Stdin = strings.NewReader(values)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		return stderr.String(), err
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		out = exit.Stderr
 	}
-	return string(out), nil
+	return string(out), err
 }
 
 // manifests are the objects that a chart made.
@@ -57,10 +57,9 @@ func render(t *testing.T, chart, values string, flags ...string) (m manifests) {
 		t.Fatalf("helm template %s with %s: %v\n%s", chart, values, err, out)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	builder := runtime.NewSchemeBuilder(apps.AddToScheme, core.AddToScheme, networking.AddToScheme, policy.AddToScheme, monitoring.AddToScheme)
+	if err := builder.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	for document := range strings.SplitSeq(out, "\n---\n") {
