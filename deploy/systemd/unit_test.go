@@ -3,7 +3,7 @@
 package systemd_test
 
 import (
-	"os"
+	"cmp"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -31,82 +31,45 @@ func TestUnitsVerify(t *testing.T) {
 	}
 }
 
-// The users of the units are the ones that systemd-sysusers makes, with the
-// directories that the units make.
-func TestUsers(t *testing.T) {
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file, err := filepath.Abs("slipway.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	harness.Run(t, "systemd-sysusers", "--root="+root, file)
-	passwd := harness.Read(t, filepath.Join(root, "etc", "passwd"))
-	for _, service := range services {
-		u := parse(harness.Read(t, service+".service"))
-		if !regexp.MustCompile(`(?m)^` + u.one("User") + `:.*:/var/lib/` + u.one("StateDirectory") + `:/usr/sbin/nologin$`).MatchString(passwd) {
-			t.Errorf("%s: no such user in\n%s", service, passwd)
-		}
-	}
-}
-
-// configuration is what the units have to fit.
-type configuration struct {
-	HTTP    struct{ DrainTimeout time.Duration }
-	Storage struct {
-		Filesystem struct{ RootDirectory string }
-	}
-	Slipway  struct{ HTTP struct{ MaxConns int } }
-	Matrix   struct{ Timeout time.Duration }
-	Limits   struct{ Wait time.Duration }
-	Database struct{ Connection string }
-}
-
-// systemd waits longer than a service takes to end, and what the configurations
-// name is where the units put it.
+// The configurations are valid and warn of nothing. systemd waits longer than a
+// service takes to end, what they name is where the units put it, and
+// systemd-sysusers makes their users.
 func TestUnitsFitConfigurations(t *testing.T) {
 	const cut = 5 * time.Second // that requests get which outlive the drain
 	for _, service := range services {
-		var c configuration
-		if err := yaml.Unmarshal([]byte(harness.Read(t, filepath.Join("..", "config", service+".yml"))), &c); err != nil {
+		var c struct { // what the units have to fit
+			HTTP    struct{ DrainTimeout time.Duration }
+			Storage struct {
+				Filesystem struct{ RootDirectory string }
+			}
+			Slipway  struct{ HTTP struct{ MaxConns int } }
+			Matrix   struct{ Timeout time.Duration }
+			Limits   struct{ Wait time.Duration }
+			Database struct{ Connection string }
+		}
+		file := filepath.Join("..", "config", service+".yml")
+		if err := yaml.Unmarshal([]byte(harness.Read(t, file)), &c); err != nil {
 			t.Fatal(err)
 		}
-		u := parse(harness.Read(t, service+".service"))
-		if stop, err := time.ParseDuration(u.one("TimeoutStopSec")); err != nil || stop <= c.HTTP.DrainTimeout+cut+c.Matrix.Timeout {
-			t.Errorf("%s: TimeoutStopSec %s, it may take %s (%v)", service, stop, c.HTTP.DrainTimeout+cut+c.Matrix.Timeout, err)
+		if out, err := harness.CheckConfig(t, harness.Binary(t, service), file); err != nil || string(out) != "the configuration is valid\n" {
+			t.Errorf("%s: %v\n%s", file, err, out)
 		}
-		data := c.Storage.Filesystem.RootDirectory
-		if service == "relay" {
-			data = filepath.Dir(c.Database.Connection)
+		one := func(name string) string {
+			m := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(harness.Read(t, service+".service"))
+			return append(m, "", "nothing")[1]
 		}
-		if want := "/var/lib/" + u.one("StateDirectory"); data != want {
+		if stop, err := time.ParseDuration(one("TimeoutStopSec")); err != nil || stop <= c.HTTP.DrainTimeout+cut+c.Matrix.Timeout || c.HTTP.DrainTimeout <= c.Limits.Wait {
+			t.Errorf("%s: TimeoutStopSec %s, it may take %s and %s more, senders wait %s (%v)", service, stop, c.HTTP.DrainTimeout, cut+c.Matrix.Timeout, c.Limits.Wait, err)
+		}
+		data := cmp.Or(c.Storage.Filesystem.RootDirectory, filepath.Dir(c.Database.Connection))
+		if want := "/var/lib/" + one("StateDirectory"); data != want {
 			t.Errorf("%s: the configuration names %s, the unit makes %s", service, data, want)
 		}
-		if c.HTTP.DrainTimeout <= c.Limits.Wait {
-			t.Errorf("%s: draintimeout %s cuts senders that wait %s", service, c.HTTP.DrainTimeout, c.Limits.Wait)
+		if user := regexp.MustCompile(`(?m)^u ` + one("User") + ` .* ` + data + `$`); !user.MatchString(harness.Read(t, "slipway.conf")) {
+			t.Errorf("%s: slipway.conf has no %s", service, user)
 		}
-		if c.Slipway.HTTP.MaxConns > 0 {
-			if files, err := strconv.Atoi(u.one("LimitNOFILE")); err != nil || files < 2*c.Slipway.HTTP.MaxConns+1000 {
-				t.Errorf("%s: LimitNOFILE %d for %d connections (%v)", service, files, c.Slipway.HTTP.MaxConns, err)
-			}
+		if files, err := strconv.Atoi(one("LimitNOFILE")); err != nil || files < 2*c.Slipway.HTTP.MaxConns+1000 {
+			t.Errorf("%s: LimitNOFILE %d for %d connections (%v)", service, files, c.Slipway.HTTP.MaxConns, err)
 		}
 	}
 }
-
-// unit is a unit's settings: name → values, in order.
-type unit map[string][]string
-
-func parse(text string) unit {
-	u := unit{}
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if ok && !strings.HasPrefix(name, "#") {
-			u[name] = append(u[name], value)
-		}
-	}
-	return u
-}
-
-func (u unit) one(name string) string { return strings.Join(u[name], " ") }
