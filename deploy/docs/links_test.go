@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,10 +35,7 @@ func TestLinks(t *testing.T) {
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}
-			file := p.path
-			if target != "" {
-				file = filepath.Join(filepath.Dir(p.path), target)
-			}
+			file := filepath.Join(filepath.Dir(p.path), cmp.Or(target, filepath.Base(p.path)))
 			leads[p.path] = append(leads[p.path], file)
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 				t.Errorf("%s: %s leads nowhere", p.path, m[0])
@@ -46,14 +44,12 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
-	reached := map[string]bool{"docs/README.md": true}
+	reached := map[string]bool{}
 	for queue := []string{"docs/README.md"}; len(queue) > 0; queue = queue[1:] {
-		for _, next := range leads[queue[0]] {
-			if !reached[next] {
-				reached[next] = true
-				queue = append(queue, next)
-			}
+		if !reached[queue[0]] {
+			queue = append(queue, leads[queue[0]]...)
 		}
+		reached[queue[0]] = true
 	}
 	for _, p := range all {
 		decision := strings.HasPrefix(p.path, "docs/decisions/") // the directory is linked as a whole

@@ -16,14 +16,13 @@
 package docs_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
 )
 
@@ -43,25 +42,18 @@ type block struct {
 	text string
 }
 
-var comment = regexp.MustCompile(`^<!-- (.*) -->$`)
+// fenced is a comment, the word behind the fence, and the block's text.
+var fenced = regexp.MustCompile("(?m)(?:^ *<!-- (.*) -->\n\\s*)?^ *```(.*)\n((?s:.*?))^ *```$")
 
 // pages are all pages that people read.
 func pages(t *testing.T) (all []page) {
 	t.Helper()
-	find := exec.CommandContext(t.Context(), "find", ".", "-name", "*.md", "-not", "-name", "reference.md", "-not", "-path", "*/.*/*", "-not", "-path", "*/testdata/*")
-	find.Dir = programtest.Root(t)
-	out, err := find.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := strings.Fields(string(out))
+	root := programtest.Root(t)
+	find := harness.Run(t, "find", root, "-name", "*.md", "-not", "-name", "reference.md", "-not", "-path", root+"/.*/*", "-not", "-path", "*/testdata/*")
+	names := strings.Fields(find)
 	slices.Sort(names)
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(find.Dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, parse(strings.TrimPrefix(name, "./"), string(text)))
+		all = append(all, readPage(t, strings.TrimPrefix(name, root+"/")))
 	}
 	if len(all) < 10 {
 		t.Fatalf("only %d pages", len(all))
@@ -69,32 +61,16 @@ func pages(t *testing.T) (all []page) {
 	return all
 }
 
-func parse(path, text string) page {
-	p := page{path: path}
-	var prose strings.Builder
-	var open *block
-	note := ""
-	for i, line := range strings.Split(text, "\n") {
-		trimmed := strings.TrimSpace(line)
-		fence, isFence := strings.CutPrefix(trimmed, "```")
-		switch {
-		case open != nil && isFence:
-			p.blocks = append(p.blocks, *open)
-			open = nil
-		case open != nil:
-			open.text += line + "\n"
-		case isFence:
-			open = &block{page: path, line: i + 2, lang: fence, note: note}
-			note = ""
-		case comment.MatchString(trimmed):
-			note = comment.FindStringSubmatch(trimmed)[1]
-		default:
-			prose.WriteString(line + "\n")
-			if trimmed != "" {
-				note = ""
-			}
+func readPage(t *testing.T, path string) page {
+	t.Helper()
+	text, p := harness.Read(t, filepath.Join(programtest.Root(t), path)), page{path: path}
+	for _, m := range fenced.FindAllStringSubmatchIndex(text, -1) {
+		b := block{page: p.path, line: strings.Count(text[:m[6]], "\n") + 1, lang: text[m[4]:m[5]], text: text[m[6]:m[7]]}
+		if m[2] >= 0 {
+			b.note = text[m[2]:m[3]]
 		}
+		p.blocks = append(p.blocks, b)
 	}
-	p.prose = prose.String()
+	p.prose = fenced.ReplaceAllString(text, "")
 	return p
 }

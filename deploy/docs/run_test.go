@@ -32,19 +32,10 @@ var run = map[string]string{
 // a copy of the repository, with a network, processes and /etc, /var/lib, /srv,
 // /usr/local/bin, /usr/local/share of its own, so that ports and paths are those of the page.
 func TestRun(t *testing.T) {
-	found := 0
-	for _, p := range pages(t) {
-		if run[p.path] == "" {
-			continue
-		}
-		found++
-		t.Run(p.path, func(t *testing.T) {
-			here := filepath.Join(programtest.Root(t), "deploy", "docs", "testdata")
-			runSession(t, ". "+filepath.Join(here, "lib.sh")+"\n. "+filepath.Join(here, run[p.path])+"\n"+session(t, p))
+	for path, prepare := range run {
+		t.Run(path, func(t *testing.T) {
+			runSession(t, "here=deploy/docs/testdata\n. $here/lib.sh\n. $here/"+prepare+"\n"+session(t, readPage(t, path)))
 		})
-	}
-	if found != len(run) {
-		t.Errorf("%d of the %d pages to run exist", found, len(run))
 	}
 }
 
@@ -81,27 +72,16 @@ func session(t *testing.T, p page) string {
 
 func runSession(t *testing.T, script string) {
 	root, work := programtest.Root(t), t.TempDir()
-	copied := filepath.Join(work, "slipway")
-	harness.Run(t, "bash", "-c", `mkdir "$1" && cd "$0" && git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -sfn "$0/.tools" "$1/.tools"`, root, copied)
-	bin := filepath.Join(work, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"registry", "relay"} {
-		if err := os.Symlink(harness.Binary(t, name), filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	copied, bin := filepath.Join(work, "slipway"), filepath.Join(work, "bin")
+	const copyAll = `mkdir "$1" "$2" && ln -s "$3" "$4" "$2" && cd "$0" &&
+git ls-files -co --exclude-standard -z | tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C "$1" && ln -sfn "$0/.tools" "$1/.tools"`
+	harness.Run(t, "bash", "-c", copyAll, root, copied, bin, harness.Binary(t, "registry"), harness.Binary(t, "relay"))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = copied
 	cmd.Env = append(os.Environ(), "work="+work, "PATH="+bin+":"+filepath.Join(root, ".tools", "bin")+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		text := string(out)
-		if len(text) > 6000 {
-			text = "…" + text[len(text)-6000:]
-		}
-		t.Errorf("%v; the block is the one behind the last :::\n%s", err, text)
+		t.Errorf("%v; the block is the one behind the last :::\n%s", err, programtest.Tail(string(out)))
 	}
 }

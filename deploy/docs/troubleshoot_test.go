@@ -1,63 +1,43 @@
 package docs_test
 
 import (
-	"io/fs"
-	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
 )
 
-// TestTroubleshoot: the messages in the first column of the tables of
-// docs/registry/troubleshoot.md are in the program's source. "…" stands for what
-// a message fills in.
+var (
+	symptom = regexp.MustCompile(`(?m)^\| ([^|]*) \|`)
+	verb    = regexp.MustCompile(`%[+#]?[a-z]`)
+)
+
+// TestTroubleshoot: the messages in the first column of the tables of troubleshoot.md
+// are in the program's source, in whatever case. "…" stands for what a message fills in.
 func TestTroubleshoot(t *testing.T) {
-	root := programtest.Root(t)
-	source := sourceOf(t, filepath.Join(root, "registry"), filepath.Join(root, "shared"))
-	found := 0
-	for _, p := range pages(t) {
-		if p.path != "docs/registry/troubleshoot.md" {
-			continue
-		}
-		for line := range strings.Lines(p.prose) {
-			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| symptom") {
-				continue
-			}
-			found++
-			symptom, _, _ := strings.Cut(line[2:], " | ")
-			for _, span := range codeSpan.FindAllString(symptom, -1) {
-				for part := range strings.SplitSeq(strings.Trim(span, "`"), "…") {
-					part = strings.Trim(part, " ,:?")
-					if len(part) > 7 && strings.Contains(part, " ") && !strings.Contains(source, strings.TrimSuffix(strings.TrimPrefix(part, `auth.refusal="`), `"`)) {
-						t.Errorf("%s: the registry has no message %q", p.path, part)
+	for _, service := range []string{"registry", "relay"} {
+		const source = `cd "$0" && find "$1" shared -name '*.go' -not -name '*_test.go' -exec cat {} +`
+		text := strings.ToLower(verb.ReplaceAllString(harness.Run(t, "bash", "-c", source, programtest.Root(t), service), "…"))
+		checked := 0
+		for _, m := range symptom.FindAllStringSubmatch(harness.Read(t, filepath.Join(programtest.Root(t), "docs", service, "troubleshoot.md")), -1) {
+			for _, span := range codeSpan.FindAllString(m[1], -1) {
+				for part := range strings.SplitSeq(strings.TrimPrefix(strings.Trim(span, "`"), `auth.refusal="`), "…") {
+					part = strings.ToLower(strings.Trim(part, ` .,:?"`))
+					if len(part) < 8 || part == "message" || part == "answer" || strings.HasPrefix(part, "storagedriver_") { // the last with a driver's name
+						continue
+					}
+					checked++
+					if !strings.Contains(text, part) {
+						t.Errorf("no message of the %s has %q, of %s", service, part, span)
 					}
 				}
 			}
 		}
-	}
-	if found < 25 {
-		t.Errorf("only %d symptoms were found", found)
-	}
-}
-
-// sourceOf is the text of all Go files below the directories, without tests.
-func sourceOf(t *testing.T, directories ...string) string {
-	t.Helper()
-	var all strings.Builder
-	for _, dir := range directories {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			all.Write(text)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+		if checked < 40 {
+			t.Errorf("only %d messages of the %s were found", checked, service)
 		}
 	}
-	return all.String()
 }

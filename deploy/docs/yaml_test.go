@@ -2,9 +2,7 @@ package docs_test
 
 import (
 	"bytes"
-	"maps"
-	"os"
-	"os/exec"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,86 +23,71 @@ var least = map[string]string{
 
 var secretFile = regexp.MustCompile(`(\w+_file: )[^\s,}]+`)
 
-// TestYAML: the services take each configuration that is shown, whole or laid
-// over the least that they need.
+// TestYAML: one of the services takes each configuration that is shown, whole or
+// laid over the least that it needs; GitHub takes the workflows, systemd the units.
 func TestYAML(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("a long secret text, as long as a pickle key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	secret := harness.Write(t, filepath.Join(t.TempDir(), "secret"), "a long secret text, as long as a pickle key")
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
+			at := fmt.Sprintf("%s:%d", b.page, b.line)
 			switch {
+			case b.lang == "ini":
+				if !strings.Contains(b.text, "\nExecStart=") {
+					b.text += "[Service]\nExecStart=/bin/true\n"
+				}
+				unit := harness.Write(t, filepath.Join(t.TempDir(), "example@.service"), b.text)
+				if out := harness.Run(t, "systemd-analyze", "verify", "--man=no", unit); out != "" {
+					t.Errorf("%s: %s", at, out)
+				}
 			case b.lang != "yaml" && b.lang != "yml", strings.HasPrefix(b.note, "not checked: "):
 			case b.note == "a workflow of GitHub":
-				lint := exec.CommandContext(t.Context(), programtest.Tool(t, "actionlint"), "-shellcheck=", "-")
-				lint.Stdin = strings.NewReader(b.text)
-				if out, err := lint.CombinedOutput(); err != nil {
-					t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
-				}
+				harness.Run(t, "actionlint", "-shellcheck=", harness.Write(t, filepath.Join(t.TempDir(), "workflow.yml"), b.text))
 			default:
-				b.text = secretFile.ReplaceAllString(b.text, "${1}"+secret)
-				checkConfiguration(t, b)
+				text := []byte(secretFile.ReplaceAllString(b.text, "${1}"+secret))
+				registry, ok := takes(t, "registry", text)
+				if relay, okToo := takes(t, "relay", text); !ok && !okToo {
+					t.Errorf("%s: registry config check: %s\nrelay config check: %s", at, registry, relay)
+				}
 			}
 		}
 	}
 }
 
-func checkConfiguration(t *testing.T, b block) {
+// takes tells whether a service takes a configuration without a warning, and what it says.
+func takes(t *testing.T, service string, text []byte) (string, bool) {
 	t.Helper()
-	var given, base map[string]any
-	if err := yaml.Unmarshal([]byte(b.text), &given); err != nil {
-		t.Errorf("%s:%d: %v", b.page, b.line, err)
-		return
+	all := map[string]any{}
+	for _, part := range [][]byte{[]byte(least[service]), text} {
+		var over map[string]any
+		if err := yaml.Unmarshal(part, &over); err != nil {
+			return err.Error(), false
+		}
+		lay(all, over)
 	}
-	service := serviceOf(given)
-	if err := yaml.Unmarshal([]byte(least[service]), &base); err != nil {
-		t.Fatal(err)
-	}
-	text, err := yaml.Marshal(merge(base, given))
+	whole, err := yaml.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "config.yml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := harness.CheckConfig(t, harness.Binary(t, service), file); err != nil || bytes.Contains(out, []byte("warning:")) {
-		t.Errorf("%s:%d: %s config check: %v\n%s", b.page, b.line, service, err, out)
-	}
+	out, err := harness.CheckConfig(t, harness.Binary(t, service), harness.Write(t, filepath.Join(t.TempDir(), "config.yml"), string(whole)))
+	return string(out), err == nil && !bytes.Contains(out, []byte("warning:"))
 }
 
-// serviceOf tells whose keys these are; in doubt they are the registry's.
-func serviceOf(given map[string]any) string {
-	for _, key := range []string{"matrix", "admin", "database", "delivery", "limits", "history", "security", "formatting", "metrics", "logging"} {
-		if _, ok := given[key]; ok {
-			return "relay"
-		}
-	}
-	if http, ok := given["http"].(map[string]any); ok && given["storage"] == nil && (http["listenaddress"] != nil || http["publicurl"] != nil || http["trustedproxies"] != nil) {
-		return "relay"
-	}
-	return "registry"
-}
-
-// merge lays over on base, section by section. Another storage driver takes the
-// place of the one below.
-func merge(base, over map[string]any) map[string]any {
-	out := maps.Clone(base)
+// lay puts sections over those below, and another storage driver in the place of the one below.
+func lay(below, over map[string]any) {
 	for key, value := range over {
-		below, deeper := out[key].(map[string]any)
-		if section, ok := value.(map[string]any); ok && deeper {
-			for _, driver := range []string{"inmemory", "s3", "azure", "gcs"} {
-				if section[driver] != nil {
-					delete(below, "filesystem")
-				}
-			}
-			out[key] = merge(below, section)
-		} else {
-			out[key] = value
+		section, ok := value.(map[string]any)
+		under, deeper := below[key].(map[string]any)
+		if !ok || !deeper {
+			below[key] = value
+			continue
 		}
+		for _, driver := range []string{"inmemory", "s3", "azure", "gcs"} {
+			if section[driver] != nil {
+				delete(under, "filesystem")
+			}
+		}
+		lay(under, section)
 	}
-	return out
 }
 
 // TestReference: the pages with all settings are what the programs print, and
@@ -113,8 +96,8 @@ func TestReference(t *testing.T) {
 	for service := range least {
 		want := harness.Run(t, harness.Binary(t, service), "config", "reference")
 		name := filepath.Join("docs", "configuration", service+".md")
-		if got, err := os.ReadFile(filepath.Join(programtest.Root(t), name)); err != nil || string(got) != want {
-			t.Errorf("%s is not what `%s config reference` prints (%v): run make docs", name, service, err)
+		if harness.Read(t, filepath.Join(programtest.Root(t), name)) != want {
+			t.Errorf("%s is not what `%s config reference` prints: run make docs", name, service)
 		}
 		if strings.Contains(want, "|  |\n") || strings.Count(want, "\n| `") < 30 {
 			t.Errorf("%s: a setting without a description (give it a doc tag), or too few settings", name)
