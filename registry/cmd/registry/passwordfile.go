@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"slipway/shared/durable"
 )
 
 // writePasswords replaces the file. One that is mounted by itself, as into a
@@ -83,7 +85,7 @@ func replaceFile(path string, content []byte) (err error) {
 	if err := os.Rename(next.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // likeOld gives the file the mode and owner of the one that it replaces: root
@@ -102,13 +104,4 @@ func likeOld(f *os.File, path string) error {
 		}
 	}
 	return f.Chmod(old.Mode().Perm())
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

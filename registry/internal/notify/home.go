@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/durable"
 )
 
 // home is a process's directory below the one in the configuration, and in it there
@@ -33,7 +35,7 @@ var errTaken = errors.New("another process has it")
 
 // openHome adopts a home that nobody has, or makes one.
 func openHome(base string) (*home, error) {
-	if err := makeDirs(base); err != nil {
+	if err := durable.MakeDir(base, 0o777); err != nil {
 		return nil, err
 	}
 	names, err := homes(base)
@@ -42,7 +44,7 @@ func openHome(base string) (*home, error) {
 	}
 	for _, name := range append(names, newHomeName(), newHomeName(), newHomeName()) {
 		dir := filepath.Join(base, name)
-		if err := makeDir(dir, 0o700); err != nil {
+		if err := durable.MakeDir(dir, 0o700); err != nil {
 			return nil, err
 		}
 		h, err := lockHome(dir)

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +9,8 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/durable"
 )
 
 // row is a list of events, the oldest in front: an index in memory, and the events in
@@ -51,7 +52,7 @@ func (r *row) open() (err error) {
 	if r.dir == "" {
 		return nil
 	}
-	if err := makeDirs(r.dir); err != nil {
+	if err := durable.MakeDir(r.dir, 0o777); err != nil {
 		return err
 	}
 	if r.cursor, err = os.OpenFile(filepath.Join(r.dir, cursorName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -235,7 +236,7 @@ func (r *row) rotate() error {
 	}
 	_, err = f.WriteString(segmentMagic)
 	if err == nil && !r.pulls {
-		err = syncDir(r.dir)
+		err = durable.SyncDir(r.dir)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
@@ -328,35 +329,4 @@ func (r *row) close() error {
 		return nil
 	}
 	return r.cursor.Close()
-}
-
-// syncDir flushes the entries of a directory. File systems that cannot do that
-// have nothing better.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
-		return err
-	}
-	return nil
-}
-
-// makeDirs makes the directory and those above it that are missing, durably.
-func makeDirs(dir string) error { return makeDir(dir, 0o777) }
-
-func makeDir(dir string, mode fs.FileMode) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if err := makeDirs(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(parent)
 }

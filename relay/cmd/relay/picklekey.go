@@ -12,6 +12,7 @@ import (
 
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/fserror"
+	"slipway/shared/durable"
 )
 
 // pickleKeySuffix is behind the name of the SQLite database in that of the file with the pickle key.
@@ -59,21 +60,12 @@ func makePickleKey(path string) ([]byte, error) {
 		err = os.Rename(temp, path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the pickle key: %w", err)
 	}
 	return []byte(key), nil
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // giveToOwnerOf lets the owner of the database read the key, also if an administrator has run the first command.

@@ -2,11 +2,10 @@ package filesystem
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/shared/durable"
 )
 
 var errVanished = errors.New("the root directory has vanished; a lost mount?")
@@ -55,31 +54,11 @@ func (s *Store) makeRoot() error {
 	if s.identity.Load() != nil {
 		return nil
 	}
-	if err := makeDir(s.rootDir()); err != nil {
+	if err := durable.MakeDir(s.rootDir(), 0o777); err != nil {
 		return err
 	}
 	s.vanished()
 	return nil
-}
-
-// makeDir creates a directory and those above it, and makes their entries
-// durable.
-func makeDir(dir string) error {
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		return fmt.Errorf("%s: %w", dir, unix.ENOTDIR)
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := makeDir(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return syncDir(parent)
 }
 
 // own gives a new file or directory to the owner of the root: an administrator's

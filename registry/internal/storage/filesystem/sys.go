@@ -95,21 +95,6 @@ func whole(n, of int, err error) error {
 
 func openDir(path string) (fd int, err error) { return open(path, unix.O_RDONLY|unix.O_DIRECTORY) }
 
-// syncDir flushes the entries of a directory. Some file systems (CIFS, a few of
-// FUSE) have no such call for directories; there is nothing better to be had.
-func syncDir(path string) error {
-	fd, err := openDir(path)
-	if err != nil {
-		return err
-	}
-	defer closeFD(fd)
-	err = flushDir(fd)
-	if unsupported(err) {
-		return nil
-	}
-	return err
-}
-
 // unsupported says whether the file system does not know the call.
 func unsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ESPIPE)
