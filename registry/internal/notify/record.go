@@ -36,10 +36,11 @@ const (
 	maxBody    = 4 << 20
 )
 
-var (
-	castagnoli   = crc32.MakeTable(crc32.Castagnoli)
-	errNotRecord = errors.New("not a whole event")
-)
+var errNotRecord = errors.New("not a whole event")
+
+// checksum is a CRC-32C. Its table is made when it is first needed, not at each start of
+// the program.
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // appendTo appends the record as it is on the disk.
 func (r *record) appendTo(b []byte) []byte {
@@ -49,7 +50,7 @@ func (r *record) appendTo(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, r.seq)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.at))
 	b = append(b, r.body...)
-	binary.BigEndian.PutUint32(b[start+4:], crc32.Checksum(b[start+8:], castagnoli))
+	binary.BigEndian.PutUint32(b[start+4:], checksum(b[start+8:]))
 	return b
 }
 
@@ -63,7 +64,7 @@ func parseRecord(b []byte) (r record, ok bool) {
 		return record{}, false
 	}
 	b = b[:recordHead+n]
-	if binary.BigEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
+	if binary.BigEndian.Uint32(b[4:]) != checksum(b[8:]) {
 		return record{}, false
 	}
 	at := int64(binary.BigEndian.Uint64(b[16:]))

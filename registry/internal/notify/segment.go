@@ -3,7 +3,6 @@ package notify
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,7 +101,7 @@ func (f *scannedFile) read(path string, from int64) {
 // cursor that cannot be read stands before everything.
 func parseCursor(f *os.File) (id uint64, offset int64) {
 	var b [cursorSize]byte
-	if n, _ := f.ReadAt(b[:], 0); n < cursorSize || binary.BigEndian.Uint32(b[16:]) != crc32.Checksum(b[:16], castagnoli) {
+	if n, _ := f.ReadAt(b[:], 0); n < cursorSize || binary.BigEndian.Uint32(b[16:]) != checksum(b[:16]) {
 		return 0, 0
 	}
 	return binary.BigEndian.Uint64(b[:]), int64(binary.BigEndian.Uint64(b[8:]))
@@ -111,7 +110,7 @@ func parseCursor(f *os.File) (id uint64, offset int64) {
 func encodeCursor(id uint64, offset int64) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorSize), id)
 	b = binary.BigEndian.AppendUint64(b, uint64(offset))
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.BigEndian.AppendUint32(b, checksum(b))
 }
 
 func ignoreAbsent(err error) error {
