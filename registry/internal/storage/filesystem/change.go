@@ -241,6 +241,8 @@ func (c *change) put(s *Store) error {
 		if err := c.writeFile(s); err != nil {
 			return err
 		}
+	} else {
+		s.spares.contentOf(c.name) // is another one now
 	}
 	if c.like != "" {
 		if s.share(c.like, c.name, c.late) {

@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"bytes"
 	"path"
 	"slices"
 	"sync"
@@ -15,33 +14,56 @@ import (
 // does on a disk: see docs/decisions/0001. Kept whole, such a directory is one rename
 // from being the next upload's, for most notes say the same second; else one write more.
 type spares struct {
-	mu    sync.Mutex
-	free  []spare
-	asked string // the name that was asked for last: no other is kept
+	mu      sync.Mutex
+	free    []spare
+	asked   string            // the name that was asked for last: no other is kept
+	written map[string]string // what was lately written where
 }
 
-// spare is a directory and the name of its file, which is not kept open (a file that
-// is open for writing keeps its file system from being remounted read-only).
-type spare struct{ dir, file string }
+// spare is a directory, the name of its file, and what is known to be in that, or "". The
+// file is not kept open: one that is open for writing keeps its file system from being
+// remounted read-only.
+type spare struct{ dir, file, content string }
 
 const (
-	maxSpares = 64
-	maxNote   = 256 // bytes, what the file may hold
+	maxSpares  = 64
+	maxNote    = 256 // bytes, what the file may hold
+	maxWritten = 1024
 )
 
-// take returns the newest spare whose file has the name.
-func (p *spares) take(file string) (taken spare, ok bool) {
+// take returns a spare whose file has the name, and best the content, which is about to be
+// written at path.
+func (p *spares) take(path, file, content string) (taken spare, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = file
+	if p.written == nil || len(p.written) >= maxWritten {
+		p.written = map[string]string{}
+	}
+	p.written[path] = content
+	best := -1
 	for i := len(p.free) - 1; i >= 0; i-- {
-		if p.free[i].file == file {
-			taken = p.free[i]
-			p.free = slices.Delete(p.free, i, i+1)
-			return taken, true
+		if s := &p.free[i]; s.file == file && (best < 0 || s.content == content) {
+			if best = i; s.content == content {
+				break
+			}
 		}
 	}
-	return spare{}, false
+	if best < 0 {
+		return spare{}, false
+	}
+	taken = p.free[best]
+	p.free = slices.Delete(p.free, best, best+1)
+	return taken, true
+}
+
+// contentOf forgets what was written at path and returns it, "" if that is not known.
+func (p *spares) contentOf(path string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	content := p.written[path]
+	delete(p.written, path)
+	return content
 }
 
 // wants says whether a spare with that file is of use. What else is deleted, bytes
@@ -86,7 +108,7 @@ func (s *Store) keepSpare(name string) bool {
 	if dir = path.Clean(dir); !s.spares.wants(base) || !holdsOnly(dir, base) {
 		return false
 	}
-	kept := spare{s.tempName(), base}
+	kept := spare{s.tempName(), base, s.spares.contentOf(name)}
 	if rename(dir, kept.dir) != nil {
 		return false
 	}
@@ -101,34 +123,40 @@ func (s *Store) useSpare(name string, content []byte) bool {
 	if dir = path.Clean(dir); len(content) > maxNote {
 		return false
 	}
-	kept, ok := s.spares.take(base)
+	kept, ok := s.spares.take(name, base, string(content))
 	if !ok {
 		return false
 	}
-	if !writeNote(kept.dir+"/"+base, content) || s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
+	write := rewriteNote
+	if kept.content == string(content) {
+		write = isNote
+	}
+	if !write(kept.dir+"/"+base, content) || s.inDir(dir, func() error { return rename(kept.dir, dir) }) != nil {
 		drop(kept.dir)
 		return false
 	}
 	return true
 }
 
-// writeNote makes a small file hold the content. It is false for one that has got a second
+// isNote says whether a file is as rewriteNote has left it with that content.
+func isNote(name string, content []byte) bool {
+	var st unix.Stat_t
+	return unix.Lstat(name, &st) == nil && isFile(&st) && st.Nlink == 1 && st.Size == int64(len(content))
+}
+
+// rewriteNote writes into a small file. It is false for one that has got a second
 // name, as backups give it.
-func writeNote(name string, content []byte) bool {
-	fd, err := open(name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+func rewriteNote(name string, content []byte) bool {
+	fd, err := open(name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return false
 	}
 	defer closeFD(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || !isFile(&st) || st.Nlink != 1 || st.Size > maxNote {
+	if unix.Fstat(fd, &st) != nil || !isFile(&st) || st.Nlink != 1 || st.Size > maxNote || pwrite(fd, content, 0) != nil {
 		return false
 	}
-	var said [maxNote]byte
-	if n, err := pread(fd, said[:st.Size], 0); err == nil && bytes.Equal(said[:n], content) {
-		return true
-	}
-	return pwrite(fd, content, 0) == nil && unix.Ftruncate(fd, int64(len(content))) == nil
+	return st.Size == int64(len(content)) || unix.Ftruncate(fd, int64(len(content))) == nil
 }
 
 // holdsOnly says whether the directory has that file and nothing else.

@@ -220,7 +220,7 @@ func TestSparesOfManyNames(t *testing.T) {
 		use(fmt.Sprint("/up/", i, "/startedat"))
 	}
 	wantStaging(t, s, maxSpares)
-	if _, ok := s.spares.take("startedat"); !ok {
+	if _, ok := s.spares.take("/up/startedat", "startedat", "y"); !ok {
 		t.Error("there is no spare of the name that comes again")
 	}
 }
