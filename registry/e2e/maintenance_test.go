@@ -127,7 +127,7 @@ func TestRetention(t *testing.T) {
 
 	server = startWith(t, binary, path, addr)
 	out, code := runOn(t, path, "retention", "apply")
-	if code != 0 || !strings.Contains(out, "1 tags deleted, 0 skipped because they changed meanwhile, 5 kept") {
+	if code != 0 || !strings.Contains(out, "1 tag deleted, 0 skipped because they changed meanwhile, 5 kept") {
 		t.Errorf("apply: %d\n%s", code, out)
 	}
 	if got := listTags(t, addr, "ci/app"); got != "b1 b2 b3 b4 latest" {

@@ -99,7 +99,7 @@ proxy:
 		}
 		return string(out)
 	}
-	if out := sync(); !strings.Contains(out, "1 images are there; fetched 3 blobs") {
+	if out := sync(); !strings.Contains(out, "1 image present; fetched 3 blobs") {
 		t.Errorf("mirror sync: %s", out)
 	}
 	if out := sync(); !strings.Contains(out, "fetched 0 blobs") {

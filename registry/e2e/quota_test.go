@@ -97,9 +97,9 @@ func TestLimits_Requests(t *testing.T) {
 			t.Errorf("%s: %s", what, body)
 		}
 	}
-	untilRefused(from("192.0.2.1", "alice"), "one user may have 1 requests a second")
+	untilRefused(from("192.0.2.1", "alice"), "one user may have 1 request a second")
 	wantServed("another user of the same address", from("192.0.2.1", "bob"))
-	untilRefused(from("192.0.2.1", ""), "one address may have 1 requests a second")
+	untilRefused(from("192.0.2.1", ""), "one address may have 1 request a second")
 	wantServed("another address", from("192.0.2.2", "carl"))
 	eventually(t, "the user has requests again", func() bool {
 		resp, _ := get(from("192.0.2.3", "alice"))
@@ -156,7 +156,7 @@ func TestLimits_Uploads(t *testing.T) {
 		})
 	}
 	endAlice := slow(from("192.0.2.1", "alice"))
-	untilRefused(from("192.0.2.9", "alice"), "one user may have 1 uploads at the same time")
+	untilRefused(from("192.0.2.9", "alice"), "one user may have 1 upload at the same time")
 	endBob := slow(from("192.0.2.1", "bob"))
 	untilRefused(from("192.0.2.1", "carl"), "one address may have 2 uploads at the same time")
 	if resp, _ := fetch(t, "GET", "http://"+p.addr+"/v2/", from("192.0.2.1", "carl"), nil); resp.StatusCode != http.StatusOK {

@@ -3,9 +3,10 @@ package config
 import (
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"slipway/shared/plural"
 )
 
 // mergeEnvironment lays the variables over the tree: those of other names
@@ -151,20 +152,13 @@ func (l *loader) itemSlot(at *node, path string, index int, o Origin) (*node, st
 		at.origin = o
 	}
 	if index > len(at.items) {
-		l.problems.add(itemPath(path, index), o, "index %d is out of range; the list has %s", index, entries(len(at.items)))
+		l.problems.add(itemPath(path, index), o, "index %d is out of range; the list has %s", index, plural.Of(len(at.items), "entry"))
 		return nil, ""
 	}
 	if index == len(at.items) {
 		at.items = append(at.items, &node{origin: o})
 	}
 	return at.items[index], itemPath(path, index)
-}
-
-func entries(n int) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return strconv.Itoa(n) + " entries"
 }
 
 // spelling is the key of a map that a variable means: the one already there

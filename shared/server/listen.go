@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"slipway/shared/plural"
 )
 
 // listen binds what the options ask for.
@@ -65,7 +67,7 @@ func activated(getenv func(string) string, pid int) (net.Listener, error) {
 		return nil, nil //nolint:nilerr // no socket was passed
 	}
 	if n > 1 {
-		return nil, fmt.Errorf("systemd passed %d sockets; one is expected", n)
+		return nil, fmt.Errorf("systemd passed %s; one is expected", plural.Of(n, "socket"))
 	}
 	const first = 3
 	syscall.CloseOnExec(first)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/plural"
 )
 
 // cutTime is what handlers get to notice that their connection is gone.
@@ -64,7 +66,7 @@ func (s *Server) stop(drain time.Duration) error {
 	_ = s.Close()
 	s.waitForHandlers()
 	if drain > 0 && running > 0 {
-		return fmt.Errorf("%s server: %d requests were still running after %s and were cut", s.name, running, drain)
+		return fmt.Errorf("%s server: cut %s still running after %s", s.name, plural.Of(running, "request"), drain)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestDrainThatIsOverCuts(t *testing.T) {
 	stop()
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "main server: 1 requests were still running after 200ms") {
+		if err == nil || !strings.Contains(err.Error(), "main server: cut 1 request still running after 200ms") {
 			t.Errorf("Run: %v", err)
 		}
 	case <-time.After(5 * time.Second):

@@ -46,7 +46,7 @@ func TestCommands_FullAuditDisk(t *testing.T) {
 			return nil
 		})
 	}
-	if err := command(false); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "2 lines of the audit log are lost") {
+	if err := command(false); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "lost 2 lines of the audit log") {
 		t.Errorf("got %v", err)
 	}
 	if err := command(true); err != nil {

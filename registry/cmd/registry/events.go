@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/notify"
+	"slipway/shared/plural"
 )
 
 // newEventsCommand makes `registry events`, which looks at the queues of
@@ -86,7 +87,7 @@ func newEventsDropCommand() *cobra.Command {
 					err = fmt.Errorf("no events wait for %q", args[0])
 				}
 				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "dropped %d events for %s\n", n, args[0])
+					fmt.Fprintf(cmd.OutOrStdout(), "dropped %s for %s\n", plural.Of(n, "event"), args[0])
 				}
 				return err
 			})
@@ -175,7 +176,7 @@ func (e *eventsEntry) state(now time.Time) string {
 	case !e.Configured:
 		s = "not configured"
 	case e.Failures > 0:
-		s = fmt.Sprintf("%s (%d failures since %s)", e.Error, e.Failures, e.Since.Format(time.RFC3339))
+		s = fmt.Sprintf("%s (%s since %s)", e.Error, plural.Of(e.Failures, "failure"), e.Since.Format(time.RFC3339))
 		if wait := e.Next.Sub(now).Round(time.Second); e.Serving && wait > 0 {
 			s += ", next try in " + wait.String()
 		}
@@ -186,7 +187,7 @@ func (e *eventsEntry) state(now time.Time) string {
 		s += "; no registry runs that would send them"
 	}
 	if e.Dropped > 0 {
-		s += fmt.Sprintf("; %d events had no room", e.Dropped)
+		s += fmt.Sprintf("; %s dropped because the queue was full", plural.Of(e.Dropped, "event"))
 	}
 	return s
 }

@@ -24,6 +24,7 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/filesystem"
 	"slipway/shared/logging"
+	"slipway/shared/plural"
 )
 
 // gcFlags are those of CNCF distribution, and ours.
@@ -37,8 +38,8 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "garbage-collect [FILE]",
 		Short: "Free the bytes that no manifest needs any more",
-		Long: "Frees the bytes that no manifest needs any more, on the storage of the file, or of the one that " + config.PathVariable +
-			" names. Registries may serve it and clients may push meanwhile, but not to a registry of CNCF distribution on the same storage.\n\n" +
+		Long: "Deletes blobs that no manifest needs any more, from the storage of the configuration: FILE, or the file that " + config.PathVariable +
+			" names. Registries may run and clients may push meanwhile. Stop a registry of CNCF distribution on the same storage before.\n\n" +
 			"Beside a registry that serves, a blob or manifest is kept for storage.maintenance.gc.age after a client has pushed it or asked for it " +
 			"with HEAD. An image that was pushed and then deleted is freed at once. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
@@ -191,7 +192,8 @@ func (t *printer) event(e collect.Event) {
 	}
 	if t.progress && time.Since(t.shown) > 200*time.Millisecond {
 		t.shown = time.Now()
-		fmt.Fprintf(t.status, "\r%d repositories, %d manifests; %d manifests and %d blobs to free ", t.repositories, t.manifests, t.oldManifests, t.oldBlobs)
+		fmt.Fprintf(t.status, "\r%s, %s; %s and %s to free ",
+			plural.Of(t.repositories, "repository"), plural.Of(t.manifests, "manifest"), plural.Of(t.oldManifests, "manifest"), plural.Of(t.oldBlobs, "blob"))
 	}
 }
 
@@ -216,20 +218,20 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 		enc.SetIndent("", "  ")
 		return enc.Encode(report)
 	}
-	t.line("\n%d blobs (%s) found in %d repositories\n", report.Blobs.Found, size(report.Bytes.Found), report.Repositories)
+	t.line("\n%s (%s) found in %s\n", plural.Of(report.Blobs.Found, "blob"), size(report.Bytes.Found), plural.Of(report.Repositories, "repository"))
 	switch {
 	case report.Blobs.Freed == 0:
 		t.line("nothing to free\n")
 	case report.DryRun:
-		t.line("%d blobs (%s) to free\n", report.Blobs.Freed, size(report.Bytes.Freed))
+		t.line("%s (%s) to free\n", plural.Of(report.Blobs.Freed, "blob"), size(report.Bytes.Freed))
 	default:
-		t.line("freed %d blobs (%s) in %s\n", report.Blobs.Freed, size(report.Bytes.Freed), report.Duration.Round(time.Millisecond))
+		t.line("freed %s (%s) in %s\n", plural.Of(report.Blobs.Freed, "blob"), size(report.Bytes.Freed), report.Duration.Round(time.Millisecond))
 	}
 	if report.Blobs.Kept > 0 {
-		t.line("kept %d blobs (%s): %s\n", report.Blobs.Kept, size(report.Bytes.Kept), reasons(&report.Kept, o))
+		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), size(report.Bytes.Kept), reasons(&report.Kept, o))
 	}
 	if report.Future > 0 {
-		t.line("%d links were dated in the future; they count as recent from now on\n", report.Future)
+		t.line("%s with a date in the future, recent from now on\n", plural.Of(report.Future, "link"))
 	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
+	"slipway/shared/plural"
 )
 
 // newMirrorCommand makes `registry mirror`.
@@ -76,7 +77,7 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	if asJSON {
 		return errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d images are there; fetched %d blobs (%s)\n", report.Images, report.Blobs, size(report.Bytes))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s present; fetched %s (%s)\n", plural.Of(report.Images, "image"), plural.Of(report.Blobs, "blob"), size(report.Bytes))
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/retention"
+	"slipway/shared/plural"
 )
 
 // newRetentionCommand makes `registry retention`, which shows or does what the
@@ -98,8 +99,8 @@ func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(cmd.OutOrStdout(), "skipped:", problem)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d tags deleted, %d skipped because they changed meanwhile, %d kept\n", result.Deleted, result.Changed, plan.Kept)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s in %d blobs can now be freed by garbage-collect -m\n", size(plan.Bytes), plan.Blobs)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s deleted, %d skipped because they changed meanwhile, %d kept\n", plural.Of(result.Deleted, "tag"), result.Changed, plan.Kept)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s can now be freed by garbage-collect -m\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"))
 	return err
 }
 
@@ -124,13 +125,13 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 		fmt.Fprintln(out, "storage.maintenance.retention has no rules")
 	}
 	for _, o := range plan.Overlaps {
-		fmt.Fprintf(out, "overlap: rules %d and %d both select %d tags, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, o.Tags, o.Example, o.Rule)
+		fmt.Fprintf(out, "overlap: rules %d and %d both select %s, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, plural.Of(o.Tags, "tag"), o.Example, o.Rule)
 	}
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(out, "skipped:", problem)
 	}
-	fmt.Fprintf(out, "%d tags would be deleted, %d tags of the rules kept\n", plan.Deleted, plan.Kept)
-	_, err := fmt.Fprintf(out, "%s in %d blobs would become reclaimable; %s more are shared with what stays\n", size(plan.Bytes), plan.Blobs, size(plan.Shared))
+	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"))
+	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"), size(plan.Shared))
 	return err
 }
 

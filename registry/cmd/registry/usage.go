@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/usage"
+	"slipway/shared/plural"
 )
 
 // newUsageCommand makes `registry usage`.
@@ -56,9 +57,9 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	for _, problem := range r.Problems {
 		fmt.Fprintln(out, "not counted:", problem)
 	}
-	fmt.Fprintf(out, "%s in %d blobs, %s of them shared by repositories; %s more in %d blobs that no repository has\n",
-		size(r.Bytes), r.Blobs, size(r.Shared), size(r.Orphaned), r.Orphans)
-	_, err := fmt.Fprintf(out, "%s in %d unfinished uploads%s\n", size(r.Uploading), r.Uploads, hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
+	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that no repository has\n",
+		size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Shared), size(r.Orphaned), plural.Of(r.Orphans, "blob"))
+	_, err := fmt.Fprintf(out, "%s in %s%s\n", size(r.Uploading), plural.Of(r.Uploads, "unfinished upload"), hint(r.Uploads > 0, "; registry uploads purge removes abandoned ones"))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/verify"
 	settings "slipway/shared/config"
+	"slipway/shared/plural"
 )
 
 // newVerifyCommand makes `registry verify`.
@@ -84,8 +85,9 @@ func printVerification(out io.Writer, r *verify.Report) error {
 	if r.Resumed {
 		fmt.Fprintf(out, "resumed a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
 	}
-	_, err := fmt.Fprintf(out, "%d repositories, %d tags, %d manifests, %d blobs with %s verified; %d problems found, %d quarantined\n",
-		r.Repositories, r.Tags, r.Manifests, r.Blobs, size(r.Bytes), r.Open()+r.Quarantined, r.Quarantined)
+	_, err := fmt.Fprintf(out, "%s, %s, %s, %s with %s verified; %s found, %d quarantined\n",
+		plural.Of(r.Repositories, "repository"), plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), size(r.Bytes),
+		plural.Of(r.Open()+r.Quarantined, "problem"), r.Quarantined)
 	if r.Quarantined > 0 {
 		_, err = fmt.Fprintf(out, "quarantined objects are kept below %s on the storage\n", layout.Quarantine)
 	}

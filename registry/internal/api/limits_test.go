@@ -30,7 +30,7 @@ func TestLimits_Requests(t *testing.T) {
 	refused := untilRefused("Authorization", rightUser)
 	refused.wantError(t, 429, oci.CodeTooManyRequests)
 	refused.want(t, 429, "Retry-After", "1")
-	if !strings.Contains(string(refused.body), "one user may have 1 requests a second") {
+	if !strings.Contains(string(refused.body), "one user may have 1 request a second") {
 		t.Errorf("%s", refused.body)
 	}
 	get().want(t, 200) // the address has some left

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"slipway/shared/plural"
 )
 
 const (
@@ -211,7 +213,7 @@ func (l *Log) Close() error {
 	l.done.Wait()
 	var first error
 	if lost := l.lost.Load(); lost > 0 {
-		first = fmt.Errorf("%d lines of the audit log are lost: %w", lost, cmp.Or(l.cause, errSlow))
+		first = fmt.Errorf("lost %s of the audit log: %w", plural.Of(lost, "line"), cmp.Or(l.cause, errSlow))
 	}
 	for _, sink := range l.sinks {
 		if err := sink.Close(); err != nil && first == nil {

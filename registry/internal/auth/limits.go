@@ -1,12 +1,12 @@
 package auth
 
 import (
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"slipway/registry/internal/oci"
+	"slipway/shared/plural"
 )
 
 // Limit is what one client may do; 0 is no limit.
@@ -85,10 +85,10 @@ func (l *limiter) begin(key string, upload bool, now time.Time) (end func(), err
 	l.refill(c, now)
 	switch {
 	case upload && l.limit.Uploads > 0 && c.uploads >= l.limit.Uploads:
-		return nil, &Refusal{Reason: TooManyUploads, RetryAfter: retryAfter, Err: l.refusal("%d uploads at the same time", l.limit.Uploads)}
+		return nil, &Refusal{Reason: TooManyUploads, RetryAfter: retryAfter, Err: l.refusal(plural.Of(l.limit.Uploads, "upload") + " at the same time")}
 	case l.limit.Requests > 0 && c.requests < 1:
 		after := time.Duration((1 - c.requests) / float64(l.limit.Requests) * float64(time.Second))
-		return nil, &Refusal{Reason: TooManyRequests, RetryAfter: max(after, time.Second), Err: l.refusal("%d requests a second", l.limit.Requests)}
+		return nil, &Refusal{Reason: TooManyRequests, RetryAfter: max(after, time.Second), Err: l.refusal(plural.Of(l.limit.Requests, "request") + " a second")}
 	}
 	c.requests--
 	if !upload || l.limit.Uploads == 0 {
@@ -102,8 +102,8 @@ func (l *limiter) begin(key string, upload bool, now time.Time) (end func(), err
 	}, nil
 }
 
-func (l *limiter) refusal(what string, n int) *oci.Error {
-	return &oci.Error{Code: oci.CodeTooManyRequests, Message: "too many requests: one " + l.kind + " may have " + fmt.Sprintf(what, n)}
+func (l *limiter) refusal(most string) *oci.Error {
+	return &oci.Error{Code: oci.CodeTooManyRequests, Message: "too many requests: one " + l.kind + " may have " + most}
 }
 
 // refill adds what has become free. Of requests at the same time a later one may be here

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"slipway/shared/config"
+	"slipway/shared/plural"
 )
 
 // Notifications says who receives events.
@@ -104,7 +105,7 @@ func (e *Endpoint) validate(p *config.Problems, at string) {
 		p.Addf(at+".url", "is not a URL such as https://example.org/events")
 	}
 	if n := utf8.RuneCountInString(e.Secret.Reveal()); n > 0 && n < minSecret {
-		p.Addf(at+".secret", "has %d characters; it must have %d or more: openssl rand -hex 32 makes one", n, minSecret)
+		p.Addf(at+".secret", "has %s; it must have %d or more: openssl rand -hex 32 makes one", plural.Of(n, "character"), minSecret)
 	}
 	headers(p, at+".headers", e.Header())
 	for name := range e.Headers {

@@ -9,6 +9,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/pulls"
 	"slipway/registry/internal/tree"
+	"slipway/shared/plural"
 )
 
 // Result is what an application did.
@@ -34,7 +35,7 @@ func (p *Plan) Apply(ctx context.Context, o Options, log *zap.Logger) (Result, e
 		}
 	}
 	if result.Failed > 0 {
-		return result, fmt.Errorf("%d tags could not be deleted", result.Failed)
+		return result, fmt.Errorf("%s could not be deleted", plural.Of(result.Failed, "tag"))
 	}
 	return result, nil
 }

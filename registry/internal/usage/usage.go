@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
+	"slipway/shared/plural"
 )
 
 // Repository is what one repository takes.
@@ -163,7 +164,7 @@ func (b *badLinks) err() error {
 	if b.n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d links cannot be read, such as %s: %w", b.n, b.first.Key, b.first.Err)
+	return fmt.Errorf("%s cannot be read, such as %s: %w", plural.Of(b.n, "link"), b.first.Key, b.first.Err)
 }
 
 // add counts a blob of a repository, once.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/relay/internal/store"
+	"slipway/shared/plural"
 )
 
 // newMigrateCommand makes `relay migrate`, which takes everything to another kind of database.
@@ -83,7 +84,7 @@ func tellCopied(cmd *cobra.Command) func(string, int64) {
 	last, n := "", int64(0)
 	line := func() {
 		if last != "" && n > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows\n", last, n)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", last, plural.Of(n, "row"))
 		}
 	}
 	return func(table string, rows int64) {

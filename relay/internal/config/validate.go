@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"slipway/shared/config"
+	"slipway/shared/plural"
 )
 
 // Validate returns everything that is wrong with the values, joined.
@@ -92,7 +93,7 @@ func (m *Matrix) validate(p *config.Problems) {
 		p.Addf("matrix.password", "is missing; set MATRIX_PASSWORD, matrix.password_file, or matrix.accesstoken in its place")
 	}
 	if n := utf8.RuneCountInString(m.PickleKey.Reveal()); n > 0 && n < minPickleKey {
-		p.Addf("matrix.pickle_key", "is too short: %d characters; give it at least %d random ones, such as openssl rand -hex 32 makes", n, minPickleKey)
+		p.Addf("matrix.pickle_key", "is too short: %s; give it at least %d random ones, such as openssl rand -hex 32 makes", plural.Of(n, "character"), minPickleKey)
 	}
 	if m.Timeout <= 0 {
 		p.Addf("matrix.timeout", "must be more than 0")
@@ -115,7 +116,7 @@ func (a *Admin) validate(p *config.Problems) {
 	case n == 0:
 		p.Addf("admin.password", "is missing; set ADMIN_PASSWORD or admin.password_file")
 	case n < minPassword:
-		p.Addf("admin.password", "is too short: %d characters; give it at least %d", n, minPassword)
+		p.Addf("admin.password", "is too short: %s; give it at least %d", plural.Of(n, "character"), minPassword)
 	}
 	switch {
 	case a.MatrixID == "":
@@ -138,7 +139,7 @@ const minPickleKey = 32
 func (h *Hook) validate(p *config.Problems) {
 	s := h.Registry.Secret
 	if n := utf8.RuneCountInString(strings.TrimSpace(s.Reveal())); !s.Empty() && n < minSecret {
-		p.Addf("hook.registry.secret", "is too short: %d characters without the white space around them; give it at least %d, random ones, such as openssl rand -hex 32 makes", n, minSecret)
+		p.Addf("hook.registry.secret", "is too short: %s without the white space around them; give it at least %d, random ones, such as openssl rand -hex 32 makes", plural.Of(n, "character"), minSecret)
 	}
 }
 

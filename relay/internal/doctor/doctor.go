@@ -14,6 +14,7 @@ import (
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
+	"slipway/shared/plural"
 )
 
 // Finding is the result of one check.
@@ -261,18 +262,11 @@ func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
 	case !answers && st.Waiting == 1:
 		return bad("outbox", "1 message waits until this is fixed.")
 	case !answers:
-		return bad("outbox", "%d messages wait until this is fixed.", st.Waiting)
+		return bad("outbox", "%s wait until this is fixed.", plural.Of(st.Waiting, "message"))
 	case st.Ambiguous > 0:
-		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", messages(st.Ambiguous))
+		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", plural.Of(st.Ambiguous, "message"))
 	}
-	return good("outbox", "Waiting: %s. Given up: %s.", messages(st.Waiting), messages(st.Dead))
-}
-
-func messages(n int64) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
+	return good("outbox", "Waiting: %s. Given up: %s.", plural.Of(st.Waiting, "message"), plural.Of(st.Dead, "message"))
 }
 
 // sentenceOf is what may be shown of an error, without its full stop.

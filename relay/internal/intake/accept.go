@@ -11,6 +11,7 @@ import (
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
+	"slipway/shared/plural"
 )
 
 const (
@@ -177,7 +178,7 @@ func (s *Intake) admit(ctx context.Context, app *account.App, n int, now time.Ti
 	rate, burst := s.rate(app)
 	if wait := s.accounts.Admit(ctx, app, n, now, rate, burst); wait > 0 {
 		return &refusal.Error{
-			Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %d messages a minute.", rate), RetryAfter: wait,
+			Kind: refusal.KindRateLimited, Message: fmt.Sprintf("This application may send %s a minute.", plural.Of(rate, "message")), RetryAfter: wait,
 		}
 	}
 	if waiting, err := s.store.Waiting(ctx); err == nil && waiting >= s.o.Limits.MaxWaiting {

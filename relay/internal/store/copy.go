@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/message"
+	"slipway/shared/plural"
 )
 
 // Settings of a copy under way.
@@ -159,7 +160,7 @@ func beginCopy(ctx context.Context, from, to *Store) (p *progress, err error) {
 			return nil, err
 		}
 		if n > 0 {
-			return nil, fmt.Errorf("the target is not empty (%s has %d rows): name a database that no relay has used", table.name, n)
+			return nil, fmt.Errorf("the target is not empty (%s has %s): name a database that no relay has used", table.name, plural.Of(n, "row"))
 		}
 	}
 	p = &progress{Source: rand.Text()}
@@ -372,7 +373,7 @@ func compare(ctx context.Context, from, to *Store) error {
 			}
 		}
 		if want != got {
-			return fmt.Errorf("the table %s has %d rows in the source and %d in the target: a relay has used one of them meanwhile; begin again with an empty target", t.name, want, got)
+			return fmt.Errorf("the table %s has %s in the source and %d in the target: a relay has used one of them meanwhile; begin again with an empty target", t.name, plural.Of(want, "row"), got)
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"slipway/shared/plural"
 )
 
 // ErrClosed says that the store takes nothing any more.
@@ -255,7 +257,7 @@ func (w *writer) close() error {
 		err = errors.Join(err, w.conn.Close())
 	}
 	if left := len(w.outcomes); left > 0 {
-		err = errors.Join(fmt.Errorf("%d results of deliveries could not be stored", left), err)
+		err = errors.Join(fmt.Errorf("%s of deliveries could not be stored", plural.Of(left, "result")), err)
 	}
 	return err
 }
