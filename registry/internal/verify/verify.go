@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
+	"slipway/shared/plural"
 )
 
 // Kind is what is wrong.
@@ -43,11 +44,11 @@ const maxFindings = 10_000
 // Finding is one thing that is wrong.
 type Finding struct {
 	Kind       Kind       `json:"kind"`
-	Repository oci.Name   `json:"repository,omitempty"`
-	Tag        oci.Tag    `json:"tag,omitempty"`
-	Digest     oci.Digest `json:"digest,omitempty"` // of what is damaged or missing
-	By         oci.Digest `json:"by,omitempty"`     // the manifest that needs it
-	Path       string     `json:"path,omitempty"`   // of the object that can be quarantined
+	Repository oci.Name   `json:"repository,omitempty"` // of a damaged blob, one that has it
+	Tag        oci.Tag    `json:"tag,omitempty"`        // of a damaged blob, one that leads to it
+	Digest     oci.Digest `json:"digest,omitempty"`     // of what is damaged or missing
+	By         oci.Digest `json:"by,omitempty"`         // the manifest that needs it
+	Path       string     `json:"path,omitempty"`       // of the object that can be quarantined
 	Detail     string     `json:"detail,omitempty"`
 	Quarantine string     `json:"quarantine,omitempty"` // where it is kept
 }
@@ -104,9 +105,9 @@ type verification struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	v := &verification{Options: o, pace: pace{rate: o.Rate}}
 	v.report = Report{Started: time.Now().UTC(), Found: map[Kind]int{}, Findings: []Finding{}}
-	steps := []func(context.Context) error{v.links, v.blobs}
+	steps := []func(context.Context) error{v.links, v.blobs, v.trace}
 	if o.Repair {
-		steps = []func(context.Context) error{v.dropCopy, v.blobs, v.links}
+		steps = []func(context.Context) error{v.dropCopy, v.blobs, v.trace, v.links}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -217,7 +218,7 @@ func unchanged(now, seen storage.Info) bool {
 // ErrFound is what a command ends with if problems remain.
 func (r *Report) ErrFound() error {
 	if n := r.Open(); n > 0 {
-		return fmt.Errorf("%d problems found, %d quarantined", n+r.Quarantined, r.Quarantined)
+		return fmt.Errorf("%s found, %d quarantined", plural.Of(n+r.Quarantined, "problem"), r.Quarantined)
 	}
 	return nil
 }

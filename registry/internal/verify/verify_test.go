@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -150,7 +151,7 @@ func TestPartialRepositories(t *testing.T) {
 		write(t, s, layout.BlobData(cached[1]), "other")
 		r, err := Run(t.Context(), Options{Store: s, Log: zap.NewNop(), Partial: func(name oci.Name) bool { return name == "hub/a" }})
 		check(t, err)
-		want := fmt.Sprintf("damaged_blob : %s\nmissing_blob a: %s", cached[1], local[2])
+		want := fmt.Sprintf("damaged_blob hub/a:v1 %s\nmissing_blob a: %s", cached[1], local[2])
 		if got := r.text(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -179,7 +180,7 @@ func TestFindingsAndRepair(t *testing.T) {
 		want := strings.Join([]string{
 			"bad_link a: " + string(sum("nowhere")),
 			"bad_link a:empty",
-			"damaged_blob : " + string(damaged[2]),
+			"damaged_blob a:damaged " + string(damaged[2]),
 			"dangling_layer a: " + string(lost[2]),
 			"dangling_manifest a: " + string(gone[0]),
 			"dangling_tag a:child " + string(child[0]),
@@ -229,6 +230,45 @@ func TestFindingsAndRepair(t *testing.T) {
 			t.Errorf("after the pushes\n%s", got)
 		}
 		_ = list
+	})
+}
+
+// A damaged blob is reported with an image that it breaks, one with a tag if there is one.
+func TestDamagedBlob_NamesWhatUsesIt(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		a, b := rules(s).Repository("a"), rules(s).Repository("b/c")
+		loose := push(t, a, "loose", "x")
+		child := push(t, b, "child", "z")
+		m, err := b.Manifest(t.Context(), oci.Reference{Tag: "child"})
+		check(t, err)
+		put(t, b, "list", map[string]any{"schemaVersion": 2, "mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{m.Descriptor}})
+		_, err = a.DeleteTag(t.Context(), "loose")
+		check(t, err)
+		_, err = b.DeleteTag(t.Context(), "child")
+		check(t, err)
+		config := push(t, a, "own", "y")[1]
+		alone, linked := sum("nobody has it"), pushBlob(t, a, "no manifest has it").Digest
+		for _, d := range []oci.Digest{loose[2], config, child[0], alone, linked} {
+			write(t, s, layout.BlobData(d), "other")
+		}
+		for _, repair := range []bool{false, true} {
+			got := map[oci.Digest]Finding{}
+			for _, f := range run(t, s, repair).Findings {
+				if f.Kind == DamagedBlob {
+					got[f.Digest] = Finding{Repository: f.Repository, Tag: f.Tag, By: f.By}
+				}
+			}
+			want := map[oci.Digest]Finding{
+				loose[2]: {Repository: "a", By: loose[0]},
+				config:   {Repository: "a", Tag: "own", By: push(t, rules(memory.New()).Repository("a"), "own", "y")[0]},
+				child[0]: {Repository: "b/c", Tag: "list", By: got[child[0]].By},
+				linked:   {Repository: "a"},
+				alone:    {},
+			}
+			if !maps.Equal(got, want) || got[child[0]].By == "" {
+				t.Errorf("repair %v: got %+v\nwant %+v", repair, got, want)
+			}
+		}
 	})
 }
 
