@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"slipway/shared/config"
 )
 
 // tellUsage has a command, and those below it, say how it is called after what
@@ -41,11 +43,11 @@ func named(cmd *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("%s is missing", required[len(args)])
 }
 
-// explained says of a duration that cannot be read how one looks; a day has no unit.
+// explained says of a duration that cannot be read how it is written.
 func explained(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
-		return fmt.Errorf("--%s: %q is not a duration such as 24h or 30m", invalid.GetFlag().Name, invalid.GetValue())
+		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, config.NotDuration(invalid.GetValue()))
 	}
 	return err
 }

@@ -164,8 +164,19 @@ func duration(text string) (time.Duration, error) {
 	if n, bare := strconv.ParseInt(text, 10, 64); bare == nil {
 		return 0, fmt.Errorf("%s has no unit; write %s", text, withUnit(n))
 	}
-	return 0, fmt.Errorf("%q is not a duration such as 10s, 5m or 168h", text)
+	return 0, notDuration(text, "10s, 5m or 168h")
 }
+
+// notDuration says what would be one; days are written in hours.
+func notDuration(text, examples string) error {
+	if n, err := strconv.ParseInt(strings.TrimSuffix(text, "d"), 10, 32); err == nil {
+		return fmt.Errorf("%q is not a duration: write the days in hours, %dh", text, 24*n)
+	}
+	return fmt.Errorf("%q is not a duration such as %s", text, examples)
+}
+
+// NotDuration is the error for a flag that is not a duration.
+func NotDuration(text string) error { return notDuration(text, "24h or 30m") }
 
 // maxSeconds is up to which bare number an operator meant seconds: 30 days.
 const maxSeconds = 30 * 24 * 3600
@@ -174,17 +185,17 @@ const maxSeconds = 30 * 24 * 3600
 // is too large for that, as nanoseconds.
 func withUnit(n int64) string {
 	if n > maxSeconds || -n > maxSeconds {
-		return formatDuration(time.Duration(n)) + ", if it is meant in nanoseconds"
+		return FormatDuration(time.Duration(n)) + ", if it is meant in nanoseconds"
 	}
 	seconds := strconv.FormatInt(n, 10) + "s"
-	if short := formatDuration(time.Duration(n) * time.Second); len(short) < len(seconds) {
+	if short := FormatDuration(time.Duration(n) * time.Second); len(short) < len(seconds) {
 		return seconds + " or " + short
 	}
 	return seconds
 }
 
-// formatDuration leaves out the zeros that Duration.String puts at the end.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes a duration without the zeros that Duration.String puts at the end: 24h.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -204,7 +204,7 @@ func flowText(v reflect.Value) string {
 func scalarText(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return formatDuration(x)
+		return FormatDuration(x)
 	case encoding.TextMarshaler:
 		text, _ := x.MarshalText()
 		return string(text)

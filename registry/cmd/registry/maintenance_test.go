@@ -83,11 +83,13 @@ func TestUploadsCommand(t *testing.T) {
 	v.write(layout.UploadStartedAt("team/app", id), "2020-01-02T03:04:05Z")
 	v.write(layout.UploadData("team/app", id), strings.Repeat("x", 2048))
 	for _, step := range []struct{ args, want string }{
-		{"uploads list", "1 uploads with 2.0 KiB unfinished"},
-		{"usage", "2.0 KiB in 1 unfinished uploads; registry uploads purge removes abandoned ones"},
-		{"uploads purge", "0 uploads with 0 B removed"},
-		{"uploads purge --age 0 --dry-run", "1 uploads with 2.0 KiB to remove"},
-		{"uploads purge --age 0", "1 uploads with 2.0 KiB removed"},
+		{"uploads list", "1 upload with 2.0 KiB unfinished"},
+		{"usage", "2.0 KiB in 1 unfinished upload; registry uploads purge removes abandoned ones"},
+		{"uploads purge", "nothing to remove: no upload is older than 168h; 1 younger upload kept (--age sets another age)"},
+		{"uploads purge --age 1h --dry-run", "nothing to remove: no upload is older than 1h; 1 younger upload kept (--age sets another age)"},
+		{"uploads purge --age 0 --dry-run", "1 upload with 2.0 KiB to remove"},
+		{"uploads purge --age 0", "1 upload with 2.0 KiB removed"},
+		{"uploads purge --age 0", "nothing to remove: there are no unfinished uploads"},
 		{"uploads list", "0 uploads with 0 B unfinished"},
 		{"usage", "0 B in 0 unfinished uploads"},
 	} {

@@ -11,6 +11,8 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/registry"
+	settings "slipway/shared/config"
+	"slipway/shared/plural"
 )
 
 // newUploadsCommand makes `registry uploads`, which lists and removes uploads that
@@ -89,7 +91,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 			var report registry.PurgeReport
 			purge := func(*audit.Log) (err error) {
 				if report, err = e.rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
-					err = errors.Join(err, fmt.Errorf("%d uploads or repositories cannot be read or removed; see the log", report.Errors))
+					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
 				}
 				return err
 			}
@@ -98,20 +100,17 @@ func newUploadsPurgeCommand() *cobra.Command {
 			} else {
 				err = audited(cmd, e.cfg, e.log, commandAct(cmd), purge)
 			}
-			switch {
-			case asJSON:
+			if asJSON {
 				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]registry.UnfinishedUpload{}, report.Purged...)))
-			case dryRun:
-				err = errors.Join(err, printUploads(cmd.OutOrStdout(), report.Purged, "to remove"))
-			default:
-				err = errors.Join(err, printUploads(cmd.OutOrStdout(), report.Purged, "removed"))
+			} else {
+				err = errors.Join(err, printPurge(cmd.OutOrStdout(), &report, o))
 			}
 			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the uploads that were removed as JSON")
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "d", false, "only show what would be removed")
-	cmd.Flags().DurationVar(&age, "age", 0, "time without activity (default: as the configuration says)")
+	cmd.Flags().DurationVar(&age, "age", 0, "time without activity, such as 24h (default: as the configuration says)")
 	return cmd
 }
 
@@ -132,6 +131,28 @@ func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state stri
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d uploads with %s %s\n", len(uploads), size(bytes), state)
+	_, err := fmt.Fprintf(out, "%s with %s %s\n", plural.Of(len(uploads), "upload"), size(bytes), state)
 	return err
+}
+
+// printPurge says what was removed and, where nothing was, why.
+func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions) error {
+	age := settings.FormatDuration(o.Age)
+	switch {
+	case len(r.Purged) > 0:
+		state := "removed"
+		if o.DryRun {
+			state = "to remove"
+		}
+		if r.Kept > 0 {
+			state += fmt.Sprintf("; %s younger than %s kept", plural.Of(r.Kept, "upload"), age)
+		}
+		return printUploads(out, r.Purged, state)
+	case r.Kept > 0:
+		_, err := fmt.Fprintf(out, "nothing to remove: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))
+		return err
+	default:
+		_, err := fmt.Fprintln(out, "nothing to remove: there are no unfinished uploads")
+		return err
+	}
 }

@@ -91,6 +91,7 @@ type PurgeOptions struct {
 type PurgeReport struct {
 	Purged []UnfinishedUpload
 	Bytes  int64
+	Kept   int // uploads that are younger, or that a request of this process works on
 	Errors int // uploads and repositories that could not be read or removed
 }
 
@@ -105,6 +106,7 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 	before := r.now().Add(-opts.Age)
 	for u, err := range r.Uploads(ctx) {
 		if err == nil && !u.before(before) || ctx.Err() != nil || r.uploads.size(holderKey(u.Repository, u.ID)) >= 0 {
+			report.Kept++
 			continue
 		}
 		if err == nil && !opts.DryRun {

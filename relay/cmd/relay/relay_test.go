@@ -153,7 +153,7 @@ func TestOtherCommands(t *testing.T) {
 	d.does(1, `send --token A ""`, "nothing to send: give a MESSAGE, or text on stdin")
 	d.does(1, "app create --config %", "NAME is missing; usage: relay app create NAME")
 	d.does(1, "app rename one --config %", "NEW-NAME is missing; usage:")
-	d.does(1, "app token one --grace 1d --config %", `--grace: "1d" is not a duration such as 24h or 30m`)
+	d.does(1, "app token one --grace 1d --config %", `--grace: "1d" is not a duration: write the days in hours, 24h`)
 	for line, reason := range map[string]string{
 		"send --retry 0 --token A --url http://127.0.0.1:1 hello": "cannot reach the relay at http://127.0.0.1:1: connection refused",
 		"send --token A --url 127.0.0.1:8080 hello":               `"127.0.0.1:8080" is not the address of a relay, such as http://127.0.0.1:8080`,
