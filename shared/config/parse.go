@@ -34,16 +34,20 @@ func (p *parser) parse(source []byte) (*node, error) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return &node{origin: p.origin(0)}, nil
 	} else if err != nil {
-		return nil, plainYAMLError(err)
+		return nil, syntaxError(source, err)
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document")
+	var second yaml.Node
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one YAML document" + onLine(second.Line))
 	}
 	return p.node(doc.Content[0], "", 0)
 }
 
-func plainYAMLError(err error) error {
-	return errors.New("not YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
+func onLine(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": the second begins on line %d", line)
 }
 
 func (p *parser) node(y *yaml.Node, path string, depth int) (*node, error) {
