@@ -21,8 +21,9 @@ type Configuration struct {
 	// arguments name. cfg points to it; the report is never nil.
 	Load func(args []string) (cfg any, report *config.Report, err error)
 	// Check, if not nil, looks at what the settings name, such as files, before a
-	// start would. Its error joins all that is wrong.
-	Check func(cfg any) error
+	// start would. Its error joins all that is wrong; the warnings are sentences about
+	// what does not stop a start.
+	Check func(cfg any) (warnings []string, err error)
 	// Reference writes every setting as Markdown.
 	Reference func(io.Writer) error
 }
@@ -43,7 +44,9 @@ func (c Configuration) check() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := c.load(cmd, args)
 			if err == nil && c.Check != nil && !skip {
-				err = c.Check(cfg)
+				var warnings []string
+				warnings, err = c.Check(cfg)
+				Warn(cmd, &config.Report{Warnings: warnings})
 			}
 			if err != nil {
 				return err
@@ -53,7 +56,7 @@ func (c Configuration) check() *cobra.Command {
 		},
 	})
 	if c.Check != nil {
-		cmd.Flags().BoolVar(&skip, "skip-files", false, "do not look whether files that it names can be read, for a check on another machine")
+		cmd.Flags().BoolVar(&skip, "skip-files", false, "do not look into the files that it names, for a check on another machine")
 	}
 	return cmd
 }

@@ -58,6 +58,12 @@ func newCertificates(o TLS, protocols []string, log *zap.Logger) (*certificates,
 	return c, nil
 }
 
+// Check reads the files and says what is wrong with them or with the other settings.
+func (t *TLS) Check() error {
+	_, err := newCertificates(*t, nil, zap.NewNop())
+	return err
+}
+
 // apply sets what does not come out of files.
 func (t TLS) apply(config *tls.Config) error {
 	config.MinVersion = tls.VersionTLS12
@@ -183,6 +189,9 @@ func (c *certificates) load() error {
 func (c *certificates) build(contents [][]byte) (*tls.Config, error) {
 	config := c.base.Clone()
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil && strings.Contains(err.Error(), "private key") && strings.Contains(err.Error(), "does not match") {
+		return nil, fmt.Errorf("the key %s is not that of the certificate %s (%w)", c.o.Key, c.o.Certificate, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("TLS certificate %s with key %s: %w", c.o.Certificate, c.o.Key, err)
 	}

@@ -15,11 +15,14 @@ import (
 func newConfigCommand() *cobra.Command {
 	return command.Config(command.Configuration{
 		Service: "registry",
-		Sources: "the file, or the one that " + config.PathVariable + " names, and the REGISTRY_ variables",
+		Sources: "FILE, or the file that " + config.PathVariable + " names, and the REGISTRY_ variables",
 		Load: func(args []string) (any, *settings.Report, error) {
 			return config.Load(fileArgument(args), os.Environ())
 		},
-		Check:     func(cfg any) error { return checkFiles(cfg.(*config.Config)) },
+		Check: func(cfg any) ([]string, error) {
+			c := cfg.(*config.Config)
+			return append(ruleWarnings(c), passwordWarnings(c)...), checkFiles(c)
+		},
 		Reference: config.Reference,
 	})
 }

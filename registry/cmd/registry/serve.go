@@ -72,6 +72,9 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	if err := errors.Join(checkFiles(cfg), checkStorage(cfg)); err != nil {
 		return err
 	}
+	for _, w := range ruleWarnings(cfg) {
+		log.Warn(w)
+	}
 	defer tuneMemory()()
 	metrics := newMetrics(cfg)
 	store, err := openBackend(ctx, cfg, log, metrics)

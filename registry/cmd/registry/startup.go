@@ -17,7 +17,7 @@ import (
 // What commonly keeps a registry from starting is said in a sentence, with the
 // setting, the path, and what to do.
 
-// checkFiles looks whether the files that the configuration names can be read.
+// checkFiles looks whether the files that the configuration names can be read and used.
 func checkFiles(cfg *config.Config) error {
 	var errs []error
 	check := func(key, path string) {
@@ -31,16 +31,31 @@ func checkFiles(cfg *config.Config) error {
 		for i, path := range t.ClientCAs {
 			check(fmt.Sprintf("http.tls.clientcas[%d]", i), path)
 		}
+		if len(errs) == 0 {
+			errs = appendError(errs, "http.tls", tlsOptions(t).Check())
+		}
 	}
 	checkAuthFiles(cfg, check)
+	if a := cfg.Access; a != nil && a.File != "" && canRead(a.File) == nil {
+		_, err := rulesOf(a)
+		errs = appendError(errs, "access.file", err)
+	}
 	if a := cfg.Auth; a != nil && a.HTPasswd != nil {
 		if path := a.HTPasswd.Path; errors.Is(canRead(path), fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("auth.htpasswd.path: %s does not exist; make it with: %sregistry htpasswd %[1]s USER", path, makeDirectory(filepath.Dir(path))))
 		} else {
 			check("auth.htpasswd.path", path)
+			errs = appendError(errs, "auth.htpasswd.path", checkPasswords(a))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func appendError(errs []error, key string, err error) []error {
+	if err == nil {
+		return errs
+	}
+	return append(errs, fmt.Errorf("%s: %w", key, err))
 }
 
 // makeDirectory is the start of a command line that needs the directory.
@@ -128,7 +143,7 @@ func firstChildren(dir string) []string {
 
 func storageOfSomebodyElse(root, path string, err error) error {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
+	if unix.Stat(path, &st) != nil || int(st.Uid) == os.Geteuid() {
 		return fmt.Errorf("storage.filesystem.rootdirectory: %w", settings.Unreadable(path, err))
 	}
 	uid, gid := os.Geteuid(), os.Getegid()

@@ -138,7 +138,30 @@ func parseSubject(word string) (subject, error) {
 	if c.Name == "" {
 		return subject{}, fmt.Errorf("%q names nobody", word)
 	}
+	if err := misread(word); err != nil {
+		return subject{}, err
+	}
 	return subject{kind: c.Kind, name: c.Name}, nil
+}
+
+// misread refuses words that would select a user of that name and are meant otherwise.
+func misread(word string) error {
+	switch lower := strings.ToLower(word); lower {
+	case "everyone", "everybody", "anybody", "all", "any", "*", "**", "authenticated", "anonymous":
+		return fmt.Errorf("%q is not a caller; write anyone for everybody, with or without a login, or users for everybody who logs in (a user of that name is user:%[1]s)", word)
+	case "anyone", "users":
+		return fmt.Errorf("%q is written in small letters: %s", word, lower)
+	}
+	if name, ok := strings.CutPrefix(word, "robot+"); ok {
+		return fmt.Errorf("%q is the name that the robot logs in with; in rules it is robot:%s", word, name)
+	}
+	kind, name, found := strings.Cut(word, ":")
+	if means := map[string]string{
+		"users": "user", "groups": "group", "robots": "robot", "bot": "robot", "workloads": "workload", "certs": "cert", "certificate": "cert",
+	}[strings.ToLower(kind)]; found && means != "" {
+		return fmt.Errorf("%q is not a caller; write %s:%s", word, means, name)
+	}
+	return nil
 }
 
 // text is the rule in one line.
@@ -253,6 +276,23 @@ func (r *Rules) Knows(c *Caller) bool {
 	}
 	return false
 }
+
+// Named are the callers that rules name, directly or in a group, each once.
+func (r *Rules) Named() []Caller {
+	var callers []Caller
+	for i := range r.rules {
+		for _, s := range r.rules[i].who {
+			known := func(c Caller) bool { return c.Kind == s.kind && c.Name == s.name }
+			if !s.everybody && !s.users && !s.bearers && !slices.ContainsFunc(callers, known) && len(callers) < maxNamed {
+				callers = append(callers, Caller{Kind: s.kind, Name: s.name})
+			}
+		}
+	}
+	return callers
+}
+
+// maxNamed bounds Named.
+const maxNamed = 1000
 
 // Len is the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }

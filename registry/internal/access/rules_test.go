@@ -257,3 +257,28 @@ func BenchmarkDecide(b *testing.B) {
 		r.May(&c, Pull, "team/app")
 	}
 }
+
+func TestNew_RefusesWordsThatAreMeantOtherwise(t *testing.T) {
+	for word, want := range map[string]string{
+		"everyone":  `"everyone" is not a caller; write anyone for everybody, with or without a login, or users for everybody who logs in (a user of that name is user:everyone)`,
+		"*":         "write anyone for everybody",
+		"all":       "write anyone for everybody",
+		"Anonymous": "write anyone for everybody",
+		"Users":     `"Users" is written in small letters: users`,
+		"robot+ci":  `"robot+ci" is the name that the robot logs in with; in rules it is robot:ci`,
+		"robots:ci": `"robots:ci" is not a caller; write robot:ci`,
+	} {
+		_, err := New(nil, []Rule{{Who: []string{word}, Repositories: []string{"**"}, Allow: []string{"pull"}}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", word, err, want)
+		}
+	}
+	r := rules(t, map[string][]string{"g": {"alice", "robot:ci"}}, Rule{Who: []string{"user:everyone", "group:g", "users", "alice"}, Repositories: []string{"**"}, Allow: []string{"pull"}})
+	var named []string
+	for _, c := range r.Named() {
+		named = append(named, c.String())
+	}
+	if got := strings.Join(named, " "); got != "everyone alice robot:ci" {
+		t.Errorf("the rules name %s", got)
+	}
+}

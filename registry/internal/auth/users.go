@@ -74,6 +74,19 @@ func UserNames(content []byte) []string {
 	return slices.Collect(maps.Keys(parseUsers(content).byName))
 }
 
+// BrokenLines says which lines of an htpasswd file at path let nobody in, why, and what to do.
+func BrokenLines(path string, content []byte) []string {
+	var lines []string
+	for _, b := range parseUsers(content).broken {
+		user := b.user
+		if user == "" {
+			user = "USER"
+		}
+		lines = append(lines, fmt.Sprintf("line %d of %s lets nobody in, %s: registry htpasswd %[2]s %[4]s", b.number, path, b.reason, user))
+	}
+	return lines
+}
+
 // stampOf is another text for each hash, and says nothing of it.
 func stampOf(hash string) string {
 	sum := sha256.Sum256([]byte("slipway token " + hash))

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+)
+
+// maxShown is how many names or lines a sentence shows.
+const maxShown = 5
+
+// checkPasswords refuses a password file of which no line lets anybody in, where nobody can log in otherwise. An empty file
+// is one that is not filled yet.
+func checkPasswords(a *config.Auth) error {
+	content := passwordFile(a)
+	broken := auth.BrokenLines(a.HTPasswd.Path, content)
+	if len(broken) == 0 || len(auth.UserNames(content)) > 0 || a.Service != nil || a.HTPasswd.AnonymousPull {
+		return nil
+	}
+	return errors.New("nobody could log in: " + strings.Join(some(broken), "; "))
+}
+
+// passwordWarnings names the lines that let nobody in beside others that do. A server logs each of them when it reads the
+// file.
+func passwordWarnings(cfg *config.Config) []string {
+	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || checkPasswords(cfg.Auth) != nil {
+		return nil
+	}
+	var warnings []string
+	for _, line := range some(auth.BrokenLines(cfg.Auth.HTPasswd.Path, passwordFile(cfg.Auth))) {
+		warnings = append(warnings, "auth.htpasswd.path: "+line)
+	}
+	return warnings
+}
+
+// passwordFile is the content of the file, nothing if it cannot be read.
+func passwordFile(a *config.Auth) []byte {
+	f, err := os.Open(a.HTPasswd.Path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	content, _ := io.ReadAll(io.LimitReader(f, 16<<20)) // whoever opens it says what is wrong
+	return content
+}
+
+// ruleWarnings says which callers of the access rules do not exist.
+func ruleWarnings(cfg *config.Config) []string {
+	if cfg.Access == nil {
+		return nil
+	}
+	rules, err := rulesOf(cfg.Access)
+	if err != nil {
+		return nil // checkFiles says so
+	}
+	var machines, users []string
+	service := cfg.Auth != nil && cfg.Auth.Service != nil
+	known, certain := passwordUsers(cfg)
+	for _, c := range rules.Named() {
+		switch {
+		case (c.Kind == access.Robot || c.Kind == access.Workload) && !service:
+			machines = append(machines, c.String())
+		case c.Kind == access.User && certain && !slices.Contains(known, c.Name):
+			users = append(users, c.Name)
+		}
+	}
+	var warnings []string
+	if len(machines) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", strings.Join(some(machines), ", ")))
+	}
+	if len(users) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but %s has no such user", strings.Join(some(users), ", "), cfg.Auth.HTPasswd.Path))
+	}
+	return warnings
+}
+
+// passwordUsers are those of the password file. certain is whether there are no others.
+func passwordUsers(cfg *config.Config) (names []string, certain bool) {
+	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || canRead(cfg.Auth.HTPasswd.Path) != nil {
+		return nil, false
+	}
+	return auth.UserNames(passwordFile(cfg.Auth)), true
+}
+
+// rulesOf compiles the rules of the section, or of the file that it names.
+func rulesOf(a *config.Access) (*access.Rules, error) {
+	if a.File == "" {
+		return a.Compile()
+	}
+	content, err := os.ReadFile(a.File)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadAccess(a.File, content)
+}
+
+// some shortens a list to what people read.
+func some(list []string) []string {
+	if more := len(list) - maxShown; more > 0 {
+		return append(slices.Clone(list[:maxShown]), fmt.Sprintf("%d more", more))
+	}
+	return list
+}
