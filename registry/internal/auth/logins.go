@@ -29,9 +29,10 @@ type proven struct {
 // when the client hung up.
 func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 	if bytes.HasPrefix(c.user, []byte(robot.UserPrefix)) && l.Robots != nil {
-		name := string(c.user[len(robot.UserPrefix):])
-		id, own, err := l.Robots.Login(name, c.password)
-		return proven{access.Caller{Kind: access.Robot, Name: name, Own: own}, id, false}, robotRefusal(string(c.user), err)
+		who := access.Caller{Kind: access.Robot, Name: string(c.user[len(robot.UserPrefix):])}
+		id, own, err := l.Robots.Login(who.Name, c.password)
+		who.Own = own
+		return proven{who, id, false}, robotRefusal(who.String(), err)
 	}
 	if l.Htpasswd == nil {
 		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}

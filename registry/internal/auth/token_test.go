@@ -214,6 +214,19 @@ func TestService_GrantsWhatTheRulesAllow(t *testing.T) {
 	}
 }
 
+// The audit log names a robot in one way, whether its login is accepted or not.
+func TestRefusedRobot_HasTheNameOfTheRules(t *testing.T) {
+	s := newService(t, allow("anyone", "**", "pull"))
+	_, err := s.Issue(basic("robot+ci", "slipway_robot_x"), TokenRequest{})
+	if got := refusal(t, err).User; got != "robot:ci" {
+		t.Errorf("refused as %q", got)
+	}
+	_, err = s.Authorize(basic("robot+ci", "slipway_robot_x"), Access{Action: Pull, Repository: "a"})
+	if got := refusal(t, err).User; got != "robot:ci" {
+		t.Errorf("refused as %q", got)
+	}
+}
+
 func TestService_RefusesWrongCredentials(t *testing.T) {
 	s := newService(t, allow("anyone", "**", "pull"))
 	for name, tt := range map[string]struct {
@@ -227,6 +240,7 @@ func TestService_RefusesWrongCredentials(t *testing.T) {
 		"bearer":                      {bearer("x"), TokenRequest{}, BadHeader},
 		"wrong password by form":      {request(""), TokenRequest{Password: true, User: "alice", Secret: "x"}, WrongPassword},
 		"right header but wrong form": {basic("alice", "secret"), TokenRequest{Password: true, User: "alice", Secret: "x"}, WrongPassword},
+		"robot without a name":        {basic("robot+", "slipway_robot_x"), TokenRequest{}, UnknownRobot},
 		"password of 100 kB":          {basic("alice", strings.Repeat("x", 100_000)), TokenRequest{}, BadHeader},
 		"refresh token":               {request(""), TokenRequest{Refresh: "x"}, BadToken},
 		"workload without rules":      {basic(WorkloadUser, "x.y.z"), TokenRequest{}, UnknownUser},
