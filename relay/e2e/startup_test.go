@@ -50,6 +50,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		{name: "volume of root", prepare: func(p *place) { p.own("data", 0o755, 0) }, says: []string{"/data belongs to uid 0 (mode 0755), and this runs as uid 65532, which may not use it: chown -R 65532:65532 "}},
 		{name: "volume that is not there", prepare: func(p *place) { p.must(os.Remove(filepath.Join(p.dir, "data"))) }, says: []string{"/data does not exist, and uid 65532, which this runs as, cannot make it in ", "mkdir -p ", " && chown 65532:65532 ", "/data, or mount a volume there"}},
 		{name: "database of root", prepare: func(p *place) { p.write("data/relay.db", "", 0o600, 0) }, says: []string{"/data/relay.db belongs to uid 0 (mode 0600)", "chown 65532:65532 "}},
+		{name: "database that may not be written", prepare: func(p *place) { p.write("data/relay.db", "", 0o400, nobody) }, says: []string{"/data/relay.db has mode 0400, which keeps its owner, uid 65532, from using it: chmod u+w "}},
 		{name: "log of root", prepare: func(p *place) {
 			p.write("data/relay.db", "", 0o600, nobody)
 			p.write("data/relay.db-wal", "", 0o600, 0)

@@ -52,10 +52,31 @@ func notAllowed(path string) string {
 	if path != asked {
 		return fmt.Sprintf("%s is out of reach: %s belongs to uid %d (mode %04o), and this runs as uid %d, which may not enter it", asked, path, owner.Uid, info.Mode().Perm(), uid)
 	}
+	if int(owner.Uid) == uid {
+		return ownPermission(path, info)
+	}
 	recursive := ""
 	if info.IsDir() {
 		recursive = "-R "
 	}
 	return fmt.Sprintf("%s belongs to uid %d (mode %04o), and this runs as uid %d, which may not use it: chown %s%d:%d %s",
 		path, owner.Uid, info.Mode().Perm(), uid, recursive, uid, gid, path)
+}
+
+// ownPermission is for a file that belongs to who runs this: its mode is what to change.
+func ownPermission(path string, info fs.FileInfo) string {
+	missing := ""
+	for _, right := range []struct {
+		word string
+		bit  fs.FileMode
+		dirs bool // counts for directories only
+	}{{"r", 0o400, false}, {"w", 0o200, false}, {"x", 0o100, true}} {
+		if info.Mode().Perm()&right.bit == 0 && (info.IsDir() || !right.dirs) {
+			missing += right.word
+		}
+	}
+	if missing == "" {
+		return fmt.Sprintf("%s may not be used, although its owner and mode (%04o) allow it: look for access control lists, SELinux or AppArmor, or a read-only mount", path, info.Mode().Perm())
+	}
+	return fmt.Sprintf("%s has mode %04o, which keeps its owner, uid %d, from using it: chmod u+%s %s", path, info.Mode().Perm(), os.Geteuid(), missing, path)
 }

@@ -29,7 +29,11 @@ func TestUnreadable(t *testing.T) {
 // question is asked by a process that is not root.
 func TestUnreadableOwner(t *testing.T) {
 	if path := os.Getenv("UNREADABLE_PATH"); path != "" {
-		_, err := os.ReadFile(path)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			f.Close()
+			t.Fatal(path + " can be opened")
+		}
 		os.Stdout.WriteString("<" + Unreadable(path, err).Error() + ">")
 		return
 	}
@@ -41,8 +45,11 @@ func TestUnreadableOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	file, closed := filepath.Join(dir, "file"), filepath.Join(dir, "closed")
-	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o600), os.Mkdir(closed, 0o700), os.WriteFile(closed+"/file", nil, 0o644)} {
+	file, closed, own, hidden := filepath.Join(dir, "file"), filepath.Join(dir, "closed"), filepath.Join(dir, "own"), filepath.Join(dir, "hidden")
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o600), os.Mkdir(closed, 0o700), os.WriteFile(closed+"/file", nil, 0o644),
+		os.WriteFile(own, nil, 0o400), os.Chown(own, 65532, 65532), os.WriteFile(hidden, nil, 0), os.Chown(hidden, 65532, 65532),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +65,8 @@ func TestUnreadableOwner(t *testing.T) {
 	for path, want := range map[string]string{
 		file:             "<" + file + " belongs to uid 0 (mode 0600), and this runs as uid 65532, which may not use it: chown 65532:65532 " + file + ">",
 		closed + "/file": "<" + closed + "/file is out of reach: " + closed + " belongs to uid 0 (mode 0700), and this runs as uid 65532, which may not enter it>",
+		own:              "<" + own + " has mode 0400, which keeps its owner, uid 65532, from using it: chmod u+w " + own + ">",
+		hidden:           "<" + hidden + " has mode 0000, which keeps its owner, uid 65532, from using it: chmod u+rw " + hidden + ">",
 	} {
 		cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestUnreadableOwner$")
 		cmd.Env, cmd.Dir = []string{"UNREADABLE_PATH=" + path}, "/"

@@ -23,7 +23,7 @@ func TestExplain(t *testing.T) {
 	if !errors.Is(read, syscall.EROFS) || !strings.HasPrefix(read.Error(), "/x is on a read-only file system: mount a volume there") {
 		t.Errorf("read-only: %v", read)
 	}
-	dir := t.TempDir()
+	dir := somebodyElses(t)
 	missing := filepath.Join(dir, "not", "there")
 	for path, want := range map[string]string{
 		filepath.Join(dir, "file"): fmt.Sprintf("chown -R %d:%d %s", os.Getuid(), os.Getgid(), dir),
@@ -34,4 +34,17 @@ func TestExplain(t *testing.T) {
 			t.Errorf("denied: %v, want %q in it", denied, want)
 		}
 	}
+}
+
+// somebodyElses is a directory that does not belong to who runs the test.
+func somebodyElses(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return "/usr"
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
