@@ -195,6 +195,16 @@ func TestManyMessages(t *testing.T) {
 	b.want(400)
 }
 
+// A warning of the checks is neither passed nor failed.
+func TestCheck_Warning_IsShownAsOne(t *testing.T) {
+	b := newBrowserWith(t, func(o *Options) {
+		o.Doctor.NewRooms = func() (bool, string) { return false, "there is no pickle key" }
+	})
+	b.admin()
+	b.get("/ui/rooms?check")
+	b.want(200, `<li class="warn"><span class="hidden">Warning: </span>The rooms that the bot makes are not encrypted, because there is no pickle key.`, "Passed: ", "-Failed: ")
+}
+
 func TestRoomsAreSaid(t *testing.T) {
 	b := newBrowser(t)
 	b.hs.Has(matrix.RoomInfo{RoomID: "!secret:example.org", Joined: true, Writable: true, Encrypted: true})

@@ -37,9 +37,16 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	return newBrowserWith(t, func(*Options) {})
+}
+
+func newBrowserWith(t *testing.T, change func(*Options)) *browser {
+	t.Helper()
 	s, hs := relaytest.New(t, nil)
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
-	pages, err := New(Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"})
+	o := Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"}
+	change(&o)
+	pages, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
