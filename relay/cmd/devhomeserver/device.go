@@ -108,7 +108,7 @@ func (l login) enter(ctx context.Context, client *mautrix.Client) (fresh bool, e
 func unreachable(base string, err error) error {
 	var answer mautrix.HTTPError
 	if errors.As(err, &answer) && answer.Response == nil {
-		return fmt.Errorf("no homeserver answers at %s; `make run` starts one (%w)", base, err)
+		return fmt.Errorf("no homeserver answers at %s; start it with: make run (%w)", base, err)
 	}
 	return err
 }

@@ -17,11 +17,15 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{Use: "devhomeserver", Short: "A local Matrix homeserver for development", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newServeCommand(), newMessagesCommand())
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "devhomeserver:", err)
 		stop()
 		os.Exit(1)
 	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{Use: "devhomeserver", Short: "A local Matrix homeserver for development", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newServeCommand(), newMessagesCommand())
+	return root
 }

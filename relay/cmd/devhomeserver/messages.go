@@ -37,8 +37,8 @@ func newMessagesCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&base, "url", "http://127.0.0.1:8008", "the homeserver")
 	cmd.Flags().StringVar(&user, "user", "", "account name")
-	cmd.Flags().StringVar(&file, "password-file", "", "file with its password")
-	cmd.Flags().StringVar(&dir, "device", "", "folder of the account's device, which is made at the first call: it reads what is sent from then on")
+	cmd.Flags().StringVar(&file, "password-file", "", "`FILE` with its password")
+	cmd.Flags().StringVar(&dir, "device", "", "`DIRECTORY` of the account's device, which the first call makes: it reads what is sent from then on")
 	for _, name := range []string{"user", "password-file", "device"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag is defined above

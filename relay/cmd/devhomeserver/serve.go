@@ -22,7 +22,7 @@ func newServeCommand() *cobra.Command {
 			return serve(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.Dir, "dir", "", "folder of its database, keys and logs, and of registration.secret, by which `relay setup` makes accounts")
+	cmd.Flags().StringVar(&o.Dir, "dir", "", "`DIRECTORY` for its database, keys and logs, and for registration.secret, which \"relay setup --registration-secret-file\" reads to make accounts")
 	cmd.Flags().IntVar(&o.Port, "port", 8008, "port on 127.0.0.1")
 	return cmd
 }

@@ -150,7 +150,7 @@ func Python() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("synapse: .tools/synapse is not there: run `make tools` first")
+			return "", errors.New("the Matrix homeserver (Synapse) is not installed: run \"make tools\" at the top of the sources, and this again from a directory in them")
 		}
 		dir = parent
 	}
