@@ -17,7 +17,7 @@ const retryEvents = "10"
 func (a *API) readyToEmit(w http.ResponseWriter) error {
 	if err := a.opts.Notify.Ready(); err != nil {
 		w.Header().Set("Retry-After", retryEvents)
-		return &oci.Error{Code: oci.CodeUnavailable, Message: "the events of changes cannot be stored, so none is made", Err: err}
+		return &oci.Error{Code: oci.CodeUnavailable, Message: "changes are refused while their events cannot be stored", Err: err}
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func (a *API) emit(r *request, action notify.Action, targets ...notify.Target) e
 		events[i] = a.newEvent(r, action, target)
 	}
 	if err := a.opts.Notify.Changed(events...); err != nil {
-		return &oci.Error{Code: oci.CodeUnknown, Message: "the change is made, but its event cannot be stored", Err: err}
+		return &oci.Error{Code: oci.CodeUnknown, Message: "the change was made, but its event could not be stored", Err: err}
 	}
 	return nil
 }

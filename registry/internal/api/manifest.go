@@ -119,7 +119,7 @@ func preconditionFailed(w http.ResponseWriter, code oci.Code) error {
 	w.Header().Del("Docker-Content-Digest")
 	w.Header().Del("Etag")
 	w.Header().Del("Cache-Control")
-	return &statusError{http.StatusPreconditionFailed, oci.NewError(code, "the content is not the one that If-Match asks for")}
+	return &statusError{http.StatusPreconditionFailed, oci.NewError(code, "the content has changed: its digest is not in If-Match")}
 }
 
 func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {

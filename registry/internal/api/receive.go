@@ -54,7 +54,7 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 	case err != nil:
 		return err
 	case src.left > 0 || src.more():
-		return oci.NewError(oci.CodeSizeInvalid, "the body is not as long as Content-Range says")
+		return oci.NewError(oci.CodeSizeInvalid, "the length of the body is not that of Content-Range")
 	}
 	return nil
 }

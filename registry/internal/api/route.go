@@ -153,7 +153,7 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 		return a.orClean(w, r, err)
 	}
 	if a.opts.CORS.refuses(r.Request) {
-		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a page of another site sends this, and http.cors does not let it")})
+		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
 	if err != nil {

@@ -123,7 +123,7 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 func finalDigest(r *request) (oci.Digest, error) {
 	s := r.param("digest")
 	if s == "" {
-		return "", oci.NewError(oci.CodeDigestInvalid, "digest missing")
+		return "", oci.NewError(oci.CodeDigestInvalid, "the parameter digest is missing")
 	}
 	return oci.ParseDigest(s)
 }

@@ -62,7 +62,7 @@ func (u *Upload) verify(ctx context.Context, d oci.Digest) error {
 		return err
 	}
 	if got := u.alg.Digest(u.hash.Sum(nil)); got != d {
-		return oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the content is not that of %s but of %s", d, got))
+		return oci.NewError(oci.CodeDigestInvalid, fmt.Sprintf("the content has the digest %s, not %s", got, d))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (r Repository) findMount(ctx context.Context, s *section, d oci.Digest, fro
 		return r.reg.findAnywhere(ctx, s, d, canPull)
 	}
 	if canPull != nil && !canPull(from) {
-		return mountSource{}, oci.NewError(oci.CodeDenied, "the blob's repository may not be read")
+		return mountSource{}, oci.NewError(oci.CodeDenied, "the caller may not pull from the repository that has the blob")
 	}
 	return r.reg.Repository(from).mountSource(ctx, s, d)
 }

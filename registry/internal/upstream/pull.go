@@ -66,7 +66,7 @@ func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference)
 		want = oci.SHA256.FromBytes(body)
 	}
 	if got := want.Algorithm().FromBytes(body); got != want {
-		return nil, invalidAnswer("the manifest %s:%s is not that of %s but of %s", name, ref, want, got)
+		return nil, invalidAnswer("the manifest %s:%s has the digest %s, not %s", name, ref, got, want)
 	}
 	if err := checkManifest(body); err != nil {
 		return nil, invalidAnswer("what is given for %s:%s is no manifest: %w", name, ref, err)

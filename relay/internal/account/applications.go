@@ -108,7 +108,7 @@ func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) A
 // answers in time, else as soon as it does.
 func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in ApplicationInput) (IssuedToken, error) {
 	if v.UserID == 0 {
-		return IssuedToken{}, refusal.Forbidden("Only users make applications.")
+		return IssuedToken{}, refusal.Forbidden("An application cannot create applications: log in as a user.")
 	}
 	if in.Name == nil {
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
@@ -271,7 +271,7 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 		return Application{}, err
 	}
 	if to != nil && to.owner != a.Row().OwnerID {
-		return Application{}, refusal.Conflict("room_id", "The application was given away meanwhile.")
+		return Application{}, refusal.Conflict("room_id", "The application has another owner now. Load it again.")
 	}
 	row := store.Application{}
 	err = s.update(ctx, func(tx *store.Tx) error {

@@ -92,7 +92,7 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 		return User{}, err
 	}
 	if !v.Admin && (in.Name != nil && *in.Name != row.Name || in.Admin != nil && *in.Admin != row.IsAdmin) {
-		return User{}, refusal.Forbidden("Only administrators change a user's name and rights.")
+		return User{}, refusal.Forbidden("Only administrators may change a user's name and rights.")
 	}
 	if !v.Admin && in.MatrixID != nil && *in.MatrixID != "" && *in.MatrixID != row.MatrixID {
 		return User{}, &refusal.Error{Kind: refusal.KindForbidden, Field: "matrix_id", Message: "Only administrators may set Matrix IDs: a user's applications may send to the rooms that the user's Matrix ID is in."}
