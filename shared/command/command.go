@@ -44,9 +44,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 func first(out io.Writer, name, short string) error {
 	_, err := fmt.Fprintf(out, `%[1]s: %[2]s
 
-  %[1]s config check FILE   say what is wrong with a configuration; config.example.yml has every setting
+  %[1]s config check FILE   check a configuration; config.example.yml has every setting
   %[1]s serve FILE          run the service
-  docs/README.md, in the archive and in the sources, leads to the page of each task
+  docs/README.md, in the archive and in the sources, has a page for each task
 
 %[1]s --help lists all commands.
 `, name, short)

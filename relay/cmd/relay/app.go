@@ -134,7 +134,7 @@ func newAppTokenCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "token ID|NAME",
-		Short: "Create a new token for an application and show it, once; the old one stops working at once without --grace",
+		Short: "Create a new token for an application and show it, once; without --grace the old one stops working at once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.use(cmd, func(r *remote) error {

@@ -18,7 +18,7 @@ func newConfigCommand() *cobra.Command {
 	var file string
 	return command.Config(command.Configuration{
 		Service: "relay",
-		Sources: "the file, or the one that " + config.PathVariable + " names, or " + config.DefaultPath + " if it is there, and the RELAY_ variables",
+		Sources: "FILE, or the file that " + config.PathVariable + " names, or " + config.DefaultPath + " if it is there, and the RELAY_ variables",
 		Flags:   func(cmd *cobra.Command) { addConfigFlag(cmd, &file) },
 		Load: func(args []string) (any, *settings.Report, error) {
 			return loadNamed(file, args)

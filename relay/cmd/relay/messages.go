@@ -190,7 +190,7 @@ func newMessagesChangeCommand(name, short, states, method, suffix, done string) 
 	cmd := &cobra.Command{
 		Use:   name + " [ID]…",
 		Short: short,
-		Long:  short + ". Names them, or selects them by --" + states + " and the other filters.",
+		Long:  short + ". Give their IDs, or select them by --" + states + " and the other filters.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0) == (f.state == "") {
 				return errors.New("name messages by their ids, or select them by --state")

@@ -30,9 +30,9 @@ func newSetupCommand() *cobra.Command {
 		Use:   "setup",
 		Short: "Create the secrets, accounts, room and application that are missing",
 		Long: "Prepares a relay with a Synapse homeserver and a registry beside it: makes the secrets that are missing as files of mode 0600, " +
-			"waits for the homeserver, makes the bot, lifts its limit of messages, makes the administrator's Matrix account, an application with its room, " +
+			"waits for the homeserver, makes the bot, removes the homeserver's rate limit for it, makes the administrator's Matrix account, an application with its room, " +
 			"and writes the application's token, the header that the registry sends with its notifications and the secret that it signs them with. " +
-			"It says what it did in a line each. Whatever interrupts it, a second run continues from there; what exists is kept.",
+			"It prints a line for each step. After an interruption a second run continues; what exists is kept.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSetup(cmd, o) },
 	}

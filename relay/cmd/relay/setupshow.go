@@ -18,7 +18,7 @@ func newSetupShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show who logs in where with which password",
-		Long:  "Shows the names and passwords that `relay setup` made, for the person in front of the screen. It asks nobody and changes nothing.",
+		Long:  "Shows the names and passwords that `relay setup` made, read from its files. It contacts no server and changes nothing.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(cmd, file)
