@@ -19,16 +19,22 @@ var (
 	dropped  = regexp.MustCompile(`[^\p{L}\p{N}\- _]`) // of a heading, in its anchor on GitHub
 )
 
-// TestLinks: each link inside the repository leads to a file and to a heading in
-// it, and each page of docs/ can be reached from docs/README.md.
-func TestLinks(t *testing.T) {
-	root, all := programtest.Root(t), pages(t)
-	anchors, leads := map[string][]string{}, map[string][]string{}
+// anchorsOf are the anchors of the headings of each page.
+func anchorsOf(all []page) map[string][]string {
+	anchors := map[string][]string{}
 	for _, p := range all {
 		for _, m := range heading.FindAllStringSubmatch(p.prose, -1) {
 			anchors[p.path] = append(anchors[p.path], strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
 		}
 	}
+	return anchors
+}
+
+// TestLinks: each link inside the repository leads to a file and to a heading in
+// it, and each page of docs/ can be reached from docs/README.md.
+func TestLinks(t *testing.T) {
+	root, all := programtest.Root(t), pages(t)
+	anchors, leads := anchorsOf(all), map[string][]string{}
 	for _, p := range all {
 		for _, m := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.prose, ""), -1) {
 			target, fragment, _ := strings.Cut(m[1]+m[2], "#")
