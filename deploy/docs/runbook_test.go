@@ -1,74 +1,50 @@
 package docs_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
+	"slipway/deploy/internal/harness"
 	"slipway/shared/programtest"
 )
 
-var alertName = regexp.MustCompile("`(R[A-Za-z]+)`")
+var (
+	alertName = regexp.MustCompile("`(R[A-Za-z]+)`")
+	alertRule = regexp.MustCompile(`(?s)- alert: (\w+)\n(.*?)\n\n`)
+	runbook   = regexp.MustCompile(`runbook_url: (\S+)`)
+)
 
 // TestRunbooks: the runbook_url of each alert is the section of the docs that docs/monitor.md names for it first, and
 // that section is there.
 func TestRunbooks(t *testing.T) {
-	root := programtest.Root(t)
-	monitor, err := os.ReadFile(filepath.Join(root, "docs", "monitor.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for row := range strings.Lines(string(monitor)) {
-		names, rest, found := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
-		link := linkTo.FindStringSubmatch(rest)
-		if !found || link == nil {
-			continue
-		}
+	root, anchors, want := programtest.Root(t), anchorsOf(pages(t)), map[string]string{}
+	for row := range strings.Lines(readPage(t, "docs/monitor.md").prose) {
+		names, rest, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 		for _, name := range alertName.FindAllStringSubmatch(names, -1) {
-			want[name[1]] = "docs/" + link[1]
+			if link := linkTo.FindStringSubmatch(rest); link != nil {
+				want[name[1]] = "docs/" + link[1]
+			}
 		}
 	}
-	anchors, count := anchorsOf(pages(t)), 0
+	count := 0
 	for _, service := range []string{"registry", "relay"} {
-		text, err := os.ReadFile(filepath.Join(root, "deploy", "prometheus", service+".rules.yml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var content struct {
-			Groups []struct {
-				Rules []struct {
-					Alert       string
-					Annotations map[string]string
-				}
+		rules := harness.Read(t, filepath.Join(root, "deploy", "prometheus", service+".rules.yml")) + "\n\n"
+		for _, rule := range alertRule.FindAllStringSubmatch(rules, -1) {
+			count++
+			url := runbook.FindStringSubmatch(rule[2])
+			if url == nil || url[1] != want[rule[1]] {
+				t.Errorf("%s: runbook_url is %q, and docs/monitor.md names %q", rule[1], url, want[rule[1]])
+				continue
 			}
-		}
-		if err := yaml.Unmarshal(text, &content); err != nil {
-			t.Fatal(err)
-		}
-		for _, group := range content.Groups {
-			for _, rule := range group.Rules {
-				if rule.Alert == "" {
-					continue
-				}
-				count++
-				runbook := rule.Annotations["runbook_url"]
-				file, anchor, _ := strings.Cut(runbook, "#")
-				if runbook == "" || runbook != want[rule.Alert] {
-					t.Errorf("%s: runbook_url is %q, and docs/monitor.md names %q", rule.Alert, runbook, want[rule.Alert])
-				}
-				if anchors[file] == nil || anchor != "" && !slices.Contains(anchors[file], anchor) {
-					t.Errorf("%s: runbook_url %s leads nowhere", rule.Alert, runbook)
-				}
+			if file, anchor, _ := strings.Cut(url[1], "#"); anchors[file] == nil || anchor != "" && !slices.Contains(anchors[file], anchor) {
+				t.Errorf("%s: runbook_url %s leads nowhere", rule[1], url[1])
 			}
 		}
 	}
-	if count != len(want) {
+	if count == 0 || count != len(want) {
 		t.Errorf("%d alerts, and docs/monitor.md has %d", count, len(want))
 	}
 }
