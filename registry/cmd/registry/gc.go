@@ -39,7 +39,7 @@ func newGarbageCollectCommand() *cobra.Command {
 		Use:   "garbage-collect [FILE]",
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Deletes blobs that no manifest needs any more, from the storage of the configuration: FILE, or the file that " + config.PathVariable +
-			" names. Registries may run and clients may push meanwhile. Stop a registry of CNCF distribution on the same storage before.\n\n" +
+			" names. Registries may run and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
 			"Beside a registry that serves, a blob or manifest is kept for storage.maintenance.gc.age after a client has pushed it or asked for it " +
 			"with HEAD. An image that was pushed and then deleted is freed at once. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),

@@ -34,7 +34,7 @@ func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
 		Short: "Create, list, rename and delete applications, create new tokens",
-		Long:  "Manages applications as the administrator that the configuration names: over the running relay, or on its database when none runs.",
+		Long:  "Manages applications as the administrator that the configuration names: through the running relay, or in its database when none runs.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -19,7 +19,7 @@ func newMessagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "messages",
 		Short: "List and show messages, cancel them or deliver them again",
-		Long:  "Shows and changes messages as the administrator that the configuration names: over the running relay, or on its database when none runs.",
+		Long:  "Shows and changes messages as the administrator that the configuration names: through the running relay, or in its database when none runs.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
