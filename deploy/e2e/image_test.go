@@ -25,14 +25,12 @@ const (
 func prepare(t *testing.T) {
 	t.Helper()
 	root := programtest.Root(t)
-	images := filepath.Join(root, ".tools", "images")
+	images, retry := filepath.Join(root, ".tools", "images"), filepath.Join(root, "tools", "retry")
 	debian := filepath.Join(images, "bookworm")
 	if _, err := os.Stat(debian); err != nil {
 		half := filepath.Join(images, "half")
-		if err := errors.Join(os.RemoveAll(half), os.MkdirAll(images, 0o755)); err != nil {
-			t.Fatal(err)
-		}
-		harness.Run(t, "debootstrap", "--variant=minbase", "--include=ca-certificates,python3,curl,gosu", "bookworm", half)
+		const bootstrap = `rm -rf "$0" && mkdir -p "$0" && debootstrap --variant=minbase --include=ca-certificates,python3,curl,gosu bookworm "$0"`
+		harness.Run(t, retry, "sh", "-c", bootstrap, half)
 		harness.Run(t, "cp", "/etc/ssl/certs/ca-certificates.crt", filepath.Join(half, "etc/ssl/certs"))
 		if err := os.Rename(half, debian); err != nil {
 			t.Fatal(err)
@@ -40,8 +38,8 @@ func prepare(t *testing.T) {
 	}
 	harness.DevHomeserver(t)
 	for _, service := range services { // as the Dockerfiles do
-		const build = `go mod download && go build -tags goolm -trimpath -buildvcs=false -ldflags "-s -w" -o "$0/built" ./cmd/`
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", build+service, t.TempDir())
+		const build = `"$1" go mod download && go build -tags goolm -trimpath -buildvcs=false -ldflags "-s -w" -o "$0/built" ./cmd/`
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", build+service, t.TempDir(), retry)
 		cmd.Dir = filepath.Join(root, service)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOCACHE="+filepath.Join(images, "go-build"))
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -163,10 +163,17 @@ func checkSecrets(t *testing.T, s *stack) {
 // docker-compose.tls.yml puts it behind HTTPS and a login.
 func checkTLS(t *testing.T, s *stack, youRead func(*testing.T, string) string) {
 	const password = "correct horse"
+	secrets := func() string {
+		return harness.Run(t, "sh", "-c", `cat "$0"/slipway_*-secrets/_data/*`, filepath.Join(s.dir, "data", "volumes"))
+	}
+	before := secrets()
 	s.compose(t, "", "down")
 	over := &stack{engine: s.engine, override: "tls", env: s.env}
 	over.compose(t, password+"\n", "run", "--rm", "--no-deps", "-T", "registry", "htpasswd", "--password-stdin", "/etc/docker/registry/auth/htpasswd", "alice")
 	over.compose(t, "", "up", "-d")
+	if secrets() != before {
+		t.Error("the secrets changed")
+	}
 	var authority []byte // that Caddy makes for names of this machine alone
 	harness.Wait(t, func() (err error) {
 		authority, err = os.ReadFile(filepath.Join(s.dir, "data/volumes/slipway_proxy-data/_data/caddy/pki/authorities/local/root.crt"))

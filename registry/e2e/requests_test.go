@@ -347,7 +347,7 @@ func TestS3_IdleReplica_SendsNextToNothing(t *testing.T) {
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false",
 	}
 	replica := start(t, addr, cmd)
-	newImage(t, 1, 2, 1000).push(t, replica.addr, "idle", "v1")
+	c.during(func() { newImage(t, 1, 2, 1000).push(t, replica.addr, "idle", "v1") })
 	c.await(t, "it has left those who write", func(r string) bool {
 		return strings.HasPrefix(r, "DELETE ") && strings.Contains(r, "/.slipway/writers/")
 	})

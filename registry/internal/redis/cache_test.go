@@ -192,14 +192,16 @@ func TestCache_CanceledLookup_IsNoFailure(t *testing.T) {
 
 // A cluster of one node that has all slots redirects nothing, but is spoken to as one.
 func TestCache_Cluster(t *testing.T) {
-	a, b := startServer(t, "", "--cluster-enabled", "yes"), startServer(t, "", "--cluster-enabled", "yes")
+	_, busA, _ := net.SplitHostPort(programtest.FreeAddr(t)) // the default, 10,000 above the port, may be in use
+	_, busB, _ := net.SplitHostPort(programtest.FreeAddr(t))
+	a, b := startServer(t, "", "--cluster-enabled", "yes", "--cluster-port", busA), startServer(t, "", "--cluster-enabled", "yes", "--cluster-port", busB)
 	one, two := client.NewClient(&client.Options{Addr: a.addr}), client.NewClient(&client.Options{Addr: b.addr})
 	defer one.Close()
 	defer two.Close()
 	host, port, _ := net.SplitHostPort(b.addr)
 	for _, err := range []error{
 		one.ClusterAddSlotsRange(t.Context(), 0, 8191).Err(), two.ClusterAddSlotsRange(t.Context(), 8192, 16383).Err(),
-		one.ClusterMeet(t.Context(), host, port).Err(),
+		one.Do(t.Context(), "CLUSTER", "MEET", host, port, busB).Err(),
 	} {
 		if err != nil {
 			t.Fatal(err)
