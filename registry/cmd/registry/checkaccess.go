@@ -16,12 +16,13 @@ import (
 // maxShown is how many names or lines a sentence shows.
 const maxShown = 5
 
-// checkPasswords refuses a password file of which no line lets anybody in, where nobody can log in otherwise. An empty file
-// is one that is not filled yet.
-func checkPasswords(a *config.Auth) error {
+// checkPasswords refuses a password file of which no line lets anybody in, where nothing else does: access rules may let in
+// anyone, or certificates. An empty file is one that is not filled yet.
+func checkPasswords(cfg *config.Config) error {
+	a := cfg.Auth
 	content := passwordFile(a)
 	broken := auth.BrokenLines(a.HTPasswd.Path, content)
-	if len(broken) == 0 || len(auth.UserNames(content)) > 0 || a.Service != nil || a.HTPasswd.AnonymousPull {
+	if len(broken) == 0 || len(auth.UserNames(content)) > 0 || a.Service != nil || a.HTPasswd.AnonymousPull || cfg.Access != nil {
 		return nil
 	}
 	return errors.New("nobody could log in: " + strings.Join(some(broken), "; "))
@@ -30,7 +31,7 @@ func checkPasswords(a *config.Auth) error {
 // passwordWarnings names the lines that let nobody in beside others that do. A server logs each of them when it reads the
 // file.
 func passwordWarnings(cfg *config.Config) []string {
-	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || checkPasswords(cfg.Auth) != nil {
+	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || checkPasswords(cfg) != nil {
 		return nil
 	}
 	var warnings []string

@@ -88,6 +88,10 @@ func TestConfigCheck_PasswordFileThatLetsNobodyIn(t *testing.T) {
 		"auth.htpasswd.path: line 3 of %s/htpasswd lets nobody in, an MD5 hash; only bcrypt is accepted: registry htpasswd %s/htpasswd alice",
 		`"user":"alice","reason":"an MD5 hash; only bcrypt is accepted"|user=alice`,
 	)
+	const anyone = "access: {rules: [{who: [anyone], repositories: ['**'], allow: [pull]}]}\n"
+	if code, text := newChecked(t, withPasswords+anyone, map[string]string{"htpasswd": md5}).check(); code != 0 || !strings.Contains(text, "warning: auth.htpasswd.path: line 2") {
+		t.Errorf("rules let anyone in: %d, %s", code, text)
+	}
 	if code, text := newChecked(t, withPasswords, map[string]string{"htpasswd": ""}).check(); code != 0 || strings.Contains(text, "warning") {
 		t.Errorf("a file that is not filled yet: %d, %s", code, text)
 	}

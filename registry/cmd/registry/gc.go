@@ -231,7 +231,7 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), size(report.Bytes.Kept), reasons(&report.Kept, o))
 	}
 	if report.Future > 0 {
-		t.line("%s with a date in the future, recent from now on\n", plural.Of(report.Future, "link"))
+		t.line("%s dated in the future; they count as recent from now on\n", plural.Of(report.Future, "link"))
 	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil

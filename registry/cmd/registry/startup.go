@@ -45,7 +45,7 @@ func checkFiles(cfg *config.Config) error {
 			errs = append(errs, fmt.Errorf("auth.htpasswd.path: %s does not exist; make it with: %sregistry htpasswd %[1]s USER", path, makeDirectory(filepath.Dir(path))))
 		} else {
 			check("auth.htpasswd.path", path)
-			errs = appendError(errs, "auth.htpasswd.path", checkPasswords(a))
+			errs = appendError(errs, "auth.htpasswd.path", checkPasswords(cfg))
 		}
 	}
 	return errors.Join(errs...)

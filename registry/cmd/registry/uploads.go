@@ -148,6 +148,8 @@ func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions)
 			state += fmt.Sprintf("; %s younger than %s kept", plural.Of(r.Kept, "upload"), age)
 		}
 		return printUploads(out, r.Purged, state)
+	case r.Errors > 0: // the error says what happened
+		return nil
 	case r.Kept > 0:
 		_, err := fmt.Fprintf(out, "nothing to remove: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))
 		return err

@@ -150,16 +150,16 @@ func misread(word string) error {
 	case "everyone", "everybody", "anybody", "all", "any", "*", "**", "authenticated", "anonymous":
 		return fmt.Errorf("%q is not a caller; write anyone for everybody, with or without a login, or users for everybody who logs in (a user of that name is user:%[1]s)", word)
 	case "anyone", "users":
-		return fmt.Errorf("%q is written in small letters: %s", word, lower)
+		return fmt.Errorf("%q is written in small letters: %s (a user of that name is user:%[1]s)", word, lower)
 	}
 	if name, ok := strings.CutPrefix(word, "robot+"); ok {
-		return fmt.Errorf("%q is the name that the robot logs in with; in rules it is robot:%s", word, name)
+		return fmt.Errorf("%q is the name that the robot logs in with; in rules it is robot:%s (a user of that name is user:%[1]s)", word, name)
 	}
 	kind, name, found := strings.Cut(word, ":")
 	if means := map[string]string{
 		"users": "user", "groups": "group", "robots": "robot", "bot": "robot", "workloads": "workload", "certs": "cert", "certificate": "cert",
 	}[strings.ToLower(kind)]; found && means != "" {
-		return fmt.Errorf("%q is not a caller; write %s:%s", word, means, name)
+		return fmt.Errorf("%q is not a caller; write %s:%s (a user of that name is user:%[1]s)", word, means, name)
 	}
 	return nil
 }
