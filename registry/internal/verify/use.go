@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -11,11 +12,15 @@ import (
 	"slipway/registry/internal/tree"
 )
 
-// maxTraced bounds for how many damaged blobs a run looks for the images that use them.
-const maxTraced = 100
+// For how many damaged blobs a run looks for the images that use them, and how long.
+const (
+	maxTraced   = 100
+	traceWithin = 10 * time.Minute
+)
 
 // trace adds to the findings of damaged blobs an image that uses each: one with a tag, if there is one. Manifests are
-// read only in repositories that have such a blob. What cannot be read is left out.
+// read only in repositories that have such a blob. What cannot be read, or not in time, is left out: the names are a help and no
+// finding.
 func (v *verification) trace(ctx context.Context) error {
 	open := map[oci.Digest]*Finding{} // of blobs for which no tag is known yet
 	var all []*Finding
@@ -28,19 +33,23 @@ func (v *verification) trace(ctx context.Context) error {
 	if len(open) == 0 {
 		return nil
 	}
-	for name, err := range tree.Everything(ctx, v.Store) {
-		if ctx.Err() != nil || len(open) == 0 {
+	limited, cancel := context.WithTimeout(ctx, traceWithin)
+	defer cancel()
+	for name, err := range tree.Everything(limited, v.Store) {
+		if limited.Err() != nil || len(open) == 0 {
 			break
 		}
 		if err == nil {
-			v.traceIn(ctx, name, open)
+			v.traceIn(limited, name, open)
 		}
 	}
 	for _, f := range all {
-		v.Log.Warn("verification looked for images that use a damaged blob", zap.String("digest", string(f.Digest)),
-			zap.String("repository", string(f.Repository)), zap.String("tag", string(f.Tag)), zap.String("by", string(f.By)))
+		if f.Repository != "" {
+			v.Log.Warn("an image uses a damaged blob", zap.String("digest", string(f.Digest)),
+				zap.String("repository", string(f.Repository)), zap.String("tag", string(f.Tag)), zap.String("by", string(f.By)))
+		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // traceIn looks for users of the blobs in one repository.
