@@ -77,6 +77,7 @@ func TestRun(t *testing.T) {
 		{"carry", 1, "", "boat: THING is missing; usage: boat carry THING [flags]\n"},
 		{"carry stone oar", 1, "", "boat: accepts 1 arg(s), received 2; usage: boat carry THING [flags]\n"},
 		{"carry stone --for 1d", 1, "", `boat: --for: "1d" is not a duration: write the days in hours, 24h; usage: boat carry THING [flags]`},
+		{"carry stone --for 24", 1, "", `boat: --for: "24" is not a duration such as 24h or 30m; usage: boat carry THING [flags]`},
 		{"carry stone --for long", 1, "", `boat: --for: "long" is not a duration such as 24h or 30m; usage: boat carry THING [flags]`},
 		{"carry stone --near", 1, "", "boat: unknown flag: --near; usage: boat carry THING [flags]\n"},
 		{"crary", 1, "", `boat: unknown command "crary" for "boat"`},

@@ -169,8 +169,10 @@ func duration(text string) (time.Duration, error) {
 
 // notDuration says what would be one; days are written in hours.
 func notDuration(text, examples string) error {
-	if n, err := strconv.ParseInt(strings.TrimSuffix(text, "d"), 10, 32); err == nil {
-		return fmt.Errorf("%q is not a duration: write the days in hours, %dh", text, 24*n)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		if n, err := strconv.ParseInt(days, 10, 32); err == nil {
+			return fmt.Errorf("%q is not a duration: write the days in hours, %dh", text, 24*n)
+		}
 	}
 	return fmt.Errorf("%q is not a duration such as %s", text, examples)
 }

@@ -38,12 +38,12 @@ func (p *parser) parse(source []byte) (*node, error) {
 	}
 	var second yaml.Node
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document" + onLine(second.Line))
+		return nil, errors.New("more than one YAML document" + secondAt(second.Line))
 	}
 	return p.node(doc.Content[0], "", 0)
 }
 
-func onLine(line int) string {
+func secondAt(line int) string {
 	if line == 0 {
 		return ""
 	}

@@ -35,6 +35,9 @@ func (u *unreadable) Unwrap() error { return u.err }
 // notAllowed names the owner of the file and how to change it or, if already a
 // directory above may not be entered, that one.
 func notAllowed(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	asked := path
 	info, err := os.Lstat(path)
 	for errors.Is(err, fs.ErrPermission) && path != filepath.Dir(path) {
