@@ -143,7 +143,7 @@ func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Dige
 		return nil
 	}
 	renewal := storage.Change{Key: key, Content: layout.Link(d), Renew: true}
-	if r.remote && info.Version != "" { // else it is asked for
+	if r.remote && info.Version != "" { // otherwise the store asks for it
 		renewal.If = storage.IfVersion(info.Version)
 	}
 	err := r.store.Apply(ctx, s.Section, storage.Stage{renewal})

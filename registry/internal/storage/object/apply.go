@@ -162,7 +162,7 @@ func (s *Store) apply(ctx context.Context, c storage.Change, how *Change) error 
 		// The changes of this process wait for each other; others are kept out by Guard, or there
 		// are none.
 		defer s.locks.lock(c.Key)()
-		if !c.Renew { // which looks itself
+		if !c.Renew { // which compares the version itself
 			if err := s.compare(ctx, key, how.If); err != nil {
 				return err
 			}

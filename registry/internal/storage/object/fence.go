@@ -71,7 +71,8 @@ func (u *upload) retake(ctx context.Context) error {
 	return err
 }
 
-// fence makes sure that nobody can take the upload over. It needs u.mu.
+// fence makes sure that nobody can take the upload over. Where the answer to a deletion is lost two holders may
+// pass: both have checked the bytes, which are the same. It needs u.mu.
 func (u *upload) fence(ctx context.Context, before time.Time) error {
 	if !u.s.o.Shared || u.version == "" {
 		return nil // only this process knows of it
@@ -86,7 +87,7 @@ func (u *upload) fence(ctx context.Context, before time.Time) error {
 	case err == nil:
 		u.version, u.claimed = "", true
 		return nil
-	case errors.Is(err, storage.ErrDenied): // who may not delete can write
+	case errors.Is(err, storage.ErrDenied): // an account without the right to delete can still mark the checkpoint
 		return u.claim(ctx, true, before)
 	case !errors.Is(err, storage.ErrConflict):
 		u.claimed = u.claimed || how.Lost // Suspend saves it, so that a deletion which comes late misses it

@@ -46,6 +46,9 @@ func Probe(ctx context.Context, c *Client) (Findings, error) {
 			f.ConditionalDelete, f.Why = false, why
 		} else {
 			err := c.Delete(ctx, key+"/none", &Change{If: storage.IfVersion("0123456789abcdef0123456789abcdef")})
+			if errors.Is(err, storage.ErrUnavailable) {
+				return f, err
+			}
 			f.BlindDelete = err == nil
 		}
 	}
