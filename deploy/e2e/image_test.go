@@ -29,8 +29,8 @@ func prepare(t *testing.T) {
 	debian := filepath.Join(images, "bookworm")
 	if _, err := os.Stat(debian); err != nil {
 		half := filepath.Join(images, "half")
-		const bootstrap = `rm -rf "$0" && mkdir -p "$0" && debootstrap --variant=minbase --include=ca-certificates,python3,curl,gosu bookworm "$0"`
-		harness.Run(t, retry, "sh", "-c", bootstrap, half)
+		const bootstrap = `rm -rf "$1" && mkdir -p "$1" && "$0" --variant=minbase --include=ca-certificates,python3,curl,gosu bookworm "$1"`
+		harness.Run(t, retry, "sh", "-c", bootstrap, programtest.Tool(t, "debootstrap"), half)
 		harness.Run(t, "cp", "/etc/ssl/certs/ca-certificates.crt", filepath.Join(half, "etc/ssl/certs"))
 		if err := os.Rename(half, debian); err != nil {
 			t.Fatal(err)
