@@ -422,6 +422,16 @@ func TestBlob_FullDiskAtTheEnd(t *testing.T) {
 	}
 }
 
+// Nobody joins a transfer whose upload the store holds: who opens that waits as long as the store does.
+func TestFlight_StuckTakesNobody(t *testing.T) {
+	w := newWorld(t)
+	f := newFlight(w.cache, w.source, w.reg.Cached("hub/app"), blobKey{"hub/app", oci.SHA256.FromBytes(nil)})
+	f.placed(errStuck)
+	if _, ok := f.attach(t.Context()); ok {
+		t.Error("it takes a reader")
+	}
+}
+
 // A store that does not end a commit keeps nobody from what he is pulling, and nobody waits
 // longer than cachewritetimeout; what cannot be stored is removed once the store answers.
 func TestBlob_CommitHangs(t *testing.T) {

@@ -40,6 +40,7 @@ type flight struct {
 	size    int64 // -1 while it is not known
 	state   state
 	err     error // why it failed
+	stuck   bool  // the store holds the upload, and whoever opens it waits
 	shown   int64 // bytes that readers may have
 	live    bool  // what comes is not stored any more
 	from    int64 // where that began
@@ -377,9 +378,9 @@ func (f *flight) placed(err error) {
 	if err != nil {
 		f.cache.notStored(f.src, f.key.name, string(f.key.digest), err)
 		f.set(func() {
-			f.state = kept
+			f.state, f.stuck = kept, errors.Is(err, errStuck)
 			for r := range f.readers {
-				if errors.Is(err, errStuck) && !r.file {
+				if f.stuck && !r.file {
 					r.cut(err)
 				}
 			}

@@ -26,7 +26,7 @@ type reader struct {
 func (f *flight) attach(ctx context.Context) (*reader, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state == failed || f.live && f.at > f.from || f.live && f.state == kept {
+	if f.state == failed || f.stuck || f.live && f.at > f.from || f.live && f.state == kept {
 		return nil, false
 	}
 	r := &reader{f: f}
@@ -86,16 +86,16 @@ func (r *reader) next(p []byte) (n int, from origin, err error) {
 	defer f.mu.Unlock()
 	for {
 		switch {
-		case r.ctx.Err() != nil:
-			return 0, 0, context.Cause(r.ctx)
-		case f.size >= 0 && r.at >= f.size && f.state != failed:
-			return 0, 0, io.EOF
 		case f.state == failed:
 			return 0, 0, f.err
-		case f.tail != nil && r.at >= f.tailAt && r.src == nil:
+		case f.size >= 0 && r.at >= f.size:
+			return 0, 0, io.EOF
+		case f.inTail(r): // also for who is cut: it needs no store
 			n = copy(p, f.tail[r.at-f.tailAt:])
 			r.at += int64(n)
 			return n, 0, nil
+		case r.ctx.Err() != nil:
+			return 0, 0, context.Cause(r.ctx)
 		case f.state == stored && r.src == nil:
 			return 0, fromStore, nil
 		case r.at >= f.shown, f.state == placing && r.src == nil:
@@ -113,6 +113,9 @@ func (r *reader) next(p []byte) (n int, from origin, err error) {
 		}
 	}
 }
+
+// inTail says whether the tail has all that a reader without a file still wants. It needs f.mu.
+func (f *flight) inTail(r *reader) bool { return f.tail != nil && r.at >= f.tailAt && !r.file }
 
 var errPassed = errors.New("the bytes have passed and are not stored")
 
@@ -148,9 +151,16 @@ func (r *reader) readFrom(from origin, p []byte) (int, error) {
 	return 0, r.orAgain(err)
 }
 
-// orAgain is nil where the upload was closed because it has become a blob.
+// orAgain is nil where the upload was closed because it has become a blob, and where the bytes can be had without it.
 func (r *reader) orAgain(err error) error {
 	state, left := r.settled()
+	r.f.mu.Lock()
+	tailed := r.f.inTail(r)
+	r.f.mu.Unlock()
+	if tailed {
+		left.close()
+		return nil
+	}
 	if state == stored && !r.again {
 		r.again = true
 		return nil
