@@ -71,7 +71,7 @@ func newWorldWithoutNetwork(t *testing.T, change func(*relay.Options), protocol 
 	return &world{T: t, service: s, hs: hs, api: a, base: "http://relay.example", transport: direct{a}, admin: admin}
 }
 
-// direct hands requests to a handler.
+// direct is a transport that calls a handler without a network.
 type direct struct{ handler http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
