@@ -120,3 +120,60 @@ func TestGuard_AtTheSameTime(t *testing.T) {
 		}
 	}
 }
+
+// A process that takes one guard after the other does not keep another one from the same, and nothing
+// stays of any of them.
+func TestGuard_OneAfterTheOther_LeavesOthersTheirTurn(t *testing.T) {
+	b := New(Options{Lease: time.Minute})
+	busy, other := b.Process(), b.Process()
+	defer other.Close()
+	client := store.NewClient(other.requests, "root", other.requests.Limits(), store.Timing{})
+	guards := func() int {
+		var state struct{ Guards map[string]any }
+		if _, err := client.GetJSON(t.Context(), ".slipway/state", &state); err != nil {
+			t.Fatal(err)
+		}
+		return len(state.Guards)
+	}
+	once := func(p *Process) error {
+		_, release, err := p.leases.Guard(t.Context(), []string{"/tag"})
+		if err == nil {
+			release()
+		}
+		return err
+	}
+	if err := once(busy); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for {
+				if err := once(busy); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 5 {
+		if err := once(other); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	all.Wait()
+	if err := busy.Close(); err != nil {
+		t.Error(err)
+	}
+	for begun := time.Now(); guards() > 0; time.Sleep(time.Millisecond) { // other withdraws its own
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d guards stay", guards())
+		}
+	}
+}

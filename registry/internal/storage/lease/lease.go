@@ -69,6 +69,8 @@ type Coordinator struct {
 
 	guarding sync.Mutex // held while guards are published or withdrawn; taken before mu
 	next     *sharedGuard
+	over     []string // guards that were released
+	known    known
 
 	collector string // as whom this process last held the collector's lock
 	joined    *hold  // as what this process last joined; nil = it never did, or has left

@@ -128,7 +128,7 @@ func (l *Coordinator) Publish(ctx context.Context, p storage.Pending) error {
 	l.mu.Lock()
 	owner := l.collector
 	l.mu.Unlock()
-	epoch, err := l.raise(ctx, func(s *state, _ time.Time) error {
+	epoch, err := l.raise(ctx, func(s *state, _ clock) error {
 		// After the state was read: who takes the lock over replaces it, and then this fails.
 		held, err := l.lockHeld(ctx, storage.CollectorLock)
 		if err == nil && (held == "" || held != owner) {
@@ -170,28 +170,55 @@ func (l *Coordinator) lookNow(ctx context.Context) (owner string, err error) {
 // the client.
 const maxFailed = 3
 
-// raise makes change and raises the epoch. change learns the store's time, and may refuse.
-func (l *Coordinator) raise(ctx context.Context, change func(*state, time.Time) error) (uint64, error) {
+// stateTrusted is how long the state is changed again without reading it. Meanwhile other
+// processes, which read it, can hardly change it.
+const stateTrusted = 100 * time.Millisecond
+
+// clock is a time by the store's clock, and an earlier one by this process's.
+type clock struct{ store, own time.Time }
+
+// known is the state as this process has last written it.
+type known struct {
+	state   state
+	version string
+	read    clock // when it was last read
+}
+
+// raise makes change and raises the epoch. change learns when the state was read, and may refuse.
+func (l *Coordinator) raise(ctx context.Context, change func(*state, clock) error) (uint64, error) {
 	for failed := 0; ; {
-		v, now, err := l.readState(ctx)
-		there := !errors.Is(err, storage.ErrNotExist)
-		if err != nil && there {
-			return 0, err
+		l.mu.Lock()
+		k := l.known
+		l.known = known{}
+		l.mu.Unlock()
+		there := true
+		if time.Since(k.read.own) >= stateTrusted {
+			own := time.Now()
+			v, now, err := l.readState(ctx)
+			if there = !errors.Is(err, storage.ErrNotExist); err != nil && there {
+				return 0, err
+			}
+			k = known{v.state, v.version, clock{now, own}}
 		}
-		s, cond := v.state, storage.IfVersion(v.version)
+		s, cond := k.state, storage.IfVersion(k.version)
 		switch {
 		case !there: // it is made first: without an answer about it nobody knows the store's time
 			s, cond = state{}, storage.IfAbsent()
 		case change != nil:
-			if err := change(&s, now); err != nil {
+			if err := change(&s, k.read); err != nil {
 				return 0, err
 			}
 			fallthrough
 		default:
 			s.Epoch++
 		}
-		_, err = l.c.PutJSON(ctx, stateKey, s, &object.Change{If: cond})
+		version, err := l.c.PutJSON(ctx, stateKey, s, &object.Change{If: cond})
 		if err == nil && there {
+			if version != "" {
+				l.mu.Lock()
+				l.known = known{s, version, k.read}
+				l.mu.Unlock()
+			}
 			return s.Epoch, nil
 		}
 		if err == nil {
