@@ -211,6 +211,9 @@ func render(contentType, source string, limit int) rendered {
 		}
 		return r
 	}
+	if r, ok := renderSimple(source); ok {
+		return r
+	}
 	if !affordable(source) {
 		return plain(source)
 	}
