@@ -176,14 +176,14 @@ func TestS3_RequestsPerOperation(t *testing.T) {
 	t.Parallel()
 	for shared, most := range map[string]perOperation{
 		// A manifest in memory is looked for again after a second: one more than is usual.
-		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 4, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
-		"true":  {"push in chunks": 6, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 9, "10 chunks of 1 MiB": 37, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 4, "blob DELETE": 2, "1,000 tags": 5, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 6, "upload status": 2, "upload cancelled": 4},
+		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
+		"true":  {"push in chunks": 6, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 9, "10 chunks of 1 MiB": 37, "blob HEAD": 2, "blob GET": 2, "blob GET redirected": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "1,000 tags": 5, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 6, "upload status": 2, "upload cancelled": 4},
 	} {
 		t.Run("shared "+shared, func(t *testing.T) {
 			countRequests(t, countedS3(t, s3test.MinIO(t, t.TempDir())), shared, most)
 		})
 	}
-	// This one honours conditions on DELETE.
+	// This one honours conditions on DELETE, and cannot renew a manifest without its bytes.
 	t.Run("versitygw", func(t *testing.T) {
 		countRequests(t, countedS3(t, s3test.VersityGW(t, t.TempDir())), "true", perOperation{
 			"push in chunks": 6, "push of 64 MiB": 9, "10 chunks of 1 MiB": 37, "tag DELETE": 4, "manifest DELETE among 1,201 tags": 6, "upload cancelled": 4,
@@ -195,8 +195,8 @@ func TestAzure_RequestsPerOperation(t *testing.T) {
 	t.Parallel()
 	// Azurite lists from the beginning of a prefix whatever it is asked for.
 	for shared, most := range map[string]perOperation{
-		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 5, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
-		"true":  {"push in chunks": 6, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 25, "10 chunks of 1 MiB": 48, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 5, "blob DELETE": 2, "1,000 tags": 6, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 4, "upload status": 2, "upload cancelled": 3},
+		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
+		"true":  {"push in chunks": 6, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 24, "10 chunks of 1 MiB": 38, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "1,000 tags": 6, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 3, "upload status": 2, "upload cancelled": 3},
 	} {
 		t.Run("shared "+shared, func(t *testing.T) { countRequests(t, countedAzure(t), shared, most) })
 	}
@@ -205,8 +205,8 @@ func TestAzure_RequestsPerOperation(t *testing.T) {
 func TestGCS_RequestsPerOperation(t *testing.T) {
 	t.Parallel()
 	for shared, most := range map[string]perOperation{
-		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 5, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
-		"true":  {"push in chunks": 7, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 9, "10 chunks of 1 MiB": 45, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 5, "blob DELETE": 2, "1,000 tags": 5, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 5, "upload status": 2, "upload cancelled": 4},
+		"false": {"push in chunks": 4, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 4, "10 chunks of 1 MiB": 4, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "upload status": 1, "upload cancelled": 1},
+		"true":  {"push in chunks": 6, "push at once": 4, "push by one POST": 2, "push of 64 MiB": 7, "10 chunks of 1 MiB": 34, "blob HEAD": 2, "blob GET": 2, "mount": 3, "manifest PUT": 12, "manifest PUT again": 12, "manifest by tag, cold": 3, "manifest by tag": 3, "manifest by digest": 2, "tags": 1, "catalog of 2": 3, "tag DELETE": 3, "blob DELETE": 2, "1,000 tags": 5, "1,000 tags again": 2, "manifest DELETE among 1,201 tags": 4, "upload status": 2, "upload cancelled": 4},
 	} {
 		t.Run("shared "+shared, func(t *testing.T) { countRequests(t, countedGCS(t), shared, most) })
 	}

@@ -73,18 +73,19 @@ func (r Repository) findTag(ctx context.Context, tag oci.Tag) (pointer, error) {
 
 // untagged lets garbage collections know that a manifest has lost a tag, and so
 // waits for none: its bytes are newer than its link from then on. If that fails, or
-// the store has no room for it, it stays for Options.Grace.
+// the store has no room for it, it stays for Options.Grace. A collection may delete the bytes at that
+// moment, and an object store bring them back: without a link, they are garbage of the next run. A request
+// that comes late finds none, or those of a manifest that was pushed again, which then counts as released.
 func (r *Registry) untagged(ctx context.Context, d oci.Digest) {
 	if d == "" {
 		return
 	}
-	body, info, err := storage.Read(ctx, r.store, layout.BlobData(d), r.maxManifestSize)
-	if err == nil {
-		renewal := storage.Change{Key: layout.BlobData(d), Content: body, Renew: true}
-		if r.remote && info.Version != "" { // else it is asked for
-			renewal.If = storage.IfVersion(info.Version)
+	renewal := storage.Change{Key: layout.BlobData(d), Renew: true}
+	err := r.apply(ctx, nil, storage.Stage{renewal})
+	if errors.Is(err, storage.ErrDenied) { // a file of another owner is written again
+		if renewal.Content, _, err = storage.Read(ctx, r.store, renewal.Key, r.maxManifestSize); err == nil {
+			err = r.apply(ctx, nil, storage.Stage{renewal})
 		}
-		err = r.apply(ctx, nil, storage.Stage{renewal})
 	}
 	if err != nil && !absent(err) && !isConflict(err) { // somebody else has made them newer
 		r.log.Debug("cannot renew the bytes of a manifest that has lost a tag", zap.String("digest", string(d)), zap.Error(err))

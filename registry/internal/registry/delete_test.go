@@ -377,3 +377,57 @@ func TestDeleteTagIf(t *testing.T) {
 		})
 	}
 }
+
+// ownedByAnother is a store of files that only their owner can renew without writing them.
+type ownedByAnother struct {
+	both
+	written int
+}
+
+func (s *ownedByAnother) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+	for _, c := range slices.Concat(stages...) {
+		if c.Renew && c.Content == nil {
+			return storage.ErrDenied
+		}
+		if c.Renew && strings.HasSuffix(c.Key, "/data") {
+			s.written++
+		}
+	}
+	return s.both.Apply(ctx, section, stages...)
+}
+
+// The bytes of a manifest that has lost a tag are newer than its link, whoever owns them.
+func TestDeleteTag_RenewsTheManifest(t *testing.T) {
+	newer := func(t *testing.T, s both) {
+		repo := newRegistry(s, Options{DeleteEnabled: true}).Repository("a")
+		d := pushImage(t, repo, "one", "x")
+		before, err := s.Stat(t.Context(), layout.BlobData(d))
+		check(t, err)
+		for end := time.Now().Add(20 * time.Second); ; {
+			check(t, deleteTag(t.Context(), repo, "one"))
+			info, err := s.Stat(t.Context(), layout.BlobData(d))
+			check(t, err)
+			if info.Modified.After(before.Modified) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("the bytes of the manifest are as old as before")
+			}
+			time.Sleep(100 * time.Millisecond)
+			putObject(t, s, layout.TagCurrent("a", "one"), string(d)) // within one tick of the store's clock
+		}
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newer(t, open(t))
+		})
+	}
+	t.Run("files of another owner", func(t *testing.T) {
+		s := &ownedByAnother{both: stores["filesystem"](t)}
+		newer(t, s)
+		if s.written == 0 {
+			t.Error("the manifest was not written again")
+		}
+	})
+}

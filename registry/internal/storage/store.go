@@ -165,7 +165,8 @@ type Change struct {
 	Upload Upload
 	// Renew makes Modified of the object now. Content is what the object is known to
 	// hold: a store without another way writes it again. ErrNotExist if the object is
-	// gone. A renewal need not outlive a power loss.
+	// gone. A renewal need not outlive a power loss. If Content is nil, an object store may
+	// bring an object back that is deleted at the same moment.
 	Renew bool
 	// Delete removes the object. That it is absent is no error, unless there is a
 	// condition on its version.

@@ -45,13 +45,15 @@ type Bucket struct {
 	slash      string        // "/" in a container of distribution 2
 	expires    bool          // grants are possible, so that requests can expire
 	noStart    atomic.Bool   // the store does not know startFrom
+	noBatch    atomic.Bool   // the store refuses batches
 	noCopy     atomic.Bool   // the store cannot read the source of a write by itself
 	life       time.Duration // of a request that expires
 }
 
 var (
-	_ object.Bucket = (*Bucket)(nil)
-	_ object.Signer = (*Bucket)(nil)
+	_ object.Bucket       = (*Bucket)(nil)
+	_ object.BatchDeleter = (*Bucket)(nil)
+	_ object.Signer       = (*Bucket)(nil)
 )
 
 // Versions of the REST interface.
@@ -121,46 +123,16 @@ type request struct {
 	header http.Header // names in canonical form
 	body   object.Body
 	expire string // permissions by which it is sent, so that it expires; "" = it need not
+	// inBatch says that it is a part of another request, which has what all parts share.
+	inBatch bool
 }
 
 // send sends a request once and returns an answer of status 2xx, whose body the caller
 // closes.
 func (b *Bucket) send(ctx context.Context, r request) (*http.Response, error) {
-	u := *r.url
-	query := r.query
-	granted := r.expire != "" && b.expires
-	if granted {
-		q, err := b.credential.grant(ctx, b, grant{
-			blob: b.blobName(r.url), permissions: r.expire, until: b.clock.Sent(ctx).Add(b.life),
-		})
-		if err != nil {
-			return nil, err
-		}
-		for name, values := range query {
-			q[name] = values
-		}
-		query = q
-	}
-	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), rest.Content(r.body))
+	req, granted, err := b.build(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	req.ContentLength = r.body.Size
-	if r.header != nil {
-		req.Header = r.header
-	}
-	set(req.Header, "X-Ms-Date", b.clock.Now().UTC().Format(http.TimeFormat))
-	if req.Header.Get("X-Ms-Version") == "" {
-		set(req.Header, "X-Ms-Version", apiVersion)
-	}
-	if b.o.UserAgent != "" {
-		set(req.Header, "User-Agent", b.o.UserAgent)
-	}
-	if !granted {
-		if err := b.credential.authorize(ctx, req); err != nil {
-			return nil, err
-		}
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
@@ -171,6 +143,47 @@ func (b *Bucket) send(ctx context.Context, r request) (*http.Response, error) {
 		return resp, b.refusal(ctx, resp, granted)
 	}
 	return resp, nil
+}
+
+// build makes a request that is authorized, by a grant in its URL or by a header.
+func (b *Bucket) build(ctx context.Context, r request) (req *http.Request, granted bool, err error) {
+	u := *r.url
+	query := r.query
+	granted = r.expire != "" && b.expires
+	if granted {
+		q, err := b.credential.grant(ctx, b, grant{
+			blob: b.blobName(r.url), permissions: r.expire, until: b.clock.Sent(ctx).Add(b.life),
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		for name, values := range query {
+			q[name] = values
+		}
+		query = q
+	}
+	u.RawQuery = query.Encode()
+	req, err = http.NewRequestWithContext(ctx, r.method, u.String(), rest.Content(r.body))
+	if err != nil {
+		return nil, false, err
+	}
+	req.ContentLength = r.body.Size
+	if r.header != nil {
+		req.Header = r.header
+	}
+	set(req.Header, "X-Ms-Date", b.clock.Now().UTC().Format(http.TimeFormat))
+	if req.Header.Get("X-Ms-Version") == "" && !r.inBatch {
+		set(req.Header, "X-Ms-Version", apiVersion)
+	}
+	if b.o.UserAgent != "" && !r.inBatch {
+		set(req.Header, "User-Agent", b.o.UserAgent)
+	}
+	if !granted {
+		if err := b.credential.authorize(ctx, req); err != nil {
+			return nil, false, err
+		}
+	}
+	return req, granted, nil
 }
 
 func set(h http.Header, name, value string) { h[http.CanonicalHeaderKey(name)] = []string{value} }
@@ -321,6 +334,12 @@ func (b *Bucket) write(ctx context.Context, r request) (string, error) {
 	}
 	rest.Drop(resp)
 	return version(resp.Header.Get("ETag")), nil
+}
+
+// Touch implements object.Bucket. Whatever is done to the metadata makes a blob new.
+func (b *Bucket) Touch(ctx context.Context, key string) error {
+	_, err := b.write(ctx, request{method: http.MethodPut, url: b.blobURL(key), query: url.Values{"comp": {"metadata"}}, expire: "w"})
+	return err
 }
 
 // Delete implements object.Bucket.

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,9 +205,26 @@ func (s *Store) compare(ctx context.Context, key string, c storage.Condition) er
 	return nil
 }
 
-// renew writes the object again, unless it is another by now.
+// maxRenewed bounds what is read to be written again.
+const maxRenewed = 64 << 20
+
+// renew writes the object again, unless it is another by now. One whose content the caller does not know is
+// touched, if the store can.
 func (s *Store) renew(ctx context.Context, c storage.Change, how *Change) error {
 	known := c.If.Version()
+	if c.Content == nil {
+		if known == "" {
+			err := s.Touch(ctx, c.Key[1:], how)
+			if err == nil || errors.Is(err, storage.ErrNotExist) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrExpired) {
+				return err
+			}
+		}
+		content, info, err := s.Get(ctx, c.Key[1:], maxRenewed)
+		if err != nil {
+			return err
+		}
+		c.Content, known = content, cmp.Or(known, info.Version)
+	}
 	for range 8 {
 		version := known
 		if version == "" || !s.limits.ConditionalPut {

@@ -42,6 +42,11 @@ type Bucket interface {
 	// storage.ErrNotExist or storage.ErrConflict with one.
 	Delete(ctx context.Context, key string, c storage.Condition) error
 
+	// Touch makes Modified of an object now and keeps its content; its metadata may go. storage.ErrNotExist
+	// if there is none. An object that is deleted while a store copies it onto itself may come
+	// back. Any other final error is that of a store which cannot: it may have done nothing.
+	Touch(ctx context.Context, key string) error
+
 	// List returns one page of the keys that begin with prefix and come after after, in
 	// byte order.
 	List(ctx context.Context, prefix string, o ListOptions) (Page, error)
@@ -161,7 +166,8 @@ func (t *Trouble) Unwrap() []error {
 // BatchDeleter is implemented by buckets that delete many keys with one request. The
 // keys need not exist.
 type BatchDeleter interface {
-	// DeleteMany deletes at most MaxDelete keys.
+	// DeleteMany deletes at most MaxDelete keys. errors.ErrUnsupported if the store refuses to by one
+	// request: it may have deleted some.
 	DeleteMany(ctx context.Context, keys []string) error
 	// MaxDelete is how many keys one request may have.
 	MaxDelete() int

@@ -11,6 +11,7 @@ import (
 	"io"
 	"iter"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -296,6 +297,11 @@ func (c *Client) write(ctx context.Context, key, writer string, size int64, how 
 	return info.Version, err
 }
 
+// Touch makes Modified of an object now. ErrNotExist if there is none.
+func (c *Client) Touch(ctx context.Context, key string, how *Change) error {
+	return c.change(ctx, 0, how, func(ctx context.Context) error { return c.b.Touch(ctx, c.root+key) }, nil)
+}
+
 // Delete deletes an object, which may be absent unless a version is asked for.
 func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
 	if c.limits.BlindDelete && how.If != (storage.Condition{}) {
@@ -320,17 +326,22 @@ func (c *Client) Delete(ctx context.Context, key string, how *Change) error {
 
 // deleteMany deletes objects that may be absent, with few requests if the store can.
 func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) error {
-	b, ok := c.b.(BatchDeleter)
-	if !ok || len(keys) == 1 {
+	each := func(keys []string) error {
 		return parallel(keys, func(key string) error { return c.Delete(ctx, key, how.copy()) })
 	}
-	for len(keys) > 0 {
-		some := make([]string, min(len(keys), b.MaxDelete()))
-		for i := range some {
-			some[i] = c.root + keys[i]
+	b, ok := c.b.(BatchDeleter)
+	if !ok || len(keys) == 1 {
+		return each(keys)
+	}
+	for some := range slices.Chunk(keys, b.MaxDelete()) {
+		absolute := make([]string, len(some))
+		for i, key := range some {
+			absolute[i] = c.root + key
 		}
-		keys = keys[len(some):]
-		err := c.change(ctx, 0, how, func(ctx context.Context) error { return b.DeleteMany(ctx, some) }, nil)
+		err := c.change(ctx, 0, how, func(ctx context.Context) error { return b.DeleteMany(ctx, absolute) }, nil)
+		if errors.Is(err, errors.ErrUnsupported) {
+			err = each(some)
+		}
 		if err != nil {
 			return err
 		}

@@ -51,8 +51,9 @@ func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body o
 
 // result is the answer to a request that makes a part or an object.
 type result struct {
-	XMLName xml.Name
-	ETag    string
+	XMLName      xml.Name
+	ETag         string
+	LastModified string
 	failure
 }
 

@@ -137,6 +137,33 @@ func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) er
 	return nil
 }
 
+// Touch implements object.Bucket: a copy of the object onto itself.
+func (b *Bucket) Touch(ctx context.Context, key string) error {
+	if b.noTouch.Load() {
+		return errors.ErrUnsupported
+	}
+	r := &request{method: http.MethodPut, key: key, header: b.putHeader(object.PutOptions{}), expire: true}
+	r.header.Set("X-Amz-Copy-Source", escape(b.c.Bucket+"/"+key))
+	r.header.Set("X-Amz-Metadata-Directive", "REPLACE") // else S3 refuses, as nothing would change
+	result, err := b.result(ctx, r)
+	if err != nil {
+		return err
+	}
+	if result.ETag == "" { // a 200 can carry an error
+		return b.meaning(&result.failure, http.StatusInternalServerError, 0)
+	}
+	modified, err := time.Parse(time.RFC3339, result.LastModified)
+	if err == nil && modified.Before(b.clock.Sent(ctx).Add(-touchError)) {
+		b.noTouch.Store(true)
+		return errors.ErrUnsupported
+	}
+	return nil
+}
+
+// touchError is how far the time of a copy may be from what is known of the store's clock. Clocks and
+// answers have whole seconds.
+const touchError = 2 * time.Second
+
 // MaxDelete implements object.BatchDeleter.
 func (b *Bucket) MaxDelete() int { return 1000 }
 

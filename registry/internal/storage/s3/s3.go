@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -56,6 +57,7 @@ type Bucket struct {
 	credentials aws.CredentialsProvider
 	signer      *v4.Signer
 	clock       rest.Clock
+	noTouch     atomic.Bool // the store leaves what is copied onto itself as old as it was
 }
 
 var (

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/lease"
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/object/buckettest"
 	"slipway/registry/internal/storage/s3"
 	"slipway/registry/internal/storage/s3/s3test"
 	"slipway/registry/internal/storage/storagetest"
@@ -103,6 +104,13 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTouch(t *testing.T) {
+	t.Run("minio", func(t *testing.T) { buckettest.Touch(t, minio(t).Bucket(t, "touch"), "a/b/", true) })
+	t.Run("versitygw", func(t *testing.T) {
+		buckettest.Touch(t, s3test.VersityGW(t, t.TempDir()).Bucket(t, "touch"), "a/b/", false)
+	})
 }
 
 // What an operator got wrong is a sentence that names the setting.

@@ -74,10 +74,18 @@ func testRenew(t *testing.T, p pair) {
 		return a.After(was)
 	})
 	p.wantContent(t, "/r/link", "content")
+	was = stat(t, p.a.Store, "/r/link").Modified
+	eventually(t, "an object of unknown content that is renewed is newer", func() bool {
+		apply(t, p.a.Store, storage.Stage{{Key: "/r/link", Renew: true}})
+		return stat(t, p.b.Store, "/r/link").Modified.After(was)
+	})
+	p.wantContent(t, "/r/link", "content")
 	for _, key := range []string{"/r/none", "/none/at/all", "/r", "/r/link/x"} {
-		err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: key, Renew: true, Content: []byte("content")}})
-		wantError(t, "renewal of "+key, err, storage.ErrNotExist)
-		p.wantAbsent(t, key)
+		for _, content := range [][]byte{[]byte("content"), nil} {
+			err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: key, Renew: true, Content: content}})
+			wantError(t, "renewal of "+key, err, storage.ErrNotExist)
+			p.wantAbsent(t, key)
+		}
 	}
 }
 

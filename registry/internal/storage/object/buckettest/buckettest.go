@@ -32,6 +32,8 @@ func Run(t *testing.T, b object.Bucket, prefix string, o Options) {
 	t.Run("objects", s.objects)
 	t.Run("ranges", s.ranges)
 	t.Run("conditions", s.conditions)
+	t.Run("touch", func(t *testing.T) { Touch(t, b, prefix, true) })
+	t.Run("deleted together", s.deletedTogether)
 	t.Run("race", s.race)
 	t.Run("listing", s.listing)
 	t.Run("pages", s.pages)
@@ -170,6 +172,66 @@ func (s *suite) conditions(t *testing.T) {
 	}
 	if err := put("c", storage.IfVersion(second.Version)); !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotExist) {
 		t.Errorf("put over a version of what is not there: %v", err)
+	}
+}
+
+// Touch checks that what is touched becomes newer and keeps its content, and that what is gone stays so.
+// renews says whether the server can.
+func Touch(t *testing.T, b object.Bucket, prefix string, renews bool) {
+	s := suite{b: b, prefix: prefix}
+	s.put(t, "t/one", "content", object.PutOptions{Writer: "W"})
+	_, first := s.get(t, "t/one", 0, -1)
+	var err error
+	now := first
+	for end := time.Now().Add(20 * time.Second); err == nil && !now.Modified.After(first.Modified); {
+		if time.Now().After(end) {
+			t.Fatalf("touched for 20 s it is still of %v", first.Modified)
+		}
+		time.Sleep(100 * time.Millisecond)
+		err = b.Touch(t.Context(), prefix+"t/one")
+		_, now = s.get(t, "t/one", 0, -1)
+	}
+	if renews && err != nil || !renews && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("touch: %v", err)
+	}
+	if got, _ := s.get(t, "t/one", 0, -1); got != "content" {
+		t.Errorf("touched it has %q", got)
+	}
+	page, err := b.List(t.Context(), prefix+"t/", object.ListOptions{})
+	if err != nil || len(page.Entries) != 1 || !page.Entries[0].Modified.Equal(now.Modified) || page.Entries[0].Version != now.Version {
+		t.Errorf("listed %+v, %v; it is %+v", page.Entries, err, now)
+	}
+	if !renews {
+		return
+	}
+	if err := b.Touch(t.Context(), prefix+"t/none"); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("touch of what is not there: %v", err)
+	}
+	if _, err := b.Head(t.Context(), prefix+"t/none"); !errors.Is(err, storage.ErrNotExist) {
+		t.Errorf("touched, what was not there: %v", err)
+	}
+}
+
+// deletedTogether: one request deletes several objects and takes what is not there for deleted.
+func (s *suite) deletedTogether(t *testing.T) {
+	b, ok := s.b.(object.BatchDeleter)
+	if !ok {
+		t.Fatal("the bucket deletes one by one")
+	}
+	keys := []string{s.prefix + "b/none"}
+	for i := range b.MaxDelete() - 1 {
+		key := fmt.Sprint("b/a_b-c.d/", i)
+		if i < 20 {
+			s.put(t, key, "x", object.PutOptions{})
+		}
+		keys = append(keys, s.prefix+key)
+	}
+	s.put(t, "b/kept", "x", object.PutOptions{})
+	if err := b.DeleteMany(t.Context(), keys); err != nil {
+		t.Error(err)
+	}
+	if left := s.list(t, "b/", object.ListOptions{}); !slices.Equal(left, []string{"b/kept"}) {
+		t.Errorf("left: %q", left)
 	}
 }
 
