@@ -71,8 +71,7 @@ type run struct {
 	name    string
 	begun   time.Time
 	digests *digests
-	graph   *graph
-	limit   limit
+	limit   time.Time // what was renewed since is young; zero = nothing is
 	orphans *orphans
 
 	free      chan struct{} // see workers
@@ -126,7 +125,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
-	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), graph: newGraph(), orphans: new(orphans)}
+	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), orphans: new(orphans)}
 	r.linkBatch.limit, r.byteBatch.limit = perLook, perList
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
@@ -148,7 +147,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Release()
-	r.fence.hold(lock)
+	r.fence = fenceOf(lock)
 	ctx, cancel := whileHeld(ctx, lock)
 	defer cancel()
 	done, err := r.collectAlone(ctx, lock)
@@ -239,8 +238,14 @@ func (r *run) withdraw(ctx context.Context) {
 
 // listed calls f while keys are listed and every writer knows that. Where a writer
 // keeps it waiting it withdraws the list and tries again; ErrWriter after
-// listPatience.
+// listPatience. Where there are no lists f is called unless a server waits.
 func (r *run) listed(ctx context.Context, keys []string, f func(context.Context) error) error {
+	if r.atOnce() {
+		if err := r.wanted(); err != nil {
+			return err
+		}
+		return f(ctx)
+	}
 	for begun := time.Now(); ; {
 		err := r.tryListed(ctx, keys, f)
 		if err == nil || !errors.Is(err, ErrWriter) || time.Since(begun) > listPatience {
@@ -282,7 +287,7 @@ func (r *run) collect(ctx context.Context) error {
 	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
 		return err
 	}
-	if err := r.deleteListed(ctx, r.linkBatch.take()); err != nil {
+	if err := r.deleteParts(ctx, r.linkBatch.take()); err != nil {
 		return err
 	}
 	r.tellMarked()

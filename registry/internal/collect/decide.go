@@ -88,7 +88,7 @@ func (r *run) spread(repo *repository, reached []bool) {
 		for _, referrer := range repo.referrers[i] {
 			reach(referrer)
 		}
-		refs, _ := r.graph.get(i)
+		refs, _ := r.digests.references(i)
 		for _, ref := range refs.needs {
 			if at, ok := repo.find(ref); ok {
 				reach(at)
@@ -108,7 +108,7 @@ func (r *run) kept(repo *repository) iter.Seq2[*revision, references] {
 			if !rev.live {
 				continue
 			}
-			if refs, _ := r.graph.get(rev.id); !yield(rev, refs) {
+			if refs, _ := r.digests.references(rev.id); !yield(rev, refs) {
 				return
 			}
 		}

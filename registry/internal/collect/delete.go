@@ -52,6 +52,7 @@ func (r *run) garbage(repo *repository) []garbage {
 type part struct {
 	repo  *repository
 	links []garbage
+	gone  []garbage // of the links, those that are deleted
 }
 
 // Bounds of what goes with one list: the blobs, and the things in the repositories that
@@ -61,71 +62,60 @@ const (
 	perLook = 1024
 )
 
+// atOnce says whether there are no lists: in a dry run, and while nobody serves.
+func (r *run) atOnce() bool { return r.DryRun || r.exclusive != nil }
+
 // deleteLinks deletes what of a repository goes: at once, or with the next list.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 	all := r.garbage(repo)
-	var gone []garbage
-	atOnce, err := r.atOnce(func() (err error) {
-		gone, err = r.deleteNow(ctx, repo, all)
-		return err
-	})
-	switch {
-	case err != nil:
-		r.countLinks(part{repo, gone})
-		return err
-	case atOnce || len(all) == 0:
-		return r.linksGone(ctx, part{repo, all})
+	if len(all) == 0 {
+		return r.tidyLinks(ctx, repo)
 	}
 	for links := range slices.Chunk(all, storage.MaxPending/2) {
-		weight := max(len(links), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history))
-		if err := r.deleteListed(ctx, r.linkBatch.add(part{repo, links}, weight)); err != nil {
+		parts := []part{{repo: repo, links: links}}
+		if !r.atOnce() {
+			parts = r.linkBatch.add(parts[0], max(len(links), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history)))
+		}
+		if err := r.deleteParts(ctx, parts); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// atOnce calls f if nobody is in the way: a dry run, which does not call it, or one
-// while nobody serves.
-func (r *run) atOnce(f func() error) (was bool, err error) {
-	if r.DryRun || r.exclusive == nil {
-		return r.DryRun, nil
-	}
-	if err := r.wanted(); err != nil {
-		return true, err
-	}
-	return true, f()
-}
-
-// deleteListed deletes, while it is listed, what is garbage at a second look, too.
-func (r *run) deleteListed(ctx context.Context, parts []part) error {
+// deleteParts deletes the links, counts and emits those that are gone, and tidies up
+// behind them.
+func (r *run) deleteParts(ctx context.Context, parts []part) (err error) {
 	var keys []string
 	for _, p := range parts {
-		for i := range p.links {
-			keys = append(keys, p.links[i].listed)
+		for _, g := range p.links {
+			keys = append(keys, g.listed)
 		}
 	}
-	if len(keys) == 0 {
-		return nil
+	if len(keys) > 0 {
+		err = r.listed(ctx, keys, func(ctx context.Context) error {
+			g := r.group(ctx)
+			for i := range parts {
+				g.do(func(ctx context.Context) error { return r.deletePart(ctx, &parts[i]) })
+			}
+			return g.wait()
+		})
 	}
-	err := r.listed(ctx, keys, func(ctx context.Context) error {
-		g := r.group(ctx)
-		for i := range parts {
-			g.do(func(ctx context.Context) error { return r.deleteAgain(ctx, &parts[i]) })
-		}
-		return g.wait()
-	})
-	for _, p := range parts {
+	for i := range parts {
+		r.countLinks(&parts[i])
 		if err == nil {
-			err = r.linksGone(ctx, p)
+			err = r.tidyLinks(ctx, parts[i].repo)
 		}
 	}
 	return err
 }
 
-// deleteAgain looks at a repository again and deletes what is garbage still. That
-// is left in p.
-func (r *run) deleteAgain(ctx context.Context, p *part) error {
+// deletePart deletes links of a repository: where they are listed, those that are garbage
+// at a second look, too.
+func (r *run) deletePart(ctx context.Context, p *part) error {
+	if r.atOnce() {
+		return r.deleteNow(ctx, p)
+	}
 	again := &repository{name: p.repo.name, listed: make(map[string]bool, len(p.links))}
 	for i := range p.links {
 		again.listed[p.links[i].key] = true
@@ -138,8 +128,7 @@ func (r *run) deleteAgain(ctx context.Context, p *part) error {
 		still[g.key] = true
 	}
 	p.repo, p.links = again, slices.DeleteFunc(p.links, func(g garbage) bool { return !still[g.key] })
-	_, err := r.deleteNow(ctx, again, p.links)
-	return err
+	return r.deleteNow(ctx, p)
 }
 
 // perChange is how many links a worker deletes at a time.
@@ -147,11 +136,11 @@ const perChange = 256
 
 // deleteNow deletes links: those of manifests durably before those that they need,
 // which may come back after a power loss. If nothing is left of the repository all
-// are deleted durably, for a store of files then removes its directories. With an error it
-// returns which are gone all the same.
-func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) (gone []garbage, err error) {
-	split, stays := manifests(all), repo.stays()
-	for _, links := range [][]garbage{all[:split], all[split:]} {
+// are deleted durably, for a store of files then removes its directories. Also with an
+// error p knows which are gone.
+func (r *run) deleteNow(ctx context.Context, p *part) error {
+	split, stays := manifests(p.links), p.repo.stays()
+	for _, links := range [][]garbage{p.links[:split], p.links[split:]} {
 		g := r.group(ctx)
 		chunks := slices.Collect(slices.Chunk(links, perChange))
 		deleted := make([][]garbage, len(chunks))
@@ -169,12 +158,12 @@ func (r *run) deleteNow(ctx context.Context, repo *repository, all []garbage) (g
 			})
 		}
 		err := g.wait()
-		gone = append(gone, slices.Concat(deleted...)...)
+		p.gone = slices.Concat(p.gone, slices.Concat(deleted...))
 		if err != nil {
-			return gone, err
+			return err
 		}
 	}
-	return gone, nil
+	return nil
 }
 
 // manifests is how many of the links are those of manifests, which come first.
@@ -185,20 +174,10 @@ func manifests(links []garbage) int {
 	return len(links)
 }
 
-// linksGone counts and emits which links of a repository were deleted, and tidies
-// up behind them.
-func (r *run) linksGone(ctx context.Context, p part) error {
-	r.countLinks(p)
-	if r.DryRun || p.repo.stays() {
-		return nil
-	}
-	return r.tidyLinks(ctx, p.repo)
-}
-
 // countLinks counts and emits which links were deleted.
-func (r *run) countLinks(p part) {
+func (r *run) countLinks(p *part) {
 	var n [historyLink + 1]int64
-	for _, g := range p.links {
+	for _, g := range p.gone {
 		n[g.kind]++
 	}
 	r.count(func(p *Report) {
@@ -247,18 +226,15 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 	if len(gone) == 0 {
 		return nil
 	}
-	atOnce, err := r.atOnce(func() error { return r.deleteBytesNow(ctx, gone) })
-	if err == nil && atOnce {
-		r.bytesGone(gone)
+	found := [][]blob{gone}
+	if !r.atOnce() {
+		found = r.byteBatch.add(gone, len(gone))
 	}
-	if err != nil || atOnce {
-		return err
-	}
-	return r.deleteBytes(ctx, r.byteBatch.add(gone, len(gone)))
+	return r.deleteBytes(ctx, found)
 }
 
-// deleteBytes deletes, while they are listed, the bytes that were found to go, if no
-// writer has linked them since the run began.
+// deleteBytes deletes the bytes that were found to go, if no writer has linked them since
+// the run began.
 func (r *run) deleteBytes(ctx context.Context, found [][]blob) error {
 	for part := range slices.Chunk(slices.Concat(found...), perList) {
 		keys := make([]string, len(part))

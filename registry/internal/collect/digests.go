@@ -23,8 +23,16 @@ const (
 	isKept = inUse | byUntagged | recent | unreadable
 )
 
-// digests numbers digests, in some 45 bytes each. A digest of another algorithm
-// than sha256 goes by the sha256 of its text. It is safe for concurrent use.
+// references is what a manifest needs, and its subject.
+type references struct {
+	needs      []id
+	subject    id
+	hasSubject bool
+}
+
+// digests numbers digests, in some 45 bytes each, and remembers what is known of them. A
+// digest of another algorithm than sha256 goes by the sha256 of its text. It is safe for
+// concurrent use.
 type digests struct {
 	mu    sync.Mutex
 	table []uint32 // number + 1, open addressing
@@ -33,12 +41,15 @@ type digests struct {
 	n     uint32
 	// others are those that their key does not tell.
 	others map[id]oci.Digest
+	// refs are those of the manifests that were read. A digest fixes them, so each is read
+	// once in a run.
+	refs map[id]references
 }
 
 const chunk = 1 << 13
 
 func newDigests() *digests {
-	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}}
+	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}, refs: map[id]references{}}
 }
 
 func keyOf(d oci.Digest) (key [sha256.Size]byte) {
@@ -130,6 +141,21 @@ func (s *digests) marked() (n int64) {
 		}
 	}
 	return n
+}
+
+// references returns what is known of a manifest. Nobody changes it.
+func (s *digests) references(i id) (refs references, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refs, known = s.refs[i]
+	return refs, known
+}
+
+// refer notes what a manifest needs.
+func (s *digests) refer(i id, refs references) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refs[i] = refs
 }
 
 // slot is where key is in the table, or would be. Digests are spread evenly

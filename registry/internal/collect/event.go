@@ -51,9 +51,9 @@ func (r *run) tellKept(repo *repository) {
 }
 
 // tellGone emits which links of a repository were deleted.
-func (r *run) tellGone(p part) {
+func (r *run) tellGone(p *part) {
 	r.emit(func(tell func(Event)) {
-		for _, g := range p.links {
+		for _, g := range p.gone {
 			switch g.kind {
 			case revisionLink:
 				tell(Event{Kind: OldManifest, Repository: p.repo.name, Digest: g.digest})

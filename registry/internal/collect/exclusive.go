@@ -31,21 +31,21 @@ func (r *run) collectAlone(ctx context.Context, lock storage.Lease) (done bool, 
 	}
 	defer lease.Release()
 	r.exclusive, r.free = lease, make(chan struct{}, workers-1)
-	r.fence.hold(lock, lease)
+	r.fence = fenceOf(lock, lease)
 	r.setLimit()
 	err = r.collect(ctx)
 	if !errors.Is(err, errWanted) {
 		return true, err
 	}
 	r.beginAgain()
-	r.fence.hold(lock)
+	r.fence = fenceOf(lock)
 	r.Log.Info("garbage collection begins again beside a registry that has started", zap.String("run", r.name))
 	return false, nil
 }
 
 // beginAgain forgets all but what is deleted.
 func (r *run) beginAgain() {
-	r.digests, r.graph, r.orphans, r.exclusive, r.again = newDigests(), newGraph(), new(orphans), nil, true
+	r.digests, r.orphans, r.exclusive, r.again = newDigests(), new(orphans), nil, true
 	r.report = r.report.deleted()
 }
 

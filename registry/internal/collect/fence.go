@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -13,10 +12,7 @@ import (
 // fence is the section of all that a run changes: it is over when a lease runs out that the
 // run holds. A process that was stopped meanwhile sends nothing any more, though it may not
 // know yet that another run has begun, or that its list is void.
-type fence struct {
-	mu   sync.Mutex
-	held []timed
-}
+type fence []timed
 
 // timed is a lease that ends by itself. Those of files do not.
 type timed interface {
@@ -24,29 +20,25 @@ type timed interface {
 	Deadline() time.Time
 }
 
-// hold replaces the leases.
-func (f *fence) hold(leases ...storage.Lease) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.held = nil
+// fenceOf is the fence of a run that holds the leases.
+func fenceOf(leases ...storage.Lease) (f fence) {
 	for _, l := range leases {
 		if t, ok := l.(timed); ok {
-			f.held = append(f.held, t)
+			f = append(f, t)
 		}
 	}
+	return f
 }
 
 // Run implements storage.Section.
-func (f *fence) Run() string { return "" }
+func (fence) Run() string { return "" }
 
 // Listed implements storage.Section.
-func (f *fence) Listed(...string) bool { return false }
+func (fence) Listed(...string) bool { return false }
 
 // Deadline implements storage.Section.
-func (f *fence) Deadline() (first time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, l := range f.held {
+func (f fence) Deadline() (first time.Time) {
+	for _, l := range f {
 		if t := l.Deadline(); first.IsZero() || t.Before(first) {
 			first = t
 		}
@@ -55,17 +47,14 @@ func (f *fence) Deadline() (first time.Time) {
 }
 
 // End implements storage.Section.
-func (f *fence) End() {}
+func (fence) End() {}
 
-// apply changes the store as long as the run may.
+// apply changes the store as long as the run may. In a dry run it changes nothing.
 func (r *run) apply(ctx context.Context, stage storage.Stage) error {
-	r.fence.mu.Lock()
-	free := len(r.fence.held) == 0
-	r.fence.mu.Unlock()
-	if free {
-		return r.Store.Apply(ctx, nil, stage)
+	if r.DryRun {
+		return nil
 	}
-	err := r.Store.Apply(ctx, &r.fence, stage)
+	err := r.Store.Apply(ctx, r.fence, stage)
 	if errors.Is(err, storage.ErrExpired) {
 		err = fmt.Errorf("%w: %w", errLockLost, err)
 	}

@@ -9,13 +9,6 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// limit says what is young: it was confirmed to a client within the grace
-// period, who may rely on it.
-type limit struct {
-	counts bool // else nothing is
-	before time.Time
-}
-
 const (
 	// renewAfter is more than how old a link on files may be that is not renewed when
 	// it is confirmed to a client; object stores take a quarter of the age.
@@ -27,21 +20,21 @@ const (
 	future = time.Minute
 )
 
-// setLimit decides what is young in this run. While it is exclusive nobody relies on
+// setLimit decides what is young in this run: a link that was confirmed to a client
+// within the grace period, who may rely on it. While the run is exclusive nobody relies on
 // anything; nor does anybody later on what was confirmed before it began.
 func (r *run) setLimit() {
-	r.limit = limit{counts: r.Age > 0, before: r.begun.Add(-r.Age - max(r.Age/4, renewAfter))}
+	r.limit = r.begun.Add(-r.Age - max(r.Age/4, renewAfter))
 	switch {
-	case r.KeepAge:
-	case r.exclusive != nil:
-		r.limit.counts = false
-	case r.again:
-		r.limit.before = r.begun.Add(-skew)
+	case r.Age <= 0 || r.exclusive != nil && !r.KeepAge:
+		r.limit = time.Time{}
+	case r.again && !r.KeepAge:
+		r.limit = r.begun.Add(-skew)
 	}
 }
 
 // ages says whether it matters when links were renewed.
-func (r *run) ages() bool { return r.limit.counts }
+func (r *run) ages() bool { return !r.limit.IsZero() }
 
 // young says whether a client may rely on a link that was renewed then.
 func (r *run) young(modified time.Time) bool {
@@ -51,7 +44,7 @@ func (r *run) young(modified time.Time) bool {
 	if modified.Nanosecond() == 0 { // the storage may count whole seconds
 		modified = modified.Add(2 * time.Second)
 	}
-	return modified.Add(50 * time.Millisecond).After(r.limit.before) // a tick of its clock
+	return modified.Add(50 * time.Millisecond).After(r.limit) // a tick of its clock
 }
 
 // age returns when a link was renewed. One dated in the future is renewed now: so it
@@ -62,9 +55,6 @@ func (r *run) age(ctx context.Context, info storage.Info, d oci.Digest) (time.Ti
 		return info.Modified, nil
 	}
 	r.count(func(p *Report) { p.Future++ })
-	if r.DryRun {
-		return info.Modified, nil
-	}
 	err := r.apply(ctx, storage.Stage{{Key: info.Key, Content: layout.Link(d), Renew: true}})
 	if absent(err) {
 		err = nil

@@ -13,18 +13,6 @@ import (
 // maxManifest is more than any registry takes.
 const maxManifest = 64 << 20
 
-// manifest makes the graph know what a manifest needs.
-func (r *run) manifest(ctx context.Context, i id, d oci.Digest) error {
-	if _, known := r.graph.get(i); known {
-		return nil
-	}
-	refs, err := r.references(ctx, d)
-	if err == nil {
-		r.graph.put(i, refs)
-	}
-	return err
-}
-
 // references reads a manifest, and proves it.
 func (r *run) references(ctx context.Context, d oci.Digest) (references, error) {
 	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(d), maxManifest)
@@ -41,7 +29,7 @@ func (r *run) references(ctx context.Context, d oci.Digest) (references, error) 
 	if err != nil {
 		return references{}, err
 	}
-	refs := references{hasSubject: read.Subject != ""}
+	refs := references{hasSubject: read.Subject != "", needs: make([]id, 0, len(read.Needed)+len(read.Elsewhere))}
 	for _, ref := range slices.Concat(read.Needed, read.Elsewhere) {
 		refs.needs = append(refs.needs, r.digests.add(ref))
 	}

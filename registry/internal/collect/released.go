@@ -122,7 +122,7 @@ func (r *run) usersGone(ctx context.Context, repo *repository) error {
 		if err != nil {
 			return err
 		}
-		refs, _ := r.graph.get(rev.id)
+		refs, _ := r.digests.references(rev.id)
 		repo.users.add(&user{info.Modified, refs.needs})
 	}
 	return nil

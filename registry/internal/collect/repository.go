@@ -122,6 +122,9 @@ func (r *run) collectRepository(ctx context.Context, repo *repository) error {
 // that distribution has deleted without them. On other stores there are none. A link
 // that comes meanwhile stays: only one that is absent is deleted.
 func (r *run) tidyLinks(ctx context.Context, repo *repository) error {
+	if repo.stays() {
+		return nil
+	}
 	absent := []string{layout.TagCurrent(repo.name, "latest")} // also where there are no tags any more
 	for _, alg := range tree.Algorithms() {
 		for prefix, key := range map[string]func(oci.Name, oci.Digest) string{
@@ -182,7 +185,7 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 	g := r.group(ctx)
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
-		if _, known := r.graph.get(rev.id); !known {
+		if _, known := r.digests.references(rev.id); !known {
 			g.do(func(ctx context.Context) error { return r.readRevision(ctx, repo, rev.id) })
 		}
 	}
@@ -191,7 +194,7 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 	}
 	repo.referrers = map[id][]int{}
 	for i := range repo.revisions {
-		if refs, _ := r.graph.get(repo.revisions[i].id); refs.hasSubject {
+		if refs, _ := r.digests.references(repo.revisions[i].id); refs.hasSubject {
 			repo.referrers[refs.subject] = append(repo.referrers[refs.subject], i)
 		}
 	}
@@ -202,12 +205,14 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 // skipped.
 func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
 	d := r.digests.digest(i)
-	err := r.manifest(ctx, i, d)
-	if ctx.Err() != nil {
+	refs, err := r.references(ctx, d)
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
-	}
-	if err != nil {
+	case err != nil:
 		r.skip(repo, d, err)
+	default:
+		r.digests.refer(i, refs)
 	}
 	return r.step(ctx)
 }
