@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+	"container/list"
 	"sync"
 	"sync/atomic"
 
@@ -64,19 +66,19 @@ func newCaches(manifests int64) caches {
 // cache is a map bounded by the weight of its values. It evicts by SIEVE
 // (Zhang et al., NSDI 2024): a hit only sets a bit, so readers share the lock.
 type cache[K comparable, V any] struct {
-	mu         sync.RWMutex
-	max, used  int64
-	entries    map[K]*entry[K, V]
-	head, tail *entry[K, V] // newest, oldest
-	hand       *entry[K, V]
+	mu        sync.RWMutex
+	max, used int64
+	entries   map[K]*entry[K, V]
+	order     list.List // of *entry[K, V], the newest in front
+	hand      *list.Element
 }
 
 type entry[K comparable, V any] struct {
-	key          K
-	value        V
-	weight       int64
-	visited      atomic.Bool
-	newer, older *entry[K, V]
+	key     K
+	value   V
+	weight  int64
+	visited atomic.Bool
+	place   *list.Element
 }
 
 func newCache[K comparable, V any](maxWeight int64) *cache[K, V] {
@@ -109,13 +111,8 @@ func (c *cache[K, V]) put(key K, value V, weight int64) {
 	for c.used+weight > c.max {
 		c.evict()
 	}
-	e := &entry[K, V]{key: key, value: value, weight: weight, older: c.head}
-	if c.head != nil {
-		c.head.newer = e
-	} else {
-		c.tail = e
-	}
-	c.head = e
+	e := &entry[K, V]{key: key, value: value, weight: weight}
+	e.place = c.order.PushFront(e)
 	c.entries[key] = e
 	c.used += weight
 }
@@ -131,34 +128,23 @@ func (c *cache[K, V]) forget(key K) {
 // evict drops the first entry from the hand towards the newest that nobody has
 // asked for since the hand last passed.
 func (c *cache[K, V]) evict() {
-	e := c.hand
 	for {
-		if e == nil {
-			e = c.tail
-		}
+		at := cmp.Or(c.hand, c.order.Back())
+		e := at.Value.(*entry[K, V])
 		if !e.visited.Swap(false) {
-			break
+			c.hand = at // drop moves it on
+			c.drop(e)
+			return
 		}
-		e = e.newer
+		c.hand = at.Prev()
 	}
-	c.hand = e.newer
-	c.drop(e)
 }
 
 func (c *cache[K, V]) drop(e *entry[K, V]) {
-	if c.hand == e {
-		c.hand = e.newer
+	if c.hand == e.place {
+		c.hand = e.place.Prev()
 	}
-	if e.newer != nil {
-		e.newer.older = e.older
-	} else {
-		c.head = e.older
-	}
-	if e.older != nil {
-		e.older.newer = e.newer
-	} else {
-		c.tail = e.newer
-	}
+	c.order.Remove(e.place)
 	delete(c.entries, e.key)
 	c.used -= e.weight
 }

@@ -37,7 +37,7 @@ func TestCacheForgets(t *testing.T) {
 	c := newCache[string, int](10)
 	c.put("a", 1, 1)
 	c.forget("a")
-	if _, ok := c.get("a"); ok || c.used != 0 || c.head != nil || c.tail != nil {
+	if _, ok := c.get("a"); ok || c.used != 0 || c.order.Len() != 0 {
 		t.Error("it is still there")
 	}
 }
@@ -61,11 +61,15 @@ func TestCacheConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	n := int64(0)
-	for e := c.head; e != nil; e = e.older {
+	for at := c.order.Front(); at != nil; at = at.Next() {
+		e := at.Value.(*entry[int, int])
 		n += e.weight
-		if c.entries[e.key] != e {
+		if c.entries[e.key] != e || e.place != at {
 			t.Fatal("the list and the map differ")
 		}
+	}
+	if c.order.Len() != len(c.entries) {
+		t.Errorf("%d in the list, %d in the map", c.order.Len(), len(c.entries))
 	}
 	if n != c.used {
 		t.Errorf("used %d, but the entries weigh %d", c.used, n)
