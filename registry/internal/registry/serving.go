@@ -11,15 +11,11 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// serving is whether this process has joined those who serve the store. While it
-// has not, an offline collection may delete without asking anybody, so no push is
-// accepted, and nobody is told that something will stay. Pulls and deletions rely on
-// nothing that a collection removes.
-type serving struct {
-	wanted atomic.Bool // by Serve; a process that only maintains the store need not join
-	joined atomic.Bool
-	reason atomic.Pointer[error] // why it has not joined
-}
+// serving is why this process has not joined those who serve the store; nil if it has,
+// or need not, because it only maintains the store. While it has not, an offline
+// collection may delete without asking anybody, so no push is accepted, and nobody is told
+// that something will stay. Pulls and deletions rely on nothing that a collection removes.
+type serving struct{ without atomic.Pointer[error] }
 
 // How often and how long joining is tried again.
 const (
@@ -31,7 +27,7 @@ const (
 // says why it cannot join yet: then pushes are answered with UNAVAILABLE, and
 // joining is tried again until it succeeds.
 func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
-	r.serving.wanted.Store(true)
+	r.serving.without.Store(&errLeft)
 	lease, err := r.join(ctx)
 	stay, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
@@ -44,9 +40,12 @@ func (r *Registry) Serve(ctx context.Context) (leave func(), err error) {
 
 func (r *Registry) join(ctx context.Context) (storage.Lease, error) {
 	lease, err := r.coordinator.Join(ctx)
-	r.serving.reason.Store(&err)
-	r.serving.joined.Store(err == nil)
-	return lease, err
+	if err != nil {
+		r.serving.without.Store(&err)
+		return nil, err
+	}
+	r.serving.without.Store(nil)
+	return lease, nil
 }
 
 // stayJoined joins whenever the process has not, until ctx ends.
@@ -57,8 +56,7 @@ func (r *Registry) stayJoined(ctx context.Context, lease storage.Lease) {
 			case <-lease.Lost():
 			case <-ctx.Done():
 			}
-			r.serving.reason.Store(&errLeft)
-			r.serving.joined.Store(false)
+			r.serving.without.Store(&errLeft)
 			lease.Release()
 		}
 		if ctx.Err() != nil {
@@ -90,10 +88,11 @@ func (r *Registry) takes() error {
 // hasJoined is nil if collections respect what this process relies on. Else the error
 // begins with what cannot be done.
 func (r *Registry) hasJoined(what string) error {
-	if !r.serving.wanted.Load() || r.serving.joined.Load() {
+	without := r.serving.without.Load()
+	if without == nil {
 		return nil
 	}
-	err := *r.serving.reason.Load()
+	err := *without
 	reason := faultText(err)
 	switch {
 	case errors.Is(err, storage.ErrNoSpace):
