@@ -63,48 +63,35 @@ type UploadStatus struct {
 // StartUpload begins an upload. alg is the algorithm of the digest that is
 // expected, "" if nobody said.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.takes(); err != nil {
-		return nil, err
-	}
-	u := r.startUpload(alg)
-	started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
-	if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
-		return nil, fault(err)
-	}
-	u.unlock()
-	return u, r.reg.uploads.take(ctx, u, UploadPoint{})
+	return r.startUpload(ctx, alg, false)
 }
 
 // StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
 // not negative.
 func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
-	var u *Upload
-	if r.reg.remote {
-		if err := r.takes(); err != nil {
-			return nil, err
-		}
-		u = r.startUpload(d.Algorithm())
-		u.whole = true
-		u.unlock()
-		if err := r.reg.uploads.take(ctx, u, UploadPoint{}); err != nil {
-			return nil, err
-		}
-	} else {
-		var err error
-		if u, err = r.StartUpload(ctx, d.Algorithm()); err != nil {
-			return nil, err
-		}
+	u, err := r.startUpload(ctx, d.Algorithm(), r.reg.remote)
+	if err != nil {
+		return nil, err
 	}
 	u.Expect(d, size)
 	return u, nil
 }
 
-// startUpload is a new upload whose turn the caller has.
-func (r Repository) startUpload(alg oci.Algorithm) *Upload {
+func (r Repository) startUpload(ctx context.Context, alg oci.Algorithm, whole bool) (*Upload, error) {
+	if err := r.takes(); err != nil {
+		return nil, err
+	}
 	u := r.newUpload(layout.NewUploadID())
-	u.startedAt = r.reg.now().UTC().Truncate(time.Second)
+	defer u.unlock()
+	u.startedAt, u.whole = r.reg.now().UTC().Truncate(time.Second), whole
 	u.rewind(alg)
-	return u
+	if !whole {
+		started := storage.Change{Key: layout.UploadStartedAt(r.name, u.id), Content: layout.StartedAt(u.startedAt), Ephemeral: true}
+		if err := r.reg.store.Apply(ctx, nil, storage.Stage{started}); err != nil {
+			return nil, fault(err)
+		}
+	}
+	return u, r.reg.uploads.take(ctx, u, UploadPoint{})
 }
 
 // ResumeUpload takes an upload over. A request that still holds it fails from then on
