@@ -42,7 +42,7 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 func (a *API) catalogPage(ctx context.Context, n int, last string, visible func(oci.Name) bool) (body []byte, next string, err error) {
 	names, more := []string(nil), false
 	if n > 0 {
-		if names, more, err = a.opts.Registry.VisibleCatalog(ctx, n, last, visible); err != nil {
+		if names, more, err = a.opts.Registry.Catalog(ctx, n, last, visible); err != nil {
 			return nil, "", err
 		}
 	}

@@ -10,16 +10,10 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Catalog lists at most n repositories that hold manifests, strictly after
-// last, and says whether there are more. The order is that of distribution:
-// component by component, so that a/b comes before a-b.
-func (r *Registry) Catalog(ctx context.Context, n int, last string) (names []string, more bool, err error) {
-	return r.VisibleCatalog(ctx, n, last, nil)
-}
-
-// VisibleCatalog is the Catalog of the repositories that the caller may see; nil
-// stands for all.
-func (r *Registry) VisibleCatalog(ctx context.Context, n int, last string, visible func(oci.Name) bool) (names []string, more bool, err error) {
+// Catalog lists at most n repositories that hold manifests and that the caller may see
+// (nil stands for all), strictly after last, and says whether there are more. The order is
+// that of distribution: component by component, so that a/b comes before a-b.
+func (r *Registry) Catalog(ctx context.Context, n int, last string, visible func(oci.Name) bool) (names []string, more bool, err error) {
 	page := catalogPage{reg: r, limit: n + 1, visible: visible, names: []string{}}
 	var after []string
 	if last != "" {

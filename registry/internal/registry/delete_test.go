@@ -23,7 +23,7 @@ func TestDeleteRepository(t *testing.T) {
 		pushImage(t, repo, "v2", "two")
 		pushImage(t, below, "v1", "three")
 		check(t, repo.Delete(t.Context()))
-		names, _, err := r.Catalog(t.Context(), 10, "")
+		names, _, err := r.Catalog(t.Context(), 10, "", nil)
 		check(t, err)
 		if !slices.Equal(names, []string{"a/b"}) {
 			t.Errorf("catalog = %q", names)

@@ -29,7 +29,7 @@ func TestStrayDirectories(t *testing.T) {
 		check(t, os.MkdirAll(filepath.Join(root, layout.Repositories, dir), 0o755))
 	}
 	check(t, os.WriteFile(filepath.Join(root, layout.Repositories, "README+"), nil, 0o644))
-	names, more, err := r.Catalog(ctx, 10, "")
+	names, more, err := r.Catalog(ctx, 10, "", nil)
 	check(t, err)
 	if !slices.Equal(names, []string{"a"}) || more {
 		t.Errorf("the catalog is %q", names)

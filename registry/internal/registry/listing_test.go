@@ -107,7 +107,7 @@ func TestTagListFollowsEveryChange(t *testing.T) {
 func TestCatalog(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx := context.Background()
-		names, more, err := r.Catalog(ctx, 10, "")
+		names, more, err := r.Catalog(ctx, 10, "", nil)
 		check(t, err)
 		if names == nil || len(names) != 0 || more {
 			t.Errorf("an empty registry lists %v, %v", names, more)
@@ -127,7 +127,7 @@ func TestCatalog(t *testing.T) {
 					last = all[i-1]
 				}
 				want := all[i:min(i+n, len(all))]
-				got, more, err := r.Catalog(ctx, n, last)
+				got, more, err := r.Catalog(ctx, n, last, nil)
 				check(t, err)
 				if !slices.Equal(got, want) || more != (i+n < len(all)) {
 					t.Errorf("Catalog(%d, %q) = %q, %v; want %q", n, last, got, more, want)
@@ -137,13 +137,13 @@ func TestCatalog(t *testing.T) {
 		for last, want := range map[string]string{
 			"a/b": "a/b/c", "a/a": "a/b/c", "a/b/c/d": "a/b-c", "a/z": "a-b", "Z": "a", "deep": "deep/er/still", "zz": "", "/": "0", "a//": "a/b/c",
 		} {
-			got, _, err := r.Catalog(ctx, 1, last)
+			got, _, err := r.Catalog(ctx, 1, last, nil)
 			check(t, err)
 			if strings.Join(got, " ") != want {
 				t.Errorf("after %q comes %q, want %q", last, got, want)
 			}
 		}
-		got, more, err := r.Catalog(ctx, 0, "")
+		got, more, err := r.Catalog(ctx, 0, "", nil)
 		check(t, err)
 		if len(got) != 0 || more {
 			t.Errorf("a page of nothing holds %q", got)
@@ -162,7 +162,7 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 				by = again(r, Options{})
 			}
 			pushBlob(t, by.Repository(oci.Name(name)), "x")
-			got, _, err := r.Catalog(ctx, 100, "")
+			got, _, err := r.Catalog(ctx, 100, "", nil)
 			check(t, err)
 			if !slices.Equal(got, want) && len(want) > 0 {
 				t.Errorf("with blobs only, %q are listed", got)
@@ -171,7 +171,7 @@ func TestCatalogFollowsEveryChange(t *testing.T) {
 			pushImage(t, by.Repository(oci.Name(name)), "t", "x")
 			want = append(want, name)
 			for range 2 {
-				got, _, err = r.Catalog(ctx, 100, "")
+				got, _, err = r.Catalog(ctx, 100, "", nil)
 				check(t, err)
 				if !slices.Equal(got, want) {
 					t.Errorf("%q are listed, want %q", got, want)
