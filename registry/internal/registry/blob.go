@@ -112,7 +112,7 @@ func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 		return err
 	})
 	if r.missed(err) {
-		desc, err = r.reg.upstream.StatBlob(ctx, r.filled(), d)
+		desc, err = r.reg.opts.Upstream.StatBlob(ctx, r.filled(), d)
 	}
 	return desc, fault(err)
 }
@@ -122,7 +122,7 @@ func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descri
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
 	b, err = r.openBlob(ctx, d)
 	if r.missed(err) {
-		b, err = r.reg.upstream.OpenBlob(ctx, r.filled(), d)
+		b, err = r.reg.opts.Upstream.OpenBlob(ctx, r.filled(), d)
 		return b, fault(err)
 	}
 	r.hit(err, true)
@@ -135,14 +135,14 @@ func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err er
 // repository is a cache, whose blobs may be still on their way. client is the address that
 // will read, the zero address if it is not known. Errors are those of OpenBlob.
 func (r Repository) BlobURL(ctx context.Context, d oci.Digest, client netip.Addr) (url string, desc oci.Descriptor, err error) {
-	if r.reg.signer == nil || r.cached() {
+	if r.reg.opts.Signer == nil || r.cached() {
 		return "", desc, nil
 	}
 	desc, target, err := r.statBlob(ctx, nil, d)
 	if err != nil {
 		return "", desc, r.missingBlob(ctx, err)
 	}
-	url, err = r.reg.signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob, client)
+	url, err = r.reg.opts.Signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob, client)
 	if err != nil {
 		return "", desc, nil //nolint:nilerr // the store has logged it, and the blob can be read from here
 	}

@@ -99,7 +99,7 @@ func isCode(err error, code oci.Code) bool {
 
 // writable is nil unless the registry is read-only.
 func (r *Registry) writable() error {
-	if r.readOnly {
+	if r.opts.ReadOnly {
 		return unsupported("the registry is read-only")
 	}
 	return nil
@@ -110,7 +110,7 @@ func (r *Registry) deletable() error {
 	if err := r.writable(); err != nil {
 		return err
 	}
-	if !r.deleteEnabled {
+	if !r.opts.DeleteEnabled {
 		return unsupported("deletion is disabled")
 	}
 	return nil

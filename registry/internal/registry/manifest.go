@@ -65,13 +65,13 @@ func (r Repository) ManifestBytes(ctx context.Context, d oci.Digest, size int64)
 func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(context.Context, oci.Reference) (*Manifest, error)) (m *Manifest, err error) {
 	m, err = look(ctx, ref)
 	if r.missed(err) || err == nil && ref.Tag != "" && r.cached() {
-		m, err = r.reg.upstream.Manifest(ctx, r.filled(), ref, m)
+		m, err = r.reg.opts.Upstream.Manifest(ctx, r.filled(), ref, m)
 		err = fault(err)
 	} else if ref.Tag == "" {
 		r.hit(err, false)
 	}
 	if err == nil {
-		r.reg.pulled(r.name, m.Digest)
+		r.reg.opts.Pulled(r.name, m.Digest)
 	}
 	return m, err
 }
@@ -139,7 +139,7 @@ func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
 			r.remember(m)
 		}
 	}
-	r.looked(m != nil)
+	r.opts.Looked(m != nil)
 	return m
 }
 

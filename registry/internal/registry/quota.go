@@ -31,11 +31,11 @@ func (u *Uncounted) Error() string { return "the bytes under a quota have to be 
 // charge counts the bytes of d that are about to be linked at key, unless the repository
 // has them already. Caches of other registries have bounds of their own.
 func (r Repository) charge(ctx context.Context, key string, d oci.Digest, size int64) error {
-	if r.reg.quota == nil || r.filler || !r.reg.quota.Bounds(r.name) {
+	if r.reg.opts.Quota == nil || r.filler || !r.reg.opts.Quota.Bounds(r.name) {
 		return nil
 	}
 	if _, err := r.reg.store.Stat(ctx, key); !absent(err) {
 		return err
 	}
-	return r.reg.quota.Take(ctx, r.name, d, size)
+	return r.reg.opts.Quota.Take(ctx, r.name, d, size)
 }

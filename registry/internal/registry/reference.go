@@ -97,7 +97,7 @@ func (r Repository) checkLayer(ctx context.Context, s *section, d *oci.Descripto
 	if oci.IsManifest(d.MediaType) {
 		return r.checkManifest(ctx, s, d)
 	}
-	if err := r.reg.validation.checkURLs(d); err != nil {
+	if err := r.reg.opts.Validation.checkURLs(d); err != nil {
 		return err
 	}
 	if oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
@@ -109,7 +109,7 @@ func (r Repository) checkLayer(ctx context.Context, s *section, d *oci.Descripto
 // checkChild looks for a manifest that an index lists, if the configuration
 // asks for it.
 func (r Repository) checkChild(ctx context.Context, s *section, d *oci.Descriptor) error {
-	if !r.reg.validation.needsChild(d) {
+	if !r.reg.opts.Validation.needsChild(d) {
 		return nil
 	}
 	return r.checkManifest(ctx, s, d)

@@ -11,6 +11,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/tree"
 )
 
 // Bounds of one page of referrers, which is itself an index that clients read
@@ -64,7 +65,7 @@ func (r Repository) listReferrers(ctx context.Context, subject oci.Digest) (cand
 		candidates, err = r.referrerCandidates(ctx, subject)
 		return candidates, r.referrer, "", err
 	}
-	list, warning, err := r.reg.upstream.Referrers(ctx, r.filled(), subject)
+	list, warning, err := r.reg.opts.Upstream.Referrers(ctx, r.filled(), subject)
 	if err != nil {
 		return nil, nil, "", fault(err)
 	}
@@ -205,7 +206,7 @@ func (x *referrerIndex) refresh(ctx context.Context, r Repository) (changed bool
 	if err := x.add(ctx, r, retry); err != nil {
 		return false, err
 	}
-	for _, alg := range []oci.Algorithm{oci.SHA256, oci.SHA384, oci.SHA512} {
+	for _, alg := range tree.Algorithms() {
 		now, err := r.reg.list(ctx, layout.Revisions(r.name, alg))
 		if err != nil {
 			return changed, err

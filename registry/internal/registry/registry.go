@@ -95,26 +95,15 @@ const (
 
 // Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
+	opts            Options
 	store           storage.Store
 	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
-	deleteEnabled   bool
-	readOnly        bool
-	validation      Validation
-	immutable       []TagRule
-	upstream        Upstream
-	signer          BlobURLs
-	pulled          func(oci.Name, oci.Digest)
 	maxManifestSize int64
-	quota           Quota
-	grace           time.Duration
-	renewAfter      time.Duration
 	remote          bool
 
 	caches
-	shared   Shared
-	looked   func(hit bool)
 	proving  chan struct{} // holds a token while a blob is read again to prove it
 	reading  chan struct{} // holds a token for each large manifest that is being read
 	indexing sync.Mutex    // held while an index of referrers is looked up
@@ -143,13 +132,8 @@ func New(o Options) *Registry {
 		o.Pulled = func(oci.Name, oci.Digest) {}
 	}
 	return &Registry{
-		store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now,
-		deleteEnabled: o.DeleteEnabled, readOnly: o.ReadOnly, validation: o.Validation, immutable: o.Immutable,
-		signer: o.Signer, upstream: o.Upstream, pulled: o.Pulled, maxManifestSize: o.MaxManifestSize, grace: o.Grace, renewAfter: o.RenewAfter, remote: o.Remote,
-		quota:   o.Quota,
+		opts: o, store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize, remote: o.Remote,
 		caches:  newCaches(o.ManifestCache),
-		shared:  o.Shared,
-		looked:  o.Looked,
 		proving: make(chan struct{}, 1),
 		reading: make(chan struct{}, 2),
 		uploads: holders{live: map[string]*Upload{}},
@@ -162,7 +146,7 @@ func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg:
 
 // Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
-	return fault(r.store.Check(ctx, write && !r.readOnly))
+	return fault(r.store.Check(ctx, write && !r.opts.ReadOnly))
 }
 
 // apply makes the changes durable, though the client may hang up meanwhile. s is

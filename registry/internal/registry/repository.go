@@ -2,13 +2,12 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
 )
 
 // Repository is a named set of manifests, tags and blobs. It is a small value:
@@ -108,27 +107,9 @@ func (r *Registry) list(ctx context.Context, prefix string) (*listing, error) {
 	return l, nil
 }
 
-// emptyLinkPause is how long a writer is given to fill a link that it has
-// emptied.
-const emptyLinkPause = 2 * time.Millisecond
-
-// readLink reads a link. One that is empty is read twice: distribution 2.8 empties
-// a link before it writes it. Errors are those of the store and of
-// layout.ParseLink; with the latter, info is that of the link.
-func (r *Registry) readLink(ctx context.Context, key string) (d oci.Digest, info storage.Info, err error) {
-	for range 2 {
-		var content []byte
-		content, info, err = storage.Read(ctx, r.store, key, layout.MaxLink)
-		if errors.Is(err, storage.ErrTooLarge) {
-			err = layout.ErrBadLink
-		}
-		if err != nil {
-			return "", info, err
-		}
-		if d, err = layout.ParseLink(content); !errors.Is(err, layout.ErrEmptyLink) {
-			break
-		}
-		time.Sleep(emptyLinkPause)
-	}
-	return d, info, err
+// readLink reads a link. Errors are those of the store and of layout.ParseLink; with the
+// latter, info is that of the link.
+func (r *Registry) readLink(ctx context.Context, key string) (oci.Digest, storage.Info, error) {
+	l, _ := tree.ReadLink(ctx, r.store, key, "")
+	return l.Target, l.Info, l.Err
 }

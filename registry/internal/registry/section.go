@@ -38,7 +38,7 @@ func (r *Registry) depend(ctx context.Context, f func(*section) error) error {
 // it for Options.Grace. On a store that cannot be written nothing is renewed.
 func (r *Registry) advertise(ctx context.Context, f func(*section) error) error {
 	err := r.hasJoined("nothing can be promised now: ")
-	if r.readOnly || unwritable(err) {
+	if r.opts.ReadOnly || unwritable(err) {
 		return f(nil)
 	}
 	if err != nil {
@@ -136,10 +136,10 @@ func (r *Registry) stat(ctx context.Context, s *section, key string) (storage.In
 // is confirmed to a client: collectors keep what is young. Where that cannot be written,
 // nothing can be deleted either.
 func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Digest, info storage.Info) error {
-	if s == nil || !s.advertise || r.grace <= 0 {
+	if s == nil || !s.advertise || r.opts.Grace <= 0 {
 		return nil
 	}
-	if age := r.now().Sub(info.Modified); age >= 0 && age < r.renewAfter {
+	if age := r.now().Sub(info.Modified); age >= 0 && age < r.opts.RenewAfter {
 		return nil
 	}
 	renewal := storage.Change{Key: key, Content: layout.Link(d), Renew: true}

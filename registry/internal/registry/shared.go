@@ -30,12 +30,12 @@ const (
 )
 
 // share lets the other processes have the manifest.
-func (r *Registry) share(m *Manifest) { r.shared.Put(sharedManifest+string(m.Digest), m.Bytes) }
+func (r *Registry) share(m *Manifest) { r.opts.Shared.Put(sharedManifest+string(m.Digest), m.Bytes) }
 
 // shownManifest is a manifest that another process has shared, compared with its
 // digest, or nil. Its bytes are not known to be in the store.
 func (r *Registry) shownManifest(ctx context.Context, d oci.Digest) *Manifest {
-	body, ok := r.shared.Get(ctx, sharedManifest+string(d))
+	body, ok := r.opts.Shared.Get(ctx, sharedManifest+string(d))
 	if !ok {
 		return nil
 	}
@@ -55,12 +55,12 @@ func (r *Registry) shareOrigins(d oci.Digest, names origins) {
 			b.WriteString(string(n) + "\n")
 		}
 	}
-	r.shared.Put(sharedOrigins+string(d), b.Bytes())
+	r.opts.Shared.Put(sharedOrigins+string(d), b.Bytes())
 }
 
 // shownOrigins are repositories that had the blob, as another process says.
 func (r *Registry) shownOrigins(ctx context.Context, d oci.Digest) (found origins) {
-	text, _ := r.shared.Get(ctx, sharedOrigins+string(d))
+	text, _ := r.opts.Shared.Get(ctx, sharedOrigins+string(d))
 	i := 0
 	for line := range strings.Lines(string(text)) {
 		name, err := oci.ParseName(strings.TrimSuffix(line, "\n"))

@@ -59,7 +59,7 @@ type Page struct {
 // currentTags lists those of the repository, or of what it is a cache of.
 func (r Repository) currentTags(ctx context.Context) (tags []string, warning string, err error) {
 	if r.cached() {
-		tags, warning, err := r.reg.upstream.Tags(ctx, r.filled())
+		tags, warning, err := r.reg.opts.Upstream.Tags(ctx, r.filled())
 		return tags, warning, fault(err)
 	}
 	list, err := r.tagList(ctx)
@@ -237,8 +237,8 @@ type TagRule struct {
 // Immutable says whether the tag, once it is there, is neither moved nor
 // deleted.
 func (r Repository) Immutable(tag oci.Tag) bool {
-	for i := range r.reg.immutable {
-		if rule := &r.reg.immutable[i]; rule.Tags.Match(tag) && rule.Repositories.Match(r.name) {
+	for i := range r.reg.opts.Immutable {
+		if rule := &r.reg.opts.Immutable[i]; rule.Tags.Match(tag) && rule.Repositories.Match(r.name) {
 			return true
 		}
 	}

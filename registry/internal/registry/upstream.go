@@ -42,15 +42,15 @@ type Upstream interface {
 // Within is the repository that clients mean by a name in a namespace: containerd says
 // which registry it takes this one for.
 func (r *Registry) Within(namespace string, name oci.Name) (oci.Name, error) {
-	if r.upstream == nil {
+	if r.opts.Upstream == nil {
 		return name, nil
 	}
-	return r.upstream.Within(namespace, name)
+	return r.opts.Upstream.Within(namespace, name)
 }
 
 // cached says whether the repository is a cache, for everybody but its upstream.
 func (r Repository) cached() bool {
-	return r.reg.upstream != nil && !r.filler && r.reg.upstream.Caches(r.name)
+	return r.reg.opts.Upstream != nil && !r.filler && r.reg.opts.Upstream.Caches(r.name)
 }
 
 // missed says whether the error is one that an upstream can help with.
@@ -72,7 +72,7 @@ func (r *Registry) Cached(name oci.Name) Repository { return r.Repository(name).
 // hit tells the upstream that it was not needed.
 func (r Repository) hit(err error, blob bool) {
 	if err == nil && r.cached() {
-		r.reg.upstream.Hit(r.name, blob)
+		r.reg.opts.Upstream.Hit(r.name, blob)
 	}
 }
 
