@@ -71,8 +71,8 @@ type run struct {
 	name    string
 	begun   time.Time
 	digests *digests
-	limit   time.Time // what was renewed since is young; zero = nothing is
-	orphans *orphans
+	limit   time.Time             // what was renewed since is young; zero = nothing is
+	orphans func() (users, error) // looked for when the first young link is found that nothing needs
 
 	free      chan struct{} // see workers
 	pace      pace
@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
-	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), orphans: new(orphans)}
+	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests()}
 	r.linkBatch.limit, r.byteBatch.limit = perLook, perList
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
@@ -284,6 +284,7 @@ func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Conte
 // collect reads all repositories and deletes what nothing needs: their links, then
 // the bytes.
 func (r *run) collect(ctx context.Context) error {
+	r.orphans = sync.OnceValues(func() (users, error) { return r.readOrphans(ctx) })
 	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
 		return err
 	}

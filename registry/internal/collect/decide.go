@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
 
@@ -129,19 +130,17 @@ func (r *run) need(repo *repository) {
 func (r *run) decideLayers(ctx context.Context, repo *repository) error {
 	for i := range repo.layers {
 		l := &repo.layers[i]
-		at, known := r.digests.find(l.digest)
-		l.live = known && repo.needsBlob(at) || repo.unreadable
+		l.live = repo.needsBlob(l.id) || repo.unreadable
 		if l.live || !r.ages() {
 			continue
 		}
-		info := link{digest: l.digest}
-		info.Key, info.Modified = layout.LayerLink(repo.name, l.digest), l.modified
-		modified, err := r.age(ctx, info.Info, l.digest)
+		d := r.digests.digest(l.id)
+		modified, err := r.age(ctx, storage.Info{Key: layout.LayerLink(repo.name, d), Modified: l.modified}, d)
 		if err != nil {
 			return err
 		}
 		if r.young(modified) {
-			released, err := r.released(ctx, repo, r.digests.add(l.digest), modified)
+			released, err := r.released(ctx, repo, l.id, modified)
 			if err != nil {
 				return err
 			}
@@ -170,16 +169,16 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 	}
 	for i := range repo.layers {
 		l := &repo.layers[i]
-		why := uint8(0)
+		d, why := r.digests.digest(l.id), uint8(0)
 		switch {
 		case l.young:
 			why = recent
 		case repo.unreadable:
 			why = unreadable
-		case !l.live || l.digest.Algorithm() == oci.SHA256: // needed, so it is marked above
+		case !l.live || d.Algorithm() == oci.SHA256: // needed, so it is marked above
 			continue
 		}
-		if err := r.markLayer(ctx, repo, l, why); err != nil {
+		if err := r.markLayer(ctx, repo, l.id, d, why); err != nil {
 			return err
 		}
 	}
@@ -188,16 +187,15 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 
 // markLayer marks the blob to which a link leads. That of sha256 is the one of its
 // name; distribution makes links of other algorithms that lead elsewhere.
-func (r *run) markLayer(ctx context.Context, repo *repository, l *layer, why uint8) error {
-	i := r.digests.add(l.digest)
+func (r *run) markLayer(ctx context.Context, repo *repository, i id, d oci.Digest, why uint8) error {
 	if known := r.digests.what(i); known != 0 {
 		why = known
 	}
 	r.digests.mark(i, why)
-	if l.digest.Algorithm() == oci.SHA256 {
+	if d.Algorithm() == oci.SHA256 {
 		return nil
 	}
-	link, there := tree.ReadLink(ctx, r.Store, layout.LayerLink(repo.name, l.digest), l.digest)
+	link, there := tree.ReadLink(ctx, r.Store, layout.LayerLink(repo.name, d), d)
 	switch {
 	case !there || errors.Is(link.Err, layout.ErrBadLink) || errors.Is(link.Err, layout.ErrEmptyLink):
 		return nil

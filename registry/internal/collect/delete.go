@@ -38,12 +38,14 @@ func (r *run) garbage(repo *repository) []garbage {
 	}
 	for i := range repo.layers {
 		if l := &repo.layers[i]; !l.live {
-			key := layout.LayerLink(repo.name, l.digest)
-			all = append(all, garbage{key, key, l.digest, layerLink})
+			d := r.digests.digest(l.id)
+			key := layout.LayerLink(repo.name, d)
+			all = append(all, garbage{key, key, d, layerLink})
 		}
 	}
-	for _, h := range r.outdated(repo) {
-		all = append(all, garbage{layout.TagIndex(repo.name, h.tag, h.digest), layout.RevisionLink(repo.name, h.digest), h.digest, historyLink})
+	for _, h := range repo.outdated() {
+		d := r.digests.digest(h.at)
+		all = append(all, garbage{layout.TagIndex(repo.name, h.name, d), layout.RevisionLink(repo.name, d), d, historyLink})
 	}
 	return all
 }

@@ -18,7 +18,7 @@ const (
 	byUntagged                   // a manifest needs it to which none leads
 	recent                       // a client may rely on it
 	unreadable                   // a repository that is skipped may need it
-	isRevision                   // some repository has it as a manifest; see orphans
+	isRevision                   // some repository has it as a manifest; see readOrphans
 
 	isKept = inUse | byUntagged | recent | unreadable
 )
@@ -59,18 +59,6 @@ func keyOf(d oci.Digest) (key [sha256.Size]byte) {
 		}
 	}
 	return sha256.Sum256([]byte(d))
-}
-
-// find returns the number of d, if it has one.
-func (s *digests) find(d oci.Digest) (id, bool) {
-	key := keyOf(d)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	slot := s.slot(&key)
-	if s.table[slot] == 0 {
-		return 0, false
-	}
-	return s.table[slot] - 1, true
 }
 
 // add returns the number of d, a new one if need be.

@@ -45,7 +45,7 @@ func (r *run) collectAlone(ctx context.Context, lock storage.Lease) (done bool, 
 
 // beginAgain forgets all but what is deleted.
 func (r *run) beginAgain() {
-	r.digests, r.orphans, r.exclusive, r.again = newDigests(), new(orphans), nil, true
+	r.digests, r.exclusive, r.again = newDigests(), nil, true
 	r.report = r.report.deleted()
 }
 

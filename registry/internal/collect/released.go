@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -36,19 +35,7 @@ func (u users) add(by *user) {
 // may be a manifest.
 const maxOrphan = 4 << 20
 
-// orphans are young manifests that no repository has any more. They are looked for
-// when the first young link is found that nothing needs.
-type orphans struct {
-	once  sync.Once
-	users users
-	err   error
-}
-
-func (r *run) findOrphans(ctx context.Context) (users, error) {
-	r.orphans.once.Do(func() { r.orphans.users, r.orphans.err = r.readOrphans(ctx) })
-	return r.orphans.users, r.orphans.err
-}
-
+// readOrphans finds young manifests that no repository has any more.
 func (r *run) readOrphans(ctx context.Context) (users, error) {
 	for name, err := range tree.Everything(ctx, r.Store) {
 		if err != nil {
@@ -133,7 +120,7 @@ func (r *run) released(ctx context.Context, repo *repository, i id, modified tim
 	if !r.Release {
 		return false, nil
 	}
-	orphans, err := r.findOrphans(ctx)
+	orphans, err := r.orphans()
 	if err != nil {
 		return false, err
 	}
@@ -149,7 +136,7 @@ func (r *run) released(ctx context.Context, repo *repository, i id, modified tim
 
 func (r *run) linksAll(repo *repository, needs []id) bool {
 	for _, i := range needs {
-		if _, ok := repo.find(i); !ok && !repo.linked(r, i) {
+		if _, ok := repo.find(i); !ok && !repo.linked(i) {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ type revision struct {
 
 // layer is a link to a blob.
 type layer struct {
-	digest   oci.Digest
+	id       id
 	modified time.Time
 	live     bool
 	young    bool
@@ -37,10 +37,9 @@ type repository struct {
 	revisions []revision // sorted by id
 	referrers map[id][]int
 	tags      []tag
-	history   []entry
-	layers    []layer
-	byID      map[id]struct{} // of the layers, once it is asked for
-	needs     []id            // of live manifests, and their own, sorted
+	history   []tag
+	layers    []layer // sorted by id
+	needs     []id    // of live manifests, and their own, sorted
 	users     users
 	listed    map[string]bool // at the second look: the keys that may be deleted
 
@@ -72,14 +71,8 @@ func (repo *repository) stays() bool {
 }
 
 // linked says whether the repository has a link to a blob.
-func (repo *repository) linked(r *run, i id) bool {
-	if repo.byID == nil {
-		repo.byID = make(map[id]struct{}, len(repo.layers))
-		for j := range repo.layers {
-			repo.byID[r.digests.add(repo.layers[j].digest)] = struct{}{}
-		}
-	}
-	_, ok := repo.byID[i]
+func (repo *repository) linked(i id) bool {
+	_, ok := slices.BinarySearchFunc(repo.layers, i, func(l layer, i id) int { return int(l.id) - int(i) })
 	return ok
 }
 
@@ -241,9 +234,10 @@ func (r *run) readLayers(ctx context.Context, repo *repository) error {
 			if err != nil {
 				return err
 			}
-			repo.layers = append(repo.layers, layer{digest: l.digest, modified: l.Modified})
+			repo.layers = append(repo.layers, layer{id: r.digests.add(l.digest), modified: l.Modified})
 		}
 	}
+	slices.SortFunc(repo.layers, func(a, b layer) int { return int(a.id) - int(b.id) })
 	return nil
 }
 

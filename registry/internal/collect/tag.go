@@ -11,16 +11,10 @@ import (
 	"slipway/registry/internal/tree"
 )
 
-// tag is a tag and the manifest that it points at.
+// tag is a tag and a manifest that it points at, or in its history once pointed at.
 type tag struct {
 	name oci.Tag
 	at   id
-}
-
-// entry is one of the links of a tag's history.
-type entry struct {
-	tag    oci.Tag
-	digest oci.Digest
 }
 
 // readTags reads where the tags point and, if untagged manifests are deleted, their
@@ -37,20 +31,20 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 			if err != nil {
 				return err
 			}
-			name, rest, below := strings.Cut(info.Key[len(prefix)+1:], "/")
-			tag, err := oci.ParseTag(name)
+			first, rest, below := strings.Cut(info.Key[len(prefix)+1:], "/")
+			name, err := oci.ParseTag(first)
 			switch {
 			case err != nil || !below:
 			case rest == "" || rest == layout.TagCurrentName:
 				g.do(func(ctx context.Context) error {
-					if err := r.readTag(ctx, repo, tag); err != nil || flat || !r.DeleteUntagged {
+					if err := r.readTag(ctx, repo, name); err != nil || flat || !r.DeleteUntagged {
 						return err
 					}
-					return r.readHistory(ctx, repo, tag)
+					return r.readHistory(ctx, repo, name)
 				})
 			default:
 				if d, ok := layout.ParseTagIndex(rest); ok {
-					repo.history = append(repo.history, entry{tag, d})
+					repo.history = append(repo.history, tag{name, r.digests.add(d)})
 				}
 			}
 		}
@@ -84,7 +78,7 @@ func (r *run) readHistory(ctx context.Context, repo *repository, name oci.Tag) e
 				return err
 			}
 			repo.mu.Lock()
-			repo.history = append(repo.history, entry{name, l.digest})
+			repo.history = append(repo.history, tag{name, r.digests.add(l.digest)})
 			repo.mu.Unlock()
 		}
 	}
@@ -92,18 +86,15 @@ func (r *run) readHistory(ctx context.Context, repo *repository, name oci.Tag) e
 }
 
 // outdated returns the history that leads to nothing which the repository keeps.
-func (r *run) outdated(repo *repository) (old []entry) {
-	current := map[oci.Tag]id{}
+func (repo *repository) outdated() (old []tag) {
+	current := map[tag]bool{}
 	for _, t := range repo.tags {
-		current[t.name] = t.at
+		current[t] = true
 	}
 	for _, h := range repo.history {
-		i, known := r.digests.find(h.digest)
-		at, tagged := current[h.tag]
-		if known && (tagged && at == i || repo.keeps(i)) || repo.unreadable {
-			continue
+		if !current[h] && !repo.keeps(h.at) && !repo.unreadable {
+			old = append(old, h)
 		}
-		old = append(old, h)
 	}
 	return old
 }
