@@ -104,14 +104,3 @@ func (r *Registry) writable() error {
 	}
 	return nil
 }
-
-// deletable is nil if the registry deletes.
-func (r *Registry) deletable() error {
-	if err := r.writable(); err != nil {
-		return err
-	}
-	if !r.opts.DeleteEnabled {
-		return unsupported("deletion is disabled")
-	}
-	return nil
-}

@@ -77,14 +77,6 @@ func (r *Registry) stayJoined(ctx context.Context, lease storage.Lease) {
 
 var errLeft = errors.New("the registry is stopping, or has lost its lease")
 
-// takes is nil if the registry accepts pushes. UNSUPPORTED, UNAVAILABLE.
-func (r *Registry) takes() error {
-	if err := r.writable(); err != nil {
-		return err
-	}
-	return r.hasJoined("pushes are not accepted now: ")
-}
-
 // hasJoined is nil if collections respect what this process relies on. Else the error
 // begins with what cannot be done.
 func (r *Registry) hasJoined(what string) error {

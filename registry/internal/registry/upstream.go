@@ -87,7 +87,7 @@ func (r Repository) takes() error {
 	if err := r.writable(); err != nil {
 		return err
 	}
-	return r.reg.takes()
+	return r.reg.hasJoined("pushes are not accepted now: ")
 }
 
 // writable is nil if clients may change the repository.
@@ -103,7 +103,10 @@ func (r Repository) deletable() error {
 	if err := r.writable(); err != nil {
 		return err
 	}
-	return r.reg.deletable()
+	if !r.reg.opts.DeleteEnabled {
+		return unsupported("deletion is disabled")
+	}
+	return nil
 }
 
 // CacheManifest stores a manifest of the upstream as it is, before what it refers to, and
