@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"slipway/registry/internal/layout"
-	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tree"
 )
@@ -169,16 +168,16 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 	}
 	for i := range repo.layers {
 		l := &repo.layers[i]
-		d, why := r.digests.digest(l.id), uint8(0)
+		why := uint8(0)
 		switch {
 		case l.young:
 			why = recent
 		case repo.unreadable:
 			why = unreadable
-		case !l.live || d.Algorithm() == oci.SHA256: // needed, so it is marked above
+		case !l.live || !l.other: // needed, so it is marked above
 			continue
 		}
-		if err := r.markLayer(ctx, repo, l.id, d, why); err != nil {
+		if err := r.markLayer(ctx, repo, l, why); err != nil {
 			return err
 		}
 	}
@@ -187,14 +186,15 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 
 // markLayer marks the blob to which a link leads. That of sha256 is the one of its
 // name; distribution makes links of other algorithms that lead elsewhere.
-func (r *run) markLayer(ctx context.Context, repo *repository, i id, d oci.Digest, why uint8) error {
-	if known := r.digests.what(i); known != 0 {
+func (r *run) markLayer(ctx context.Context, repo *repository, l *layer, why uint8) error {
+	if known := r.digests.what(l.id); known != 0 {
 		why = known
 	}
-	r.digests.mark(i, why)
-	if d.Algorithm() == oci.SHA256 {
+	r.digests.mark(l.id, why)
+	if !l.other {
 		return nil
 	}
+	d := r.digests.digest(l.id)
 	link, there := tree.ReadLink(ctx, r.Store, layout.LayerLink(repo.name, d), d)
 	switch {
 	case !there || errors.Is(link.Err, layout.ErrBadLink) || errors.Is(link.Err, layout.ErrEmptyLink):

@@ -244,8 +244,10 @@ func (r *run) deleteBytes(ctx context.Context, found [][]blob) error {
 			keys[i] = layout.BlobData(r.digests.digest(b.id))
 		}
 		err := r.listed(ctx, keys, func(ctx context.Context) error {
-			if err := r.readMarks(ctx); err != nil {
-				return err
+			if !r.atOnce() {
+				if err := r.readMarks(ctx); err != nil {
+					return err
+				}
 			}
 			part = slices.DeleteFunc(part, func(b blob) bool {
 				what := r.digests.what(b.id)

@@ -149,31 +149,40 @@ func (s ending) Apply(ctx context.Context, section storage.Section, stages ...st
 	return s.end()
 }
 
-// Where a worker has let a server in while another one deletes a repository's links, those
-// that are gone are counted and emitted: the second beginning does not find them any more.
-func TestWhatIsGoneIsCountedWhenAServerComes(t *testing.T) {
-	x := onMemory(t)
-	kept, keptBlobs := x.image("a", "v1", "kept")
-	old, oldBlobs := x.image("a", "", "old")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	x.s = ending{x.s, func() error { cancel(errWanted); return nil }}
-	var gone []Event
-	r := newRun(Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Log: zap.NewNop(), Tell: func(e Event) {
-		if e.Kind == OldManifest || e.Kind == OldLayer {
-			gone = append(gone, e)
-		}
-	}})
-	r.exclusive = unwanted{}
-	if err := r.collectRepository(ctx, &repository{name: "a"}); !errors.Is(err, errWanted) {
-		t.Fatalf("got %v", err)
-	}
-	r.beginAgain()
-	if r.report.Manifests.Freed != 1 || len(gone) != 1 || gone[0].Digest != old {
-		t.Errorf("%+v, emitted %v", r.report, gone)
-	}
-	x.whole("kept", "a", kept, keptBlobs)
-	for _, d := range oldBlobs {
-		x.want("link", layout.LayerLink("a", d), true)
+// Where a run ends while links of a repository are deleted, because a worker has let a server
+// in or somebody ends it, those that are gone are counted and emitted: a second beginning does
+// not find them any more.
+func TestWhatIsGoneIsCountedWhenARunEnds(t *testing.T) {
+	for name, lease := range map[string]storage.Lease{"exclusive": unwanted{}, "beside servers": nil} {
+		t.Run(name, func(t *testing.T) {
+			x := onMemory(t)
+			kept, keptBlobs := x.image("a", "v1", "kept")
+			old, oldBlobs := x.image("a", "", "old")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			x.s = ending{x.s, func() error { cancel(errWanted); return nil }}
+			var gone []Event
+			r := newRun(Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Log: zap.NewNop(), Tell: func(e Event) {
+				if e.Kind == OldManifest || e.Kind == OldLayer {
+					gone = append(gone, e)
+				}
+			}})
+			r.exclusive = lease
+			err := r.collectRepository(ctx, &repository{name: "a"})
+			if err == nil {
+				err = r.deleteParts(ctx, r.linkBatch.take())
+			}
+			if !errors.Is(err, errWanted) {
+				t.Fatalf("got %v", err)
+			}
+			r.beginAgain()
+			if r.report.Manifests.Freed != 1 || len(gone) != 1 || gone[0].Digest != old {
+				t.Errorf("%+v, emitted %v", r.report, gone)
+			}
+			x.whole("kept", "a", kept, keptBlobs)
+			for _, d := range oldBlobs {
+				x.want("link", layout.LayerLink("a", d), true)
+			}
+		})
 	}
 }
 

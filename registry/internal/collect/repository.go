@@ -26,6 +26,7 @@ type revision struct {
 // layer is a link to a blob.
 type layer struct {
 	id       id
+	other    bool // its digest is of another algorithm than sha256
 	modified time.Time
 	live     bool
 	young    bool
@@ -234,7 +235,7 @@ func (r *run) readLayers(ctx context.Context, repo *repository) error {
 			if err != nil {
 				return err
 			}
-			repo.layers = append(repo.layers, layer{id: r.digests.add(l.digest), modified: l.Modified})
+			repo.layers = append(repo.layers, layer{id: r.digests.add(l.digest), other: alg != oci.SHA256, modified: l.Modified})
 		}
 	}
 	slices.SortFunc(repo.layers, func(a, b layer) int { return int(a.id) - int(b.id) })
