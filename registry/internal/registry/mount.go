@@ -9,9 +9,11 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// origins are repositories that lately had a blob, newest first. They are
+// origins are a few repositories that lately had a blob, newest first. They are
 // hints where to look for it.
-type origins [4]oci.Name
+type origins []oci.Name
+
+const maxOrigins = 4
 
 // MountBlob puts a blob that another repository has into this one, without an
 // upload. canPull says what the caller may read; nil stands for everything.
@@ -75,7 +77,7 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 		hints = r.shownOrigins(ctx, d)
 	}
 	for _, name := range hints {
-		if name == "" || canPull != nil && !canPull(name) {
+		if canPull != nil && !canPull(name) {
 			continue
 		}
 		found, err := r.Repository(name).mountSource(ctx, s, d)
@@ -101,11 +103,9 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 func (r *Registry) seenIn(d oci.Digest, name oci.Name) {
 	seen, _ := r.origins.get(d)
 	next := origins{oci.Name(strings.Clone(string(name)))}
-	i := 1
 	for _, n := range seen {
-		if n != name && i < len(next) {
-			next[i] = n
-			i++
+		if n != name && len(next) < maxOrigins {
+			next = append(next, n)
 		}
 	}
 	r.origins.put(oci.Digest(strings.Clone(string(d))), next, 1)

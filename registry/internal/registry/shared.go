@@ -51,9 +51,7 @@ func (r *Registry) shownManifest(ctx context.Context, d oci.Digest) *Manifest {
 func (r *Registry) shareOrigins(d oci.Digest, names origins) {
 	var b bytes.Buffer
 	for _, n := range names {
-		if n != "" {
-			b.WriteString(string(n) + "\n")
-		}
+		b.WriteString(string(n) + "\n")
 	}
 	r.opts.Shared.Put(sharedOrigins+string(d), b.Bytes())
 }
@@ -61,12 +59,10 @@ func (r *Registry) shareOrigins(d oci.Digest, names origins) {
 // shownOrigins are repositories that had the blob, as another process says.
 func (r *Registry) shownOrigins(ctx context.Context, d oci.Digest) (found origins) {
 	text, _ := r.opts.Shared.Get(ctx, sharedOrigins+string(d))
-	i := 0
 	for line := range strings.Lines(string(text)) {
 		name, err := oci.ParseName(strings.TrimSuffix(line, "\n"))
-		if err == nil && i < len(found) {
-			found[i] = name
-			i++
+		if err == nil && len(found) < maxOrigins {
+			found = append(found, name)
 		}
 	}
 	return found
