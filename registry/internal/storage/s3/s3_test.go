@@ -73,7 +73,21 @@ func contract(t *testing.T, b object.Bucket, modes ...bool) {
 }
 
 func TestContract_MinIO(t *testing.T) {
-	contract(t, minio(t).Bucket(t, "contract"), true, false)
+	contract(t, beside{minio(t).Bucket(t, "contract")}, true, false)
+}
+
+// beside is a bucket of MinIO, which now and then answers 403 to a PUT that comes while a deletion
+// removes the directory it writes to. The keys are right here, so it is asked again. The driver does not
+// do that: anywhere else a 403 is a matter of keys and rights.
+type beside struct{ *s3.Bucket }
+
+func (b beside) Put(ctx context.Context, key string, body object.Body, o object.PutOptions) (version string, err error) {
+	for range 10 {
+		if version, err = b.Bucket.Put(ctx, key, body, o); !errors.Is(err, storage.ErrDenied) {
+			break
+		}
+	}
+	return version, err
 }
 
 func TestContract_VersityGW(t *testing.T) {

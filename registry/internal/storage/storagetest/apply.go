@@ -188,6 +188,7 @@ func testApplyWhileDeleting(t *testing.T, p pair) {
 			s.Apply(t.Context(), nil, storage.Stage{{Key: fmt.Sprintf("/r/tags/v1/%d/data", i%100), Delete: true}}),
 		)
 	})
+	defer stop()
 	for i := range 100 {
 		s := p.nth(i).Store
 		put(t, s, "/r/tags/v1/current/link", "x")
