@@ -63,7 +63,7 @@ func (r Repository) findTag(ctx context.Context, tag oci.Tag) (pointer, error) {
 	if !r.reg.remote {
 		return r.readTag(ctx, tag)
 	}
-	found, err := r.listPointers(ctx, layout.Tag(r.name, tag), "")
+	found, err := r.listPointers(ctx, layout.Tag(r.name, tag), anyDigest)
 	p, ok := found[tag]
 	if err == nil && !ok {
 		err = storage.ErrNotExist
@@ -271,8 +271,11 @@ func (r Repository) awaitOverlapping(ctx context.Context, barrier func(context.C
 // pointingAt finds the tags that point at d, or all if d is "": those, too, whose
 // link holds no digest.
 func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
-	if r.reg.remote {
-		return r.listPointers(ctx, layout.Tags(r.name), d)
+	switch {
+	case r.reg.remote && d == "":
+		return r.listPointers(ctx, layout.Tags(r.name), anyDigest)
+	case r.reg.remote:
+		return r.sharePointers(ctx, d)
 	}
 	all, err := r.reg.list(ctx, layout.Tags(r.name))
 	if err != nil {

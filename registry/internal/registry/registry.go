@@ -109,6 +109,8 @@ type Registry struct {
 	indexing sync.Mutex    // held while an index of referrers is looked up
 	uploads  holders
 	serving  serving
+	looking  sync.Mutex                  // held for looks
+	looks    map[oci.Name]*sharedListing // the newest of each repository that has not ended
 }
 
 // New makes a registry. It does no I/O and starts no goroutine.
@@ -137,6 +139,7 @@ func New(o Options) *Registry {
 		proving: make(chan struct{}, 1),
 		reading: make(chan struct{}, 2),
 		uploads: holders{live: map[string]*Upload{}},
+		looks:   map[oci.Name]*sharedListing{},
 	}
 }
 

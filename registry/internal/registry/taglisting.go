@@ -11,9 +11,64 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// listPointers is pointingAt by a listing of what lies below: all tags, or one. Where that holds
-// hashes of the links, and the history of a tag says what they may be hashes of, no link is read.
-func (r Repository) listPointers(ctx context.Context, below string, d oci.Digest) (map[oci.Tag]pointer, error) {
+// sharedListing lists the tags of a repository for all who wait for it.
+type sharedListing struct {
+	begun  bool
+	wanted map[oci.Digest]bool
+	found  map[oci.Tag]pointer
+	err    error
+	done   chan struct{} // closed when found and err are known
+}
+
+// sharePointers is pointingAt by a listing that begins afterwards. While one is under way in the
+// repository, the next one gathers all digests that somebody looks for.
+func (r Repository) sharePointers(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
+	reg := r.reg
+	reg.looking.Lock()
+	before := reg.looks[r.name]
+	l := before
+	if first := l == nil || l.begun; first {
+		l = &sharedListing{wanted: map[oci.Digest]bool{}, done: make(chan struct{})}
+		reg.looks[r.name] = l
+		go r.listShared(context.WithoutCancel(ctx), l, before)
+	}
+	l.wanted[d] = true
+	reg.looking.Unlock()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	found := map[oci.Tag]pointer{}
+	for tag, p := range l.found {
+		if p.digest == d {
+			found[tag] = p
+		}
+	}
+	return found, l.err
+}
+
+// listShared makes a listing once the one before it, if there is one, has ended.
+func (r Repository) listShared(ctx context.Context, l, before *sharedListing) {
+	if before != nil {
+		<-before.done
+	}
+	r.reg.looking.Lock()
+	l.begun = true
+	r.reg.looking.Unlock()
+	l.found, l.err = r.listPointers(ctx, layout.Tags(r.name), func(d oci.Digest) bool { return l.wanted[d] })
+	close(l.done)
+	r.reg.looking.Lock()
+	defer r.reg.looking.Unlock()
+	if r.reg.looks[r.name] == l {
+		delete(r.reg.looks, r.name)
+	}
+}
+
+// listPointers finds the tags that point at what is wanted by a listing of what lies below: all tags,
+// or one. Where that holds hashes of the links, and the history of a tag says what they may be hashes
+// of, no link is read.
+func (r Repository) listPointers(ctx context.Context, below string, wanted func(oci.Digest) bool) (map[oci.Tag]pointer, error) {
 	found := map[oci.Tag]pointer{}
 	var unsure []listedTag
 	var now listedTag
@@ -23,7 +78,7 @@ func (r Repository) listPointers(ctx context.Context, below string, d oci.Digest
 		case now.link.Key == "":
 		case !sure:
 			unsure = append(unsure, now)
-		case d == "" || digest == d:
+		case wanted(digest):
 			found[now.tag] = pointer{version: now.link.Version, digest: digest, history: now.history}
 		}
 	}
@@ -57,13 +112,15 @@ func (r Repository) listPointers(ctx context.Context, below string, d oci.Digest
 		return unlessAbsent(err)
 	})
 	for i, p := range read {
-		if p.version != "" && (d == "" || p.digest == d) {
+		if p.version != "" && wanted(p.digest) {
 			p.history = unsure[i].history
 			found[unsure[i].tag] = p
 		}
 	}
 	return found, err
 }
+
+func anyDigest(oci.Digest) bool { return true }
 
 // listedTag is what a listing has of a tag.
 type listedTag struct {

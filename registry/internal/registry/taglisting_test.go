@@ -2,12 +2,15 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -89,6 +92,75 @@ func TestRemoteDeletion_ReadsNoOtherTags(t *testing.T) {
 				t.Errorf("%d tags are left, %v, want 151", len(tags), err)
 			}
 		})
+	}
+}
+
+// Deletions that come while a listing is under way share the next one, whoever of them hangs up,
+// and each deletes its own tag.
+func TestRemoteDeletions_AtTheSameTime_ShareAListing(t *testing.T) {
+	bucket := hostile.New(hostile.Options{})
+	p := bucket.Process()
+	defer p.Close()
+	repo := newRegistry(p, Options{DeleteEnabled: true}).Repository("a")
+	digests := make([]oci.Digest, 9)
+	tag := func(i int) string { return fmt.Sprint("v", i) }
+	for i := range digests {
+		digests[i] = pushImage(t, repo, tag(i), tag(i))
+	}
+	lists, goOn := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	bucket.SetFault(func(r hostile.Request) hostile.Fault {
+		if r.Op == "LIST" && strings.HasSuffix(r.Key, "_manifests/tags/") {
+			first.Do(func() {
+				close(lists)
+				<-goOn
+			})
+		}
+		return hostile.None
+	})
+	var all sync.WaitGroup
+	remove := func(i int) {
+		all.Go(func() {
+			if removed, err := repo.DeleteManifest(t.Context(), digests[i]); err != nil || !slices.Equal(removed, []oci.Tag{oci.Tag(tag(i))}) {
+				t.Errorf("deletion of %s: removed %q, %v", tag(i), removed, err)
+			}
+		})
+	}
+	await := func(waiting int) {
+		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+			repo.reg.looking.Lock()
+			l := repo.reg.looks["a"]
+			ok := !l.begun && len(l.wanted) == waiting
+			repo.reg.looking.Unlock()
+			if ok {
+				return
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%d deletions do not wait for one listing", waiting)
+			}
+		}
+	}
+	remove(0)
+	<-lists
+	ctx, hangUp := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := repo.DeleteManifest(ctx, digests[1])
+		gone <- err
+	}()
+	await(1)
+	hangUp()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("who hung up got %v", err)
+	}
+	for i := 2; i < len(digests); i++ {
+		remove(i)
+	}
+	await(len(digests) - 1)
+	close(goOn)
+	all.Wait()
+	if tags, _, err := repo.Tags(t.Context(), -1, ""); err != nil || !slices.Equal(tags, []string{tag(1)}) {
+		t.Errorf("%q are left, %v, want %s", tags, err, tag(1))
 	}
 }
 
