@@ -15,7 +15,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that a delivery needs",
-		Long: "Checks the database, the homeserver, the bot's login and each application's room and prints one line for each. " +
+		Long: "Checks whether the relay runs, the database, the homeserver, the bot's login and each application's room and prints one line for each. " +
 			"Asks the running relay, or checks by itself when none runs. Exits with 1 if a check fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -23,6 +23,9 @@ func newDoctorCommand() *cobra.Command {
 				var answer struct{ Findings []doctor.Finding }
 				if _, err := r.do(cmd.Context(), http.MethodGet, "/doctor", nil, &answer); err != nil {
 					return err
+				}
+				if !r.stopped { // else the first finding says so
+					answer.Findings = append([]doctor.Finding{doctor.Runs(r.base)}, answer.Findings...)
 				}
 				return printFindings(cmd, answer.Findings)
 			})

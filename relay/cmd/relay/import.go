@@ -59,7 +59,7 @@ func importPushBits(cmd *cobra.Command, file string, old *pushbits.Database, com
 	if err != nil {
 		return nil, err
 	}
-	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil)
+	p, err := assemble(cmd.Context(), cfg, zap.NewNop(), nil, localURL(cfg))
 	if errors.Is(err, store.ErrLocked) {
 		return nil, fmt.Errorf("a relay uses the database %s: stop it, import, and start it again", cfg.Database.Where())
 	}

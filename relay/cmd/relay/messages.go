@@ -98,6 +98,7 @@ type delivery struct {
 	Room        string    `json:"room_id"`
 	Event       string    `json:"event_id"`
 	Sent        string    `json:"sent_at"`
+	Removal     string    `json:"removal"`
 }
 
 func newMessagesListCommand() *cobra.Command {
@@ -160,6 +161,7 @@ func newMessagesShowCommand() *cobra.Command {
 					{"message", strconv.FormatInt(m.ID, 10)},
 					{"application", m.Application},
 					{"state", m.Status},
+					{"removal", m.Removal},
 					{"reason", m.Error},
 					{"next attempt", m.Next},
 					{"accepted", m.Date.UTC().Format(time.RFC3339)},
@@ -196,17 +198,30 @@ func newMessagesChangeCommand(name, short, states, method, suffix, done string) 
 				return errors.New("name messages by their ids, or select them by --state")
 			}
 			return t.use(cmd, func(r *remote) error {
-				n, err := len(args), error(nil)
+				if len(args) == 0 {
+					n, err := f.changeAll(cmd.Context(), r, method)
+					fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
+					return err
+				}
+				n := 0
 				for _, id := range args {
-					if _, err := r.do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, nil); err != nil {
+					var m delivery
+					if _, err := r.do(cmd.Context(), method, "/message/"+url.PathEscape(id)+suffix, nil, &m); err != nil {
 						return fmt.Errorf("message %s: %w", id, err)
 					}
+					switch {
+					case m.Status == "redacted":
+						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is removed from its room\n", m.ID)
+					case m.Status == "sent" && m.Removal != "":
+						fmt.Fprintf(cmd.OutOrStdout(), "message %d was delivered and is being removed from its room\n", m.ID)
+					default:
+						n++
+					}
 				}
-				if n == 0 {
-					n, err = f.changeAll(cmd.Context(), r, method)
+				if n > 0 {
+					fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, done)
-				return err
+				return nil
 			})
 		},
 	}

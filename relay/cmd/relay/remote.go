@@ -29,6 +29,7 @@ type remote struct {
 	token          string // of an application
 	key            string // idempotency key of the requests; "" for none
 	client         *http.Client
+	stopped        bool // it is the one of this process
 	close          func() error
 }
 
@@ -76,14 +77,14 @@ func (t *target) open(cmd *cobra.Command) (*remote, error) {
 
 // openHere makes the relay in this process, without delivering anything.
 func (r *remote) openHere(ctx context.Context, cfg *config.Config) error {
-	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
+	p, err := assemble(ctx, cfg, zap.NewNop(), nil, r.base)
 	if err != nil {
 		return fmt.Errorf("no relay runs at %s, and its database cannot be opened: %w", r.base, err)
 	}
 	if err := p.service.Hold(ctx); err != nil {
 		return errors.Join(err, p.close())
 	}
-	r.client.Transport, r.close = inProcess{p.api}, p.close
+	r.client.Transport, r.close, r.stopped = inProcess{p.api}, p.close, true
 	return nil
 }
 

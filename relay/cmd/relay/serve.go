@@ -81,7 +81,7 @@ const (
 // assembleSoon is assemble, which waits a while for a server of PostgreSQL that starts together with the relay.
 func assembleSoon(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
 	for end := time.Now().Add(awaitDatabase); ; {
-		p, err := assemble(ctx, cfg, log, access)
+		p, err := assemble(ctx, cfg, log, access, "")
 		if err == nil || !store.IsAway(err) || time.Now().After(end) || ctx.Err() != nil {
 			return p, err
 		}

@@ -34,7 +34,7 @@ func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string)
 	if _, err := r.do(look, http.MethodGet, "/livez", nil, nil); err == nil {
 		return running{r}, func() error { return nil }, nil
 	}
-	p, err := assemble(ctx, cfg, zap.NewNop(), nil)
+	p, err := assemble(ctx, cfg, zap.NewNop(), nil, localURL(cfg))
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		return nil, nil, fmt.Errorf("a relay that does not answer at %s has the database %s in use: give its address with --relay, or stop that relay", r.base, cfg.Database.Where())

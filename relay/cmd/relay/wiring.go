@@ -38,8 +38,9 @@ type parts struct {
 	metrics http.Handler
 }
 
-// assemble makes every part.
-func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog) (*parts, error) {
+// assemble makes every part. stopped is the address at which the relay does not run, for which this process stands in;
+// "" if this process is the relay.
+func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *logging.AccessLog, stopped string) (*parts, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	db, err := openDatabase(ctx, cfg)
@@ -69,7 +70,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	}
 	checks := health.Start(log, health.Check{Name: api.DatabaseCheck, Immediate: true, Func: service.CheckDatabase})
 	p := &parts{bot: bot, service: service, checks: checks, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
-	if p.api, err = newAPI(cfg, p, log, access, registry); err != nil {
+	if p.api, err = newAPI(cfg, p, log, access, registry, stopped); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
@@ -110,15 +111,15 @@ func serviceOptions(cfg *config.Config, db *store.Store, bot *matrix.Client, log
 	}
 }
 
-func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry) (*api.API, error) {
+func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.AccessLog, registry *prometheus.Registry, stopped string) (*api.API, error) {
 	proxies, err := config.Networks(cfg.HTTP.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
-	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption, NewRooms: p.bot.NewRooms}
+	target := doctor.Target{Service: p.service, Probe: p.bot.Probe, Identity: p.bot.UserID, Encryption: p.bot.Encryption, NewRooms: p.bot.NewRooms, Stopped: stopped}
 	pages, err := web.New(web.Options{
 		Service: p.service, Doctor: target, Log: log, Version: built().Version, Homeserver: cfg.Matrix.Homeserver,
-		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies,
+		PublicURL: cfg.HTTP.PublicURL, AdminName: cfg.Admin.Name, TrustedProxies: proxies, Retention: cfg.History.Retention,
 	})
 	if err != nil {
 		return nil, err

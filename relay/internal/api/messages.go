@@ -36,6 +36,7 @@ type delivery struct {
 	RoomID      string          `json:"room_id"`
 	EventID     *string         `json:"event_id"`
 	SentAt      *time.Time      `json:"sent_at"`
+	Removal     string          `json:"removal,omitempty"` // "pending" until the room has changed
 	StatusURL   string          `json:"status_url"`
 	Events      int             `json:"events,omitempty"` // of one message alone: that it is sent as
 	File        bool            `json:"file,omitempty"`   // …and that its full text follows
@@ -50,6 +51,9 @@ func showMessage(m message.Message) delivery {
 	}
 	if d.RoomID == "" {
 		d.RoomID = m.Room
+	}
+	if m.Removing {
+		d.Removal = "pending"
 	}
 	if d.ContentType == "" {
 		d.ContentType = "text/markdown"

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relaytest"
@@ -83,9 +84,31 @@ func TestCancel(t *testing.T) {
 	w.want("health", w.ask("GET", "/health", ""), 200, "health", "orange", "matrix", "red", "database", "green", "waiting", 1.0)
 	w.want("ready all the same", w.ask("GET", "/readyz", ""), 200)
 	w.want("cancel", w.ask("DELETE", "/message/1", "", "X-Gotify-Key: "+app.Token), 200, "status", "cancelled")
-	w.want("cancel again", w.ask("DELETE", "/message/1", "", "X-Gotify-Key: "+app.Token), 409)
+	w.want("cancel again", w.ask("DELETE", "/message/1", "", "X-Gotify-Key: "+app.Token), 200, "status", "cancelled")
 	if r := w.manage("GET", "/doctor", ""); r.fields["ok"] != false {
 		t.Errorf("the doctor finds nothing: %s", r.body)
 	}
 	w.want("doctor", w.ask("GET", "/doctor", "", basicHeader(relaytest.AdminName, "wrong")), 401)
+}
+
+// TestRemoval: the answer comes before the room has changed and says so, and a repeated request is no error.
+func TestRemoval(t *testing.T) {
+	w := newWorld(t, nil)
+	key := "X-Gotify-Key: " + w.app(named("a")).Token
+	w.want("send", w.ask("POST", "/message?wait=1m", `{"message":"m"}`, key), 200, "status", "sent")
+	w.want("delivered", w.ask("GET", "/message/1", "", key), 200, "status", "sent", "removal", nil)
+	release := w.hs.Hold()
+	for _, method := range []string{"DELETE", "DELETE", "GET"} {
+		w.want(method+" while the homeserver does not answer", w.ask(method, "/message/1", "", key), 200, "status", "sent", "removal", "pending")
+	}
+	release()
+	for end := time.Now().Add(patience); w.ask("GET", "/message/1", "", key).fields["status"] != "redacted" && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		w.want(method+" when it is removed", w.ask(method, "/message/1", "", key), 200, "status", "redacted", "removal", nil)
+	}
+	if n := len(w.hs.Sent()); n != 2 {
+		t.Errorf("the homeserver got %d events, want the message and one removal", n)
+	}
 }

@@ -321,7 +321,11 @@ func (d *Delivery) logAttempt(q *queue, e *message.Entry, took time.Duration, er
 		result = string(classOf(err).Class)
 	}
 	d.metrics.attempts.WithLabelValues(result).Inc()
-	c := d.log.Check(zap.InfoLevel, "delivery")
+	text := "delivery"
+	if e.Kind == message.Redact {
+		text = "removal"
+	}
+	c := d.log.Check(zap.InfoLevel, text)
 	if c == nil {
 		return
 	}

@@ -79,6 +79,12 @@ func New(ctx context.Context, o Options) (*Delivery, error) {
 	return d, nil
 }
 
+// Delivered reports whether anything was ever sent, or tried, from a database.
+func Delivered(ctx context.Context, s *store.Store) (bool, error) {
+	device, err := s.Setting(ctx, deviceKey)
+	return device != "", err
+}
+
 // Recover prepares the outbox after an end that was not orderly: what may have been sent counts as attempted.
 func (d *Delivery) Recover(ctx context.Context) error {
 	device, err := d.store.Setting(ctx, deviceKey)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/encryption"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/refusal"
@@ -19,7 +20,7 @@ import (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check string `json:"check"` // database, homeserver, login, encryption, room, outbox
+	Check string `json:"check"` // relay, database, delivery, homeserver, login, encryption, room, outbox
 	OK    bool   `json:"ok"`
 	Warn  bool   `json:"warning,omitempty"` // messages are delivered, but not as the configuration asks; OK is true
 	Text  string `json:"text"`              // a sentence
@@ -36,6 +37,8 @@ type Target struct {
 	Encryption func() (device encryption.Identity, problem string)
 	// NewRooms reports whether rooms that the bot makes are encrypted, and why they are not although they should be. nil: nobody knows.
 	NewRooms func() (encrypted bool, problem string)
+	// Stopped is the address at which the relay does not run, so that this process examines its database; "" if it runs.
+	Stopped string
 }
 
 const probeTime = 15 * time.Second
@@ -43,8 +46,14 @@ const probeTime = 15 * time.Second
 // Examine checks what v may see. Without a homeserver the rooms are left out: one
 // finding says why.
 func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
-	findings := []Finding{database(ctx, t.Service)}
-	findings = append(findings, server(ctx, t.Service)...)
+	st := t.Service.Status(ctx)
+	delivered := t.Stopped == "" || st.Elsewhere
+	var findings []Finding
+	if t.Stopped != "" {
+		findings = append(findings, stopped(ctx, t, st))
+	}
+	findings = append(findings, database(ctx, t.Service))
+	findings = append(findings, server(ctx, t.Service, st, delivered)...)
 	matrix, answers := homeserver(ctx, t)
 	findings = append(findings, matrix...)
 	rooms, err := t.Service.Rooms(ctx, v)
@@ -65,11 +74,28 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 		}
 	}
 	if answers {
-		findings = append(findings, device(t, rooms)...)
+		if delivered { // else the bot's device is not prepared
+			findings = append(findings, device(t, rooms)...)
+		}
 		findings = append(findings, newRooms(t)...)
 		findings = append(findings, unheard(ctx, t.Service, v)...)
 	}
-	return append(findings, outbox(ctx, t.Service, answers))
+	return append(findings, outbox(t.Service.Status(ctx), answers, delivered))
+}
+
+// Runs is the finding that comes first where the relay answers at an address.
+func Runs(address string) Finding { return good("relay", "The relay runs at %s.", address) }
+
+// stopped reports what it means that no relay runs at t.Stopped: nothing is broken before the first start.
+func stopped(ctx context.Context, t Target, st delivery.Status) Finding {
+	before, err := t.Service.Delivered(ctx)
+	switch {
+	case st.Elsewhere:
+		return warning("relay", "The relay does not run at %s; the relay %s delivers.", t.Stopped, st.Deliverer)
+	case err == nil && !before && st.Waiting == 0:
+		return warning("relay", "The relay does not run at %s yet: start it.", t.Stopped)
+	}
+	return bad("relay", "The relay does not run at %s: nothing is delivered. Start it; its log says why it ended.", t.Stopped)
 }
 
 // cannotEncrypt reports whether a room is blocked for the reason that all encrypted rooms have in common.
@@ -154,8 +180,9 @@ func database(ctx context.Context, s *relay.Service) Finding {
 	return good("database", "The database can be written to.")
 }
 
-// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers.
-func server(ctx context.Context, s *relay.Service) (findings []Finding) {
+// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers, unless
+// none is known to run.
+func server(ctx context.Context, s *relay.Service, st delivery.Status, delivered bool) (findings []Finding) {
 	db, ok, err := s.Database(ctx)
 	if !ok {
 		return nil
@@ -171,8 +198,8 @@ func server(ctx context.Context, s *relay.Service) (findings []Finding) {
 	default:
 		findings = append(findings, good("database", "PostgreSQL does not replicate synchronously (synchronous_standby_names is empty, or synchronous_commit is local): what was accepted survives a crash, but a failover to a standby may lose the last messages."))
 	}
-	st := s.Status(ctx)
 	switch {
+	case !delivered: // which the first finding says
 	case st.Deliverer == "":
 		findings = append(findings, bad("delivery", "No relay delivers at this moment. One that runs takes over within seconds."))
 	case st.Elsewhere:
@@ -254,8 +281,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 
 // outbox tells what waits. Why the homeserver takes nothing is said by the findings before, in the words of this
 // moment; a pause of which the homeserver knows nothing any more is about to end.
-func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
-	st := s.Status(ctx)
+func outbox(st delivery.Status, answers, delivered bool) Finding {
 	switch {
 	case !answers && st.Waiting == 0:
 		return good("outbox", "No message waits.")
@@ -263,6 +289,10 @@ func outbox(ctx context.Context, s *relay.Service, answers bool) Finding {
 		return bad("outbox", "1 message waits until this is fixed.")
 	case !answers:
 		return bad("outbox", "%s wait until this is fixed.", plural.Of(st.Waiting, "message"))
+	case !delivered && st.Waiting == 1:
+		return bad("outbox", "1 message waits until the relay runs.")
+	case !delivered && st.Waiting > 0:
+		return bad("outbox", "%s wait until the relay runs.", plural.Of(st.Waiting, "message"))
 	case st.Ambiguous > 0:
 		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", plural.Of(st.Ambiguous, "message"))
 	}

@@ -131,7 +131,7 @@ func TestOutboxThatPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []string{"No message waits.", "1 message waits until this is fixed.", "2 messages wait until this is fixed."} {
-		if f := outbox(t.Context(), s, false); f.Text != want || f.OK != (n == 0) {
+		if f := outbox(s.Status(t.Context()), false, true); f.Text != want || f.OK != (n == 0) {
 			t.Errorf("%d messages: %+v", n, f)
 		}
 		if _, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"}); err != nil {

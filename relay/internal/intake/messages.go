@@ -27,9 +27,9 @@ func (s *Intake) Message(ctx context.Context, v account.Principal, id int64) (me
 	return s.explain(m), nil
 }
 
-// explain says of a message on its way without a reason of its own why nothing is sent at all.
+// explain says of a message that waits, or whose removal does, without a reason of its own why nothing is sent at all.
 func (s *Intake) explain(m message.Message) message.Message {
-	if m.State.Pending() && m.Error == "" {
+	if (m.State.Pending() || m.Removing) && m.Error == "" {
 		m.Error = s.o.Paused()
 	}
 	return m
@@ -141,16 +141,13 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 
 // Cancel withdraws a message: one that waits is cancelled, one that was sent is redacted in its room. If the answer to an
 // attempt was lost or is not there yet, the message is cancelled and its event is redacted as soon as it is known to be
-// there; until the room has been asked, the message's error says so.
+// there; until the room has been asked, the message's error says so. One that is withdrawn already stays as it is.
 func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (message.Message, error) {
 	if _, err := s.Message(ctx, v, id); err != nil {
 		return message.Message{}, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		was, err := tx.Withdraw(id, time.Now().UnixMilli())
-		if err == nil && (was == message.StateCancelled || was == message.StateRedacted) {
-			err = refusal.Conflict("", "The message is withdrawn already.")
-		}
+		_, err := tx.Withdraw(id, time.Now().UnixMilli())
 		return err
 	})
 	if err != nil {

@@ -60,6 +60,7 @@ type Message struct {
 	ErrorCode   string    // Matrix errcode or a word of ours
 	EventID     string
 	SentAt      time.Time
+	Removing    bool // the removal of its event from the room waits
 }
 
 // The ends of the native priority scale.

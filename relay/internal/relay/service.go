@@ -254,6 +254,11 @@ func (s *Service) Paused() string {
 	return s.lease.condition().Paused
 }
 
+// Delivered reports whether a relay has delivered from this database before.
+func (s *Service) Delivered(ctx context.Context) (bool, error) {
+	return delivery.Delivered(ctx, s.store)
+}
+
 // CheckDatabase makes sure that the database can be written to, for health checks and the doctor.
 func (s *Service) CheckDatabase(ctx context.Context) error { return s.store.Check(ctx) }
 

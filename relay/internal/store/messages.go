@@ -68,9 +68,12 @@ func (f Filter) from(d *dialect) string {
 	return d.byMessage()
 }
 
+// removing says whether a removal follows the message of a row o of the outbox.
+const removing = `EXISTS (SELECT 1 FROM outbox f WHERE f.after = o.id AND f.after > 0 AND f.kind = 1 AND f.final_at = 0)`
+
 func (s *Store) messages(ctx context.Context, tail string, args ...any) ([]message.Message, error) {
 	rows, err := s.query(ctx, `SELECT m.id, m.application_id, coalesce(a.name, ''), coalesce(a.owner_id, 0), m.title, m.body, m.content_type, coalesce(m.extras, ''),
-		m.priority, m.source, r.id, r.address, r.room_id, r.blocked, m.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at`+tail, args...)
+		m.priority, m.source, r.id, r.address, r.room_id, r.blocked, m.accepted_at, o.state, o.attempts, o.next_at, o.error, o.code, o.event_id, o.final_at, `+removing+tail, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func scanMessage(rows *sql.Rows) (m message.Message, err error) {
 	var accepted, next, final int64
 	err = rows.Scan(&m.ID, &m.ApplicationID, &m.ApplicationName, &m.OwnerID, &m.Title, &m.Body, &m.ContentType, &extras,
 		&m.Priority, &m.Source, &room.ID, &room.Address, &room.RoomID, &room.Blocked, &accepted, &m.State, &m.Attempts, &next, &m.Error, &m.ErrorCode,
-		&m.EventID, &final)
+		&m.EventID, &final, &m.Removing)
 	m.AcceptedAt, m.NextAttempt, m.RoomID = Time(accepted), Time(next), room.RoomID
 	if extras != "" {
 		m.Extras = json.RawMessage(extras)

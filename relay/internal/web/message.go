@@ -163,6 +163,8 @@ type messagePage struct {
 	CanRedeliver bool
 	CanCancel    bool
 	CanRemove    bool
+	Removing     bool   // it was sent and is being removed
+	Kept         string // how long the text stays here, of one that is removed from its room
 	Link         string
 	Events       int  // that it is sent as
 	File         bool // its full text follows
@@ -199,8 +201,11 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 	body, _ := format.Body(kind, m.Body)
 	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // what format lets through is what Matrix clients show
 	p.CanRedeliver = slices.Contains([]message.State{message.StateDead, message.StateAmbiguous, message.StateCancelled}, m.State)
-	p.CanRemove = m.State == message.StateSent
-	p.CanCancel = !p.CanRemove && m.State != message.StateCancelled && m.State != message.StateRedacted
+	p.CanRemove = m.State == message.StateSent && !m.Removing
+	p.CanCancel = m.State != message.StateSent && m.State != message.StateCancelled && m.State != message.StateRedacted
+	if p.Removing = m.State == message.StateSent && m.Removing; p.Removing || m.State == message.StateRedacted {
+		p.Kept = web.kept()
+	}
 	if m.EventID != "" && m.RoomID != "" {
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)
 	}
@@ -223,10 +228,18 @@ func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 	number := strconv.FormatInt(m.ID, 10)
 	p := confirmPage{
 		frame: web.frame(v, "messages", "Remove message "+number), Heading: "Remove message " + number + " from its room?",
-		Text:   "Nobody can read it there any more. This cannot be undone.",
+		Text:   "Nobody can read it there any more. This cannot be undone. " + web.kept(),
 		Button: "Remove it", Action: v.URL.Path, Cancel: "/ui/messages/" + number,
 	}
 	return web.show(w, http.StatusOK, "confirm", p)
+}
+
+// kept says how long the text of a message that was removed from its room stays in the history.
+func (web *Web) kept() string {
+	if web.o.Retention == 0 {
+		return "Its text stays here in the relay."
+	}
+	return "Its text stays here in the relay until history.retention (" + span(web.o.Retention) + ") is over."
 }
 
 func (web *Web) postCancel(w http.ResponseWriter, v *sessionRequest) error {

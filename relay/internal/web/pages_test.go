@@ -316,6 +316,28 @@ func TestRemovalThatFails(t *testing.T) {
 	b.want(200, "-could not be removed")
 }
 
+// TestRemovalThatWaits: the page says that it is under way, does not offer it again, and says that the text is kept here.
+func TestRemovalThatWaits(t *testing.T) {
+	for retention, kept := range map[time.Duration]string{
+		0:               "Its text stays here in the relay.",
+		720 * time.Hour: "Its text stays here in the relay until history.retention (30 days) is over.",
+	} {
+		b := newBrowserWith(t, func(o *Options) { o.Retention = retention })
+		b.admin()
+		message := b.send(b.app("a", room), "Goes", "text")
+		b.until(message, "Remove from the room")
+		b.want(200, "-Its text stays")
+		b.get(message + "/cancel")
+		b.want(200, kept)
+		release := b.hs.Hold()
+		b.post(message + "/cancel")
+		b.want(200, "is being removed from the room", "data-live", "-Remove from the room", "-Withdraw<", kept)
+		release()
+		b.until(message, "later removed from the room")
+		b.want(200, kept, "-data-live", "-being removed from the room")
+	}
+}
+
 // TestReplacedRoom: its application's page says what is in the way, as long as it is.
 func TestReplacedRoom(t *testing.T) {
 	b := newBrowser(t)

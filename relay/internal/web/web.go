@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
@@ -25,6 +26,7 @@ type Options struct {
 	Version        string
 	Homeserver     string         // URL, shown to administrators
 	PublicURL      string         // where senders reach the relay; "" takes it from the request
+	Retention      time.Duration  // how long final messages are kept; 0 means forever
 	AdminName      string         // the administrator whom the configuration names
 	TrustedProxies []netip.Prefix // whose X-Forwarded-… are believed
 }
