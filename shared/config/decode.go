@@ -180,20 +180,30 @@ func notDuration(text, examples string) error {
 // NotDuration is the error for a flag that is not a duration.
 func NotDuration(text string) error { return notDuration(text, "24h or 30m") }
 
-// maxSeconds is up to which bare number an operator meant seconds: 30 days.
-const maxSeconds = 30 * 24 * 3600
+// Bounds of what an operator meant by a bare number.
+const (
+	maxAnyUnit = 999            // seconds, minutes or hours
+	maxHours   = 366 * 24       // hours, perhaps
+	maxSeconds = 30 * 24 * 3600 // seconds; nanoseconds above
+)
 
-// withUnit is how a bare number is written that was meant as seconds or, where it
-// is too large for that, as nanoseconds.
+// withUnit is how a bare number is written: with each unit that it was perhaps meant in.
 func withUnit(n int64) string {
-	if n > maxSeconds || -n > maxSeconds {
+	size := max(n, -n)
+	switch {
+	case size > maxSeconds || size < 0: // -n overflows
 		return FormatDuration(time.Duration(n)) + ", if it is meant in nanoseconds"
+	case size <= maxAnyUnit:
+		return fmt.Sprintf("%ds, %[1]dm or %[1]dh", n)
 	}
-	seconds := strconv.FormatInt(n, 10) + "s"
-	if short := FormatDuration(time.Duration(n) * time.Second); len(short) < len(seconds) {
-		return seconds + " or " + short
+	text := fmt.Sprintf("%ds", n)
+	if short := FormatDuration(time.Duration(n) * time.Second); len(short) < len(text) {
+		text += " or " + short
 	}
-	return seconds
+	if size <= maxHours {
+		text += fmt.Sprintf(", or %dh if it is meant in hours", n)
+	}
+	return text
 }
 
 // FormatDuration writes a duration without the zeros that Duration.String puts at the end: 24h.

@@ -4,17 +4,18 @@ import "strings"
 
 // nearest returns the path of the key that name most likely means: one of the same
 // section that is a letter away, else one of that very name elsewhere, else one of
-// the same section that is similar. It is empty when there is none.
+// the same section that is similar. It is empty when there is none. Inside a section,
+// only a key that has no namesakes is suggested from elsewhere.
 func (f *field) nearest(name string) string {
 	lower := strings.ToLower(name)
 	best, distance := f.nearestChild(lower)
 	if best != "" && distance <= 1 {
 		return best
 	}
-	if elsewhere := f.root().find(lower); elsewhere != "" {
-		return elsewhere
+	if elsewhere := f.root().find(lower); len(elsewhere) == 1 || len(elsewhere) > 0 && f.parent == nil {
+		return elsewhere[0]
 	}
-	if distance <= max(2, len(lower)/3) {
+	if distance <= max(1, len(lower)/3) {
 		return best
 	}
 	return ""
@@ -64,11 +65,12 @@ func (f *field) root() *field {
 	return f
 }
 
-// find returns the path of the first key called name anywhere below.
-func (f *field) find(name string) string {
+// find returns the paths of the keys called name anywhere below.
+func (f *field) find(name string) []string {
+	var paths []string
 	for _, c := range f.children {
 		if c.name == name {
-			return c.path
+			paths = append(paths, c.path)
 		}
 	}
 	below := f.children
@@ -76,11 +78,9 @@ func (f *field) find(name string) string {
 		below = []*field{f.elem}
 	}
 	for _, c := range below {
-		if path := c.find(name); path != "" {
-			return path
-		}
+		paths = append(paths, c.find(name)...)
 	}
-	return ""
+	return paths
 }
 
 // maxName is the length from which a name is like no key at all.

@@ -84,7 +84,11 @@ func (l *loader) readSecret(f *field, in, n *node) {
 		return
 	}
 	if other := in.kid(name); other != nil && other.shape != null {
-		l.problems.add(n.path, n.origin, "and %s are both given (%s)", name, other.origin)
+		where := ""
+		if other.origin != n.origin {
+			where = " (" + other.origin.String() + ")"
+		}
+		l.problems.add(n.path, n.origin, "is given beside %s%s; keep one", strings.TrimSuffix(n.path, "_file"), where)
 		return
 	}
 	text, err := secretFrom(n.text)

@@ -39,6 +39,9 @@ func syntaxError(source []byte, err error) error {
 			problem += " (" + hint + ")"
 		}
 	}
+	if strings.Contains(text, "cannot start any token") && bytes.HasPrefix(bytes.TrimLeft(lines[at-1], " "), []byte("\t")) {
+		problem += " (a tab: indent with spaces)"
+	}
 	if from < at {
 		problem += fmt.Sprintf(", in what begins on line %d", from)
 	}

@@ -12,6 +12,8 @@ func TestSyntaxError_NamesTheLine(t *testing.T) {
 		"colon in a value":    {"a: 1\nb: c: d\ne: 2\n", "line 2: mapping values are not allowed in this context (put a value with a colon into quotes"},
 		"indented too little": {"http:\n  addr: x\n tls: y\nlog: z\n", "line 3: did not find expected key (correct the indentation"},
 		"tab":                 {"http:\n  addr: x\n\ttls: y\nlog: z\n", "line 3: found a tab character that violates indentation (indent with spaces)"},
+		"tab below a key":     {"http:\n\taddr: x\nlog: z\n", "line 2: found character that cannot start any token (a tab: indent with spaces)"},
+		"at sign":             {"a: 1\nb: @c\nd: 2\n", "line 2: found character that cannot start any token"},
 		"open quote":          {"a: 1\nb: \"open\nc: 2\nd: 3\n", "line 2: found unexpected end of stream"},
 		"open list":           {"a: 1\nb: [x, y\nc: 2\nd: 3\n", "line 2: did not find expected ',' or ']'"},
 		"missing comma":       {"a: 1\nb: {x: 1,\n  y: 2\n  z: 3}\nc: 2\n", "line 3: did not find expected ',' or '}', in what begins on line 2"},

@@ -36,7 +36,7 @@ func (g *GCS) CredentialsJSON() []byte {
 func (g *GCS) validate(p *config.Problems) {
 	required(p, "storage.gcs.bucket", g.Bucket)
 	if g.KeyFile != "" && len(g.Credentials) > 0 {
-		p.Addf("storage.gcs.keyfile", "and credentials are both given")
+		p.Addf("storage.gcs.keyfile", "is given beside credentials; keep one")
 	}
 	rootDirectory(p, "storage.gcs.rootdirectory", g.RootDirectory)
 }
