@@ -114,7 +114,7 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 		}
 		rule := "-"
 		if v.Rule > 0 {
-			rule = fmt.Sprint("rule ", v.Rule)
+			rule = retention.RuleKey(v.Rule)
 		}
 		fmt.Fprintf(t, "%s\t%s:%s\t%s\t%s\n", action, v.Repository, v.Tag, rule, v.Why)
 	}
@@ -125,7 +125,8 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 		fmt.Fprintln(out, "storage.maintenance.retention has no rules")
 	}
 	for _, o := range plan.Overlaps {
-		fmt.Fprintf(out, "overlap: rules %d and %d both select %s, such as %s; rule %d comes first and decides\n", o.Rule, o.Also, plural.Of(o.Tags, "tag"), o.Example, o.Rule)
+		first := retention.RuleKey(o.Rule)
+		fmt.Fprintf(out, "overlap: %s and %s both select %s, such as %s; %s comes first and decides\n", first, retention.RuleKey(o.Also), plural.Of(o.Tags, "tag"), o.Example, first)
 	}
 	for _, problem := range plan.Problems {
 		fmt.Fprintln(out, "skipped:", problem)

@@ -49,7 +49,7 @@ func (r *Result) delete(ctx context.Context, v *Verdict, o Options, log *zap.Log
 		log.Error("retention cannot delete a tag", zap.Error(err))
 	case deleted:
 		r.Deleted++
-		log.Info("retention deleted a tag", zap.Int("rule", v.Rule), zap.String("why", v.Why))
+		log.Info("retention deleted a tag", zap.String("rule", RuleKey(v.Rule)), zap.String("why", v.Why))
 		if o.Deleted != nil {
 			o.Deleted(v)
 		}

@@ -53,6 +53,9 @@ type Verdict struct {
 	begins  bool   // a rule asked for pulls and nobody knew of one
 }
 
+// RuleKey names a rule that is counted from 1 as the configuration does: rules[0].
+func RuleKey(rule int) string { return fmt.Sprintf("rules[%d]", rule-1) }
+
 // judge decides about the tags of one repository, except those that belong to
 // a manifest: they are kept or deleted with it. The error is that of the storage.
 func (p *planner) judge(ctx context.Context, name oci.Name, tags []tree.Tag) ([]*Verdict, error) {
@@ -134,7 +137,7 @@ func (r *Rule) decide(tags []*Verdict, now time.Time) {
 		v.begins = r.PulledWithin > 0 && v.Pulled == nil
 		switch {
 		case i < r.Newest:
-			v.Why = fmt.Sprintf("it is the %s newest; %d are kept", ordinal(i+1), r.Newest)
+			v.Why = fmt.Sprintf("it is the %s newest; %s", ordinal(i+1), kept(r.Newest))
 		case r.NewerThan > 0 && v.Pushed.After(now.Add(-r.NewerThan)):
 			v.Why = "it was pushed " + ago(now, v.Pushed) + ", within " + short(r.NewerThan)
 		case v.begins:
@@ -151,7 +154,7 @@ func (r *Rule) decide(tags []*Verdict, now time.Time) {
 func (r *Rule) reasons(place int, v *Verdict, now time.Time) string {
 	why := "pushed " + ago(now, v.Pushed)
 	if r.Newest > 0 {
-		why += fmt.Sprintf(", %s newest; %d are kept", ordinal(place+1), r.Newest)
+		why += fmt.Sprintf(", %s newest; %s", ordinal(place+1), kept(r.Newest))
 	}
 	if r.NewerThan > 0 {
 		why += ", not within " + short(r.NewerThan)
@@ -160,6 +163,13 @@ func (r *Rule) reasons(place int, v *Verdict, now time.Time) string {
 		why += ", last pulled " + ago(now, *v.Pulled) + ", not within " + short(r.PulledWithin)
 	}
 	return why
+}
+
+func kept(n int) string {
+	if n == 1 {
+		return "1 is kept"
+	}
+	return fmt.Sprint(n, " are kept")
 }
 
 // ordinal writes 1st, 2nd, 3rd, 4th.

@@ -85,7 +85,7 @@ func (p *Plan) log(log *zap.Logger) {
 	for _, v := range p.Verdicts {
 		if v.Delete {
 			log.Info("retention would delete a tag", zap.String("repository", string(v.Repository)), zap.String("tag", string(v.Tag)),
-				zap.String("digest", string(v.Digest)), zap.Int("rule", v.Rule), zap.String("why", v.Why))
+				zap.String("digest", string(v.Digest)), zap.String("rule", RuleKey(v.Rule)), zap.String("why", v.Why))
 		}
 	}
 }
