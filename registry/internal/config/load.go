@@ -37,6 +37,7 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	if err != nil {
 		return nil, report, err
 	}
+	report.Warnings = append(report.Warnings, cfg.warnings()...)
 	return &cfg, report, nil
 }
 

@@ -127,7 +127,10 @@ func (p *Proxy) validate(problems *config.Problems, open bool) {
 	for i := range p.Upstreams {
 		u, at := &p.Upstreams[i], item("proxy.upstreams", i)
 		required(problems, at+".remoteurl", u.RemoteURL)
-		if prefixes[u.Prefix] {
+		switch {
+		case prefixes[u.Prefix] && u.Prefix == "":
+			problems.Addf(at+".prefix", "is required: only one upstream may have none")
+		case prefixes[u.Prefix]:
 			problems.Addf(at+".prefix", "%q is that of another upstream", u.Prefix)
 		}
 		prefixes[u.Prefix] = true
@@ -159,6 +162,10 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string, open bool) {
 		p.Addf(at+".remoteurl", "is not a URL such as https://registry-1.docker.io") // not repeated: it may hold a password
 	case remote.User != nil:
 		p.Addf(at+".remoteurl", "must not hold a login: write username and password")
+	case slices.Contains([]string{"hub.docker.com", "docker.com", "www.docker.com"}, remote.Host):
+		p.Addf(at+".remoteurl", "is Docker's web site; the registry is %s", dockerHub)
+	case u.DockerHub() && strings.Trim(remote.Path, "/") != "":
+		p.Addf(at+".remoteurl", "must have no path: Docker Hub is %s", dockerHub)
 	}
 	if u.Prefix != "" {
 		if _, err := oci.ParseName(u.Prefix); err != nil {
@@ -186,6 +193,8 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string, open bool) {
 		p.Addf(at+".maxconns", "must not be negative")
 	}
 }
+
+const dockerHub = "https://registry-1.docker.io"
 
 // DockerHub says whether the upstream is Docker Hub.
 func (u *ProxyUpstream) DockerHub() bool {

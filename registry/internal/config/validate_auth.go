@@ -21,8 +21,8 @@ func (a *Auth) validate(p *config.Problems, rules bool) {
 		p.Addf("auth", "names token beside htpasswd or service: tokens come from one token server; leave token out to use the one inside the registry")
 	}
 	if h := a.HTPasswd; h != nil {
-		if a.Service == nil {
-			required(p, "auth.htpasswd.realm", h.Realm)
+		if a.Service == nil && h.Realm == "" {
+			p.Addf("auth.htpasswd.realm", "is required; any name, such as \"Registry\"")
 		}
 		required(p, "auth.htpasswd.path", h.Path)
 		notNegative(p, "auth.htpasswd.cachettl", h.CacheTTL)

@@ -37,6 +37,9 @@ func glob(p string) (*regexp.Regexp, error) {
 	if i := strings.IndexFunc(p, foreign); i >= 0 || p == "" {
 		return nil, fmt.Errorf("%q is not a pattern of repositories such as team/* or team/**", p)
 	}
+	if MatchesNone(p) {
+		return nil, fmt.Errorf("%q can match no repository%s", p, matching(p))
+	}
 	quoted := regexp.QuoteMeta(p)
 	quoted = strings.ReplaceAll(quoted, `\*\*`, `.*`)
 	quoted = strings.ReplaceAll(quoted, `\*`, `[^/]*`)
@@ -46,6 +49,27 @@ func glob(p string) (*regexp.Regexp, error) {
 // foreign says whether no name and no pattern has the character.
 func foreign(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._-/*", c)
+}
+
+// MatchesNone says whether the text is a pattern, and one that no repository's name can match. If
+// any text in the place of a "*" makes it a name, a letter does.
+func MatchesNone(p string) bool {
+	if p == "" || strings.ContainsFunc(p, foreign) {
+		return false
+	}
+	_, err := oci.ParseName(stars.ReplaceAllLiteralString(p, "x"))
+	return err != nil
+}
+
+var stars = regexp.MustCompile(`\*+`)
+
+// matching is the advice to write the pattern without the slashes that are too many, if that helps.
+func matching(p string) string {
+	parts := strings.FieldsFunc(p, func(c rune) bool { return c == '/' })
+	if better := strings.Join(parts, "/"); better != "" && better != p && !MatchesNone(better) {
+		return "; write " + better
+	}
+	return ""
 }
 
 // Match says whether one of the patterns is that of the name.
@@ -69,7 +93,9 @@ type Tags struct{ any []*regexp.Regexp }
 func ParseTags(expressions []string) (Tags, error) {
 	var t Tags
 	for _, e := range expressions {
-		if _, err := regexp.Compile(e); err != nil {
+		if _, err := regexp.Compile(e); err != nil && strings.HasPrefix(e, "*") {
+			return Tags{}, fmt.Errorf("%w; .* stands for anything", err)
+		} else if err != nil {
 			return Tags{}, err
 		}
 		re, err := regexp.Compile(`^(?:` + e + `)$`)

@@ -33,9 +33,29 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s, %s: got %v", tt.pattern, tt.name, got)
 		}
 	}
-	for _, bad := range []string{"", "Team/*", "a|b", "^a", "a b"} {
+	for _, bad := range []string{"", "Team/*", "a|b", "^a", "a b", "/release/**", "ci/**/", "/web", "a//b", "/", "a/-b", "a..*"} {
 		if _, err := ParseNames([]string{bad}); err == nil {
 			t.Errorf("%q is taken for a pattern", bad)
+		}
+	}
+	for _, good := range []string{"**/web", "a/**/b", "*-rc", "a-*-b", "a.*", "a_**", "*/*", "*_*"} {
+		if _, err := ParseNames([]string{good}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What can match no repository is refused with what was meant.
+func TestNames_NeverMatch(t *testing.T) {
+	for bad, want := range map[string]string{
+		"/release/**": `"/release/**" can match no repository; write release/**`,
+		"ci//**/":     `"ci//**/" can match no repository; write ci/**`,
+		"/**":         `"/**" can match no repository; write **`,
+		"/":           `"/" can match no repository`,
+		"/a/-b":       `"/a/-b" can match no repository`,
+	} {
+		if _, err := ParseNames([]string{"ok", bad}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
@@ -61,7 +81,7 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s, %s: got %v", tt.expression, tt.tag, got)
 		}
 	}
-	for _, bad := range []string{"(", ")|(", "a)|(b"} {
+	for _, bad := range []string{"(", ")|(", "a)|(b", "*", "*-rc"} {
 		if _, err := ParseTags([]string{bad}); err == nil {
 			t.Errorf("%q is taken for an expression", bad)
 		}

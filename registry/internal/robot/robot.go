@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/pattern"
 )
 
 // UserPrefix is what stands before the name of a robot where a user name is asked
@@ -64,12 +66,15 @@ func (r *Robot) Check(now time.Time) error {
 	case !r.Expires.IsZero() && !r.Expires.After(now):
 		return errors.New("the robot would have expired already")
 	}
-	_, err := r.Grant()
+	_, err := access.NewGrant(r.Repositories, r.Allow)
 	return err
 }
 
-// Grant is what the robot may do.
-func (r *Robot) Grant() (access.Grant, error) { return access.NewGrant(r.Repositories, r.Allow) }
+// Grant is what the robot may do. Older versions accepted patterns that match no repository: they
+// do not take the others away.
+func (r *Robot) Grant() (access.Grant, error) {
+	return access.NewGrant(slices.DeleteFunc(slices.Clone(r.Repositories), pattern.MatchesNone), r.Allow)
+}
 
 // Expired says whether the robot's time is over.
 func (r *Robot) Expired(now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) }

@@ -61,6 +61,22 @@ func TestCreate_ShowsTheSecretOnceAndKeepsAHash(t *testing.T) {
 	}
 }
 
+// Older versions kept patterns that match nothing; the others of the robot hold.
+func TestGrant_PatternThatMatchesNothing(t *testing.T) {
+	old := Robot{Name: "ci", Repositories: []string{"/web/**", "team/**"}, Allow: []string{"push"}}
+	grant, err := old.Grant()
+	if err != nil || !grant.Repositories.Match("team/app") || grant.Repositories.Match("web/app") {
+		t.Errorf("%+v, %v", grant, err)
+	}
+	if _, err := open(t, memory.New()).Create(t.Context(), old); err == nil || !strings.Contains(err.Error(), "write web/**") {
+		t.Errorf("a new one: %v", err)
+	}
+	old.Repositories = []string{"Web/**"}
+	if _, err := old.Grant(); err == nil {
+		t.Error("what is no pattern is left out")
+	}
+}
+
 func TestCreate_Refuses(t *testing.T) {
 	a := open(t, memory.New())
 	for what, change := range map[string]func(*Robot){
