@@ -85,14 +85,16 @@ func (s *Server) counted(next http.Handler) http.Handler {
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Reload reads the TLS files again, if they have changed. Files that cannot be used
-// are logged, and the former ones stay.
-func (s *Server) Reload() {
-	if s.files != nil {
-		s.files.mu.Lock()
-		defer s.files.mu.Unlock()
-		s.files.look()
+// Reload reads the TLS files again, if they have changed. If they cannot be used, the former
+// ones stay; the error, which is logged, says why.
+func (s *Server) Reload() error {
+	if s.files == nil {
+		return nil
 	}
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	s.files.look()
+	return s.files.err
 }
 
 // Close ends the server at once.

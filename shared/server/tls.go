@@ -43,6 +43,7 @@ type certificates struct {
 	infos    []os.FileInfo
 	readAt   time.Time
 	contents [][]byte
+	err      error // of the last files
 }
 
 func newCertificates(o TLS, protocols []string, log *zap.Logger) (*certificates, error) {
@@ -124,7 +125,7 @@ func (c *certificates) look() {
 	if err == nil {
 		err = c.load()
 	}
-	c.infos = infos
+	c.infos, c.err = infos, err
 	if err != nil {
 		c.readAt = time.Now()
 		c.log.Error("the changed TLS files cannot be used; the former ones stay", zap.Error(err))

@@ -61,8 +61,11 @@ func ruleWarnings(cfg *config.Config) []string {
 	if err != nil {
 		return nil // checkFiles says so
 	}
+	if cfg.Auth == nil || cfg.Auth.None != nil {
+		return noLoginWarning(rules)
+	}
 	var machines, users []string
-	service := cfg.Auth != nil && cfg.Auth.Service != nil
+	service := cfg.Auth.Service != nil
 	known, certain := passwordUsers(cfg)
 	for _, c := range rules.Named() {
 		switch {
@@ -82,9 +85,26 @@ func ruleWarnings(cfg *config.Config) []string {
 	return warnings
 }
 
+// noLoginWarning names those whom the rules let in where nobody can log in. Certificates need no auth.
+func noLoginWarning(rules *access.Rules) []string {
+	var named []string
+	if rules.NamesUsers() {
+		named = append(named, "users")
+	}
+	for _, c := range rules.Named() {
+		if c.Kind != access.Certificate {
+			named = append(named, c.String())
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("access: the rules name %s, and no auth lets anybody log in", strings.Join(some(named), ", "))}
+}
+
 // passwordUsers are those of the password file. certain is whether there are no others.
 func passwordUsers(cfg *config.Config) (names []string, certain bool) {
-	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || canRead(cfg.Auth.HTPasswd.Path) != nil {
+	if cfg.Auth.HTPasswd == nil || canRead(cfg.Auth.HTPasswd.Path) != nil {
 		return nil, false
 	}
 	return auth.UserNames(passwordFile(cfg.Auth)), true

@@ -115,6 +115,12 @@ func TestConfigCheck_CallersThatDoNotExist(t *testing.T) {
 			}
 		})
 	}
+	newChecked(t, "access: "+rule("carl, users, 'robot:ci', 'cert:c'"), nil).warns("access: the rules name users, carl, robot:ci, and no auth lets anybody log in", "the rules name users, carl")
+	for _, anyone := range []string{"access: " + rule("anyone"), "auth: none\naccess: " + rule("'cert:c'")} {
+		if code, text := newChecked(t, anyone, nil).check(); code != 0 || strings.Contains(text, "warning") {
+			t.Errorf("%s: %d, %s", anyone, code, text)
+		}
+	}
 	newChecked(t, withPasswords+"access: "+rule("alice, alcie"), users).warns("access: rules name alcie, but %s/htpasswd has no such user", "rules name alcie, but ")
 	files := map[string]string{"htpasswd": users["htpasswd"], "access.yml": "rules: [{who: [Users], repositories: ['**'], allow: [pull]}]\n"}
 	newChecked(t, withPasswords+"access: {file: %s/access.yml}\n", files).refuses(`access.file: rules[0]: "Users" is written in small letters: users`)
@@ -122,6 +128,36 @@ func TestConfigCheck_CallersThatDoNotExist(t *testing.T) {
 	newChecked(t, withPasswords+"access: {file: %s/access.yml}\n", files).warns(
 		"access: rules name robot:ci, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", "rules name robot:ci, but robots",
 	)
+}
+
+func TestConfigCheck_ValuesMeantOtherwise(t *testing.T) {
+	maintenance := func(text string) checked {
+		c := newChecked(t, "", nil)
+		content := "version: 0.1\nhttp: {addr: '127.0.0.1:0'}\nstorage: {inmemory: , maintenance: {" + text + "}}\n"
+		if err := os.WriteFile(c.path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	maintenance("immutable: [{repositories: ['**'], tags: ['v*']}]").warns(
+		"storage.maintenance.immutable[0].tags[0]: v* matches v, vv, …, not v1; write v.*", "v. matches v, vv")
+	for text, want := range map[string]string{
+		"immutable: [{repositories: [/release/**], tags: [v.*]}]":                            `error: storage.maintenance.immutable[0].repositories: "/release/**" can match no repository; write release/**`,
+		"retention: {rules: [{repositories: [ci/**/], action: delete, tags: [a]}]}":          `error: storage.maintenance.retention.rules[0].repositories: "ci/**/" can match no repository; write ci/**`,
+		"retention: {rules: [{repositories: [a], action: delete, tags: [b], keep: ['v*']}]}": "warning: storage.maintenance.retention.rules[0].keep[0]: v* matches v, vv, …, not v1; write v.*",
+		"retention: {rules: [{repositories: [a], action: delete, tags: ['pr-*']}]}":          "warning: storage.maintenance.retention.rules[0].tags[0]: pr-* matches pr-, pr--, …, not pr-1; write pr-.*",
+	} {
+		kind, want, _ := strings.Cut(want, ": ")
+		if code, got := maintenance(text).check(); (code != 0) != (kind == "error") || !strings.Contains(got, want) {
+			t.Errorf("%s: %d, %s; want %s", text, code, got, want)
+		}
+	}
+	upstream := newChecked(t, "proxy: {upstreams: [{prefix: q, remoteurl: https://quay.io/v2/}], sync: {images: [{repository: q/a, tags: ['3*']}]}}\n", nil)
+	for _, want := range []string{"proxy.sync.images[0].tags[0]: 3* matches 3, 33, …, not 31; write 3.*", "proxy.upstreams[0].remoteurl: /v2/ is added to it; write https://quay.io"} {
+		if code, text := upstream.check(); code != 0 || !strings.Contains(text, "warning: "+want+"\n") {
+			t.Errorf("%d, %s; want %s", code, text, want)
+		}
+	}
 }
 
 func TestConfigCheck_KeyOfAnotherCertificate(t *testing.T) {

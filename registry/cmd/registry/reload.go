@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"reflect"
@@ -47,8 +48,9 @@ func (r *reloader) run(ctx context.Context, signals <-chan os.Signal) {
 }
 
 func (r *reloader) reload() {
+	var broken error
 	for _, s := range r.servers {
-		s.Reload()
+		broken = errors.Join(broken, s.Reload())
 	}
 	r.gate.reload()
 	r.acts.Reopen()
@@ -66,7 +68,11 @@ func (r *reloader) reload() {
 		r.cfg.Access = cfg.Access
 	}
 	r.takeWorkloads(cfg)
-	r.log.Info("reloaded certificates, passwords, access rules, workloads and the log level")
+	if broken == nil {
+		r.log.Info("reloaded certificates, passwords, access rules, workloads and the log level")
+	} else {
+		r.log.Info("reloaded passwords, access rules, workloads and the log level")
+	}
 	if !reflect.DeepEqual(*cfg, r.cfg) {
 		r.log.Warn("other settings have changed; they take effect at the next start")
 	}

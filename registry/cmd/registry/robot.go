@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/robot"
 )
@@ -43,11 +45,12 @@ func newRobotCreateCommand() *cobra.Command {
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name}, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name}, func(e *environment, accounts *robot.Accounts) error {
 				password, err := accounts.Create(cmd.Context(), r)
 				if err != nil {
 					return err
 				}
+				warnIdle(e, &r)
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), map[string]string{"username": robot.UserPrefix + r.Name, "password": password})
 				}
@@ -65,6 +68,23 @@ func newRobotCreateCommand() *cobra.Command {
 	return cmd
 }
 
+// warnIdle says that the robot has no rights, if the configuration shows it.
+func warnIdle(e *environment, r *robot.Robot) {
+	if len(r.Repositories) > 0 {
+		return
+	}
+	var rules *access.Rules
+	if e.cfg.Access != nil {
+		var err error
+		if rules, err = rulesOf(e.cfg.Access); err != nil {
+			return
+		}
+	}
+	if who := (&access.Caller{Kind: access.Robot, Name: r.Name}); !rules.Knows(who) {
+		e.log.Warn("no access rule names the robot, and it has no rights of its own: it may do only what anyone may", zap.Stringer("robot", who))
+	}
+}
+
 func newRobotListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -72,7 +92,7 @@ func newRobotListCommand() *cobra.Command {
 		Short: "List the robots, without their passwords",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args, audit.Record{}, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args, audit.Record{}, func(e *environment, accounts *robot.Accounts) error {
 				all, err := accounts.List(cmd.Context())
 				if err != nil {
 					return err
@@ -96,6 +116,9 @@ func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 		expires := "never"
 		if !r.Expires.IsZero() {
 			expires = r.Expires.Format(time.DateOnly)
+			if r.Expires.Sub(now).Abs() < 48*time.Hour {
+				expires = r.Expires.UTC().Format("2006-01-02 15:04 UTC")
+			}
 		}
 		if r.Expired(now) {
 			expires += " (expired)"
@@ -111,7 +134,7 @@ func newRobotRevokeCommand() *cobra.Command {
 		Short: "Revoke a robot: its password and its tokens end within two seconds",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRobots(cmd, args[1:], audit.Record{Event: "robot revoked", Reference: args[0]}, func(accounts *robot.Accounts) error {
+			return withRobots(cmd, args[1:], audit.Record{Event: "robot revoked", Reference: args[0]}, func(e *environment, accounts *robot.Accounts) error {
 				if err := accounts.Revoke(cmd.Context(), args[0]); err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
 				}
@@ -124,7 +147,7 @@ func newRobotRevokeCommand() *cobra.Command {
 
 // withRobots opens the storage that the configuration names. act is what is done to it;
 // without an event nothing is changed.
-func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(accounts *robot.Accounts) error) (err error) {
+func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *environment, accounts *robot.Accounts) error) (err error) {
 	changes := act.Event != ""
 	e, err := openEnvironment(cmd, fileArgument(args), changes)
 	if err != nil {
@@ -139,7 +162,7 @@ func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(acc
 	}
 	accounts := robot.New(e.store, e.log)
 	if !changes {
-		return do(accounts)
+		return do(e, accounts)
 	}
-	return audited(cmd, e.cfg, e.log, act, func(*audit.Log) error { return do(accounts) })
+	return audited(cmd, e.cfg, e.log, act, func(*audit.Log) error { return do(e, accounts) })
 }

@@ -8,12 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/robot"
+	"slipway/shared/programtest"
+	"slipway/shared/server"
 )
 
 // Changes of robots on the command line are in the audit log, those that fail too, and
@@ -32,6 +37,9 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 	}
 	made := do(0, "robot", "create", "ci", "--repositories", "web/**", "--allow", "push")
 	do(1, "robot", "create", "ci", "--repositories", "web/**", "--allow", "push")
+	if strings.Contains(made, "no access rule names") {
+		t.Errorf("a robot with rights of its own: %s", made)
+	}
 	do(0, "robot", "list")
 	do(0, "robot", "revoke", "ci")
 	do(1, "robot", "revoke", "ci")
@@ -70,6 +78,67 @@ func TestRobotCommands_AreAudited(t *testing.T) {
 	}
 	if got := do(0, "robot", "list"); strings.Contains(got, "unseen") {
 		t.Errorf("a robot was created without a line in the audit log: %s", got)
+	}
+}
+
+// A robot that may do nothing yet is created with a warning.
+func TestRobotCreate_WithoutRights(t *testing.T) {
+	for rules, warned := range map[string]bool{
+		"": true,
+		"access: {rules: [{who: [users], repositories: ['**'], allow: [pull]}]}\n":      true,
+		"access: {rules: [{who: ['robot:ci'], repositories: ['**'], allow: [pull]}]}\n": false,
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"robot", "create", "ci", accessConfig(t, rules)}, nil, &out, &errs); code != 0 {
+			t.Fatalf("%d\n%s%s", code, &out, &errs)
+		}
+		if got := strings.Contains(errs.String(), "it may do only what anyone may"); got != warned {
+			t.Errorf("%q: %s", rules, &errs)
+		}
+	}
+}
+
+// The time of an expiry is shown where the day does not say enough.
+func TestRobotList_Expiry(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for expires, want := range map[time.Duration]string{
+		30 * time.Minute: "2026-11-23 12:30 UTC  ", 47 * time.Hour: "2026-11-25 11:00 UTC  ", 72 * time.Hour: "2026-11-26  ", -time.Hour: "2026-11-23 11:00 UTC (expired)  ", -72 * time.Hour: "2026-11-20 (expired)  ",
+	} {
+		var out bytes.Buffer
+		if err := printRobots(&out, []robot.Robot{{Name: "ci", Expires: now.Add(expires)}}, now); err != nil || !strings.Contains(out.String(), "  "+want) {
+			t.Errorf("%v, %v\n%s", expires, err, &out)
+		}
+	}
+}
+
+// A reload that could not use the certificates does not say that it did.
+func TestReload_BrokenCertificate(t *testing.T) {
+	cert, key := programtest.Certificate(t)
+	s, err := server.Listen(server.Options{Addr: "127.0.0.1:0", Log: zap.NewNop(), TLS: &server.TLS{Certificate: cert, Key: key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg, level := config.Default(), zap.NewAtomicLevel()
+	r := reloader{cfg: cfg, load: func() (*config.Config, error) { return &cfg, nil }, level: &level, gate: &gate{}, servers: []*server.Server{s}, log: zap.New(core)}
+	good, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ key, want string }{
+		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
+		{"broken", "reloaded passwords, access rules, workloads and the log level"},
+		{"broken", "reloaded passwords, access rules, workloads and the log level"},
+		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
+	} {
+		if err := os.WriteFile(key, []byte(step.key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.reload()
+		if got := logs.TakeAll(); len(got) != 1 || got[0].Message != step.want {
+			t.Errorf("with the key %.6q: %v, want %s", step.key, got, step.want)
+		}
 	}
 }
 

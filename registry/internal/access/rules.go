@@ -291,6 +291,13 @@ func (r *Rules) Named() []Caller {
 	return callers
 }
 
+// NamesUsers says whether a rule is for every user.
+func (r *Rules) NamesUsers() bool {
+	return slices.ContainsFunc(r.rules, func(x rule) bool {
+		return slices.ContainsFunc(x.who, func(s subject) bool { return s.users })
+	})
+}
+
 // maxNamed bounds Named.
 const maxNamed = 1000
 

@@ -111,13 +111,19 @@ func wanted(ctx context.Context, r registry.Repository, image *Image) ([]oci.Tag
 	return tags, nil
 }
 
+// stale is the error of an answer out of the cache: the text of its Warning header.
+func stale(warning string) error {
+	_, text, _ := strings.Cut(warning, `"`)
+	return errors.New(strings.TrimSuffix(text, `"`))
+}
+
 func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, platforms []string) error {
 	m, err := r.Manifest(ctx, oci.Reference{Tag: tag})
 	if err != nil {
 		return err
 	}
 	if m.Warning != "" {
-		return errors.New(m.Warning)
+		return stale(m.Warning)
 	}
 	w := &walk{repo: r, platforms: platforms, seen: map[oci.Digest]bool{}}
 	if err := w.take(ctx, m, 0); err != nil {
@@ -201,7 +207,7 @@ func (w *walk) referrers(ctx context.Context, subject oci.Digest, depth int) err
 	for after := ""; ; {
 		list, page, err := w.repo.Referrers(ctx, subject, "", after, 0)
 		if err == nil && page.Warning != "" {
-			err = errors.New(page.Warning)
+			err = stale(page.Warning)
 		}
 		if err != nil {
 			return fmt.Errorf("referrers of %s: %w", subject, err)

@@ -85,6 +85,9 @@ func TestSync_ReferrersFail(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "referrers of sha256:") || report.Failed != 1 {
 		t.Errorf("%+v, %v; want an error about referrers", report, err)
 	}
+	if text := err.Error(); strings.Contains(text, `"`) || !strings.HasSuffix(text, "; this is what the cache holds") {
+		t.Errorf("%s; want the text of the warning alone", text)
+	}
 	if report.Blobs != 2 || !w.has(layer) {
 		t.Errorf("%+v; want the config and the layer", report)
 	}
