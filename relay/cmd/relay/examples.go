@@ -94,7 +94,7 @@ var examples = command.Examples{
 	},
 	"send": {
 		"RELAY_URL=https://relay.example.org relay send --title Backup '**12 GB** in 3 minutes'",
-		"df -h / | relay send --title Disk --priority 1 --wait 10s",
+		"{ echo '```'; df -h /; echo '```'; } | relay send --title Disk --priority 1 --wait 10s",
 	},
 	"doctor": {
 		"relay doctor --config /etc/relay/config.yml",

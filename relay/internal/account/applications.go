@@ -334,7 +334,7 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 		return IssuedToken{}, err
 	}
 	if grace < 0 || grace > maxGrace {
-		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The period of grace is at most %v.", maxGrace))
+		return IssuedToken{}, refusal.Invalid("grace", fmt.Sprintf("The period of grace is at most %.0fh.", maxGrace.Hours()))
 	}
 	if !s.o.CheckToken {
 		grace = max(grace, lenientGrace)

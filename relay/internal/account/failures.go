@@ -122,15 +122,27 @@ func (p *passwords) bucket(key string) *limit.Bucket {
 	return p.failed.at(key)
 }
 
-// wrongToken counts a wrong application token from an address.
-func (p *passwords) wrongToken(address string) time.Duration {
+// wrongToken counts a wrong application token from an address, and returns how long the address should wait; first is
+// true where it has to, once a minute.
+func (p *passwords) wrongToken(address string) (wait time.Duration, first bool) {
+	wait = p.takeToken(network(address))
+	if wait == 0 {
+		return 0, false
+	}
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return wait, p.slowed.at(network(address)).Take(now, 1, 1) == 0
+}
+
+func (p *passwords) takeToken(network string) time.Duration {
 	if p.shared != nil {
-		if wait, err := p.shared.Count(context.Background(), "token "+network(address), 1, wrongTokens, wrongTokens); err == nil {
+		if wait, err := p.shared.Count(context.Background(), "token "+network, 1, wrongTokens, wrongTokens); err == nil {
 			return wait
 		}
 	}
 	p.mu.Lock()
-	b := p.tokens.at(network(address))
+	b := p.tokens.at(network)
 	p.mu.Unlock()
 	return b.Take(time.Now(), wrongTokens, wrongTokens)
 }

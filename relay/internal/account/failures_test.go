@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"slipway/relay/internal/refusal"
 )
 
@@ -39,7 +42,7 @@ func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPasswords()
 		defer p.rest.Stop()
-		s := &Accounts{passwords: p}
+		s := &Accounts{passwords: p, log: zap.NewNop()}
 		for p.attempt("admin", "192.0.2.1") == 0 {
 		}
 		for i := range 2 * maxAttempts {
@@ -50,6 +53,44 @@ func TestFailedAttempts_ManyWrongTokens_AreNotForgotten(t *testing.T) {
 		}
 		if len(p.tokens) > maxAttempts {
 			t.Errorf("%d counts are kept", len(p.tokens))
+		}
+	})
+}
+
+// The log names an address that is slowed down, once a minute, and never a token.
+func TestWrongToken_ManyFromOneAddress_AreLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.WarnLevel)
+		p := newPasswords()
+		defer p.rest.Stop()
+		s := &Accounts{passwords: p, log: zap.New(core)}
+		for range wrongTokens {
+			s.WrongToken("2001:db8::1")
+			s.WrongToken("192.0.2.1")
+		}
+		if n := logged.Len(); n != 0 {
+			t.Errorf("%d lines within the limit", n)
+		}
+		for range 10 {
+			if s.WrongToken("2001:db8::2") == 0 { // of the same network
+				t.Fatal("it is not slowed down")
+			}
+		}
+		if all := logged.TakeAll(); len(all) != 1 || all[0].Message != "many wrong tokens from one address" || all[0].ContextMap()["address"] != "2001:db8::/64" {
+			t.Errorf("logged: %+v", all)
+		}
+		time.Sleep(time.Minute)
+		for range 2 * wrongTokens {
+			s.WrongToken("2001:db8::1")
+		}
+		if n := logged.Len(); n != 1 {
+			t.Errorf("%d lines a minute later, want 1", n)
+		}
+		for i := range 2 * maxAttempts {
+			p.slowed.at(fmt.Sprint(i))
+		}
+		if len(p.slowed) > maxAttempts {
+			t.Errorf("%d addresses are kept", len(p.slowed))
 		}
 	})
 }

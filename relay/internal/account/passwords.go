@@ -54,6 +54,7 @@ type passwords struct {
 	failed buckets
 	proven map[string]time.Time // when a name's right password last came from an address
 	tokens buckets              // …with application tokens: they cost nothing, so they must not push out what is remembered of passwords
+	slowed buckets              // addresses of wrong tokens that the log has named
 }
 
 // credential is a name and password that was found right.
@@ -64,7 +65,7 @@ type credential struct {
 }
 
 func newPasswords() *passwords {
-	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}}
+	p := &passwords{slots: make(chan struct{}, argonAtOnce), known: map[[sha256.Size]byte]credential{}, failed: buckets{}, proven: map[string]time.Time{}, tokens: buckets{}, slowed: buckets{}}
 	p.rest = time.AfterFunc(returnAfter, debug.FreeOSMemory)
 	_, _ = rand.Read(p.secret[:]) // never fails
 	salt := make([]byte, argonSalt)

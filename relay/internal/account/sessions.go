@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"go.uber.org/zap"
+
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
@@ -58,9 +60,14 @@ func tooManyFailures(wait time.Duration) error {
 }
 
 // WrongToken counts a wrong application token from an address and returns how long that address should wait, 0 within
-// the limit. Valid tokens are not affected: honest senders may share the address.
+// the limit. Valid tokens are not affected: honest senders may share the address. Each time that an address reaches the
+// limit the log says so.
 func (s *Accounts) WrongToken(address string) time.Duration {
-	return s.passwords.wrongToken(address)
+	wait, first := s.passwords.wrongToken(address)
+	if first {
+		s.log.Warn("many wrong tokens from one address", zap.String("address", network(address)), zap.Int("a_minute", wrongTokens))
+	}
+	return wait
 }
 
 // rehash stores a password that was imported with our own parameters, as soon as it

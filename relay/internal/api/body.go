@@ -3,13 +3,13 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -93,7 +93,7 @@ func (a *API) grow(ctx context.Context, b *body) error {
 }
 
 func tooLarge(limit int64) error {
-	return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A body may have at most %d bytes.", limit)}
+	return &refusal.Error{Kind: refusal.KindTooLarge, Message: "A body may have at most " + intake.Size(limit) + "."}
 }
 
 func unreadable(err error) error {

@@ -62,8 +62,8 @@ type Database struct {
 
 // Matrix is the bot's account.
 type Matrix struct {
-	Homeserver  string        `key:"homeserver" doc:"URL of the homeserver. Required."`
-	Username    string        `key:"username" doc:"Matrix ID of the bot. Required unless there is an access token."`
+	Homeserver  string        `key:"homeserver" doc:"URL of the homeserver, without /_matrix. Required."`
+	Username    string        `key:"username" doc:"Matrix ID of the bot, such as @relay:example.org, or its name on the homeserver, such as relay. Required unless there is an access token."`
 	Password    config.Secret `key:"password" doc:"Password of the bot; also MATRIX_PASSWORD."`
 	AccessToken config.Secret `key:"accesstoken" doc:"Access token of the bot, in place of a password."`
 	Timeout     time.Duration `key:"timeout" doc:"Time given to one request to the homeserver."`

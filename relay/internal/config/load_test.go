@@ -121,6 +121,9 @@ func TestRefused(t *testing.T) {
 		{"http: {trustedProxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
 		{"history: {retention: 30}", []string{"history.retention", "write 30s"}},
 		{"history: {retention: -1s}", []string{"history.retention"}},
+		{"limits: {rateperminute: -1}", []string{"limits.rateperminute: must not be negative"}},
+		{"limits: {burst: -1}", []string{"limits.burst: must not be negative"}},
+		{"http: {publicurl: relay.example.org}", []string{`http.publicurl: "relay.example.org" is not a URL such as https://relay.example.org`}},
 		{"limits: {message: 3MiB}", []string{"limits.message", "limits.body"}},
 		{"http: {certfile: x}", []string{"http.certfile", "keyfile"}},
 		{"http: {trustedproxies: [nonsense]}", []string{"http.trustedproxies", "nonsense"}},
@@ -143,6 +146,23 @@ func TestRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "x1y2") {
 				t.Errorf("%s: error %v, want %q in it", tt.yaml, err, w)
 			}
+		}
+	}
+}
+
+// TestBotAccount: where the homeserver is, and what the bot's name may look like.
+func TestBotAccount(t *testing.T) {
+	for _, tt := range []struct{ homeserver, username, want string }{
+		{"https://hs.example.org", "relay", ""},
+		{"https://hs.example.org/matrix/", "@relay:example.org", ""},
+		{"https://hs.example.org", "@relay", `matrix.username: "@relay" is not a Matrix ID such as @relay:example.org; a name on the homeserver, such as relay, has no @`},
+		{"https://hs.example.org/_matrix", "relay", `matrix.homeserver: "https://hs.example.org/_matrix" must end before /_matrix, such as https://matrix.example.org`},
+		{"https://hs.example.org/_matrix/client/v3/", "relay", "must end before /_matrix"},
+		{"hs.example.org", "relay", `matrix.homeserver: "hs.example.org" is not a URL such as https://matrix.example.org`},
+	} {
+		_, _, err := source("", append([]string{"RELAY_MATRIX_HOMESERVER=" + tt.homeserver, "RELAY_MATRIX_USERNAME=" + tt.username}, minimal[2:]...))
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s, %s: %v, want %q", tt.homeserver, tt.username, err, tt.want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (h *HTTP) validate(p *config.Problems) {
 		p.Addf("http.trustedproxies", "%v", err)
 	}
 	if h.PublicURL != "" {
-		httpURL(p, "http.publicurl", h.PublicURL)
+		httpURL(p, "http.publicurl", h.PublicURL, "https://relay.example.org")
 	}
 	notNegative(p, "http.draintimeout", h.DrainTimeout)
 }
@@ -70,24 +70,39 @@ func address(p *config.Problems, key, text string) {
 	}
 }
 
-func httpURL(p *config.Problems, key, text string) {
+// httpURL parses the URL of a setting. It returns nil, and says what is wrong, if it is none.
+func httpURL(p *config.Problems, key, text, example string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		p.Addf(key, "%q is not a URL such as https://matrix.example.org", text)
+		p.Addf(key, "%q is not a URL such as %s", text, example)
+		return nil
+	}
+	return u
+}
+
+const exampleHomeserver = "https://matrix.example.org"
+
+func validateHomeserver(p *config.Problems, text string) {
+	u := httpURL(p, "matrix.homeserver", text, exampleHomeserver)
+	if u == nil {
+		return
+	}
+	if path := strings.TrimRight(u.Path, "/"); path == "/_matrix" || strings.Contains(path+"/", "/_matrix/") {
+		p.Addf("matrix.homeserver", "%q must end before /_matrix, such as %s", text, exampleHomeserver)
 	}
 }
 
 func (m *Matrix) validate(p *config.Problems) {
 	if m.Homeserver == "" {
-		p.Addf("matrix.homeserver", "is missing; it is the homeserver's URL, such as https://matrix.example.org")
+		p.Addf("matrix.homeserver", "is missing; it is the homeserver's URL, such as "+exampleHomeserver)
 	} else {
-		httpURL(p, "matrix.homeserver", m.Homeserver)
+		validateHomeserver(p, m.Homeserver)
 	}
 	switch {
 	case m.AccessToken.Empty() && m.Username == "":
 		p.Addf("matrix.username", "is missing; it is the bot's Matrix ID, such as @relay:example.org")
 	case m.Username != "" && strings.HasPrefix(m.Username, "@") && !isMatrixID(m.Username):
-		p.Addf("matrix.username", "%q is not a Matrix ID such as @relay:example.org", m.Username)
+		p.Addf("matrix.username", "%q is not a Matrix ID such as @relay:example.org; a name on the homeserver, such as relay, has no @", m.Username)
 	}
 	if m.AccessToken.Empty() && m.Password.Empty() {
 		p.Addf("matrix.password", "is missing; set MATRIX_PASSWORD, matrix.password_file, or matrix.accesstoken in its place")
@@ -172,8 +187,11 @@ func (l *Limits) validate(p *config.Problems) {
 	if l.Message > l.Body {
 		p.Addf("limits.message", "is more than limits.body, so such a message could never come in")
 	}
-	if l.RatePerMinute < 0 || l.Burst < 0 {
-		p.Addf("limits.rateperminute", "and limits.burst must not be negative")
+	if l.RatePerMinute < 0 {
+		p.Addf("limits.rateperminute", "must not be negative")
+	}
+	if l.Burst < 0 {
+		p.Addf("limits.burst", "must not be negative")
 	}
 	if l.Waiting < 1 {
 		p.Addf("limits.waiting", "must be more than 0")

@@ -159,11 +159,11 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 }
 
 func tooLarge(field, format string, limit int) error {
-	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, sizeOf(limit))}
+	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, Size(limit))}
 }
 
-// sizeOf writes a limit with its unit: 1 MiB (1048576 bytes).
-func sizeOf(n int) string {
+// Size writes a limit with its unit: 1 MiB (1048576 bytes).
+func Size[N int | int64](n N) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB (%d bytes)", n>>20, n)

@@ -115,6 +115,7 @@ type newApplicationPage struct {
 	Rooms     []delivery.RoomInfo
 	RoomsGone string // why they cannot be listed
 	Encrypted bool   // a new room will be
+	Existing  int64  // the user's application that has the name already
 }
 
 func (web *Web) getNewApplication(w http.ResponseWriter, v *sessionRequest) error {
@@ -130,12 +131,28 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, for
 		if status, fault = p.fail(w, cause); fault != nil {
 			return fault
 		}
+		if status == http.StatusConflict && p.Field == "name" {
+			if p.Existing, fault = web.own(v, form.Name); fault != nil {
+				return fault
+			}
+		}
 	}
 	p.Rooms, p.RoomsGone = web.choice(v)
 	if ask := web.o.Doctor.NewRooms; ask != nil {
 		p.Encrypted, _ = ask()
 	}
 	return web.show(w, status, "application_new", p)
+}
+
+// own returns the id of the user's application of a name, 0 if there is none.
+func (web *Web) own(v *sessionRequest, name string) (int64, error) {
+	apps, err := web.service.Applications(v.ctx(), v.Principal)
+	for _, a := range apps {
+		if a.OwnerID == v.UserID && strings.EqualFold(a.Name, strings.TrimSpace(name)) {
+			return a.ID, nil
+		}
+	}
+	return 0, err
 }
 
 // choice lists the rooms to choose from: an administrator all that the bot is

@@ -61,7 +61,7 @@ func TestApplicationLife(t *testing.T) {
 		t.Error("the token on the page does not work")
 	}
 	b.post("/ui/applications/new", form...)
-	b.want(409, "an application of this name.", `value="backup"`, `aria-invalid="true"`)
+	b.want(409, "an application of this name.", `value="backup"`, `aria-invalid="true"`, `“backup” exists already; <a href="/ui/applications/1">make a new token on its page</a>`)
 	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "nonsense", "scale", "auto")
 	b.want(400, `role="alert"`, `value="nonsense"`)
 	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "", "scale", "auto")
@@ -83,6 +83,16 @@ func TestApplicationLife(t *testing.T) {
 	b.want(200, "stays valid for 24 h")
 	b.get("/ui/applications/1")
 	b.want(200, "stays valid for 24 h")
+	v, err := b.service.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.service.RegenerateToken(t.Context(), v, 1, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	b.get("/ui/applications/1")
+	b.want(200, "Created", "-The previous token")
 	b.post("/ui/applications/1/token", "grace", "0s")
 	b.want(200, "no longer valid")
 	if b.works(second) || b.works(token) {

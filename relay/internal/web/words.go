@@ -16,6 +16,7 @@ import (
 // words are the functions of the templates.
 var words = template.FuncMap{
 	"ago":        func(t time.Time) string { return ago(time.Now(), t) },
+	"future":     func(t time.Time) bool { return t.After(time.Now()) },
 	"until":      func(t time.Time) string { return remaining(time.Until(t)) },
 	"span":       span,
 	"remaining":  remaining,
