@@ -90,7 +90,8 @@ type Bucket struct {
 	keys    []string // sorted
 	count   uint64
 	clock   func() time.Time
-	late    sync.WaitGroup
+	late    int        // requests on their way
+	arrived *sync.Cond // all of them have
 }
 
 type object struct {
@@ -114,7 +115,9 @@ func New(o Options) *Bucket {
 	if o.Lease == 0 {
 		o.Lease = 20 * time.Second
 	}
-	return &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), alone: memory.New(), objects: map[string]*object{}, clock: time.Now}
+	b := &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), alone: memory.New(), objects: map[string]*object{}, clock: time.Now}
+	b.arrived = sync.NewCond(&b.mu)
+	return b
 }
 
 // SetClock replaces the clock of the service.
@@ -215,15 +218,35 @@ func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *ob
 		_ = attempt(false)
 		return trouble(store.Doubtful)
 	case Late:
-		b.late.Go(func() {
+		b.addLate(1)
+		go func() {
+			defer b.addLate(-1)
 			time.Sleep(rand.N(b.o.MaxLate * 3 / 4))
 			_ = attempt(true)
-		})
+		}()
 		return trouble(store.Lost)
 	case Denied:
 		return storage.ErrDenied
 	default:
 		return attempt(false)
+	}
+}
+
+func (b *Bucket) addLate(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.late += n; b.late == 0 {
+		b.arrived.Broadcast()
+	}
+}
+
+// awaitLate waits until no late request is on its way. Other processes may send some meanwhile, which a
+// sync.WaitGroup does not allow.
+func (b *Bucket) awaitLate() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.late > 0 {
+		b.arrived.Wait()
 	}
 }
 

@@ -288,7 +288,7 @@ func TestNoDeletionOfACollectorComesLate(t *testing.T) {
 			apply(untilThen{}, deletes)
 			b.SetFault(nil)
 			apply(nil, puts)
-			b.late.Wait()
+			b.awaitLate()
 			for _, key := range keys {
 				if _, err := s.Stat(t.Context(), key); err != nil {
 					t.Fatalf("%d deletions: %v", len(keys), err)

@@ -88,7 +88,7 @@ func (p *Process) Close() error {
 	}
 	err := p.Store.Close()
 	p.requests.dead.Store(true)
-	p.requests.b.late.Wait()
+	p.requests.b.awaitLate()
 	return errors.Join(err, os.RemoveAll(p.requests.b.spool))
 }
 
