@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"slipway/relay/internal/refusal"
@@ -45,7 +44,7 @@ func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []b
 	kind := imageType(data)
 	switch {
 	case len(data) > MaxImage:
-		return &refusal.Error{Kind: refusal.KindTooLarge, Field: "image", Message: fmt.Sprintf("An image may have %d KiB.", MaxImage>>10)}
+		return refusal.TooLarge("image", "An image", MaxImage)
 	case len(data) > 0 && kind == "":
 		return refusal.Invalid("image", "The image must be PNG, JPEG, GIF or WebP.")
 	case v.UserID == 0:

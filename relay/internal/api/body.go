@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
@@ -46,7 +45,7 @@ func (b *body) release() {
 // not with Content-Length. The caller releases it.
 func (a *API) readBody(r *http.Request) (*body, error) {
 	if r.ContentLength > a.o.MaxBody {
-		return nil, tooLarge(a.o.MaxBody)
+		return nil, refusal.TooLarge("", "A body", a.o.MaxBody)
 	}
 	b := bodies.Get().(*body)
 	if err := a.fill(b, r); err != nil {
@@ -67,7 +66,7 @@ func (a *API) fill(b *body, r *http.Request) error {
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
 		case int64(len(b.bytes)) > a.o.MaxBody:
-			return tooLarge(a.o.MaxBody)
+			return refusal.TooLarge("", "A body", a.o.MaxBody)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -90,10 +89,6 @@ func (a *API) grow(ctx context.Context, b *body) error {
 	}
 	b.bytes = append(b.bytes, 0)[:len(b.bytes)]
 	return nil
-}
-
-func tooLarge(limit int64) error {
-	return &refusal.Error{Kind: refusal.KindTooLarge, Message: "A body may have at most " + intake.Size(limit) + "."}
 }
 
 func unreadable(err error) error {

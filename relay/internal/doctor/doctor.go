@@ -47,13 +47,13 @@ const probeTime = 15 * time.Second
 // finding says why.
 func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	st := t.Service.Status(ctx)
-	delivered := t.Stopped == "" || st.Elsewhere
+	delivers := t.Stopped == "" || st.Elsewhere
 	var findings []Finding
 	if t.Stopped != "" {
 		findings = append(findings, stopped(ctx, t, st))
 	}
 	findings = append(findings, database(ctx, t.Service))
-	findings = append(findings, server(ctx, t.Service, st, delivered)...)
+	findings = append(findings, server(ctx, t.Service, st, delivers)...)
 	matrix, answers := homeserver(ctx, t)
 	findings = append(findings, matrix...)
 	rooms, err := t.Service.Rooms(ctx, v)
@@ -74,13 +74,13 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 		}
 	}
 	if answers {
-		if delivered { // else the bot's device is not prepared
+		if delivers { // else the bot's device is not prepared
 			findings = append(findings, device(t, rooms)...)
 		}
 		findings = append(findings, newRooms(t)...)
 		findings = append(findings, unheard(ctx, t.Service, v)...)
 	}
-	return append(findings, outbox(t.Service.Status(ctx), answers, delivered))
+	return append(findings, outbox(t.Service.Status(ctx), answers, delivers))
 }
 
 // Runs is the finding that comes first where the relay answers at an address.
@@ -180,9 +180,9 @@ func database(ctx context.Context, s *relay.Service) Finding {
 	return good("database", "The database can be written to.")
 }
 
-// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers, unless
-// none is known to run.
-func server(ctx context.Context, s *relay.Service, st delivery.Status, delivered bool) (findings []Finding) {
+// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers, if
+// any does.
+func server(ctx context.Context, s *relay.Service, st delivery.Status, delivers bool) (findings []Finding) {
 	db, ok, err := s.Database(ctx)
 	if !ok {
 		return nil
@@ -199,7 +199,7 @@ func server(ctx context.Context, s *relay.Service, st delivery.Status, delivered
 		findings = append(findings, good("database", "PostgreSQL does not replicate synchronously (synchronous_standby_names is empty, or synchronous_commit is local): what was accepted survives a crash, but a failover to a standby may lose the last messages."))
 	}
 	switch {
-	case !delivered: // which the first finding says
+	case !delivers: // which the first finding says
 	case st.Deliverer == "":
 		findings = append(findings, bad("delivery", "No relay delivers at this moment. One that runs takes over within seconds."))
 	case st.Elsewhere:
@@ -281,7 +281,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 
 // outbox tells what waits. Why the homeserver takes nothing is said by the findings before, in the words of this
 // moment; a pause of which the homeserver knows nothing any more is about to end.
-func outbox(st delivery.Status, answers, delivered bool) Finding {
+func outbox(st delivery.Status, answers, delivers bool) Finding {
 	switch {
 	case !answers && st.Waiting == 0:
 		return good("outbox", "No message waits.")
@@ -289,9 +289,9 @@ func outbox(st delivery.Status, answers, delivered bool) Finding {
 		return bad("outbox", "1 message waits until this is fixed.")
 	case !answers:
 		return bad("outbox", "%s wait until this is fixed.", plural.Of(st.Waiting, "message"))
-	case !delivered && st.Waiting == 1:
+	case !delivers && st.Waiting == 1:
 		return bad("outbox", "1 message waits until the relay runs.")
-	case !delivered && st.Waiting > 0:
+	case !delivers && st.Waiting > 0:
 		return bad("outbox", "%s wait until the relay runs.", plural.Of(st.Waiting, "message"))
 	case st.Ambiguous > 0:
 		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", plural.Of(st.Ambiguous, "message"))

@@ -140,11 +140,11 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 	case strings.TrimSpace(body) == "":
 		return e, refusal.Invalid("message", "A message is required.")
 	case len(body) > limits.MaxMessage:
-		return e, tooLarge("message", "A message may have at most %s.", limits.MaxMessage)
+		return e, refusal.TooLarge("message", "A message", int64(limits.MaxMessage))
 	case len(title) > limits.MaxTitle:
-		return e, tooLarge("title", "A title may have at most %s.", limits.MaxTitle)
+		return e, refusal.TooLarge("title", "A title", int64(limits.MaxTitle))
 	case len(r.Extras) > maxExtras:
-		return e, tooLarge("extras", "Extras may have at most %s.", maxExtras)
+		return e, refusal.TooLarge("extras", "Extras", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}
@@ -156,21 +156,6 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 		ApplicationID: app.ID, Room: app.RoomID, Txn: message.NewTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
 		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: message.Clean(string(r.Extras)),
 	}, nil
-}
-
-func tooLarge(field, format string, limit int) error {
-	return &refusal.Error{Kind: refusal.KindTooLarge, Field: field, Message: fmt.Sprintf(format, Size(limit))}
-}
-
-// Size writes a limit with its unit: 1 MiB (1048576 bytes).
-func Size[N int | int64](n N) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB (%d bytes)", n>>20, n)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB (%d bytes)", n>>10, n)
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
 
 // admit keeps the application within its rate and the outbox within its bounds.

@@ -4,6 +4,7 @@ package refusal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -69,6 +70,18 @@ func KindOf(err error) Kind {
 // Invalid is the refusal of a request that is wrong in a field.
 func Invalid(field, message string) *Error {
 	return &Error{Kind: KindInvalid, Field: field, Message: message}
+}
+
+// TooLarge is the refusal of what has more bytes than a limit. what begins the sentence, such as "A message".
+func TooLarge(field, what string, limit int64) *Error {
+	size := fmt.Sprintf("%d bytes", limit)
+	switch {
+	case limit >= 1<<20 && limit%(1<<20) == 0:
+		size = fmt.Sprintf("%d MiB (%s)", limit>>20, size)
+	case limit >= 1<<10 && limit%(1<<10) == 0:
+		size = fmt.Sprintf("%d KiB (%s)", limit>>10, size)
+	}
+	return &Error{Kind: KindTooLarge, Field: field, Message: what + " may have at most " + size + "."}
 }
 
 // Forbidden is the refusal of what the principal may not do.
