@@ -45,9 +45,9 @@ type Bucket struct {
 	slash      string        // "/" in a container of distribution 2
 	expires    bool          // grants are possible, so that requests can expire
 	noStart    atomic.Bool   // the store does not know startFrom
-	noBatch    atomic.Bool   // the store refuses batches
 	noCopy     atomic.Bool   // the store cannot read the source of a write by itself
 	life       time.Duration // of a request that expires
+	batches    rest.Batches
 }
 
 var (
@@ -75,6 +75,7 @@ func New(o Options) (*Bucket, error) {
 		return nil, fmt.Errorf("serviceurl: %q is not a URL such as https://account.blob.core.windows.net", o.ServiceURL)
 	}
 	b := &Bucket{o: o, base: base, client: rest.NewClient(o.SkipVerify), life: defaultLife, expires: true}
+	b.batches.Part, b.batches.Send, b.batches.Delete = b.deletion, b.sendBatch, b.Delete
 	switch {
 	case o.Token != nil && base.Scheme != "https":
 		return nil, errors.New("serviceurl: must begin with https:// where credentials.type is not shared_key, since a token is sent")

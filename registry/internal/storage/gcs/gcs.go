@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -46,7 +45,7 @@ type Bucket struct {
 	clock  rest.Clock
 	urls   urls
 
-	noBatch atomic.Bool // the service refuses batches, as not every emulator has them
+	batches rest.Batches // which not every emulator has
 }
 
 var (
@@ -79,7 +78,9 @@ func New(o Options) (*Bucket, error) {
 	if o.MaxLate == 0 {
 		o.MaxLate = unsigned
 	}
-	return &Bucket{o: o, base: base, client: rest.NewClient(false)}, nil
+	b := &Bucket{o: o, base: base, client: rest.NewClient(false)}
+	b.batches.Part, b.batches.Send, b.batches.Delete = b.deletion, b.sendBatch, b.Delete
+	return b, nil
 }
 
 // Limits implements object.Bucket.

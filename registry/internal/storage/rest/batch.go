@@ -13,10 +13,57 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"slipway/registry/internal/storage"
 )
 
-// Batch joins requests without bodies to the body of one, of the returned media type.
-func Batch(requests []*http.Request) (body []byte, mediaType string) {
+// Batches deletes many objects by one request, until the store refuses that. Its functions speak to the store.
+type Batches struct {
+	// Part is the deletion of one object, as a part of a batch.
+	Part func(ctx context.Context, key string) (*http.Request, error)
+	// Send sends a batch, and returns an answer of status 2xx. errors.ErrUnsupported if the store refuses it.
+	Send func(ctx context.Context, body []byte, mediaType string) (*http.Response, error)
+	// Delete deletes one object, which a batch has left, and says why it cannot.
+	Delete func(ctx context.Context, key string, c storage.Condition) error
+
+	refused atomic.Bool
+}
+
+// DeleteMany implements object.BatchDeleter.
+func (b *Batches) DeleteMany(ctx context.Context, keys []string) error {
+	if b.refused.Load() {
+		return errors.ErrUnsupported
+	}
+	parts := make([]*http.Request, len(keys))
+	for i, key := range keys {
+		var err error
+		if parts[i], err = b.Part(ctx, key); err != nil {
+			return err
+		}
+	}
+	body, mediaType := batch(parts)
+	resp, err := b.Send(ctx, body, mediaType) //nolint:bodyclose // undeleted does
+	var left []string
+	if err == nil {
+		left, err = undeleted(ctx, resp, keys)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		b.refused.Store(true)
+	}
+	if err != nil {
+		return err
+	}
+	for _, key := range left {
+		if err := b.Delete(ctx, key, storage.Condition{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch joins requests without bodies to the body of one, of the returned media type.
+func batch(requests []*http.Request) (body []byte, mediaType string) {
 	var b bytes.Buffer
 	boundary := "batch_" + rand.Text()
 	for i, r := range requests {
@@ -29,9 +76,9 @@ func Batch(requests []*http.Request) (body []byte, mediaType string) {
 	return b.Bytes(), "multipart/mixed; boundary=" + boundary
 }
 
-// Undeleted reads the answer to a batch that deletes keys, one with each part, and closes it. It returns those that
+// undeleted reads the answer to a batch that deletes keys, one with each part, and closes it. It returns those that
 // may not be deleted. errors.ErrUnsupported if every part was refused; another error is one of Failed.
-func Undeleted(ctx context.Context, resp *http.Response, keys []string) (left []string, err error) {
+func undeleted(ctx context.Context, resp *http.Response, keys []string) (left []string, err error) {
 	statuses, err := statuses(ctx, resp, len(keys))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func TestBatch_HoldsEachRequest(t *testing.T) {
 		r.Header.Set("X-Ms-Date", "today")
 		requests = append(requests, r)
 	}
-	body, mediaType := Batch(requests)
+	body, mediaType := batch(requests)
 	_, o, err := mime.ParseMediaType(mediaType)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestUndeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := &http.Response{Header: http.Header{"Content-Type": {"multipart/mixed; boundary=b"}}, Body: io.NopCloser(strings.NewReader(tt.content + "--b--\r\n"))}
-			left, err := Undeleted(t.Context(), resp, []string{"a", "b", "c"})
+			left, err := undeleted(t.Context(), resp, []string{"a", "b", "c"})
 			if !slices.Equal(left, tt.left) || errors.Is(err, errors.ErrUnsupported) != tt.refused || err != nil && !tt.refused {
 				t.Errorf("left %q, %v; want %q, refused %v", left, err, tt.left, tt.refused)
 			}

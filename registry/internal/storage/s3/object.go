@@ -152,6 +152,7 @@ func (b *Bucket) Touch(ctx context.Context, key string) error {
 	if result.ETag == "" { // a 200 can carry an error
 		return b.meaning(&result.failure, http.StatusInternalServerError, 0)
 	}
+	// versitygw replaces the metadata only, and says so: the object is as old as it was.
 	modified, err := time.Parse(time.RFC3339, result.LastModified)
 	if err == nil && modified.Before(b.clock.Sent(ctx).Add(-touchError)) {
 		b.noTouch.Store(true)
@@ -161,7 +162,7 @@ func (b *Bucket) Touch(ctx context.Context, key string) error {
 }
 
 // touchError is how far the time of a copy may be from what is known of the store's clock. Clocks and
-// answers have whole seconds.
+// answers have whole seconds. What was written within that time counts as renewed.
 const touchError = 2 * time.Second
 
 // MaxDelete implements object.BatchDeleter.

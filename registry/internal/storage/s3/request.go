@@ -51,9 +51,6 @@ func (b *Bucket) send(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, rest.Failed(ctx, err)
 	}
 	b.clock.Observe(resp)
-	if resp.Header.Get("Server") == "VERSITYGW" { // it replaces the metadata only
-		b.noTouch.Store(true)
-	}
 	if resp.StatusCode >= 300 {
 		return nil, b.refused(ctx, resp, r)
 	}

@@ -73,21 +73,38 @@ func contract(t *testing.T, b object.Bucket, modes ...bool) {
 }
 
 func TestContract_MinIO(t *testing.T) {
-	contract(t, beside{minio(t).Bucket(t, "contract")}, true, false)
+	contract(t, &beside{Bucket: minio(t).Bucket(t, "contract")}, true, false)
 }
 
-// beside is a bucket of MinIO, which now and then answers 403 to a PUT that comes while a deletion
-// removes the directory it writes to. The keys are right here, so it is asked again. The driver does not
-// do that: anywhere else a 403 is a matter of keys and rights.
-type beside struct{ *s3.Bucket }
+// beside is a bucket of MinIO, which now and then answers 403 to a PUT while a deletion removes the
+// directory it writes to. Only such a PUT, beside a deletion, is sent again. The driver does not do
+// that: anywhere else a 403 is a matter of keys and rights.
+type beside struct {
+	*s3.Bucket
+	begun, ended atomic.Int64 // deletions
+}
 
-func (b beside) Put(ctx context.Context, key string, body object.Body, o object.PutOptions) (version string, err error) {
+func (b *beside) Put(ctx context.Context, key string, body object.Body, o object.PutOptions) (version string, err error) {
 	for range 10 {
-		if version, err = b.Bucket.Put(ctx, key, body, o); !errors.Is(err, storage.ErrDenied) {
+		ended := b.ended.Load()
+		version, err = b.Bucket.Put(ctx, key, body, o)
+		if alone := b.begun.Load() == ended; alone || !errors.Is(err, storage.ErrDenied) {
 			break
 		}
 	}
 	return version, err
+}
+
+func (b *beside) Delete(ctx context.Context, key string, c storage.Condition) error {
+	b.begun.Add(1)
+	defer b.ended.Add(1)
+	return b.Bucket.Delete(ctx, key, c)
+}
+
+func (b *beside) DeleteMany(ctx context.Context, keys []string) error {
+	b.begun.Add(1)
+	defer b.ended.Add(1)
+	return b.Bucket.DeleteMany(ctx, keys)
 }
 
 func TestContract_VersityGW(t *testing.T) {
