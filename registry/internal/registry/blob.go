@@ -12,6 +12,8 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tags"
+	"slipway/registry/internal/view"
 )
 
 // mediaTypeBlob is the type of every blob: the registry does not know what is
@@ -204,7 +206,7 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 // statBlob describes a blob and says under which digest its bytes are stored. A
 // damaged one is an error with ErrDamaged.
 func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
-	bytes := ahead(r.reg, func() (storage.Info, error) { return r.reg.statBytes(ctx, s, d) })
+	bytes := view.Ahead(r.reg.store, func() (storage.Info, error) { return r.reg.statBytes(ctx, s, d) })
 	target, err = r.blobLink(ctx, s, d)
 	if err != nil {
 		return desc, "", err
@@ -218,7 +220,7 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 	}
 	if err == nil {
 		if err = r.reg.whole(ctx, s, target, info); err != nil {
-			r.reg.blobs.forget(target) // a push may repair it at once
+			r.reg.blobs.Forget(target) // a push may repair it at once
 		}
 	}
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}, target, fault(err)
@@ -229,12 +231,12 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 func (r *Registry) statBytes(ctx context.Context, s *section, d oci.Digest) (storage.Info, error) {
 	key := layout.BlobData(d)
 	now := r.now()
-	if seen, ok := r.blobs.get(d); ok && now.Sub(seen.at) < bytesTrusted && (s == nil || !s.Listed(key)) {
+	if seen, ok := r.blobs.Get(d); ok && now.Sub(seen.at) < bytesTrusted && (s == nil || !s.Listed(key)) {
 		return seen.info, nil
 	}
 	info, err := r.stat(ctx, s, key)
-	if err == nil && r.remote {
-		r.blobs.put(oci.Digest(strings.Clone(string(d))), seenBytes{info, now}, 1)
+	if err == nil && r.store.Remote {
+		r.blobs.Put(oci.Digest(strings.Clone(string(d))), seenBytes{info, now}, 1)
 	}
 	return info, err
 }
@@ -259,12 +261,12 @@ func (r Repository) blobLink(ctx context.Context, s *section, d oci.Digest) (oci
 	key, target := layout.LayerLink(r.name, d), d
 	info, err := r.reg.stat(ctx, s, key)
 	if err == nil && info.Size != int64(len(d)) {
-		target, info, err = r.reg.readLink(ctx, key)
+		target, info, err = r.reg.store.Link(ctx, key)
 	}
 	if err == nil {
 		err = r.reg.renew(ctx, s, key, target, info)
 	}
-	if absent(err) || isBadLink(err) {
+	if absent(err) || tags.IsBadLink(err) {
 		return "", blobUnknown(d, err)
 	}
 	return target, fault(err)

@@ -8,6 +8,7 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/view"
 )
 
 // Catalog lists at most n repositories that hold manifests and that the caller may see
@@ -44,7 +45,7 @@ type catalogPage struct {
 // walk adds the repository and those below it, except what comes before the
 // components in after. after is nil where nothing is left out; empty where only
 // the repository itself is.
-func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*listing, error)) error {
+func (p *catalogPage) walk(ctx context.Context, name string, after []string, list func() (*view.Listing, error)) error {
 	children, err := list()
 	if err != nil {
 		return fault(err)
@@ -54,16 +55,16 @@ func (p *catalogPage) walk(ctx context.Context, name string, after []string, lis
 			return err
 		}
 	}
-	return p.walkChildren(ctx, name, children.names, after)
+	return p.walkChildren(ctx, name, children.Names, after)
 }
 
 // list lists what is below a repository, perhaps ahead.
-func (p *catalogPage) list(ctx context.Context, name string) func() (*listing, error) {
-	return ahead(p.reg, func() (*listing, error) { return p.reg.list(ctx, repositoryPrefix(name)) })
+func (p *catalogPage) list(ctx context.Context, name string) func() (*view.Listing, error) {
+	return view.Ahead(p.reg.store, func() (*view.Listing, error) { return p.reg.store.Below(ctx, repositoryPrefix(name)) })
 }
 
-func (p *catalogPage) add(name string, children *listing) error {
-	if _, has := slices.BinarySearch(children.names, manifestsDir); !has || p.visible != nil && !p.visible(oci.Name(name)) {
+func (p *catalogPage) add(name string, children *view.Listing) error {
+	if !children.Has(manifestsDir) || p.visible != nil && !p.visible(oci.Name(name)) {
 		return nil
 	}
 	p.names = append(p.names, name)
@@ -84,9 +85,9 @@ func (p *catalogPage) walkChildren(ctx context.Context, name string, children, a
 			names = append(names, full)
 		}
 	}
-	lists := make([]func() (*listing, error), 0, len(names))
+	lists := make([]func() (*view.Listing, error), 0, len(names))
 	for i, full := range names {
-		for j := len(lists); j < min(len(names), i+atOnce, i+p.limit-len(p.names)); j++ {
+		for j := len(lists); j < min(len(names), i+view.AtOnce, i+p.limit-len(p.names)); j++ {
 			lists = append(lists, p.list(ctx, names[j]))
 		}
 		var rest []string

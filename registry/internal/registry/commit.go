@@ -115,7 +115,7 @@ func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
 		{Key: data, Upload: w},
 		{Key: link, Content: layout.Link(d)},
 	})
-	if u.repo.reg.remote && !u.whole { // with what the store has to delete itself
+	if u.repo.reg.store.Remote && !u.whole { // with what the store has to delete itself
 		stages = append(stages, storage.Stage{u.notStarted()})
 	}
 	err := u.repo.reg.apply(ctx, s, stages...)
@@ -137,7 +137,7 @@ func (u *Upload) clear(ctx context.Context) {
 	switch {
 	case u.foreign: // distribution keeps states of its hashes, too
 		err = u.repo.clearUpload(ctx, u.id)
-	case !u.repo.reg.remote:
+	case !u.repo.reg.store.Remote:
 		err = u.repo.reg.store.Apply(ctx, nil, storage.Stage{u.notStarted()})
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tags"
 )
 
 // Tags are deleted first, each only if it still points where it was seen to, and
@@ -37,38 +38,22 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err := r.deletable(); err != nil {
 		return "", err
 	}
-	at, err := r.findTag(ctx, tag)
+	at, err := r.reg.tags.Find(ctx, r.name, tag)
 	if absent(err) {
-		r.forgetTag(tag)
+		r.reg.tags.Forget(r.name, tag)
 		return "", r.unknown(ctx, r.tagUnknown(tag))
-	} else if err != nil && !isBadLink(err) {
-		return "", fault(err)
 	}
-	if err := r.refuseRemoval(tag); err != nil {
-		return "", err
+	if err == nil {
+		err = r.refuseRemoval(tag)
 	}
-	removal, err := r.tagRemoval(ctx, tag, pointer{history: at.history})
+	if err == nil {
+		err = r.deleteTag(ctx, tag, tags.Pointer{History: at.History})
+	}
 	if err != nil {
 		return "", fault(err)
 	}
-	if err := r.reg.apply(ctx, nil, removal); err != nil {
-		return "", fault(err)
-	}
-	r.reg.untagged(ctx, at.digest)
-	return at.digest, nil
-}
-
-// findTag is readTag, by a listing where the store is remote: that tells the tag's history, too.
-func (r Repository) findTag(ctx context.Context, tag oci.Tag) (pointer, error) {
-	if !r.reg.remote {
-		return r.readTag(ctx, tag)
-	}
-	found, err := r.listPointers(ctx, layout.Tag(r.name, tag), anyDigest)
-	p, ok := found[tag]
-	if err == nil && !ok {
-		err = storage.ErrNotExist
-	}
-	return p, err
+	r.reg.untagged(ctx, at.Digest)
+	return at.Digest, nil
 }
 
 // untagged lets garbage collections know that a manifest has lost a tag, and so
@@ -101,11 +86,8 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string
 	if version == "" || r.Immutable(tag) {
 		return false, nil
 	}
-	removal, err := r.tagRemoval(ctx, tag, pointer{version: version})
-	if err == nil {
-		err = r.reg.apply(ctx, nil, removal)
-	}
-	if errors.Is(err, storage.ErrConflict) {
+	err = r.deleteTag(ctx, tag, tags.Pointer{Version: version})
+	if isConflict(err) {
 		return false, nil
 	}
 	return err == nil, fault(err)
@@ -119,63 +101,36 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	begun := time.Now()
-	tags, err := r.pointingAt(ctx, d)
+	begun, link := time.Now(), layout.RevisionLink(r.name, d)
+	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
+	at, err := find(ctx)
+	if err == nil && len(at) == 0 {
+		if err = r.revision(ctx, nil, d); absent(err) {
+			return nil, r.unknown(ctx, r.revisionUnknown(d))
+		}
+	}
+	if err == nil {
+		err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
+	}
 	if err != nil {
 		return nil, fault(err)
-	}
-	if len(tags) == 0 {
-		if there := r.revision(ctx, nil, d); absent(there) {
-			return nil, r.unknown(ctx, r.revisionUnknown(d))
-		} else if there != nil {
-			return nil, fault(there)
-		}
-	}
-	for tag := range tags {
-		if err := r.refuseRemoval(tag); err != nil {
-			return nil, err
-		}
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	find := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, d) }
-	history := takeHistory(tags)
-	removed, err = r.deleteAll(ctx, tags, find)
-	if err == nil {
-		gone := []string{layout.RevisionLink(r.name, d)}
-		for _, tag := range removed {
-			gone = append(gone, history[tag]...)
-		}
-		err = r.reg.apply(ctx, nil, deletions(gone))
-	}
-	if err != nil {
+	if removed, err = r.deleteTags(ctx, at, find, link); err != nil {
 		return nil, fault(err)
 	}
-	if !r.awaitPushes(ctx, layout.RevisionLink(r.name, d), begun) {
+	if !r.awaitPushes(ctx, link, begun) {
 		return removed, nil
 	}
 	if err := r.revision(ctx, nil, d); !absent(err) {
 		return removed, fault(err)
 	}
-	late, err := r.deleteAll(ctx, nil, find)
+	if at, err = find(ctx); err != nil {
+		return removed, fault(err)
+	}
+	late, err := r.deleteTags(ctx, at, find)
 	return append(removed, late...), fault(err)
-}
-
-// takeHistory has the histories of a few tags deleted together with their manifest, by one
-// request, where a listing has shown them. Who sees a tag without its link takes it for none.
-func takeHistory(tags map[oci.Tag]pointer) map[oci.Tag][]string {
-	history := map[oci.Tag][]string{}
-	if len(tags) > tagsAtOnce {
-		return history
-	}
-	for tag, p := range tags {
-		if p.history != nil {
-			history[tag] = p.history
-			p.history = []string{}
-			tags[tag] = p
-		}
-	}
-	return history
 }
 
 // Delete removes all manifests and tags of the repository, so that it leaves the
@@ -186,214 +141,194 @@ func (r Repository) Delete(ctx context.Context) error {
 	if err := r.deletable(); err != nil {
 		return err
 	}
-	keys, err := r.reg.keysBelow(ctx, layout.Manifests(r.name))
+	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.All(ctx, r.name) }
+	at, err := find(ctx)
+	if err == nil {
+		err = r.refuseRemoval(slices.Sorted(maps.Keys(at))...)
+	}
 	if err != nil {
 		return fault(err)
-	}
-	if len(keys) == 0 {
-		return r.nameUnknown()
-	}
-	tags, err := r.pointingAt(ctx, "")
-	if err != nil {
-		return fault(err)
-	}
-	for tag := range tags {
-		if err := r.refuseRemoval(tag); err != nil {
-			return err
-		}
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	all := func(ctx context.Context) (map[oci.Tag]pointer, error) { return r.pointingAt(ctx, "") }
-	if _, err := r.deleteAll(ctx, tags, all); err != nil {
+	removed, err := r.deleteTags(ctx, at, find)
+	if err != nil {
 		return fault(err)
 	}
-	if keys, err = r.reg.keysBelow(ctx, layout.Manifests(r.name)); err != nil {
+	keys, err := r.reg.store.Keys(ctx, layout.Manifests(r.name))
+	if err != nil {
 		return fault(err)
 	}
-	revisions := layout.Manifests(r.name) + "/revisions/"
+	if len(keys) == 0 && len(removed) == 0 {
+		return r.nameUnknown()
+	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { // tags that have come meanwhile
-		return !strings.HasPrefix(key, revisions) && strings.HasSuffix(key, "/current/link")
+		return strings.HasPrefix(key, layout.Tags(r.name)+"/") && strings.HasSuffix(key, "/"+layout.TagCurrentName)
 	})
 	for some := range slices.Chunk(keys, tagsAtOnce) {
-		if err := r.reg.apply(ctx, nil, deletions(some)); err != nil {
+		if err := r.reg.remove(ctx, some); err != nil {
 			return fault(err)
 		}
 	}
-	r.awaitOverlapping(ctx, r.reg.coordinator.Barrier)
-	_, err = r.deleteAll(ctx, nil, r.dangling)
+	r.awaitPushes(ctx, "", time.Time{})
+	if at, err = r.dangling(ctx); err == nil {
+		_, err = r.deleteTags(ctx, at, r.dangling)
+	}
 	return fault(err)
 }
 
 // dangling finds the tags whose manifest is gone.
-func (r Repository) dangling(ctx context.Context) (map[oci.Tag]pointer, error) {
-	tags, err := r.pointingAt(ctx, "")
-	for tag, p := range tags {
-		if p.digest == "" { // the link is bad, whatever it was
-			delete(tags, tag)
+func (r Repository) dangling(ctx context.Context) (pointers, error) {
+	all, err := r.reg.tags.All(ctx, r.name)
+	for tag, p := range all {
+		if p.Digest == "" { // the link is bad, whatever it was
+			delete(all, tag)
 			continue
 		}
-		if there := r.revision(ctx, nil, p.digest); there == nil {
-			delete(tags, tag)
+		if there := r.revision(ctx, nil, p.Digest); there == nil {
+			delete(all, tag)
 		} else if !absent(there) {
 			return nil, there
 		}
 	}
-	return tags, err
+	return all, err
 }
 
-// awaitPushes is awaitOverlapping. It says whether one of the pushes since begun may have been of
-// the manifest with that link; others have set no tag that points at it.
-func (r Repository) awaitPushes(ctx context.Context, link string, begun time.Time) bool {
-	c, knows := r.reg.coordinator.(touched)
-	if !knows {
-		r.awaitOverlapping(ctx, r.reg.coordinator.Barrier)
-		return true
-	}
-	pushed := true
-	r.awaitOverlapping(ctx, func(ctx context.Context) (err error) {
-		pushed, err = c.Touched(ctx, link, begun)
-		return err
-	})
-	return pushed
+// touched is implemented by coordinators that know what sections were about.
+type touched interface {
+	// Touched is Barrier, and says whether a section may have touched key that lasted after
+	// begun, in any process.
+	Touched(ctx context.Context, key string, begun time.Time) (bool, error)
 }
 
-// awaitOverlapping returns once the pushes have ended that began before.
-func (r Repository) awaitOverlapping(ctx context.Context, barrier func(context.Context) error) {
+// awaitPushes returns once the pushes have ended that began before. It says whether one of those
+// since begun may have been of the manifest with that link, where that can be told.
+func (r Repository) awaitPushes(ctx context.Context, link string, begun time.Time) (pushed bool) {
 	ctx, cancel := context.WithTimeout(ctx, overlapWait)
 	defer cancel()
-	if err := barrier(ctx); err != nil {
+	var err error
+	if c, tells := r.reg.coordinator.(touched); tells && link != "" {
+		pushed, err = c.Touched(ctx, link, begun)
+	} else {
+		pushed, err = true, r.reg.coordinator.Barrier(ctx)
+	}
+	if err != nil {
 		r.reg.log.Warn("cannot wait for pushes that overlap a deletion; delete again what they leave",
 			zap.String("repository", string(r.name)), zap.Error(err))
 	}
+	return pushed
 }
 
-// pointingAt finds the tags that point at d, or all if d is "": those, too, whose
-// link holds no digest.
-func (r Repository) pointingAt(ctx context.Context, d oci.Digest) (map[oci.Tag]pointer, error) {
-	switch {
-	case r.reg.remote && d == "":
-		return r.listPointers(ctx, layout.Tags(r.name), anyDigest)
-	case r.reg.remote:
-		return r.sharePointers(ctx, d)
-	}
-	all, err := r.reg.list(ctx, layout.Tags(r.name))
-	if err != nil {
-		return nil, err
-	}
-	found := map[oci.Tag]pointer{}
-	for _, name := range all.names {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		tag, err := oci.ParseTag(name)
-		if err != nil {
-			continue
-		}
-		p, err := r.readTag(ctx, tag)
-		switch {
-		case absent(err):
-		case err != nil && !isBadLink(err):
-			return nil, err
-		case d == "" || p.digest == d:
-			found[tag] = p
-		}
-	}
-	return found, nil
-}
+// pointers are tags and where they were seen to point.
+type pointers = map[oci.Tag]tags.Pointer
 
-// deleteAll deletes the tags, or if there are none those that are found, until nobody has
-// moved one of them meanwhile.
-func (r Repository) deleteAll(ctx context.Context, tags map[oci.Tag]pointer, find func(context.Context) (map[oci.Tag]pointer, error)) (removed []oci.Tag, err error) {
-	for progress := time.Now(); time.Since(progress) < overlapWait; tags = nil {
-		if len(tags) == 0 {
-			tags, err = find(ctx)
-		}
-		if err != nil || len(tags) == 0 {
-			return removed, err
-		}
-		some, err := r.deleteTags(ctx, tags, tagsAtOnce)
+// deleteTags deletes the tags, and what is found then if somebody has moved one of them
+// meanwhile. What is at the keys goes last.
+func (r Repository) deleteTags(ctx context.Context, at pointers, find func(context.Context) (pointers, error), last ...string) (removed []oci.Tag, err error) {
+	for progress := time.Now(); ; {
+		some, err := r.deleteUnmoved(ctx, at, last)
 		removed = append(removed, some...)
-		if err != nil {
+		if err != nil || len(some) == len(at) {
 			return removed, err
 		}
 		if len(some) > 0 {
 			progress = time.Now()
-		}
-		if len(some) == len(tags) {
-			return removed, nil
+		} else if time.Since(progress) > overlapWait {
+			return removed, errContended
 		}
 		time.Sleep(versionPause)
-	}
-	return removed, errContended
-}
-
-// deleteTags deletes those of the tags whose links still have the version that was
-// read.
-func (r Repository) deleteTags(ctx context.Context, tags map[oci.Tag]pointer, atOnce int) (removed []oci.Tag, err error) {
-	names := slices.Sorted(maps.Keys(tags))
-	names = slices.DeleteFunc(names, func(tag oci.Tag) bool { return tags[tag].version == "" })
-	for some := range slices.Chunk(names, atOnce) {
-		var stage storage.Stage
-		for _, tag := range some {
-			removal, err := r.tagRemoval(ctx, tag, tags[tag])
-			if err != nil {
-				return removed, err
-			}
-			stage = append(stage, removal...)
-		}
-		err := r.reg.apply(ctx, nil, stage)
-		switch {
-		case err == nil:
-			removed = append(removed, some...)
-		case !errors.Is(err, storage.ErrConflict):
+		if at, err = find(ctx); err != nil {
 			return removed, err
-		case len(some) > 1: // one of them was moved
-			read := map[oci.Tag]pointer{}
-			for _, tag := range some {
-				read[tag] = tags[tag]
-			}
-			alone, err := r.deleteTags(ctx, read, 1)
-			removed = append(removed, alone...)
-			if err != nil {
+		}
+	}
+}
+
+// deleteUnmoved deletes those of the tags whose links still have the version that was
+// read, and what is at the keys if these are all.
+func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []string) (removed []oci.Tag, err error) {
+	names := slices.Sorted(maps.Keys(at))
+	names = slices.DeleteFunc(names, func(tag oci.Tag) bool { return at[tag].Version == "" })
+	var rest []string
+	for some := range slices.Chunk(names, tagsAtOnce) {
+		if err := r.reg.remove(ctx, rest); err != nil {
+			return removed, err
+		}
+		histories := map[oci.Tag][]string{}
+		for _, tag := range some {
+			if histories[tag], err = r.history(ctx, tag, at[tag]); err != nil {
 				return removed, err
 			}
-		default:
-			if _, err := r.readTag(ctx, some[0]); absent(err) { // with the others
-				removed = append(removed, some[0])
-			}
 		}
-	}
-	return removed, nil
-}
-
-// tagRemoval deletes a tag with its history, if its link has that version; "" stands
-// for any.
-func (r Repository) tagRemoval(ctx context.Context, tag oci.Tag, at pointer) (storage.Stage, error) {
-	link, keys := layout.TagCurrent(r.name, tag), at.history
-	if keys == nil {
-		var err error
-		if keys, err = r.reg.keysBelow(ctx, layout.Tag(r.name, tag)); err != nil {
-			return nil, err
-		}
-	}
-	removal := storage.Stage{{Key: link, Delete: true}}
-	if at.version != "" {
-		removal[0].If = storage.IfVersion(at.version)
-	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == link })
-	return append(removal, deletions(keys)...), nil
-}
-
-// keysBelow lists all objects below prefix.
-func (r *Registry) keysBelow(ctx context.Context, prefix string) (keys []string, err error) {
-	for info, err := range r.store.List(ctx, prefix, storage.ListOptions{Flat: true, Names: true}) {
+		gone, err := r.unlink(ctx, at, some)
+		removed = append(removed, gone...)
 		if err != nil {
-			return nil, err
+			return removed, err
 		}
-		keys = append(keys, info.Key)
+		rest = nil
+		for _, tag := range gone {
+			rest = append(rest, histories[tag]...)
+		}
 	}
-	return keys, nil
+	if len(removed) == len(at) {
+		rest = append(last, rest...)
+	}
+	return removed, r.reg.remove(ctx, rest)
+}
+
+// unlink deletes the links of those of the tags that still have the version that was read.
+func (r Repository) unlink(ctx context.Context, at pointers, some []oci.Tag) (gone []oci.Tag, err error) {
+	var links storage.Stage
+	for _, tag := range some {
+		links = append(links, storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true, If: storage.IfVersion(at[tag].Version)})
+	}
+	if err = r.reg.apply(ctx, nil, links); err == nil {
+		return some, nil
+	} else if !isConflict(err) {
+		return nil, err
+	}
+	for i, tag := range some { // one of them was moved
+		err := r.reg.apply(ctx, nil, links[i:i+1])
+		if isConflict(err) {
+			if _, err := r.reg.tags.Read(ctx, r.name, tag); !absent(err) { // else it went with the others
+				continue
+			}
+		} else if err != nil {
+			return gone, err
+		}
+		gone = append(gone, tag)
+	}
+	return gone, nil
+}
+
+// deleteTag deletes a tag with its history, if its link has that version; "" stands for any.
+func (r Repository) deleteTag(ctx context.Context, tag oci.Tag, at tags.Pointer) error {
+	history, err := r.history(ctx, tag, at)
+	if err != nil {
+		return err
+	}
+	link := storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true}
+	if at.Version != "" {
+		link.If = storage.IfVersion(at.Version)
+	}
+	return r.reg.apply(ctx, nil, append(deletions(history), link))
+}
+
+// history is the keys of a tag's history.
+func (r Repository) history(ctx context.Context, tag oci.Tag, at tags.Pointer) ([]string, error) {
+	if at.History != nil {
+		return at.History, nil
+	}
+	keys, err := r.reg.store.Keys(ctx, layout.Tag(r.name, tag))
+	link := layout.TagCurrent(r.name, tag)
+	return slices.DeleteFunc(keys, func(key string) bool { return key == link }), err
+}
+
+// remove deletes what is at the keys.
+func (r *Registry) remove(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return r.apply(ctx, nil, deletions(keys))
 }
 
 func deletions(keys []string) (stage storage.Stage) {

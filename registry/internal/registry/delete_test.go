@@ -368,7 +368,7 @@ func TestDeleteTagIf(t *testing.T) {
 				t.Fatal(removed, err)
 			}
 			wantWholeTags(t, repo, []string{"moved", "v1"})
-			keys, err := r.keysBelow(t.Context(), layout.Tag("prod/app", "old"))
+			keys, err := r.store.Keys(t.Context(), layout.Tag("prod/app", "old"))
 			check(t, err)
 			if len(keys) > 0 {
 				t.Errorf("%q are left", keys)

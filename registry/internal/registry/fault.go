@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -83,11 +82,6 @@ func unlessAbsent(err error) error {
 		return nil
 	}
 	return err
-}
-
-// isBadLink says that a link was read and holds no digest.
-func isBadLink(err error) bool {
-	return errors.Is(err, layout.ErrEmptyLink) || errors.Is(err, layout.ErrBadLink)
 }
 
 func unsupported(detail string) error { return oci.NewError(oci.CodeUnsupported, detail) }

@@ -31,7 +31,7 @@ func newRegistry(s both, o Options) *Registry {
 
 // again is another process on the same store.
 func again(r *Registry, o Options) *Registry {
-	o.Store, o.Coordinator, o.Remote = r.store, r.coordinator, r.remote
+	o.Store, o.Coordinator, o.Remote = r.opts.Store, r.coordinator, r.store.Remote
 	return New(o)
 }
 

@@ -29,14 +29,14 @@ func (r *Registry) learn(d oci.Digest, size int64) {
 	if size <= 0 {
 		return
 	}
-	if _, ok := r.integrity.get(d); !ok {
-		r.integrity.put(oci.Digest(strings.Clone(string(d))), integrity{size: size, badSize: -1}, 1)
+	if _, ok := r.integrity.Get(d); !ok {
+		r.integrity.Put(oci.Digest(strings.Clone(string(d))), integrity{size: size, badSize: -1}, 1)
 	}
 }
 
 // learned remembers the length of content that was hashed as it came in.
 func (r *Registry) learned(d oci.Digest, size int64) {
-	r.integrity.put(oci.Digest(strings.Clone(string(d))), integrity{size: size, proved: true, badSize: -1}, 1)
+	r.integrity.Put(oci.Digest(strings.Clone(string(d))), integrity{size: size, proved: true, badSize: -1}, 1)
 }
 
 // whole is nil unless the stored bytes are known to be damaged: empty, or of
@@ -47,7 +47,7 @@ func (r *Registry) whole(ctx context.Context, s *section, d oci.Digest, info sto
 	if info.Size == 0 && !d.Empty() {
 		return ErrDamaged
 	}
-	if known, ok := r.integrity.get(d); !ok || known.size == info.Size {
+	if known, ok := r.integrity.Get(d); !ok || known.size == info.Size {
 		return nil
 	}
 	return r.prove(ctx, s, d, info)
@@ -82,9 +82,9 @@ func (r *Registry) prove(ctx context.Context, s *section, d oci.Digest, info sto
 		return nil
 	}
 	r.log.Error("stored content is damaged", zap.String("digest", string(d)), zap.Int64("size", size))
-	known, _ := r.integrity.get(d)
+	known, _ := r.integrity.Get(d)
 	known.badSize, known.badVersion = info.Size, info.Version
-	r.integrity.put(d, known, 1)
+	r.integrity.Put(d, known, 1)
 	return ErrDamaged
 }
 
@@ -98,7 +98,7 @@ func (u *unproved) Error() string { return string(u.digest) + " has to be read a
 
 // verdict is what is known of the bytes in this state without reading them.
 func (r *Registry) verdict(d oci.Digest, info storage.Info) (known bool, err error) {
-	i, ok := r.integrity.get(d)
+	i, ok := r.integrity.Get(d)
 	switch {
 	case ok && i.proved && i.size == info.Size:
 		return true, nil

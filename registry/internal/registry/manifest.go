@@ -11,6 +11,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/view"
 )
 
 // Manifest is a stored manifest. It is shared: nobody changes it.
@@ -55,7 +56,7 @@ func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manif
 // ManifestBytes reads the bytes of a manifest again that was found a moment ago, and had so
 // many. They are not compared with the digest, and nothing is reported.
 func (r Repository) ManifestBytes(ctx context.Context, d oci.Digest, size int64) ([]byte, error) {
-	if m, ok := r.reg.manifests.get(d); ok {
+	if m, ok := r.reg.manifests.Get(d); ok {
 		return m.Bytes, nil
 	}
 	body, _, err := storage.Read(ctx, r.reg.store, layout.BlobData(d), size)
@@ -90,7 +91,7 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
 func (r Repository) manifest(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
-	content := ahead(r.reg, func() (*Manifest, error) { return r.reg.content(ctx, s, d) })
+	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, s, d) })
 	if err := r.revision(ctx, s, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
@@ -133,7 +134,7 @@ func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Mani
 
 // cached is a manifest from the caches, or nil.
 func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
-	m, ok := r.manifests.get(d)
+	m, ok := r.manifests.Get(d)
 	if !ok {
 		if m = r.shownManifest(ctx, d); m != nil {
 			r.remember(m)
@@ -170,7 +171,7 @@ func (r *Registry) readManifest(ctx context.Context, d oci.Digest) (*Manifest, e
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if m, ok := r.manifests.get(d); ok {
+		if m, ok := r.manifests.Get(d); ok {
 			return m, nil
 		}
 		body, _, err = storage.Read(ctx, r.store, key, max(r.maxManifestSize, DefaultMaxManifestSize))
@@ -213,7 +214,7 @@ func (r *Registry) remember(m *Manifest) {
 	for k, v := range m.Annotations {
 		weight += int64(len(k)+len(v)) + 64
 	}
-	r.manifests.put(m.Digest, m, weight)
+	r.manifests.Put(m.Digest, m, weight)
 }
 
 // learnFrom remembers the sizes of the blobs that a manifest lists.

@@ -72,7 +72,7 @@ func (r Repository) mountSource(ctx context.Context, s *section, d oci.Digest) (
 }
 
 func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
-	hints, ok := r.origins.get(d)
+	hints, ok := r.origins.Get(d)
 	if !ok {
 		hints = r.shownOrigins(ctx, d)
 	}
@@ -101,13 +101,13 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 
 // seenIn remembers that the repository has the blob.
 func (r *Registry) seenIn(d oci.Digest, name oci.Name) {
-	seen, _ := r.origins.get(d)
+	seen, _ := r.origins.Get(d)
 	next := origins{oci.Name(strings.Clone(string(name)))}
 	for _, n := range seen {
 		if n != name && len(next) < maxOrigins {
 			next = append(next, n)
 		}
 	}
-	r.origins.put(oci.Digest(strings.Clone(string(d))), next, 1)
+	r.origins.Put(oci.Digest(strings.Clone(string(d))), next, 1)
 	r.shareOrigins(d, next)
 }

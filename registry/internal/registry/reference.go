@@ -37,7 +37,7 @@ func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Mani
 		add(&m.Manifests[i], r.checkChild)
 	}
 	found := make([]*oci.Error, len(references))
-	err := r.reg.each(len(references), func(i int) error {
+	err := r.reg.store.Each(len(references), func(i int) error {
 		err := references[i].check(ctx, s, references[i].Descriptor)
 		if errors.As(err, &found[i]) && found[i].Code != oci.CodeUnknown && found[i].Code != oci.CodeUnavailable {
 			return nil
@@ -75,7 +75,7 @@ func (r Repository) checkBlob(ctx context.Context, s *section, d *oci.Descriptor
 // either the blob is damaged and must be pushed again, or the manifest is wrong and
 // nobody could pull it.
 func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor, target oci.Digest) error {
-	r.reg.blobs.forget(target) // a push may have repaired it, or do so at once
+	r.reg.blobs.Forget(target) // a push may have repaired it, or do so at once
 	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
 	if err == nil {
 		err = r.reg.prove(ctx, s, target, info)

@@ -132,9 +132,6 @@ func TestReferrersFollowEveryChange(t *testing.T) {
 		removeObject(t, r.store, layout.RevisionLink("a", gone))
 		drop(gone)
 		expect()
-		if index, ok := r.referrers.get("a"); ok && slices.Contains(index.bySubject[subject], gone) {
-			t.Error("a manifest that is gone stays in memory")
-		}
 		check(t, r.store.Apply(ctx, nil, storage.Stage{{Key: layout.RevisionLink("a", gone), Content: layout.Link(gone)}}))
 		want = append(want, gone)
 		expect()

@@ -13,18 +13,30 @@ import (
 	"context"
 	"net/netip"
 	"regexp"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/referrers"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tags"
+	"slipway/registry/internal/view"
 )
 
 // DefaultMaxManifestSize is the largest manifest accepted unless Options says
 // otherwise: the 4 MiB of distribution-spec "Pushing Manifests".
 const DefaultMaxManifestSize = 4 << 20
+
+// Bounds of what is remembered, in bytes of memory (about) or in entries.
+const (
+	manifestCache  = 8 << 20
+	integrityCache = 16 << 10
+	originCache    = 8 << 10
+	blobCache      = 8 << 10
+	leftCache      = 4 << 10
+)
 
 // applyTimeout bounds a change that goes on after its client has hung up.
 const applyTimeout = 10 * time.Minute
@@ -96,21 +108,25 @@ const (
 // Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
 	opts            Options
-	store           storage.Store
+	store           *view.View
+	tags            *tags.Index
+	referrers       *referrers.Index
 	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
-	remote          bool
 
-	caches
-	proving  chan struct{} // holds a token while a blob is read again to prove it
-	reading  chan struct{} // holds a token for each large manifest that is being read
-	indexing sync.Mutex    // held while an index of referrers is looked up
-	uploads  holders
-	serving  serving
-	looking  sync.Mutex                  // held for looks
-	looks    map[oci.Name]*sharedListing // the newest of each repository that has not ended
+	// What is remembered is needed by nothing to be right.
+	manifests *cache.Cache[oci.Digest, *Manifest]
+	integrity *cache.Cache[oci.Digest, integrity]
+	origins   *cache.Cache[oci.Digest, origins]
+	blobs     *cache.Cache[oci.Digest, seenBytes]
+	left      *cache.Cache[string, int64] // bytes of uploads that a request of this process has left
+
+	proving chan struct{} // holds a token while a blob is read again to prove it
+	reading chan struct{} // holds a token for each large manifest that is being read
+	uploads holders
+	serving serving
 }
 
 // New makes a registry. It does no I/O and starts no goroutine.
@@ -133,14 +149,23 @@ func New(o Options) *Registry {
 	if o.Pulled == nil {
 		o.Pulled = func(oci.Name, oci.Digest) {}
 	}
-	return &Registry{
-		opts: o, store: o.Store, coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize, remote: o.Remote,
-		caches:  newCaches(o.ManifestCache),
-		proving: make(chan struct{}, 1),
-		reading: make(chan struct{}, 2),
-		uploads: holders{live: map[string]*Upload{}},
-		looks:   map[oci.Name]*sharedListing{},
+	if o.ManifestCache <= 0 {
+		o.ManifestCache = manifestCache
 	}
+	store := view.New(o.Store, o.Remote)
+	r := &Registry{
+		opts: o, store: store, tags: tags.New(store), coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
+		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
+		integrity: cache.New[oci.Digest, integrity](integrityCache),
+		origins:   cache.New[oci.Digest, origins](originCache),
+		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
+		left:      cache.New[string, int64](leftCache),
+		proving:   make(chan struct{}, 1),
+		reading:   make(chan struct{}, 2),
+		uploads:   holders{live: map[string]*Upload{}},
+	}
+	r.referrers = referrers.New(store, r.subjectOf)
+	return r
 }
 
 // Repository returns the repository of that name, which need not exist. It

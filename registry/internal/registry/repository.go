@@ -2,12 +2,9 @@ package registry
 
 import (
 	"context"
-	"slices"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tree"
 )
 
 // Repository is a named set of manifests, tags and blobs. It is a small value:
@@ -46,13 +43,11 @@ const (
 
 // known says whether the repository holds anything.
 func (r Repository) known(ctx context.Context) (bool, error) {
-	l, err := r.reg.list(ctx, layout.Repository(r.name))
+	l, err := r.reg.store.Below(ctx, layout.Repository(r.name))
 	if err != nil {
 		return false, fault(err)
 	}
-	_, manifests := slices.BinarySearch(l.names, manifestsDir)
-	_, layers := slices.BinarySearch(l.names, layersDir)
-	return manifests || layers, nil
+	return l.Has(manifestsDir) || l.Has(layersDir), nil
 }
 
 // unknown is the error for something that is not in the repository: e, or
@@ -71,45 +66,4 @@ func (r Repository) unknown(ctx context.Context, e *oci.Error) error {
 
 func (r Repository) nameUnknown() *oci.Error {
 	return oci.NewError(oci.CodeNameUnknown, map[string]string{"name": string(r.name)})
-}
-
-// listing is the names of the prefixes directly below a prefix, sorted bytewise.
-// It is shared: nobody changes it.
-type listing struct {
-	generation string
-	names      []string
-}
-
-// list lists the prefixes directly below prefix; none if there is nothing. A
-// listing is kept while its generation lasts, and as long as it does, the same
-// pointer comes back. The generation is asked first: a change while the listing is
-// read makes the next call read again.
-func (r *Registry) list(ctx context.Context, prefix string) (*listing, error) {
-	l := &listing{generation: r.store.Generation(ctx, prefix)}
-	if kept, ok := r.listings.get(prefix); ok && l.generation != "" && kept.generation == l.generation {
-		return kept, nil
-	}
-	weight := int64(len(prefix)) + 200
-	for info, err := range r.store.List(ctx, prefix, storage.ListOptions{Names: true}) {
-		if err != nil {
-			return nil, err
-		}
-		if info.Prefix {
-			name := info.Key[len(prefix)+1 : len(info.Key)-1]
-			l.names = append(l.names, name)
-			weight += int64(len(name)) + 24
-		}
-	}
-	slices.Sort(l.names) // the store sorts "a-b/" before "a/"
-	if l.generation != "" {
-		r.listings.put(prefix, l, weight)
-	}
-	return l, nil
-}
-
-// readLink reads a link. Errors are those of the store and of layout.ParseLink; with the
-// latter, info is that of the link.
-func (r *Registry) readLink(ctx context.Context, key string) (oci.Digest, storage.Info, error) {
-	l, _ := tree.ReadLink(ctx, r.store, key, "")
-	return l.Target, l.Info, l.Err
 }

@@ -109,13 +109,6 @@ func (r *Registry) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// touched is implemented by coordinators that know what sections were about.
-type touched interface {
-	// Touched is Barrier, and says whether a section may have touched key that lasted after
-	// begun, in any process.
-	Touched(ctx context.Context, key string, begun time.Time) (bool, error)
-}
-
 // touch lets a deletion of key know that a section writes something that points at it.
 func (s *section) touch(key string) {
 	if t, ok := s.Section.(interface{ Touch(key string) }); ok {
@@ -143,7 +136,7 @@ func (r *Registry) renew(ctx context.Context, s *section, key string, d oci.Dige
 		return nil
 	}
 	renewal := storage.Change{Key: key, Content: layout.Link(d), Renew: true}
-	if r.remote && info.Version != "" { // otherwise the store asks for it
+	if r.store.Remote && info.Version != "" { // otherwise the store asks for it
 		renewal.If = storage.IfVersion(info.Version)
 	}
 	err := r.store.Apply(ctx, s.Section, storage.Stage{renewal})

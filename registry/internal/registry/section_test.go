@@ -224,7 +224,7 @@ func TestLinksLeaveMarks(t *testing.T) {
 			check(t, err)
 			defer lock.Release()
 			marks := func() string {
-				keys, err := r.keysBelow(t.Context(), layout.LinkedBy("run"))
+				keys, err := r.store.Keys(t.Context(), layout.LinkedBy("run"))
 				check(t, err)
 				return strings.Join(keys, " ")
 			}

@@ -69,7 +69,7 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 // StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
 // not negative.
 func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
-	u, err := r.startUpload(ctx, d.Algorithm(), r.reg.remote)
+	u, err := r.startUpload(ctx, d.Algorithm(), r.reg.store.Remote)
 	if err != nil {
 		return nil, err
 	}
@@ -221,8 +221,8 @@ func (u *Upload) Expect(d oci.Digest, size int64) {
 // open finds the upload in the store. One that has no bytes has only a startedat.
 func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 	u.rewind(at.Algorithm)
-	size, left := u.repo.reg.left.get(u.key)
-	u.repo.reg.left.forget(u.key)
+	size, left := u.repo.reg.left.Get(u.key)
+	u.repo.reg.left.Forget(u.key)
 	if left && at.Exact && at.Offset == size && !at.StartedAt.IsZero() {
 		// The client goes on where this process has left it. If somebody else has gone on or ended
 		// it meanwhile, that is found out when the bytes are kept.
@@ -259,7 +259,7 @@ func (u *Upload) open(ctx context.Context, at UploadPoint) (err error) {
 
 // takeOver makes this request the holder of the store's upload, which has that size.
 func (u *Upload) takeOver(ctx context.Context, at UploadPoint, size int64) (err error) {
-	if c, ok := u.repo.reg.store.(storage.Continuer); ok {
+	if c, ok := u.repo.reg.store.Store.(storage.Continuer); ok {
 		u.w, err = c.ContinueUpload(ctx, u.dataKey(), size)
 	} else {
 		u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey())
@@ -359,7 +359,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	switch {
 	case u.whole:
 		return nil
-	case u.repo.reg.remote && u.begun && !u.foreign: // an empty one may be distribution's
+	case u.repo.reg.store.Remote && u.begun && !u.foreign: // an empty one may be distribution's
 		return fault(u.repo.reg.store.Apply(ctx, nil, storage.Stage{u.notStarted()}))
 	}
 	return fault(u.repo.clearUpload(ctx, u.id))
@@ -367,7 +367,7 @@ func (u *Upload) Cancel(ctx context.Context) error {
 
 // clearUpload deletes all objects of an upload.
 func (r Repository) clearUpload(ctx context.Context, id string) error {
-	keys, err := r.reg.keysBelow(ctx, layout.Upload(r.name, id))
+	keys, err := r.reg.store.Keys(ctx, layout.Upload(r.name, id))
 	if err != nil || len(keys) == 0 {
 		return err
 	}
@@ -387,7 +387,7 @@ func (u *Upload) Close() error {
 	err := u.suspend()
 	known := u.begun == (u.size > 0) // else the store has an upload without bytes
 	if err == nil && !u.done && u.taken.Err() == nil && known {
-		u.repo.reg.left.put(u.key, u.size, 1)
+		u.repo.reg.left.Put(u.key, u.size, 1)
 	}
 	return fault(err)
 }

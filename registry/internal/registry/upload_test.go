@@ -268,7 +268,7 @@ func TestRunningHashIsCarriedOn(t *testing.T) {
 		store := hashed{struct {
 			storage.Store
 			storage.Coordinator
-		}{r.store, r.coordinator}, &read}
+		}{r.opts.Store, r.coordinator}, &read}
 		repo, content := newRegistry(store, Options{}).Repository("a"), ""
 		id := start(t, repo)
 		for i := range 4 {

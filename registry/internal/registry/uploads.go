@@ -65,7 +65,7 @@ func (r Repository) describeUpload(ctx context.Context, id string) (UnfinishedUp
 	if unlessAbsent(err) != nil {
 		return u, fault(err)
 	}
-	if l, ok := r.reg.store.(storage.Leaver); ok && data.Modified.IsZero() && started.Modified.IsZero() {
+	if l, ok := r.reg.store.Store.(storage.Leaver); ok && data.Modified.IsZero() && started.Modified.IsZero() {
 		if data, err = l.Leftovers(ctx, layout.UploadData(r.name, id)); unlessAbsent(err) != nil {
 			return u, fault(err)
 		}
@@ -122,7 +122,7 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts PurgeOptions) (PurgeRe
 	if err := ctx.Err(); err != nil || opts.DryRun {
 		return report, err
 	}
-	if c, ok := r.store.(storage.Cleaner); ok {
+	if c, ok := r.store.Store.(storage.Cleaner); ok {
 		return report, fault(c.Clean(ctx))
 	}
 	return report, nil
@@ -152,8 +152,8 @@ func (u *UnfinishedUpload) before(t time.Time) bool {
 // purgeUpload deletes all objects of an upload, which ends it for whoever holds it.
 // Durable deletions leave no empty directories.
 func (r Repository) purgeUpload(ctx context.Context, id string) error {
-	r.reg.left.forget(holderKey(r.name, id))
-	keys, err := r.reg.keysBelow(ctx, layout.Upload(r.name, id))
+	r.reg.left.Forget(holderKey(r.name, id))
+	keys, err := r.reg.store.Keys(ctx, layout.Upload(r.name, id))
 	if err != nil {
 		return fault(err)
 	}

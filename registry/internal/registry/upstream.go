@@ -148,11 +148,11 @@ func (r Repository) TagModified(ctx context.Context, tag oci.Tag) (time.Time, er
 
 // ConfirmTag notes that the tag still points at d upstream, unless it was moved meanwhile.
 func (r Repository) ConfirmTag(ctx context.Context, tag oci.Tag, d oci.Digest) error {
-	p, err := r.readTag(ctx, tag)
-	if err != nil || p.version == "" || p.digest != d {
+	p, err := r.reg.tags.Read(ctx, r.name, tag)
+	if err != nil || p.Version == "" || p.Digest != d {
 		return fault(unlessAbsent(err))
 	}
-	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d), Renew: true, If: storage.IfVersion(p.version)}
+	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d), Renew: true, If: storage.IfVersion(p.Version)}
 	err = r.reg.apply(ctx, nil, storage.Stage{change})
 	if isConflict(err) {
 		return nil
@@ -162,7 +162,7 @@ func (r Repository) ConfirmTag(ctx context.Context, tag oci.Tag, d oci.Digest) e
 
 // Evict removes a manifest from a cache, with the tags that point at it. What it needs is
 // left to the garbage collection. Nothing is removed of what came again since the time.
-func (r Repository) Evict(ctx context.Context, d oci.Digest, tags []oci.Tag, unused time.Time) (removed bool, err error) {
+func (r Repository) Evict(ctx context.Context, d oci.Digest, tagged []oci.Tag, unused time.Time) (removed bool, err error) {
 	if err := r.writable(); err != nil {
 		return false, err
 	}
@@ -173,13 +173,13 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tags []oci.Tag, unu
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	pointers := map[oci.Tag]pointer{}
-	for _, tag := range tags {
-		if p, err := r.readTag(ctx, tag); err == nil && p.digest == d {
-			pointers[tag] = p
+	at := pointers{}
+	for _, tag := range tagged {
+		if p, err := r.reg.tags.Read(ctx, r.name, tag); err == nil && p.Digest == d {
+			at[tag] = p
 		}
 	}
-	if _, err := r.deleteTags(ctx, pointers, tagsAtOnce); err != nil {
+	if _, err := r.deleteUnmoved(ctx, at, nil); err != nil {
 		return false, fault(err)
 	}
 	change := storage.Change{Key: link, Delete: true}
@@ -195,10 +195,10 @@ func (r Repository) Evict(ctx context.Context, d oci.Digest, tags []oci.Tag, unu
 
 // ForgetTag removes a tag from a cache.
 func (r Repository) ForgetTag(ctx context.Context, tag oci.Tag) error {
-	p, err := r.readTag(ctx, tag)
+	p, err := r.reg.tags.Read(ctx, r.name, tag)
 	if err != nil {
 		return fault(unlessAbsent(err))
 	}
-	_, err = r.DeleteTagIf(ctx, tag, p.version)
+	_, err = r.DeleteTagIf(ctx, tag, p.Version)
 	return err
 }

@@ -1,15 +1,15 @@
-package registry
+package view
 
 import "sync"
 
-// atOnce is how many requests to a remote store one request of a client waits for at the
+// AtOnce is how many requests to a remote store one request of a client waits for at the
 // same time.
-const atOnce = 16
+const AtOnce = 16
 
-// ahead begins f at once where the store is remote. Elsewhere f is called when its result is
+// Ahead begins f at once where the store is remote. Elsewhere f is called when its result is
 // asked for, if it is. f ends with the request's context.
-func ahead[T any](r *Registry, f func() (T, error)) func() (T, error) {
-	if !r.remote {
+func Ahead[T any](v *View, f func() (T, error)) func() (T, error) {
+	if !v.Remote {
 		return f
 	}
 	var value T
@@ -25,10 +25,10 @@ func ahead[T any](r *Registry, f func() (T, error)) func() (T, error) {
 	}
 }
 
-// each calls f for each of n and returns the first error in their order. Where the store is
+// Each calls f for each of n and returns the first error in their order. Where the store is
 // remote, several are called at the same time, and all.
-func (r *Registry) each(n int, f func(i int) error) error {
-	if !r.remote || n == 1 {
+func (v *View) Each(n int, f func(i int) error) error {
+	if !v.Remote || n == 1 {
 		for i := range n {
 			if err := f(i); err != nil {
 				return err
@@ -37,7 +37,7 @@ func (r *Registry) each(n int, f func(i int) error) error {
 		return nil
 	}
 	errs := make([]error, n)
-	free := make(chan struct{}, atOnce)
+	free := make(chan struct{}, AtOnce)
 	var all sync.WaitGroup
 	for i := range n {
 		free <- struct{}{}

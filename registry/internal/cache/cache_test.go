@@ -1,4 +1,4 @@
-package registry
+package cache
 
 import (
 	"fmt"
@@ -7,11 +7,11 @@ import (
 )
 
 func TestCacheIsBoundedAndKeepsWhatIsAskedFor(t *testing.T) {
-	c := newCache[int, string](100)
-	c.put(0, "asked for", 10)
+	c := New[int, string](100)
+	c.Put(0, "asked for", 10)
 	for i := 1; i < 1000; i++ {
-		c.put(i, fmt.Sprint(i), 10)
-		if v, ok := c.get(0); !ok || v != "asked for" {
+		c.Put(i, fmt.Sprint(i), 10)
+		if v, ok := c.Get(0); !ok || v != "asked for" {
 			t.Fatalf("gone after %d others", i)
 		}
 		if c.used > c.max || len(c.entries) > 10 {
@@ -21,40 +21,40 @@ func TestCacheIsBoundedAndKeepsWhatIsAskedFor(t *testing.T) {
 }
 
 func TestCachePutAgain(t *testing.T) {
-	c := newCache[string, int](10)
-	c.put("a", 1, 4)
-	c.put("a", 2, 6)
-	if v, _ := c.get("a"); v != 2 || c.used != 6 {
+	c := New[string, int](10)
+	c.Put("a", 1, 4)
+	c.Put("a", 2, 6)
+	if v, _ := c.Get("a"); v != 2 || c.used != 6 {
 		t.Errorf("got %d, used %d", v, c.used)
 	}
-	c.put("a", 3, 11)
-	if _, ok := c.get("a"); ok || c.used != 0 {
+	c.Put("a", 3, 11)
+	if _, ok := c.Get("a"); ok || c.used != 0 {
 		t.Errorf("something larger than the cache is kept, used %d", c.used)
 	}
 }
 
 func TestCacheForgets(t *testing.T) {
-	c := newCache[string, int](10)
-	c.put("a", 1, 1)
-	c.forget("a")
-	if _, ok := c.get("a"); ok || c.used != 0 || c.order.Len() != 0 {
+	c := New[string, int](10)
+	c.Put("a", 1, 1)
+	c.Forget("a")
+	if _, ok := c.Get("a"); ok || c.used != 0 || c.order.Len() != 0 {
 		t.Error("it is still there")
 	}
 }
 
 func TestCacheConcurrently(t *testing.T) {
-	c := newCache[int, int](50)
+	c := New[int, int](50)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 5000 {
 				k := (i*7 + g) % 100
-				c.put(k, k, int64(k%5+1))
-				if v, ok := c.get(k); ok && v != k {
+				c.Put(k, k, int64(k%5+1))
+				if v, ok := c.Get(k); ok && v != k {
 					t.Errorf("key %d has %d", k, v)
 				}
 				if i%9 == 0 {
-					c.forget(k)
+					c.Forget(k)
 				}
 			}
 		})
