@@ -46,13 +46,14 @@ func BenchmarkWriteBatch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer n.Close()
-	batch := make([]Event, pullBatch)
+	batch := make([]Event, 256)
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range batch {
 			batch[i] = someEvent()
 			batch[i].Action = Pull
 		}
-		n.writeBatch(batch)
+		n.pulls = batch
+		n.writeGathered()
 	}
 }

@@ -73,23 +73,23 @@ func (e *endpoint) open(dir string, maxSize int64, reserve *reserve) (err error)
 	return err
 }
 
-// add puts the events, all changes or all pulls, into the queue and returns their row.
-func (e *endpoint) add(pulls bool, events []record) *row {
-	row := e.queue.changes
+// add puts the events, all changes or all pulls, into the queue and returns their log.
+func (e *endpoint) add(pulls bool, events []record) *eventLog {
+	to := e.queue.changes
 	if pulls {
-		row = e.queue.pulls
+		to = e.queue.pulls
 	}
-	dropped := e.queue.add(row, events)
+	dropped := e.queue.add(to, events)
 	e.metrics.queued(e.name, len(events))
 	e.countDropped(dropped)
-	return row
+	return to
 }
 
 // close writes what could not be written before, and says what is lost. Who made these
 // changes was told that they failed.
 func (e *endpoint) close() error {
 	_, _ = e.queue.changes.persist(), e.queue.pulls.persist()
-	if lost := e.queue.backlog().unwritten; lost > 0 {
+	if lost := len(e.queue.changes.pending); lost > 0 {
 		e.log.Error("events that could not be queued are lost", zap.Int("events", lost))
 	}
 	return e.queue.close()
@@ -235,13 +235,5 @@ func (e *endpoint) pause(ctx context.Context, wait time.Duration) {
 	case <-timer.C:
 	case <-e.again:
 	case <-ctx.Done():
-	}
-}
-
-// tryNow ends a pause.
-func (e *endpoint) tryNow() {
-	select {
-	case e.again <- struct{}{}:
-	default:
 	}
 }

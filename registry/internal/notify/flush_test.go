@@ -28,9 +28,9 @@ func TestQueueCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes.mu.Lock()
-	changes.closeFile(&changes.tail) // the next needs a new file
+	changes.closeTail() // the next needs a new file
 	changes.mu.Unlock()
-	r.stuck.Store(true) // one that is taken before it is written needs no file
+	r.stuck.Store(true)
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "2"}}); err == nil {
 		t.Fatal("it is taken without a place")
 	}
@@ -57,15 +57,15 @@ func TestFlushFails(t *testing.T) {
 	q := n.endpoints[0].queue
 	var broken atomic.Bool
 	broken.Store(true)
-	q.changes.writing.Lock()
+	q.mu.Lock()
 	q.changes.fsync = func(f *os.File) error {
 		if broken.Load() {
 			return syscall.EIO
 		}
 		return f.Sync()
 	}
-	q.changes.writing.Unlock()
-	r.stuck.Store(true) // one that is taken before it is flushed needs no proof
+	q.mu.Unlock()
+	r.stuck.Store(true)
 	if err := n.Changed(Event{Action: Push, Target: Target{Tag: "1"}}); !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}

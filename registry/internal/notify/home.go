@@ -20,9 +20,9 @@ import (
 
 // home is a process's directory below the one in the configuration, and in it there
 // is one for each endpoint. A file in it is locked while the process lives; the
-// kernel drops the lock of one that dies. A home whose lock is free is adopted, at
-// the start or by another process that serves the same storage: no event waits for
-// a replica that does not come back.
+// kernel drops the lock of one that dies. A home whose lock is free is that of the next
+// process that starts, and until then others that serve the same storage send what waits
+// in it: no event waits for a replica that does not come back.
 type home struct {
 	dir  string
 	lock *os.File
@@ -33,7 +33,7 @@ const lockName = "lock"
 // errTaken says that another process holds the lock.
 var errTaken = errors.New("another process has it")
 
-// openHome adopts a home that nobody has, or makes one.
+// openHome takes a home that nobody has, or makes one.
 func openHome(base string) (*home, error) {
 	if err := durable.MakeDir(base, 0o777); err != nil {
 		return nil, err
@@ -42,26 +42,18 @@ func openHome(base string) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range append(names, newHomeName(), newHomeName(), newHomeName()) {
+	var own [8]byte
+	_, _ = rand.Read(own[:]) // never fails
+	for _, name := range append(names, hex.EncodeToString(own[:])) {
 		dir := filepath.Join(base, name)
 		if err := durable.MakeDir(dir, 0o700); err != nil {
 			return nil, err
 		}
-		h, err := lockHome(dir)
-		if err == nil {
-			return h, nil
-		}
-		if !errors.Is(err, errTaken) {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+		if h, err := lockHome(dir); !errors.Is(err, errTaken) {
+			return h, err
 		}
 	}
 	return nil, fmt.Errorf("no directory below %s can be locked", base)
-}
-
-func newHomeName() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // homes lists the homes of all processes, living or not.
@@ -79,36 +71,21 @@ func homes(base string) ([]string, error) {
 	return names, nil
 }
 
-// lockHome locks a home until its lock is closed; errTaken if somebody has it, or
-// if it was adopted and removed meanwhile.
+// lockHome locks a home until its lock is closed; errTaken if somebody has it.
 func lockHome(dir string) (*home, error) {
-	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errTaken
-	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) || err == nil && !isAt(f, path) {
-		err = errTaken
+	if err == nil {
+		return &home{dir, f}, nil
 	}
-	if err != nil {
-		f.Close()
-		return nil, err
+	f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errTaken
 	}
-	return &home{dir, f}, nil
-}
-
-// isAt says whether the open file is still the one at path.
-func isAt(f *os.File, path string) bool {
-	open, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(open, there)
+	return nil, &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 }
 
 // endpointPrefix keeps names such as ".." from meaning something.
@@ -142,8 +119,8 @@ func (n *Notifier) homes() []*home {
 	return append([]*home{n.home}, n.adopted...)
 }
 
-// adopt takes over the homes of processes that are dead: their events are sent from where
-// they are. What waits there for endpoints that are not configured stays.
+// adopt locks the homes of processes that are dead while something waits there for our
+// endpoints, which is sent from where it is.
 func (n *Notifier) adopt() {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
@@ -154,6 +131,9 @@ func (n *Notifier) adopt() {
 	}
 	for _, name := range names {
 		dir := filepath.Join(n.base, name)
+		if !slices.ContainsFunc(n.endpoints, func(e *endpoint) bool { return mayHold(endpointDir(dir, e.name)) }) {
+			continue // a process that starts may have it
+		}
 		h, err := lockHome(dir)
 		if errors.Is(err, errTaken) {
 			continue // one of ours, too
@@ -176,54 +156,36 @@ func (n *Notifier) adopt() {
 // attach gives each endpoint its queue in the home.
 func (n *Notifier) attach(h *home) (events int, err error) {
 	for _, e := range n.endpoints {
-		dir := endpointDir(h.dir, e.name)
-		if _, absent := os.Stat(dir); absent != nil {
-			continue
+		if dir := endpointDir(h.dir, e.name); mayHold(dir) {
+			count, failed := e.queue.attach(dir, nil)
+			events, err = events+count, errors.Join(err, failed)
 		}
-		count, failed := e.queue.attach(dir)
-		events, err = events+count, errors.Join(err, failed)
 	}
 	return events, err
 }
 
-// release lets go of an adopted home if nothing waits in it for our endpoints, and
-// removes it if nothing waits there at all.
+// mayHold says whether there are files of events in an endpoint's directory. Those that
+// nothing waits in go when their log is opened or closed.
+func mayHold(dir string) bool {
+	for _, kind := range []string{changesDir, pullsDir} {
+		entries, _ := os.ReadDir(filepath.Join(dir, kind))
+		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), fileSuffix) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// release lets go of an adopted home unless something waits in it for our endpoints.
 func (n *Notifier) release(h *home) bool {
 	waits := false
 	for _, e := range n.endpoints {
 		waits = e.queue.detach(endpointDir(h.dir, e.name)) || waits
 	}
-	if waits {
-		return false
+	if !waits {
+		h.lock.Close()
 	}
-	reports, err := readHome(h.dir)
-	if err == nil && !slices.ContainsFunc(reports, func(r Report) bool { return r.Changes+r.Pulls > 0 }) {
-		err = h.remove()
-	}
-	if err != nil {
-		n.log.Warn("cannot remove the queues of a dead process", zap.String("directory", h.dir), zap.Error(err))
-	}
-	h.lock.Close()
-	return true
-}
-
-// remove removes the home. Its lock goes last: who finds the directory without one makes
-// another, and has what is left of the home.
-func (h *home) remove() error {
-	entries, err := os.ReadDir(h.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() != lockName {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(h.dir, e.Name())))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	_, _ = os.Remove(h.lock.Name()), os.Remove(h.dir) // the next time, if need be
-	return nil
+	return !waits
 }
 
 // warnUnknown logs queues whose endpoints the configuration does not have.

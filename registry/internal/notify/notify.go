@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,8 +59,11 @@ type Notifier struct {
 	base       string // of the homes; "" = in memory
 	maxSize    int64
 	reserve    *reserve // nil = in memory
-	pulls      chan Event
-	pinned     atomic.Int64 // bytes of the manifests in pulls
+
+	pulling sync.Mutex // guards the next two
+	pulls   []Event    // that wait for being written
+	pinned  int        // bytes of their manifests
+	pulled  chan struct{}
 
 	home    *home      // nil = in memory
 	adopted []*home    // of dead processes, which are being emptied
@@ -73,16 +75,13 @@ type Notifier struct {
 	senders sync.WaitGroup
 }
 
-// waitingPulls is how many pulls may wait for being written.
-const waitingPulls = 1 << 12
-
 // New opens the queues and starts to send what is in them. The error names the
 // directory.
 func New(o Options) (*Notifier, error) {
 	n := &Notifier{
 		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()},
 		base: o.Directory, maxSize: o.MaxSize, log: o.Log, metrics: o.Metrics,
-		pulls: make(chan Event, waitingPulls), quit: make(chan struct{}),
+		pulled: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	if n.metrics == nil {
 		n.metrics = NewMetrics(prometheus.NewRegistry())
@@ -162,8 +161,8 @@ func (n *Notifier) Ready() error {
 		return nil
 	}
 	for _, e := range n.endpoints {
-		if err := e.queue.changes.failed.Load(); err != nil {
-			return *err
+		if err := e.queue.changes.failure(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -176,24 +175,24 @@ func (n *Notifier) Changed(events ...Event) error {
 	if n == nil {
 		return nil
 	}
-	rows, err := n.add(events)
-	errs := make([]error, len(rows)+1)
-	errs[len(rows)] = err
+	logs, err := n.add(events)
+	errs := make([]error, len(logs)+1)
+	errs[len(logs)] = err
 	var others sync.WaitGroup
-	for i, r := range rows {
-		if i == len(rows)-1 {
-			errs[i] = r.persist() // one alone needs no goroutine
+	for i, l := range logs {
+		if i == len(logs)-1 {
+			errs[i] = l.persist() // one alone needs no goroutine
 			break
 		}
-		others.Go(func() { errs[i] = r.persist() })
+		others.Go(func() { errs[i] = l.persist() })
 	}
 	others.Wait()
 	return errors.Join(errs...)
 }
 
 // add puts the events, all changes or all pulls, into the queues of those who want them,
-// and returns the rows that have new ones. One that cannot be encoded is left out.
-func (n *Notifier) add(events []Event) (rows []*row, err error) {
+// and returns the logs that have new ones. One that cannot be encoded is left out.
+func (n *Notifier) add(events []Event) (logs []*eventLog, err error) {
 	added := make([][]record, len(n.endpoints))
 	for i := range events {
 		event := &events[i]
@@ -211,17 +210,24 @@ func (n *Notifier) add(events []Event) (rows []*row, err error) {
 		}
 		for k, e := range n.endpoints {
 			if e.wants(event.Action, event.Target.MediaType) {
-				added[k] = append(added[k], newRecord(0, event.Time, body))
+				added[k] = append(added[k], record{time: event.Time, body: body})
 			}
 		}
 	}
 	for k, e := range n.endpoints {
 		if len(added[k]) > 0 {
-			rows = append(rows, e.add(events[0].Action == Pull, added[k]))
+			logs = append(logs, e.add(events[0].Action == Pull, added[k]))
 		}
 	}
-	return rows, err
+	return logs, err
 }
+
+// Bounds of the pulls that wait for being written: how many, and the bytes of their
+// manifests, which are held until their references are read.
+const (
+	waitingPulls = 1 << 12
+	maxPinned    = 16 << 20
+)
 
 // Pulled queues a pull. It never waits: of more pulls than can be written down
 // some are dropped, and counted.
@@ -230,74 +236,59 @@ func (n *Notifier) Pulled(event Event) {
 		return
 	}
 	event.Time = time.Now().UTC()
-	n.pin(&event)
-	select {
-	case n.pulls <- event:
-	default:
-		n.pinned.Add(-int64(len(event.Target.Manifest)))
-		for _, e := range n.endpoints {
-			if e.wants(Pull, event.Target.MediaType) {
-				n.metrics.drop(e.name, dropped{pulls: 1})
-			}
+	n.pulling.Lock()
+	fits := len(n.pulls) < waitingPulls
+	if fits {
+		if !n.references || n.pinned+len(event.Target.Manifest) > maxPinned {
+			event.Target.Manifest = nil
+		}
+		n.pinned += len(event.Target.Manifest)
+		n.pulls = append(n.pulls, event)
+	}
+	n.pulling.Unlock()
+	if fits {
+		signal(n.pulled)
+		return
+	}
+	for _, e := range n.endpoints {
+		if e.wants(Pull, event.Target.MediaType) {
+			n.metrics.drop(e.name, dropped{pulls: 1})
 		}
 	}
 }
 
-// maxPinned bounds the manifests that are held until their references are read.
-const maxPinned = 16 << 20
-
-// pin leaves out the manifest where nobody needs it, or too many are held already.
-func (n *Notifier) pin(event *Event) {
-	size := int64(len(event.Target.Manifest))
-	if !n.references {
-		event.Target.Manifest = nil
-	} else if n.pinned.Add(size) > maxPinned {
-		n.pinned.Add(-size)
-		event.Target.Manifest = nil
-	}
-}
-
-// pullBatch is how many pulls are written at once, gatherPulls how long the first
-// of them waits for others: to write each alone costs several times as much.
-const (
-	pullBatch   = 256
-	gatherPulls = 10 * time.Millisecond
-)
+// gatherPulls is how long the first pull waits for others: to write each alone costs
+// several times as much.
+const gatherPulls = 10 * time.Millisecond
 
 // writePulls takes the pulls from those who answer requests.
 func (n *Notifier) writePulls() {
 	for {
 		select {
-		case first := <-n.pulls:
-			if len(n.pulls) < pullBatch {
-				select {
-				case <-time.After(gatherPulls):
-				case <-n.quit:
-				}
-			}
-			batch := []Event{first}
-			for len(batch) < pullBatch && len(n.pulls) > 0 {
-				batch = append(batch, <-n.pulls)
-			}
-			n.writeBatch(batch)
+		case <-n.pulled:
 		case <-n.quit:
-			if len(n.pulls) == 0 {
-				return
-			}
+			n.writeGathered()
+			return
 		}
+		select {
+		case <-time.After(gatherPulls):
+		case <-n.quit:
+		}
+		n.writeGathered()
 	}
 }
 
-func (n *Notifier) writeBatch(batch []Event) {
-	rows, err := n.add(batch)
+func (n *Notifier) writeGathered() {
+	n.pulling.Lock()
+	batch := n.pulls
+	n.pulls, n.pinned = nil, 0
+	n.pulling.Unlock()
+	logs, err := n.add(batch)
 	if err != nil {
 		n.log.Error("an event cannot be encoded", zap.Error(err))
 	}
-	for _, r := range rows {
-		_ = r.persist() // else they wait in memory
-	}
-	for i := range batch {
-		n.pinned.Add(-int64(len(batch[i].Target.Manifest)))
+	for _, l := range logs {
+		_ = l.persist() // else they wait in memory
 	}
 }
 
@@ -326,7 +317,7 @@ func (n *Notifier) drain() {
 		return
 	}
 	for _, e := range n.endpoints {
-		e.tryNow()
+		signal(e.again)
 	}
 	deadline := time.Now().Add(drainMemory)
 	for n.waiting() > 0 && time.Now().Before(deadline) {
@@ -389,7 +380,7 @@ func (n *Notifier) maintain() {
 		n.obey()
 		for _, e := range n.endpoints {
 			_, _ = e.queue.changes.persist(), e.queue.pulls.persist() // again the next time
-			e.queue.signal()                                          // one may have been unreadable for a moment
+			signal(e.queue.more)                                      // one may have been unreadable for a moment
 		}
 		if n.Ready() == nil {
 			n.reserve.renew()

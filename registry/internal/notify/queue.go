@@ -11,128 +11,106 @@ import (
 	"go.uber.org/zap"
 )
 
-// queue is what waits for one endpoint: rows of changes, and of pulls, which make room
-// for them. Besides its own it has those of dead processes, which it only empties. The
-// oldest event leaves first.
+// queue is what waits for one endpoint: a log of changes, and one of pulls, which make
+// room for them. Besides its own it has those of dead processes, which it only empties.
+// The oldest event leaves first.
 type queue struct {
-	max  int64 // bytes of its own rows
-	more chan struct{}
+	max  int64         // bytes of its own logs
+	more chan struct{} // there may be an event
 	log  *zap.Logger
 
 	mu             sync.Mutex
-	rows           []*row
-	changes, pulls *row // its own
-	seq            uint64
+	logs           []*eventLog
+	changes, pulls *eventLog // its own
 }
 
 // event is an event in a queue.
 type event struct {
 	record
-	row *row
+	log *eventLog
 }
 
 // dropped counts events that had no room in a full queue.
 type dropped struct{ changes, pulls int }
 
-// segmentSize is how many bytes a file of a row holds.
-const segmentSize = 1 << 20
+// fileSize is how many bytes a file of a log holds.
+const fileSize = 1 << 20
 
-// The directories of the rows.
+// The directories of the logs.
 const (
 	changesDir = "changes"
 	pullsDir   = "pulls"
 )
 
 // openQueue opens the queue in dir; "" is one in memory.
-func openQueue(dir string, maxSize int64, reserve *reserve, log *zap.Logger) (q *queue, err error) {
-	q = &queue{max: maxSize, more: make(chan struct{}, 1), log: log}
-	rows, err := q.openRows(dir, reserve)
-	if err != nil {
+func openQueue(dir string, maxSize int64, reserve *reserve, log *zap.Logger) (*queue, error) {
+	q := &queue{max: maxSize, more: make(chan struct{}, 1), log: log}
+	if _, err := q.attach(dir, reserve); err != nil {
 		return nil, err
 	}
-	q.rows, q.changes, q.pulls = rows, rows[0], rows[1]
-	for _, r := range rows {
-		if n := len(r.events); n > 0 {
-			q.seq = max(q.seq, r.events[n-1].seq)
-			q.signal()
-		}
-	}
+	q.changes, q.pulls = q.logs[0], q.logs[1]
 	return q, nil
 }
 
-// openRows opens the rows of changes and of pulls in dir.
-func (q *queue) openRows(dir string, reserve *reserve) (rows []*row, err error) {
+// attach has the queue send what waits in dir, too, and returns how many events do.
+func (q *queue) attach(dir string, reserve *reserve) (events int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var opened []*eventLog
 	for _, kind := range []string{changesDir, pullsDir} {
-		r := &row{pulls: kind == pullsDir, limit: segmentSize, log: q.log, reserve: reserve, fsync: (*os.File).Sync, mu: &q.mu}
+		l := &eventLog{pulls: kind == pullsDir, limit: fileSize, log: q.log, reserve: reserve, fsync: (*os.File).Sync, more: q.more, mu: &q.mu}
 		if dir != "" {
-			r.dir = filepath.Join(dir, kind)
+			l.dir = filepath.Join(dir, kind)
 		}
-		if err := r.open(); err != nil {
-			return nil, errors.Join(err, closeRows(rows))
+		if err := l.open(); err != nil {
+			return 0, errors.Join(err, closeLogs(opened))
 		}
-		rows = append(rows, r)
+		opened = append(opened, l)
+		events += l.count
 	}
-	return rows, nil
+	q.logs = append(q.logs, opened...)
+	signal(q.more)
+	return events, nil
 }
 
-func closeRows(rows []*row) error {
+// detach lets go of a directory that was attached, unless events wait in it.
+func (q *queue) detach(dir string) (waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := func(l *eventLog) bool { return filepath.Dir(l.dir) == dir }
+	if slices.ContainsFunc(q.logs, func(l *eventLog) bool { return in(l) && l.count > 0 }) {
+		return true
+	}
+	q.logs = slices.DeleteFunc(q.logs, func(l *eventLog) bool {
+		if in(l) {
+			_ = l.close()
+		}
+		return in(l)
+	})
+	return false
+}
+
+func closeLogs(logs []*eventLog) error {
 	var errs []error
-	for _, r := range rows {
-		errs = append(errs, r.close())
+	for _, l := range logs {
+		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
 }
 
-// attach has the queue send what waits in the queue of a dead process.
-func (q *queue) attach(dir string) (events int, err error) {
-	rows, err := q.openRows(dir, nil)
-	if err != nil {
-		return 0, err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.rows = append(q.rows, rows...)
-	q.signal()
-	return len(rows[0].events) + len(rows[1].events), nil
-}
-
-// detach removes a directory that was attached once nothing waits in it, and says whether
-// something does.
-func (q *queue) detach(dir string) (waits bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	in := func(r *row) bool { return filepath.Dir(r.dir) == dir }
-	if !slices.ContainsFunc(q.rows, in) {
-		return false
-	}
-	if slices.ContainsFunc(q.rows, func(r *row) bool { return in(r) && len(r.events) > 0 }) {
-		return true
-	}
-	q.rows = slices.DeleteFunc(q.rows, func(r *row) bool {
-		if in(r) {
-			_ = r.close()
-		}
-		return in(r)
-	})
-	_ = os.RemoveAll(dir) // else with the home
-	return false
-}
-
-// add puts events at the end of one of its own rows, whose persist makes them durable.
-// To make room in a full queue pulls go first, the oldest of them before others, then
-// the oldest changes. A pull has no room if there are only changes.
-func (q *queue) add(to *row, events []record) (d dropped) {
+// add puts events at the end of one of its own logs, whose persist makes them durable. To
+// make room in a full queue pulls go first, the oldest of them before others, then the
+// oldest changes. A pull has no room if there are only changes.
+func (q *queue) add(to *eventLog, events []record) (d dropped) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range events {
-		q.seq++
-		r.seq = q.seq
-		full := func() bool { return q.changes.bytes+q.pulls.bytes+int64(r.length) > q.max }
-		for ; full() && len(q.pulls.events) > 0; d.pulls++ {
-			q.pulls.pop()
+		full := func() bool { return q.changes.bytes+q.pulls.bytes+r.size() > q.max }
+		for full() && q.pulls.pop() {
+			d.pulls++
 		}
-		for ; full() && len(q.changes.events) > 0 && to == q.changes; d.changes++ {
-			q.changes.pop()
+		for full() && to == q.changes && q.changes.pop() {
+			d.changes++
 		}
 		if to == q.pulls && full() {
 			d.pulls++
@@ -140,63 +118,48 @@ func (q *queue) add(to *row, events []record) (d dropped) {
 			to.push(r)
 		}
 	}
-	q.signal()
 	return d
 }
 
-func (q *queue) signal() {
+// signal fills a channel that has room for one, which tells its reader to look.
+func signal(c chan<- struct{}) {
 	select {
-	case q.more <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// next returns the oldest event that waits, but not the one given; nil if there is none,
-// or if it cannot be read now: then maintain signals. Events that cannot be read any more
-// are lost, and logged.
+// next returns the oldest event that waits, but not the one given; nil if there is none, or
+// if one cannot be read now: then maintain signals.
 func (q *queue) next(except *event) *event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
-		row, first := q.oldest(except)
-		if row == nil {
+	var oldest *event
+	for _, l := range q.logs {
+		skip := 0
+		if except != nil && l.begins(except) {
+			skip = 1
+		}
+		r, err := l.peek(skip)
+		if err != nil {
 			return nil
 		}
-		r, err := row.read(*first)
-		if err == nil {
-			return &event{r, row}
-		}
-		if except != nil || passing(err) {
-			return nil
-		}
-		row.lose(err)
-	}
-}
-
-// oldest finds the event that next returns. The order of a row is that of its events,
-// that between rows the one of time.
-func (q *queue) oldest(except *event) (row *row, first *record) {
-	for _, r := range q.rows {
-		events := r.events
-		if except != nil && r == except.row && r.begins(except) {
-			events = events[1:]
-		}
-		if len(events) > 0 && (first == nil || events[0].before(first)) {
-			row, first = r, &events[0]
+		if r != nil && (oldest == nil || r.time.Before(oldest.time)) {
+			oldest = &event{*r, l}
 		}
 	}
-	return row, first
+	return oldest
 }
 
-// begins says whether the event is the first of its row.
-func (r *row) begins(e *event) bool { return len(r.events) > 0 && r.events[0].seq == e.seq }
+// begins says whether the event is the first of the log.
+func (l *eventLog) begins(e *event) bool { return len(l.front) > 0 && l.front[0].seq == e.seq }
 
 // settle takes the event out, if it is still there.
 func (q *queue) settle(e *event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.row.begins(e) {
-		e.row.pop()
+	if e.log.begins(e) {
+		e.log.pop()
 	}
 }
 
@@ -204,18 +167,15 @@ func (q *queue) settle(e *event) {
 func (q *queue) waits(e *event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return e.row.begins(e)
+	return e.log.begins(e)
 }
 
-// drop takes out everything that happened until then and returns how many events
-// that was.
+// drop takes out everything that happened until then and returns how many events that was.
 func (q *queue) drop(until time.Time) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.rows {
-		for ; len(r.events) > 0 && !r.events[0].time().After(until); n++ {
-			r.pop()
-		}
+	for _, l := range q.logs {
+		n += l.drop(until)
 	}
 	return n
 }
@@ -225,7 +185,6 @@ type backlog struct {
 	changes, pulls int
 	bytes          int64
 	oldest         time.Time // zero if nothing waits
-	unwritten      int       // of the changes, those that the disk does not take
 }
 
 func (b backlog) events() int { return b.changes + b.pulls }
@@ -233,16 +192,15 @@ func (b backlog) events() int { return b.changes + b.pulls }
 func (q *queue) backlog() (b backlog) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.rows {
-		if b.bytes += r.bytes; r.pulls {
-			b.pulls += len(r.events)
-		} else {
-			b.changes += len(r.events)
+	for _, l := range q.logs {
+		if first := l.first(); first != nil && (b.oldest.IsZero() || first.time.Before(b.oldest)) {
+			b.oldest = first.time
 		}
-	}
-	b.unwritten = q.changes.unwritten()
-	if _, first := q.oldest(nil); first != nil {
-		b.oldest = first.time()
+		if b.bytes += l.bytes; l.pulls {
+			b.pulls += l.count
+		} else {
+			b.changes += l.count
+		}
 	}
 	return b
 }
@@ -250,5 +208,5 @@ func (q *queue) backlog() (b backlog) {
 func (q *queue) close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return closeRows(q.rows)
+	return closeLogs(q.logs)
 }

@@ -18,97 +18,97 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
+// records are events of consecutive seconds.
 func records(from, n, size int) []record {
 	all := make([]record, n)
 	for i := range all {
-		all[i] = newRecord(uint64(from+i), time.Unix(int64(from+i), 0), bytes.Repeat([]byte{'x'}, size))
+		all[i] = record{time: time.Unix(int64(from+i), 0), body: bytes.Repeat([]byte{'x'}, size)}
 	}
 	return all
 }
 
-// append puts records at the end and persists them.
-func (r *row) append(records []record) error {
-	r.mu.Lock()
-	for _, e := range records {
-		r.push(e)
+// put puts records at the end and persists them.
+func (l *eventLog) put(records []record) error {
+	l.mu.Lock()
+	for _, r := range records {
+		l.push(r)
 	}
-	r.mu.Unlock()
-	return r.persist()
+	l.mu.Unlock()
+	return l.persist()
 }
 
-// openRow opens a row on the disk.
-func openRow(t *testing.T, dir string, limit int64) (*row, *observer.ObservedLogs) {
+// openLog opens a log, on the disk unless dir is "".
+func openLog(t *testing.T, dir string, limit int64) (*eventLog, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	r := &row{dir: dir, limit: limit, log: zap.New(core), fsync: (*os.File).Sync, mu: &sync.Mutex{}}
-	if err := r.open(); err != nil {
+	l := &eventLog{dir: dir, limit: limit, log: zap.New(core), fsync: (*os.File).Sync, mu: &sync.Mutex{}}
+	if err := l.open(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.close() })
-	return r, logs
+	t.Cleanup(func() { l.close() })
+	return l, logs
 }
 
-// queueOf is a queue with the one row.
-func queueOf(r *row) *queue {
-	return &queue{more: make(chan struct{}, 1), rows: []*row{r}}
+// queueOf is a queue with the one log.
+func queueOf(l *eventLog) *queue {
+	return &queue{more: make(chan struct{}, 1), logs: []*eventLog{l}}
 }
 
-// drain takes everything out and returns the numbers.
-func drain(r *row) []uint64 {
-	q := queueOf(r)
-	var all []uint64
+// drain takes everything out and returns the seconds.
+func drain(l *eventLog) []int64 {
+	q := queueOf(l)
+	var all []int64
 	for x := q.next(nil); x != nil; x = q.next(nil) {
-		all = append(all, x.seq)
+		all = append(all, x.time.Unix())
 		q.settle(x)
 	}
 	return all
 }
 
-// A row on the disk holds what one in memory holds, also when it is opened anew
+// A log on the disk holds what one in memory holds, also when it is opened anew
 // at any moment, and counts the same.
-func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
+func TestLog_OnDiskAndInMemoryAreEqual(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		dir := t.TempDir()
-		disk, logs := openRow(t, dir, 2000)
-		memory := &row{mu: &sync.Mutex{}}
+		disk, logs := openLog(t, dir, 2000)
+		memory, _ := openLog(t, "", 0)
 		next := 1
 		for step := range 400 {
 			switch rnd.IntN(12) {
 			case 0, 1, 2, 3, 4:
 				batch := records(next, 1+rnd.IntN(5), 1+rnd.IntN(700))
 				next += len(batch)
-				if err := errors.Join(disk.append(batch), memory.append(batch)); err != nil {
+				if err := errors.Join(disk.put(batch), memory.put(batch)); err != nil {
 					t.Fatal(err)
 				}
 			case 5, 6, 7, 8:
-				if len(memory.events) > 0 {
-					disk.pop()
-					memory.pop()
+				if disk.pop() != memory.pop() {
+					t.Fatalf("seed %d, step %d: only one of them had an event", seed, step)
 				}
 			case 9:
 				drain(disk)
 				drain(memory)
 			case 10, 11:
 				disk.close()
-				disk, logs = openRow(t, dir, 2000)
+				disk, logs = openLog(t, dir, 2000)
 			}
-			if len(disk.events) != len(memory.events) || disk.bytes != memory.bytes {
-				t.Fatalf("seed %d, step %d: %d of %d bytes; want %d of %d", seed, step, len(disk.events), disk.bytes, len(memory.events), memory.bytes)
+			if disk.count != memory.count || disk.bytes != memory.bytes {
+				t.Fatalf("seed %d, step %d: %d of %d bytes; want %d of %d", seed, step, disk.count, disk.bytes, memory.count, memory.bytes)
 			}
-			for i := range min(2, len(memory.events)) {
-				a, err := disk.read(disk.events[i])
-				b, _ := memory.read(memory.events[i])
-				if err != nil || a.seq != b.seq || a.at != b.at || !bytes.Equal(a.body, b.body) || disk.events[i].at != b.at {
-					t.Fatalf("seed %d, step %d: number %d is %d %v, want %d", seed, step, i, a.seq, err, b.seq)
+			for i := range min(2, memory.count) {
+				a, err := disk.peek(i)
+				b, _ := memory.peek(i)
+				if err != nil || !a.time.Equal(b.time) || !bytes.Equal(a.body, b.body) {
+					t.Fatalf("seed %d, step %d: number %d is %v %v, want %v", seed, step, i, a, err, b)
 				}
 			}
 			if step%8 > 0 {
 				continue
 			}
-			seen := 0
-			if err := scan(dir, func(f *scannedFile) { seen += len(f.events) }); err != nil || seen != len(memory.events) {
-				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, seen, err, len(memory.events))
+			beside := &eventLog{dir: dir}
+			if err := beside.scan(); err != nil || beside.count != memory.count || beside.bytes != memory.bytes {
+				t.Fatalf("seed %d, step %d: a reader beside it sees %d, %v, want %d", seed, step, beside.count, err, memory.count)
 			}
 		}
 		if logs.Len() > 0 {
@@ -117,8 +117,8 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 		if got, want := drain(disk), drain(memory); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) > 1 {
-			t.Errorf("%d segments are left of an empty row", len(files))
+		if files, _ := filepath.Glob(filepath.Join(dir, "*"+fileSuffix)); len(files) > 1 {
+			t.Errorf("%d files are left of an empty row", len(files))
 		}
 	}
 }
@@ -127,12 +127,12 @@ func TestRow_OnDiskAndInMemoryAreEqual(t *testing.T) {
 // the rest is cut, and logged once.
 func TestTornEnd(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 1<<20)
-	if err := l.append(records(1, 3, 40)); err != nil {
+	l, _ := openLog(t, dir, 1<<20)
+	if err := l.put(records(1, 3, 40)); err != nil {
 		t.Fatal(err)
 	}
 	l.close()
-	path := filepath.Join(dir, segmentName(1))
+	path := filepath.Join(dir, fileName(1))
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -144,18 +144,18 @@ func TestTornEnd(t *testing.T) {
 			if err := os.WriteFile(path, torn, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			want := max(cut-len(segmentMagic), 0) / size
-			l, logs := openRow(t, dir, 1<<20)
-			if len(l.events) != want {
-				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), len(l.events), want)
+			want := max(cut-len(fileMagic), 0) / size
+			l, logs := openLog(t, dir, 1<<20)
+			if l.count != want {
+				t.Fatalf("cut at %d with %d bytes behind: %d records, want %d", cut, len(garbage), l.count, want)
 			}
 			l.close()
 			said := logs.FilterMessageSnippet("middle of an event").Len()
-			if clean := len(torn) == 0 || garbage == nil && cut == len(segmentMagic)+want*size; (said == 0) != clean {
+			if clean := len(torn) == 0 || garbage == nil && cut == len(fileMagic)+want*size; (said == 0) != clean {
 				t.Errorf("cut at %d with %d bytes behind: logged %d times", cut, len(garbage), said)
 			}
-			if l, logs = openRow(t, dir, 1<<20); logs.Len() > 0 || len(l.events) != want {
-				t.Errorf("it is logged again, or not the same: %d, %v", len(l.events), logs.All())
+			if l, logs = openLog(t, dir, 1<<20); logs.Len() > 0 || l.count != want {
+				t.Errorf("it is logged again, or not the same: %d, %v", l.count, logs.All())
 			}
 			l.close()
 		}
@@ -166,19 +166,19 @@ func TestTornEnd(t *testing.T) {
 // written.
 func TestFlippedBits(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 1<<20)
-	l.append(records(1, 3, 20))
+	l, _ := openLog(t, dir, 1<<20)
+	l.put(records(1, 3, 20))
 	l.close()
-	path := filepath.Join(dir, segmentName(1))
+	path := filepath.Join(dir, fileName(1))
 	whole, _ := os.ReadFile(path)
 	for i := 0; i < len(whole)*8; i += 5 {
 		damaged := bytes.Clone(whole)
 		damaged[i/8] ^= 1 << (i % 8)
 		os.WriteFile(path, damaged, 0o600)
 		os.Remove(filepath.Join(dir, cursorName))
-		l, _ := openRow(t, dir, 1<<20)
+		l, _ := openLog(t, dir, 1<<20)
 		got := drain(l)
-		if want := []uint64{1, 2, 3}; len(got) >= 3 || !slices.Equal(got, want[:len(got)]) {
+		if want := []int64{1, 2, 3}; len(got) >= 3 || !slices.Equal(got, want[:len(got)]) {
 			t.Fatalf("bit %d: %v", i, got)
 		}
 		l.close()
@@ -189,18 +189,18 @@ func TestFlippedBits(t *testing.T) {
 // others.
 func TestDamageWhileOpen(t *testing.T) {
 	dir := t.TempDir()
-	l, logs := openRow(t, dir, 300)
+	l, logs := openLog(t, dir, 300)
 	for i := range 4 {
-		l.append(records(1+2*i, 2, 100))
+		l.put(records(1+2*i, 2, 100))
 	}
-	path := filepath.Join(dir, segmentName(1))
+	path := filepath.Join(dir, fileName(1))
 	content, _ := os.ReadFile(path)
-	content[len(segmentMagic)+recordHead] ^= 1
+	content[len(fileMagic)+recordHead] ^= 1
 	os.WriteFile(path, content, 0o600)
-	if first := queueOf(l).next(nil); first.seq != 3 || logs.FilterMessageSnippet("lost").Len() != 1 {
-		t.Errorf("%d, %v", first.seq, logs.All())
+	if first := queueOf(l).next(nil); first.time.Unix() != 3 || logs.FilterMessageSnippet("lost").Len() != 1 {
+		t.Errorf("%v, %v", first.time, logs.All())
 	}
-	if got := drain(l); !slices.Equal(got, []uint64{3, 4, 5, 6, 7, 8}) {
+	if got := drain(l); !slices.Equal(got, []int64{3, 4, 5, 6, 7, 8}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -231,29 +231,31 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// A full segment without a successor proves nothing: until there can be one the row says
-// that it fails, even if the events in doubt were delivered meanwhile.
-func TestPersist_NoNewSegment(t *testing.T) {
+// A full file without a successor proves nothing: until there can be one the log says
+// that it fails, even if the events in doubt were dropped meanwhile.
+func TestPersist_NoNewFile(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 300)
-	if err := l.append(records(1, 2, 100)); err != nil {
+	l, _ := openLog(t, dir, 300)
+	if err := l.put(records(1, 2, 100)); err != nil {
 		t.Fatal(err)
 	}
 	l.dir = filepath.Join(dir, "missing")
-	if l.append(records(3, 1, 100)) == nil {
+	if l.put(records(3, 1, 100)) == nil {
 		t.Fatal("it is written nowhere")
 	}
 	l.dir = dir
-	drain(l)
+	for l.pop() {
+		continue
+	}
 	l.dir = filepath.Join(dir, "missing")
-	if l.persist() == nil || l.failed.Load() == nil {
-		t.Error("it is ready, though it cannot begin a segment")
+	if l.persist() == nil || l.failure() == nil {
+		t.Error("it is ready, though it cannot begin a file")
 	}
 	l.dir = dir
-	if err := l.append(records(4, 1, 100)); err != nil || l.failed.Load() != nil {
+	if err := l.put(records(4, 1, 100)); err != nil || l.failure() != nil {
 		t.Error(err)
 	}
-	if got := drain(l); !slices.Equal(got, []uint64{4}) {
+	if got := drain(l); !slices.Equal(got, []int64{4}) {
 		t.Error(got)
 	}
 }
@@ -262,80 +264,83 @@ func TestPersist_NoNewSegment(t *testing.T) {
 // is written once more, to another; nothing is there twice.
 func TestFailedFlush(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 1<<20)
-	l.append(records(1, 1, 10))
+	l, _ := openLog(t, dir, 1<<20)
+	l.put(records(1, 1, 10))
 	l.fsync = func(*os.File) error { return syscall.EIO }
-	if err := l.append(records(2, 1, 10)); !errors.Is(err, syscall.EIO) || l.unwritten() != 1 {
-		t.Errorf("%v, %d in memory", err, l.unwritten())
+	if err := l.put(records(2, 1, 10)); !errors.Is(err, syscall.EIO) || len(l.pending) != 1 {
+		t.Errorf("%v, %d in memory", err, len(l.pending))
 	}
 	l.fsync = (*os.File).Sync
-	if err := l.append(records(3, 1, 10)); err != nil || l.unwritten() != 0 {
-		t.Errorf("%v, %d in memory", err, l.unwritten())
+	if err := l.put(records(3, 1, 10)); err != nil || len(l.pending) != 0 {
+		t.Errorf("%v, %d in memory", err, len(l.pending))
 	}
-	if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) != 2 {
-		t.Errorf("segments %v", files)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*"+fileSuffix)); len(files) != 2 {
+		t.Errorf("files %v", files)
 	}
-	killed, _ := openRow(t, dir, 1<<20)
-	if got := drain(killed); !slices.Equal(got, []uint64{1, 2, 3}) {
+	killed, _ := openLog(t, dir, 1<<20)
+	if got := drain(killed); !slices.Equal(got, []int64{1, 2, 3}) {
 		t.Error(got)
 	}
 }
 
-// An event that leaves while it is flushed leaves nothing behind, whether the flush
-// succeeds or fails, and one that comes meanwhile is not lost.
+// An event that comes while others are flushed is not lost, and one that is flushed is not
+// taken out, whether the flush succeeds or fails.
 func TestFlushBesideOthers(t *testing.T) {
 	for _, result := range []error{nil, syscall.EIO} {
 		dir := t.TempDir()
-		l, _ := openRow(t, dir, 1<<20)
+		l, _ := openLog(t, dir, 1<<20)
 		l.fsync = func(*os.File) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.pop()
+			if l.pop() {
+				t.Error("what is being flushed is taken out")
+			}
+			l.fsync = (*os.File).Sync
 			for _, r := range records(3, 1, 10) {
 				l.push(r)
 			}
 			return result
 		}
-		if err := l.append(records(1, 2, 10)); !errors.Is(err, result) {
+		if err := l.put(records(1, 2, 10)); !errors.Is(err, result) {
 			t.Error(err)
 		}
-		l.fsync = (*os.File).Sync
 		if err := l.persist(); err != nil {
 			t.Error(err)
 		}
-		killed, _ := openRow(t, dir, 1<<20)
-		for _, r := range []*row{killed, l} {
-			if got := drain(r); !slices.Equal(got, []uint64{2, 3}) {
-				t.Errorf("%v: %v", result, got)
-			}
+		beside := &eventLog{dir: dir}
+		if err := beside.scan(); err != nil || beside.count != 3 {
+			t.Errorf("%v: %d are on the disk, %v", result, beside.count, err)
 		}
-		if files, _ := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)); len(files) > 1 {
-			t.Errorf("%v: segments %v are left", result, files)
+		if got := drain(l); !slices.Equal(got, []int64{1, 2, 3}) {
+			t.Errorf("%v: %v", result, got)
+		}
+		if files, _ := filepath.Glob(filepath.Join(dir, "*"+fileSuffix)); len(files) > 1 {
+			t.Errorf("%v: files %v are left", result, files)
 		}
 	}
 }
 
 // What the disk takes nothing of for long is written in the end, in files of the size
 // that files have.
-func TestPersist_ManySegments(t *testing.T) {
+func TestPersist_ManyFiles(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openRow(t, dir, 300)
+	l, _ := openLog(t, dir, 300)
 	broken := l.dir
 	l.dir = filepath.Join(dir, "missing")
 	for i := range 10 {
-		if l.append(records(1+i, 1, 100)) == nil {
+		if l.put(records(1+i, 1, 100)) == nil {
 			t.Fatal("it is written nowhere")
 		}
 	}
-	if l.dir = broken; l.persist() != nil || l.unwritten() != 0 {
-		t.Errorf("%d are in memory", l.unwritten())
+	if l.dir = broken; l.persist() != nil || len(l.pending) != 0 {
+		t.Errorf("%d are in memory", len(l.pending))
 	}
 	l.close()
-	l, _ = openRow(t, dir, 300)
-	if len(l.segs) != 5 {
-		t.Errorf("%d segments", len(l.segs))
+	l, _ = openLog(t, dir, 300)
+	if len(l.files) != 5 {
+		t.Errorf("%d files", len(l.files))
 	}
-	if got := drain(l); !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+	if got := drain(l); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
 		t.Error(got)
 	}
 }
@@ -369,10 +374,10 @@ func pull(t *testing.T, q *queue, names ...string) dropped {
 	return put(t, q, q.pulls, names)
 }
 
-func put(t *testing.T, q *queue, to *row, names []string) (all dropped) {
+func put(t *testing.T, q *queue, to *eventLog, names []string) (all dropped) {
 	t.Helper()
 	for _, n := range names {
-		d := q.add(to, []record{newRecord(0, time.Now(), []byte(n))})
+		d := q.add(to, []record{{time: time.Now(), body: []byte(n)}})
 		all.changes += d.changes
 		all.pulls += d.pulls
 	}
@@ -445,7 +450,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// The event behind one that is refused is the next of all rows.
+// The event behind one that is refused is the next of all logs.
 func TestNextExcept(t *testing.T) {
 	q := newQueue(t, "", 1<<20)
 	change(t, q, "c1")
@@ -479,7 +484,7 @@ func TestAttach(t *testing.T) {
 	q.close()
 	q = newQueue(t, own, 1) // full with one event
 	change(t, q, "c3")
-	if events, err := q.attach(dead); events != 3 || err != nil {
+	if events, err := q.attach(dead, nil); events != 3 || err != nil {
 		t.Fatal(events, err)
 	}
 	if b := q.backlog(); b.changes != 3 || b.pulls != 1 {
@@ -491,11 +496,8 @@ func TestAttach(t *testing.T) {
 	if got := q.all(); got != "c1 c2 p1 c3" {
 		t.Error(got)
 	}
-	if _, err := os.Stat(dead); q.detach(dead) || len(q.rows) != 2 || err != nil {
-		t.Errorf("%d rows, %v", len(q.rows), err)
-	}
-	if _, err := os.Stat(dead); err == nil {
-		t.Error("the empty directory is left")
+	if q.detach(dead) || len(q.logs) != 2 {
+		t.Errorf("%d logs", len(q.logs))
 	}
 }
 
@@ -523,7 +525,7 @@ func TestDrop(t *testing.T) {
 }
 
 func FuzzParseRecord(f *testing.F) {
-	r := newRecord(1, time.Unix(5, 6), []byte("{}"))
+	r := record{seq: 1, time: time.Unix(5, 6), body: []byte("{}")}
 	f.Add(r.appendTo(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

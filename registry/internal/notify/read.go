@@ -29,9 +29,9 @@ type Summary struct {
 	Digest     string `json:"digest,omitempty"`
 }
 
-// Read tells what waits below the directory of the queues. It changes nothing and
-// locks nothing, so it may run beside a registry, and see what is gone a moment
-// later. A directory that is not there has nothing.
+// Read tells what waits below the directory of the queues, and how the endpoints of
+// living processes fare. It changes nothing and locks nothing, so it may run beside a
+// registry, and see what is gone a moment later. A directory that is not there has nothing.
 func Read(base string) ([]Report, error) {
 	names, err := homes(base)
 	if err != nil {
@@ -39,30 +39,23 @@ func Read(base string) ([]Report, error) {
 	}
 	var all []Report
 	for _, name := range names {
-		reports, err := readHome(filepath.Join(base, name))
-		if err != nil {
+		dir := filepath.Join(base, name)
+		endpoints, err := endpointsIn(dir)
+		if err := ignoreAbsent(err); err != nil {
 			return nil, err
 		}
-		all = append(all, reports...)
+		serving := isLocked(dir)
+		for _, endpoint := range endpoints {
+			r := Report{Endpoint: endpoint, Home: name, Serving: serving}
+			if err := r.read(endpointDir(dir, endpoint)); err != nil {
+				return nil, err
+			}
+			if serving || r.Changes+r.Pulls+r.Dropped > 0 {
+				all = append(all, r)
+			}
+		}
 	}
 	return all, nil
-}
-
-func readHome(dir string) ([]Report, error) {
-	names, err := endpointsIn(dir)
-	if err != nil {
-		return nil, ignoreAbsent(err)
-	}
-	serving := isLocked(dir)
-	var reports []Report
-	for _, name := range names {
-		r := Report{Endpoint: name, Home: filepath.Base(dir), Serving: serving}
-		if err := r.read(endpointDir(dir, name)); err != nil {
-			return nil, err
-		}
-		reports = append(reports, r)
-	}
-	return reports, nil
 }
 
 // isLocked says whether the home's process lives. Asking takes the lock for a
@@ -83,23 +76,16 @@ func (r *Report) read(dir string) (err error) {
 	if r.State, err = readState(dir); err != nil {
 		return err
 	}
-	var first record
 	for kind, count := range map[string]*int{changesDir: &r.Changes, pullsDir: &r.Pulls} {
-		err := scan(filepath.Join(dir, kind), func(f *scannedFile) {
-			*count += len(f.events)
-			for i := range f.events {
-				e := &f.events[i]
-				if r.Bytes += int64(e.length); first.at == 0 || e.before(&first) {
-					first, _ = parseRecord(f.content[e.offset:])
-				}
-			}
-		})
-		if err != nil {
+		l := &eventLog{dir: filepath.Join(dir, kind)}
+		if err := l.scan(); err != nil {
 			return err
 		}
-	}
-	if first.at != 0 {
-		r.Oldest, r.First = first.time(), summary(first.body)
+		*count = l.count
+		r.Bytes += l.bytes
+		if l.count > 0 && (r.Oldest.IsZero() || l.front[0].time.Before(r.Oldest)) {
+			r.Oldest, r.First = l.front[0].time, summary(l.front[0].body)
+		}
 	}
 	return nil
 }

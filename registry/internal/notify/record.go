@@ -7,27 +7,17 @@ import (
 	"time"
 )
 
-// record is an event in a queue. It is small without its body: a hundred thousand may
-// wait.
+// record is an event in a log.
 type record struct {
-	seq    uint64   // grows along the queue
-	at     int64    // in nanoseconds since 1970
-	length int32    // on the disk
-	offset int32    // in the segment
-	seg    *segment // nil = not written
-	body   []byte   // the envelope, compact; nil = on the disk
+	seq  uint64 // grows along the log
+	time time.Time
+	body []byte // the envelope, compact
+	file *file  // nil = not written
+	end  int64  // in the file, behind the record
 }
 
-func newRecord(seq uint64, at time.Time, body []byte) record {
-	return record{seq: seq, at: at.UnixNano(), length: int32(recordHead + len(body)), body: body}
-}
-
-func (r *record) time() time.Time { return time.Unix(0, r.at).UTC() }
-
-// before says which of two rows' events is the older.
-func (r *record) before(other *record) bool {
-	return r.at < other.at || r.at == other.at && r.seq < other.seq
-}
+// size is that of the record on the disk.
+func (r *record) size() int64 { return recordHead + int64(len(r.body)) }
 
 // On the disk a record is its length, a checksum of all that follows, the number,
 // the time in nanoseconds since 1970, and the body; integers are big-endian.
@@ -48,7 +38,7 @@ func (r *record) appendTo(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.body)))
 	b = append(b, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint64(b, r.seq)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.at))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.time.UnixNano()))
 	b = append(b, r.body...)
 	binary.BigEndian.PutUint32(b[start+4:], checksum(b[start+8:]))
 	return b
@@ -67,6 +57,6 @@ func parseRecord(b []byte) (r record, ok bool) {
 	if binary.BigEndian.Uint32(b[4:]) != checksum(b[8:]) {
 		return record{}, false
 	}
-	at := int64(binary.BigEndian.Uint64(b[16:]))
-	return newRecord(binary.BigEndian.Uint64(b[8:]), time.Unix(0, at), b[recordHead:]), true
+	at := time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC()
+	return record{seq: binary.BigEndian.Uint64(b[8:]), time: at, body: b[recordHead:]}, true
 }

@@ -59,14 +59,14 @@ func (n *Notifier) do(op, dir, name string, asked time.Time) (err error) {
 		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", name), zap.Int("events", count))
 	}
 	if e != nil {
-		e.tryNow()
+		signal(e.again)
 	}
 	return err
 }
 
 // dropIn drops from a queue that nobody uses.
 func dropIn(dir string, until time.Time, log *zap.Logger) (int, error) {
-	q, err := openQueue(dir, segmentSize, nil, log)
+	q, err := openQueue(dir, fileSize, nil, log)
 	if err != nil {
 		return 0, err
 	}

@@ -45,12 +45,18 @@ func TestReserveIsForChanges(t *testing.T) {
 	pull(t, q, "p2")
 	written := map[string]int{}
 	for _, kind := range []string{changesDir, pullsDir} {
-		if err := scan(filepath.Join(dir, kind), func(f *scannedFile) { written[kind] += len(f.events) }); err != nil {
+		l := &eventLog{dir: filepath.Join(dir, kind)}
+		if err := l.scan(); err != nil {
 			t.Error(err)
 		}
+		written[kind] = l.count
 	}
 	if written[changesDir] != 1 || written[pullsDir] != 0 {
 		t.Errorf("written: %v", written)
+	}
+	q.pulls.reserve = nil // there is room again
+	if err := q.pulls.persist(); err != nil {
+		t.Fatal(err)
 	}
 	if got := q.all(); got != "p1 c1 p2" {
 		t.Error(got)
@@ -74,7 +80,7 @@ func TestReserveIsTaken(t *testing.T) {
 		return f.Sync()
 	}
 	change(t, q, "c1", "c2")
-	if !spare.isSpent() || q.changes.unwritten() != 0 || q.all() != "c1 c2" {
-		t.Errorf("spent: %v, in memory: %d", spare.isSpent(), q.changes.unwritten())
+	if !spare.isSpent() || len(q.changes.pending) != 0 || q.all() != "c1 c2" {
+		t.Errorf("spent: %v, in memory: %d", spare.isSpent(), len(q.changes.pending))
 	}
 }
