@@ -17,7 +17,7 @@ type endpoint struct {
 	name    string
 	shown   string // its URL without what may be secret
 	ignore  Ignore
-	sender  sender
+	sender  *sender
 	backoff backoff
 	queue   *queue
 	dir     string // "" if the queue is in memory
@@ -44,33 +44,29 @@ func (e *endpoint) wants(a Action, mediaType string) bool {
 	return !slices.Contains(e.ignore.Actions, a) && !slices.Contains(e.ignore.MediaTypes, mediaType)
 }
 
-func newEndpoint(o *Endpoint, v Version, userAgent string, log *zap.Logger, metrics *Metrics) (*endpoint, error) {
+// openEndpoint opens the queue of an endpoint.
+func (n *Notifier) openEndpoint(o *Endpoint) (*endpoint, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	log = log.With(zap.String("endpoint", o.Name))
-	return &endpoint{
-		name: o.Name, shown: bareURL(u), ignore: o.Ignore, backoff: backoff{o.Threshold, o.Backoff}, log: log, metrics: metrics,
-		again: make(chan struct{}, 1),
-		sender: sender{
-			url: o.URL, mediaType: v.MediaType(), userAgent: userAgent, header: o.Headers, secret: o.Secret, timeout: o.Timeout,
-			file: &headersFile{path: o.HeadersFile, log: log}, client: newClient(o.Timeout),
-		},
-	}, nil
-}
-
-// open opens the queue in dir, "" for one in memory.
-func (e *endpoint) open(dir string, maxSize int64, reserve *reserve) (err error) {
-	if e.queue, err = openQueue(dir, maxSize, reserve, e.log); err != nil || dir == "" {
-		return err
+	e := &endpoint{
+		name: o.Name, shown: bareURL(u), ignore: o.Ignore, backoff: backoff{o.Threshold, o.Backoff}, sender: newSender(o, &n.opts),
+		log: n.opts.Log.With(zap.String("endpoint", o.Name)), metrics: n.opts.Metrics, again: make(chan struct{}, 1),
 	}
-	e.dir = dir
-	if e.state, err = readState(dir); err == nil && e.state.Failures > 0 {
-		e.state = State{LastSent: e.state.LastSent, Dropped: e.state.Dropped}
-		e.save()
+	if n.home != nil {
+		e.dir = endpointDir(n.home.dir, e.name)
+		before, err := readState(e.dir)
+		if err != nil {
+			return nil, err
+		}
+		e.state = State{LastSent: before.LastSent, Dropped: before.Dropped}
 	}
-	return err
+	if e.queue, err = openQueue(e.dir, n.opts.MaxSize, n.reserve, e.log); err != nil {
+		return nil, err
+	}
+	e.save()
+	return e, nil
 }
 
 // add puts the events, all changes or all pulls, into the queue and returns their log.
@@ -197,14 +193,14 @@ func (e *endpoint) succeeded() {
 		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", e.queue.backlog().events()))
 }
 
-// countDropped tells what a full queue has lost.
+// countDropped counts what was lost, and logs which changes had no room.
 func (e *endpoint) countDropped(d dropped) {
 	if d == (dropped{}) {
 		return
 	}
 	e.metrics.drop(e.name, d)
 	e.mu.Lock()
-	e.state.Dropped += d.changes + d.pulls
+	e.state.Dropped += d.changes + d.pulls + d.refused
 	tell := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
 	if tell {
 		e.droppedAt = time.Now()

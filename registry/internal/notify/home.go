@@ -124,13 +124,13 @@ func (n *Notifier) homes() []*home {
 func (n *Notifier) adopt() {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
-	names, err := homes(n.base)
+	names, err := homes(n.opts.Directory)
 	if err != nil {
-		n.log.Warn("cannot look for the queues of other processes", zap.Error(err))
+		n.opts.Log.Warn("cannot look for the queues of other processes", zap.Error(err))
 		return
 	}
 	for _, name := range names {
-		dir := filepath.Join(n.base, name)
+		dir := filepath.Join(n.opts.Directory, name)
 		if !slices.ContainsFunc(n.endpoints, func(e *endpoint) bool { return mayHold(endpointDir(dir, e.name)) }) {
 			continue // a process that starts may have it
 		}
@@ -144,10 +144,10 @@ func (n *Notifier) adopt() {
 			events, err = n.attach(h)
 		}
 		if err != nil {
-			n.log.Warn("cannot adopt the queues of a dead process", zap.String("directory", dir), zap.Error(err))
+			n.opts.Log.Warn("cannot adopt the queues of a dead process", zap.String("directory", dir), zap.Error(err))
 		}
 		if events > 0 {
-			n.log.Info("adopted the queues of a dead process", zap.Int("events", events))
+			n.opts.Log.Info("adopted the queues of a dead process", zap.Int("events", events))
 		}
 	}
 	n.adopted = slices.DeleteFunc(n.adopted, n.release)
@@ -190,13 +190,13 @@ func (n *Notifier) release(h *home) bool {
 
 // warnUnknown logs queues whose endpoints the configuration does not have.
 func (n *Notifier) warnUnknown() {
-	reports, err := Read(n.base)
+	reports, err := Read(n.opts.Directory)
 	if err != nil {
 		return
 	}
 	for _, r := range reports {
 		if r.Changes+r.Pulls > 0 && n.endpoint(r.Endpoint) == nil {
-			n.log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` removes them",
+			n.opts.Log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` removes them",
 				zap.String("endpoint", r.Endpoint), zap.Int("events", r.Changes+r.Pulls))
 		}
 	}

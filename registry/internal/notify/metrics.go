@@ -45,7 +45,6 @@ func (m *Metrics) watch(endpoints []*endpoint) {
 			m.events.WithLabelValues(kind, e.name)
 		}
 		m.drop(e.name, dropped{})
-		m.refuse(e.name, 0)
 		m.gauge(e, "pending_total", "Events that wait.", func(b backlog) float64 { return float64(b.events()) })
 		m.gauge(e, "queue_bytes", "Bytes of the events that wait.", func(b backlog) float64 { return float64(b.bytes) })
 		m.gauge(e, "oldest_seconds", "Age of the oldest event that waits.", func(b backlog) float64 {
@@ -70,11 +69,7 @@ func (m *Metrics) queued(endpoint string, n int) {
 func (m *Metrics) drop(endpoint string, d dropped) {
 	m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
 	m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
-}
-
-// refuse counts events that an endpoint would not have.
-func (m *Metrics) refuse(endpoint string, n int) {
-	m.dropped.WithLabelValues(endpoint, "refused").Add(float64(n))
+	m.dropped.WithLabelValues(endpoint, "refused").Add(float64(d.refused))
 }
 
 // tried counts a delivery; status is 0 if there was no answer.

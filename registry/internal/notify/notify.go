@@ -50,15 +50,10 @@ type Options struct {
 // Notifier takes events and sends them. A nil Notifier takes none. All methods are
 // safe for concurrent use.
 type Notifier struct {
-	endpoints  []*endpoint
-	version    Version
-	references bool
-	source     Source
-	log        *zap.Logger
-	metrics    *Metrics
-	base       string // of the homes; "" = in memory
-	maxSize    int64
-	reserve    *reserve // nil = in memory
+	opts      Options
+	endpoints []*endpoint
+	source    Source
+	reserve   *reserve // nil = in memory
 
 	pulling sync.Mutex // guards the next two
 	pulls   []Event    // that wait for being written
@@ -78,45 +73,37 @@ type Notifier struct {
 // New opens the queues and starts to send what is in them. The error names the
 // directory.
 func New(o Options) (*Notifier, error) {
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	n := &Notifier{
-		version: o.Version, references: o.References, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()},
-		base: o.Directory, maxSize: o.MaxSize, log: o.Log, metrics: o.Metrics,
+		opts: o, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()},
 		pulled: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
-	if n.metrics == nil {
-		n.metrics = NewMetrics(prometheus.NewRegistry())
-	}
-	for i := range o.Endpoints {
-		e, err := newEndpoint(&o.Endpoints[i], o.Version, o.UserAgent, o.Log, n.metrics)
-		if err != nil {
-			return nil, fmt.Errorf("endpoint %s: %w", o.Endpoints[i].Name, err)
-		}
-		n.endpoints = append(n.endpoints, e)
-	}
-	if err := n.openQueues(); err != nil {
+	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeQueues())
 	}
-	n.metrics.watch(n.endpoints)
+	o.Metrics.watch(n.endpoints)
 	n.start()
 	return n, nil
 }
 
-func (n *Notifier) openQueues() error {
-	dir := func(string) string { return "" }
-	if n.base != "" {
-		own, err := openHome(n.base)
+func (n *Notifier) open() error {
+	if n.opts.Directory != "" {
+		own, err := openHome(n.opts.Directory)
 		if err != nil {
 			return fmt.Errorf("the queue of notifications: %w", err)
 		}
 		n.home = own
 		n.reserve = &reserve{path: filepath.Join(own.dir, reserveName)}
 		n.reserve.renew()
-		dir = func(endpoint string) string { return endpointDir(own.dir, endpoint) }
 	}
-	for _, e := range n.endpoints {
-		if err := e.open(dir(e.name), n.maxSize, n.reserve); err != nil {
-			return err
+	for i := range n.opts.Endpoints {
+		e, err := n.openEndpoint(&n.opts.Endpoints[i])
+		if err != nil {
+			return fmt.Errorf("endpoint %s: %w", n.opts.Endpoints[i].Name, err)
 		}
+		n.endpoints = append(n.endpoints, e)
 	}
 	return nil
 }
@@ -126,16 +113,15 @@ func (n *Notifier) start() {
 	cut, cutOff := context.WithCancel(context.Background())
 	n.stop = func() {
 		stop()
-		timer := time.AfterFunc(cutDelivery, cutOff)
+		time.AfterFunc(cutDelivery, cutOff)
 		n.senders.Wait()
-		timer.Stop()
 		cutOff()
 	}
 	for _, e := range n.endpoints {
 		n.senders.Go(func() { e.run(ctx, cut) })
 	}
 	n.workers.Go(n.writePulls)
-	if n.base != "" {
+	if n.opts.Directory != "" {
 		n.workers.Go(n.maintain)
 	}
 }
@@ -176,18 +162,13 @@ func (n *Notifier) Changed(events ...Event) error {
 		return nil
 	}
 	logs, err := n.add(events)
-	errs := make([]error, len(logs)+1)
-	errs[len(logs)] = err
-	var others sync.WaitGroup
+	errs := make([]error, len(logs))
+	var flushes sync.WaitGroup
 	for i, l := range logs {
-		if i == len(logs)-1 {
-			errs[i] = l.persist() // one alone needs no goroutine
-			break
-		}
-		others.Go(func() { errs[i] = l.persist() })
+		flushes.Go(func() { errs[i] = l.persist() })
 	}
-	others.Wait()
-	return errors.Join(errs...)
+	flushes.Wait()
+	return errors.Join(append(errs, err)...)
 }
 
 // add puts the events, all changes or all pulls, into the queues of those who want them,
@@ -203,7 +184,7 @@ func (n *Notifier) add(events []Event) (logs []*eventLog, err error) {
 		if event.Time.IsZero() {
 			event.Time = time.Now().UTC()
 		}
-		body, failed := event.encode(n.version, n.references)
+		body, failed := event.encode(n.opts.Version, n.opts.References)
 		if failed != nil {
 			err = failed
 			continue
@@ -239,7 +220,7 @@ func (n *Notifier) Pulled(event Event) {
 	n.pulling.Lock()
 	fits := len(n.pulls) < waitingPulls
 	if fits {
-		if !n.references || n.pinned+len(event.Target.Manifest) > maxPinned {
+		if !n.opts.References || n.pinned+len(event.Target.Manifest) > maxPinned {
 			event.Target.Manifest = nil
 		}
 		n.pinned += len(event.Target.Manifest)
@@ -252,7 +233,7 @@ func (n *Notifier) Pulled(event Event) {
 	}
 	for _, e := range n.endpoints {
 		if e.wants(Pull, event.Target.MediaType) {
-			n.metrics.drop(e.name, dropped{pulls: 1})
+			e.countDropped(dropped{pulls: 1})
 		}
 	}
 }
@@ -285,7 +266,7 @@ func (n *Notifier) writeGathered() {
 	n.pulling.Unlock()
 	logs, err := n.add(batch)
 	if err != nil {
-		n.log.Error("an event cannot be encoded", zap.Error(err))
+		n.opts.Log.Error("an event cannot be encoded", zap.Error(err))
 	}
 	for _, l := range logs {
 		_ = l.persist() // else they wait in memory
@@ -313,7 +294,7 @@ func (n *Notifier) Close() error {
 
 // drain gives what waits in memory a last chance.
 func (n *Notifier) drain() {
-	if n.base != "" {
+	if n.opts.Directory != "" {
 		return
 	}
 	for _, e := range n.endpoints {
@@ -324,7 +305,7 @@ func (n *Notifier) drain() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if left := n.waiting(); left > 0 {
-		n.log.Error("events that were in memory only are lost; notifications.queue.directory keeps them", zap.Int("events", left))
+		n.opts.Log.Error("events that were in memory only are lost; notifications.queue.directory keeps them", zap.Int("events", left))
 	}
 }
 
@@ -339,9 +320,7 @@ func (n *Notifier) waiting() int {
 func (n *Notifier) closeQueues() error {
 	var errs []error
 	for _, e := range n.endpoints {
-		if e.queue != nil { // else it failed to open
-			errs = append(errs, e.close())
-		}
+		errs = append(errs, e.close())
 	}
 	for _, h := range n.homes() {
 		errs = append(errs, h.lock.Close())
@@ -369,9 +348,11 @@ const (
 func (n *Notifier) maintain() {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
-	n.adopt()
 	n.warnUnknown()
-	for count := 1; ; count++ {
+	for count := 0; ; count++ {
+		if count%adoptEvery == 0 {
+			n.adopt()
+		}
 		select {
 		case <-tick.C:
 		case <-n.quit:
@@ -384,9 +365,6 @@ func (n *Notifier) maintain() {
 		}
 		if n.Ready() == nil {
 			n.reserve.renew()
-		}
-		if count%adoptEvery == 0 {
-			n.adopt()
 		}
 	}
 }

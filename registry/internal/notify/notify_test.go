@@ -399,7 +399,7 @@ func TestRefusal(t *testing.T) {
 	eventually(t, "the others arrived", func() bool { return r.got() == "1 2 3" })
 	eventually(t, "nothing waits", func() bool { return n.waiting() == 0 })
 	lost := n.logs.FilterMessageSnippet("is given up").All()
-	if len(lost) != 1 || lost[0].ContextMap()["tag"] != "bad" || testutil.ToFloat64(n.metrics.dropped.WithLabelValues("r", "refused")) != 1 {
+	if len(lost) != 1 || lost[0].ContextMap()["tag"] != "bad" || testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "refused")) != 1 {
 		t.Errorf("log: %v", lost)
 	}
 	r.status.Store(400)
@@ -422,7 +422,7 @@ func TestMetrics(t *testing.T) {
 	n := openWith(t, Options{Endpoints: []Endpoint{e}, Directory: t.TempDir(), Metrics: NewMetrics(registry)})
 	n.push(t, "1", "2")
 	eventually(t, "it was tried", func() bool {
-		return testutil.CollectAndCount(n.metrics.status) == 1
+		return testutil.CollectAndCount(n.opts.Metrics.status) == 1
 	})
 	want := `
 # HELP registry_notifications_events_total Events put into queues (Events), deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).

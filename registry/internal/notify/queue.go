@@ -30,8 +30,9 @@ type event struct {
 	log *eventLog
 }
 
-// dropped counts events that had no room in a full queue.
-type dropped struct{ changes, pulls int }
+// dropped counts events that are never taken: a full queue had no room for them, or the
+// endpoint refused them.
+type dropped struct{ changes, pulls, refused int }
 
 // fileSize is how many bytes a file of a log holds.
 const fileSize = 1 << 20

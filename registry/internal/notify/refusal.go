@@ -35,10 +35,7 @@ func (e *endpoint) passOver(ctx context.Context, ev *event, why error) bool {
 	e.queue.settle(ev)
 	e.queue.settle(next)
 	if err != nil {
-		e.metrics.refuse(e.name, 1)
-		e.mu.Lock()
-		e.state.Dropped++
-		e.mu.Unlock()
+		e.countDropped(dropped{refused: 1})
 		fields := []zap.Field{zap.NamedError("err.cause", why)}
 		if s := summary(ev.body); s != nil {
 			fields = append(fields, zap.String("event", s.ID), zap.String("action", string(s.Action)), zap.String("repository", s.Repository), zap.String("tag", s.Tag), zap.String("digest", s.Digest))

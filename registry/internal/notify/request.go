@@ -38,7 +38,7 @@ func (n *Notifier) obey() {
 					continue
 				}
 				if err := n.do(op, filepath.Dir(path), name, info.ModTime()); err != nil {
-					n.log.Warn("cannot do what `registry events` asked for", zap.Error(err))
+					n.opts.Log.Warn("cannot do what `registry events` asked for", zap.Error(err))
 					_ = os.Rename(path, path+failedSuffix)
 				}
 				_ = os.Remove(path) // done again otherwise, which does no harm
@@ -52,11 +52,11 @@ func (n *Notifier) do(op, dir, name string, asked time.Time) (err error) {
 	if op == opDrop {
 		count := 0
 		if e == nil {
-			count, err = dropIn(dir, asked, n.log)
+			count, err = dropIn(dir, asked, n.opts.Log)
 		} else {
 			count = e.queue.drop(asked)
 		}
-		n.log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", name), zap.Int("events", count))
+		n.opts.Log.Warn("dropped events, as `registry events drop` asked", zap.String("endpoint", name), zap.Int("events", count))
 	}
 	if e != nil {
 		signal(e.again)

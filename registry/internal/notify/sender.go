@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Bounds of what is read of an answer, and of how long one may ask to wait.
@@ -56,20 +55,20 @@ func (f *failure) Error() string { return f.text }
 
 // sender posts to one endpoint. One goroutine at a time uses it.
 type sender struct {
-	url       string
+	to        *Endpoint
 	mediaType string
 	userAgent string
-	header    http.Header // of the configuration
-	file      *headersFile
-	secret    []byte // nil = nothing is signed
-	timeout   time.Duration
+	file      headersFile
 	client    *http.Client
 }
 
-func newClient(timeout time.Duration) *http.Client {
+func newSender(to *Endpoint, o *Options) *sender {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = 1, maxAnswer
-	return &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: checkRedirect}
+	return &sender{
+		to: to, mediaType: o.Version.MediaType(), userAgent: o.UserAgent, file: headersFile{path: to.HeadersFile, log: o.Log},
+		client: &http.Client{Transport: transport, Timeout: to.Timeout, CheckRedirect: checkRedirect},
+	}
 }
 
 // checkRedirect follows only what sends the same request to the same host again:
@@ -106,7 +105,7 @@ func (s *sender) send(ctx context.Context, body []byte) (status int, err error) 
 		}
 	}
 	return resp.StatusCode, &failure{
-		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header, time.Now()),
+		reason: reasonStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 		text: "answered " + statusText(resp.StatusCode) + excerpt(answer),
 	}
 }
@@ -120,18 +119,18 @@ func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, er
 	if err := json.Indent(&body, compact, "", "   "); err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body.Bytes()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.URL, bytes.NewReader(body.Bytes()))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", s.mediaType)
 	req.Header.Set("User-Agent", s.userAgent)
-	maps.Copy(req.Header, s.header)
+	maps.Copy(req.Header, s.to.Headers)
 	maps.Copy(req.Header, fromFile)
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	if s.secret != nil {
+	if s.to.Secret != nil {
 		s.sign(req.Header, body.Bytes(), time.Now())
 	}
 	return req, nil
@@ -144,7 +143,7 @@ func (s *sender) sign(h http.Header, body []byte, now time.Time) {
 }
 
 func (s *sender) mac(parts ...[]byte) string {
-	mac := hmac.New(sha256.New, s.secret)
+	mac := hmac.New(sha256.New, s.to.Secret)
 	for _, part := range parts {
 		mac.Write(part)
 	}
@@ -156,7 +155,7 @@ func (s *sender) networkText(err error) string {
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		if outer.Timeout() {
-			return "no answer within " + s.timeout.String()
+			return "no answer within " + s.to.Timeout.String()
 		}
 		err = outer.Err
 	}
@@ -182,34 +181,20 @@ func statusText(status int) string {
 
 // excerpt is the begin of an answer's text, fit for a line of a log.
 func excerpt(answer []byte) string {
-	text := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(string(answer[:min(len(answer), 4*maxExcerpt)]), ""))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > maxExcerpt {
-		text = string(runes[:maxExcerpt]) + "…"
-	}
-	if text == "" {
+	words := strings.Fields(string(answer))
+	if len(words) == 0 {
 		return ""
 	}
-	return ": " + text
+	return fmt.Sprintf(": %.*q", maxExcerpt, strings.Join(words, " "))
 }
 
-// retryAfter reads seconds or a date (RFC 9110, 10.2.3).
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if value == "" {
-		return 0
-	}
+// retryAfter reads seconds or a date (RFC 9110, 10.2.3); 0 if it is neither.
+func retryAfter(value string, now time.Time) time.Duration {
+	var wait time.Duration
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		return min(max(time.Duration(min(seconds, 1<<20))*time.Second, 0), maxRetryAfter)
+		wait = time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(now)
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
+	return min(max(wait, 0), maxRetryAfter)
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -21,11 +22,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func newSender(url string) *sender {
-	return &sender{
-		url: url, mediaType: V1.MediaType(), userAgent: "test", timeout: time.Second,
-		file: &headersFile{log: zap.NewNop()}, client: newClient(time.Second),
-	}
+func sendTo(e Endpoint) *sender {
+	e.Timeout = cmp.Or(e.Timeout, time.Second)
+	return newSender(&e, &Options{Version: V1, UserAgent: "test", Log: zap.NewNop()})
 }
 
 func TestSend(t *testing.T) {
@@ -36,9 +35,10 @@ func TestSend(t *testing.T) {
 		body, _ = io.ReadAll(r.Body)
 	}))
 	defer s.Close()
-	x := newSender(s.URL + "/hook")
-	x.secret = []byte("key")
-	x.header = http.Header{"Authorization": {"Bearer a"}, "X-Two": {"1", "2"}, "Host": {"other.example"}}
+	x := sendTo(Endpoint{
+		URL: s.URL + "/hook", Secret: []byte("key"),
+		Headers: http.Header{"Authorization": {"Bearer a"}, "X-Two": {"1", "2"}, "Host": {"other.example"}},
+	})
 	if status, err := x.send(t.Context(), []byte(`{"events":[{"id":"1"}]}`)); status != 200 || err != nil {
 		t.Fatal(status, err)
 	}
@@ -81,11 +81,11 @@ func TestSendFailures(t *testing.T) {
 		handle http.HandlerFunc
 		want   failure
 	}{
-		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x00w\x1b[31m  \n not", 500) }, failure{reasonStatus, 500, "answered 500 Internal Server Error: no w [31m not", 0}},
+		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no\x00w\x1b[31m  \n not", 500) }, failure{reasonStatus, 500, `answered 500 Internal Server Error: "no\x00w\x1b[31m not"`, 0}},
 		{"long", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
 			w.Write([]byte(strings.Repeat("ä", 1<<20)))
-		}, failure{reasonStatus, 400, "answered 400 Bad Request: " + strings.Repeat("ä", maxExcerpt) + "…", 0}},
+		}, failure{reasonStatus, 400, `answered 400 Bad Request: "` + strings.Repeat("ä", maxExcerpt) + `"`, 0}},
 		{"retry", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(503)
@@ -112,12 +112,11 @@ func TestSendFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := httptest.NewServer(tt.handle)
 			defer s.Close()
-			x := newSender(s.URL + "/?token=secret")
 			timeout := time.Minute
 			if tt.name == "slow" {
 				timeout = 200 * time.Millisecond
 			}
-			x.timeout, x.client = timeout, newClient(timeout)
+			x := sendTo(Endpoint{URL: s.URL + "/?token=secret", Timeout: timeout})
 			_, err := x.send(t.Context(), []byte(`{}`))
 			got := &failure{}
 			errors.As(err, &got)
@@ -144,8 +143,7 @@ func TestSendFollows(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	x := newSender(s.URL)
-	x.header = http.Header{"X-Token": {"t"}}
+	x := sendTo(Endpoint{URL: s.URL, Headers: http.Header{"X-Token": {"t"}}})
 	if status, err := x.send(t.Context(), []byte(`{}`)); status != 200 || err != nil {
 		t.Error(status, err)
 	}
@@ -156,7 +154,7 @@ func TestSendEnds(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := newSender(s.URL).send(ctx, []byte(`{}`)); err == nil {
+	if _, err := sendTo(Endpoint{URL: s.URL}).send(ctx, []byte(`{}`)); err == nil {
 		t.Error("no error")
 	}
 }
@@ -167,7 +165,7 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "0": 0, "5": 5 * time.Second, "-5": 0, "soon": 0, "99999999999999": time.Hour, "9223372036854775807": time.Hour,
 		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:00:00 GMT": 0, "Fri, 02 Jan 2037 03:00:00 GMT": time.Hour,
 	} {
-		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+		if got := retryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}
