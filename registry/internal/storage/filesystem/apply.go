@@ -5,17 +5,30 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"slipway/registry/internal/storage"
 )
 
-// commit is one call of Apply.
+// commit is one call of Apply. It belongs to its caller until that gives it to the
+// committer, and again when that is done with it.
 type commit struct {
 	section storage.Section // or nil
 	all     []change
-	stages  [][]change // of all
+	stages  [][]change // of all, those that are not published yet
+	at      int        // in the first of them, the change that comes next
+	light   bool       // no change needs a flush or a lock
+
+	turn  chan bool // true: lead the next round; false: it is done
+	stuck time.Time // since when another process has the lock that it needs; or zero
+	dirs  []*flush  // of this round
+	err   error
 }
+
+// bigUpload is the size from which on small ones do not wait for its flush.
+const bigUpload = 1 << 20
+
+// maxStep is how many changes of a commit are made in one round: one that deletes much
+// does not keep others waiting for all of it.
+const maxStep = 64
 
 // Apply implements storage.Store.
 func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
@@ -39,21 +52,18 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 			return err
 		}
 	}
-	if err := c.flushFiles(s); err != nil {
-		return err
-	}
-	for _, stage := range c.stages {
-		if err := c.expired(); err != nil {
-			return err
-		}
-		if err := s.publish(stage); err != nil {
-			return err
-		}
-		if err := s.flushStage(stage); err != nil {
+	for c.light && len(c.stages) > 0 {
+		if err := c.publish(s, nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(c.stages) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(c.all, func(ch change) bool { return ch.size >= bigUpload }) {
+		return s.big.run(c)
+	}
+	return s.small.run(c)
 }
 
 func newCommit(section storage.Section, stages []storage.Stage) *commit {
@@ -61,14 +71,14 @@ func newCommit(section storage.Section, stages []storage.Stage) *commit {
 	for _, stage := range stages {
 		n += len(stage)
 	}
-	c := &commit{section: section, all: make([]change, 0, n), stages: make([][]change, len(stages))}
+	c := &commit{section: section, all: make([]change, 0, n), stages: make([][]change, len(stages)), light: true}
 	for i, stage := range stages {
 		begin := len(c.all)
 		for j := range stage {
 			c.all = append(c.all, change{Change: stage[j], fd: -1})
+			c.light = c.light && (stage[j].Ephemeral || stage[j].Renew) && stage[j].If == storage.Condition{}
 		}
 		c.stages[i] = c.all[begin:]
-		pair(c.stages[i])
 	}
 	return c
 }
@@ -92,141 +102,38 @@ func (c *commit) expired() error {
 	return nil
 }
 
-// flushFiles flushes the new files of all stages; the big ones with others of
-// their kind, for which the rest shall not wait.
-func (c *commit) flushFiles(s *Store) (err error) {
-	flushes := make([]flush, len(c.all))
-	var small, big []*flush
-	for i := range c.all {
-		switch ch := &c.all[i]; {
-		case ch.fd < 0:
-			continue
-		case ch.size < bigFile:
-			small = append(small, &flushes[i])
-		default:
-			big = append(big, &flushes[i])
-		}
-		flushes[i].fd = c.all[i].fd
+// publish makes changes of the next stage visible, no more than maxStep, and asks the
+// round for the flushes that they need. It stops early at a change that has got a file
+// which is not flushed, and fails with errLocked at one that another process excludes.
+func (c *commit) publish(s *Store, r *round) error {
+	if err := c.expired(); err != nil {
+		return err
 	}
-	s.big.run(big)
-	s.flusher.run(small)
-	for i := range c.all {
-		if ch := &c.all[i]; ch.fd >= 0 {
-			if failed := ch.flushed(s, flushes[i].err); err == nil {
-				err = failed
-			}
+	stage := c.stages[0]
+	var lock keyLock
+	defer lock.release()
+	for range maxStep {
+		if c.at == len(stage) {
+			break
 		}
-	}
-	return err
-}
-
-// publish makes the changes of a stage visible. It excludes others where that
-// matters: not for a renewal, which changes no content.
-func (s *Store) publish(stage []change) (err error) {
-	var k *keyLock
-	defer func() { k.release() }()
-	for i := range stage {
-		if err := stage[i].makeDir(s); err != nil {
+		ch := &stage[c.at]
+		if err := ch.publish(s, stage[:c.at], &lock); err != nil {
 			return err
 		}
-	}
-	for i := range stage {
-		ch := &stage[i]
-		if excludes := !ch.Renew && !ch.Ephemeral; excludes || ch.If != (storage.Condition{}) {
-			if k, err = s.exclude(ch.Key, k); err != nil {
-				return s.writeFault("lock", ch.Key, err)
-			}
+		if ch.fd >= 0 {
+			c.light = false
+			return nil
 		}
-		err = ch.publish(s)
-		if ch.Renew && isDenied(err) && ch.Content != nil { // only its owner may set its times
-			if k, err = s.exclude(ch.Key, k); err != nil {
-				return s.writeFault("lock", ch.Key, err)
-			}
-			err = ch.rewrite(s)
+		if ch.dir != "" {
+			c.dirs = append(c.dirs, r.need(s, ch.dir, ch.isPut()))
 		}
-		if err != nil {
-			return err
+		if ch.source != "" { // known from now on
+			r.need(s, dirOf(ch.source), true)
 		}
+		c.at++
 	}
-	return nil
-}
-
-// maxDirs is how many directories are flushed together: a stage that deletes much
-// does not keep others waiting for all of it.
-const maxDirs = 64
-
-// flushStage flushes what the changes need to be durable.
-func (s *Store) flushStage(stage []change) error {
-	var puts, deletions []string
-	for i := range stage {
-		if ch := &stage[i]; ch.isPut() {
-			puts = append(puts, ch.dirs...)
-		} else {
-			deletions = append(deletions, ch.dirs...)
-		}
-	}
-	if len(puts)+len(deletions) == 0 {
-		return nil
-	}
-	return s.flushDirs(stage[0].Key, puts, deletions)
-}
-
-// flushDirs flushes directories that have got entries, with all above them that are
-// not known to be durable, and directories that have lost some. One that is not there
-// any more was removed since: then the one that lost it is flushed. key is for errors.
-func (s *Store) flushDirs(key string, puts, deletions []string) error {
-	since := s.durable.count()
-	known := map[string]*flush{}
-	var now, done []*flush
-	need := func(dir string, put bool) *flush {
-		f := known[dir]
-		if f == nil || put && !f.put {
-			if f == nil {
-				f = &flush{dir: dir}
-				known[dir] = f
-			}
-			now = append(now, f)
-		}
-		f.put = f.put || put
-		return f
-	}
-	for _, dir := range puts {
-		_, durable := s.durable.has(dir)
-		need(dir, true).look = durable
-	}
-	for _, dir := range puts { // others follow a parent to be known, most new directories get no second entry
-		if p := known[dirOf(dir)]; p != nil {
-			p.look = true
-		}
-	}
-	for _, dir := range deletions {
-		need(dir, false)
-	}
-	gone := false
-	for len(now) > 0 {
-		for some := range slices.Chunk(now, maxDirs) {
-			s.flusher.run(some)
-		}
-		flushed := now
-		now = nil
-		for _, f := range flushed {
-			switch {
-			case f.err == nil && f.put:
-				done = append(done, f)
-				if id, durable := s.durable.has(f.dir); f.dir != s.rootDir() && (!durable || id != f.id) {
-					need(dirOf(f.dir), true).look = true
-				}
-			case f.err == nil:
-			case f.err != unix.ENOENT, s.vanished(): //nolint:errorlint // a bare errno
-				return s.writeFault("flush", key, f.err)
-			default:
-				gone = true
-				need(dirOf(f.dir), false)
-			}
-		}
-	}
-	if !gone {
-		s.durable.remember(done, since)
+	if c.at == len(stage) {
+		c.stages, c.at = c.stages[1:], 0
 	}
 	return nil
 }

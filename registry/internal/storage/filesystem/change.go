@@ -1,51 +1,30 @@
 package filesystem
 
 import (
-	"bytes"
 	"errors"
 	"math"
+	"path"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
-// bigFile is the size from which on a file is flushed apart from small ones.
-const bigFile = 1 << 20
-
-// change is a storage.Change on its way. prepare, write, flushed, publish and
-// cleanUp follow each other.
+// change is a storage.Change on its way. prepare, write, publish and cleanUp follow each
+// other. While fd is a file it has to be flushed before it is published (again).
 type change struct {
 	storage.Change
-	name string  // of the file, absolute
-	like string  // absolute: a durable file with the same content, or ""
-	twin *change // before it in its stage, with the same content, or nil
-	late bool    // like was written or renewed more than a tick ago
+	name   string // of the file, absolute
+	source string // absolute: the file of somebody else that is shared, once it was read; or ""
 
 	temp string // the file to be renamed to name
-	fd   int    // of temp while it needs a flush, or -1
-	size int64  // of temp
-
-	dirs []string // to be flushed before it is durable
+	fd   int    // a file that needs a flush, or -1
+	size int64  // of an upload
+	dir  string // to be flushed before it is durable, or ""
 }
 
 // isPut says whether it puts bytes in place.
 func (c *change) isPut() bool { return !c.Delete && !c.Renew }
-
-// pair finds the changes of a stage that are like one before them.
-func pair(stage []change) {
-	for i := range stage {
-		c := &stage[i]
-		if c.Like == "" {
-			continue
-		}
-		for j := range i {
-			if before := &stage[j]; before.Key == c.Like && before.isPut() && before.twin == nil && before.Upload == nil && bytes.Equal(before.Content, c.Content) {
-				c.twin = before
-			}
-		}
-	}
-}
 
 // prepare checks the change.
 func (c *change) prepare(s *Store) (err error) {
@@ -61,31 +40,23 @@ func (c *change) prepare(s *Store) (err error) {
 	return nil
 }
 
-// write puts the bytes of a put into a file.
-func (c *change) write(s *Store) error {
-	if !c.isPut() {
+// write puts the bytes of a put into a file, unless it may do without.
+func (c *change) write(s *Store) (err error) {
+	if !c.isPut() || c.Upload == nil && (c.Like != "" || c.Ephemeral) {
 		return nil
 	}
-	if c.twin != nil {
-		c.like = c.twin.name // flushed before either of them is published
-		return nil
+	u, ok := c.Upload.(*upload)
+	if !ok {
+		return c.writeFile(s)
 	}
-	if c.Upload == nil {
-		if c.like, c.late = s.sharable(c.Like, c.Content); c.like != "" || c.Ephemeral {
-			return nil
-		}
-	}
-	return c.writeFile(s)
+	c.temp = u.name
+	c.fd, c.size, err = u.seal()
+	return err
 }
 
+// writeFile writes the content into a file that needs a flush.
 func (c *change) writeFile(s *Store) (err error) {
-	c.size = int64(len(c.Content))
-	if u, ok := c.Upload.(*upload); ok {
-		if c.fd, c.size, err = u.seal(); err != nil {
-			return err
-		}
-		c.temp = u.name
-	} else if c.temp, c.fd, err = s.writeTemp(c.Content); err != nil {
+	if c.temp, c.fd, err = s.writeTemp(c.Content); err != nil {
 		return s.writeFault("write", c.Key, err)
 	}
 	if c.Ephemeral {
@@ -94,24 +65,20 @@ func (c *change) writeFile(s *Store) (err error) {
 	return nil
 }
 
-// writeNow writes and flushes the file after the others of its commit.
-func (c *change) writeNow(s *Store) error {
-	if err := c.writeFile(s); err != nil {
-		return err
-	}
-	return c.flushed(s, syncFile(c.fd))
-}
-
 // flushed takes the result of a flush of its file. One that could not be flushed is
 // deleted: its bytes are in doubt for ever, whatever the next flush says.
 func (c *change) flushed(s *Store, err error) error {
-	if err != nil {
-		drop(c.temp)
-		c.temp = ""
-		return s.writeFault("flush", c.Key, err)
-	}
 	c.closeFile()
-	return nil
+	if err == nil {
+		return nil
+	}
+	if c.temp == "" { // it is the source
+		c.Like, c.source = "", ""
+		return nil
+	}
+	drop(c.temp)
+	c.temp = ""
+	return s.writeFault("flush", c.Key, err)
 }
 
 // closeFile forgets the file; that of an upload is closed with it.
@@ -122,25 +89,29 @@ func (c *change) closeFile() {
 	c.fd = -1
 }
 
-// publish makes the change visible, if its condition holds, and notes what has to
-// be flushed for it. The caller has excluded others.
-func (c *change) publish(s *Store) error {
-	if err := c.permitted(s); err != nil {
-		return err
+// publish makes the change visible, if its condition holds, and notes the directory that
+// has to be flushed for it; or it stops at a file that has to be flushed before. errLocked
+// if another process is at it. before are the changes of its stage that are visible.
+func (c *change) publish(s *Store, before []change, lock *keyLock) error {
+	if c.If != (storage.Condition{}) || c.Delete && !c.Ephemeral || c.Renew && c.temp != "" {
+		if err := s.exclude(c.Key, lock); err != nil {
+			return err
+		}
+		if err := c.permitted(s); err != nil {
+			return err
+		}
 	}
-	if c.Delete {
+	switch {
+	case c.Delete:
 		return c.remove(s)
-	}
-	if c.Renew {
+	case c.Renew:
 		return c.renew(s)
 	}
-	if err := c.put(s); err != nil {
-		return s.writeFault("write", c.Key, err)
-	}
+	err := c.put(s, before, lock)
 	if !c.Ephemeral {
-		c.dirs = s.durable.unflushed(c.name)
+		c.dir = dirOf(c.name)
 	}
-	return nil
+	return s.writeFault("write", c.Key, err)
 }
 
 // permitted checks the condition.
@@ -155,17 +126,22 @@ func (c *change) permitted(s *Store) error {
 	case err != nil && (!isNotExist(err) || s.vanished()):
 		return s.readFault("look at", c.Key, err)
 	case c.If.Absent() && err == nil, want != "" && (err != nil || token(&st) != want):
-		return &fault{"write", c.Key, storage.ErrConflict, nil}
+		return c.conflict()
 	}
 	return nil
 }
+
+func (c *change) conflict() error { return &fault{"write", c.Key, storage.ErrConflict, nil} }
 
 // remove deletes the file and the directories in which nothing is left.
 func (c *change) remove(s *Store) error {
 	if c.Ephemeral && s.keepSpare(c.name) {
 		return nil
 	}
-	err := unlink(c.name)
+	var err error
+	if !c.If.Absent() { // else only the directories are left; a file that comes now stays
+		err = unlink(c.name)
+	}
 	if errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
 		err = nil // absent
 	}
@@ -176,94 +152,110 @@ func (c *change) remove(s *Store) error {
 		s.prune(dirOf(c.name), 1)
 		return nil
 	}
-	c.dirs = []string{s.prune(dirOf(c.name), math.MaxInt)}
+	c.dir = s.prune(dirOf(c.name), math.MaxInt)
 	return nil
 }
 
-// renew sets the times of the file and of its directory: see share.
+// renew sets the times of the file and of its directory: see share. Where only its owner
+// may, it is written again and replaced.
 func (c *change) renew(s *Store) error {
 	var st unix.Stat_t
 	err := s.look(c.name, &st)
-	if err == nil {
-		err = touch(c.name)
-	}
-	if err == nil {
-		err = touch(dirOf(c.name))
-	}
-	return s.renewFault(c.Key, err)
-}
-
-// rewrite renews a file by a new one in its place. The caller has excluded others.
-func (c *change) rewrite(s *Store) error {
-	var st unix.Stat_t
-	err := s.look(c.name, &st) // it may be deleted since
-	if err == nil {
-		err = c.writeNow(s)
-	}
-	if err == nil {
-		err = c.put(s)
-	}
-	return s.renewFault(c.Key, err)
-}
-
-func (s *Store) renewFault(key string, err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case isNotExist(err):
-		return s.readFault("renew", key, err)
+	case err != nil:
+	case c.temp != "":
+		err = c.replace(s)
+	default:
+		if err = touch(c.name); err == nil {
+			err = touch(dirOf(c.name))
+		}
+		if isDenied(err) && c.Content != nil {
+			err = c.writeFile(s)
+		}
 	}
-	return s.writeFault("renew", key, err)
+	if isNotExist(err) {
+		return s.readFault("renew", c.Key, err)
+	}
+	return s.writeFault("renew", c.Key, err)
 }
 
-// makeDir makes the directory of a put that has no condition, if it is not known: most are
-// new. That needs no lock, which others may wait for.
-func (c *change) makeDir(s *Store) error {
-	if !c.isPut() || c.Ephemeral || c.If != (storage.Condition{}) {
-		return nil
-	}
-	dir := dirOf(c.name)
-	if _, known := s.durable.has(dir); known {
-		return nil
-	}
-	if err := s.mkdirAll(dir); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; put tries again
-		return s.writeFault("write", c.Key, err)
-	}
-	return nil
-}
-
-// put renames the file into place, or links to the one with the same content.
-func (c *change) put(s *Store) error {
-	if c.Ephemeral && c.Upload == nil && c.like == "" {
+// put links to the file with the same content, or renames its own into place.
+func (c *change) put(s *Store, before []change, lock *keyLock) error {
+	if c.Ephemeral && c.Upload == nil && c.Like == "" {
 		if s.useSpare(c.name, c.Content) {
 			return nil
-		}
-		if err := c.writeFile(s); err != nil {
-			return err
 		}
 	} else {
 		s.spares.contentOf(c.name) // is another one now
 	}
-	if c.like != "" {
-		if s.share(c.like, c.name, c.late) {
-			return nil
-		}
-		c.like, c.twin = "", nil
-		if err := c.writeNow(s); err != nil {
+	if _, known := s.durable.has(dirOf(c.name)); !known && !c.Ephemeral { // most are new
+		if err := s.mkdirAll(dirOf(c.name)); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir tries again
 			return err
 		}
 	}
+	if c.temp == "" && c.Like != "" && (c.share(s, before) || c.fd >= 0) {
+		return nil
+	}
+	if c.temp == "" {
+		if err := c.writeFile(s); err != nil || c.fd >= 0 {
+			return err
+		}
+	}
+	if !c.Ephemeral && c.If.Version() == "" {
+		err := s.inDir(c.name, func() error { return renameNew(c.temp, c.name) })
+		switch {
+		case err == nil:
+			c.temp = ""
+			return nil
+		case c.If.Absent() && errors.Is(err, unix.EEXIST):
+			return c.conflict()
+		case errors.Is(err, unix.EXDEV):
+			return c.writeBeside(s, err)
+		case !errors.Is(err, unix.EEXIST) && !unsupported(err):
+			return err
+		}
+	}
+	if !c.Ephemeral {
+		if err := s.exclude(c.Key, lock); err != nil {
+			return err
+		}
+	}
+	return c.replace(s)
+}
+
+// replace renames the file into place, whatever is there.
+func (c *change) replace(s *Store) error {
 	err := s.inDir(c.name, func() error { return rename(c.temp, c.name) })
 	if errors.Is(err, unix.EISDIR) && rmdir(c.name) == nil { // a directory in which nothing is left
 		err = rename(c.temp, c.name)
 	}
-	if errors.Is(err, unix.EXDEV) && c.Upload == nil {
-		return s.inDir(c.name, func() error { return s.writeBeside(c.name, c.Content) })
+	if errors.Is(err, unix.EXDEV) {
+		return c.writeBeside(s, err)
 	}
 	if err == nil {
 		c.temp = ""
 	}
 	return err
+}
+
+// writeBeside writes the file in the directory where it belongs, for trees that lie on
+// another file system than the root: then nothing can be renamed out of the staging
+// directory, which err says. Distribution 3 names such files alike.
+func (c *change) writeBeside(s *Store, err error) error {
+	if c.Upload != nil || dirOf(c.temp) == dirOf(c.name) {
+		return err
+	}
+	drop(c.temp)
+	c.temp = c.name + "." + path.Base(s.tempName())
+	err = s.inDir(c.name, func() (err error) {
+		c.fd, err = s.writeNew(c.temp, c.Content)
+		return err
+	})
+	if err != nil || !c.Ephemeral {
+		return err
+	}
+	c.closeFile()
+	return c.replace(s)
 }
 
 // cleanUp closes what is open and deletes a file that was not published. The

@@ -27,7 +27,10 @@ var roles = map[string]func(ctx context.Context, c *Coordinator) error{
 	"writer":    func(ctx context.Context, c *Coordinator) error { _, err := c.Begin(ctx); return err },
 	"server":    func(ctx context.Context, c *Coordinator) error { _, err := c.Join(ctx); return err },
 	"exclusive": func(ctx context.Context, c *Coordinator) error { _, err := c.Exclusive(ctx); return err },
-	"changer":   func(_ context.Context, c *Coordinator) error { _, err := c.s.exclude("/a", nil); return err },
+	"changer": func(_ context.Context, c *Coordinator) error {
+		_, err := c.s.lock(keyLockName(lockOf("/a")), unix.LOCK_EX)
+		return err
+	},
 }
 
 // TestRole is the other process.
@@ -149,6 +152,7 @@ func TestStoppedInAChange(t *testing.T) {
 	root := t.TempDir()
 	s := openRoot(t, root)
 	defer s.Close()
+	apply(t, s, storage.Change{Key: "/a", Content: []byte("old")})
 	cmd := start(t, "changer", root)
 	other := "/b"
 	for i := 0; lockOf(other) == lockOf("/a"); i++ {

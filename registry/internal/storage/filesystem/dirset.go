@@ -54,11 +54,10 @@ func (s *dirSet) set(dir string, id dirID) {
 	s.now[dir] = id
 }
 
-// unflushed returns the directories that have to be flushed for name, a new
-// entry, to outlive a power loss: its own, and the parents of those that are
-// not known.
-func (s *dirSet) unflushed(name string) (dirs []string) {
-	for dir := dirOf(name); ; dir = dirOf(dir) {
+// above returns dir and those above it, up to the first that is known. For a new entry
+// of dir to outlive a power loss all of them have to be flushed.
+func (s *dirSet) above(dir string) (dirs []string) {
+	for ; ; dir = dirOf(dir) {
 		dirs = append(dirs, dir)
 		if _, known := s.has(dir); known || dir == s.root {
 			return dirs
@@ -76,12 +75,12 @@ func (s *dirSet) count() uint64 {
 // remember notes directories that were flushed since that count, with all that is above
 // them. One that nothing but its inode tells from another does not count if any was
 // removed meanwhile.
-func (s *dirSet) remember(flushed []*flush, since uint64) {
+func (s *dirSet) remember(flushed map[string]*flush, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range flushed {
-		if f.id.born != 0 || s.removals == since {
-			s.set(f.dir, f.id)
+	for dir, f := range flushed {
+		if f.durable() && (f.id.born != 0 || s.removals == since) {
+			s.set(dir, f.id)
 		}
 	}
 }

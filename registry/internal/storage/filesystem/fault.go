@@ -49,9 +49,12 @@ func (s *Store) readFault(op, key string, err error) error {
 	return &fault{op, key, kindOf(err), err}
 }
 
-// writeFault describes a failed change. What a write needs and does not find is
+// writeFault describes a failed change, or is nil. What a write needs and does not find is
 // not the caller's object, so it is never ErrNotExist.
 func (s *Store) writeFault(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if f := (*fault)(nil); errors.As(err, &f) {
 		return err
 	}

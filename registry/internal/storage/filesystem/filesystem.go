@@ -26,7 +26,8 @@
 //     be flushed;
 //  4. the second stage follows with 2 and 3.
 //
-// Calls that flush at the same time do it together: see flusher.
+// Calls at the same time do it together: see committer. Put and deleted is under a lock,
+// unless nothing is there: see keyLock.
 //
 // A name is thus on the disk only after its bytes, and a later stage only after
 // an earlier one. After a failed flush the kernel may have dropped the dirty
@@ -61,12 +62,10 @@ type Store struct {
 	device   atomic.Pointer[rootDevice]
 	clocks   sync.Map // device → *clock, of others
 
-	durable  *dirSet
-	flusher  flusher
-	big      flusher // of big files
-	keyLocks [keyLocks]keyLock
-	spares   spares
-	removing sync.RWMutex // held for reading while directories are removed
+	small, big committer // of commits without and with a big upload
+	durable    *dirSet
+	spares     spares
+	removing   sync.RWMutex // held for reading while directories are removed
 
 	mu       sync.Mutex
 	holders  map[string]*upload // who writes which upload, by key
@@ -107,6 +106,7 @@ func Open(root string) (*Store, error) {
 		durable:  newDirSet(root),
 		holders:  map[string]*upload{},
 	}
+	s.small.s, s.big.s = s, s
 	s.alive.Store(-1)
 	s.vanished() // remembers which directory it is
 	s.local()
@@ -122,12 +122,9 @@ func (s *Store) Coordinator() *Coordinator { return &s.coordinator }
 func (s *Store) Close() error {
 	s.using.Lock()
 	defer s.using.Unlock()
-	s.flusher.stop()
-	s.big.stop()
+	s.small.flusher.aio.stop()
+	s.big.flusher.aio.stop()
 	s.coordinator.close()
-	for i := range s.keyLocks {
-		s.keyLocks[i].file.close()
-	}
 	s.spares.drop()
 	s.leaveStaging()
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,17 +11,16 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// keyLocks is how many locks the keys share. A lock is held for no longer than the
-// changes of one stage take that follow each other under it.
+// keyLocks is how many locks the keys share.
 const keyLocks = 32
 
-// keyLock keeps changes of a key from each other: goroutines by the mutex,
-// processes by a lock on the file.
+// keyLock keeps others from changing the same key. It is held while an object is looked at,
+// replaced or deleted. Who puts one where nothing is does without, by a call that fails
+// where something is: as long as somebody looks at an object, it is there.
 type keyLock struct {
-	mu     sync.Mutex
-	file   lockFile
-	held   bool      // the file; not where there is no room for it
-	looked time.Time // when it was certain that the file still has its name
+	held bool
+	n    uint64
+	fd   int
 }
 
 // Where another process keeps a lock for longer than lockPatience it has been
@@ -30,34 +28,42 @@ type keyLock struct {
 const (
 	lockPatience = 10 * time.Second
 	lockPoll     = 200 * time.Microsecond
-	lockLook     = time.Second // how often it is looked whether the file still has its name
 )
 
-// exclude makes the caller the only one who changes key, until release. held is
-// what he excludes others from already, or nil: it is released if key needs another lock.
-// It waits for other processes without the mutex, which nobody keeps for long.
-func (s *Store) exclude(key string, held *keyLock) (*keyLock, error) {
+var (
+	errStuck        = errors.New("another process keeps its lock; is one stopped?")
+	errLocked error = &fault{"lock", "", storage.ErrUnavailable, errStuck}
+)
+
+// exclude makes this process the only one that changes key, until release, or until
+// another key needs another lock. errLocked if another process has it. On a volume without
+// room for the file no other process can put anything either, so only deletions could
+// meet, which agree.
+func (s *Store) exclude(key string, k *keyLock) error {
 	n := lockOf(key)
-	k := &s.keyLocks[n]
-	if k == held {
-		return k, nil
+	if k.held && k.n == n {
+		return nil
 	}
-	held.release()
-	k.mu.Lock()
-	err := k.lockFile(s, n)
-	for begin := time.Now(); err == unix.EWOULDBLOCK; err = k.lockFile(s, n) { //nolint:errorlint // a bare errno
-		k.mu.Unlock()
-		if time.Since(begin) > lockPatience {
-			return nil, &fault{"lock", key, storage.ErrUnavailable, errStuck}
-		}
-		time.Sleep(lockPoll)
-		k.mu.Lock()
+	k.release()
+	fd, err := s.lock(keyLockName(n), unix.LOCK_EX)
+	if isFull(err) {
+		return nil
+	}
+	if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
+		return errLocked
 	}
 	if err != nil {
-		k.mu.Unlock()
-		return nil, err
+		return s.writeFault("lock", key, err)
 	}
-	return k, nil
+	*k = keyLock{true, n, fd}
+	return nil
+}
+
+func (k *keyLock) release() {
+	if k.held {
+		closeFD(k.fd)
+		k.held = false
+	}
 }
 
 // lockOf is the number of the lock of a key, the same in all processes. What lies in
@@ -71,44 +77,7 @@ func lockOf(key string) uint64 {
 	return hashKey(key) % keyLocks
 }
 
-var errStuck = errors.New("another process keeps its lock; is one stopped?")
-
-// lockFile needs k.mu. On a volume without room for the file no other process
-// can put anything either, so only deletions could meet, which agree.
-func (k *keyLock) lockFile(s *Store, n uint64) error {
-	if now := time.Now(); now.Sub(k.looked) >= lockLook {
-		if k.file.fd != 0 && unlinked(k.file.fd-1) {
-			k.file.close()
-		}
-		k.looked = now
-	}
-	if k.file.name == "" {
-		k.file.name = keyLockName(n)
-	}
-	fd, err := k.file.open(s, s.lockMode(unix.LOCK_EX))
-	if isFull(err) {
-		return nil
-	}
-	if err == nil {
-		err = flock(fd, unix.LOCK_EX)
-	}
-	k.held = err == nil
-	return err
-}
-
 func keyLockName(n uint64) string { return "key-" + strconv.FormatUint(n, 10) }
-
-// release of nil does nothing.
-func (k *keyLock) release() {
-	if k == nil {
-		return
-	}
-	if k.held {
-		k.held = false
-		_ = flock(k.file.fd-1, unix.LOCK_UN)
-	}
-	k.mu.Unlock()
-}
 
 // hashKey is FNV-1a, the same in all processes.
 func hashKey(key string) uint64 {

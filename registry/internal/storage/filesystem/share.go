@@ -3,6 +3,7 @@ package filesystem
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,60 +24,70 @@ import (
 // own is never older than any of them by more than a tick, because it counts again for
 // the last key that is left.
 
-// sharable returns the absolute path of like if it is a file with the content,
-// durable, and its directory's time can stand for its own. Else it returns "". late says
-// that its own time is more than a tick ago.
-func (s *Store) sharable(like string, content []byte) (name string, late bool) {
-	if like == "" || !storage.ValidKey(like) {
-		return "", false
+// share makes the file of a put, which is not there, a hard link to one with the same
+// content, which was flushed. It is false if that cannot be, for whatever reason, or
+// not before the file is flushed, which another process may have written.
+func (c *change) share(s *Store, before []change) bool {
+	like, late := s.root+c.Like, false
+	if !slices.ContainsFunc(before, c.isTwin) {
+		if !storage.ValidKey(c.Like) {
+			return false
+		}
+		var sharable bool
+		if sharable, late = s.sharable(like, c.Content); !sharable {
+			return false
+		}
+		if _, known := s.durable.has(dirOf(like)); !known && c.source == "" {
+			if c.fd = openSame(like, c.Content); c.fd >= 0 {
+				c.source = like
+			}
+			return false
+		}
 	}
-	name = s.root + like
-	var st, dir unix.Stat_t
-	if stat(name, &st) != nil || !isFile(&st) || st.Size != int64(len(content)) {
-		return "", false
+	if late && touch(like) != nil {
+		return false
 	}
-	if st.Nlink == 1 && (stat(dirOf(name), &dir) != nil || dir.Mtim.Nano() < st.Mtim.Nano()) {
-		return "", false
-	}
-	if _, known := s.durable.has(dirOf(name)); !known && s.makeDurable(like, name, content) != nil {
-		return "", false
-	}
-	return name, !s.local() || time.Since(time.Unix(st.Mtim.Unix())) > fineTick
-}
-
-var errProbe = errors.New("what was written reads differently")
-
-// makeDurable flushes a file that some process wrote, and the directories above
-// it.
-func (s *Store) makeDurable(key, name string, content []byte) error {
-	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK)
-	if err != nil {
-		return err
-	}
-	defer closeFD(fd)
-	got := make([]byte, len(content)+1)
-	n, err := read(fd, got)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(got[:n], content) {
-		return errProbe
-	}
-	if err := syncFile(fd); err != nil {
-		return err
-	}
-	return s.flushDirs(key, s.durable.unflushed(name), nil)
-}
-
-// share makes name, where nothing may be, a hard link to like, which it renews if that
-// is late. It is false if that cannot be, for whatever reason.
-func (s *Store) share(like, name string, late bool) bool {
 	var st unix.Stat_t
-	return (!late || touch(like) == nil) && s.inDir(name, func() error {
-		err := retry(func() error { return unix.Link(like, name) })
+	return s.inDir(c.name, func() error {
+		err := retry(func() error { return unix.Link(like, c.name) })
 		if errors.Is(err, unix.ENOENT) && errors.Is(stat(like, &st), unix.ENOENT) {
 			return unix.ESTALE // it is not the directory of name that is missing
 		}
 		return err
 	}) == nil
+}
+
+// isTwin says whether before puts what c may share; its file was flushed before either of
+// them is published.
+func (c *change) isTwin(before change) bool {
+	return before.Key == c.Like && before.isPut() && before.Upload == nil && bytes.Equal(before.Content, c.Content)
+}
+
+// sharable says whether there is a file with content of that size, and its directory's
+// time can stand for its own. late says that its own is more than a tick ago.
+func (s *Store) sharable(name string, content []byte) (ok, late bool) {
+	var st, dir unix.Stat_t
+	if stat(name, &st) != nil || !isFile(&st) || st.Size != int64(len(content)) {
+		return false, false
+	}
+	if st.Nlink == 1 && (stat(dirOf(name), &dir) != nil || dir.Mtim.Nano() < st.Mtim.Nano()) {
+		return false, false
+	}
+	return true, !s.local() || time.Since(time.Unix(st.Mtim.Unix())) > fineTick
+}
+
+var errProbe = errors.New("what was written reads differently")
+
+// openSame opens the file if it has that content. Else it returns -1.
+func openSame(name string, content []byte) (fd int) {
+	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return -1
+	}
+	got := make([]byte, len(content)+1)
+	if n, err := read(fd, got); err != nil || !bytes.Equal(got[:n], content) {
+		closeFD(fd)
+		return -1
+	}
+	return fd
 }

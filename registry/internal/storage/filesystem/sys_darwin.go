@@ -12,6 +12,12 @@ func unlink(path string) error {
 	return err
 }
 
+// renameNew is rename to a name that does not exist; EEXIST if it does. Some file systems
+// do not know it.
+func renameNew(from, to string) error {
+	return retry(func() error { return unix.RenamexNp(from, to, unix.RENAME_EXCL) })
+}
+
 // syncFile flushes a file and the disk's own cache, which fsync leaves alone
 // here.
 func syncFile(fd int) error {

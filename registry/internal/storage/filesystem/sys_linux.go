@@ -7,6 +7,12 @@ func unlink(path string) error {
 	return retry(func() error { return unix.Unlink(path) })
 }
 
+// renameNew is rename to a name that does not exist; EEXIST if it does. Some file systems
+// do not know it.
+func renameNew(from, to string) error {
+	return retry(func() error { return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE) })
+}
+
 // syncFile flushes a file's bytes and what is needed to read them.
 func syncFile(fd int) error { return retry(func() error { return unix.Fdatasync(fd) }) }
 

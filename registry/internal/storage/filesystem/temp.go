@@ -3,7 +3,6 @@ package filesystem
 import (
 	"errors"
 	"os"
-	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -18,58 +17,33 @@ func (s *Store) tempName() string {
 // tempSuffix ends the names of files that are not whole, of distribution too.
 const tempSuffix = ".tmp"
 
-// createTemp opens a new file in the staging directory, which it creates if
-// need be.
-func (s *Store) createTemp() (name string, fd int, err error) {
-	if s.alive.Load() < 0 {
-		if err := s.makeStaging(); err != nil {
-			return "", -1, err
+// writeTemp writes a file in the staging directory and leaves it open.
+func (s *Store) writeTemp(content []byte) (name string, fd int, err error) {
+	if s.alive.Load() >= 0 {
+		name = s.tempName()
+		if fd, err = s.writeNew(name, content); !errors.Is(err, unix.ENOENT) || s.vanished() {
+			return name, fd, err
 		}
-	}
-	name = s.tempName()
-	if fd, err = s.create(name, unix.O_WRONLY|unix.O_EXCL); !errors.Is(err, unix.ENOENT) || s.vanished() {
-		return name, fd, err
 	}
 	if err := s.makeStaging(); err != nil {
 		return "", -1, err
 	}
-	fd, err = s.create(name, unix.O_WRONLY|unix.O_EXCL)
+	name = s.tempName()
+	fd, err = s.writeNew(name, content)
 	return name, fd, err
 }
 
-// writeTemp writes a file in the staging directory and leaves it open.
-func (s *Store) writeTemp(content []byte) (name string, fd int, err error) {
-	if name, fd, err = s.createTemp(); err != nil {
-		return "", -1, err
+// writeNew writes a file that is not there and leaves it open.
+func (s *Store) writeNew(name string, content []byte) (fd int, err error) {
+	if fd, err = s.create(name, unix.O_WRONLY|unix.O_EXCL); err != nil {
+		return -1, err
 	}
 	if _, err := writeAll(fd, content); err != nil {
 		closeFD(fd)
 		drop(name)
-		return "", -1, err
+		return -1, err
 	}
-	return name, fd, nil
-}
-
-// writeBeside writes and flushes a file in the directory where it belongs, for
-// trees that lie on another file system than the root: then nothing can be
-// renamed out of the staging directory. Distribution 3 names such files alike.
-func (s *Store) writeBeside(name string, content []byte) error {
-	temp := name + "." + path.Base(s.tempName())
-	fd, err := s.create(temp, unix.O_WRONLY|unix.O_EXCL)
-	if err != nil {
-		return err
-	}
-	defer closeFD(fd)
-	if _, err = writeAll(fd, content); err == nil {
-		err = syncFile(fd)
-	}
-	if err == nil {
-		err = rename(temp, name)
-	}
-	if err != nil {
-		drop(temp)
-	}
-	return err
+	return fd, nil
 }
 
 // drop deletes a file or a tree of which nobody has to know whether that worked:

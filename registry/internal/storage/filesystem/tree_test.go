@@ -332,7 +332,7 @@ func TestDirectoryMadeAgainByAnotherProcess(t *testing.T) {
 	for _, key := range []string{"/a/b/f", "/kept", "/a/b/second"} {
 		apply(t, s, storage.Change{Key: key, Content: []byte("x")})
 	}
-	if got := s.durable.unflushed(root + "/a/b/g"); len(got) != 1 {
+	if got := s.durable.above(root + "/a/b"); len(got) != 1 {
 		t.Fatalf("unflushed = %v", got)
 	}
 	check(t, os.RemoveAll(root+"/a"))
@@ -352,36 +352,38 @@ func TestDirectoryMadeAgainByAnotherProcess(t *testing.T) {
 // A registry in a container of its own may have all of it.
 func TestRootOfTheFileSystem(t *testing.T) {
 	s := newDirSet("")
-	if got := s.unflushed("/a/link"); len(got) != 2 || got[1] != "/" {
-		t.Errorf("unflushed = %v", got)
+	if got := s.above("/a"); len(got) != 2 || got[1] != "/" {
+		t.Errorf("above = %v", got)
 	}
 }
 
 func TestDirSetForgets(t *testing.T) {
 	s := newDirSet("/r")
-	flushed := func(name string) (all []*flush) {
-		for _, dir := range s.unflushed(name) {
-			all = append(all, &flush{dir: dir})
+	flushed := func(dir string) map[string]*flush {
+		all := map[string]*flush{}
+		for _, dir := range s.above(dir) {
+			all[dir] = &flush{dir: dir, put: true}
 		}
 		return all
 	}
-	s.remember(flushed("/r/a/b/c/link"), s.count())
-	if got := s.unflushed("/r/a/b/d/link"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
-		t.Errorf("unflushed = %v, want the new directory and its parent", got)
+	s.remember(flushed("/r/a/b/c"), s.count())
+	if got := s.above("/r/a/b/d"); !slices.Equal(got, []string{"/r/a/b/d", "/r/a/b"}) {
+		t.Errorf("above = %v, want the new directory and its parent", got)
 	}
 	s.forget("/r/a/b")
-	if got := s.unflushed("/r/a/b/link"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
-		t.Errorf("unflushed = %v after a directory was removed", got)
+	if got := s.above("/r/a/b"); !slices.Equal(got, []string{"/r/a/b", "/r/a"}) {
+		t.Errorf("above = %v after a directory was removed", got)
 	}
-	late, since := flushed("/r/a/b/link"), s.count()
+	late, since := flushed("/r/a/b"), s.count()
 	s.forget("/r/a/b")
 	s.remember(late, since) // flushed before it was removed
 	if _, known := s.has("/r/a/b"); known {
 		t.Error("a flush counts for a directory that was created later")
 	}
-	s.remember(flushed("/r/hot/link"), s.count())
+	s.remember(flushed("/r/hot"), s.count())
 	for i := range 3 * maxDurable {
-		s.remember([]*flush{{dir: "/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)}}, s.count())
+		dir := "/r/x/" + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
+		s.remember(map[string]*flush{dir: {dir: dir, put: true}}, s.count())
 		if _, known := s.has("/r/hot"); !known {
 			t.Fatal("a directory in use is forgotten")
 		}
@@ -398,9 +400,14 @@ func TestDirectoryThatVanishedIsFlushedAbove(t *testing.T) {
 	s := openRoot(t, root)
 	defer s.Close()
 	apply(t, s, storage.Change{Key: "/a/f", Content: []byte("x")})
-	gone := []string{root + "/a/b/c/d"}
-	check(t, s.flushDirs("/a/b/c/d", nil, gone))
+	flush := func() error {
+		r := &round{dirs: map[string]*flush{}}
+		f := r.need(s, root+"/a/b/c/d", false)
+		s.small.flushDirs(r)
+		return f.failure()
+	}
+	check(t, flush())
 	check(t, os.Rename(root, root+"-lost"))
 	check(t, os.Mkdir(root, 0o755))
-	wantErr(t, "a lost mount", s.flushDirs("/a/b/c/d", nil, gone), storage.ErrUnavailable)
+	wantErr(t, "a lost mount", flush(), unix.ENOENT) // which writeFault takes for ErrUnavailable
 }
