@@ -25,6 +25,7 @@ import (
 	"slipway/registry/internal/retention"
 	"slipway/registry/internal/schedule"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/upload"
 	"slipway/registry/internal/verify"
 	"slipway/shared/logging"
 )
@@ -185,7 +186,13 @@ func (m *maintenance) write(act audit.Record) {
 
 func (m *maintenance) purge(ctx context.Context) error {
 	p := m.cfg.Storage.Maintenance.UploadPurging
-	return m.rules.RunPurge(ctx, registry.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+	report, err := m.rules.PurgeUploads(ctx, upload.PurgeOptions{Age: p.Age, DryRun: p.DryRun})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	m.log.Info("upload purge finished", zap.Int("purged", len(report.Purged)), zap.Int64("bytes", report.Bytes),
+		zap.Int("errors", report.Errors), zap.Bool("dryrun", p.DryRun), zap.Error(err))
+	return err
 }
 
 func (m *maintenance) retain(metrics *retention.Metrics) func(context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/registry"
+	"slipway/registry/internal/upload"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -54,8 +54,8 @@ func newUploadsListCommand() *cobra.Command {
 }
 
 // uploads returns those that can be read; the error says which repositories cannot.
-func (e *environment) uploads(cmd *cobra.Command) ([]registry.UnfinishedUpload, error) {
-	uploads, failed := []registry.UnfinishedUpload{}, error(nil)
+func (e *environment) uploads(cmd *cobra.Command) ([]upload.Unfinished, error) {
+	uploads, failed := []upload.Unfinished{}, error(nil)
 	for u, err := range e.rules.Uploads(cmd.Context()) {
 		if cmd.Context().Err() != nil {
 			return uploads, cmd.Context().Err()
@@ -84,11 +84,11 @@ func newUploadsPurgeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := registry.PurgeOptions{Age: e.cfg.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
+			o := upload.PurgeOptions{Age: e.cfg.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
 			if cmd.Flags().Changed("age") {
 				o.Age = age
 			}
-			var report registry.PurgeReport
+			var report upload.PurgeReport
 			purge := func(*audit.Log) (err error) {
 				if report, err = e.rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
 					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
@@ -101,7 +101,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 				err = audited(cmd, e.cfg, e.log, commandAct(cmd), purge)
 			}
 			if asJSON {
-				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]registry.UnfinishedUpload{}, report.Purged...)))
+				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]upload.Unfinished{}, report.Purged...)))
 			} else {
 				err = errors.Join(err, printPurge(cmd.OutOrStdout(), &report, o))
 			}
@@ -114,7 +114,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 	return cmd
 }
 
-func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state string) error {
+func printUploads(out io.Writer, uploads []upload.Unfinished, state string) error {
 	var bytes int64
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(uploads) > 0 {
@@ -136,7 +136,7 @@ func printUploads(out io.Writer, uploads []registry.UnfinishedUpload, state stri
 }
 
 // printPurge says what was removed and, where nothing was, why.
-func printPurge(out io.Writer, r *registry.PurgeReport, o registry.PurgeOptions) error {
+func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) error {
 	age := settings.FormatDuration(o.Age)
 	switch {
 	case len(r.Purged) > 0:

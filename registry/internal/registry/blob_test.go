@@ -9,6 +9,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/upload"
 )
 
 func TestBlobRoundTrip(t *testing.T) {
@@ -108,7 +109,7 @@ func TestRefusals(t *testing.T) {
 			}
 			_, err = repo.StartUpload(ctx, "")
 			wantCode(t, err, oci.CodeUnsupported)
-			_, err = repo.ResumeUpload(ctx, layout.NewUploadID(), UploadPoint{})
+			_, err = repo.ResumeUpload(ctx, layout.NewUploadID(), upload.Point{})
 			wantCode(t, err, oci.CodeUnsupported)
 			_, err = repo.MountBlob(ctx, sum("x"), "b", nil)
 			wantCode(t, err, oci.CodeUnsupported)

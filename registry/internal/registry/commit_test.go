@@ -9,6 +9,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/upload"
 )
 
 func TestCommitLeavesNothingBehind(t *testing.T) {
@@ -81,7 +82,7 @@ func TestFullDisk_EmptyBlobGoesOn(t *testing.T) {
 			_, err = u.Commit(ctx, sum(""))
 			wantCode(t, err, oci.CodeUnknown)
 			check(t, u.Close())
-			u, err = repo.ResumeUpload(ctx, u.ID(), UploadPoint{Exact: true, StartedAt: u.StartedAt()})
+			u, err = repo.ResumeUpload(ctx, u.ID(), upload.Point{Exact: true, StartedAt: u.StartedAt()})
 			check(t, err)
 			_, err = u.Commit(ctx, sum(""))
 			check(t, err)

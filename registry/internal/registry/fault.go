@@ -74,6 +74,8 @@ func faultText(err error) string {
 	return "the storage failed"
 }
 
+func isConflict(err error) bool { return errors.Is(err, storage.ErrConflict) }
+
 func absent(err error) bool { return errors.Is(err, storage.ErrNotExist) }
 
 // unlessAbsent is err, or nil if it only says that there is nothing.

@@ -16,6 +16,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/upload"
 	"slipway/shared/programtest"
 )
 
@@ -42,7 +43,7 @@ func TestStrayDirectories(t *testing.T) {
 	if got := listReferrers(t, repo, digest, ""); len(got) != 0 {
 		t.Errorf("the referrers are %v", got)
 	}
-	report, err := r.PurgeUploads(ctx, PurgeOptions{})
+	report, err := r.PurgeUploads(ctx, upload.PurgeOptions{})
 	check(t, err)
 	if report.Errors != 0 {
 		t.Errorf("the purge reports %+v", report)
@@ -121,7 +122,7 @@ func TestDeletionOnAFullDisk(t *testing.T) {
 			fillDisk(t, root)
 			check(t, r.Repository("b").Delete(t.Context()))
 			fillDisk(t, root)
-			_, err = r.PurgeUploads(t.Context(), PurgeOptions{})
+			_, err = r.PurgeUploads(t.Context(), upload.PurgeOptions{})
 			check(t, err)
 			noUploads(t, r)
 		})

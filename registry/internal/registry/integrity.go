@@ -127,25 +127,6 @@ func (r *Registry) rehash(ctx context.Context, d oci.Digest) (oci.Digest, int64,
 	}
 	defer o.Close()
 	h := d.Algorithm().New()
-	n, err := copyHash(ctx, h, o)
+	n, err := io.Copy(h, o)
 	return d.Algorithm().Digest(h.Sum(nil)), n, err
-}
-
-// copyHash feeds all of src to h, until ctx ends.
-func copyHash(ctx context.Context, h io.Writer, src io.Reader) (int64, error) {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
-	var total int64
-	for ctx.Err() == nil {
-		n, err := src.Read(buf[:])
-		h.Write(buf[:n]) //nolint:errcheck // a hash never fails
-		total += int64(n)
-		if err == io.EOF {
-			return total, nil
-		}
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, ctx.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage/hostile"
 	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/upload"
 )
 
 // A part that a writer has written before it died, or was fenced off, and has not noted
@@ -26,12 +27,12 @@ func TestPurge_PartThatNobodyKnows_Goes(t *testing.T) {
 	left := func() bool {
 		return slices.ContainsFunc(bucket.Keys(), func(key string) bool { return strings.Contains(key, ".data.PART") })
 	}
-	report, err := r.PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
+	report, err := r.PurgeUploads(t.Context(), upload.PurgeOptions{Age: time.Hour})
 	check(t, err)
 	if len(report.Purged) > 0 || !left() {
 		t.Errorf("%+v is purged before its time", report)
 	}
-	report, err = again(r, Options{Now: func() time.Time { return time.Now().Add(2 * time.Hour) }}).PurgeUploads(t.Context(), PurgeOptions{Age: time.Hour})
+	report, err = again(r, Options{Now: func() time.Time { return time.Now().Add(2 * time.Hour) }}).PurgeUploads(t.Context(), upload.PurgeOptions{Age: time.Hour})
 	check(t, err)
 	if len(report.Purged) != 1 || report.Purged[0].ID != id || report.Bytes != 12 || left() {
 		t.Errorf("purged %+v, and left: %v", report, left())
@@ -46,7 +47,7 @@ func TestCancel_EmptyUploadOfDistribution_LeavesNothing(t *testing.T) {
 	id := start(t, repo)
 	state := layout.Upload("a", id) + "/hashstates/sha256/0"
 	putObject(t, p, state, "x")
-	u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{})
+	u, err := repo.ResumeUpload(t.Context(), id, upload.Point{})
 	check(t, err)
 	check(t, u.Cancel(t.Context()))
 	check(t, u.Close())

@@ -22,6 +22,7 @@ import (
 	"slipway/registry/internal/referrers"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/tags"
+	"slipway/registry/internal/upload"
 	"slipway/registry/internal/view"
 )
 
@@ -35,7 +36,6 @@ const (
 	integrityCache = 16 << 10
 	originCache    = 8 << 10
 	blobCache      = 8 << 10
-	leftCache      = 4 << 10
 )
 
 // applyTimeout bounds a change that goes on after its client has hung up.
@@ -111,6 +111,7 @@ type Registry struct {
 	store           *view.View
 	tags            *tags.Index
 	referrers       *referrers.Index
+	uploads         *upload.Receiver
 	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
@@ -121,11 +122,9 @@ type Registry struct {
 	integrity *cache.Cache[oci.Digest, integrity]
 	origins   *cache.Cache[oci.Digest, origins]
 	blobs     *cache.Cache[oci.Digest, seenBytes]
-	left      *cache.Cache[string, int64] // bytes of uploads that a request of this process has left
 
 	proving chan struct{} // holds a token while a blob is read again to prove it
 	reading chan struct{} // holds a token for each large manifest that is being read
-	uploads holders
 	serving serving
 }
 
@@ -154,15 +153,13 @@ func New(o Options) *Registry {
 	}
 	store := view.New(o.Store, o.Remote)
 	r := &Registry{
-		opts: o, store: store, tags: tags.New(store), coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
+		opts: o, store: store, tags: tags.New(store), uploads: upload.New(store, o.Log, o.Now), coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
 		integrity: cache.New[oci.Digest, integrity](integrityCache),
 		origins:   cache.New[oci.Digest, origins](originCache),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
-		left:      cache.New[string, int64](leftCache),
 		proving:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, 2),
-		uploads:   holders{live: map[string]*Upload{}},
 	}
 	r.referrers = referrers.New(store, r.subjectOf)
 	return r

@@ -15,6 +15,7 @@ import (
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/upload"
 )
 
 // renewals is a store that counts what is renewed, and fails it if told to.
@@ -414,7 +415,7 @@ func TestCacheIsReadOnlyForClients(t *testing.T) {
 	}
 	_, err = r.StartUpload(ctx, "")
 	wantCode(t, err, oci.CodeUnsupported)
-	_, err = r.ResumeUpload(ctx, "4a3f1c9e-0000-4000-8000-000000000000", UploadPoint{})
+	_, err = r.ResumeUpload(ctx, "4a3f1c9e-0000-4000-8000-000000000000", upload.Point{})
 	wantCode(t, err, oci.CodeUnsupported)
 	_, err = r.MountBlob(ctx, sum("layer x"), "", nil)
 	wantCode(t, err, oci.CodeUnsupported)

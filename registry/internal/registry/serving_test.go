@@ -14,6 +14,7 @@ import (
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
+	"slipway/registry/internal/upload"
 )
 
 // closed is a store that nobody can join, for a while.
@@ -112,7 +113,7 @@ func TestUploadWaitsForJoining(t *testing.T) {
 	repo := r.Repository("a")
 	id := layout.NewUploadID()
 	putObject(t, c, layout.UploadStartedAt("a", id), string(layout.StartedAt(r.now())))
-	u, err := repo.ResumeUpload(t.Context(), id, UploadPoint{})
+	u, err := repo.ResumeUpload(t.Context(), id, upload.Point{})
 	check(t, err)
 	_, err = u.Append(t.Context(), strings.NewReader("x"))
 	wantCode(t, err, oci.CodeUnavailable)

@@ -1,10 +1,13 @@
-package registry
+package upload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+
+	"slipway/registry/internal/storage"
 )
 
 const (
@@ -15,11 +18,8 @@ const (
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // Append stores what src gives until it ends, and returns how much that was.
-// What arrived before an error stays. A failure of src comes back wrapped.
+// What arrived before an error stays. A failure of src comes back with ErrSource.
 func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
-	if err := u.repo.takes(); err != nil {
-		return 0, err
-	}
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
 	var total int64
@@ -29,10 +29,10 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 			written, err := u.write(ctx, buf[:n])
 			total += int64(written)
 			if absent(err) { // another process has ended it
-				return total, uploadUnknown()
+				return total, unknown()
 			}
 			if err != nil {
-				return total, fault(err)
+				return total, err
 			}
 		}
 		if rerr == io.EOF { //nolint:errorlint // readers end with EOF itself
@@ -55,13 +55,16 @@ func fill(buf []byte, src io.Reader) (n int, err error) {
 	return n, err
 }
 
+// ErrSource is inside the error of an Append whose src has failed.
+var ErrSource = errors.New("receiving the upload")
+
 // interrupted is the error of a src that failed, perhaps because somebody saw
 // that the upload was taken over.
 func (u *Upload) interrupted(cause error) error {
 	if u.taken.Err() != nil {
-		return fault(fmt.Errorf("%w: %w", ErrUploadTaken, cause))
+		return fmt.Errorf("%w: %w", storage.ErrUploadTaken, cause)
 	}
-	return fmt.Errorf("receiving the upload: %w", cause)
+	return fmt.Errorf("%w: %w", ErrSource, cause)
 }
 
 func (u *Upload) write(ctx context.Context, p []byte) (int, error) {
@@ -97,12 +100,12 @@ func (u *Upload) resumed(ctx context.Context) (err error) {
 	case u.w != nil:
 		return nil
 	case !u.begun:
-		u.w, err = u.repo.reg.store.CreateUpload(ctx, u.dataKey(), u.hint)
+		u.w, err = u.in.store.CreateUpload(ctx, u.dataKey(), u.hint)
 	default:
-		u.w, err = u.repo.reg.store.ResumeUpload(ctx, u.dataKey())
+		u.w, err = u.in.store.ResumeUpload(ctx, u.dataKey())
 	}
-	if isConflict(err) {
-		err = fmt.Errorf("%w: %w", ErrUploadTaken, err)
+	if errors.Is(err, storage.ErrConflict) {
+		err = fmt.Errorf("%w: %w", storage.ErrUploadTaken, err)
 	}
 	if err != nil {
 		u.w = nil

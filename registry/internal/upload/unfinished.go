@@ -1,0 +1,155 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
+)
+
+// Unfinished describes an upload that was begun and not ended.
+type Unfinished struct {
+	Repository oci.Name  `json:"repository"`
+	ID         string    `json:"id"`
+	Size       int64     `json:"size"`
+	Started    time.Time `json:"started"`  // zero where nobody wrote it down
+	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
+}
+
+// Unfinished yields the unfinished uploads of all repositories. What cannot be read is
+// an error, and the listing goes on.
+func (r *Receiver) Unfinished(ctx context.Context) iter.Seq2[Unfinished, error] {
+	return func(yield func(Unfinished, error) bool) {
+		for name, err := range tree.Repositories(ctx, r.store) {
+			if err != nil && !yield(Unfinished{Repository: name}, err) {
+				return
+			}
+			if err == nil && !r.each(ctx, name, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Receiver) each(ctx context.Context, name oci.Name, yield func(Unfinished, error) bool) bool {
+	for info, err := range r.store.List(ctx, layout.Uploads(name), storage.ListOptions{Names: true}) {
+		if err != nil {
+			return yield(Unfinished{Repository: name}, err)
+		}
+		if info.Prefix {
+			id := info.Key[len(layout.Uploads(name))+1 : len(info.Key)-1]
+			if !yield(r.describe(ctx, name, id)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// describe describes an upload by its bytes and its startedat, of which either
+// may be missing, or both where a writer has died.
+func (r *Receiver) describe(ctx context.Context, name oci.Name, id string) (Unfinished, error) {
+	u := Unfinished{Repository: name, ID: id}
+	data, err := r.store.Stat(ctx, layout.UploadData(name, id))
+	if unlessAbsent(err) != nil {
+		return u, err
+	}
+	started, err := r.store.Stat(ctx, layout.UploadStartedAt(name, id))
+	if unlessAbsent(err) != nil {
+		return u, err
+	}
+	if l, ok := r.store.Store.(storage.Leaver); ok && data.Modified.IsZero() && started.Modified.IsZero() {
+		if data, err = l.Leftovers(ctx, layout.UploadData(name, id)); unlessAbsent(err) != nil {
+			return u, err
+		}
+	}
+	u.Size, u.Modified = data.Size, started.Modified
+	if data.Modified.After(u.Modified) {
+		u.Modified = data.Modified
+	}
+	u.Started, err = r.startedAt(ctx, name, id)
+	if e := (*oci.Error)(nil); errors.As(err, &e) {
+		err = nil
+	}
+	return u, err
+}
+
+// PurgeOptions says which uploads are removed.
+type PurgeOptions struct {
+	Age    time.Duration // without activity; 0 = all, except those that a request of this process works on
+	DryRun bool          // remove nothing
+}
+
+// PurgeReport tells what a purge removed, or would remove.
+type PurgeReport struct {
+	Purged []Unfinished
+	Bytes  int64
+	Kept   int // uploads that are younger, or that a request of this process works on
+	Errors int // uploads and repositories that could not be read or removed
+}
+
+// Purge removes unfinished uploads, and what writers that died have left. What
+// cannot be read is logged, counted and passed over; the error is that of ctx or of
+// the last step.
+func (r *Receiver) Purge(ctx context.Context, opts PurgeOptions) (PurgeReport, error) {
+	var report PurgeReport
+	before := r.now().Add(-opts.Age)
+	for u, err := range r.Unfinished(ctx) {
+		if err == nil && !u.before(before) || ctx.Err() != nil || r.holders.size(holderKey(u.Repository, u.ID)) >= 0 {
+			report.Kept++
+			continue
+		}
+		if err == nil && !opts.DryRun {
+			err = r.purge(ctx, u.Repository, u.ID)
+		}
+		if err != nil {
+			report.Errors++
+			r.log.Warn("cannot purge an upload", zap.String("repository", string(u.Repository)), zap.String("upload", u.ID), zap.Error(err))
+			continue
+		}
+		report.Purged, report.Bytes = append(report.Purged, u), report.Bytes+u.Size
+	}
+	if err := ctx.Err(); err != nil || opts.DryRun {
+		return report, err
+	}
+	if c, ok := r.store.Store.(storage.Cleaner); ok {
+		return report, c.Clean(ctx)
+	}
+	return report, nil
+}
+
+// before says whether nobody has added to the upload since t. One of which no time is
+// known stays.
+func (u *Unfinished) before(t time.Time) bool {
+	last := u.Modified
+	if last.IsZero() {
+		last = u.Started
+	}
+	return !last.IsZero() && !last.After(t)
+}
+
+// purge deletes all objects of an upload, which ends it for whoever holds it.
+// Durable deletions leave no empty directories.
+func (r *Receiver) purge(ctx context.Context, name oci.Name, id string) error {
+	r.left.Forget(holderKey(name, id))
+	keys, err := r.store.Keys(ctx, layout.Upload(name, id))
+	if err != nil {
+		return err
+	}
+	if data := layout.UploadData(name, id); !slices.Contains(keys, data) {
+		keys = append(keys, data)
+	}
+	var stage storage.Stage
+	for _, key := range keys {
+		stage = append(stage, storage.Change{Key: key, Delete: true})
+	}
+	return r.store.Apply(ctx, nil, stage)
+}
