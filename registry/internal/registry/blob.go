@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
@@ -245,6 +248,29 @@ func (r *Registry) statBytes(ctx context.Context, s *section, d oci.Digest) (sto
 type seenBytes struct {
 	info storage.Info
 	at   time.Time
+}
+
+// whole is nil unless the stored bytes are known to be damaged.
+func (r *Registry) whole(ctx context.Context, s *section, d oci.Digest, info storage.Info) error {
+	return r.prove(ctx, s, r.integrity.Check(d, info))
+}
+
+// prove is err, but reads bytes again that have to be. In a section, which may not last so
+// long, these end the attempt.
+func (r *Registry) prove(ctx context.Context, s *section, err error) error {
+	if u := (*integrity.Unproved)(nil); s == nil && errors.As(err, &u) {
+		return r.integrity.Prove(ctx, u)
+	}
+	return err
+}
+
+// damageIsAbsence makes clients push a damaged blob again, and logs it.
+func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	r.log.Error("a damaged blob is answered as unknown", zap.String("digest", string(d)))
+	return blobUnknown(d, err)
 }
 
 // healthyBlob is statBlob where damage counts as absence.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -12,7 +13,7 @@ import (
 // ErrDamaged is inside the error of a read of content whose bytes are known
 // not to be those of its digest. Such content is never served; a push of the
 // same digest repairs it.
-var ErrDamaged = errors.New("the stored content is damaged")
+var ErrDamaged = integrity.ErrDamaged
 
 // ErrManifestTooLarge is inside the MANIFEST_INVALID error of a manifest over
 // the size limit.

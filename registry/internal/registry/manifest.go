@@ -127,7 +127,7 @@ func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Mani
 	m, err := r.readManifest(ctx, d)
 	if err == nil {
 		r.remember(m)
-		r.share(m)
+		r.opts.Shared.Put(manifestKey+string(m.Digest), m.Bytes)
 	}
 	return m, err
 }
@@ -136,11 +136,26 @@ func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Mani
 func (r *Registry) cached(ctx context.Context, d oci.Digest) *Manifest {
 	m, ok := r.manifests.Get(d)
 	if !ok {
-		if m = r.shownManifest(ctx, d); m != nil {
+		if m = r.sharedManifest(ctx, d); m != nil {
 			r.remember(m)
 		}
 	}
 	r.opts.Looked(m != nil)
+	return m
+}
+
+// sharedManifest is a manifest that another process has shared, compared with its
+// digest, or nil. Its bytes are not known to be in the store.
+func (r *Registry) sharedManifest(ctx context.Context, d oci.Digest) *Manifest {
+	body, ok := r.opts.Shared.Get(ctx, manifestKey+string(d))
+	if !ok {
+		return nil
+	}
+	m, err := r.decode(d, body)
+	if err != nil {
+		return nil
+	}
+	m.seen.Store(0)
 	return m
 }
 
@@ -194,7 +209,7 @@ func (r *Registry) decode(d oci.Digest, body []byte) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %s", errNotManifest, d, err.Error())
 	}
-	r.learnFrom(parsed)
+	r.claimed(parsed)
 	return r.newManifest(d, body, parsed), nil
 }
 
@@ -217,13 +232,13 @@ func (r *Registry) remember(m *Manifest) {
 	r.manifests.Put(m.Digest, m, weight)
 }
 
-// learnFrom remembers the sizes of the blobs that a manifest lists.
-func (r *Registry) learnFrom(m *oci.Manifest) {
+// claimed notes the sizes of the blobs that a manifest lists.
+func (r *Registry) claimed(m *oci.Manifest) {
 	if m.Config != nil {
-		r.learn(m.Config.Digest, m.Config.Size)
+		r.integrity.Claimed(m.Config.Digest, m.Config.Size)
 	}
 	for i := range m.Layers {
-		r.learn(m.Layers[i].Digest, m.Layers[i].Size)
+		r.integrity.Claimed(m.Layers[i].Digest, m.Layers[i].Size)
 	}
 }
 

@@ -2,18 +2,11 @@ package registry
 
 import (
 	"context"
-	"strings"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
-
-// origins are a few repositories that lately had a blob, newest first. They are
-// hints where to look for it.
-type origins []oci.Name
-
-const maxOrigins = 4
 
 // MountBlob puts a blob that another repository has into this one, without an
 // upload. canPull says what the caller may read; nil stands for everything.
@@ -45,7 +38,7 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	r.reg.seenIn(d, r.name)
+	r.reg.origins.add(d, r.name)
 	return found.desc, nil
 }
 
@@ -72,11 +65,7 @@ func (r Repository) mountSource(ctx context.Context, s *section, d oci.Digest) (
 }
 
 func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
-	hints, ok := r.origins.Get(d)
-	if !ok {
-		hints = r.shownOrigins(ctx, d)
-	}
-	for _, name := range hints {
+	for _, name := range r.origins.of(ctx, d) {
 		if canPull != nil && !canPull(name) {
 			continue
 		}
@@ -97,17 +86,4 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 	}
 	desc := oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}
 	return mountSource{desc: desc, target: d}, r.damageIsAbsence(d, fault(err))
-}
-
-// seenIn remembers that the repository has the blob.
-func (r *Registry) seenIn(d oci.Digest, name oci.Name) {
-	seen, _ := r.origins.Get(d)
-	next := origins{oci.Name(strings.Clone(string(name)))}
-	for _, n := range seen {
-		if n != name && len(next) < maxOrigins {
-			next = append(next, n)
-		}
-	}
-	r.origins.Put(oci.Digest(strings.Clone(string(d))), next, 1)
-	r.shareOrigins(d, next)
 }

@@ -50,10 +50,10 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 	if err != nil {
 		return PutResult{}, fault(err)
 	}
-	r.reg.learnFrom(parsed)
+	r.reg.claimed(parsed)
 	m := r.reg.newManifest(d, body, parsed)
 	r.reg.remember(m)
-	r.reg.share(m)
+	r.reg.opts.Shared.Put(manifestKey+string(d), body)
 	return PutResult{Descriptor: m.Descriptor, Subject: m.Subject, Tags: tags}, nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -78,7 +76,7 @@ func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor,
 	r.reg.blobs.Forget(target) // a push may have repaired it, or do so at once
 	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
 	if err == nil {
-		err = r.reg.prove(ctx, s, target, info)
+		err = r.reg.prove(ctx, s, r.reg.integrity.Verdict(target, info))
 	}
 	if absent(err) || errors.Is(err, ErrDamaged) {
 		return referenceUnknown(d.Digest)
@@ -144,83 +142,4 @@ func referenceUnknown(d oci.Digest) error {
 func wrongSize(d *oci.Descriptor, stored int64) error {
 	return oci.NewError(oci.CodeManifestInvalid,
 		fmt.Sprintf("the manifest says that %s has %d bytes, but it has %d", d.Digest, d.Size, stored))
-}
-
-// classImage is the class of images, and of whatever a token names no class for.
-const classImage = "image"
-
-// mediaClass is the class of a manifest by its type and that of its config, as
-// distribution has them; "" for all others.
-func mediaClass(m *oci.Manifest) string {
-	switch m.MediaType + " " + m.Config.MediaType {
-	case oci.MediaTypeDockerManifest + " application/vnd.docker.container.image.v1+json", oci.MediaTypeManifest + " application/vnd.oci.image.config.v1+json":
-		return classImage
-	case oci.MediaTypeDockerManifest + " application/vnd.docker.plugin.v1+json":
-		return "plugin"
-	}
-	return ""
-}
-
-// checkClass is nil if manifests of that class may be pushed by whom a token gives the
-// granted classes; nil stands for all of them.
-func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
-	if len(v.Classes) == 0 || m.Config == nil {
-		return nil
-	}
-	class := mediaClass(m)
-	if class == "" {
-		return oci.NewError(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
-	}
-	if !slices.Contains(v.Classes, class) {
-		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
-	}
-	allows := func(c string) bool { return c == class || c == "" && class == classImage }
-	if granted != nil && !slices.ContainsFunc(granted, allows) {
-		return oci.NewError(oci.CodeDenied, "repository not authorized for "+class+" manifest")
-	}
-	return nil
-}
-
-// checkURLs is nil if a layer may be stored where its URLs say.
-func (v *Validation) checkURLs(d *oci.Descriptor) error {
-	if v.Disabled {
-		return nil
-	}
-	for _, u := range d.URLs {
-		if !v.allows(u) {
-			return oci.NewError(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
-		}
-	}
-	return nil
-}
-
-func (v *Validation) allows(s string) bool {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
-		return false
-	}
-	for _, deny := range v.DenyURLs {
-		if deny.MatchString(s) {
-			return false
-		}
-	}
-	for _, allow := range v.AllowURLs {
-		if allow.MatchString(s) {
-			return true
-		}
-	}
-	return len(v.AllowURLs) == 0
-}
-
-// needsChild says whether a manifest that an index lists must be there.
-func (v *Validation) needsChild(d *oci.Descriptor) bool {
-	if v.Disabled || v.Platforms == PlatformsNone {
-		return false
-	}
-	if v.Platforms != PlatformsListed {
-		return true
-	}
-	return d.Platform != nil && slices.ContainsFunc(v.PlatformList, func(p oci.Platform) bool {
-		return p.OS == d.Platform.OS && p.Architecture == d.Platform.Architecture
-	})
 }

@@ -4,6 +4,10 @@
 // (manifests by digest, listings, sizes) only saves work, and whether a thing
 // exists is always asked of the store.
 //
+// Registry makes repositories, and Repository has a method for each thing that a client does.
+// What it relies on it finds in a section, so that no garbage collection deletes it meanwhile.
+// What is complete without rules is in packages of its own: tags, referrers, upload, integrity.
+//
 // Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
 // with CodeUnknown or CodeUnavailable whose Message names the kind, without a
 // path, and whose Err is the cause for the log.
@@ -12,12 +16,12 @@ package registry
 import (
 	"context"
 	"net/netip"
-	"regexp"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/cache"
+	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/referrers"
 	"slipway/registry/internal/storage"
@@ -30,12 +34,10 @@ import (
 // otherwise: the 4 MiB of distribution-spec "Pushing Manifests".
 const DefaultMaxManifestSize = 4 << 20
 
-// Bounds of what is remembered, in bytes of memory (about) or in entries.
+// Bounds of what is remembered.
 const (
-	manifestCache  = 8 << 20
-	integrityCache = 16 << 10
-	originCache    = 8 << 10
-	blobCache      = 8 << 10
+	manifestCache = 8 << 20 // bytes of memory, about
+	blobCache     = 8 << 10 // blobs
 )
 
 // applyTimeout bounds a change that goes on after its client has hung up.
@@ -78,33 +80,6 @@ type BlobURLs interface {
 	SignedURL(ctx context.Context, key, contentType string, client netip.Addr) (string, error)
 }
 
-// Validation says what a pushed manifest may refer to.
-type Validation struct {
-	// Disabled leaves out the checks of URLs and of an index's children. Layers
-	// and configs are always checked.
-	Disabled bool
-	// AllowURLs and DenyURLs judge the URLs of layers that are stored elsewhere. Where
-	// neither is set, any http and https URL is accepted.
-	AllowURLs, DenyURLs []*regexp.Regexp
-	// Platforms says which children of an index must be there.
-	Platforms PlatformRule
-	// PlatformList is what PlatformsListed looks for.
-	PlatformList []oci.Platform
-	// Classes of manifests that may be pushed ("image", "plugin"); none = all.
-	// An index has no class.
-	Classes []string
-}
-
-// PlatformRule says which children of an index must be there.
-type PlatformRule int
-
-// The rules; the zero value asks for every child.
-const (
-	PlatformsAll PlatformRule = iota
-	PlatformsNone
-	PlatformsListed // those whose platform is in Validation.PlatformList
-)
-
 // Registry is the whole registry. All methods are safe for concurrent use.
 type Registry struct {
 	opts            Options
@@ -112,6 +87,8 @@ type Registry struct {
 	tags            *tags.Index
 	referrers       *referrers.Index
 	uploads         *upload.Receiver
+	integrity       *integrity.Record
+	origins         *origins
 	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
@@ -119,11 +96,8 @@ type Registry struct {
 
 	// What is remembered is needed by nothing to be right.
 	manifests *cache.Cache[oci.Digest, *Manifest]
-	integrity *cache.Cache[oci.Digest, integrity]
-	origins   *cache.Cache[oci.Digest, origins]
 	blobs     *cache.Cache[oci.Digest, seenBytes]
 
-	proving chan struct{} // holds a token while a blob is read again to prove it
 	reading chan struct{} // holds a token for each large manifest that is being read
 	serving serving
 }
@@ -153,12 +127,13 @@ func New(o Options) *Registry {
 	}
 	store := view.New(o.Store, o.Remote)
 	r := &Registry{
-		opts: o, store: store, tags: tags.New(store), uploads: upload.New(store, o.Log, o.Now), coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
+		opts: o, store: store, coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
+		tags:      tags.New(store),
+		uploads:   upload.New(store, o.Log, o.Now),
+		integrity: integrity.New(store, o.Log),
 		manifests: cache.New[oci.Digest, *Manifest](o.ManifestCache),
-		integrity: cache.New[oci.Digest, integrity](integrityCache),
-		origins:   cache.New[oci.Digest, origins](originCache),
+		origins:   newOrigins(o.Shared),
 		blobs:     cache.New[oci.Digest, seenBytes](blobCache),
-		proving:   make(chan struct{}, 1),
 		reading:   make(chan struct{}, 2),
 	}
 	r.referrers = referrers.New(store, r.subjectOf)

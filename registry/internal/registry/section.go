@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
@@ -80,8 +81,8 @@ func (r *Registry) retry(ctx context.Context, f func() error) error {
 	var begun time.Time // waiting
 	for {
 		err := f()
-		if u := (*unproved)(nil); errors.As(err, &u) {
-			if err = r.prove(ctx, nil, u.digest, u.info); err == nil || errors.Is(err, ErrDamaged) || absent(err) {
+		if u := (*integrity.Unproved)(nil); errors.As(err, &u) {
+			if err = r.integrity.Prove(ctx, u); err == nil || errors.Is(err, ErrDamaged) || absent(err) {
 				continue // it is known by now
 			}
 			return fault(err)

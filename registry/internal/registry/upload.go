@@ -89,8 +89,8 @@ func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, erro
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
 	}
-	reg.learned(d, u.Size())
-	reg.seenIn(d, u.repo.name)
+	reg.integrity.Hashed(d, u.Size())
+	reg.origins.add(d, u.repo.name)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
 }
 

@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+
+	"slipway/registry/internal/oci"
+)
+
+// Validation says what a pushed manifest may refer to.
+type Validation struct {
+	// Disabled leaves out the checks of URLs and of an index's children. Layers
+	// and configs are always checked.
+	Disabled bool
+	// AllowURLs and DenyURLs judge the URLs of layers that are stored elsewhere. Where
+	// neither is set, any http and https URL is accepted.
+	AllowURLs, DenyURLs []*regexp.Regexp
+	// Platforms says which children of an index must be there.
+	Platforms PlatformRule
+	// PlatformList is what PlatformsListed looks for.
+	PlatformList []oci.Platform
+	// Classes of manifests that may be pushed ("image", "plugin"); none = all.
+	// An index has no class.
+	Classes []string
+}
+
+// PlatformRule says which children of an index must be there.
+type PlatformRule int
+
+// The rules; the zero value asks for every child.
+const (
+	PlatformsAll PlatformRule = iota
+	PlatformsNone
+	PlatformsListed // those whose platform is in Validation.PlatformList
+)
+
+// classImage is the class of images, and of whatever a token names no class for.
+const classImage = "image"
+
+// mediaClass is the class of a manifest by its type and that of its config, as
+// distribution has them; "" for all others.
+func mediaClass(m *oci.Manifest) string {
+	switch m.MediaType + " " + m.Config.MediaType {
+	case oci.MediaTypeDockerManifest + " application/vnd.docker.container.image.v1+json", oci.MediaTypeManifest + " application/vnd.oci.image.config.v1+json":
+		return classImage
+	case oci.MediaTypeDockerManifest + " application/vnd.docker.plugin.v1+json":
+		return "plugin"
+	}
+	return ""
+}
+
+// checkClass is nil if manifests of that class may be pushed by whom a token gives the
+// granted classes; nil stands for all of them.
+func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
+	if len(v.Classes) == 0 || m.Config == nil {
+		return nil
+	}
+	class := mediaClass(m)
+	if class == "" {
+		return oci.NewError(oci.CodeDenied, fmt.Sprintf("unknown manifest class for %.200s", m.Config.MediaType))
+	}
+	if !slices.Contains(v.Classes, class) {
+		return oci.NewError(oci.CodeDenied, "registry does not allow "+class+" manifest")
+	}
+	allows := func(c string) bool { return c == class || c == "" && class == classImage }
+	if granted != nil && !slices.ContainsFunc(granted, allows) {
+		return oci.NewError(oci.CodeDenied, "repository not authorized for "+class+" manifest")
+	}
+	return nil
+}
+
+// checkURLs is nil if a layer may be stored where its URLs say.
+func (v *Validation) checkURLs(d *oci.Descriptor) error {
+	if v.Disabled {
+		return nil
+	}
+	for _, u := range d.URLs {
+		if !v.allows(u) {
+			return oci.NewError(oci.CodeManifestInvalid, fmt.Sprintf("layer %s has a URL that is not allowed here", d.Digest))
+		}
+	}
+	return nil
+}
+
+func (v *Validation) allows(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
+		return false
+	}
+	for _, deny := range v.DenyURLs {
+		if deny.MatchString(s) {
+			return false
+		}
+	}
+	for _, allow := range v.AllowURLs {
+		if allow.MatchString(s) {
+			return true
+		}
+	}
+	return len(v.AllowURLs) == 0
+}
+
+// needsChild says whether a manifest that an index lists must be there.
+func (v *Validation) needsChild(d *oci.Descriptor) bool {
+	if v.Disabled || v.Platforms == PlatformsNone {
+		return false
+	}
+	if v.Platforms != PlatformsListed {
+		return true
+	}
+	return d.Platform != nil && slices.ContainsFunc(v.PlatformList, func(p oci.Platform) bool {
+		return p.OS == d.Platform.OS && p.Architecture == d.Platform.Architecture
+	})
+}
