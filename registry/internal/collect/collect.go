@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -83,11 +82,10 @@ type run struct {
 	telling   sync.Mutex
 	listing   sync.Mutex // held while something is listed
 
-	linkBatch batch[part]
-	byteBatch batch[[]blob]
-
-	mu     sync.Mutex // guards report
-	report Report
+	mu      sync.Mutex // guards what follows
+	report  Report
+	waiting []*part // for the next list
+	weight  int     // of these
 }
 
 // count writes into the report.
@@ -126,37 +124,24 @@ func Run(ctx context.Context, o Options) (Report, error) {
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
 	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests()}
-	r.linkBatch.limit, r.byteBatch.limit = perLook, perList
 	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	return r
 }
 
 func (r *run) run(ctx context.Context) error {
-	if empty, err := r.empty(ctx); empty || err != nil {
-		return err
-	}
 	if r.DryRun {
-		return r.collectBeside(ctx)
+		return r.collect(ctx)
 	}
 	lock, err := r.Coordinator.Lock(ctx, storage.CollectorLock)
-	if errors.Is(err, storage.ErrNoSpace) {
-		err = fmt.Errorf("%w: %w", ErrNoRoom, err)
-	}
 	if err != nil {
-		return err
+		return noRoom(err)
 	}
 	defer lock.Release()
-	r.fence = fenceOf(lock)
-	ctx, cancel := whileHeld(ctx, lock)
-	defer cancel()
-	done, err := r.collectAlone(ctx, lock)
-	if err == nil && !done {
-		defer r.withdraw(ctx)
-		err = r.begin(ctx)
-		if err == nil {
-			err = r.collectBeside(ctx)
-		}
+	r.fence = fence{lock}
+	err = r.collectAlone(ctx)
+	if errors.Is(err, errServed) {
+		err = r.collectBeside(ctx)
 	}
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
@@ -164,42 +149,10 @@ func (r *run) run(ctx context.Context) error {
 	return r.removeMarks(ctx)
 }
 
-// collectBeside collects while others may serve the storage.
+// collectBeside collects while others serve the storage. First it makes sure that all
+// writers know of the run.
 func (r *run) collectBeside(ctx context.Context) error {
-	r.free = nil
-	if r.Remote {
-		r.free = make(chan struct{}, workers-1)
-	}
-	r.setLimit()
-	return r.collect(ctx)
-}
-
-// empty says whether nothing has been stored yet. Then not even a lock is made.
-func (r *run) empty(ctx context.Context) (bool, error) {
-	for _, prefix := range []string{layout.Repositories, layout.Blobs} {
-		for _, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// whileHeld is ctx as long as the lock is held.
-func whileHeld(ctx context.Context, lock storage.Lease) (held context.Context, cancel func()) {
-	held, end := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-lock.Lost():
-			end(errLockLost)
-		case <-held.Done():
-		}
-	})
-	return held, func() { end(nil); wg.Wait() }
-}
-
-// begin makes sure that all writers know of the run.
-func (r *run) begin(ctx context.Context) error {
+	defer r.withdraw(ctx)
 	if err := r.publish(ctx); err != nil {
 		return err
 	}
@@ -209,43 +162,49 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.Coordinator.Barrier(wait); err != nil {
 		return fmt.Errorf("%w: %w", ErrWriter, err)
 	}
-	return nil
+	return r.collect(ctx)
 }
 
 // publish replaces the list.
 func (r *run) publish(ctx context.Context, keys ...string) error {
 	err := r.Coordinator.Publish(ctx, storage.Pending{Run: r.name, Keys: keys})
-	switch {
-	case errors.Is(err, storage.ErrNoSpace):
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	case errors.Is(err, storage.ErrExpired):
+	if errors.Is(err, storage.ErrExpired) {
 		return fmt.Errorf("%w: %w", errLockLost, err)
+	}
+	return noRoom(err)
+}
+
+// noRoom is err, as ErrNoRoom where the storage is full.
+func noRoom(err error) error {
+	if errors.Is(err, storage.ErrNoSpace) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	return err
 }
 
 // withdraw ends the run for all writers.
 func (r *run) withdraw(ctx context.Context) {
-	if errors.Is(context.Cause(ctx), errLockLost) {
-		return // it is void, and perhaps another's by now
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	if err := r.Coordinator.Publish(ctx, storage.Pending{}); err != nil && !errors.Is(err, storage.ErrNoSpace) {
+	err := r.Coordinator.Publish(ctx, storage.Pending{})
+	if err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrExpired) { // expired: it is void
 		r.Log.Warn("cannot withdraw the list of the garbage collection; it is void when this process ends", zap.Error(err))
 	}
 }
 
-// listed calls f while keys are listed and every writer knows that. Where a writer
+// listed calls f while the parts are listed and every writer knows that. Where a writer
 // keeps it waiting it withdraws the list and tries again; ErrWriter after
 // listPatience. Where there are no lists f is called unless a server waits.
-func (r *run) listed(ctx context.Context, keys []string, f func(context.Context) error) error {
+func (r *run) listed(ctx context.Context, parts []*part, f func(context.Context) error) error {
 	if r.atOnce() {
 		if err := r.wanted(); err != nil {
 			return err
 		}
 		return f(ctx)
 	}
+	r.listing.Lock() // one of several workers
+	defer r.listing.Unlock()
+	keys := r.keys(parts)
 	for begun := time.Now(); ; {
 		err := r.tryListed(ctx, keys, f)
 		if err == nil || !errors.Is(err, ErrWriter) || time.Since(begun) > listPatience {
@@ -260,8 +219,6 @@ func (r *run) listed(ctx context.Context, keys []string, f func(context.Context)
 }
 
 func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Context) error) (err error) {
-	r.listing.Lock() // one of several workers
-	defer r.listing.Unlock()
 	if err := r.publish(ctx, keys...); err != nil {
 		return err
 	}
@@ -284,11 +241,13 @@ func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Conte
 // collect reads all repositories and deletes what nothing needs: their links, then
 // the bytes.
 func (r *run) collect(ctx context.Context) error {
+	r.setLimit()
+	r.setWorkers()
 	r.orphans = sync.OnceValues(func() (users, error) { return r.readOrphans(ctx) })
 	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
 		return err
 	}
-	if err := r.deleteParts(ctx, r.linkBatch.take()); err != nil {
+	if err := r.deleteWaiting(ctx); err != nil {
 		return err
 	}
 	r.tellMarked()

@@ -2,13 +2,9 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"slices"
 
-	"slipway/registry/internal/layout"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tree"
 )
 
 // decide says what of a repository stays. What a manifest that goes has used may
@@ -16,7 +12,7 @@ import (
 func (r *run) decide(ctx context.Context, repo *repository) error {
 	reached := make([]bool, len(repo.revisions))
 	for _, t := range repo.tags {
-		if at, ok := repo.find(t.at); ok {
+		if at, ok := find(repo.revisions, t.at); ok {
 			reached[at] = true
 		}
 	}
@@ -24,21 +20,19 @@ func (r *run) decide(ctx context.Context, repo *repository) error {
 	for i := range repo.revisions {
 		repo.revisions[i].tagged = reached[i]
 	}
-	for gone := -1; ; {
-		n, err := r.decideRevisions(ctx, repo)
+	for before := 0; ; {
+		gone, err := r.decideRevisions(ctx, repo)
 		if err != nil {
 			return err
 		}
-		if n == gone || n == 0 || !r.Release || !r.ages() {
-			break
+		if gone == before || !r.Release || !r.ages() {
+			return r.decideLayers(ctx, repo)
 		}
-		gone = n
+		before = gone
 		if err := r.usersGone(ctx, repo); err != nil {
 			return err
 		}
 	}
-	r.need(repo)
-	return r.decideLayers(ctx, repo)
 }
 
 // decideRevisions decides on the manifests: all stay, unless untagged ones go. It
@@ -48,13 +42,12 @@ func (r *run) decideRevisions(ctx context.Context, repo *repository) (gone int, 
 	all := !r.DeleteUntagged || r.KeepUntagged != nil && r.KeepUntagged(repo.name)
 	for i := range repo.revisions {
 		rev := &repo.revisions[i]
-		live[i] = rev.tagged || all || repo.unreadable || repo.unlisted(r.digests.digest(rev.id))
-		if !live[i] && r.young(rev.modified) {
-			released, err := r.releasedRevision(ctx, repo, rev)
-			if err != nil {
+		live[i] = rev.tagged || all || repo.unreadable || repo.unlisted(rev.id)
+		if !live[i] {
+			if err := r.keepYoung(ctx, repo, rev); err != nil {
 				return 0, err
 			}
-			rev.young, live[i] = !released, !released
+			live[i] = rev.young
 		}
 	}
 	r.spread(repo, live)
@@ -90,19 +83,19 @@ func (r *run) spread(repo *repository, reached []bool) {
 		}
 		refs, _ := r.digests.references(i)
 		for _, ref := range refs.needs {
-			if at, ok := repo.find(ref); ok {
+			if at, ok := find(repo.revisions, ref); ok {
 				reach(at)
 			}
 		}
-		if at, ok := repo.find(refs.subject); ok && refs.hasSubject {
+		if at, ok := find(repo.revisions, refs.subject); ok && refs.hasSubject {
 			reach(at)
 		}
 	}
 }
 
 // kept yields the live manifests and what they need.
-func (r *run) kept(repo *repository) iter.Seq2[*revision, references] {
-	return func(yield func(*revision, references) bool) {
+func (r *run) kept(repo *repository) iter.Seq2[*link, references] {
+	return func(yield func(*link, references) bool) {
 		for i := range repo.revisions {
 			rev := &repo.revisions[i]
 			if !rev.live {
@@ -115,42 +108,45 @@ func (r *run) kept(repo *repository) iter.Seq2[*revision, references] {
 	}
 }
 
-// need collects what the live manifests are and need.
-func (r *run) need(repo *repository) {
-	repo.needs = repo.needs[:0]
-	for rev, refs := range r.kept(repo) {
-		repo.needs = append(append(repo.needs, rev.id), refs.needs...)
-	}
-	slices.Sort(repo.needs)
-	repo.needs = slices.Compact(repo.needs)
-}
-
-// decideLayers decides on the links to blobs.
+// decideLayers decides on the links to blobs: those stay that live manifests need, or are.
 func (r *run) decideLayers(ctx context.Context, repo *repository) error {
+	needed := map[id]bool{}
+	for rev, refs := range r.kept(repo) {
+		needed[rev.id] = true
+		for _, ref := range refs.needs {
+			needed[ref] = true
+		}
+	}
 	for i := range repo.layers {
 		l := &repo.layers[i]
-		l.live = repo.needsBlob(l.id) || repo.unreadable
-		if l.live || !r.ages() {
+		if l.live = needed[l.id] || repo.unreadable; l.live {
 			continue
 		}
-		d := r.digests.digest(l.id)
-		modified, err := r.age(ctx, storage.Info{Key: layout.LayerLink(repo.name, d), Modified: l.modified}, d)
-		if err != nil {
+		if err := r.keepYoung(ctx, repo, l); err != nil {
 			return err
 		}
-		if r.young(modified) {
-			released, err := r.released(ctx, repo, l.id, modified)
-			if err != nil {
-				return err
-			}
-			l.young, l.live = !released, !released
-		}
+		l.live = l.young
 	}
 	return nil
 }
 
+// keepYoung decides whether a link that nothing needs stays because a client may rely on
+// it.
+func (r *run) keepYoung(ctx context.Context, repo *repository, l *link) (err error) {
+	if l.young = false; !r.ages() {
+		return nil
+	}
+	info := storage.Info{Key: r.key(repo, garbage{kind: l.kind, id: l.id}), Modified: l.modified}
+	if l.modified, err = r.age(ctx, info, r.digests.digest(l.id)); err != nil || !r.young(l.modified) {
+		return err
+	}
+	released, err := r.released(ctx, repo, l)
+	l.young = !released
+	return err
+}
+
 // mark notes why the bytes stay of what stays in the repository.
-func (r *run) mark(ctx context.Context, repo *repository) error {
+func (r *run) mark(repo *repository) {
 	for rev, refs := range r.kept(repo) {
 		why := byUntagged
 		switch {
@@ -161,47 +157,21 @@ func (r *run) mark(ctx context.Context, repo *repository) error {
 		case r.DeleteUntagged:
 			why = recent
 		}
-		r.digests.mark(rev.id, why)
-		for _, ref := range refs.needs {
-			r.digests.mark(ref, why)
-		}
+		r.digests.mark(why, rev.id)
+		r.digests.mark(why, refs.needs...)
 	}
-	for i := range repo.layers {
-		l := &repo.layers[i]
-		why := uint8(0)
-		switch {
-		case l.young:
-			why = recent
-		case repo.unreadable:
-			why = unreadable
-		case !l.live || !l.other: // needed, so it is marked above
+	for _, l := range repo.layers {
+		if !l.live {
 			continue
 		}
-		if err := r.markLayer(ctx, repo, l, why); err != nil {
-			return err
+		why := r.digests.what(l.id)
+		switch {
+		case why != 0: // as needed, or by another repository
+		case repo.unreadable:
+			why = unreadable
+		default:
+			why = recent
 		}
+		r.digests.mark(why, l.id, l.target)
 	}
-	return nil
-}
-
-// markLayer marks the blob to which a link leads. That of sha256 is the one of its
-// name; distribution makes links of other algorithms that lead elsewhere.
-func (r *run) markLayer(ctx context.Context, repo *repository, l *layer, why uint8) error {
-	if known := r.digests.what(l.id); known != 0 {
-		why = known
-	}
-	r.digests.mark(l.id, why)
-	if !l.other {
-		return nil
-	}
-	d := r.digests.digest(l.id)
-	link, there := tree.ReadLink(ctx, r.Store, layout.LayerLink(repo.name, d), d)
-	switch {
-	case !there || errors.Is(link.Err, layout.ErrBadLink) || errors.Is(link.Err, layout.ErrEmptyLink):
-		return nil
-	case link.Err != nil:
-		return link.Err
-	}
-	r.digests.mark(r.digests.add(link.Target), why)
-	return nil
 }

@@ -2,283 +2,226 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
+	"slipway/registry/internal/tree"
 )
 
-// garbage is a link that goes.
+// garbage is something that goes.
 type garbage struct {
-	key    string
-	listed string // what writers look for who are about to write it
-	digest oci.Digest
-	kind   linkKind
+	kind Kind // OldManifest, OldLayer, OldTag: a link of a repository; OldBlob: bytes
+	id   id
+	tag  oci.Tag // of OldTag
+	size int64   // of OldBlob
 }
 
-type linkKind int
-
-const (
-	revisionLink linkKind = iota // a manifest
-	layerLink                    // a blob of the repository
-	historyLink                  // where a tag once pointed
-)
-
-// garbage returns the links of a repository that go, manifests first: a manifest
-// that is in place has all that it needs.
-func (r *run) garbage(repo *repository) []garbage {
-	var all []garbage
-	for i := range repo.revisions {
-		if rev := &repo.revisions[i]; !rev.live {
-			d := r.digests.digest(rev.id)
-			key := layout.RevisionLink(repo.name, d)
-			all = append(all, garbage{key, key, d, revisionLink})
-		}
-	}
-	for i := range repo.layers {
-		if l := &repo.layers[i]; !l.live {
-			d := r.digests.digest(l.id)
-			key := layout.LayerLink(repo.name, d)
-			all = append(all, garbage{key, key, d, layerLink})
-		}
-	}
-	for _, h := range repo.outdated() {
-		d := r.digests.digest(h.at)
-		all = append(all, garbage{layout.TagIndex(repo.name, h.name, d), layout.RevisionLink(repo.name, d), d, historyLink})
-	}
-	return all
-}
-
-// part is garbage of one repository.
+// part is garbage that is looked at again together: links of one repository, manifests
+// first, or bytes.
 type part struct {
-	repo  *repository
-	links []garbage
-	gone  []garbage // of the links, those that are deleted
+	repo *repository // nil = bytes
+	all  []garbage
+	gone []garbage // what of it is deleted
 }
 
-// Bounds of what goes with one list: the blobs, and the things in the repositories that
-// are looked at again meanwhile, while pushes may wait for it.
+// key is where it lies.
+func (r *run) key(repo *repository, g garbage) string {
+	switch d := r.digests.digest(g.id); g.kind {
+	case OldManifest:
+		return layout.RevisionLink(repo.name, d)
+	case OldLayer:
+		return layout.LayerLink(repo.name, d)
+	case OldTag:
+		return layout.TagIndex(repo.name, g.tag, d)
+	default:
+		return layout.BlobData(d)
+	}
+}
+
+// keys returns those for which writers look.
+func (r *run) keys(parts []*part) (keys []string) {
+	for _, p := range parts {
+		for _, g := range p.all {
+			if g.kind == OldTag { // who is about to write it puts its manifest, too
+				g.kind = OldManifest
+			}
+			keys = append(keys, r.key(p.repo, g))
+		}
+	}
+	return keys
+}
+
+// Bounds of what goes with one list, while pushes may wait for it: so many bytes, or a
+// quarter as many things in the repositories that are looked at again meanwhile.
 const (
 	perList = 4096
-	perLook = 1024
+	perLook = 4 // weighs a thing that is looked at again
 )
 
 // atOnce says whether there are no lists: in a dry run, and while nobody serves.
 func (r *run) atOnce() bool { return r.DryRun || r.exclusive != nil }
 
-// deleteLinks deletes what of a repository goes: at once, or with the next list.
+// deleteLinks deletes what of a repository goes.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
-	all := r.garbage(repo)
+	all := repo.garbage()
 	if len(all) == 0 {
 		return r.tidyLinks(ctx, repo)
 	}
-	for links := range slices.Chunk(all, storage.MaxPending/2) {
-		parts := []part{{repo: repo, links: links}}
-		if !r.atOnce() {
-			parts = r.linkBatch.add(parts[0], max(len(links), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history)))
-		}
-		if err := r.deleteParts(ctx, parts); err != nil {
+	for some := range slices.Chunk(all, storage.MaxPending/2) {
+		things := max(len(some), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history))
+		if err := r.delete(ctx, &part{repo: repo, all: some}, perLook*things); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteParts deletes the links, counts and emits those that are gone, and tidies up
-// behind them.
-func (r *run) deleteParts(ctx context.Context, parts []part) (err error) {
-	var keys []string
-	for _, p := range parts {
-		for _, g := range p.links {
-			keys = append(keys, g.listed)
+// delete deletes a part: at once, or when there is enough for a list.
+func (r *run) delete(ctx context.Context, p *part, weight int) error {
+	if r.atOnce() {
+		return r.deleteParts(ctx, []*part{p})
+	}
+	r.mu.Lock()
+	if p.repo == nil && len(r.waiting) > 0 { // bytes are one part, whose marks are read once
+		r.waiting[0].all = append(r.waiting[0].all, p.all...)
+	} else {
+		r.waiting = append(r.waiting, p)
+	}
+	r.weight += weight
+	enough := r.weight >= perList
+	r.mu.Unlock()
+	if enough {
+		return r.deleteWaiting(ctx)
+	}
+	return nil
+}
+
+// deleteWaiting deletes what waits for the next list.
+func (r *run) deleteWaiting(ctx context.Context) error {
+	r.mu.Lock()
+	parts := r.waiting
+	r.waiting, r.weight = nil, 0
+	r.mu.Unlock()
+	return r.deleteParts(ctx, parts)
+}
+
+// deleteParts deletes parts with one list, counts and emits what is gone, and tidies up
+// behind it.
+func (r *run) deleteParts(ctx context.Context, parts []*part) (err error) {
+	if len(parts) == 0 {
+		return nil
+	}
+	err = r.listed(ctx, parts, func(ctx context.Context) error {
+		g := r.group(ctx)
+		for _, p := range parts {
+			g.do(func(ctx context.Context) error { return r.deletePart(ctx, p) })
 		}
-	}
-	if len(keys) > 0 {
-		err = r.listed(ctx, keys, func(ctx context.Context) error {
-			g := r.group(ctx)
-			for i := range parts {
-				g.do(func(ctx context.Context) error { return r.deletePart(ctx, &parts[i]) })
-			}
-			return g.wait()
-		})
-	}
-	for i := range parts {
-		r.countLinks(&parts[i])
-		if err == nil {
-			err = r.tidyLinks(ctx, parts[i].repo)
+		return g.wait()
+	})
+	for _, p := range parts {
+		r.tellGone(p)
+		if err == nil && p.repo != nil {
+			err = r.tidyLinks(ctx, p.repo)
 		}
 	}
 	return err
 }
 
-// deletePart deletes links of a repository: where they are listed, those that are garbage
-// at a second look, too.
+// deletePart deletes what of a part is garbage at a second look, too. Where there is no
+// list the first one is right.
 func (r *run) deletePart(ctx context.Context, p *part) error {
 	if r.atOnce() {
 		return r.deleteNow(ctx, p)
 	}
-	again := &repository{name: p.repo.name, listed: make(map[string]bool, len(p.links))}
-	for i := range p.links {
-		again.listed[p.links[i].key] = true
+	if p.repo == nil {
+		if err := r.readMarks(ctx); err != nil {
+			return err
+		}
+		p.all = slices.DeleteFunc(p.all, func(g garbage) bool { return r.keepBytes(g.id, g.size) })
+		return r.deleteNow(ctx, p)
 	}
+	again := &repository{name: p.repo.name, listed: setOf(p.all)}
 	if err := r.look(ctx, again); err != nil {
 		return err
 	}
-	still := map[string]bool{}
-	for _, g := range r.garbage(again) {
-		still[g.key] = true
-	}
-	p.repo, p.links = again, slices.DeleteFunc(p.links, func(g garbage) bool { return !still[g.key] })
+	still := setOf(again.garbage())
+	p.repo, p.all = again, slices.DeleteFunc(p.all, func(g garbage) bool { return !still[g] })
 	return r.deleteNow(ctx, p)
 }
 
-// perChange is how many links a worker deletes at a time.
+func setOf(all []garbage) map[garbage]bool {
+	set := make(map[garbage]bool, len(all))
+	for _, g := range all {
+		set[g] = true
+	}
+	return set
+}
+
+// perChange is how much a worker deletes at a time.
 const perChange = 256
 
-// deleteNow deletes links: those of manifests durably before those that they need,
-// which may come back after a power loss. If nothing is left of the repository all
-// are deleted durably, for a store of files then removes its directories. Also with an
-// error p knows which are gone.
+// deleteNow deletes a part: links of manifests durably before those that they need,
+// which may come back after a power loss, as may bytes: then they are garbage again.
+// If nothing is left of a repository all are deleted durably, for a store of files then
+// removes its directories. Also with an error p knows what is gone.
 func (r *run) deleteNow(ctx context.Context, p *part) error {
-	split, stays := manifests(p.links), p.repo.stays()
-	for _, links := range [][]garbage{p.links[:split], p.links[split:]} {
+	split := slices.IndexFunc(p.all, func(g garbage) bool { return g.kind != OldManifest })
+	if split < 0 {
+		split = len(p.all)
+	}
+	durable := p.repo != nil && !p.repo.stays()
+	for _, all := range [][]garbage{p.all[:split], p.all[split:]} {
 		g := r.group(ctx)
-		chunks := slices.Collect(slices.Chunk(links, perChange))
-		deleted := make([][]garbage, len(chunks))
-		for at, some := range chunks {
+		for some := range slices.Chunk(all, perChange) {
 			g.do(func(ctx context.Context) error {
 				stage := make(storage.Stage, len(some))
 				for i := range some {
-					stage[i] = storage.Change{Key: some[i].key, Delete: true, Ephemeral: stays && some[i].kind != revisionLink}
+					stage[i] = storage.Change{Key: r.key(p.repo, some[i]), Delete: true, Ephemeral: !durable && some[i].kind != OldManifest}
 				}
 				err := r.apply(ctx, stage)
 				if err == nil {
-					deleted[at] = some
+					r.mu.Lock()
+					p.gone = append(p.gone, some...)
+					r.mu.Unlock()
 				}
 				return err
 			})
 		}
-		err := g.wait()
-		p.gone = slices.Concat(p.gone, slices.Concat(deleted...))
-		if err != nil {
+		if err := g.wait(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// manifests is how many of the links are those of manifests, which come first.
-func manifests(links []garbage) int {
-	if at := slices.IndexFunc(links, func(g garbage) bool { return g.kind != revisionLink }); at >= 0 {
-		return at
-	}
-	return len(links)
-}
-
-// countLinks counts and emits which links were deleted.
-func (r *run) countLinks(p *part) {
-	var n [historyLink + 1]int64
-	for _, g := range p.gone {
-		n[g.kind]++
-	}
-	r.count(func(p *Report) {
-		p.Manifests.Freed += n[revisionLink]
-		p.Manifests.Kept -= n[revisionLink]
-		p.LayerLinks += n[layerLink]
-		p.TagEntries += n[historyLink]
-	})
-	r.tellGone(p)
-}
-
-// blob is stored bytes that go.
-type blob struct {
-	id   id
-	size int64
-}
-
-// collectBytes deletes the bytes to which no link leads.
-func (r *run) collectBytes(ctx context.Context) error {
-	g := r.group(ctx)
-	g.try(func(ctx context.Context) error { return r.eachPrefix(ctx, g, r.collectPrefix) })
-	if err := g.wait(); err != nil {
-		return err
-	}
-	return r.deleteBytes(ctx, r.byteBatch.take())
-}
-
-// collectPrefix looks at the bytes below a prefix.
-func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorithm) error {
-	var gone []blob
-	for l, err := range r.objects(ctx, prefix, "/data", alg) {
-		if err != nil {
-			return err
-		}
-		i := r.digests.add(l.digest)
-		what := r.digests.what(i)
-		if what == 0 && r.evidence(ctx, l) {
-			what = recent
-		}
-		if what != 0 {
-			r.count(func(p *Report) { p.keep(what, l.Size) })
-			continue
-		}
-		gone = append(gone, blob{i, l.Size})
-	}
-	if len(gone) == 0 {
+// tidyLinks takes away, where nothing of a repository stays, the directories of links
+// that distribution has deleted without them. On other stores there are none. A link
+// that comes meanwhile stays: only one that is absent is deleted.
+func (r *run) tidyLinks(ctx context.Context, repo *repository) error {
+	if repo.stays() {
 		return nil
 	}
-	found := [][]blob{gone}
-	if !r.atOnce() {
-		found = r.byteBatch.add(gone, len(gone))
-	}
-	return r.deleteBytes(ctx, found)
-}
-
-// deleteBytes deletes the bytes that were found to go, if no writer has linked them since
-// the run began.
-func (r *run) deleteBytes(ctx context.Context, found [][]blob) error {
-	for part := range slices.Chunk(slices.Concat(found...), perList) {
-		keys := make([]string, len(part))
-		for i, b := range part {
-			keys[i] = layout.BlobData(r.digests.digest(b.id))
-		}
-		err := r.listed(ctx, keys, func(ctx context.Context) error {
-			if !r.atOnce() {
-				if err := r.readMarks(ctx); err != nil {
+	absent := []string{layout.TagCurrent(repo.name, "latest")} // also where there are no tags any more
+	for _, alg := range tree.Algorithms() {
+		for prefix, key := range map[string]func(oci.Name, oci.Digest) string{
+			layout.Revisions(repo.name, alg): layout.RevisionLink, layout.Layers(repo.name, alg): layout.LayerLink,
+		} {
+			for l, err := range r.names(ctx, prefix, alg) {
+				if err != nil {
 					return err
 				}
+				absent = append(absent, key(repo.name, l.digest))
 			}
-			part = slices.DeleteFunc(part, func(b blob) bool {
-				what := r.digests.what(b.id)
-				if what != 0 {
-					r.count(func(p *Report) { p.keep(what, b.size) })
-				}
-				return what != 0
-			})
-			return r.deleteBytesNow(ctx, part)
-		})
-		if err != nil {
+		}
+	}
+	for _, key := range absent {
+		err := r.apply(ctx, storage.Stage{{Key: key, Delete: true, If: storage.IfAbsent()}})
+		if err != nil && !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
-		r.bytesGone(part)
 	}
 	return nil
-}
-
-// deleteBytesNow deletes bytes. That need not outlive a power loss: then they are
-// garbage again.
-func (r *run) deleteBytesNow(ctx context.Context, part []blob) error {
-	stage := make(storage.Stage, len(part))
-	for i, b := range part {
-		stage[i] = storage.Change{Key: layout.BlobData(r.digests.digest(b.id)), Delete: true, Ephemeral: true}
-	}
-	return r.apply(ctx, stage)
-}
-
-func (r *run) bytesGone(part []blob) {
-	for _, b := range part {
-		r.emit(func(tell func(Event)) { tell(Event{Kind: OldBlob, Digest: r.digests.digest(b.id)}) })
-		r.count(func(p *Report) { p.free(b.size) })
-	}
 }

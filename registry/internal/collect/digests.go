@@ -2,7 +2,6 @@ package collect
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"sync"
 
@@ -30,15 +29,14 @@ type references struct {
 	hasSubject bool
 }
 
-// digests numbers digests, in some 45 bytes each, and remembers what is known of them. A
+// digests numbers digests, in some 100 bytes each, and remembers what is known of them. A
 // digest of another algorithm than sha256 goes by the sha256 of its text. It is safe for
 // concurrent use.
 type digests struct {
 	mu    sync.Mutex
-	table []uint32 // number + 1, open addressing
-	keys  []*[chunk][sha256.Size]byte
-	notes []*[chunk]uint8 // what is known of each
-	n     uint32
+	ids   map[[sha256.Size]byte]id
+	keys  [][sha256.Size]byte // by number
+	known []uint8             // of each
 	// others are those that their key does not tell.
 	others map[id]oci.Digest
 	// refs are those of the manifests that were read. A digest fixes them, so each is read
@@ -46,10 +44,8 @@ type digests struct {
 	refs map[id]references
 }
 
-const chunk = 1 << 13
-
 func newDigests() *digests {
-	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}, refs: map[id]references{}}
+	return &digests{ids: map[[sha256.Size]byte]id{}, others: map[id]oci.Digest{}, refs: map[id]references{}}
 }
 
 func keyOf(d oci.Digest) (key [sha256.Size]byte) {
@@ -66,23 +62,13 @@ func (s *digests) add(d oci.Digest) id {
 	key := keyOf(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot := s.slot(&key)
-	if s.table[slot] != 0 {
-		return s.table[slot] - 1
-	}
-	if s.n%chunk == 0 {
-		s.keys = append(s.keys, new([chunk][sha256.Size]byte))
-		s.notes = append(s.notes, new([chunk]uint8))
-	}
-	i := s.n
-	*s.key(i) = key
-	if d.Algorithm() != oci.SHA256 {
-		s.others[i] = d
-	}
-	s.n++
-	s.table[slot] = s.n
-	if uint64(s.n)*4 > uint64(len(s.table))*3 {
-		s.grow()
+	i, there := s.ids[key]
+	if !there {
+		i = id(len(s.keys))
+		s.ids[key], s.keys, s.known = i, append(s.keys, key), append(s.known, 0)
+		if d.Algorithm() != oci.SHA256 {
+			s.others[i] = d
+		}
 	}
 	return i
 }
@@ -94,37 +80,38 @@ func (s *digests) digest(i id) oci.Digest {
 	if d, ok := s.others[i]; ok {
 		return d
 	}
-	return oci.SHA256.Digest(s.key(i)[:])
+	return oci.SHA256.Digest(s.keys[i][:])
 }
 
-// key, slot and grow need s.mu.
-func (s *digests) key(i id) *[sha256.Size]byte { return &s.keys[i/chunk][i%chunk] }
-
-// mark notes something of a number.
-func (s *digests) mark(i id, what uint8) {
+// mark notes something of numbers.
+func (s *digests) mark(what uint8, all ...id) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notes[i/chunk][i%chunk] |= what
+	for _, i := range all {
+		s.known[i] |= what
+	}
 }
 
 // what says why the bytes of a digest stay, 0 if they do not.
-func (s *digests) what(i id) uint8 { return s.all(i) & isKept }
-
-// is says whether one thing is known of a digest.
-func (s *digests) is(i id, what uint8) bool { return s.all(i)&what != 0 }
-
-func (s *digests) all(i id) uint8 {
+func (s *digests) what(i id) uint8 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.notes[i/chunk][i%chunk]
+	return s.known[i] & isKept
+}
+
+// isRevision says whether some repository has a digest as a manifest, for all that is known.
+func (s *digests) isRevision(i id) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[i]&isRevision != 0
 }
 
 // marked is how many digests stay.
 func (s *digests) marked() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.n {
-		if s.notes[i/chunk][i%chunk]&isKept != 0 {
+	for _, what := range s.known {
+		if what&isKept != 0 {
 			n++
 		}
 	}
@@ -144,22 +131,4 @@ func (s *digests) refer(i id, refs references) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refs[i] = refs
-}
-
-// slot is where key is in the table, or would be. Digests are spread evenly
-// already; whoever makes some that are not pays for each with 2³² hashes.
-func (s *digests) slot(key *[sha256.Size]byte) uint32 {
-	mask := uint32(len(s.table) - 1)
-	for slot := binary.LittleEndian.Uint32(key[8:]) & mask; ; slot = (slot + 1) & mask {
-		if i := s.table[slot]; i == 0 || *s.key(i - 1) == *key {
-			return slot
-		}
-	}
-}
-
-func (s *digests) grow() {
-	s.table = make([]uint32, 2*len(s.table))
-	for i := range s.n {
-		s.table[s.slot(s.key(i))] = i + 1
-	}
 }

@@ -21,6 +21,7 @@ const (
 	Blob                    // is needed by a manifest that is kept
 	OldManifest             // goes
 	OldLayer                // a repository's link to a blob goes
+	OldTag                  // an entry of a tag's history, which leads to a manifest that is gone, goes
 	Marked                  // all repositories were read
 	OldBlob                 // goes
 )
@@ -42,24 +43,9 @@ func (r *run) tellKept(repo *repository) {
 		for rev, refs := range r.kept(repo) {
 			tell(Event{Kind: Manifest, Repository: repo.name, Digest: r.digests.digest(rev.id)})
 			for _, ref := range refs.needs {
-				if _, also := repo.find(ref); !also {
+				if _, also := find(repo.revisions, ref); !also {
 					tell(Event{Kind: Blob, Repository: repo.name, Digest: r.digests.digest(ref)})
 				}
-			}
-		}
-	})
-}
-
-// tellGone emits which links of a repository were deleted.
-func (r *run) tellGone(p *part) {
-	r.emit(func(tell func(Event)) {
-		for _, g := range p.gone {
-			switch g.kind {
-			case revisionLink:
-				tell(Event{Kind: OldManifest, Repository: p.repo.name, Digest: g.digest})
-			case layerLink:
-				tell(Event{Kind: OldLayer, Repository: p.repo.name, Digest: g.digest})
-			case historyLink:
 			}
 		}
 	})
@@ -72,5 +58,23 @@ func (r *run) tellMarked() {
 		report := r.report
 		r.mu.Unlock()
 		tell(Event{Kind: Marked, Report: &report, Marked: r.digests.marked()})
+	})
+}
+
+// tellGone counts and emits what of a part is deleted.
+func (r *run) tellGone(p *part) {
+	r.count(func(report *Report) {
+		for _, g := range p.gone {
+			report.free(g)
+		}
+	})
+	r.emit(func(tell func(Event)) {
+		var name oci.Name
+		if p.repo != nil {
+			name = p.repo.name
+		}
+		for _, g := range p.gone {
+			tell(Event{Kind: g.kind, Repository: name, Digest: r.digests.digest(g.id)})
+		}
 	})
 }

@@ -159,19 +159,19 @@ func TestWhatIsGoneIsCountedWhenARunEnds(t *testing.T) {
 			kept, keptBlobs := x.image("a", "v1", "kept")
 			old, oldBlobs := x.image("a", "", "old")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			x.s = ending{x.s, func() error { cancel(errWanted); return nil }}
+			x.s = ending{x.s, func() error { cancel(errServed); return nil }}
 			var gone []Event
 			r := newRun(Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Log: zap.NewNop(), Tell: func(e Event) {
 				if e.Kind == OldManifest || e.Kind == OldLayer {
 					gone = append(gone, e)
 				}
 			}})
-			r.exclusive = lease
+			r.exclusive, r.fence = lease, fence{lease}
 			err := r.collectRepository(ctx, &repository{name: "a"})
 			if err == nil {
-				err = r.deleteParts(ctx, r.linkBatch.take())
+				err = r.deleteWaiting(ctx)
 			}
-			if !errors.Is(err, errWanted) {
+			if !errors.Is(err, errServed) {
 				t.Fatalf("got %v", err)
 			}
 			r.beginAgain()

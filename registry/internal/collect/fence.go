@@ -12,23 +12,7 @@ import (
 // fence is the section of all that a run changes: it is over when a lease runs out that the
 // run holds. A process that was stopped meanwhile sends nothing any more, though it may not
 // know yet that another run has begun, or that its list is void.
-type fence []timed
-
-// timed is a lease that ends by itself. Those of files do not.
-type timed interface {
-	storage.Lease
-	Deadline() time.Time
-}
-
-// fenceOf is the fence of a run that holds the leases.
-func fenceOf(leases ...storage.Lease) (f fence) {
-	for _, l := range leases {
-		if t, ok := l.(timed); ok {
-			f = append(f, t)
-		}
-	}
-	return f
-}
+type fence []storage.Lease
 
 // Run implements storage.Section.
 func (fence) Run() string { return "" }
@@ -36,11 +20,13 @@ func (fence) Run() string { return "" }
 // Listed implements storage.Section.
 func (fence) Listed(...string) bool { return false }
 
-// Deadline implements storage.Section.
+// Deadline implements storage.Section. Leases of files do not end by themselves.
 func (f fence) Deadline() (first time.Time) {
 	for _, l := range f {
-		if t := l.Deadline(); first.IsZero() || t.Before(first) {
-			first = t
+		if timed, ok := l.(interface{ Deadline() time.Time }); ok {
+			if t := timed.Deadline(); first.IsZero() || t.Before(first) {
+				first = t
+			}
 		}
 	}
 	return first

@@ -46,7 +46,7 @@ func (r *run) readOrphans(ctx context.Context) (users, error) {
 				if err != nil {
 					return nil, err
 				}
-				r.digests.mark(r.digests.add(l.digest), isRevision)
+				r.digests.mark(isRevision, r.digests.add(l.digest))
 			}
 		}
 	}
@@ -61,18 +61,16 @@ func (r *run) readOrphans(ctx context.Context) (users, error) {
 		if b.Size > maxOrphan || !r.young(b.Modified) {
 			continue
 		}
-		at := r.digests.add(b.Digest)
-		if r.digests.is(at, isRevision) {
+		if r.digests.isRevision(r.digests.add(b.Digest)) {
 			continue
 		}
-		refs, err := r.references(ctx, b.Digest)
+		refs, err := r.readReferences(ctx, b.Digest)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err != nil || len(refs.needs) == 0 {
-			continue
+		if err == nil { // else it is no manifest
+			all.add(&user{b.Modified, refs.needs})
 		}
-		all.add(&user{b.Modified, refs.needs})
 	}
 	return all, nil
 }
@@ -80,43 +78,44 @@ func (r *run) readOrphans(ctx context.Context) (users, error) {
 // evidence says whether young bytes that nothing needs let a later run release
 // something: a scheduled run leaves that to commands, and one that keeps untagged
 // manifests keeps the index that they were of.
-func (r *run) evidence(ctx context.Context, l link) bool {
+func (r *run) evidence(ctx context.Context, b object) bool {
 	switch {
-	case !r.young(l.Modified):
+	case !r.young(b.Modified):
 		return false
 	case !r.Release:
 		return true
-	case r.DeleteUntagged || l.Size > maxOrphan:
+	case r.DeleteUntagged || b.Size > maxOrphan:
 		return false
 	}
-	refs, err := r.references(ctx, l.digest)
-	return err == nil && slices.ContainsFunc(refs.needs, func(i id) bool { return r.digests.is(i, isRevision) })
+	refs, err := r.readReferences(ctx, b.digest)
+	return err == nil && slices.ContainsFunc(refs.needs, r.digests.isRevision)
 }
 
 // usersGone makes the manifests of the repository that go users of what they
 // need.
 func (r *run) usersGone(ctx context.Context, repo *repository) error {
 	repo.users = users{}
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
+	for _, rev := range repo.revisions {
 		if rev.live {
 			continue
 		}
 		info, err := r.Store.Stat(ctx, layout.BlobData(r.digests.digest(rev.id)))
-		if absent(err) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !absent(err) {
 			return err
 		}
-		refs, _ := r.digests.references(rev.id)
-		repo.users.add(&user{info.Modified, refs.needs})
+		if err == nil {
+			refs, _ := r.digests.references(rev.id)
+			repo.users.add(&user{info.Modified, refs.needs})
+		}
 	}
 	return nil
 }
 
-// released says whether a young link has been used by a manifest that is deleted.
-func (r *run) released(ctx context.Context, repo *repository, i id, modified time.Time) (bool, error) {
+// released says whether a young link has been used by a manifest that is deleted. An
+// untagged manifest is released, too, if it has lost its tag: by the deletion of the tag,
+// which renews the bytes, then its link is older than these; or to another manifest, then
+// its link is no newer than its entry in the history of that tag.
+func (r *run) released(ctx context.Context, repo *repository, l *link) (bool, error) {
 	if !r.Release {
 		return false, nil
 	}
@@ -124,37 +123,17 @@ func (r *run) released(ctx context.Context, repo *repository, i id, modified tim
 	if err != nil {
 		return false, err
 	}
-	for _, of := range []users{orphans, repo.users} {
-		for _, u := range of[i] {
-			if !modified.After(u.modified) && r.linksAll(repo, u.needs) {
-				return true, nil
-			}
+	for _, u := range slices.Concat(orphans[l.id], repo.users[l.id]) {
+		if !l.modified.After(u.modified) && repo.linksAll(u.needs) {
+			return true, nil
 		}
 	}
-	return false, nil
-}
-
-func (r *run) linksAll(repo *repository, needs []id) bool {
-	for _, i := range needs {
-		if _, ok := repo.find(i); !ok && !repo.linked(i) {
-			return false
-		}
+	if l.kind != OldManifest {
+		return false, nil
 	}
-	return true
-}
-
-// releasedRevision says whether a young, untagged manifest was a child of one that
-// is deleted, or has lost its tag: to another manifest, then its link is no newer
-// than its entry in the history of that tag; or by the deletion of the tag, then its
-// link is older than its bytes, which are renewed with that.
-func (r *run) releasedRevision(ctx context.Context, repo *repository, rev *revision) (bool, error) {
-	released, err := r.released(ctx, repo, rev.id, rev.modified)
-	if released || err != nil || !r.Release {
-		return released, err
-	}
-	d := r.digests.digest(rev.id)
+	d := r.digests.digest(l.id)
 	info, err := r.Store.Stat(ctx, layout.BlobData(d))
-	if err == nil && info.Modified.After(rev.modified) {
+	if err == nil && info.Modified.After(l.modified) {
 		return true, nil
 	}
 	if err != nil && !absent(err) {
@@ -162,7 +141,7 @@ func (r *run) releasedRevision(ctx context.Context, repo *repository, rev *revis
 	}
 	for _, t := range repo.tags {
 		info, err := r.Store.Stat(ctx, layout.TagIndex(repo.name, t.name, d))
-		if err == nil && !rev.modified.After(info.Modified) {
+		if err == nil && !l.modified.After(info.Modified) {
 			return true, nil
 		}
 		if err != nil && !absent(err) {
@@ -170,4 +149,15 @@ func (r *run) releasedRevision(ctx context.Context, repo *repository, rev *revis
 		}
 	}
 	return false, nil
+}
+
+func (repo *repository) linksAll(needs []id) bool {
+	for _, i := range needs {
+		_, manifest := find(repo.revisions, i)
+		_, layer := find(repo.layers, i)
+		if !manifest && !layer {
+			return false
+		}
+	}
+	return true
 }

@@ -82,10 +82,20 @@ func (p *Report) keep(what uint8, size int64) {
 	p.Bytes.Kept += size
 }
 
-// free counts a blob that is deleted.
-func (p *Report) free(size int64) {
-	p.Blobs.Found++
-	p.Blobs.Freed++
-	p.Bytes.Found += size
-	p.Bytes.Freed += size
+// free counts what is deleted.
+func (p *Report) free(g garbage) {
+	switch g.kind {
+	case OldManifest:
+		p.Manifests.Freed++
+		p.Manifests.Kept--
+	case OldLayer:
+		p.LayerLinks++
+	case OldTag:
+		p.TagEntries++
+	default:
+		p.Blobs.Found++
+		p.Blobs.Freed++
+		p.Bytes.Found += g.size
+		p.Bytes.Freed += g.size
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,67 +13,61 @@ import (
 	"slipway/registry/internal/tree"
 )
 
-// revision is a manifest in a repository.
-type revision struct {
+// link is a link of a repository to a manifest or to a blob.
+type link struct {
+	kind     Kind // when it goes: OldManifest, OldLayer
 	id       id
-	modified time.Time // of its link
-	tagged   bool      // a tag leads to it
-	live     bool      // it stays
-	young    bool
-}
-
-// layer is a link to a blob.
-type layer struct {
-	id       id
-	other    bool // its digest is of another algorithm than sha256
+	target   id // what it leads to: another digest, where distribution has linked it by another algorithm
 	modified time.Time
-	live     bool
-	young    bool
+	tagged   bool // a tag leads to the manifest
+	live     bool // it stays
+	young    bool // and that only because a client may rely on it
 }
 
 // repository is what a look at one has found.
 type repository struct {
 	name      oci.Name
-	revisions []revision // sorted by id
+	revisions []link // to manifests, sorted by id
+	layers    []link // to blobs, sorted by id
 	referrers map[id][]int
 	tags      []tag
 	history   []tag
-	layers    []layer // sorted by id
-	needs     []id    // of live manifests, and their own, sorted
 	users     users
-	listed    map[string]bool // at the second look: the keys that may be deleted
+	listed    map[garbage]bool // at the second look: what may be deleted
 
 	mu         sync.Mutex
 	unreadable bool // it is skipped
 }
 
-// find is where in the revisions a manifest is.
-func (repo *repository) find(i id) (at int, ok bool) {
-	return slices.BinarySearchFunc(repo.revisions, i, func(rev revision, i id) int { return int(rev.id) - int(i) })
-}
-
-// needsBlob says whether a live manifest needs it, or is it.
-func (repo *repository) needsBlob(i id) bool {
-	_, ok := slices.BinarySearch(repo.needs, i)
-	return ok
+// find is where in the links one is.
+func find(links []link, i id) (at int, ok bool) {
+	return slices.BinarySearchFunc(links, i, func(l link, i id) int { return int(l.id) - int(i) })
 }
 
 // unlisted says whether a manifest stays because it is not listed: writers rely on it
 // and on all that it needs without waiting. It may have come since the first look.
-func (repo *repository) unlisted(d oci.Digest) bool {
-	return repo.listed != nil && !repo.listed[layout.RevisionLink(repo.name, d)]
+func (repo *repository) unlisted(i id) bool {
+	return repo.listed != nil && !repo.listed[garbage{kind: OldManifest, id: i}]
 }
 
 // stays says whether anything of the repository does.
 func (repo *repository) stays() bool {
-	return slices.ContainsFunc(repo.revisions, func(rev revision) bool { return rev.live }) ||
-		slices.ContainsFunc(repo.layers, func(l layer) bool { return l.live })
+	live := func(l link) bool { return l.live }
+	return slices.ContainsFunc(repo.revisions, live) || slices.ContainsFunc(repo.layers, live)
 }
 
-// linked says whether the repository has a link to a blob.
-func (repo *repository) linked(i id) bool {
-	_, ok := slices.BinarySearchFunc(repo.layers, i, func(l layer, i id) int { return int(l.id) - int(i) })
-	return ok
+// garbage returns what of a repository goes, manifests first: a manifest that is in
+// place has all that it needs.
+func (repo *repository) garbage() (all []garbage) {
+	for _, l := range slices.Concat(repo.revisions, repo.layers) {
+		if !l.live {
+			all = append(all, garbage{kind: l.kind, id: l.id})
+		}
+	}
+	for _, t := range repo.outdated() {
+		all = append(all, garbage{kind: OldTag, id: t.at, tag: t.name})
+	}
+	return all
 }
 
 // eachRepository calls f for every prefix that may be a repository, also by a name
@@ -112,73 +105,70 @@ func (r *run) collectRepository(ctx context.Context, repo *repository) error {
 	return r.deleteLinks(ctx, repo)
 }
 
-// tidyLinks takes away, where nothing of a repository stays, the directories of links
-// that distribution has deleted without them. On other stores there are none. A link
-// that comes meanwhile stays: only one that is absent is deleted.
-func (r *run) tidyLinks(ctx context.Context, repo *repository) error {
-	if repo.stays() {
-		return nil
-	}
-	absent := []string{layout.TagCurrent(repo.name, "latest")} // also where there are no tags any more
-	for _, alg := range tree.Algorithms() {
-		for prefix, key := range map[string]func(oci.Name, oci.Digest) string{
-			layout.Revisions(repo.name, alg): layout.RevisionLink, layout.Layers(repo.name, alg): layout.LayerLink,
-		} {
-			for l, err := range r.names(ctx, prefix, alg) {
-				if err != nil {
-					return err
-				}
-				absent = append(absent, key(repo.name, l.digest))
-			}
-		}
-	}
-	for _, key := range absent {
-		err := r.apply(ctx, storage.Stage{{Key: key, Delete: true, If: storage.IfAbsent()}})
-		if err != nil && !errors.Is(err, storage.ErrConflict) {
-			return err
-		}
-	}
-	return nil
-}
-
 // look reads a repository and decides what of it stays. It marks the digests of
 // that.
-func (r *run) look(ctx context.Context, repo *repository) error {
+func (r *run) look(ctx context.Context, repo *repository) (err error) {
+	if repo.revisions, err = r.readLinks(ctx, repo, OldManifest, layout.Revisions, r.links); err != nil {
+		return err
+	}
 	if err := r.readRevisions(ctx, repo); err != nil {
 		return err
 	}
 	if err := r.readTags(ctx, repo); err != nil {
 		return err
 	}
-	if err := r.readLayers(ctx, repo); err != nil {
+	list := r.links
+	if !r.ages() {
+		list = r.names // is enough
+	}
+	if repo.layers, err = r.readLinks(ctx, repo, OldLayer, layout.Layers, list); err != nil {
 		return err
 	}
 	if err := r.decide(ctx, repo); err != nil {
 		return err
 	}
-	return r.mark(ctx, repo)
+	r.mark(repo)
+	return nil
 }
 
-// readRevisions finds the manifests of a repository and what they need.
-func (r *run) readRevisions(ctx context.Context, repo *repository) error {
+// readLinks finds the links of a repository below a prefix for each algorithm.
+func (r *run) readLinks(ctx context.Context, repo *repository, kind Kind, prefix func(oci.Name, oci.Algorithm) string, list lister) (all []link, err error) {
 	for _, alg := range tree.Algorithms() {
-		for l, err := range r.links(ctx, layout.Revisions(repo.name, alg), alg) {
+		for l, err := range list(ctx, prefix(repo.name, alg), alg) {
 			if err != nil {
-				return err
-			}
-			modified, err := r.age(ctx, l.Info, l.digest)
-			if err != nil {
-				return err
+				return nil, err
 			}
 			i := r.digests.add(l.digest)
-			r.digests.mark(i, isRevision)
-			repo.revisions = append(repo.revisions, revision{id: i, modified: modified})
+			found := link{kind: kind, id: i, target: i, modified: l.Modified}
+			if alg != oci.SHA256 {
+				if found.target, err = r.target(ctx, prefix(repo.name, alg)+"/"+l.digest.Hex()+"/link", i); err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, found)
 		}
 	}
-	slices.SortFunc(repo.revisions, func(a, b revision) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(all, func(a, b link) int { return int(a.id) - int(b.id) })
+	return all, nil
+}
+
+// target is what the link at key leads to, which is named after i.
+func (r *run) target(ctx context.Context, key string, i id) (id, error) {
+	l, there := tree.ReadLink(ctx, r.Store, key, "")
+	switch {
+	case !there || errors.Is(l.Err, layout.ErrBadLink) || errors.Is(l.Err, layout.ErrEmptyLink):
+		return i, nil
+	case l.Err != nil:
+		return i, l.Err
+	}
+	return r.digests.add(l.Target), nil
+}
+
+// readRevisions reads what the manifests of a repository need.
+func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 	g := r.group(ctx)
-	for i := range repo.revisions {
-		rev := &repo.revisions[i]
+	for _, rev := range repo.revisions {
+		r.digests.mark(isRevision, rev.id)
 		if _, known := r.digests.references(rev.id); !known {
 			g.do(func(ctx context.Context) error { return r.readRevision(ctx, repo, rev.id) })
 		}
@@ -187,9 +177,9 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 		return err
 	}
 	repo.referrers = map[id][]int{}
-	for i := range repo.revisions {
-		if refs, _ := r.digests.references(repo.revisions[i].id); refs.hasSubject {
-			repo.referrers[refs.subject] = append(repo.referrers[refs.subject], i)
+	for at, rev := range repo.revisions {
+		if refs, _ := r.digests.references(rev.id); refs.hasSubject {
+			repo.referrers[refs.subject] = append(repo.referrers[refs.subject], at)
 		}
 	}
 	return nil
@@ -199,7 +189,7 @@ func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 // skipped.
 func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
 	d := r.digests.digest(i)
-	refs, err := r.references(ctx, d)
+	refs, err := r.readReferences(ctx, d)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -223,80 +213,31 @@ func (r *run) skip(repo *repository, d oci.Digest, err error) {
 	})
 }
 
-// readLayers finds the links to blobs. While their ages do not matter, their names
-// are enough.
-func (r *run) readLayers(ctx context.Context, repo *repository) error {
-	list := r.links
-	if !r.ages() {
-		list = r.names
-	}
-	for _, alg := range tree.Algorithms() {
-		for l, err := range list(ctx, layout.Layers(repo.name, alg), alg) {
-			if err != nil {
-				return err
-			}
-			repo.layers = append(repo.layers, layer{id: r.digests.add(l.digest), other: alg != oci.SHA256, modified: l.Modified})
-		}
-	}
-	slices.SortFunc(repo.layers, func(a, b layer) int { return int(a.id) - int(b.id) })
-	return nil
-}
+// maxManifest is more than any registry takes.
+const maxManifest = 64 << 20
 
-// link is a listed link.
-type link struct {
-	digest oci.Digest
-	storage.Info
-}
-
-// objects yields the objects below a prefix that are named by digests: links, or bytes.
-// Who is exclusive is so on files, where a look at each costs less than a listing of
-// what is below each.
-func (r *run) objects(ctx context.Context, prefix, suffix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	if r.exclusive == nil {
-		return r.list(ctx, prefix, suffix, alg, storage.ListOptions{Flat: true})
+// readReferences reads a manifest, and proves it.
+func (r *run) readReferences(ctx context.Context, d oci.Digest) (references, error) {
+	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(d), maxManifest)
+	if absent(err) {
+		return references{}, errors.New("its bytes are missing")
 	}
-	return func(yield func(link, error) bool) {
-		for l, err := range r.names(ctx, prefix, alg) {
-			if err == nil {
-				l.Info, err = r.Store.Stat(ctx, prefix+"/"+l.digest.Hex()+suffix)
-			}
-			if absent(err) {
-				continue
-			}
-			if !yield(l, err) || err != nil {
-				return
-			}
-		}
+	if err != nil {
+		return references{}, err
 	}
-}
-
-// links yields the links below a prefix that are named by digests.
-func (r *run) links(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	return r.objects(ctx, prefix, "/link", alg)
-}
-
-// names yields the digests below a prefix, whether or not there is a link.
-func (r *run) names(ctx context.Context, prefix string, alg oci.Algorithm) func(yield func(link, error) bool) {
-	return r.list(ctx, prefix, "/", alg, storage.ListOptions{Names: true})
-}
-
-func (r *run) list(ctx context.Context, prefix, suffix string, alg oci.Algorithm, o storage.ListOptions) func(yield func(link, error) bool) {
-	return func(yield func(link, error) bool) {
-		for info, err := range r.Store.List(ctx, prefix, o) {
-			if err == nil {
-				err = r.step(ctx)
-			}
-			if err != nil {
-				yield(link{}, err)
-				return
-			}
-			hex, ok := strings.CutSuffix(info.Key[len(prefix)+1:], suffix)
-			if !ok {
-				continue
-			}
-			if d, err := oci.ParseDigest(string(alg) + ":" + hex); err == nil && !yield(link{d, info}, nil) {
-				return
-			}
-		}
+	if d.Algorithm().FromBytes(body) != d {
+		return references{}, errors.New("its bytes are damaged")
 	}
+	read, err := oci.ReadReferences(body)
+	if err != nil {
+		return references{}, err
+	}
+	refs := references{hasSubject: read.Subject != "", needs: make([]id, 0, len(read.Needed)+len(read.Elsewhere))}
+	for _, ref := range slices.Concat(read.Needed, read.Elsewhere) {
+		refs.needs = append(refs.needs, r.digests.add(ref))
+	}
+	if refs.hasSubject {
+		refs.subject = r.digests.add(read.Subject)
+	}
+	return refs, nil
 }

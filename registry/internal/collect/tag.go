@@ -21,7 +21,7 @@ type tag struct {
 // histories; then a repository with a tag that cannot be read is skipped.
 func (r *run) readTags(ctx context.Context, repo *repository) error {
 	prefix := layout.Tags(repo.name)
-	flat := r.DeleteUntagged && r.exclusive == nil // see objects
+	flat := r.DeleteUntagged && r.Remote // see objects
 	g := r.group(ctx)
 	g.try(func(ctx context.Context) error {
 		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: flat, Names: true}) {
@@ -33,19 +33,13 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 			}
 			first, rest, below := strings.Cut(info.Key[len(prefix)+1:], "/")
 			name, err := oci.ParseTag(first)
-			switch {
-			case err != nil || !below:
-			case rest == "" || rest == layout.TagCurrentName:
-				g.do(func(ctx context.Context) error {
-					if err := r.readTag(ctx, repo, name); err != nil || flat || !r.DeleteUntagged {
-						return err
-					}
-					return r.readHistory(ctx, repo, name)
-				})
-			default:
-				if d, ok := layout.ParseTagIndex(rest); ok {
-					repo.history = append(repo.history, tag{name, r.digests.add(d)})
-				}
+			if err != nil || !below {
+				continue
+			}
+			if d, ok := layout.ParseTagIndex(rest); ok {
+				repo.pointed(name, r.digests.add(d))
+			} else if !flat || rest == layout.TagCurrentName {
+				g.do(func(ctx context.Context) error { return r.readTag(ctx, repo, name, !flat && r.DeleteUntagged) })
 			}
 		}
 		return nil
@@ -53,7 +47,8 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 	return g.wait()
 }
 
-func (r *run) readTag(ctx context.Context, repo *repository, name oci.Tag) error {
+// readTag reads where a tag points, and where it pointed.
+func (r *run) readTag(ctx context.Context, repo *repository, name oci.Tag, history bool) error {
 	link, there := tree.ReadLink(ctx, r.Store, layout.TagCurrent(repo.name, name), "")
 	switch {
 	case !there: // it never had one, or is being deleted
@@ -67,22 +62,25 @@ func (r *run) readTag(ctx context.Context, repo *repository, name oci.Tag) error
 	case r.DeleteUntagged:
 		r.skip(repo, "", fmt.Errorf("tag %s: %w", name, link.Err))
 	}
-	return nil
-}
-
-// readHistory reads where a tag pointed.
-func (r *run) readHistory(ctx context.Context, repo *repository, name oci.Tag) error {
+	if !history {
+		return nil
+	}
 	for _, alg := range tree.Algorithms() {
-		for l, err := range r.links(ctx, layout.Tag(repo.name, name)+"/index/"+string(alg), alg) {
+		for o, err := range r.names(ctx, layout.Tag(repo.name, name)+"/index/"+string(alg), alg) {
 			if err != nil {
 				return err
 			}
-			repo.mu.Lock()
-			repo.history = append(repo.history, tag{name, r.digests.add(l.digest)})
-			repo.mu.Unlock()
+			repo.pointed(name, r.digests.add(o.digest))
 		}
 	}
 	return nil
+}
+
+// pointed notes that a tag once pointed at a manifest.
+func (repo *repository) pointed(name oci.Tag, at id) {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	repo.history = append(repo.history, tag{name, at})
 }
 
 // outdated returns the history that leads to nothing which the repository keeps.
@@ -92,15 +90,10 @@ func (repo *repository) outdated() (old []tag) {
 		current[t] = true
 	}
 	for _, h := range repo.history {
-		if !current[h] && !repo.keeps(h.at) && !repo.unreadable {
+		at, ok := find(repo.revisions, h.at)
+		if kept := ok && repo.revisions[at].live; !kept && !current[h] && !repo.unreadable {
 			old = append(old, h)
 		}
 	}
 	return old
-}
-
-// keeps says whether the repository keeps a manifest.
-func (repo *repository) keeps(i id) bool {
-	at, ok := repo.find(i)
-	return ok && repo.revisions[at].live
 }

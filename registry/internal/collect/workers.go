@@ -22,6 +22,15 @@ type group struct {
 	wg     sync.WaitGroup
 }
 
+// setWorkers decides how many share the work: one, where others need the machine and the
+// storage is not behind a network.
+func (r *run) setWorkers() {
+	r.free = nil
+	if r.exclusive != nil || r.Remote {
+		r.free = make(chan struct{}, workers-1)
+	}
+}
+
 // group returns one that shares the workers of the run with all others.
 func (r *run) group(ctx context.Context) *group {
 	g := &group{free: r.free}
