@@ -70,11 +70,9 @@ func newGarbageCollectCommand() *cobra.Command {
 }
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
-	processors, end := doublePlaces()
-	defer end()
+	defer doublePlaces()()
 	defer beNice()()
 	defer tuneMemory()()
-	o.Processors = processors
 	log, err := logging.New(stderr, logging.Config{Level: "warn", Format: logging.Format(cfg.Log.Formatter)})
 	if err != nil {
 		return err
@@ -144,10 +142,10 @@ func collectGarbage(ctx context.Context, store *backend, o collect.Options, log 
 // thread that waits in the kernel keeps its place among those that may run until
 // the runtime takes it away, so there are twice as many places as processors. The
 // end undoes it.
-func doublePlaces() (processors int, end func()) {
-	processors = runtime.GOMAXPROCS(0)
+func doublePlaces() (end func()) {
+	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2 * processors)
-	return processors, func() { runtime.GOMAXPROCS(processors) }
+	return func() { runtime.GOMAXPROCS(processors) }
 }
 
 func prefixed(s, sep string) string {

@@ -14,7 +14,7 @@ import (
 // collectBytes deletes the bytes to which no link leads.
 func (r *run) collectBytes(ctx context.Context) error {
 	g := r.group(ctx)
-	g.try(func(ctx context.Context) error {
+	g.do(func(ctx context.Context) error {
 		for _, alg := range tree.Algorithms() {
 			root := layout.Blobs + "/" + string(alg)
 			for info, err := range r.Store.List(ctx, root, storage.ListOptions{Names: true}) {
@@ -28,7 +28,7 @@ func (r *run) collectBytes(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err := g.wait(); err != nil {
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	return r.deleteWaiting(ctx)
@@ -42,7 +42,7 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 			return err
 		}
 		i := r.digests.add(o.digest)
-		if r.digests.what(i) == 0 && r.evidence(ctx, o) {
+		if r.digests.why(i) == 0 && r.evidence(ctx, o) {
 			r.digests.mark(recent, i)
 		}
 		if !r.keepBytes(i, o.Size) {
@@ -59,11 +59,11 @@ func (r *run) collectPrefix(ctx context.Context, prefix string, alg oci.Algorith
 
 // keepBytes says whether bytes stay, and counts them then.
 func (r *run) keepBytes(i id, size int64) bool {
-	what := r.digests.what(i)
-	if what != 0 {
-		r.count(func(p *Report) { p.keep(what, size) })
+	why := r.digests.why(i)
+	if why != 0 {
+		r.count(func(p *Report) { p.keep(why, size) })
 	}
-	return what != 0
+	return why != 0
 }
 
 // readMarks marks what writers have linked while the run was under way: they leave
@@ -74,7 +74,7 @@ func (r *run) readMarks(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if i := r.digests.add(o.digest); r.digests.what(i) == 0 {
+			if i := r.digests.add(o.digest); r.digests.why(i) == 0 {
 				r.digests.mark(recent, i)
 			}
 		}

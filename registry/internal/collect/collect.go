@@ -53,9 +53,8 @@ type Options struct {
 	Tell         func(Event) // nil = nobody; one call at a time, what stays of a repository and what goes in one piece each
 
 	// Paced makes a run beside servers rest, so that it uses no more than a tenth of
-	// the machine's Processors; 0 is as many as may run Go.
-	Paced      bool
-	Processors int
+	// the machine's processors.
+	Paced bool
 	// Remote has several workers also beside servers: the store is behind a network,
 	// and a run does little but wait for it.
 	Remote bool
@@ -124,7 +123,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
 	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests()}
-	r.pace.machine = cmp.Or(o.Processors, runtime.GOMAXPROCS(0))
+	r.pace.machine = runtime.GOMAXPROCS(0)
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	return r
 }
@@ -153,14 +152,9 @@ func (r *run) run(ctx context.Context) error {
 // writers know of the run.
 func (r *run) collectBeside(ctx context.Context) error {
 	defer r.withdraw(ctx)
-	if err := r.publish(ctx); err != nil {
-		return err
-	}
 	r.pace.begin(r.Paced)
-	wait, cancel := context.WithTimeout(ctx, firstPatience)
-	defer cancel()
-	if err := r.Coordinator.Barrier(wait); err != nil {
-		return fmt.Errorf("%w: %w", ErrWriter, err)
+	if err := r.tryListed(ctx, firstPatience, nil, func(context.Context) error { return nil }); err != nil {
+		return err
 	}
 	return r.collect(ctx)
 }
@@ -206,7 +200,7 @@ func (r *run) listed(ctx context.Context, parts []*part, f func(context.Context)
 	defer r.listing.Unlock()
 	keys := r.keys(parts)
 	for begun := time.Now(); ; {
-		err := r.tryListed(ctx, keys, f)
+		err := r.tryListed(ctx, r.Wait, keys, f)
 		if err == nil || !errors.Is(err, ErrWriter) || time.Since(begun) > listPatience {
 			return err
 		}
@@ -218,7 +212,7 @@ func (r *run) listed(ctx context.Context, parts []*part, f func(context.Context)
 	}
 }
 
-func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Context) error) (err error) {
+func (r *run) tryListed(ctx context.Context, patience time.Duration, keys []string, f func(context.Context) error) (err error) {
 	if err := r.publish(ctx, keys...); err != nil {
 		return err
 	}
@@ -227,7 +221,7 @@ func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Conte
 			err = cmp.Or(r.publish(ctx), err)
 		}
 	}()
-	wait, cancel := context.WithTimeout(ctx, r.Wait)
+	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := r.Coordinator.Barrier(wait); err != nil {
 		if ctx.Err() == nil && wait.Err() != nil {
@@ -242,12 +236,12 @@ func (r *run) tryListed(ctx context.Context, keys []string, f func(context.Conte
 // the bytes.
 func (r *run) collect(ctx context.Context) error {
 	r.setLimit()
-	r.setWorkers()
-	r.orphans = sync.OnceValues(func() (users, error) { return r.readOrphans(ctx) })
-	if err := r.eachRepository(ctx, r.collectRepository); err != nil {
-		return err
+	r.free = nil // others need the machine
+	if r.exclusive != nil || r.Remote {
+		r.free = make(chan struct{}, workers-1)
 	}
-	if err := r.deleteWaiting(ctx); err != nil {
+	r.orphans = sync.OnceValues(func() (users, error) { return r.readOrphans(ctx) })
+	if err := r.collectRepositories(ctx); err != nil {
 		return err
 	}
 	r.tellMarked()

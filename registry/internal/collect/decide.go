@@ -16,7 +16,7 @@ func (r *run) decide(ctx context.Context, repo *repository) error {
 			reached[at] = true
 		}
 	}
-	r.spread(repo, reached)
+	repo.spread(reached)
 	for i := range repo.revisions {
 		repo.revisions[i].tagged = reached[i]
 	}
@@ -50,7 +50,7 @@ func (r *run) decideRevisions(ctx context.Context, repo *repository) (gone int, 
 			live[i] = rev.young
 		}
 	}
-	r.spread(repo, live)
+	repo.spread(live)
 	for i := range repo.revisions {
 		repo.revisions[i].live = live[i]
 		if !live[i] {
@@ -60,48 +60,31 @@ func (r *run) decideRevisions(ctx context.Context, repo *repository) (gone int, 
 	return gone, nil
 }
 
-// spread adds what the reached manifests lead to: what they need, their subjects,
-// and the manifests whose subject they are.
-func (r *run) spread(repo *repository, reached []bool) {
+// spread adds what the reached manifests lead to.
+func (repo *repository) spread(reached []bool) {
 	var todo []int
-	for i, is := range reached {
+	for at, is := range reached {
 		if is {
-			todo = append(todo, i)
-		}
-	}
-	reach := func(i int) {
-		if !reached[i] {
-			reached[i] = true
-			todo = append(todo, i)
+			todo = append(todo, at)
 		}
 	}
 	for len(todo) > 0 {
-		i := repo.revisions[todo[len(todo)-1]].id
+		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, referrer := range repo.referrers[i] {
-			reach(referrer)
-		}
-		refs, _ := r.digests.references(i)
-		for _, ref := range refs.needs {
-			if at, ok := find(repo.revisions, ref); ok {
-				reach(at)
+		for _, to := range repo.leads[at] {
+			if !reached[to] {
+				reached[to] = true
+				todo = append(todo, to)
 			}
-		}
-		if at, ok := find(repo.revisions, refs.subject); ok && refs.hasSubject {
-			reach(at)
 		}
 	}
 }
 
 // kept yields the live manifests and what they need.
-func (r *run) kept(repo *repository) iter.Seq2[*link, references] {
-	return func(yield func(*link, references) bool) {
-		for i := range repo.revisions {
-			rev := &repo.revisions[i]
-			if !rev.live {
-				continue
-			}
-			if refs, _ := r.digests.references(rev.id); !yield(rev, refs) {
+func (r *run) kept(repo *repository) iter.Seq2[link, []id] {
+	return func(yield func(link, []id) bool) {
+		for _, rev := range repo.revisions {
+			if rev.live && !yield(rev, r.digests.needs(rev.id)) {
 				return
 			}
 		}
@@ -111,10 +94,10 @@ func (r *run) kept(repo *repository) iter.Seq2[*link, references] {
 // decideLayers decides on the links to blobs: those stay that live manifests need, or are.
 func (r *run) decideLayers(ctx context.Context, repo *repository) error {
 	needed := map[id]bool{}
-	for rev, refs := range r.kept(repo) {
+	for rev, needs := range r.kept(repo) {
 		needed[rev.id] = true
-		for _, ref := range refs.needs {
-			needed[ref] = true
+		for _, i := range needs {
+			needed[i] = true
 		}
 	}
 	for i := range repo.layers {
@@ -147,7 +130,7 @@ func (r *run) keepYoung(ctx context.Context, repo *repository, l *link) (err err
 
 // mark notes why the bytes stay of what stays in the repository.
 func (r *run) mark(repo *repository) {
-	for rev, refs := range r.kept(repo) {
+	for rev, needs := range r.kept(repo) {
 		why := byUntagged
 		switch {
 		case repo.unreadable:
@@ -158,13 +141,13 @@ func (r *run) mark(repo *repository) {
 			why = recent
 		}
 		r.digests.mark(why, rev.id)
-		r.digests.mark(why, refs.needs...)
+		r.digests.mark(why, needs...)
 	}
 	for _, l := range repo.layers {
 		if !l.live {
 			continue
 		}
-		why := r.digests.what(l.id)
+		why := r.digests.why(l.id)
 		switch {
 		case why != 0: // as needed, or by another repository
 		case repo.unreadable:

@@ -71,7 +71,7 @@ func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 		return r.tidyLinks(ctx, repo)
 	}
 	for some := range slices.Chunk(all, storage.MaxPending/2) {
-		things := max(len(some), len(repo.revisions)+len(repo.layers)+len(repo.tags)+len(repo.history))
+		things := len(repo.revisions) + len(repo.layers) + len(repo.tags) + len(repo.history)
 		if err := r.delete(ctx, &part{repo: repo, all: some}, perLook*things); err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (r *run) deleteParts(ctx context.Context, parts []*part) (err error) {
 		for _, p := range parts {
 			g.do(func(ctx context.Context) error { return r.deletePart(ctx, p) })
 		}
-		return g.wait()
+		return g.Wait()
 	})
 	for _, p := range parts {
 		r.tellGone(p)
@@ -190,7 +190,7 @@ func (r *run) deleteNow(ctx context.Context, p *part) error {
 				return err
 			})
 		}
-		if err := g.wait(); err != nil {
+		if err := g.Wait(); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ const (
 	isKept = inUse | byUntagged | recent | unreadable
 )
 
-// references is what a manifest needs, and its subject.
+// references is what a manifest needs, and its subject. Nobody changes it.
 type references struct {
 	needs      []id
 	subject    id
@@ -33,19 +33,23 @@ type references struct {
 // digest of another algorithm than sha256 goes by the sha256 of its text. It is safe for
 // concurrent use.
 type digests struct {
-	mu    sync.Mutex
-	ids   map[[sha256.Size]byte]id
-	keys  [][sha256.Size]byte // by number
-	known []uint8             // of each
-	// others are those that their key does not tell.
-	others map[id]oci.Digest
+	mu     sync.Mutex
+	ids    map[[sha256.Size]byte]id
+	all    []entry
+	others map[id]oci.Digest // those that their key does not tell
 	// refs are those of the manifests that were read. A digest fixes them, so each is read
 	// once in a run.
-	refs map[id]references
+	refs map[id]*references
+}
+
+// entry is what is known of a digest.
+type entry struct {
+	key  [sha256.Size]byte
+	what uint8
 }
 
 func newDigests() *digests {
-	return &digests{ids: map[[sha256.Size]byte]id{}, others: map[id]oci.Digest{}, refs: map[id]references{}}
+	return &digests{ids: map[[sha256.Size]byte]id{}, others: map[id]oci.Digest{}, refs: map[id]*references{}}
 }
 
 func keyOf(d oci.Digest) (key [sha256.Size]byte) {
@@ -62,10 +66,10 @@ func (s *digests) add(d oci.Digest) id {
 	key := keyOf(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, there := s.ids[key]
-	if !there {
-		i = id(len(s.keys))
-		s.ids[key], s.keys, s.known = i, append(s.keys, key), append(s.known, 0)
+	i, known := s.ids[key]
+	if !known {
+		i = id(len(s.all))
+		s.ids[key], s.all = i, append(s.all, entry{key: key})
 		if d.Algorithm() != oci.SHA256 {
 			s.others[i] = d
 		}
@@ -80,55 +84,61 @@ func (s *digests) digest(i id) oci.Digest {
 	if d, ok := s.others[i]; ok {
 		return d
 	}
-	return oci.SHA256.Digest(s.keys[i][:])
+	return oci.SHA256.Digest(s.all[i].key[:])
 }
 
 // mark notes something of numbers.
-func (s *digests) mark(what uint8, all ...id) {
+func (s *digests) mark(what uint8, of ...id) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, i := range all {
-		s.known[i] |= what
+	for _, i := range of {
+		s.all[i].what |= what
 	}
 }
 
-// what says why the bytes of a digest stay, 0 if they do not.
-func (s *digests) what(i id) uint8 {
+// known returns what was noted of a number.
+func (s *digests) known(i id) uint8 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[i] & isKept
+	return s.all[i].what
 }
 
-// isRevision says whether some repository has a digest as a manifest, for all that is known.
-func (s *digests) isRevision(i id) bool {
+// why says why the bytes of a digest stay, 0 if they do not.
+func (s *digests) why(i id) uint8 { return s.known(i) & isKept }
+
+// isRevision says whether some repository is known to have a digest as a manifest.
+func (s *digests) isRevision(i id) bool { return s.known(i)&isRevision != 0 }
+
+// refer notes what a manifest needs.
+func (s *digests) refer(i id, refs *references) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[i]&isRevision != 0
+	s.refs[i] = refs
+}
+
+// references returns what is known of a manifest, nil if it was not read.
+func (s *digests) references(i id) *references {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refs[i]
+}
+
+// needs is what a manifest needs, if it was read.
+func (s *digests) needs(i id) []id {
+	if refs := s.references(i); refs != nil {
+		return refs.needs
+	}
+	return nil
 }
 
 // marked is how many digests stay.
 func (s *digests) marked() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, what := range s.known {
-		if what&isKept != 0 {
+	for i := range s.all {
+		if s.all[i].what&isKept != 0 {
 			n++
 		}
 	}
 	return n
-}
-
-// references returns what is known of a manifest. Nobody changes it.
-func (s *digests) references(i id) (refs references, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	refs, known = s.refs[i]
-	return refs, known
-}
-
-// refer notes what a manifest needs.
-func (s *digests) refer(i id, refs references) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refs[i] = refs
 }

@@ -7,8 +7,7 @@ type Event struct {
 	Kind       Kind
 	Repository oci.Name
 	Digest     oci.Digest
-	Report     *Report // of Marked: what is known so far
-	Marked     int64   // of Marked: digests
+	Marked     int64 // of Marked: digests
 }
 
 // Kind says what happened.
@@ -40,9 +39,9 @@ func (r *run) emit(f func(tell func(Event))) {
 func (r *run) tellKept(repo *repository) {
 	r.emit(func(tell func(Event)) {
 		tell(Event{Kind: Repository, Repository: repo.name})
-		for rev, refs := range r.kept(repo) {
+		for rev, needs := range r.kept(repo) {
 			tell(Event{Kind: Manifest, Repository: repo.name, Digest: r.digests.digest(rev.id)})
-			for _, ref := range refs.needs {
+			for _, ref := range needs {
 				if _, also := find(repo.revisions, ref); !also {
 					tell(Event{Kind: Blob, Repository: repo.name, Digest: r.digests.digest(ref)})
 				}
@@ -53,12 +52,7 @@ func (r *run) tellKept(repo *repository) {
 
 // tellMarked emits that everything was read.
 func (r *run) tellMarked() {
-	r.emit(func(tell func(Event)) {
-		r.mu.Lock()
-		report := r.report
-		r.mu.Unlock()
-		tell(Event{Kind: Marked, Report: &report, Marked: r.digests.marked()})
-	})
+	r.emit(func(tell func(Event)) { tell(Event{Kind: Marked, Marked: r.digests.marked()}) })
 }
 
 // tellGone counts and emits what of a part is deleted.

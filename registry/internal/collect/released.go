@@ -104,8 +104,7 @@ func (r *run) usersGone(ctx context.Context, repo *repository) error {
 			return err
 		}
 		if err == nil {
-			refs, _ := r.digests.references(rev.id)
-			repo.users.add(&user{info.Modified, refs.needs})
+			repo.users.add(&user{info.Modified, r.digests.needs(rev.id)})
 		}
 	}
 	return nil

@@ -27,9 +27,9 @@ type link struct {
 // repository is what a look at one has found.
 type repository struct {
 	name      oci.Name
-	revisions []link // to manifests, sorted by id
-	layers    []link // to blobs, sorted by id
-	referrers map[id][]int
+	revisions []link  // to manifests, sorted by id
+	layers    []link  // to blobs, sorted by id
+	leads     [][]int // each manifest to those that it needs, to its subject, and back from that
 	tags      []tag
 	history   []tag
 	users     users
@@ -70,12 +70,12 @@ func (repo *repository) garbage() (all []garbage) {
 	return all
 }
 
-// eachRepository calls f for every prefix that may be a repository, also by a name
+// collectRepositories collects every prefix that may be a repository, also by a name
 // that only distribution takes (upper case in front, longer than ours). A prefix
 // that cannot be listed ends the run: who knows what it needs.
-func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repository) error) error {
+func (r *run) collectRepositories(ctx context.Context) error {
 	g := r.group(ctx)
-	g.try(func(ctx context.Context) error {
+	g.do(func(ctx context.Context) error {
 		for name, err := range tree.Everything(ctx, r.Store) {
 			if err == nil {
 				err = r.step(ctx)
@@ -83,11 +83,14 @@ func (r *run) eachRepository(ctx context.Context, f func(context.Context, *repos
 			if err != nil {
 				return err
 			}
-			g.do(func(ctx context.Context) error { return f(ctx, &repository{name: name}) })
+			g.do(func(ctx context.Context) error { return r.collectRepository(ctx, &repository{name: name}) })
 		}
 		return nil
 	})
-	return g.wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return r.deleteWaiting(ctx)
 }
 
 // collectRepository deletes what no manifest of a repository needs and no client
@@ -164,41 +167,48 @@ func (r *run) target(ctx context.Context, key string, i id) (id, error) {
 	return r.digests.add(l.Target), nil
 }
 
-// readRevisions reads what the manifests of a repository need.
+// readRevisions reads what the manifests of a repository need. One with a manifest that
+// cannot be read is skipped.
 func (r *run) readRevisions(ctx context.Context, repo *repository) error {
 	g := r.group(ctx)
 	for _, rev := range repo.revisions {
 		r.digests.mark(isRevision, rev.id)
-		if _, known := r.digests.references(rev.id); !known {
-			g.do(func(ctx context.Context) error { return r.readRevision(ctx, repo, rev.id) })
+		if r.digests.references(rev.id) != nil {
+			continue
 		}
+		g.do(func(ctx context.Context) error {
+			d := r.digests.digest(rev.id)
+			refs, err := r.readReferences(ctx, d)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				r.skip(repo, d, err)
+			default:
+				r.digests.refer(rev.id, refs)
+			}
+			return r.step(ctx)
+		})
 	}
-	if err := g.wait(); err != nil {
+	if err := g.Wait(); err != nil {
 		return err
 	}
-	repo.referrers = map[id][]int{}
+	repo.leads = make([][]int, len(repo.revisions))
 	for at, rev := range repo.revisions {
-		if refs, _ := r.digests.references(rev.id); refs.hasSubject {
-			repo.referrers[refs.subject] = append(repo.referrers[refs.subject], at)
+		refs := r.digests.references(rev.id)
+		if refs == nil {
+			continue
+		}
+		for _, i := range refs.needs {
+			if to, ok := find(repo.revisions, i); ok {
+				repo.leads[at] = append(repo.leads[at], to)
+			}
+		}
+		if to, ok := find(repo.revisions, refs.subject); ok && refs.hasSubject {
+			repo.leads[at], repo.leads[to] = append(repo.leads[at], to), append(repo.leads[to], at)
 		}
 	}
 	return nil
-}
-
-// readRevision reads a manifest. A repository with one that cannot be read is
-// skipped.
-func (r *run) readRevision(ctx context.Context, repo *repository, i id) error {
-	d := r.digests.digest(i)
-	refs, err := r.readReferences(ctx, d)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		r.skip(repo, d, err)
-	default:
-		r.digests.refer(i, refs)
-	}
-	return r.step(ctx)
 }
 
 // skip notes that a repository cannot be understood: nothing of it is deleted.
@@ -217,22 +227,22 @@ func (r *run) skip(repo *repository, d oci.Digest, err error) {
 const maxManifest = 64 << 20
 
 // readReferences reads a manifest, and proves it.
-func (r *run) readReferences(ctx context.Context, d oci.Digest) (references, error) {
+func (r *run) readReferences(ctx context.Context, d oci.Digest) (*references, error) {
 	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(d), maxManifest)
 	if absent(err) {
-		return references{}, errors.New("its bytes are missing")
+		return nil, errors.New("its bytes are missing")
 	}
 	if err != nil {
-		return references{}, err
+		return nil, err
 	}
 	if d.Algorithm().FromBytes(body) != d {
-		return references{}, errors.New("its bytes are damaged")
+		return nil, errors.New("its bytes are damaged")
 	}
 	read, err := oci.ReadReferences(body)
 	if err != nil {
-		return references{}, err
+		return nil, err
 	}
-	refs := references{hasSubject: read.Subject != "", needs: make([]id, 0, len(read.Needed)+len(read.Elsewhere))}
+	refs := &references{hasSubject: read.Subject != "", needs: make([]id, 0, len(read.Needed)+len(read.Elsewhere))}
 	for _, ref := range slices.Concat(read.Needed, read.Elsewhere) {
 		refs.needs = append(refs.needs, r.digests.add(ref))
 	}
