@@ -20,26 +20,18 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	const ns, sub = "registry", "gc"
+	metric := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "registry", Subsystem: "gc", Name: name, Help: help}
+	}
 	m := &Metrics{
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ns, Subsystem: sub, Name: "runs_total", Help: "Garbage collections, by outcome.",
-		}, []string{"outcome"}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts(metric("runs_total", "Garbage collections, by outcome.")), []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Subsystem: sub, Name: "duration_seconds", Help: "Time that a garbage collection takes.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
+			Namespace: "registry", Subsystem: "gc", Name: "duration_seconds", Help: "Time that a garbage collection takes.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 		}),
-		freed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ns, Subsystem: sub, Name: "freed_total", Help: "What was freed: manifests, blobs, bytes.",
-		}, []string{"what"}),
-		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "kept_bytes", Help: "Bytes that the last collection kept, by reason.",
-		}, []string{"reason"}),
-		problems: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "problems", Help: "Manifests and tags that the last collection could not read; their repositories are skipped.",
-		}),
-		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Subsystem: sub, Name: "last_success_timestamp_seconds", Help: "When the last collection ended that skipped nothing.",
-		}),
+		freed:    prometheus.NewCounterVec(prometheus.CounterOpts(metric("freed_total", "What was freed: manifests, blobs, bytes.")), []string{"what"}),
+		bytes:    prometheus.NewGaugeVec(prometheus.GaugeOpts(metric("kept_bytes", "Bytes that the last collection kept, by reason.")), []string{"reason"}),
+		problems: prometheus.NewGauge(prometheus.GaugeOpts(metric("problems", "Manifests and tags that the last collection could not read; their repositories are skipped."))),
+		last:     prometheus.NewGauge(prometheus.GaugeOpts(metric("last_success_timestamp_seconds", "When the last collection ended that skipped nothing."))),
 	}
 	registerer.MustRegister(m.runs, m.seconds, m.freed, m.bytes, m.problems, m.last)
 	return m
