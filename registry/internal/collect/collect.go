@@ -69,17 +69,16 @@ type run struct {
 	name    string
 	begun   time.Time
 	digests *digests
-	limit   time.Time             // what was renewed since is young; zero = nothing is
 	orphans func() (users, error) // looked for when the first young link is found that nothing needs
 
-	free      chan struct{} // see workers
+	busy      chan struct{} // has a place for each worker but the first
 	pace      pace
-	exclusive storage.Lease // nil = others may serve the storage
-	again     bool          // it was exclusive before
+	lock      storage.Lease // nil in a dry run
+	exclusive storage.Lease // nil = others served the storage from the beginning
+	alone     atomic.Bool   // it is held still
 	steps     atomic.Uint64
-	fence     fence
 	telling   sync.Mutex
-	listing   sync.Mutex // held while something is listed
+	deleting  sync.RWMutex // locked while something is listed, read while it is deleted at once
 
 	mu      sync.Mutex // guards what follows
 	report  Report
@@ -122,41 +121,28 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 func newRun(o Options) *run {
 	o.Wait = cmp.Or(o.Wait, time.Second)
-	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests()}
+	r := &run{Options: o, name: rand.Text(), begun: time.Now(), digests: newDigests(), busy: make(chan struct{}, workers-1)}
 	r.pace.machine = runtime.GOMAXPROCS(0)
 	r.report.DryRun, r.report.Problems = o.DryRun, []Problem{}
 	return r
 }
 
-func (r *run) run(ctx context.Context) error {
+func (r *run) run(ctx context.Context) (err error) {
 	if r.DryRun {
 		return r.collect(ctx)
 	}
-	lock, err := r.Coordinator.Lock(ctx, storage.CollectorLock)
-	if err != nil {
+	if r.lock, err = r.Coordinator.Lock(ctx, storage.CollectorLock); err != nil {
 		return noRoom(err)
 	}
-	defer lock.Release()
-	r.fence = fence{lock}
-	err = r.collectAlone(ctx)
-	if errors.Is(err, errServed) {
-		err = r.collectBeside(ctx)
+	defer r.lock.Release()
+	defer r.end(ctx)
+	if err = r.begin(ctx); err == nil {
+		err = r.collect(ctx)
 	}
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	return r.removeMarks(ctx)
-}
-
-// collectBeside collects while others serve the storage. First it makes sure that all
-// writers know of the run.
-func (r *run) collectBeside(ctx context.Context) error {
-	defer r.withdraw(ctx)
-	r.pace.begin(r.Paced)
-	if err := r.tryListed(ctx, firstPatience, nil, func(context.Context) error { return nil }); err != nil {
-		return err
-	}
-	return r.collect(ctx)
 }
 
 // publish replaces the list.
@@ -188,16 +174,16 @@ func (r *run) withdraw(ctx context.Context) {
 
 // listed calls f while the parts are listed and every writer knows that. Where a writer
 // keeps it waiting it withdraws the list and tries again; ErrWriter after
-// listPatience. Where there are no lists f is called unless a server waits.
+// listPatience. In a dry run, and while nobody serves, there are no lists.
 func (r *run) listed(ctx context.Context, parts []*part, f func(context.Context) error) error {
-	if r.atOnce() {
-		if err := r.wanted(); err != nil {
-			return err
-		}
+	if r.DryRun {
 		return f(ctx)
 	}
-	r.listing.Lock() // one of several workers
-	defer r.listing.Unlock()
+	if done, err := r.atOnce(ctx, f); done || err != nil {
+		return err
+	}
+	r.deleting.Lock() // one of several workers
+	defer r.deleting.Unlock()
 	keys := r.keys(parts)
 	for begun := time.Now(); ; {
 		err := r.tryListed(ctx, r.Wait, keys, f)
@@ -235,11 +221,6 @@ func (r *run) tryListed(ctx context.Context, patience time.Duration, keys []stri
 // collect reads all repositories and deletes what nothing needs: their links, then
 // the bytes.
 func (r *run) collect(ctx context.Context) error {
-	r.setLimit()
-	r.free = nil // others need the machine
-	if r.exclusive != nil || r.Remote {
-		r.free = make(chan struct{}, workers-1)
-	}
 	r.orphans = sync.OnceValues(func() (users, error) { return r.readOrphans(ctx) })
 	if err := r.collectRepositories(ctx); err != nil {
 		return err

@@ -61,9 +61,6 @@ const (
 	perLook = 4 // weighs a thing that is looked at again
 )
 
-// atOnce says whether there are no lists: in a dry run, and while nobody serves.
-func (r *run) atOnce() bool { return r.DryRun || r.exclusive != nil }
-
 // deleteLinks deletes what of a repository goes.
 func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 	all := repo.garbage()
@@ -81,7 +78,7 @@ func (r *run) deleteLinks(ctx context.Context, repo *repository) error {
 
 // delete deletes a part: at once, or when there is enough for a list.
 func (r *run) delete(ctx context.Context, p *part, weight int) error {
-	if r.atOnce() {
+	if r.DryRun || r.alone.Load() {
 		return r.deleteParts(ctx, []*part{p})
 	}
 	r.mu.Lock()
@@ -133,7 +130,7 @@ func (r *run) deleteParts(ctx context.Context, parts []*part) (err error) {
 // deletePart deletes what of a part is garbage at a second look, too. Where there is no
 // list the first one is right.
 func (r *run) deletePart(ctx context.Context, p *part) error {
-	if r.atOnce() {
+	if r.DryRun || r.alone.Load() {
 		return r.deleteNow(ctx, p)
 	}
 	if p.repo == nil {
@@ -166,7 +163,7 @@ const perChange = 256
 // deleteNow deletes a part: links of manifests durably before those that they need,
 // which may come back after a power loss, as may bytes: then they are garbage again.
 // If nothing is left of a repository all are deleted durably, for a store of files then
-// removes its directories. Also with an error p knows what is gone.
+// removes its directories. Also with an error p knows what is gone, and what is not.
 func (r *run) deleteNow(ctx context.Context, p *part) error {
 	split := slices.IndexFunc(p.all, func(g garbage) bool { return g.kind != OldManifest })
 	if split < 0 {
@@ -177,6 +174,9 @@ func (r *run) deleteNow(ctx context.Context, p *part) error {
 		g := r.group(ctx)
 		for some := range slices.Chunk(all, perChange) {
 			g.do(func(ctx context.Context) error {
+				if r.wanted() {
+					return errWanted
+				}
 				stage := make(storage.Stage, len(some))
 				for i := range some {
 					stage[i] = storage.Change{Key: r.key(p.repo, some[i]), Delete: true, Ephemeral: !durable && some[i].kind != OldManifest}
@@ -191,6 +191,8 @@ func (r *run) deleteNow(ctx context.Context, p *part) error {
 			})
 		}
 		if err := g.Wait(); err != nil {
+			gone := setOf(p.gone)
+			p.all = slices.DeleteFunc(p.all, func(g garbage) bool { return gone[g] })
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
@@ -110,20 +109,18 @@ func TestOneListAtATime(t *testing.T) {
 // come since does, also where the storage's clock is a minute behind this machine's.
 func TestYoungOnceAServerHasCome(t *testing.T) {
 	for _, c := range []struct {
-		keepAge          bool
-		before, after    bool // young: two minutes before the run began, and just after it
-		exclusive, again bool
+		keepAge       bool
+		before, after bool // young: two minutes before the run began, and just after it
+		exclusive     bool // still
 	}{
-		{false, false, false, true, false},
-		{false, false, true, false, true},
-		{true, true, true, true, false},
-		{true, true, true, false, true},
+		{false, false, false, true},
+		{false, false, true, false},
+		{true, true, true, true},
+		{true, true, true, false},
 	} {
 		r := newRun(Options{Age: time.Hour, KeepAge: c.keepAge})
-		if r.again = c.again; c.exclusive {
-			r.exclusive = idle{}
-		}
-		r.setLimit()
+		r.exclusive = idle{}
+		r.alone.Store(c.exclusive)
 		for _, clock := range []time.Duration{-time.Minute, 0, time.Minute / 2} { // the storage's, from here
 			after := r.young(r.begun.Add(time.Second + clock))
 			if before := r.young(r.begun.Add(-2*time.Minute + clock)); before != c.before || after != c.after {
@@ -149,34 +146,34 @@ func (s ending) Apply(ctx context.Context, section storage.Section, stages ...st
 	return s.end()
 }
 
-// Where a run ends while links of a repository are deleted, because a worker has let a server
-// in or somebody ends it, those that are gone are counted and emitted: a second beginning does
-// not find them any more.
+// Where a run ends while links of a repository are deleted, because somebody ends it, those
+// that are gone are counted and emitted.
 func TestWhatIsGoneIsCountedWhenARunEnds(t *testing.T) {
-	for name, lease := range map[string]storage.Lease{"exclusive": unwanted{}, "beside servers": nil} {
-		t.Run(name, func(t *testing.T) {
+	for _, serving := range []bool{false, true} {
+		t.Run(fmt.Sprintf("serving=%v", serving), func(t *testing.T) {
 			x := onMemory(t)
+			if serving {
+				lease, err := x.c.Join(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer lease.Release()
+			}
 			kept, keptBlobs := x.image("a", "v1", "kept")
 			old, oldBlobs := x.image("a", "", "old")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			x.s = ending{x.s, func() error { cancel(errServed); return nil }}
+			ctx, cancel := context.WithCancel(t.Context())
+			x.s = ending{x.s, func() error { cancel(); return nil }}
 			var gone []Event
-			r := newRun(Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Log: zap.NewNop(), Tell: func(e Event) {
+			report, err := Run(ctx, Options{Store: x.s, Coordinator: x.c, DeleteUntagged: true, Tell: func(e Event) {
 				if e.Kind == OldManifest || e.Kind == OldLayer {
 					gone = append(gone, e)
 				}
 			}})
-			r.exclusive, r.fence = lease, fence{lease}
-			err := r.collectRepository(ctx, &repository{name: "a"})
-			if err == nil {
-				err = r.deleteWaiting(ctx)
-			}
-			if !errors.Is(err, errServed) {
+			if !errors.Is(err, context.Canceled) {
 				t.Fatalf("got %v", err)
 			}
-			r.beginAgain()
-			if r.report.Manifests.Freed != 1 || len(gone) != 1 || gone[0].Digest != old {
-				t.Errorf("%+v, emitted %v", r.report, gone)
+			if report.Manifests != (Count{2, 1, 1}) || report.LayerLinks != 0 || len(gone) != 1 || gone[0].Digest != old {
+				t.Errorf("%+v, emitted %v", report, gone)
 			}
 			x.whole("kept", "a", kept, keptBlobs)
 			for _, d := range oldBlobs {
@@ -186,10 +183,45 @@ func TestWhatIsGoneIsCountedWhenARunEnds(t *testing.T) {
 	}
 }
 
-// unwanted is a lease that nobody wants.
-type unwanted struct{ idle }
-
-func (unwanted) Wanted() bool { return false }
+// A server that comes while one large repository is being deleted at once is let in in the
+// middle of that; the rest goes with lists, and nothing is counted twice.
+func TestServerComesInTheMiddleOfARepository(t *testing.T) {
+	const n = 4 * perChange
+	x := onFiles(t)
+	for i := range n {
+		x.blob("a", fmt.Sprint("old ", i))
+	}
+	held := &holding{Coordinator: x.c}
+	c := &oneList{Coordinator: held, t: t}
+	x.c = c
+	joined := make(chan error, 1)
+	var once sync.Once
+	x.s = ending{x.s, func() error {
+		once.Do(func() {
+			go func() {
+				lease, err := c.Join(t.Context())
+				if err == nil {
+					t.Cleanup(lease.Release)
+				}
+				joined <- err
+			}()
+			held.awaitWanted(t)
+		})
+		return nil
+	}}
+	var layers, blobs int
+	report := x.run(Options{Tell: func(e Event) {
+		switch e.Kind {
+		case OldLayer:
+			layers++
+		case OldBlob:
+			blobs++
+		}
+	}})
+	if err := <-joined; err != nil || c.published() < 2 || report.LayerLinks != n || report.Blobs != (Count{n, n, 0}) || layers != n || blobs != n {
+		t.Errorf("%v, %d lists, %d and %d events, %+v", err, c.published(), layers, blobs, report)
+	}
+}
 
 // A storage that says that it is busy while the run is exclusive ends the run: nothing is
 // deleted without a list after that.

@@ -40,7 +40,11 @@ func (r *run) apply(ctx context.Context, stage storage.Stage) error {
 	if r.DryRun {
 		return nil
 	}
-	err := r.Store.Apply(ctx, r.fence, stage)
+	held := fence{r.lock}
+	if r.alone.Load() {
+		held = append(held, r.exclusive)
+	}
+	err := r.Store.Apply(ctx, held, stage)
 	if errors.Is(err, storage.ErrExpired) {
 		err = fmt.Errorf("%w: %w", errLockLost, err)
 	}

@@ -20,31 +20,32 @@ const (
 	future = time.Minute
 )
 
-// setLimit decides what is young in this run: a link that was confirmed to a client
-// within the grace period, who may rely on it. While the run is exclusive nobody relies on
-// anything; nor does anybody later on what was confirmed before it began.
-func (r *run) setLimit() {
-	r.limit = r.begun.Add(-r.Age - max(r.Age/4, renewAfter))
+// limit says what is young: a link that was renewed since, on which a client may rely
+// for the grace period; the zero time = nothing is. While the run is exclusive nobody relies
+// on anything; nor does anybody later on what was confirmed before it began.
+func (r *run) limit() time.Time {
 	switch {
-	case r.Age <= 0 || r.exclusive != nil && !r.KeepAge:
-		r.limit = time.Time{}
-	case r.again && !r.KeepAge:
-		r.limit = r.begun.Add(-skew)
+	case r.Age <= 0 || r.alone.Load() && !r.KeepAge:
+		return time.Time{}
+	case r.exclusive != nil && !r.KeepAge:
+		return r.begun.Add(-skew)
 	}
+	return r.begun.Add(-r.Age - max(r.Age/4, renewAfter))
 }
 
 // ages says whether it matters when links were renewed.
-func (r *run) ages() bool { return !r.limit.IsZero() }
+func (r *run) ages() bool { return !r.limit().IsZero() }
 
 // young says whether a client may rely on a link that was renewed then.
 func (r *run) young(modified time.Time) bool {
-	if !r.ages() {
+	limit := r.limit()
+	if limit.IsZero() {
 		return false
 	}
 	if modified.Nanosecond() == 0 { // the storage may count whole seconds
 		modified = modified.Add(2 * time.Second)
 	}
-	return modified.Add(50 * time.Millisecond).After(r.limit) // a tick of its clock
+	return modified.Add(50 * time.Millisecond).After(limit) // a tick of its clock
 }
 
 // age returns when a link was renewed. One dated in the future is renewed now: so it

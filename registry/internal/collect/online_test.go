@@ -348,7 +348,6 @@ func TestDatedInTheFuture(t *testing.T) {
 func TestRenewedInALongRun(t *testing.T) {
 	r := newRun(Options{Age: time.Hour})
 	r.begun = time.Now().Add(-time.Hour)
-	r.setLimit()
 	renewed := time.Now().Add(-time.Minute)
 	got, err := r.age(t.Context(), storage.Info{Key: "/x", Modified: renewed}, "")
 	if err != nil || !got.Equal(renewed) || r.report.Future != 0 || !r.young(got) {

@@ -54,15 +54,6 @@ type Problem struct {
 	Error      string     `json:"error"`
 }
 
-// deleted is the part of the report that says what was deleted.
-func (p *Report) deleted() Report {
-	only := func(c Count) Count { return Count{Found: c.Freed, Freed: c.Freed} }
-	return Report{
-		DryRun: p.DryRun, Manifests: only(p.Manifests), Blobs: only(p.Blobs), Bytes: only(p.Bytes),
-		LayerLinks: p.LayerLinks, TagEntries: p.TagEntries, Future: p.Future, Problems: []Problem{},
-	}
-}
-
 // keep counts a blob that is kept because of what is known of it.
 func (p *Report) keep(what uint8, size int64) {
 	switch {

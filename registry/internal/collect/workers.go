@@ -19,14 +19,14 @@ const workers = 16
 // returns it.
 type group struct {
 	*errgroup.Group
-	ctx  context.Context //nolint:containedctx // the tasks' own
-	free chan struct{}   // a place for each worker but the first
+	ctx context.Context //nolint:containedctx // the tasks' own
+	r   *run
 }
 
 // group returns one that shares the workers of the run with all others.
 func (r *run) group(ctx context.Context) *group {
 	g, ctx := errgroup.WithContext(ctx)
-	return &group{g, ctx, r.free}
+	return &group{g, ctx, r}
 }
 
 // do gives the task to a free worker, or does it here if there is none: so whoever
@@ -38,15 +38,18 @@ func (g *group) do(task func(ctx context.Context) error) {
 		}
 		return task(g.ctx)
 	}
-	select {
-	case g.free <- struct{}{}:
-		g.Go(func() error {
-			defer func() { <-g.free }()
-			return try()
-		})
-	default:
-		if err := try(); err != nil {
-			g.Go(func() error { return err })
+	if g.r.alone.Load() || g.r.Remote { // else others need the machine
+		select {
+		case g.r.busy <- struct{}{}:
+			g.Go(func() error {
+				defer func() { <-g.r.busy }()
+				return try()
+			})
+			return
+		default:
 		}
+	}
+	if err := try(); err != nil {
+		g.Go(func() error { return err })
 	}
 }
