@@ -10,7 +10,7 @@
 // each repository's links, then for the bytes to which no link leads.
 //
 // While nobody serves the storage, a run keeps everybody out (Exclusive) and
-// deletes at once, with several workers.
+// deletes at once, with several workers. It goes on with lists when a server comes.
 //
 // model_test.go has the protocol in small, with every interleaving;
 // docs/decisions/0009-garbage-collection.md has the argument.

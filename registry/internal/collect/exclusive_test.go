@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"

@@ -15,9 +15,6 @@ type object struct {
 	storage.Info
 }
 
-// lister lists what is named by digests below a prefix.
-type lister = func(ctx context.Context, prefix string, alg oci.Algorithm) iter.Seq2[object, error]
-
 // objects yields the objects of that suffix below a prefix. On files a look at each costs
 // less than a listing of what is below each.
 func (r *run) objects(ctx context.Context, prefix, suffix string, alg oci.Algorithm) iter.Seq2[object, error] {

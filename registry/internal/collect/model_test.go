@@ -43,6 +43,10 @@ import (
 // confirms that nothing needs what is listed, deletes, and withdraws the list. It
 // may stop waiting at any time and leave everything as it is.
 //
+// A run that is alone on the storage publishes itself before the first writer opens a
+// section. So the ways that it may go are among those here in which it waits for nobody
+// and deletes before any writer begins.
+//
 // Each omission below leaves out one step, and breaks a promise.
 
 // things is a set of what there is on the storage.

@@ -111,7 +111,7 @@ func (r *run) collectRepository(ctx context.Context, repo *repository) error {
 // look reads a repository and decides what of it stays. It marks the digests of
 // that.
 func (r *run) look(ctx context.Context, repo *repository) (err error) {
-	if repo.revisions, err = r.readLinks(ctx, repo, OldManifest, layout.Revisions, r.links); err != nil {
+	if repo.revisions, err = r.readLinks(ctx, repo, OldManifest, layout.Revisions); err != nil {
 		return err
 	}
 	if err := r.readRevisions(ctx, repo); err != nil {
@@ -120,11 +120,7 @@ func (r *run) look(ctx context.Context, repo *repository) (err error) {
 	if err := r.readTags(ctx, repo); err != nil {
 		return err
 	}
-	list := r.links
-	if !r.ages() {
-		list = r.names // is enough
-	}
-	if repo.layers, err = r.readLinks(ctx, repo, OldLayer, layout.Layers, list); err != nil {
+	if repo.layers, err = r.readLinks(ctx, repo, OldLayer, layout.Layers); err != nil {
 		return err
 	}
 	if err := r.decide(ctx, repo); err != nil {
@@ -134,8 +130,13 @@ func (r *run) look(ctx context.Context, repo *repository) (err error) {
 	return nil
 }
 
-// readLinks finds the links of a repository below a prefix for each algorithm.
-func (r *run) readLinks(ctx context.Context, repo *repository, kind Kind, prefix func(oci.Name, oci.Algorithm) string, list lister) (all []link, err error) {
+// readLinks finds the links of a repository below a prefix for each algorithm. Of blobs
+// the names are enough while ages do not matter.
+func (r *run) readLinks(ctx context.Context, repo *repository, kind Kind, prefix func(oci.Name, oci.Algorithm) string) (all []link, err error) {
+	list := r.links
+	if kind == OldLayer && !r.ages() {
+		list = r.names
+	}
 	for _, alg := range tree.Algorithms() {
 		for l, err := range list(ctx, prefix(repo.name, alg), alg) {
 			if err != nil {
