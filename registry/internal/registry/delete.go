@@ -24,8 +24,8 @@ import (
 const (
 	// tagsAtOnce is how many tags are deleted in one step: others wait for it.
 	tagsAtOnce = 128
-	// versionPause is how long a tag is left alone that was just written: within the
-	// granularity of the store's clock it has no version.
+	// versionPause is the granularity of the store's clock: a tag that was just written has no
+	// version within it.
 	versionPause = 10 * time.Millisecond
 	// overlapWait bounds how long a deletion waits for pushes that overlap: one of
 	// them may be in a process that is stopped, or move a tag again and again.
@@ -53,6 +53,9 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 		return "", fault(err)
 	}
 	r.reg.untagged(ctx, at.Digest)
+	if !r.reg.store.Remote { // whose clock may count seconds
+		time.Sleep(versionPause) // what is confirmed from now on is newer than the bytes
+	}
 	return at.Digest, nil
 }
 
@@ -77,9 +80,9 @@ func (r *Registry) untagged(ctx context.Context, d oci.Digest) {
 	}
 }
 
-// DeleteTagIf removes a tag with its history if its link still has that version and
-// it is not immutable. A push at the same time, by whatever process, is never undone.
-func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string) (removed bool, err error) {
+// DeleteTagIf removes a tag with its history if its link, which points at was, still has that
+// version and it is not immutable. A push at the same time, by whatever process, is never undone.
+func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest, version string) (removed bool, err error) {
 	if err := r.reg.writable(); err != nil {
 		return false, err
 	}
@@ -90,7 +93,11 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, version string
 	if isConflict(err) {
 		return false, nil
 	}
-	return err == nil, fault(err)
+	if err != nil {
+		return false, fault(err)
+	}
+	r.reg.untagged(ctx, was)
+	return true, nil
 }
 
 // DeleteManifest removes a manifest and the tags that point at it, also where only
@@ -307,10 +314,11 @@ func (r Repository) deleteTag(ctx context.Context, tag oci.Tag, at tags.Pointer)
 		return err
 	}
 	link := storage.Change{Key: layout.TagCurrent(r.name, tag), Delete: true}
-	if at.Version != "" {
-		link.If = storage.IfVersion(at.Version)
+	if at.Version == "" {
+		return r.reg.apply(ctx, nil, append(deletions(history), link))
 	}
-	return r.reg.apply(ctx, nil, append(deletions(history), link))
+	link.If = storage.IfVersion(at.Version)
+	return r.reg.apply(ctx, nil, storage.Stage{link}, deletions(history))
 }
 
 // history is the keys of a tag's history.

@@ -360,11 +360,11 @@ func TestDeleteTagIf(t *testing.T) {
 			before := version("moved")
 			pushImage(t, repo, "moved", "b")
 			for tag, v := range map[oci.Tag]string{"moved": before, "v1": version("v1"), "none": before, "old": ""} {
-				if removed, err := repo.DeleteTagIf(t.Context(), tag, v); removed || err != nil {
+				if removed, err := repo.DeleteTagIf(t.Context(), tag, "", v); removed || err != nil {
 					t.Errorf("%s: removed %v, %v", tag, removed, err)
 				}
 			}
-			if removed, err := repo.DeleteTagIf(t.Context(), "old", version("old")); !removed || err != nil {
+			if removed, err := repo.DeleteTagIf(t.Context(), "old", "", version("old")); !removed || err != nil {
 				t.Fatal(removed, err)
 			}
 			wantWholeTags(t, repo, []string{"moved", "v1"})
@@ -423,6 +423,22 @@ func TestDeleteTag_RenewsTheManifest(t *testing.T) {
 			newer(t, open(t))
 		})
 	}
+	t.Run("what is confirmed later is newer still", func(t *testing.T) {
+		s := stores["filesystem"](t)
+		repo := newRegistry(s, Options{DeleteEnabled: true}).Repository("a")
+		for range 20 {
+			d := pushImage(t, repo, "one", "x")
+			check(t, deleteTag(t.Context(), repo, "one"))
+			layer := pushBlob(t, repo, "layer x")
+			manifest, err := s.Stat(t.Context(), layout.BlobData(d))
+			check(t, err)
+			link, err := s.Stat(t.Context(), layout.LayerLink("a", layer.Digest))
+			check(t, err)
+			if !link.Modified.After(manifest.Modified) {
+				t.Fatalf("the link is of %v, the manifest of %v", link.Modified, manifest.Modified)
+			}
+		}
+	})
 	t.Run("files of another owner", func(t *testing.T) {
 		s := &ownedByAnother{both: stores["filesystem"](t)}
 		newer(t, s)

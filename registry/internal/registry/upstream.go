@@ -199,6 +199,6 @@ func (r Repository) ForgetTag(ctx context.Context, tag oci.Tag) error {
 	if err != nil {
 		return fault(unlessAbsent(err))
 	}
-	_, err = r.DeleteTagIf(ctx, tag, p.Version)
+	_, err = r.DeleteTagIf(ctx, tag, "", p.Version)
 	return err
 }

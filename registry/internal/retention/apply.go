@@ -69,7 +69,7 @@ func (v *Verdict) apply(ctx context.Context, o Options) (deleted bool, err error
 	case !ok || now.Target != v.Digest || !now.Modified.Equal(v.Pushed):
 		return false, nil
 	default:
-		return o.Registry.Repository(v.Repository).DeleteTagIf(ctx, v.Tag, now.Version)
+		return o.Registry.Repository(v.Repository).DeleteTagIf(ctx, v.Tag, v.Digest, now.Version)
 	}
 }
 
