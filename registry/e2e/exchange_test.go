@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,9 @@ func TestUploadChangesSides(t *testing.T) {
 					end := withQuery(t, absolute(t, way.to, resp.Header.Get("Location")), "digest", digestOf(content))
 					if resp, body = fetch(t, "PUT", end, nil, nil); resp.StatusCode != http.StatusCreated {
 						t.Fatalf("PUT on the other side: %s %s", resp.Status, body)
+					}
+					if left, _ := os.ReadDir(root + "/docker/registry/v2/repositories/moved/_uploads"); way.to == ours && len(left) > 0 {
+						t.Errorf("what the upload was in is left: %v", left)
 					}
 					for _, addr := range []string{ours, theirs} {
 						if resp, got := fetch(t, "GET", "http://"+addr+"/v2/moved/blobs/"+digestOf(content), nil, nil); resp.StatusCode != 200 || string(got) != string(content) {

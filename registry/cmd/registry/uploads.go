@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -122,11 +123,11 @@ func printUploads(out io.Writer, uploads []upload.Unfinished, state string) erro
 	}
 	for _, u := range uploads {
 		bytes += u.Size
-		last := u.Modified
-		if last.IsZero() {
-			last = u.Started
+		last := "unknown"
+		if at := cmp.Or(u.Modified, u.Started); !at.IsZero() {
+			last = at.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", size(u.Size), last.UTC().Format(time.RFC3339), u.Repository, u.ID)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", size(u.Size), last, u.Repository, u.ID)
 	}
 	if err := t.Flush(); err != nil {
 		return err

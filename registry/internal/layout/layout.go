@@ -24,6 +24,7 @@
 package layout
 
 import (
+	"strconv"
 	"strings"
 
 	"slipway/registry/internal/oci"
@@ -146,6 +147,11 @@ func UploadData(n oci.Name, id string) string {
 // distribution does not know the upload.
 func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
+}
+
+// UploadHashState is where distribution keeps the state of a hash behind so many bytes.
+func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) string {
+	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
 }
 
 // ParseTagIndex reads what TagIndex has below Tag.

@@ -52,6 +52,21 @@ func TestStrayDirectories(t *testing.T) {
 	check(t, err)
 }
 
+// Distribution leaves directories where an upload was that it has not finished itself.
+func TestPurge_NothingButDirectories_Goes(t *testing.T) {
+	root := t.TempDir()
+	r := newRegistry(openFiles(t, root), Options{})
+	pushImage(t, r.Repository("a"), "t", "x")
+	id := layout.NewUploadID()
+	dir := filepath.Join(root, layout.Upload("a", id))
+	check(t, os.MkdirAll(dir+"/hashstates", 0o755))
+	report, err := r.PurgeUploads(t.Context(), upload.PurgeOptions{Age: time.Hour})
+	check(t, err)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) != 1 || report.Purged[0].ID != id {
+		t.Errorf("the purge reports %+v, and the directory: %v", report, err)
+	}
+}
+
 // Whoever moves a tag, and however, the next reader sees it.
 func TestMovedTagIsSeenAtOnce(t *testing.T) {
 	root := t.TempDir()

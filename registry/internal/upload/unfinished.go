@@ -22,6 +22,8 @@ type Unfinished struct {
 	Size       int64     `json:"size"`
 	Started    time.Time `json:"started"`  // zero where nobody wrote it down
 	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
+
+	empty bool // it has no objects
 }
 
 // Unfinished yields the unfinished uploads of all repositories. What cannot be read is
@@ -79,6 +81,11 @@ func (r *Receiver) describe(ctx context.Context, name oci.Name, id string) (Unfi
 	if e := (*oci.Error)(nil); errors.As(err, &e) {
 		err = nil
 	}
+	if err == nil && u.Modified.IsZero() && u.Started.IsZero() {
+		keys, err := r.store.Keys(ctx, layout.Upload(name, id))
+		u.empty = len(keys) == 0
+		return u, err
+	}
 	return u, err
 }
 
@@ -127,13 +134,13 @@ func (r *Receiver) Purge(ctx context.Context, opts PurgeOptions) (PurgeReport, e
 }
 
 // before says whether nobody has added to the upload since t. One of which no time is
-// known stays.
+// known stays, unless nothing but directories is left of it.
 func (u *Unfinished) before(t time.Time) bool {
 	last := u.Modified
 	if last.IsZero() {
 		last = u.Started
 	}
-	return !last.IsZero() && !last.After(t)
+	return u.empty || !last.IsZero() && !last.After(t)
 }
 
 // purge deletes all objects of an upload, which ends it for whoever holds it.
@@ -143,6 +150,9 @@ func (r *Receiver) purge(ctx context.Context, name oci.Name, id string) error {
 	keys, err := r.store.Keys(ctx, layout.Upload(name, id))
 	if err != nil {
 		return err
+	}
+	if len(keys) == 0 { // distribution leaves empty directories
+		keys = append(keys, layout.UploadHashState(name, id, oci.SHA256, 0))
 	}
 	if data := layout.UploadData(name, id); !slices.Contains(keys, data) {
 		keys = append(keys, data)

@@ -221,7 +221,8 @@ func (u *Upload) Cancel(ctx context.Context) error {
 	return u.clearAll(ctx)
 }
 
-// clearAll deletes all objects of the upload.
+// clearAll deletes all objects of the upload; for distribution, which has directories in
+// directories, durably, as that leaves no empty ones.
 func (u *Upload) clearAll(ctx context.Context) error {
 	keys, err := u.in.store.Keys(ctx, layout.Upload(u.name, u.id))
 	if err != nil || len(keys) == 0 {
@@ -229,7 +230,7 @@ func (u *Upload) clearAll(ctx context.Context) error {
 	}
 	var stage storage.Stage
 	for _, key := range keys {
-		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: true})
+		stage = append(stage, storage.Change{Key: key, Delete: true, Ephemeral: !u.foreign})
 	}
 	return u.in.store.Apply(ctx, nil, stage)
 }
