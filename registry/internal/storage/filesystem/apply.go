@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"slipway/registry/internal/storage"
@@ -23,8 +22,8 @@ type commit struct {
 	err   error
 }
 
-// bigUpload is the size from which on small ones do not wait for its flush.
-const bigUpload = 1 << 20
+// bigFile is the size from which on small files do not wait for its flush.
+const bigFile = 1 << 20
 
 // maxStep is how many changes of a commit are made in one round: one that deletes much
 // does not keep others waiting for all of it.
@@ -60,8 +59,10 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 	if len(c.stages) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(c.all, func(ch change) bool { return ch.size >= bigUpload }) {
-		return s.big.run(c)
+	for i := range c.all {
+		if ch := &c.all[i]; max(ch.size, int64(len(ch.Content))) >= bigFile {
+			return s.big.run(c)
+		}
 	}
 	return s.small.run(c)
 }

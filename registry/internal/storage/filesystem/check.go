@@ -3,6 +3,7 @@ package filesystem
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 
 	"slipway/registry/internal/storage"
 )
+
+var errProbe = errors.New("what was written reads differently")
 
 // Check implements storage.Store. The small object is a file in the staging
 // directory.

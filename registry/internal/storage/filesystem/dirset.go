@@ -6,19 +6,17 @@ import (
 	"sync"
 )
 
-// maxDurable bounds the memory of a dirSet: so many paths, twice, are less than
-// a megabyte.
-const maxDurable = 2048
+// maxDurable bounds the memory of a dirSet: so many paths are less than a megabyte.
+const maxDurable = 4096
 
 // dirSet holds directories whose own entries, and those of all directories
 // above them, are known to be flushed. Whatever is not in it costs a flush, so
-// it may forget: it keeps those used lately, in two generations. Another process may
-// remove a directory and make it again, so each is known with its identity, which a
-// flush looks at.
+// it may forget. Another process may remove a directory and make it again, so each is
+// known with its identity, which a flush looks at.
 type dirSet struct {
 	root     string
 	mu       sync.Mutex
-	now, old map[string]dirID
+	known    map[string]dirID
 	removals uint64 // grows when a directory is removed
 }
 
@@ -30,28 +28,15 @@ type dirID struct {
 }
 
 func newDirSet(root string) *dirSet {
-	return &dirSet{root: cmp.Or(root, "/"), now: map[string]dirID{}}
+	return &dirSet{root: cmp.Or(root, "/"), known: map[string]dirID{}}
 }
 
 // has says whether a directory dir is known to be durable, with its identity.
 func (s *dirSet) has(dir string) (id dirID, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id, known = s.now[dir]; known {
-		return id, true
-	}
-	if id, known = s.old[dir]; known {
-		s.set(dir, id)
-	}
+	id, known = s.known[dir]
 	return id, known
-}
-
-// set needs s.mu.
-func (s *dirSet) set(dir string, id dirID) {
-	if len(s.now) >= maxDurable {
-		s.old, s.now = s.now, make(map[string]dirID, maxDurable)
-	}
-	s.now[dir] = id
 }
 
 // above returns dir and those above it, up to the first that is known. For a new entry
@@ -80,7 +65,13 @@ func (s *dirSet) remember(flushed map[string]*flush, since uint64) {
 	defer s.mu.Unlock()
 	for dir, f := range flushed {
 		if f.durable() && (f.id.born != 0 || s.removals == since) {
-			s.set(dir, f.id)
+			for other := range s.known {
+				if len(s.known) < maxDurable {
+					break
+				}
+				delete(s.known, other) // any of them
+			}
+			s.known[dir] = f.id
 		}
 	}
 }
@@ -90,8 +81,7 @@ func (s *dirSet) forget(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removals++
-	delete(s.now, dir)
-	delete(s.old, dir)
+	delete(s.known, dir)
 }
 
 // dirOf is path.Dir for a name that is absolute and clean, as all here are.

@@ -62,7 +62,8 @@ type Store struct {
 	device   atomic.Pointer[rootDevice]
 	clocks   sync.Map // device → *clock, of others
 
-	small, big committer // of commits without and with a big upload
+	small, big committer // of commits without and with a big file
+	keyLocks   [keyLocks]sync.Mutex
 	durable    *dirSet
 	spares     spares
 	removing   sync.RWMutex // held for reading while directories are removed

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,9 +19,9 @@ const keyLocks = 32
 // replaced or deleted. Who puts one where nothing is does without, by a call that fails
 // where something is: as long as somebody looks at an object, it is there.
 type keyLock struct {
-	held bool
-	n    uint64
-	fd   int
+	mu *sync.Mutex // of this process, for file systems without locks; nil while it is not held
+	n  uint64
+	fd int
 }
 
 // Where another process keeps a lock for longer than lockPatience it has been
@@ -35,34 +36,35 @@ var (
 	errLocked error = &fault{"lock", "", storage.ErrUnavailable, errStuck}
 )
 
-// exclude makes this process the only one that changes key, until release, or until
+// exclude makes the caller the only one who changes key, until release, or until
 // another key needs another lock. errLocked if another process has it. On a volume without
 // room for the file no other process can put anything either, so only deletions could
 // meet, which agree.
 func (s *Store) exclude(key string, k *keyLock) error {
 	n := lockOf(key)
-	if k.held && k.n == n {
+	if k.mu != nil && k.n == n {
 		return nil
 	}
 	k.release()
+	mu := &s.keyLocks[n]
+	mu.Lock()
 	fd, err := s.lock(keyLockName(n), unix.LOCK_EX)
-	if isFull(err) {
+	if err == nil || isFull(err) {
+		*k = keyLock{mu, n, fd}
 		return nil
 	}
+	mu.Unlock()
 	if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
 		return errLocked
 	}
-	if err != nil {
-		return s.writeFault("lock", key, err)
-	}
-	*k = keyLock{true, n, fd}
-	return nil
+	return s.writeFault("lock", key, err)
 }
 
 func (k *keyLock) release() {
-	if k.held {
-		closeFD(k.fd)
-		k.held = false
+	if k.mu != nil {
+		locks{k.fd}.drop()
+		k.mu.Unlock()
+		k.mu = nil
 	}
 }
 

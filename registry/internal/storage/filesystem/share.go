@@ -76,8 +76,6 @@ func (s *Store) sharable(name string, content []byte) (ok, late bool) {
 	return true, !s.local() || time.Since(time.Unix(st.Mtim.Unix())) > fineTick
 }
 
-var errProbe = errors.New("what was written reads differently")
-
 // openSame opens the file if it has that content. Else it returns -1.
 func openSame(name string, content []byte) (fd int) {
 	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK)

@@ -19,17 +19,17 @@ const tempSuffix = ".tmp"
 
 // writeTemp writes a file in the staging directory and leaves it open.
 func (s *Store) writeTemp(content []byte) (name string, fd int, err error) {
-	if s.alive.Load() >= 0 {
-		name = s.tempName()
-		if fd, err = s.writeNew(name, content); !errors.Is(err, unix.ENOENT) || s.vanished() {
-			return name, fd, err
+	if s.alive.Load() < 0 {
+		if err := s.makeStaging(); err != nil {
+			return "", -1, err
 		}
 	}
-	if err := s.makeStaging(); err != nil {
-		return "", -1, err
-	}
 	name = s.tempName()
-	fd, err = s.writeNew(name, content)
+	if fd, err = s.writeNew(name, content); errors.Is(err, unix.ENOENT) && !s.vanished() {
+		if err = s.makeStaging(); err == nil {
+			fd, err = s.writeNew(name, content)
+		}
+	}
 	return name, fd, err
 }
 
