@@ -60,7 +60,7 @@ func (c *change) share(s *Store, before []change) bool {
 // isTwin says whether before puts what c may share; its file was flushed before either of
 // them is published.
 func (c *change) isTwin(before change) bool {
-	return before.Key == c.Like && before.isPut() && before.Upload == nil && bytes.Equal(before.Content, c.Content)
+	return before.Key == c.Like && before.isPut() && !before.Ephemeral && before.Upload == nil && bytes.Equal(before.Content, c.Content)
 }
 
 // sharable says whether there is a file with content of that size, and its directory's

@@ -97,7 +97,7 @@ func openDir(path string) (fd int, err error) { return open(path, unix.O_RDONLY|
 
 // unsupported says whether the file system does not know the call.
 func unsupported(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ESPIPE)
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ESPIPE)
 }
 
 // touch sets the modification time of a file or directory to now.
