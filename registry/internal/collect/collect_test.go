@@ -453,17 +453,13 @@ func TestServerComesInTheMiddle(t *testing.T) {
 			for i := range 60 {
 				x.image("b", "", fmt.Sprint("old ", i))
 			}
-			served := make(chan error)
+			var served <-chan error
 			var began, before bool
 			report := x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
 				switch {
 				case e.Kind == OldManifest && !began:
 					began = true
-					go func() {
-						_, err := x.c.Join(t.Context())
-						served <- err
-					}()
-					held.awaitWanted(t)
+					served = held.serverComes(t)
 				case e.Kind == OldBlob && !before:
 					before = true
 					if err := <-served; err != nil {

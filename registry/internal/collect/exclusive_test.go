@@ -59,15 +59,27 @@ func (h *holding) Exclusive(ctx context.Context) (lease storage.Lease, err error
 	return h.lease, err
 }
 
-// awaitWanted returns once a server waits for the run. The run itself calls it.
-func (h *holding) awaitWanted(t *testing.T) {
+// serverComes lets a server come, and returns once it waits for the run or was let in, by
+// another worker. The run itself calls it.
+func (h *holding) serverComes(t *testing.T) (joined <-chan error) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !h.lease.Wanted(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Error("no server waits")
-			return
+	in, result := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(in)
+		lease, err := h.Join(t.Context())
+		if err == nil {
+			t.Cleanup(lease.Release)
+		}
+		result <- err
+	}()
+	for end := time.Now().Add(time.Minute); !h.lease.Wanted() && time.Now().Before(end); {
+		select {
+		case <-in:
+			return result
+		case <-time.After(time.Millisecond):
 		}
 	}
+	return result
 }
 
 // A run that was exclusive goes on with one list at a time once a server has come,
@@ -82,20 +94,11 @@ func TestOneListAtATime(t *testing.T) {
 			}
 			held := &holding{Coordinator: x.c}
 			c := &oneList{Coordinator: held, t: t}
-			joined := make(chan error, 1)
+			var joined <-chan error
 			x.c = c
 			var once sync.Once
 			report := x.run(Options{DeleteUntagged: true, Remote: remote, Tell: func(Event) {
-				once.Do(func() {
-					go func() {
-						lease, err := c.Join(t.Context())
-						if err == nil {
-							t.Cleanup(lease.Release)
-						}
-						joined <- err
-					}()
-					held.awaitWanted(t)
-				})
+				once.Do(func() { joined = held.serverComes(t) })
 			}})
 			if err := <-joined; err != nil || c.published() < 2 || report.Blobs.Freed != 180 || report.Blobs.Kept != 180 || report.Repositories != 60 {
 				t.Errorf("%v, %d lists, %+v", err, c.published(), report)
@@ -193,19 +196,10 @@ func TestServerComesInTheMiddleOfARepository(t *testing.T) {
 	held := &holding{Coordinator: x.c}
 	c := &oneList{Coordinator: held, t: t}
 	x.c = c
-	joined := make(chan error, 1)
+	var joined <-chan error
 	var once sync.Once
 	x.s = ending{x.s, func() error {
-		once.Do(func() {
-			go func() {
-				lease, err := c.Join(t.Context())
-				if err == nil {
-					t.Cleanup(lease.Release)
-				}
-				joined <- err
-			}()
-			held.awaitWanted(t)
-		})
+		once.Do(func() { joined = held.serverComes(t) })
 		return nil
 	}}
 	var layers, blobs int
