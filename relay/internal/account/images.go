@@ -44,7 +44,7 @@ func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []b
 	kind := imageType(data)
 	switch {
 	case len(data) > MaxImage:
-		return refusal.TooLarge("image", "An image", MaxImage)
+		return refusal.TooLarge("image", "An image may have at most", MaxImage)
 	case len(data) > 0 && kind == "":
 		return refusal.Invalid("image", "The image must be PNG, JPEG, GIF or WebP.")
 	case v.UserID == 0:

@@ -45,7 +45,7 @@ func (b *body) release() {
 // not with Content-Length. The caller releases it.
 func (a *API) readBody(r *http.Request) (*body, error) {
 	if r.ContentLength > a.o.MaxBody {
-		return nil, refusal.TooLarge("", "A body", a.o.MaxBody)
+		return nil, refusal.TooLarge("", "A body may have at most", a.o.MaxBody)
 	}
 	b := bodies.Get().(*body)
 	if err := a.fill(b, r); err != nil {
@@ -66,7 +66,7 @@ func (a *API) fill(b *body, r *http.Request) error {
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
 		case int64(len(b.bytes)) > a.o.MaxBody:
-			return refusal.TooLarge("", "A body", a.o.MaxBody)
+			return refusal.TooLarge("", "A body may have at most", a.o.MaxBody)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

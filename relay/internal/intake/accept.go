@@ -140,11 +140,11 @@ func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e mess
 	case strings.TrimSpace(body) == "":
 		return e, refusal.Invalid("message", "A message is required.")
 	case len(body) > limits.MaxMessage:
-		return e, refusal.TooLarge("message", "A message", int64(limits.MaxMessage))
+		return e, refusal.TooLarge("message", "A message may have at most", int64(limits.MaxMessage))
 	case len(title) > limits.MaxTitle:
-		return e, refusal.TooLarge("title", "A title", int64(limits.MaxTitle))
+		return e, refusal.TooLarge("title", "A title may have at most", int64(limits.MaxTitle))
 	case len(r.Extras) > maxExtras:
-		return e, refusal.TooLarge("extras", "Extras", maxExtras)
+		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
 	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
 		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
 	}

@@ -72,8 +72,9 @@ func Invalid(field, message string) *Error {
 	return &Error{Kind: KindInvalid, Field: field, Message: message}
 }
 
-// TooLarge is the refusal of what has more bytes than a limit. what begins the sentence, such as "A message".
-func TooLarge(field, what string, limit int64) *Error {
+// TooLarge is the refusal of what has more bytes than a limit, with which the sentence
+// ends: "A message may have at most".
+func TooLarge(field, sentence string, limit int64) *Error {
 	size := fmt.Sprintf("%d bytes", limit)
 	switch {
 	case limit >= 1<<20 && limit%(1<<20) == 0:
@@ -81,7 +82,7 @@ func TooLarge(field, what string, limit int64) *Error {
 	case limit >= 1<<10 && limit%(1<<10) == 0:
 		size = fmt.Sprintf("%d KiB (%s)", limit>>10, size)
 	}
-	return &Error{Kind: KindTooLarge, Field: field, Message: what + " may have at most " + size + "."}
+	return &Error{Kind: KindTooLarge, Field: field, Message: sentence + " " + size + "."}
 }
 
 // Forbidden is the refusal of what the principal may not do.
