@@ -88,21 +88,29 @@ func (e *endpoint) close() error {
 	if lost := len(e.queue.changes.pending); lost > 0 {
 		e.log.Error("events that could not be queued are lost", zap.Int("events", lost))
 	}
+	if left := e.queue.backlog().events(); left > 0 && e.dir == "" {
+		e.log.Error("events that were in memory only are lost; notifications.queue.directory keeps them", zap.Int("events", left))
+	}
 	return e.queue.close()
 }
 
 // run sends what the queue has until ctx ends. A delivery under way then goes on
-// until cut ends.
+// until cut ends, and all of a queue in memory.
 func (e *endpoint) run(ctx, cut context.Context) {
 	defer e.sender.client.CloseIdleConnections()
-	for ctx.Err() == nil {
+	until := ctx
+	if e.dir == "" {
+		until = cut
+	}
+	for until.Err() == nil {
 		if ev := e.queue.next(nil); ev != nil {
-			e.deliver(ctx, cut, ev)
+			e.deliver(until, cut, ev)
 			continue
 		}
 		select {
 		case <-e.queue.more:
 		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -158,22 +158,15 @@ func (e *Event) bound() {
 
 // descriptor is an entry in references.
 type descriptor struct {
-	MediaType    string            `json:"mediaType"`
-	Digest       oci.Digest        `json:"digest"`
-	Size         int64             `json:"size"`
-	URLs         []string          `json:"urls,omitempty"`
-	Annotations  map[string]string `json:"annotations,omitempty"`
-	Data         []byte            `json:"data,omitempty"`
-	Platform     *platform         `json:"platform,omitempty"`
-	ArtifactType string            `json:"artifactType,omitempty"`
+	oci.Descriptor
+	Data     []byte    `json:"data,omitempty"`
+	Platform *platform `json:"platform,omitempty"`
 }
 
 type platform struct {
-	Architecture string   `json:"architecture"`
-	OS           string   `json:"os"`
-	OSVersion    string   `json:"os.version,omitempty"`
-	OSFeatures   []string `json:"os.features,omitempty"`
-	Variant      string   `json:"variant,omitempty"`
+	oci.Platform
+	OSVersion  string   `json:"os.version,omitempty"`
+	OSFeatures []string `json:"os.features,omitempty"`
 }
 
 // readReferences is what the manifest refers to: config and layers, or the

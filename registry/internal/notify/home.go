@@ -167,13 +167,8 @@ func (n *Notifier) attach(h *home) (events int, err error) {
 // mayHold says whether there are files of events in an endpoint's directory. Those that
 // nothing waits in go when their log is opened or closed.
 func mayHold(dir string) bool {
-	for _, kind := range []string{changesDir, pullsDir} {
-		entries, _ := os.ReadDir(filepath.Join(dir, kind))
-		if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), fileSuffix) }) {
-			return true
-		}
-	}
-	return false
+	found, _ := fs.Glob(os.DirFS(dir), "*/*"+fileSuffix)
+	return len(found) > 0
 }
 
 // release lets go of an adopted home unless something waits in it for our endpoints.

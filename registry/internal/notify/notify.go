@@ -273,48 +273,20 @@ func (n *Notifier) writeGathered() {
 	}
 }
 
-// Bounds of the end.
-const (
-	drainMemory = 5 * time.Second // for a queue that ends with the process
-	cutDelivery = 2 * time.Second // for the deliveries under way
-)
+// cutDelivery is how long the end waits for deliveries under way, and for a queue that
+// ends with the process.
+const cutDelivery = 2 * time.Second
 
 // Close ends the sending. What is not sent yet stays in the queue; of one in
-// memory as much is sent as 5 s allow. Nothing may be reported afterwards.
+// memory as much is sent as 2 s allow. Nothing may be reported afterwards.
 func (n *Notifier) Close() error {
 	if n == nil {
 		return nil
 	}
 	close(n.quit)
 	n.workers.Wait()
-	n.drain()
 	n.stop()
 	return n.closeQueues()
-}
-
-// drain gives what waits in memory a last chance.
-func (n *Notifier) drain() {
-	if n.opts.Directory != "" {
-		return
-	}
-	for _, e := range n.endpoints {
-		signal(e.again)
-	}
-	deadline := time.Now().Add(drainMemory)
-	for n.waiting() > 0 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if left := n.waiting(); left > 0 {
-		n.opts.Log.Error("events that were in memory only are lost; notifications.queue.directory keeps them", zap.Int("events", left))
-	}
-}
-
-func (n *Notifier) waiting() int {
-	sum := 0
-	for _, e := range n.endpoints {
-		sum += e.queue.backlog().events()
-	}
-	return sum
 }
 
 func (n *Notifier) closeQueues() error {

@@ -392,12 +392,12 @@ func TestRefusal(t *testing.T) {
 	n := openWith(t, Options{Endpoints: []Endpoint{r.endpoint("r")}, Directory: t.TempDir(), Metrics: NewMetrics(registry)})
 	n.push(t, "1", "bad")
 	eventually(t, "it was tried often", func() bool { return r.tries.Load() > 6 })
-	if n.waiting() != 1 {
+	if n.endpoints[0].queue.backlog().events() != 1 {
 		t.Error("it is given up without proof")
 	}
 	n.push(t, "2", "3")
 	eventually(t, "the others arrived", func() bool { return r.got() == "1 2 3" })
-	eventually(t, "nothing waits", func() bool { return n.waiting() == 0 })
+	eventually(t, "nothing waits", func() bool { return n.endpoints[0].queue.backlog().events() == 0 })
 	lost := n.logs.FilterMessageSnippet("is given up").All()
 	if len(lost) != 1 || lost[0].ContextMap()["tag"] != "bad" || testutil.ToFloat64(n.opts.Metrics.dropped.WithLabelValues("r", "refused")) != 1 {
 		t.Errorf("log: %v", lost)

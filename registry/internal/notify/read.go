@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"slipway/registry/internal/oci"
 )
 
 // Report is what waits for one endpoint, in the queue of one process.
@@ -22,11 +24,11 @@ type Report struct {
 
 // Summary is an event in short.
 type Summary struct {
-	ID         string `json:"id"`
-	Action     Action `json:"action"`
-	Repository string `json:"repository"`
-	Tag        string `json:"tag,omitempty"`
-	Digest     string `json:"digest,omitempty"`
+	ID         string      `json:"id"`
+	Action     Action      `json:"action"`
+	Repository oci.Name    `json:"repository"`
+	Tag        oci.Tag     `json:"tag,omitempty"`
+	Digest     *oci.Digest `json:"digest,omitempty"`
 }
 
 // Read tells what waits below the directory of the queues, and how the endpoints of
@@ -91,16 +93,10 @@ func (r *Report) read(dir string) (err error) {
 }
 
 func summary(body []byte) *Summary {
-	var e struct {
-		Events []struct {
-			ID     string
-			Action Action
-			Target struct{ Repository, Tag, Digest string }
-		}
-	}
+	var e envelope
 	if json.Unmarshal(body, &e) != nil || len(e.Events) == 0 {
 		return nil
 	}
-	one := e.Events[0]
+	one := &e.Events[0]
 	return &Summary{one.ID, one.Action, one.Target.Repository, one.Target.Tag, one.Target.Digest}
 }

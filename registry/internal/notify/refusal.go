@@ -38,7 +38,8 @@ func (e *endpoint) passOver(ctx context.Context, ev *event, why error) bool {
 		e.countDropped(dropped{refused: 1})
 		fields := []zap.Field{zap.NamedError("err.cause", why)}
 		if s := summary(ev.body); s != nil {
-			fields = append(fields, zap.String("event", s.ID), zap.String("action", string(s.Action)), zap.String("repository", s.Repository), zap.String("tag", s.Tag), zap.String("digest", s.Digest))
+			fields = append(fields, zap.String("event", s.ID), zap.String("action", string(s.Action)), zap.Stringp("digest", (*string)(s.Digest)),
+				zap.String("repository", string(s.Repository)), zap.String("tag", string(s.Tag)))
 		}
 		e.log.Error("an endpoint of notifications takes others but refuses this event, which is given up", fields...)
 	}

@@ -42,8 +42,6 @@ func readState(dir string) (State, error) {
 	if err != nil {
 		return s, ignoreAbsent(err)
 	}
-	if json.Unmarshal(content, &s) != nil {
-		s = State{} // torn by a crash
-	}
+	_ = json.Unmarshal(content, &s) // else a crash has torn it
 	return s, nil
 }
