@@ -258,7 +258,10 @@ func (r *Registry) whole(ctx context.Context, s *section, d oci.Digest, info sto
 // prove is err, but reads bytes again that have to be. In a section, which may not last so
 // long, these end the attempt.
 func (r *Registry) prove(ctx context.Context, s *section, err error) error {
-	if u := (*integrity.Unproved)(nil); s == nil && errors.As(err, &u) {
+	if err == nil || s != nil {
+		return err
+	}
+	if u := (*integrity.Unproved)(nil); errors.As(err, &u) {
 		return r.integrity.Prove(ctx, u)
 	}
 	return err

@@ -41,14 +41,16 @@ func (o *origins) of(ctx context.Context, d oci.Digest) (found []oci.Name) {
 
 // add notes that the repository has the blob.
 func (o *origins) add(d oci.Digest, name oci.Name) {
-	before, _ := o.known.Get(d)
 	names := []oci.Name{oci.Name(strings.Clone(string(name)))}
-	text := []byte(name + "\n")
+	before, _ := o.known.Get(d)
 	for _, n := range before {
 		if n != name && len(names) < maxOrigins {
 			names = append(names, n)
-			text = append(text, n+"\n"...)
 		}
+	}
+	text := make([]byte, 0, 128)
+	for _, n := range names {
+		text = append(append(text, n...), '\n')
 	}
 	o.known.Put(oci.Digest(strings.Clone(string(d))), names, 1)
 	o.shared.Put(originsKey+string(d), text)
