@@ -44,6 +44,9 @@ func newGarbageCollectCommand() *cobra.Command {
 			"with HEAD. An image that was pushed and then deleted is freed at once. A push that overlaps may have to be repeated.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notNegative("--age", flags.age); err != nil {
+				return err
+			}
 			cfg, _, err := loadForPeople(cmd, args)
 			if err != nil {
 				return err

@@ -102,6 +102,14 @@ func (e *environment) close() error {
 	return errors.Join(e.store.Close(), e.lines.Close())
 }
 
+// notNegative refuses a duration below 0, which a flag may hold.
+func notNegative(flag string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s must not be negative", flag)
+	}
+	return nil
+}
+
 // writeJSON writes a report for machines.
 func writeJSON(out io.Writer, report any) error {
 	e := json.NewEncoder(out)

@@ -77,6 +77,31 @@ func TestCollectNothing(t *testing.T) {
 	}
 }
 
+// A negative age would reach into the future: it is refused, and nothing is removed.
+func TestNegativeDurationsAreRefused(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	p := v.push(0)
+	const id = "11111111-2222-4333-8444-555555555555"
+	v.write(layout.UploadStartedAt("team/app", id), "2020-01-02T03:04:05Z")
+	for _, step := range []struct{ args, flag string }{
+		{"uploads purge --age -1h", "--age"},
+		{"uploads purge --dry-run --age -1h", "--age"},
+		{"garbage-collect --age -1h", "--age"},
+		{"garbage-collect --dry-run --age -1ns", "--age"},
+		{"robot create r --expires -1h", "--expires"},
+	} {
+		before := everything(t, v.root)
+		code, _, stderr := v.command(strings.Fields(step.args)...)
+		if code != 1 || !strings.Contains(stderr, step.flag+" must not be negative") {
+			t.Errorf("%s: ended with %d: %s", step.args, code, stderr)
+		}
+		if after := everything(t, v.root); after != before {
+			t.Errorf("%s changed the storage", step.args)
+		}
+	}
+	v.pullAll([]picture{p})
+}
+
 func TestUploadsCommand(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
 	const id = "11111111-2222-4333-8444-555555555555"

@@ -39,8 +39,8 @@ func newRobotCreateCommand() *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name, r.CreatedBy = args[0], "command line"
-			if expires < 0 {
-				return errors.New("--expires must not be negative")
+			if err := notNegative("--expires", expires); err != nil {
+				return err
 			}
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)

@@ -81,6 +81,9 @@ func newUploadsPurgeCommand() *cobra.Command {
 			"It may run beside a server: with --age 0, uploads that are under way there fail.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notNegative("--age", age); err != nil {
+				return err
+			}
 			e, err := openEnvironment(cmd, fileArgument(args), !dryRun)
 			if err != nil {
 				return err

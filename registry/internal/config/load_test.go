@@ -253,6 +253,8 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_AUHT_HTPASSWD_PATH=p"}, "REGISTRY_AUHT_HTPASSWD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
 		{minimal, []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr, net,"},
 		{minimal, []string{"REGISTRY_STORAGE_PATH=/x"}, "REGISTRY_STORAGE_PATH: is not a setting"},
+		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {uploadpurging: {enabled: false, age: -1h}}}", nil, "storage.maintenance.uploadpurging.age: must not be negative"},
+		{"version: 0.1\nstorage: {inmemory: {}, maintenance: {gc: {age: -1h}}}", nil, "storage.maintenance.gc.age: must not be negative"},
 		{"version: 0.1\nstorage: {s3: {bucket: b}}", nil, "storage.s3.region: is missing (c.yml:2)"},
 		{"version: 0.1\nstorage: {s3aws: {region: r}}", nil, "storage.s3.bucket: is required"},
 		{"version: 0.1\nstorage: {s3: {bucket: b, region: r, accesskey: a}}", nil, "storage.s3.secretkey: and accesskey belong together: give both or none"},

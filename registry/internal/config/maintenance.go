@@ -40,6 +40,16 @@ type Verification struct {
 	Repair   bool          `key:"repair" doc:"Quarantine what is damaged or leads nowhere."`
 }
 
+// validate checks the age even where no server purges: the command uses it.
+func (u *UploadPurging) validate(p *config.Problems) {
+	if !u.Enabled {
+		notNegative(p, "storage.maintenance.uploadpurging.age", u.Age)
+		return
+	}
+	positive(p, "storage.maintenance.uploadpurging.age", u.Age)
+	positive(p, "storage.maintenance.uploadpurging.interval", u.Interval)
+}
+
 func (m *Maintenance) validate(p *config.Problems) {
 	for i, rule := range m.Immutable {
 		at := item("storage.maintenance.immutable", i)

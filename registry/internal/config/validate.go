@@ -90,10 +90,7 @@ func (s *Storage) validate(p *config.Problems) {
 	default:
 		p.Addf("storage.cache.blobdescriptor", "%q is neither inmemory nor redis", s.Cache.BlobDescriptor)
 	}
-	if purging := s.Maintenance.UploadPurging; purging.Enabled {
-		positive(p, "storage.maintenance.uploadpurging.age", purging.Age)
-		positive(p, "storage.maintenance.uploadpurging.interval", purging.Interval)
-	}
+	s.Maintenance.UploadPurging.validate(p)
 	s.Maintenance.validate(p)
 }
 
