@@ -53,14 +53,24 @@ func (l *loader) unknownVariable(v variable, rest string, under *field, unknown 
 // unknownInside is the text of a variable whose name leads into a setting or a
 // section and no further.
 func (l *loader) unknownInside(under *field, unknown string) string {
-	word, _, _ := strings.Cut(strings.ToLower(unknown), "_")
-	if near := under.nearest(word); near != "" && under.kind == section {
-		return "is not a setting; did you mean " + envName(l.options.Prefix, near) + "?"
+	word, after, inside := strings.Cut(unknown, "_")
+	if near := under.nearest(strings.ToLower(word)); near != "" && under.kind == section {
+		name := envName(l.options.Prefix, near)
+		if whole := name + "_" + after; inside && l.known(whole) {
+			name = whole
+		}
+		return "is not a setting; did you mean " + name + "?"
 	}
 	if under.kind == section {
 		return "is not a setting" + under.contents()
 	}
 	return "is not a setting; did you mean " + envName(l.options.Prefix, under.path) + "?"
+}
+
+// known says whether a variable of that name is a setting.
+func (l *loader) known(name string) bool {
+	_, _, unknown := l.schema.resolve(strings.TrimPrefix(name, l.options.Prefix+"_"), nil)
+	return unknown == ""
 }
 
 // misspelt returns the name that rest most likely means: one whose section is

@@ -5,15 +5,19 @@ import "strings"
 // nearest returns the path of the key that name most likely means: one of the same
 // section that is a letter away, else one of that very name elsewhere, else one of
 // the same section that is similar. It is empty when there is none. Inside a section,
-// only a key that has no namesakes is suggested from elsewhere.
+// only a value that has no namesakes is suggested from elsewhere, and none into or out
+// of a list or map: what is an entry there is no setting of its own.
 func (f *field) nearest(name string) string {
 	lower := strings.ToLower(name)
 	best, distance := f.nearestChild(lower)
 	if best != "" && distance <= 1 {
 		return best
 	}
-	if elsewhere := f.root().find(lower); len(elsewhere) == 1 || len(elsewhere) > 0 && f.parent == nil {
-		return elsewhere[0]
+	switch elsewhere := f.root().find(lower); {
+	case f.parent == nil && len(elsewhere) > 0:
+		return elsewhere[0].path
+	case len(elsewhere) == 1 && elsewhere[0].kind != section && !elsewhere[0].inside() && !f.inside():
+		return elsewhere[0].path
 	}
 	if distance <= max(1, len(lower)/3) {
 		return best
@@ -65,12 +69,22 @@ func (f *field) root() *field {
 	return f
 }
 
-// find returns the paths of the keys called name anywhere below.
-func (f *field) find(name string) []string {
-	var paths []string
+// inside says whether the field is an entry of a list or map, or within one.
+func (f *field) inside() bool {
+	for f = f.parent; f != nil; f = f.parent {
+		if f.kind == list || f.kind == dict {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the keys called name anywhere below.
+func (f *field) find(name string) []*field {
+	var found []*field
 	for _, c := range f.children {
 		if c.name == name {
-			paths = append(paths, c.path)
+			found = append(found, c)
 		}
 	}
 	below := f.children
@@ -78,9 +92,9 @@ func (f *field) find(name string) []string {
 		below = []*field{f.elem}
 	}
 	for _, c := range below {
-		paths = append(paths, c.find(name)...)
+		found = append(found, c.find(name)...)
 	}
-	return paths
+	return found
 }
 
 // maxName is the length from which a name is like no key at all.

@@ -263,10 +263,37 @@ func address(p *config.Problems, key, addr string) {
 // sameAddress reports whether nobody can listen on both addresses: same port, and
 // same host or one that stands for all.
 func sameAddress(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
+	hostA, portA, errA := splitAddress(a)
+	hostB, portB, errB := splitAddress(b)
+	if errA != nil || errB != nil || portA != portB || portA == 0 {
+		return false
+	}
 	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
-	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || all(hostA) || all(hostB))
+	return all(hostA) || all(hostB) || hostA == hostB || resolved(hostA) == resolved(hostB)
+}
+
+func splitAddress(addr string) (host string, port int, err error) {
+	host, name, err := net.SplitHostPort(addr)
+	if err == nil {
+		port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", name)
+	}
+	return host, port, err
+}
+
+// maxResolve bounds the look-up of a host's name.
+const maxResolve = 2 * time.Second
+
+// resolved is the IP address on which a listener of the host's name would be: the first
+// of version 4, else the first. It is the name where nobody knows that.
+func resolved(host string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), maxResolve)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+	if err != nil || len(ips) == 0 {
+		return host
+	}
+	i := max(0, slices.IndexFunc(ips, func(ip net.IP) bool { return ip.To4() != nil }))
+	return ips[i].String()
 }
 
 func headers(p *config.Problems, key string, h map[string][]string) {
