@@ -14,7 +14,7 @@ import (
 // collectBytes deletes the bytes to which no link leads.
 func (r *run) collectBytes(ctx context.Context) error {
 	g := r.group(ctx)
-	g.do(func(ctx context.Context) error {
+	g.here(func(ctx context.Context) error {
 		for _, alg := range tree.Algorithms() {
 			root := layout.Blobs + "/" + string(alg)
 			for info, err := range r.Store.List(ctx, root, storage.ListOptions{Names: true}) {

@@ -112,11 +112,7 @@ func (r *run) deleteParts(ctx context.Context, parts []*part) (err error) {
 		return nil
 	}
 	err = r.listed(ctx, parts, func(ctx context.Context) error {
-		g := r.group(ctx)
-		for _, p := range parts {
-			g.do(func(ctx context.Context) error { return r.deletePart(ctx, p) })
-		}
-		return g.Wait()
+		return each(ctx, r, parts, r.deletePart)
 	})
 	for _, p := range parts {
 		r.tellGone(p)
@@ -171,26 +167,23 @@ func (r *run) deleteNow(ctx context.Context, p *part) error {
 	}
 	durable := p.repo != nil && !p.repo.stays()
 	for _, all := range [][]garbage{p.all[:split], p.all[split:]} {
-		g := r.group(ctx)
-		for some := range slices.Chunk(all, perChange) {
-			g.do(func(ctx context.Context) error {
-				if r.wanted() {
-					return errWanted
-				}
-				stage := make(storage.Stage, len(some))
-				for i := range some {
-					stage[i] = storage.Change{Key: r.key(p.repo, some[i]), Delete: true, Ephemeral: !durable && some[i].kind != OldManifest}
-				}
-				err := r.apply(ctx, stage)
-				if err == nil {
-					r.mu.Lock()
-					p.gone = append(p.gone, some...)
-					r.mu.Unlock()
-				}
-				return err
-			})
-		}
-		if err := g.Wait(); err != nil {
+		err := each(ctx, r, slices.Collect(slices.Chunk(all, perChange)), func(ctx context.Context, some []garbage) error {
+			if r.wanted() {
+				return errWanted
+			}
+			stage := make(storage.Stage, len(some))
+			for i := range some {
+				stage[i] = storage.Change{Key: r.key(p.repo, some[i]), Delete: true, Ephemeral: !durable && some[i].kind != OldManifest}
+			}
+			err := r.apply(ctx, stage)
+			if err == nil {
+				r.mu.Lock()
+				p.gone = append(p.gone, some...)
+				r.mu.Unlock()
+			}
+			return err
+		})
+		if err != nil {
 			gone := setOf(p.gone)
 			p.all = slices.DeleteFunc(p.all, func(g garbage) bool { return gone[g] })
 			return err

@@ -75,7 +75,7 @@ func (repo *repository) garbage() (all []garbage) {
 // that cannot be listed ends the run: who knows what it needs.
 func (r *run) collectRepositories(ctx context.Context) error {
 	g := r.group(ctx)
-	g.do(func(ctx context.Context) error {
+	g.here(func(ctx context.Context) error {
 		for name, err := range tree.Everything(ctx, r.Store) {
 			if err == nil {
 				err = r.step(ctx)

@@ -23,7 +23,7 @@ func (r *run) readTags(ctx context.Context, repo *repository) error {
 	prefix := layout.Tags(repo.name)
 	flat := r.DeleteUntagged && r.Remote // see objects
 	g := r.group(ctx)
-	g.do(func(ctx context.Context) error {
+	g.here(func(ctx context.Context) error {
 		for info, err := range r.Store.List(ctx, prefix, storage.ListOptions{Flat: flat, Names: true}) {
 			if err == nil {
 				err = r.step(ctx)

@@ -32,24 +32,44 @@ func (r *run) group(ctx context.Context) *group {
 // do gives the task to a free worker, or does it here if there is none: so whoever
 // waits never waits for a worker.
 func (g *group) do(task func(ctx context.Context) error) {
-	try := func() error {
-		if g.ctx.Err() != nil {
-			return context.Cause(g.ctx)
-		}
-		return task(g.ctx)
-	}
 	if g.r.alone.Load() || g.r.Remote { // else others need the machine
 		select {
 		case g.r.busy <- struct{}{}:
 			g.Go(func() error {
 				defer func() { <-g.r.busy }()
-				return try()
+				return g.try(task)
 			})
 			return
 		default:
 		}
 	}
-	if err := try(); err != nil {
+	g.here(task)
+}
+
+// here does the task here: what is left for whoever would only wait for the others, and keep
+// a worker's place.
+func (g *group) here(task func(ctx context.Context) error) {
+	if err := g.try(task); err != nil {
 		g.Go(func() error { return err })
 	}
+}
+
+func (g *group) try(task func(ctx context.Context) error) error {
+	if g.ctx.Err() != nil {
+		return context.Cause(g.ctx)
+	}
+	return task(g.ctx)
+}
+
+// each does f for all of them.
+func each[T any](ctx context.Context, r *run, all []T, f func(ctx context.Context, one T) error) error {
+	g := r.group(ctx)
+	for i, one := range all {
+		start := g.do
+		if i == len(all)-1 {
+			start = g.here
+		}
+		start(func(ctx context.Context) error { return f(ctx, one) })
+	}
+	return g.Wait()
 }
