@@ -243,6 +243,43 @@ func TestWhatIsNoLayout(t *testing.T) {
 	}
 }
 
+// An archive that was cut off is called truncated, wherever it was cut.
+func TestTruncatedArchive(t *testing.T) {
+	rules := newRegistry(memory.New())
+	image(t, rules.Repository("a"), "x", nil, "v1")
+	path := filepath.Join(t.TempDir(), "a.tar")
+	_, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+	check(t, err)
+	whole, err := os.ReadFile(path)
+	check(t, err)
+	for _, size := range []int{520, 1024 + 100, 1536 + 3} { // in the first member, in a header, in a member
+		check(t, os.WriteFile(path, whole[:size], 0o600))
+		if _, err := Import(t.Context(), path, rules.Repository("b"), ImportOptions{}); err == nil || !strings.Contains(err.Error(), "the archive is truncated") || strings.Contains(err.Error(), "compressed") {
+			t.Errorf("after %d bytes: %v", size, err)
+		}
+	}
+}
+
+// A directory of other files is left alone; what an interrupted export has left is
+// completed.
+func TestExportIntoADirectoryOfOtherFiles(t *testing.T) {
+	rules := newRegistry(memory.New())
+	image(t, rules.Repository("a"), "x", nil, "v1")
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600))
+	if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, dir); err == nil || !strings.Contains(err.Error(), "holds other files") {
+		t.Errorf("it ended with %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+	begun := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(begun, versionFile), []byte(version), 0o600))
+	if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, begun); err != nil {
+		t.Errorf("a layout that was begun: %v", err)
+	}
+}
+
 func TestParseItem(t *testing.T) {
 	d := sum("x")
 	for s, want := range map[string]Item{

@@ -51,6 +51,9 @@ func openTar(file string) (source, error) {
 	t := &tarred{file: f, members: map[string]*io.SectionReader{}}
 	if err := t.scan(); err != nil {
 		f.Close()
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(t.members) > 0 {
+			return nil, fmt.Errorf("%s: the archive is truncated: %w", file, err)
+		}
 		return nil, fmt.Errorf("%s: %w: %w (a compressed one has to be unpacked first)", file, ErrNotLayout, err)
 	}
 	return t, nil

@@ -21,7 +21,7 @@ type target interface {
 }
 
 // create makes a directory, or a tar file if the path says so. Neither may hold
-// a layout already.
+// a layout already, nor a directory other files.
 func create(path string) (target, error) {
 	if strings.HasSuffix(path, ".tar") {
 		return createTar(path)
@@ -29,7 +29,28 @@ func create(path string) (target, error) {
 	if _, err := os.Stat(filepath.Join(path, indexFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 	}
+	if err := onlyLayout(path); err != nil {
+		return nil, err
+	}
 	return directory(path), os.MkdirAll(path, 0o755)
+}
+
+// onlyLayout refuses a directory of other files. One that an interrupted export has
+// left may be written again.
+func onlyLayout(path string) error {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(path, versionFile)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds other files and is no OCI layout: name a new or an empty directory", path)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // directory is a target.

@@ -62,7 +62,7 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 		gone:      map[oci.Name]map[oci.Digest]bool{},
 		freed:     map[oci.Digest]int64{},
 	}
-	p.plan.At, p.plan.Rules = p.now, len(o.Rules)
+	p.plan.At, p.plan.Rules, p.plan.Verdicts = p.now, len(o.Rules), []*Verdict{}
 	for name, err := range tree.Repositories(ctx, o.Store) {
 		if err == nil {
 			err = p.repository(ctx, name)
