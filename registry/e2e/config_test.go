@@ -138,6 +138,19 @@ http: {addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhe
 			t.Errorf("got %d, %s, want %q", code, out, want)
 		}
 	}
+	out, code = runRegistry(t, `version: 0.1
+storage: {filesystem: {rootdirectory: /etc/passwd}}
+auth: {htpasswd: {realm: r, path: /nowhere/htpasswd}}
+http: {draintimeout: 5, addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}}
+`, nil, "config", "check")
+	for _, want := range []string{
+		"http.draintimeout: 5 has no unit", "http.tls.certificate: /nowhere/cert.pem does not exist", "http.tls.key: /nowhere/key.pem does not exist",
+		"auth.htpasswd.path: /nowhere/htpasswd does not exist", "storage.filesystem.rootdirectory: /etc/passwd is not a directory",
+	} {
+		if code != 1 || strings.Count(out, want) != 1 {
+			t.Errorf("with mistakes in values: %d, %s, want %q once", code, out, want)
+		}
+	}
 	if out, code := runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nauth: {htpasswd: {realm: r, path: /nowhere/htpasswd}}\n", nil, "config", "check", "--skip-files"); code != 0 {
 		t.Errorf("--skip-files: %d, %s", code, out)
 	}

@@ -214,6 +214,11 @@ func TestStorageVanishes(t *testing.T) {
 		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "read-only") {
 			t.Errorf("POST onto a read-only storage: %s %s, want 503 that says so", resp.Status, body)
 		}
+		again := startSlipway(t, filepath.Join(dir, "root"))
+		before, _, _ := strings.Cut(again.Output(), "registry started")
+		if !strings.Contains(before, "the storage is mounted read-only") {
+			t.Errorf("a start on it logs %s", before)
+		}
 		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
 			t.Fatal(err)
 		}

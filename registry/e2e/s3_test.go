@@ -194,6 +194,11 @@ func TestS3_TwoReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatalf("garbage-collect: %v\n%s", err, report)
 	}
+	list := exec.CommandContext(t.Context(), binary, "uploads", "list", onS3(t, "127.0.0.1:0", server.URL(), ""))
+	list.Env = cmd.Env
+	if out, err := list.CombinedOutput(); err != nil || string(out) != "there are no unfinished uploads\n" {
+		t.Errorf("uploads list: %v\n%s", err, out)
+	}
 	for d := range img.blobs {
 		if there := inBucket(t, bucket, d); there {
 			t.Errorf("%s is still there\n%s", d, report)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -24,6 +25,9 @@ type Configuration struct {
 	// start would. Its error joins all that is wrong; the warnings are sentences about
 	// what does not stop a start.
 	Check func(cfg any) (warnings []string, err error)
+	// CheckRest, if not nil, is asked in the place of Check where Load has failed. Its cfg
+	// is what Load returned, which has mistakes.
+	CheckRest func(cfg any) error
 	// Reference writes every setting as Markdown.
 	Reference func(io.Writer) error
 }
@@ -43,7 +47,11 @@ func (c Configuration) check() *cobra.Command {
 		Long:  fmt.Sprintf("Reads the configuration as `%s serve` would, from %s, and lists every problem.", c.Service, c.Sources),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := c.load(cmd, args)
-			if err == nil && c.Check != nil && !skip {
+			switch {
+			case skip:
+			case err != nil && c.CheckRest != nil:
+				err = errors.Join(err, c.CheckRest(cfg))
+			case err == nil && c.Check != nil:
 				var warnings []string
 				warnings, err = c.Check(cfg)
 				Warn(cmd, &config.Report{Warnings: warnings})

@@ -23,7 +23,7 @@ type loader struct {
 
 // Load fills target, a pointer to a struct that holds the defaults, from the
 // file and the environment, and lets it validate itself. The report is never
-// nil; after an error the target must not be used.
+// nil; after an error the target holds what could be read, and must not be run with.
 func Load(target any, o Options) (*Report, error) {
 	v := reflect.ValueOf(target).Elem()
 	l := &loader{options: o, schema: schemaOf(v.Type()), vars: variables(o.Environ)}

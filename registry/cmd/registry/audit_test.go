@@ -161,7 +161,7 @@ func pushTag(t *testing.T, path string, name oci.Name, tag oci.Tag) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := openBackend(t.Context(), cfg, zap.NewNop(), nil)
+	store, err := openBackend(t.Context(), cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

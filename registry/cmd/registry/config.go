@@ -17,11 +17,17 @@ func newConfigCommand() *cobra.Command {
 		Service: "registry",
 		Sources: "FILE, or the file that " + config.PathVariable + " names, and the REGISTRY_ variables",
 		Load: func(args []string) (any, *settings.Report, error) {
-			return config.Load(fileArgument(args), os.Environ())
+			return config.Read(fileArgument(args), os.Environ())
 		},
 		Check: func(cfg any) ([]string, error) {
 			c := cfg.(*config.Config)
 			return append(ruleWarnings(c), passwordWarnings(c)...), checkFiles(c)
+		},
+		CheckRest: func(cfg any) error {
+			if c := cfg.(*config.Config); c != nil {
+				return checkFiles(c)
+			}
+			return nil
 		},
 		Reference: config.Reference,
 	})

@@ -80,7 +80,7 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 	if err != nil {
 		return err
 	}
-	store, err := openBackend(ctx, cfg, zap.NewNop(), nil)
+	store, err := openBackend(ctx, cfg, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,11 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 	if report.Blobs.Kept > 0 {
 		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), size(report.Bytes.Kept), reasons(&report.Kept, o))
 	}
-	if report.Future > 0 {
+	switch {
+	case report.Future == 0:
+	case report.DryRun:
+		t.line("%s dated in the future; a run counts them as recent from then on\n", plural.Of(report.Future, "link"))
+	default:
 		t.line("%s dated in the future; they count as recent from now on\n", plural.Of(report.Future, "link"))
 	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)

@@ -66,8 +66,15 @@ func openEnvironment(cmd *cobra.Command, file string, changes bool) (*environmen
 	for _, warning := range report.Warnings {
 		e.log.Warn(warning)
 	}
-	if e.store, err = openBackend(cmd.Context(), cfg, e.log, nil); err != nil {
+	quiet := e.log
+	if e.log.Level() == zap.InfoLevel { // which object store was opened is for those who serve it
+		quiet = e.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	}
+	if e.store, err = openBackend(cmd.Context(), cfg, quiet); err != nil {
 		return nil, err
+	}
+	if changes || e.log.Level() == zap.DebugLevel { // who only reads reports what cannot be read
+		e.store.instrument(e.log, nil)
 	}
 	if changes {
 		err = e.store.takeOver(cmd.Context(), e.log)

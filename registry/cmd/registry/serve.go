@@ -75,12 +75,14 @@ func serve(ctx context.Context, cfg *config.Config, again func() (*config.Config
 	for _, w := range ruleWarnings(cfg) {
 		log.Warn(w)
 	}
+	warnMountedReadOnly(cfg, log)
 	defer tuneMemory()()
 	metrics := newMetrics(cfg)
-	store, err := openBackend(ctx, cfg, log, metrics)
+	store, err := openBackend(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
+	store.instrument(log, metrics)
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if cfg.Storage.Maintenance.ReadOnly.Enabled {
 		store.warnMoved(log)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/config"
@@ -17,10 +18,15 @@ import (
 // What commonly keeps a registry from starting is said in a sentence, with the
 // setting, the path, and what to do.
 
-// checkFiles looks whether the files that the configuration names can be read and used.
+// checkFiles looks whether the files that the configuration names can be read and used, and
+// whether the storage's root can be a directory. Of a configuration with mistakes it takes
+// what could be read.
 func checkFiles(cfg *config.Config) error {
 	var errs []error
 	check := func(key, path string) {
+		if path == "" {
+			return // the check of the values names it
+		}
 		if err := canRead(path); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", key, settings.Unreadable(path, err)))
 		}
@@ -31,16 +37,19 @@ func checkFiles(cfg *config.Config) error {
 		for i, path := range t.ClientCAs {
 			check(fmt.Sprintf("http.tls.clientcas[%d]", i), path)
 		}
-		if len(errs) == 0 {
+		if len(errs) == 0 && t.Certificate != "" && t.Key != "" {
 			errs = appendError(errs, "http.tls", tlsOptions(t).Check())
 		}
+	}
+	if s := cfg.Storage.Filesystem; s != nil {
+		errs = appendError(errs, "storage.filesystem.rootdirectory", checkRoot(s.RootDirectory))
 	}
 	checkAuthFiles(cfg, check)
 	if a := cfg.Access; a != nil && a.File != "" && canRead(a.File) == nil {
 		_, err := rulesOf(a)
 		errs = appendError(errs, "access.file", err)
 	}
-	if a := cfg.Auth; a != nil && a.HTPasswd != nil {
+	if a := cfg.Auth; a != nil && a.HTPasswd != nil && a.HTPasswd.Path != "" {
 		if path := a.HTPasswd.Path; errors.Is(canRead(path), fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("auth.htpasswd.path: %s does not exist; make it with: %sregistry htpasswd %[1]s USER", path, makeDirectory(filepath.Dir(path))))
 		} else {
@@ -49,6 +58,16 @@ func checkFiles(cfg *config.Config) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkRoot refuses a root that is a file, or below one. What else is wrong with it is
+// said by whoever opens it.
+func checkRoot(root string) error {
+	info, err := os.Stat(root)
+	if err == nil && !info.IsDir() || errors.Is(err, unix.ENOTDIR) {
+		return fmt.Errorf("%s is not a directory: name one", root)
+	}
+	return nil
 }
 
 func appendError(errs []error, key string, err error) []error {
@@ -107,6 +126,17 @@ func checkStorage(cfg *config.Config) error {
 		}
 	}
 	return missingRoot(root)
+}
+
+// warnMountedReadOnly says at the start what the health checks find after some time.
+func warnMountedReadOnly(cfg *config.Config, log *zap.Logger) {
+	s := cfg.Storage.Filesystem
+	if s == nil || cfg.Storage.Maintenance.ReadOnly.Enabled {
+		return
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, s.RootDirectory, unix.W_OK, unix.AT_EACCESS); errors.Is(err, unix.EROFS) {
+		log.Warn("the storage is mounted read-only: pushes and deletions fail until it can be written; pulls work", zap.String("path", s.RootDirectory))
+	}
 }
 
 // placesIn are directories of a tree of which one would belong to somebody else if

@@ -46,9 +46,8 @@ func (b *backend) Close() error {
 	return err
 }
 
-// openBackend opens the storage that the configuration names, with metrics if there
-// are any. It creates nothing.
-func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, metrics *prometheus.Registry) (*backend, error) {
+// openBackend opens the storage that the configuration names. It creates nothing.
+func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger) (*backend, error) {
 	b := &backend{renewAfter: renewAfter}
 	switch s := &cfg.Storage; {
 	case s.Filesystem != nil:
@@ -58,7 +57,7 @@ func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, metri
 		}
 		files, err := filesystem.Open(root)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("storage.filesystem.rootdirectory: %w", err)
 		}
 		b.Store, b.coordinator, b.driver, b.root = files, files.Coordinator(), "filesystem", root
 	case s.InMemory != nil:
@@ -91,12 +90,16 @@ func openBackend(ctx context.Context, cfg *config.Config, log *zap.Logger, metri
 	default:
 		return nil, errors.New("the configuration names no storage")
 	}
+	return b, nil
+}
+
+// instrument logs the operations of the storage, and counts them if there are metrics.
+func (b *backend) instrument(log *zap.Logger, metrics *prometheus.Registry) {
 	if metrics == nil {
 		b.Store = instrumented.New(b.Store, b.driver, log, nil)
 	} else {
 		b.Store = instrumented.New(b.Store, b.driver, log, metrics)
 	}
-	return b, nil
 }
 
 // takeOver puts right what a version of the registry has left that moved objects

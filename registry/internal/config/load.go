@@ -17,6 +17,16 @@ var ErrNothing = errors.New("no configuration: name a file, set " + PathVariable
 // file is empty, and lays environ over it. Without any file the environment
 // must name a storage. The report is never nil.
 func Load(file string, environ []string) (*Config, *config.Report, error) {
+	cfg, report, err := Read(file, environ)
+	if err != nil {
+		return nil, report, err
+	}
+	return cfg, report, nil
+}
+
+// Read is Load for a check that names further mistakes: with an error, the configuration
+// is nil or what could be read.
+func Read(file string, environ []string) (*Config, *config.Report, error) {
 	if file == "" {
 		file = lookup(environ, PathVariable)
 	}
@@ -35,7 +45,7 @@ func load(o config.Options) (*Config, *config.Report, error) {
 		err = errors.Join(missing, err)
 	}
 	if err != nil {
-		return nil, report, err
+		return &cfg, report, err
 	}
 	report.Warnings = append(report.Warnings, cfg.warnings()...)
 	return &cfg, report, nil
