@@ -101,6 +101,38 @@ func TestStartSentences(t *testing.T) {
 	}
 }
 
+// Where the user of a command may not read a repository, it says so once and fails, and
+// takes nothing that is unknown for nothing.
+func TestCommandsThatMayNotReadEverything(t *testing.T) {
+	dir := public(t)
+	program, volume := filepath.Join(dir, "registry"), filepath.Join(dir, "volume")
+	copyFile(t, binary, program)
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	serveOnceAsRoot(t, volume)
+	if out, err := exec.Command("chmod", "-R", "a+rX", volume).CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	if err := os.Chmod(filepath.Join(volume, "docker/registry/v2/repositories/app"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string][]string{
+		"usage":        {"not counted: app: permission denied on the storage\n", "what none has is unknown\n", "registry: 1 repository cannot be read"},
+		"uploads list": {"app: skipped: permission denied on the storage\n", "the rest is unknown\n", "registry: 1 repository cannot be read"},
+	} {
+		out, code := runAs(t, program, []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + volume}, strings.Fields(command)...)
+		if code != 1 || strings.Contains(out, "that no repository has") || strings.Count(out, "denied") != 1 || strings.Contains(out, "level=") {
+			t.Errorf("%s: code %d, %s", command, code, out)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: got %s, want %s", command, out, text)
+			}
+		}
+	}
+}
+
 // public is a directory that everybody may enter.
 func public(t *testing.T) string {
 	t.Helper()

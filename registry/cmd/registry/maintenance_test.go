@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"slipway/registry/internal/collect"
 	"slipway/registry/internal/layout"
 )
 
@@ -102,6 +105,32 @@ func TestNegativeDurationsAreRefused(t *testing.T) {
 	v.pullAll([]picture{p})
 }
 
+// A verification that is interrupted says what the next one does.
+func TestVerifyInterrupted(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	v.push(0)
+	t.Setenv("REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY", v.root)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, want := range []string{"interrupted; the next run begins anew", "interrupted; the next run resumes the check of the blobs"} {
+		var out, problems strings.Builder
+		code := run(ctx, []string{"verify"}, strings.NewReader(""), &out, &problems)
+		if code != 1 || !strings.Contains(problems.String(), want) || strings.Contains(problems.String(), "canceled") || !strings.Contains(out.String(), "interrupted; so far 0 repositories") {
+			t.Errorf("ended with %d: %s%s, want %s", code, &out, &problems, want)
+		}
+		ok(t, os.MkdirAll(filepath.Dir(v.root+layout.Verified), 0o755))
+		ok(t, os.WriteFile(v.root+layout.Verified, []byte("{}"), 0o600)) // as a run leaves it that was checking blobs
+	}
+}
+
+// A plan of nothing has a list of verdicts all the same.
+func TestPlanWithoutVerdictsIsAList(t *testing.T) {
+	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
+	if code, stdout, stderr := v.command("retention", "plan", "--json"); code != 0 || !strings.Contains(stdout, `"verdicts": []`) {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+}
+
 func TestUploadsCommand(t *testing.T) {
 	v := &volume{t: t, root: t.TempDir(), want: map[string]string{}}
 	const id = "11111111-2222-4333-8444-555555555555"
@@ -115,7 +144,7 @@ func TestUploadsCommand(t *testing.T) {
 		{"uploads purge --age 0 --dry-run", "1 upload with 2.0 KiB to remove"},
 		{"uploads purge --age 0", "1 upload with 2.0 KiB removed"},
 		{"uploads purge --age 0", "nothing to remove: there are no unfinished uploads"},
-		{"uploads list", "0 uploads with 0 B unfinished"},
+		{"uploads list", "there are no unfinished uploads"},
 		{"usage", "0 B in 0 unfinished uploads"},
 	} {
 		code, stdout, stderr := v.command(strings.Fields(step.args)...)
@@ -125,5 +154,21 @@ func TestUploadsCommand(t *testing.T) {
 	}
 	if _, err := os.Stat(v.root + layout.Repository("team")); err == nil {
 		t.Error("empty directories are left")
+	}
+}
+
+// A dry run changes no dates, and does not say so.
+func TestDryRunLeavesDates(t *testing.T) {
+	for dryRun, want := range map[bool]string{
+		true:  "4 links dated in the future; a run counts them as recent from then on\n",
+		false: "4 links dated in the future; they count as recent from now on\n",
+	} {
+		var out strings.Builder
+		p := printer{lines: bufio.NewWriter(&out)}
+		ok(t, p.report(&out, &collect.Report{DryRun: dryRun, Future: 4}, collect.Options{}, gcFlags{}))
+		ok(t, p.lines.Flush())
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s, want %s", &out, want)
+		}
 	}
 }

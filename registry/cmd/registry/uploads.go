@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/upload"
+	"slipway/registry/internal/usage"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -45,7 +47,7 @@ func newUploadsListCommand() *cobra.Command {
 			if asJSON {
 				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), uploads))
 			} else {
-				err = errors.Join(err, printUploads(cmd.OutOrStdout(), uploads, "unfinished"))
+				err = errors.Join(err, printUnfinished(cmd.OutOrStdout(), uploads, err == nil))
 			}
 			return errors.Join(err, e.close())
 		},
@@ -54,21 +56,41 @@ func newUploadsListCommand() *cobra.Command {
 	return cmd
 }
 
+// printUnfinished writes a list, or that there is nothing to list. One that is
+// incomplete says so.
+func printUnfinished(out io.Writer, uploads []upload.Unfinished, complete bool) error {
+	switch {
+	case !complete:
+		return printUploads(out, uploads, "unfinished in the repositories that can be read; the rest is unknown")
+	case len(uploads) == 0:
+		_, err := fmt.Fprintln(out, noUploads)
+		return err
+	default:
+		return printUploads(out, uploads, "unfinished")
+	}
+}
+
+const noUploads = "there are no unfinished uploads"
+
 // uploads returns those that can be read; the error says which repositories cannot.
 func (e *environment) uploads(cmd *cobra.Command) ([]upload.Unfinished, error) {
-	uploads, failed := []upload.Unfinished{}, error(nil)
+	uploads, skipped := []upload.Unfinished{}, map[oci.Name]bool{}
 	for u, err := range e.rules.Uploads(cmd.Context()) {
 		if cmd.Context().Err() != nil {
 			return uploads, cmd.Context().Err()
 		}
-		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: skipped: %v\n", u.Repository, err)
-			failed = errors.New("some repositories cannot be read")
-			continue
+		switch {
+		case err == nil:
+			uploads = append(uploads, u)
+		case !skipped[u.Repository]:
+			skipped[u.Repository] = true
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: skipped: %s\n", u.Repository, usage.Cause(err))
 		}
-		uploads = append(uploads, u)
 	}
-	return uploads, failed
+	if len(skipped) > 0 {
+		return uploads, fmt.Errorf("%s cannot be read", plural.Of(len(skipped), "repository"))
+	}
+	return uploads, nil
 }
 
 func newUploadsPurgeCommand() *cobra.Command {
@@ -158,7 +180,7 @@ func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) err
 		_, err := fmt.Fprintf(out, "nothing to remove: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))
 		return err
 	default:
-		_, err := fmt.Fprintln(out, "nothing to remove: there are no unfinished uploads")
+		_, err := fmt.Fprintln(out, "nothing to remove: "+noUploads)
 		return err
 	}
 }

@@ -34,6 +34,9 @@ func newUsageCommand() *cobra.Command {
 			} else if err == nil {
 				err = printUsage(cmd.OutOrStdout(), report)
 			}
+			if err == nil && report.Incomplete {
+				err = fmt.Errorf("%s cannot be read, or not all of it", plural.Of(len(report.Problems), "repository"))
+			}
 			return errors.Join(err, e.close())
 		},
 	}
@@ -46,16 +49,25 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "BYTES\tOWN\tTAGS\tMANIFESTS\tBLOBS\tREPOSITORY")
 	for _, repo := range r.Repositories {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", size(repo.Bytes), size(repo.Own), repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
+		own := size(repo.Own)
+		if r.Incomplete {
+			own = "unknown"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", size(repo.Bytes), own, repo.Tags, repo.Manifests, repo.Blobs, repo.Name)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := printQuotas(out, r.Quotas); err != nil {
+	if err := printQuotas(out, r.Quotas, hint(r.Incomplete, "at least ")); err != nil {
 		return err
 	}
 	for _, problem := range r.Problems {
 		fmt.Fprintln(out, "not counted:", problem)
+	}
+	if r.Incomplete {
+		_, err := fmt.Fprintf(out, "%s in %s and %s in %s, as far as they can be read; what repositories share and what none has is unknown\n",
+			size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Uploading), plural.Of(r.Uploads, "unfinished upload"))
+		return err
 	}
 	fmt.Fprintf(out, "%s in %s, %s of them shared by repositories; %s more in %s that no repository has\n",
 		size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Shared), size(r.Orphaned), plural.Of(r.Orphans, "blob"))
@@ -63,14 +75,15 @@ func printUsage(out io.Writer, r *usage.Report) error {
 	return err
 }
 
-func printQuotas(out io.Writer, quotas []usage.Quota) error {
+// printQuotas writes what is used of each quota, bound being what comes before that.
+func printQuotas(out io.Writer, quotas []usage.Quota, bound string) error {
 	if len(quotas) == 0 {
 		return nil
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "USED\tQUOTA\tPREFIX")
 	for _, q := range quotas {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", size(q.Bytes), size(q.Limit), q.Prefix)
+		fmt.Fprintf(t, "%s%s\t%s\t%s\n", bound, size(q.Bytes), size(q.Limit), q.Prefix)
 	}
 	return t.Flush()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/verify"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
@@ -41,10 +43,14 @@ func newVerifyCommand() *cobra.Command {
 			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.store, zap.NewNop(), int64(limit), repair, restart
 			check := func(*audit.Log) error {
 				report, err := verify.Run(cmd.Context(), o)
+				interrupted := err != nil && cmd.Context().Err() != nil
+				if interrupted {
+					err = errInterrupted(cmd.Context(), e.store)
+				}
 				if asJSON {
 					err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
 				} else {
-					err = errors.Join(err, printVerification(cmd.OutOrStdout(), report))
+					err = errors.Join(err, printVerification(cmd.OutOrStdout(), report, hint(interrupted, "interrupted; so far ")))
 				}
 				return errors.Join(err, report.ErrFound())
 			}
@@ -70,7 +76,16 @@ func verifyOptions(cfg *config.Config) verify.Options {
 	return verify.Options{Rate: int64(v.Rate), Repair: v.Repair, Sparse: sparse}
 }
 
-func printVerification(out io.Writer, r *verify.Report) error {
+// errInterrupted says what the next run does.
+func errInterrupted(ctx context.Context, s storage.Store) error {
+	if _, err := s.Stat(context.WithoutCancel(ctx), layout.Verified); err != nil {
+		return errors.New("interrupted; the next run begins anew")
+	}
+	return errors.New("interrupted; the next run resumes the check of the blobs, or begins anew with --restart")
+}
+
+// printVerification writes a report, its summary after a prefix.
+func printVerification(out io.Writer, r *verify.Report, prefix string) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range r.Findings {
 		where := string(f.Repository)
@@ -85,8 +100,8 @@ func printVerification(out io.Writer, r *verify.Report) error {
 	if r.Resumed {
 		fmt.Fprintf(out, "resumed a verification that began at %s\n", r.Started.Format("2006-01-02 15:04:05 MST"))
 	}
-	_, err := fmt.Fprintf(out, "%s, %s, %s, %s with %s verified; %s found, %d quarantined\n",
-		plural.Of(r.Repositories, "repository"), plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), size(r.Bytes),
+	_, err := fmt.Fprintf(out, "%s%s, %s, %s, %s with %s verified; %s found, %d quarantined\n",
+		prefix, plural.Of(r.Repositories, "repository"), plural.Of(r.Tags, "tag"), plural.Of(r.Manifests, "manifest"), plural.Of(r.Blobs, "blob"), size(r.Bytes),
 		plural.Of(r.Open()+r.Quarantined, "problem"), r.Quarantined)
 	if r.Quarantined > 0 {
 		_, err = fmt.Fprintf(out, "quarantined objects are kept below %s on the storage\n", layout.Quarantine)

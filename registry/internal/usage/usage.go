@@ -33,8 +33,11 @@ type Quota struct {
 	Limit  int64    `json:"limit"`
 }
 
-// Report is what the storage holds.
+// Report is what the storage holds. Where it is incomplete, what repositories that could
+// not be read share, hold and receive is unknown: the sums are of the others, and no
+// orphans are counted.
 type Report struct {
+	Incomplete   bool         `json:"incomplete"`
 	Repositories []Repository `json:"repositories"` // that hold anything
 	Blobs        int          `json:"blobs"`        // that some repository has
 	Bytes        int64        `json:"bytes"`        // of them, each once
@@ -63,6 +66,29 @@ type counter struct {
 	report Report
 	blobs  map[key]blob
 	quotas []used // in the order of the report
+
+	skipped map[oci.Name]bool
+}
+
+// skip notes once why a repository is not counted, or not all of it.
+func (c *counter) skip(name oci.Name, err error) {
+	c.report.Incomplete = true
+	if !c.skipped[name] {
+		c.skipped[name] = true
+		c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: %s", name, Cause(err)))
+	}
+}
+
+// Cause says once why something on the storage cannot be read. An error that was made
+// for clients says it twice, with a code.
+func Cause(err error) string {
+	if errors.Is(err, storage.ErrDenied) {
+		return storage.ErrDenied.Error()
+	}
+	if e := (*oci.Error)(nil); errors.As(err, &e) && e.Err != nil {
+		err = e.Err
+	}
+	return err.Error()
 }
 
 // used is what repositories under a quota have.
@@ -74,7 +100,7 @@ type used struct {
 // Count looks at the whole storage, whose rules are given. What cannot be read is
 // among the problems.
 func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quotas ...quota.Quota) (*Report, error) {
-	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}}
+	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, skipped: map[oci.Name]bool{}}
 	for _, q := range quotas {
 		c.report.Quotas = append(c.report.Quotas, Quota{Prefix: q.Prefix, Limit: q.Limit})
 		c.quotas = append(c.quotas, used{q, map[key]struct{}{}})
@@ -87,7 +113,7 @@ func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quota
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: %v", name, err))
+			c.skip(name, err)
 		}
 	}
 	for _, b := range c.blobs {
@@ -97,8 +123,10 @@ func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quota
 			c.report.Shared += b.size
 		}
 	}
-	if err := c.orphans(ctx); err != nil {
-		return nil, err
+	if !c.report.Incomplete { // a repository that could not be read may have them
+		if err := c.orphans(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return &c.report, c.uploads(ctx, rules)
 }
@@ -225,7 +253,7 @@ func (c *counter) uploads(ctx context.Context, rules *registry.Registry) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: uploads: %v", u.Repository, err))
+			c.skip(u.Repository, err)
 			continue
 		}
 		c.report.Uploads++

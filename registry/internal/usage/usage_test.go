@@ -1,6 +1,9 @@
 package usage
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -87,6 +90,39 @@ func TestCountReportsBadLinks(t *testing.T) {
 	got, err := Count(t.Context(), m, rules)
 	check(t, err)
 	if len(got.Problems) != 1 || !strings.HasPrefix(got.Problems[0], "a: 3 links cannot be read, such as "+layout.LayerLink("a", min(sum("x"), sum("y")))+": ") || got.Blobs != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// denied is a store of which one directory may not be listed.
+type denied struct {
+	*memory.Memory
+	prefix string
+}
+
+func (d denied) List(ctx context.Context, prefix string, o storage.ListOptions) iter.Seq2[storage.Info, error] {
+	if !strings.HasPrefix(prefix, d.prefix) {
+		return d.Memory.List(ctx, prefix, o)
+	}
+	return func(yield func(storage.Info, error) bool) {
+		yield(storage.Info{}, fmt.Errorf("list %s: %w: permission denied", prefix, storage.ErrDenied))
+	}
+}
+
+// A repository that may not be read is named once, and its blobs are not taken for
+// those of nobody.
+func TestCountWhatMayNotBeRead(t *testing.T) {
+	m := memory.New()
+	rules := registry.New(registry.Options{Store: m, Coordinator: m})
+	push(t, rules.Repository("a"), "readable")
+	push(t, rules.Repository("o"), "hidden")
+	s := denied{m, layout.Repository("o")}
+	got, err := Count(t.Context(), s, registry.New(registry.Options{Store: s, Coordinator: m}))
+	check(t, err)
+	if want := []string{"o: permission denied on the storage"}; !reflect.DeepEqual(got.Problems, want) {
+		t.Errorf("problems are %q, want %q", got.Problems, want)
+	}
+	if !got.Incomplete || got.Orphans != 0 || got.Orphaned != 0 || got.Blobs != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
