@@ -59,12 +59,20 @@ func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...st
 	if len(c.stages) == 0 {
 		return nil
 	}
+	return s.committer(c).run(c)
+}
+
+// committer returns the one for a commit: small ones do not wait for what takes long.
+func (s *Store) committer(c *commit) *committer {
 	for i := range c.all {
-		if ch := &c.all[i]; max(ch.size, int64(len(ch.Content))) >= bigFile {
-			return s.big.run(c)
+		switch ch := &c.all[i]; {
+		case max(ch.size, int64(len(ch.Content))) >= bigFile:
+			return &s.big
+		case ch.Delete:
+			return &s.deleting
 		}
 	}
-	return s.small.run(c)
+	return &s.small
 }
 
 func newCommit(section storage.Section, stages []storage.Stage) *commit {
@@ -77,7 +85,7 @@ func newCommit(section storage.Section, stages []storage.Stage) *commit {
 		begin := len(c.all)
 		for j := range stage {
 			c.all = append(c.all, change{Change: stage[j], fd: -1})
-			c.light = c.light && (stage[j].Ephemeral || stage[j].Renew) && stage[j].If == storage.Condition{}
+			c.light = c.light && (stage[j].Ephemeral || stage[j].Renew) && stage[j].Upload == nil && stage[j].If == storage.Condition{}
 		}
 		c.stages[i] = c.all[begin:]
 	}

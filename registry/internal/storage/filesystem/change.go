@@ -59,7 +59,7 @@ func (c *change) writeFile(s *Store) (err error) {
 	if c.temp, c.fd, err = s.writeTemp(c.Content); err != nil {
 		return s.writeFault("write", c.Key, err)
 	}
-	if c.Ephemeral {
+	if c.Ephemeral && !c.Renew {
 		c.closeFile()
 	}
 	return nil
@@ -207,7 +207,7 @@ func (c *change) put(s *Store, before []change, lock *keyLock) error {
 		case err == nil:
 			c.temp = ""
 			return nil
-		case c.If.Absent() && errors.Is(err, unix.EEXIST):
+		case c.If.Absent() && errors.Is(err, unix.EEXIST) && s.look(c.name, new(unix.Stat_t)) == nil:
 			return c.conflict()
 		case errors.Is(err, unix.EXDEV):
 			return c.writeBeside(s, err)

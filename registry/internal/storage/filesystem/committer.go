@@ -1,7 +1,10 @@
 package filesystem
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,8 +20,8 @@ import (
 // flushes each of them costs, and none waits for a mutex or for the kernel's locks on a
 // directory.
 //
-// A round takes each commit one stage further: it flushes the new files, publishes the
-// stage, and flushes the directories that got or lost entries. Its leader goes on until
+// A round takes each commit a step further, at most to the end of a stage: it flushes the new
+// files, publishes, and flushes the directories that got or lost entries. Its leader goes on until
 // its own commit is done.
 type committer struct {
 	s       *Store
@@ -72,6 +75,7 @@ func (c *commit) done() bool { return c.err != nil || len(c.stages) == 0 }
 
 // round takes each commit of a group a step further.
 func (k *committer) round(group []*commit) {
+	defer fail(group)
 	k.flusher.expect(len(group))
 	k.flushFiles(group)
 	r := &round{dirs: map[string]*flush{}, since: k.s.durable.count()}
@@ -99,6 +103,15 @@ func (k *committer) round(group []*commit) {
 	}
 	if stuck {
 		time.Sleep(lockPoll)
+	}
+}
+
+// fail ends the commits of a round that panics: others that wait are not to wait for ever.
+func fail(group []*commit) {
+	if p := recover(); p != nil {
+		for _, c := range group {
+			c.err = cmp.Or(c.err, fmt.Errorf("a commit panics: %v\n%s", p, debug.Stack()))
+		}
 	}
 }
 
@@ -171,10 +184,11 @@ type round struct {
 	since uint64   // see dirSet.count
 }
 
-// dir returns the flush of a directory, which got an entry if put is true.
+// dir returns the flush of a directory, which got an entry if put is true. One that has
+// failed is not flushed again: it would succeed.
 func (r *round) dir(name string, put bool) *flush {
 	f := r.dirs[name]
-	again := f == nil || put && !f.put
+	again := f == nil || put && !f.put && f.err == nil
 	if f == nil {
 		f = &flush{dir: name}
 		r.dirs[name] = f

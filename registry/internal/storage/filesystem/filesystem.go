@@ -19,7 +19,8 @@
 // For each put a file is written in .staging (an upload was written in its own
 // place). Then
 //
-//  1. the files are flushed (fdatasync), of all stages;
+//  1. the files are flushed (fdatasync), of all stages; those that turn out to be needed
+//     later, then;
 //  2. those of the first stage are renamed into place;
 //  3. each directory that got or lost an entry is flushed (fsync), the parents of
 //     directories that are new included, up to one whose own entry is known to
@@ -62,11 +63,13 @@ type Store struct {
 	device   atomic.Pointer[rootDevice]
 	clocks   sync.Map // device → *clock, of others
 
-	small, big committer // of commits without and with a big file
-	keyLocks   [keyLocks]sync.Mutex
-	durable    *dirSet
-	spares     spares
-	removing   sync.RWMutex // held for reading while directories are removed
+	small    committer // of commits that only put, small files
+	big      committer // of those with a big file, whose flush takes long
+	deleting committer // of those that delete, which takes long for big files
+	keyLocks [keyLocks]sync.Mutex
+	durable  *dirSet
+	spares   spares
+	removing sync.RWMutex // held for reading while directories are removed
 
 	mu       sync.Mutex
 	holders  map[string]*upload // who writes which upload, by key
@@ -107,7 +110,7 @@ func Open(root string) (*Store, error) {
 		durable:  newDirSet(root),
 		holders:  map[string]*upload{},
 	}
-	s.small.s, s.big.s = s, s
+	s.small.s, s.big.s, s.deleting.s = s, s, s
 	s.alive.Store(-1)
 	s.vanished() // remembers which directory it is
 	s.local()
@@ -125,6 +128,7 @@ func (s *Store) Close() error {
 	defer s.using.Unlock()
 	s.small.flusher.aio.stop()
 	s.big.flusher.aio.stop()
+	s.deleting.flusher.aio.stop()
 	s.coordinator.close()
 	s.spares.drop()
 	s.leaveStaging()

@@ -17,7 +17,9 @@ const keyLocks = 32
 
 // keyLock keeps others from changing the same key. It is held while an object is looked at,
 // replaced or deleted. Who puts one where nothing is does without, by a call that fails
-// where something is: as long as somebody looks at an object, it is there.
+// where something is: as long as somebody looks at an object, it is there. Ephemeral
+// deletions do without, too. So what a collector deletes, and a push puts again, while
+// somebody has looked at it and deletes it, is lost; nobody looks at garbage but repairs.
 type keyLock struct {
 	mu *sync.Mutex // of this process, for file systems without locks; nil while it is not held
 	n  uint64

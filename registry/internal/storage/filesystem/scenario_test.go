@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -24,12 +25,29 @@ var scenarios = map[string]func(s *Store) error{
 	"write-back fails": applyTwoFails,
 	"results fail":     manyFail,
 	"dirs fail":        applyDirsFail,
+	"dir fails once":   applyDirFailsOnce,
 	"disk full":        all(applyFails(storage.ErrNoSpace, false), checkFails(storage.ErrNoSpace)),
 	"read-only":        all(applyFails(storage.ErrReadOnly, false), checkFails(storage.ErrReadOnly)),
 }
 
 // scenarioInstance makes the names of temporary files known in advance.
 const scenarioInstance = "scenario"
+
+// applyDirFailsOnce needs the flush of a directory for a deletion, and once more for what is
+// new below it.
+func applyDirFailsOnce(s *Store) error {
+	runtime.LockOSThread() // strace counts the calls of each thread
+	put := func(key string) storage.Change { return storage.Change{Key: key, Content: []byte("x")} }
+	remove := func(key string) storage.Change { return storage.Change{Key: key, Delete: true} }
+	if err := s.Apply(context.Background(), nil, storage.Stage{put("/d/e/x"), put("/d/e/y"), put("/d/z")}); err != nil {
+		return err
+	}
+	err := s.Apply(context.Background(), nil, storage.Stage{remove("/d/z"), put("/d/e/new"), remove("/d/e/x")})
+	if !errors.Is(err, storage.ErrUnavailable) {
+		return fmt.Errorf("Apply: %w, though a directory was not flushed", err)
+	}
+	return nil
+}
 
 // TestScenario is the other process.
 func TestScenario(t *testing.T) {
