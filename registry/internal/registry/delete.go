@@ -53,7 +53,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 		return "", fault(err)
 	}
 	r.reg.untagged(ctx, at.Digest)
-	if !r.reg.store.Remote { // whose clock may count seconds
+	if !r.reg.store.Remote { // a remote store's clock may count seconds
 		time.Sleep(versionPause) // what is confirmed from now on is newer than the bytes
 	}
 	return at.Digest, nil
@@ -276,8 +276,8 @@ func (r Repository) deleteUnmoved(ctx context.Context, at pointers, last []strin
 			rest = append(rest, histories[tag]...)
 		}
 	}
-	if len(removed) == len(at) {
-		rest = append(last, rest...)
+	if len(removed) == len(at) { // at the end of the same step, where the store keeps an order
+		rest = append(rest, last...)
 	}
 	return removed, r.reg.remove(ctx, rest)
 }

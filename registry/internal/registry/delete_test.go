@@ -72,7 +72,7 @@ type meddled struct {
 
 func (m *meddled) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
 	for i, stage := range stages {
-		meddle := stage[0].Delete && stage[0].Key == m.deleted
+		meddle := slices.ContainsFunc(stage, func(c storage.Change) bool { return c.Delete && c.Key == m.deleted })
 		if meddle && m.before != nil {
 			m.before()
 		}

@@ -60,9 +60,12 @@ func TestPurge_NothingButDirectories_Goes(t *testing.T) {
 	id := layout.NewUploadID()
 	dir := filepath.Join(root, layout.Upload("a", id))
 	check(t, os.MkdirAll(dir+"/hashstates", 0o755))
+	for u := range r.Uploads(t.Context()) {
+		t.Errorf("%+v is listed", u)
+	}
 	report, err := r.PurgeUploads(t.Context(), upload.PurgeOptions{Age: time.Hour})
 	check(t, err)
-	if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) != 1 || report.Purged[0].ID != id {
+	if _, err := os.Stat(dir); !os.IsNotExist(err) || len(report.Purged) > 0 {
 		t.Errorf("the purge reports %+v, and the directory: %v", report, err)
 	}
 }

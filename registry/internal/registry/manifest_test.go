@@ -112,7 +112,7 @@ func TestPointersComeLastAndGoFirst(t *testing.T) {
 	rec.applied = nil
 	_, err := repo.DeleteManifest(context.Background(), d)
 	check(t, err)
-	want = fmt.Sprint([][]string{{layout.TagCurrent("a", "t")}}, [][]string{{layout.RevisionLink("a", d), layout.TagIndex("a", "t", d)}})
+	want = fmt.Sprint([][]string{{layout.TagCurrent("a", "t")}}, [][]string{{layout.TagIndex("a", "t", d), layout.RevisionLink("a", d)}})
 	if got := fmt.Sprint(keys(rec.applied[0]), keys(rec.applied[1])); got != want || len(rec.applied) != 2 {
 		t.Errorf("deleted by %s", got)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Commit ends the upload. place puts the bytes, which are those of the digest, where they belong,
-// by [Upload.Put]. After an error, and on DIGEST_INVALID, the upload stays as it is, to be
-// committed again.
+// by [Upload.Put]. After an error, and on DIGEST_INVALID, the upload stays, to be committed
+// again, unless its bytes are in doubt (see [storage.Change]).
 func (u *Upload) Commit(ctx context.Context, d oci.Digest, place func() error) error {
 	if u.done {
 		return unknown()

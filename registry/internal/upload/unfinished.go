@@ -23,12 +23,23 @@ type Unfinished struct {
 	Started    time.Time `json:"started"`  // zero where nobody wrote it down
 	Modified   time.Time `json:"modified"` // when bytes were last added, by the clock of the store
 
-	empty bool // it has no objects
+	empty bool // it has no objects: directories that were left, or it is just begun, or ended
 }
 
 // Unfinished yields the unfinished uploads of all repositories. What cannot be read is
 // an error, and the listing goes on.
 func (r *Receiver) Unfinished(ctx context.Context) iter.Seq2[Unfinished, error] {
+	return func(yield func(Unfinished, error) bool) {
+		for u, err := range r.all(ctx) {
+			if !u.empty && !yield(u, err) {
+				return
+			}
+		}
+	}
+}
+
+// all is Unfinished with those that are empty.
+func (r *Receiver) all(ctx context.Context) iter.Seq2[Unfinished, error] {
 	return func(yield func(Unfinished, error) bool) {
 		for name, err := range tree.Repositories(ctx, r.store) {
 			if err != nil && !yield(Unfinished{Repository: name}, err) {
@@ -81,7 +92,7 @@ func (r *Receiver) describe(ctx context.Context, name oci.Name, id string) (Unfi
 	if e := (*oci.Error)(nil); errors.As(err, &e) {
 		err = nil
 	}
-	if err == nil && u.Modified.IsZero() && u.Started.IsZero() {
+	if err == nil && !r.store.Remote && u.Modified.IsZero() && u.Started.IsZero() {
 		keys, err := r.store.Keys(ctx, layout.Upload(name, id))
 		u.empty = len(keys) == 0
 		return u, err
@@ -109,17 +120,20 @@ type PurgeReport struct {
 func (r *Receiver) Purge(ctx context.Context, opts PurgeOptions) (PurgeReport, error) {
 	var report PurgeReport
 	before := r.now().Add(-opts.Age)
-	for u, err := range r.Unfinished(ctx) {
+	for u, err := range r.all(ctx) {
 		if err == nil && !u.before(before) || ctx.Err() != nil || r.holders.size(holderKey(u.Repository, u.ID)) >= 0 {
 			report.Kept++
 			continue
 		}
 		if err == nil && !opts.DryRun {
-			err = r.purge(ctx, u.Repository, u.ID)
+			err = r.purge(ctx, &u)
 		}
 		if err != nil {
 			report.Errors++
 			r.log.Warn("cannot purge an upload", zap.String("repository", string(u.Repository)), zap.String("upload", u.ID), zap.Error(err))
+			continue
+		}
+		if u.empty {
 			continue
 		}
 		report.Purged, report.Bytes = append(report.Purged, u), report.Bytes+u.Size
@@ -145,16 +159,17 @@ func (u *Unfinished) before(t time.Time) bool {
 
 // purge deletes all objects of an upload, which ends it for whoever holds it.
 // Durable deletions leave no empty directories.
-func (r *Receiver) purge(ctx context.Context, name oci.Name, id string) error {
-	r.left.Forget(holderKey(name, id))
-	keys, err := r.store.Keys(ctx, layout.Upload(name, id))
+func (r *Receiver) purge(ctx context.Context, u *Unfinished) error {
+	if u.empty { // by deleting what is absent: one that is just being begun stays
+		absent := layout.UploadHashState(u.Repository, u.ID, oci.SHA256, 0)
+		return r.store.Apply(ctx, nil, storage.Stage{{Key: absent, Delete: true, If: storage.IfAbsent()}})
+	}
+	r.left.Forget(holderKey(u.Repository, u.ID))
+	keys, err := r.store.Keys(ctx, layout.Upload(u.Repository, u.ID))
 	if err != nil {
 		return err
 	}
-	if len(keys) == 0 { // distribution leaves empty directories
-		keys = append(keys, layout.UploadHashState(name, id, oci.SHA256, 0))
-	}
-	if data := layout.UploadData(name, id); !slices.Contains(keys, data) {
+	if data := layout.UploadData(u.Repository, u.ID); !slices.Contains(keys, data) {
 		keys = append(keys, data)
 	}
 	var stage storage.Stage

@@ -60,7 +60,9 @@ func TestApply_Panic_LeavesTheStoreUsable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.Apply(context.WithoutCancel(ctx), nil, storage.Stage{{Key: "/b", Content: []byte("x")}}) }()
+	go func() {
+		done <- s.Apply(context.WithoutCancel(ctx), nil, storage.Stage{{Key: "/b", Content: []byte("x")}})
+	}()
 	select {
 	case err := <-done:
 		check(t, err)
