@@ -251,8 +251,8 @@ func TestRobotCommands(t *testing.T) {
 	if got := do(1, "robot", "create", "x", "--allow", "pull"); !strings.Contains(got, "belong together") {
 		t.Errorf("without repositories: %s", got)
 	}
-	do(0, "robot", "create", "short", "--repositories", "web/**", "--allow", "push", "--expires", "1s")
-	time.Sleep(time.Second)
+	do(0, "robot", "create", "short", "--repositories", "web/**", "--allow", "push", "--expires", "2s") // counted in whole seconds
+	time.Sleep(2 * time.Second)
 	if got := do(1, "access", "explain", "robot:short", "web/a", "push"); !strings.Contains(got, "has expired") {
 		t.Errorf("explain: %s", got)
 	}
