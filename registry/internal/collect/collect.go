@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 )
@@ -128,6 +129,9 @@ func newRun(o Options) *run {
 }
 
 func (r *run) run(ctx context.Context) (err error) {
+	if empty, err := r.empty(ctx); empty || err != nil {
+		return err
+	}
 	if r.DryRun {
 		return r.collect(ctx)
 	}
@@ -143,6 +147,16 @@ func (r *run) run(ctx context.Context) (err error) {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	return r.removeMarks(ctx)
+}
+
+// empty says whether nothing has been stored yet. Then not even a lock is made.
+func (r *run) empty(ctx context.Context) (bool, error) {
+	for _, prefix := range []string{layout.Repositories, layout.Blobs} {
+		for _, err := range r.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // publish replaces the list.

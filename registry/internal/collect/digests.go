@@ -2,6 +2,7 @@ package collect
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"sync"
 
@@ -29,13 +30,14 @@ type references struct {
 	hasSubject bool
 }
 
-// digests numbers digests, in some 100 bytes each, and remembers what is known of them. A
+// digests numbers digests, in some 45 bytes each, and remembers what is known of them. A
 // digest of another algorithm than sha256 goes by the sha256 of its text. It is safe for
 // concurrent use.
 type digests struct {
 	mu     sync.Mutex
-	ids    map[[sha256.Size]byte]id
-	all    []entry
+	table  []uint32 // number + 1, open addressing: a map takes twice the memory
+	chunks []*[chunk]entry
+	n      uint32
 	others map[id]oci.Digest // those that their key does not tell
 	// refs are those of the manifests that were read. A digest fixes them, so each is read
 	// once in a run.
@@ -48,8 +50,10 @@ type entry struct {
 	what uint8
 }
 
+const chunk = 1 << 13
+
 func newDigests() *digests {
-	return &digests{ids: map[[sha256.Size]byte]id{}, others: map[id]oci.Digest{}, refs: map[id]*references{}}
+	return &digests{table: make([]uint32, chunk), others: map[id]oci.Digest{}, refs: map[id]*references{}}
 }
 
 func keyOf(d oci.Digest) (key [sha256.Size]byte) {
@@ -66,15 +70,45 @@ func (s *digests) add(d oci.Digest) id {
 	key := keyOf(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, known := s.ids[key]
-	if !known {
-		i = id(len(s.all))
-		s.ids[key], s.all = i, append(s.all, entry{key: key})
-		if d.Algorithm() != oci.SHA256 {
-			s.others[i] = d
-		}
+	slot := s.slot(&key)
+	if s.table[slot] != 0 {
+		return s.table[slot] - 1
+	}
+	if s.n%chunk == 0 {
+		s.chunks = append(s.chunks, new([chunk]entry))
+	}
+	i := s.n
+	s.entry(i).key = key
+	if d.Algorithm() != oci.SHA256 {
+		s.others[i] = d
+	}
+	s.n++
+	s.table[slot] = s.n
+	if uint64(s.n)*4 > uint64(len(s.table))*3 {
+		s.grow()
 	}
 	return i
+}
+
+// entry, slot and grow need s.mu.
+func (s *digests) entry(i id) *entry { return &s.chunks[i/chunk][i%chunk] }
+
+// slot is where key is in the table, or would be. Digests are spread evenly
+// already; whoever makes some that are not pays for each with 2³² hashes.
+func (s *digests) slot(key *[sha256.Size]byte) uint32 {
+	mask := uint32(len(s.table) - 1)
+	for slot := binary.LittleEndian.Uint32(key[8:]) & mask; ; slot = (slot + 1) & mask {
+		if i := s.table[slot]; i == 0 || s.entry(i-1).key == *key {
+			return slot
+		}
+	}
+}
+
+func (s *digests) grow() {
+	s.table = make([]uint32, 2*len(s.table))
+	for i := range s.n {
+		s.table[s.slot(&s.entry(i).key)] = i + 1
+	}
 }
 
 // digest is the one with the number.
@@ -84,7 +118,7 @@ func (s *digests) digest(i id) oci.Digest {
 	if d, ok := s.others[i]; ok {
 		return d
 	}
-	return oci.SHA256.Digest(s.all[i].key[:])
+	return oci.SHA256.Digest(s.entry(i).key[:])
 }
 
 // mark notes something of numbers.
@@ -92,7 +126,7 @@ func (s *digests) mark(what uint8, of ...id) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range of {
-		s.all[i].what |= what
+		s.entry(i).what |= what
 	}
 }
 
@@ -100,7 +134,7 @@ func (s *digests) mark(what uint8, of ...id) {
 func (s *digests) known(i id) uint8 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[i].what
+	return s.entry(i).what
 }
 
 // why says why the bytes of a digest stay, 0 if they do not.
@@ -135,8 +169,8 @@ func (s *digests) needs(i id) []id {
 func (s *digests) marked() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.all {
-		if s.all[i].what&isKept != 0 {
+	for i := range s.n {
+		if s.entry(i).what&isKept != 0 {
 			n++
 		}
 	}

@@ -42,7 +42,7 @@ func TestDigestsAreSmall(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if each := float64(after.HeapAlloc-before.HeapAlloc) / n; each > 128 {
+	if each := float64(after.HeapAlloc-before.HeapAlloc) / n; each > 64 {
 		t.Errorf("a digest takes %.0f bytes", each)
 	}
 	runtime.KeepAlive(s)

@@ -362,12 +362,14 @@ func TestDryRunCreatesNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	report, err := Run(t.Context(), Options{Store: s, Coordinator: s.Coordinator(), DryRun: true})
-	if err != nil || report.Blobs.Found != 0 {
-		t.Errorf("a storage that does not exist yet: %v, %+v", err, report)
-	}
-	if _, err := os.Stat(root); !os.IsNotExist(err) {
-		t.Errorf("the root was made: %v", err)
+	for _, dry := range []bool{true, false} {
+		report, err := Run(t.Context(), Options{Store: s, Coordinator: s.Coordinator(), DryRun: dry})
+		if err != nil || report.Blobs.Found != 0 {
+			t.Errorf("a storage that does not exist yet: %v, %+v", err, report)
+		}
+		if _, err := os.Stat(root); !os.IsNotExist(err) {
+			t.Errorf("dry = %v: the root was made: %v", dry, err)
+		}
 	}
 	d := oci.SHA256.FromBytes([]byte("x"))
 	if err := os.MkdirAll(root+layout.BlobDir(d), 0o700); err != nil {
