@@ -180,7 +180,7 @@ func (k *committer) flushDirs(r *round) {
 type round struct {
 	mu    sync.Mutex // while they publish
 	dirs  map[string]*flush
-	now   []*flush // those of dirs that are to be flushed
+	now   []*flush // those of dirs that wait for their flush
 	since uint64   // see dirSet.count
 }
 

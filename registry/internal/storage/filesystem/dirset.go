@@ -6,17 +6,19 @@ import (
 	"sync"
 )
 
-// maxDurable bounds the memory of a dirSet: so many paths are less than a megabyte.
-const maxDurable = 4096
+// maxDurable bounds the memory of a dirSet: so many paths, twice, are less than a
+// megabyte.
+const maxDurable = 2048
 
 // dirSet holds directories whose own entries, and those of all directories
 // above them, are known to be flushed. Whatever is not in it costs a flush, so
-// it may forget. Another process may remove a directory and make it again, so each is
-// known with its identity, which a flush looks at.
+// it may forget: it keeps those used lately, in two generations. Another process may
+// remove a directory and make it again, so each is known with its identity, which a
+// flush looks at.
 type dirSet struct {
 	root     string
 	mu       sync.Mutex
-	known    map[string]dirID
+	now, old map[string]dirID
 	removals uint64 // grows when a directory is removed
 }
 
@@ -28,15 +30,28 @@ type dirID struct {
 }
 
 func newDirSet(root string) *dirSet {
-	return &dirSet{root: cmp.Or(root, "/"), known: map[string]dirID{}}
+	return &dirSet{root: cmp.Or(root, "/"), now: map[string]dirID{}}
 }
 
 // has says whether a directory dir is known to be durable, with its identity.
 func (s *dirSet) has(dir string) (id dirID, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, known = s.known[dir]
+	if id, known = s.now[dir]; known {
+		return id, true
+	}
+	if id, known = s.old[dir]; known {
+		s.set(dir, id)
+	}
 	return id, known
+}
+
+// set needs s.mu.
+func (s *dirSet) set(dir string, id dirID) {
+	if len(s.now) >= maxDurable {
+		s.old, s.now = s.now, make(map[string]dirID, maxDurable)
+	}
+	s.now[dir] = id
 }
 
 // above returns dir and those above it, up to the first that is known. For a new entry
@@ -65,13 +80,7 @@ func (s *dirSet) remember(flushed map[string]*flush, since uint64) {
 	defer s.mu.Unlock()
 	for dir, f := range flushed {
 		if f.durable() && (f.id.born != 0 || s.removals == since) {
-			for other := range s.known {
-				if len(s.known) < maxDurable {
-					break
-				}
-				delete(s.known, other) // any of them
-			}
-			s.known[dir] = f.id
+			s.set(dir, f.id)
 		}
 	}
 }
@@ -81,7 +90,8 @@ func (s *dirSet) forget(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removals++
-	delete(s.known, dir)
+	delete(s.now, dir)
+	delete(s.old, dir)
 }
 
 // dirOf is path.Dir for a name that is absolute and clean, as all here are.
