@@ -118,7 +118,7 @@ func TestCommandsThatMayNotReadEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string][]string{
-		"usage":        {"not counted: app: permission denied on the storage\n", "what none has is unknown\n", "registry: 1 repository cannot be read"},
+		"usage":        {"not counted: app: permission denied on the storage\n", "shared and unreferenced bytes are unknown\n", "registry: 1 repository cannot be read"},
 		"uploads list": {"app: skipped: permission denied on the storage\n", "the rest is unknown\n", "registry: 1 repository cannot be read"},
 	} {
 		out, code := runAs(t, program, []string{"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + volume}, strings.Fields(command)...)

@@ -65,7 +65,7 @@ func printUsage(out io.Writer, r *usage.Report) error {
 		fmt.Fprintln(out, "not counted:", problem)
 	}
 	if r.Incomplete {
-		_, err := fmt.Fprintf(out, "%s in %s and %s in %s, as far as they can be read; what repositories share and what none has is unknown\n",
+		_, err := fmt.Fprintf(out, "%s in %s and %s in %s, as far as can be read; shared and unreferenced bytes are unknown\n",
 			size(r.Bytes), plural.Of(r.Blobs, "blob"), size(r.Uploading), plural.Of(r.Uploads, "unfinished upload"))
 		return err
 	}
