@@ -11,7 +11,7 @@ export CGO_ENABLED = 0
 # The relay encrypts with the implementation in Go; without the tag it is built without encryption.
 export GOFLAGS := $(GOFLAGS) -tags=goolm
 
-.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak fuzz docs screenshots image release clean
+.PHONY: help run messages test test-unit test-race test-e2e lint fmt tools build bench soak docs screenshots image release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,25 +37,28 @@ UNWATCHED := $(foreach m,sqlite/lib libc memory,-gcflags=modernc.org/$(m)=-race=
 
 test-race:
 	@CGO_ENABLED=1 go test -race $(UNWATCHED) $$(go list $(MODULES) | grep -v /e2e)
+	@go test -run Bounds ./relay/internal/format # the memory and time of rendering, without the race detector
 
 test-e2e: tools build ## the built binaries against real clients, peers, a homeserver and a browser
-	@go test -count=1 -timeout 20m -parallel 4 ./registry/e2e
+	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry go test -count=1 -timeout 20m -p 3 -parallel 4 ./registry/e2e/...
 	@go test -count=1 -timeout 20m -p 1 ./relay/e2e ./deploy/...
 
-soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost
-	@SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' ./registry/e2e | grep -v '^=== '
-	@SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run 'TestMirror_(Kill|Memory)' ./registry/e2e | grep -v '^=== '
+soak: tools build ## what takes long: 1,000 kills, a 10 GiB blob, load, mirrors that are killed, ten minutes of collecting under it, 30 relays lost, hostile Markdown
+	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=1000 SLIPWAY_SOAK_BLOB=10 SLIPWAY_SOAK_LOAD=1m SLIPWAY_SOAK_SECONDS=150 go test -count=1 -timeout 2h -v -run 'TestKill|TestHugeBlob|TestMemory|TestCollectUnderLoad|TestS3_ReplicasUnderFaults' -p 1 ./registry/e2e/load ./registry/e2e/collect | grep -v '^=== '
+	@SLIPWAY_E2E_REGISTRY=$(CURDIR)/bin/registry SLIPWAY_SOAK_KILLS=100 SLIPWAY_SOAK_LAYER=512 go test -count=1 -timeout 1h -v -run 'TestMirror_(Kill|Memory)' ./registry/e2e/mirror | grep -v '^=== '
 	@SLIPWAY_SOAK_FAILOVERS=30 go test -count=1 -timeout 1h -v -run TestSeveralRelays_DelivererLost ./relay/e2e | grep -v '^=== '
-	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/collect
+	@go test -run '^$$' -fuzz FuzzBounds -fuzztime 5m ./relay/internal/format
+	@SLIPWAY_SOAK_MODEL=1 go test -count=1 -timeout 2h -v -run TestEveryInterleaving ./registry/internal/maintenance/collect
 
 bench: tools build ## CPU per operation, ours beside the registries and relays that are installed, a table each
-	@go run ./registry/cmd/bench -registry bin/registry
-	@go run ./relay/cmd/bench -relay bin/relay
+	@go run ./deploy/bench/registry -registry bin/registry
+	@go run ./deploy/bench/relay -relay bin/relay
 
-lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint
+lint: tools ## golangci-lint over the four modules, shellcheck over the scripts, actionlint, prose
 	@for m in shared registry relay deploy; do (cd $$m && golangci-lint run ./...); done
-	@shellcheck tools/install tools/retry tools/ports tools/run tools/synapse/install .ci/run tools/release
+	@shellcheck tools/install tools/retry tools/ports tools/run tools/prose tools/synapse/install .ci/run tools/release
 	@actionlint
+	@tools/prose
 
 docs: ## docs/configuration, from the settings' own descriptions
 	@for s in registry relay; do go run ./$$s/cmd/$$s config reference >docs/configuration/$$s.md.new && mv docs/configuration/$$s.md.new docs/configuration/$$s.md; done

@@ -166,7 +166,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Values that cannot work are refused, with a sentence that says what to do.
+// Values that cannot work are refused, with a sentence that describes what to do.
 func TestBadValues(t *testing.T) {
 	tests := []struct{ chart, values, want string }{
 		{"registry", `{persistent: {size: 1Gi}}`, "'persistent' not allowed"},

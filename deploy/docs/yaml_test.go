@@ -53,7 +53,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// takes tells whether a service takes a configuration without a warning, and what it says.
+// takes reports whether a service takes a configuration without a warning, and what it says.
 func takes(t *testing.T, service string, text []byte) (string, bool) {
 	t.Helper()
 	all := map[string]any{}
@@ -99,7 +99,7 @@ func TestReference(t *testing.T) {
 		if harness.Read(t, filepath.Join(programtest.Root(t), name)) != want {
 			t.Errorf("%s is not what `%s config reference` prints: run make docs", name, service)
 		}
-		if strings.Contains(want, "|  |\n") || strings.Count(want, "\n| `") < 30 {
+		if regexp.MustCompile("(?m)^- `[^`]*`( \\(.*\\))?$").MatchString(want) || strings.Count(want, "\n- `") < 30 {
 			t.Errorf("%s: a setting without a description (give it a doc tag), or too few settings", name)
 		}
 	}

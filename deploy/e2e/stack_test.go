@@ -30,7 +30,7 @@ type stack struct {
 	env      []string
 }
 
-// compose runs docker-compose to its end; when it fails the test tells what the
+// compose runs docker-compose to its end; when it fails the test describes what the
 // containers said.
 func (s *stack) compose(t *testing.T, input string, args ...string) string {
 	t.Helper()

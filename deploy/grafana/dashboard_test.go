@@ -33,7 +33,7 @@ type panel struct {
 // variables are what Grafana puts in.
 var variables = regexp.MustCompile(`\$(__rate_interval|instance)`)
 
-// Every panel asks the chosen data source, says what it shows and lies over no
+// Every panel asks the chosen data source, describes what it shows and lies over no
 // other one. Every query is PromQL of metrics and labels that are exported.
 func TestDashboards(t *testing.T) {
 	series := metrics.Export(t)

@@ -98,7 +98,7 @@ func checkRelay(t *testing.T, f *front) {
 		ask(t, client, http.StatusNotFound, http.MethodGet, f.url(relayName, path), nil)
 	}
 
-	// Who guesses passwords from one address and writes another one into each
+	// A client that guesses passwords from one address and writes another one into each
 	// request is slowed down, and nobody else is.
 	guesser, slowed := f.client("127.0.0.2", false), false
 	for i := 0; i < 40 && !slowed; i++ {

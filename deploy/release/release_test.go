@@ -89,7 +89,7 @@ func checkProgram(t *testing.T, dir, bill string, name []string) {
 // place: the bytes are the same.
 func checkAgain(t *testing.T, root, dist string) {
 	copied := t.TempDir()
-	harness.Run(t, "sh", "-c", `cd "$0" && cp -r deploy docs registry relay shared tools LICENSE go.work go.work.sum "$1"`, root, copied)
+	harness.Run(t, "sh", "-c", `cd "$0" && cp -r deploy docs registry relay shared tools CHANGELOG.md LICENSE go.work go.work.sum "$1"`, root, copied)
 	first, again := harness.Read(t, filepath.Join(dist, "SHA256SUMS")), harness.Read(t, filepath.Join(build(t, copied, runtime.GOOS+"/"+runtime.GOARCH), "SHA256SUMS"))
 	for line := range strings.Lines(again) {
 		if !strings.Contains(first, line) {

@@ -109,7 +109,7 @@ func (s *site) killUntil(life time.Duration, enough func() bool) (kills int) {
 	return kills
 }
 
-// pending tells whether something is still on its way, as far as the relay answers.
+// pending reports whether any message is still on its way. A relay that does not answer counts as pending.
 func (s *site) pending() bool {
 	for _, state := range []string{"queued", "retry_wait", "blocked"} {
 		status, page, err := s.try(http.MethodGet, "/message?limit=1&status="+state, nil, asAdmin)

@@ -205,7 +205,7 @@ func TestEncrypted_KeysLostAtTheHomeserver(t *testing.T) {
 	}
 }
 
-// A relay that was away for days, with more events in the room than sync returns, knows who came, who left, and on which devices.
+// A relay that was away for days, with more events in the room than sync returns, knows the members that came and left, and their devices.
 func TestEncrypted_AwayForDays(t *testing.T) {
 	s := newSite(t)
 	leaver, err := homeserver.NewUser(s.ctx, s.name+"leaver", false)
@@ -284,7 +284,7 @@ func TestEncrypted_KeysLateOrRefused(t *testing.T) {
 	}
 }
 
-// The one-time keys of a member's device are used up: it gets the room's key by its fallback key. Those of the bot are made anew.
+// The one-time keys of a member's device are used up: it gets the room's key by its fallback key. The bot uploads new ones of its own.
 func TestEncrypted_OneTimeKeysUsedUp(t *testing.T) {
 	s := newSite(t)
 	way, err := faultproxy.Start(homeserver.URL)

@@ -15,7 +15,7 @@ import (
 	"slipway/relay/internal/pgtest"
 )
 
-// A thousand messages, over more than ten sessions: a member's device reads each once and in order. Who comes in the middle, and the
+// A thousand messages, over more than ten sessions: a member's device reads each once and in order. A member who joins in the middle, and the
 // first member's second device, read all that follows, and nothing of what was before the newcomer.
 func TestEncrypted_ThousandMessages(t *testing.T) {
 	s := newSite(t)

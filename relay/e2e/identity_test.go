@@ -67,7 +67,7 @@ func TestEncryptedRoomInBrowser(t *testing.T) {
 	b.sees("The bot creates it, encrypted, and invites you. Accept the invitation in your Matrix client.")
 	b.fill("#name", "private")
 	b.click("#target-other")
-	b.fill("input[name=room]", room)
+	b.fill("input[name=room_id]", room)
 	b.click("form.card button.primary")
 	b.sees("may write there")
 	b.get("/ui/applications/1")

@@ -98,7 +98,7 @@ func (s *site) crane(args ...string) {
 	}
 }
 
-// layerOf is a layer with one file of so many bytes that do not compress.
+// layerOf returns a layer with one incompressible file of n bytes.
 func layerOf(t *testing.T, n int) []byte {
 	t.Helper()
 	content := make([]byte, n)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -155,13 +154,14 @@ func (g *ground) works(text string) {
 func (g *ground) takesSigned() {
 	g.Helper()
 	const body = `{"events":[]}`
+	now, bearer := time.Now().Unix(), "Bearer "+g.secret("relay_token")
 	mac := hmac.New(sha256.New, []byte(g.secret("hook_secret")))
-	mac.Write([]byte(body))
-	for signature, want := range map[string]int{"": 401, "sha256=" + hex.EncodeToString(mac.Sum(nil)): 200} {
+	fmt.Fprintf(mac, "%d.%s.%s", now, bearer, body)
+	for signature, want := range map[string]int{"": 401, fmt.Sprintf("t=%d,v2=%x", now, mac.Sum(nil)): 200} {
 		req, err := http.NewRequestWithContext(g.ctx, http.MethodPost, g.url+"/hook/registry", strings.NewReader(body))
 		g.must(err)
-		req.Header.Set("Authorization", "Bearer "+g.secret("relay_token"))
-		req.Header.Set("X-Hub-Signature-256", signature)
+		req.Header.Set("Authorization", bearer)
+		req.Header.Set("X-Slipway-Signature", signature)
 		resp, err := http.DefaultClient.Do(req)
 		g.must(err)
 		resp.Body.Close()
@@ -226,7 +226,7 @@ func TestSetupInterrupted(t *testing.T) {
 	}
 }
 
-// interrupt kills a setup a while after it has said so many lines, and returns how
+// interrupt kills a setup a while after it has printed n lines, and returns how
 // many it said in all.
 func (g *ground) interrupt(lines int, after time.Duration) (said int) {
 	g.Helper()
@@ -295,8 +295,8 @@ func TestSetupRepairs(t *testing.T) {
 	g.setup(0, []string{"secrets: there already"})
 }
 
-// TestSetupAfterTheHomeserverWasLost: accounts are made anew with the passwords
-// that people know; a new room is made for who says so.
+// TestSetupAfterTheHomeserverWasLost: accounts are created again with the passwords
+// that people know; a new room is made only on request.
 func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
 	g := newGround(t, newSynapse(t, false))
 	g.setup(0, nil)
@@ -313,7 +313,7 @@ func TestSetupAfterTheHomeserverWasLost(t *testing.T) {
 	g.setup(0, []string{"application registry: there already", "membership of @" + g.person + ":localhost: join"}, "--new-room")
 }
 
-// TestSetupSaysWhatIsWrong: a sentence that says what to do, and nothing half done
+// TestSetupSaysWhatIsWrong: the error has the remedy, and nothing is half done
 // that the next run would trip over.
 func TestSetupSaysWhatIsWrong(t *testing.T) {
 	hs := newSynapse(t, false)

@@ -70,7 +70,7 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 		other = f.relays[1]
 	}
 
-	// A room is made by the one that delivers, whoever is asked for it.
+	// The delivering relay makes a room, no matter which relay gets the request.
 	a := other.at().application("shared", "")
 	f.eventually("the token is known", func() bool { status, _, _ := leader.postTo(a, "m0", ""); return status == http.StatusOK })
 
@@ -131,7 +131,7 @@ func TestSeveralRelays_ShareWhatTheyKnow(t *testing.T) {
 		return status == http.StatusUnauthorized
 	})
 
-	// Who delivers.
+	// The delivering relay.
 	if said := leader.findings(); !strings.Contains(said, "This relay (") || !strings.Contains(said, "does not replicate synchronously") {
 		t.Errorf("the doctor of the one that delivers: %s", said)
 	}
@@ -206,7 +206,7 @@ func TestPostgresAway_NothingIsAcceptedAndNothingLost(t *testing.T) {
 	}
 	accepts()
 
-	// A server that is stopped hangs up on nobody: who asks is answered all the same, however many ask.
+	// A stopping server closes no connection: it answers every request, however many there are.
 	f.must(f.pg.Freeze())
 	t.Cleanup(func() { _ = f.pg.Thaw() }) // it may have ended
 	var asking sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 const nobody = 65532 // whom the image's relay runs as
 
 // TestStartSaysWhatIsWrong runs the relay, as its image does, where something keeps
-// it from starting: one sentence says what, and what to do.
+// it from starting: one sentence has the cause and the remedy.
 func TestStartSaysWhatIsWrong(t *testing.T) {
 	if os.Geteuid() != 0 {
 		programtest.Skip(t, "only root can make files that belong to somebody else")

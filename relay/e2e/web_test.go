@@ -110,12 +110,12 @@ func TestScript(t *testing.T) {
 	b.login("admin", adminPassword)
 	b.get("/ui/applications/new")
 	b.fill("#name", "typed")
-	b.fill("input[name=room]", "!typed:localhost")
+	b.fill("input[name=room_id]", "!typed:localhost")
 	if chosen := in(b, chromedp.Evaluate[string]("document.querySelector('input[name=target]:checked').value")); chosen != "other" {
 		t.Errorf("after a room was typed %q is chosen", chosen)
 	}
 	b.click("#target-new")
-	if text := in(b, chromedp.Evaluate[string]("document.querySelector('input[name=room]').value")); text != "" {
+	if text := in(b, chromedp.Evaluate[string]("document.querySelector('input[name=room_id]').value")); text != "" {
 		t.Errorf("a new room is chosen and %q is still typed", text)
 	}
 	b.click("form.card button.primary")

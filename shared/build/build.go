@@ -1,4 +1,4 @@
-// Package build tells what a binary was built from.
+// Package build describes what a binary was built from.
 package build
 
 import (

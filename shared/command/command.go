@@ -12,7 +12,7 @@ import (
 	"slipway/shared/build"
 )
 
-// New returns the command of the whole program, which says what to do first when it is
+// New returns the command of the whole program, which describes what to do first when it is
 // called without another one. The caller adds those.
 func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := group(info.Name, short)
@@ -28,7 +28,7 @@ func New(info build.Info, short string, stdin io.Reader, stdout, stderr io.Write
 }
 
 // Run runs what the arguments ask for and returns the exit code. Every failure is a
-// sentence on the program's stderr; one of the arguments says how the command is
+// sentence on the program's stderr; one of the arguments is how the command is
 // called.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	tellUsage(root)
@@ -40,7 +40,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return 0
 }
 
-// first says what to do first with a program.
+// first describes what to do first with a program.
 func first(out io.Writer, name, short string) error {
 	_, err := fmt.Fprintf(out, `%[1]s: %[2]s
 

@@ -6,7 +6,7 @@ import (
 	"slipway/shared/build"
 )
 
-// Version is the command that tells what the program was built from.
+// Version is the command that describes what the program was built from.
 func Version(info build.Info) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

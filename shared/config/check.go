@@ -83,7 +83,7 @@ func firstName(f *field) string {
 }
 
 // selectable reports whether a single word may stand for the key.
-func (f *field) selectable() bool { return f.optional || f.kind == later || f.kind == refused }
+func (f *field) selectable() bool { return f.optional || f.kind == refused }
 
 func (l *loader) rename(n *node, from, to string) {
 	kid := n.kids[from]

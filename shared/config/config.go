@@ -1,6 +1,6 @@
 package config
 
-// Options says what to load from.
+// Options describes what to load from.
 type Options struct {
 	// Prefix of the environment variables, without the underscore.
 	Prefix string
@@ -20,7 +20,7 @@ type Options struct {
 	Expand bool
 }
 
-// Report tells how a configuration came about.
+// Report lists the sources of a configuration.
 type Report struct {
 	// Warnings are sentences for the log: things that do not stop the start.
 	Warnings []string

@@ -161,49 +161,15 @@ func duration(text string) (time.Duration, error) {
 	if err == nil {
 		return d, nil
 	}
-	if n, bare := strconv.ParseInt(text, 10, 64); bare == nil {
-		return 0, fmt.Errorf("%s has no unit; write %s", text, withUnit(n))
+	if _, bare := strconv.ParseInt(text, 10, 64); bare == nil {
+		return 0, fmt.Errorf("%s has no unit; write %[1]ss, %[1]sm or %[1]sh", text)
 	}
-	return 0, notDuration(text, "10s, 5m or 168h")
+	return 0, NotDuration(text)
 }
 
-// notDuration says what would be one; days are written in hours.
-func notDuration(text, examples string) error {
-	if days, found := strings.CutSuffix(text, "d"); found {
-		if n, err := strconv.ParseInt(days, 10, 32); err == nil {
-			return fmt.Errorf("%q is not a duration: write the days in hours, %dh", text, 24*n)
-		}
-	}
-	return fmt.Errorf("%q is not a duration such as %s", text, examples)
-}
-
-// NotDuration is the error for a flag that is not a duration.
-func NotDuration(text string) error { return notDuration(text, "24h or 30m") }
-
-// Bounds of what an operator meant by a bare number.
-const (
-	maxAnyUnit = 999            // seconds, minutes or hours
-	maxHours   = 366 * 24       // hours, perhaps
-	maxSeconds = 30 * 24 * 3600 // seconds; nanoseconds above
-)
-
-// withUnit is how a bare number is written: with each unit that it was perhaps meant in.
-func withUnit(n int64) string {
-	size := max(n, -n)
-	switch {
-	case size > maxSeconds || size < 0: // -n overflows
-		return FormatDuration(time.Duration(n)) + ", if it is meant in nanoseconds"
-	case size <= maxAnyUnit:
-		return fmt.Sprintf("%ds, %[1]dm or %[1]dh", n)
-	}
-	text := fmt.Sprintf("%ds", n)
-	if short := FormatDuration(time.Duration(n) * time.Second); len(short) < len(text) {
-		text += " or " + short
-	}
-	if size <= maxHours {
-		text += fmt.Sprintf(", or %dh if it is meant in hours", n)
-	}
-	return text
+// NotDuration is the error for text that is not a duration.
+func NotDuration(text string) error {
+	return fmt.Errorf("%q is not a duration such as 10s, 5m or 168h", text)
 }
 
 // FormatDuration writes a duration without the zeros that Duration.String puts at the end: 24h.

@@ -35,8 +35,8 @@
 //	scalar   on a section: a single word instead of it names the optional section inside
 //	         (storage: inmemory is storage: {inmemory: {}})
 //	choices  values allowed, separated by commas; compared without regard to case
-//	empty    "ok" on a [Later]: a value without content is taken for absent
-//	why      on a [Dead], [Later] or [Refused] key: what to tell the operator
+//	empty    "ok" on a [Refused] key: a value without content is taken for absent
+//	why      on a [Dead] or [Refused] key: what to tell the operator
 //	to       on a [Moved] key: the path that took its place
 //
 // # Presence and defaults

@@ -1,10 +1,5 @@
 package config
 
-// Later is the type of a key whose part of the service does not exist yet:
-// giving it is an error, because starting without what was asked for would be
-// worse than not starting.
-type Later struct{}
-
 // Dead is the type of a key that only a part without successor had: giving it
 // is harmless and answered with a warning.
 type Dead struct{}

@@ -28,7 +28,7 @@ func (l *loader) mergeEnvironment() {
 func (l *loader) mergeVariable(v variable, rest string) {
 	steps, f, unknown := l.schema.resolve(rest, nil)
 	if unknown != "" {
-		l.unknownVariable(v, rest, f, unknown)
+		l.unknownVariable(v, f, unknown)
 		return
 	}
 	if value := l.variableValue(v, f); value != nil {
@@ -36,60 +36,46 @@ func (l *loader) mergeVariable(v variable, rest string) {
 	}
 }
 
-// unknownVariable stops the start when the name leads into a known section or
-// misspells one: a setting that its operator believes in must not be lost.
-func (l *loader) unknownVariable(v variable, rest string, under *field, unknown string) {
-	if under.parent != nil {
-		l.problems.add(v.name, Origin{}, "%s", l.unknownInside(under, unknown))
-		return
+// unknownVariable stops the start when the name leads into a known section or misspells one: a
+// setting that its operator believes in must not be lost.
+func (l *loader) unknownVariable(v variable, under *field, unknown string) {
+	switch near := l.nearestVariable(under, unknown); {
+	case near != "":
+		l.problems.add(v.name, Origin{}, "is not a setting; did you mean %s?", near)
+	case under.parent != nil:
+		l.problems.add(v.name, Origin{}, "is not a setting%s", under.contents())
+	default:
+		l.warnf("%s is not a setting and does nothing", v.name)
 	}
-	if near := l.misspelt(rest); near != "" {
-		l.problems.add(v.name, Origin{}, "is not a setting; did you mean %s_%s?", l.options.Prefix, near)
-		return
-	}
-	l.warnf("%s is not a setting and does nothing", v.name)
 }
 
-// unknownInside is the text of a variable whose name leads into a setting or a
-// section and no further.
-func (l *loader) unknownInside(under *field, unknown string) string {
+// nearestVariable returns the variable that was most likely meant by a name of which unknown,
+// the rest, means nothing below the field under.
+func (l *loader) nearestVariable(under *field, unknown string) string {
+	if under.kind != section {
+		return envName(l.options.Prefix, under.path)
+	}
 	word, after, inside := strings.Cut(unknown, "_")
-	if near := under.nearest(strings.ToLower(word)); near != "" && under.kind == section {
-		name := envName(l.options.Prefix, near)
-		if whole := name + "_" + after; inside && l.known(whole) {
-			name = whole
+	near := under.nearest(word)
+	if near == "" {
+		return ""
+	}
+	name := envName(l.options.Prefix, near)
+	if whole := name + "_" + after; inside && l.known(whole) {
+		return whole
+	}
+	if under.parent == nil { // it may be the variable of another program
+		if c := under.child(near); c == nil || inside || c.tag.Get("scalar") == "" {
+			return ""
 		}
-		return "is not a setting; did you mean " + name + "?"
 	}
-	if under.kind == section {
-		return "is not a setting" + under.contents()
-	}
-	return "is not a setting; did you mean " + envName(l.options.Prefix, under.path) + "?"
+	return name
 }
 
-// known says whether a variable of that name is a setting.
+// known reports whether a variable of that name is a setting.
 func (l *loader) known(name string) bool {
 	_, _, unknown := l.schema.resolve(strings.TrimPrefix(name, l.options.Prefix+"_"), nil)
 	return unknown == ""
-}
-
-// misspelt returns the name that rest most likely means: one whose section is
-// a letter or two away and which is a setting then.
-func (l *loader) misspelt(rest string) string {
-	word, after, inside := strings.Cut(rest, "_")
-	for _, c := range l.schema.children {
-		allowed := 1
-		if len(c.name) > 4 {
-			allowed = 2
-		}
-		if editDistance(strings.ToLower(word), c.name) > allowed || !inside && c.tag.Get("scalar") == "" {
-			continue
-		}
-		if _, _, unknown := c.resolve(after, nil); unknown == "" && c.kind == section {
-			return strings.TrimSuffix(strings.ToUpper(c.name)+"_"+after, "_")
-		}
-	}
-	return ""
 }
 
 // variableValue parses the text of a variable for its field. Text wanted as a
@@ -130,10 +116,8 @@ func (l *loader) put(at *node, path string, steps []step, value *node) {
 		l.put(slot, path, steps[1:], value)
 		return
 	}
-	lost := lostLeaves(slot, path)
 	*slot = *value
 	l.check(s.field, slot, path)
-	l.warnLost(lost, slot, path)
 	dropTwin(at, s.field, value.origin)
 }
 
@@ -183,31 +167,6 @@ func spelling(n *node, key string) string {
 		return strings.ToLower(key)
 	}
 	return key
-}
-
-// lostLeaves lists what the file says below a node about to be replaced.
-func lostLeaves(n *node, path string) []string {
-	if n.shape != mapping {
-		return nil
-	}
-	var lost []string
-	n.leaves(path, func(path string, n *node) {
-		if n.origin.File != "" {
-			lost = append(lost, path)
-		}
-	})
-	return lost
-}
-
-// warnLost names the settings of the file that a variable for a whole section
-// replaces.
-func (l *loader) warnLost(lost []string, now *node, path string) {
-	now.leaves(path, func(path string, _ *node) {
-		lost = slices.DeleteFunc(lost, func(p string) bool { return p == path })
-	})
-	if len(lost) > 0 {
-		l.warnf("%s replaces the whole of %s; ignored: %s", now.origin, path, strings.Join(lost, ", "))
-	}
 }
 
 // dropTwin lets a secret from the environment win over its file twin from the

@@ -2,31 +2,50 @@ package config
 
 import "strings"
 
-// nearest returns the path of the key that name most likely means: one of the same
-// section that is a letter away, else one of that very name elsewhere, else one of
-// the same section that is similar. It is empty when there is none. Inside a section,
-// only a value that has no namesakes is suggested from elsewhere, and none into or out
-// of a list or map: what is an entry there is no setting of its own.
+// nearest returns the path of the key that name most likely means, or "": one of the same
+// section that is similar, or, without a section, one of that very name in any.
 func (f *field) nearest(name string) string {
-	lower := strings.ToLower(name)
-	best, distance := f.nearestChild(lower)
-	if best != "" && distance <= 1 {
-		return best
+	name = strings.ToLower(name)
+	best, distance := "", max(1, len(name)/3)+1
+	for _, c := range f.children {
+		for _, known := range append([]string{c.name}, c.words("alias")...) {
+			d := editDistance(name, known)
+			if len(name) > 2 && strings.HasPrefix(known, name) {
+				d = min(d, 1)
+			}
+			if d < distance {
+				best, distance = joinPath(f.path, known), d
+			}
+		}
 	}
-	switch elsewhere := f.root().find(lower); {
-	case f.parent == nil && len(elsewhere) > 0:
-		return elsewhere[0].path
-	case len(elsewhere) == 1 && elsewhere[0].kind != section && !elsewhere[0].inside() && !f.inside():
-		return elsewhere[0].path
+	if f.parent == nil && distance > 1 {
+		if elsewhere := f.find(name); elsewhere != "" {
+			return elsewhere
+		}
 	}
-	if distance <= max(1, len(lower)/3) {
-		return best
+	return best
+}
+
+// find returns the path of the first key called name below, or "".
+func (f *field) find(name string) string {
+	for _, c := range f.children {
+		if c.name == name {
+			return c.path
+		}
+	}
+	below := f.children
+	if f.elem != nil {
+		below = []*field{f.elem}
+	}
+	for _, c := range below {
+		if found := c.find(name); found != "" {
+			return found
+		}
 	}
 	return ""
 }
 
-// hint is what follows "is not a setting": the key that was most likely meant, or
-// those that there are.
+// hint follows "is not a setting": the key most likely meant, or those of the section.
 func (f *field) hint(name string) string {
 	if near := f.nearest(name); near != "" {
 		return "; did you mean " + near + "?"
@@ -34,7 +53,7 @@ func (f *field) hint(name string) string {
 	return f.contents()
 }
 
-// contents names the keys of a section.
+// contents lists the keys of a section.
 func (f *field) contents() string {
 	names := make([]string, len(f.children))
 	for i, c := range f.children {
@@ -46,87 +65,34 @@ func (f *field) contents() string {
 	return "; " + f.path + " has " + strings.Join(names, ", ")
 }
 
-func (f *field) nearestChild(name string) (path string, distance int) {
-	distance = -1
-	for _, c := range f.children {
-		for _, known := range append([]string{c.name}, c.words("alias")...) {
-			d := editDistance(name, known)
-			if len(name) > 2 && strings.HasPrefix(known, name) {
-				d = min(d, 1)
-			}
-			if distance < 0 || d < distance {
-				path, distance = joinPath(f.path, known), d
-			}
-		}
-	}
-	return path, distance
-}
-
-func (f *field) root() *field {
-	for f.parent != nil {
-		f = f.parent
-	}
-	return f
-}
-
-// inside says whether the field is an entry of a list or map, or within one.
-func (f *field) inside() bool {
-	for f = f.parent; f != nil; f = f.parent {
-		if f.kind == list || f.kind == dict {
-			return true
-		}
-	}
-	return false
-}
-
-// find returns the keys called name anywhere below.
-func (f *field) find(name string) []*field {
-	var found []*field
-	for _, c := range f.children {
-		if c.name == name {
-			found = append(found, c)
-		}
-	}
-	below := f.children
-	if f.elem != nil {
-		below = []*field{f.elem}
-	}
-	for _, c := range below {
-		found = append(found, c.find(name)...)
-	}
-	return found
-}
-
-// maxName is the length from which a name is like no key at all.
+// maxName is the length from which a name resembles no key.
 const maxName = 64
 
-// editDistance counts the letters to insert, drop, change or swap with their
-// neighbour to get from a to b.
+// editDistance counts the letters to insert, drop, change or swap with their neighbor to get
+// from a to b.
 func editDistance(a, b string) int {
 	if len(a) > maxName {
 		return len(a)
 	}
-	var before, last []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		before, last, row = last, row, make([]int, len(b)+1)
-		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost(a[i-1] != b[j-1]))
+			change := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, change)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
 			}
 		}
 	}
-	return row[len(b)]
-}
-
-func cost(differs bool) int {
-	if differs {
-		return 1
-	}
-	return 0
+	return d[len(a)][len(b)]
 }

@@ -80,22 +80,6 @@ func (n *node) empty() bool {
 	return true
 }
 
-// leaves calls visit with the path of every value below.
-func (n *node) leaves(path string, visit func(path string, n *node)) {
-	switch n.shape {
-	case mapping:
-		for _, key := range n.keys {
-			n.kids[key].leaves(joinPath(path, key), visit)
-		}
-	case sequence:
-		for i, item := range n.items {
-			item.leaves(itemPath(path, i), visit)
-		}
-	default:
-		visit(path, n)
-	}
-}
-
 func itemPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // value turns the node into what YAML says it is, for settings of any type.

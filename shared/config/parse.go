@@ -34,7 +34,7 @@ func (p *parser) parse(source []byte) (*node, error) {
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return &node{origin: p.origin(0)}, nil
 	} else if err != nil {
-		return nil, syntaxError(source, err)
+		return nil, fmt.Errorf("not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	var second yaml.Node
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
@@ -155,7 +155,7 @@ func (p *parser) scalar(y *yaml.Node, path string) *node {
 	return n
 }
 
-// retag decides anew what a plain value is, after its text has changed.
+// retag decides again what a plain value is, after its text has changed.
 func (n *node) retag() {
 	if n.quoted {
 		return

@@ -11,7 +11,7 @@ type Problem struct {
 	Key string
 	// Origin is where it was given; the zero value when it was not.
 	Origin Origin
-	// Text says what is wrong, and what would be right.
+	// Text describes what is wrong, and what would be right.
 	Text string
 
 	// whole is set when Text names the key already.

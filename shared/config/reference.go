@@ -1,35 +1,47 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 )
 
 // Reference writes introduction, and then every setting of target, a pointer to
-// a struct that holds the defaults, as Markdown: a table for the keys without a section and one for
-// each section, a row a key with its variable under prefix, its kind, its
-// default and its meaning.
+// a struct that holds the defaults, as Markdown: a list for each section and one for the keys without
+// a section. An entry has a key, its default or else its kind, and its meaning. Keys without effect are
+// listed at the end; the files of secrets are left out.
 func Reference(w io.Writer, introduction string, target any, prefix string) error {
 	v := reflect.ValueOf(target).Elem()
 	var out strings.Builder
 	out.WriteString(introduction)
 	var alone []Leaf
+	var dead []string
 	for _, f := range schemaOf(v.Type()).children {
 		part := walker{prefix: prefix}
 		part.visit(f, fieldOf(v, f))
+		part.leaves = slices.DeleteFunc(part.leaves, func(l Leaf) bool {
+			if l.Status == StatusDead {
+				dead = append(dead, l.Path)
+			}
+			return l.Status == StatusDead || l.Type == "path" // a twin
+		})
 		if f.kind != section {
 			alone = append(alone, part.leaves...)
 			continue
 		}
-		writeTable(&out, f.name, f.tag.Get("doc"), part.leaves)
+		writeSection(&out, f.name, f.tag.Get("doc"), part.leaves)
 		if chosen := f.choices(); len(chosen) > 0 {
 			fmt.Fprintf(&out, "\nOff unless given, if only by name: %s.\n", code(chosen...))
 		}
 	}
 	if len(alone) > 0 {
-		writeTable(&out, "Other keys", "", alone)
+		writeSection(&out, "Other keys", "", alone)
+	}
+	if len(dead) > 0 {
+		fmt.Fprintf(&out, "\n## Without effect\n\nAccepted with a warning: %s.\n", code(dead...))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -47,34 +59,31 @@ func (f *field) choices() []string {
 	return paths
 }
 
-func writeTable(out *strings.Builder, title, doc string, leaves []Leaf) {
+func writeSection(out *strings.Builder, title, doc string, leaves []Leaf) {
 	fmt.Fprintf(out, "\n## %s\n\n", title)
 	if doc != "" {
 		fmt.Fprintf(out, "%s\n\n", markdown(doc))
 	}
-	out.WriteString("| key, variable | kind | default | meaning |\n|---|---|---|---|\n")
 	for _, leaf := range leaves {
-		leaf.writeRow(out)
+		leaf.writeEntry(out)
 	}
 }
 
-func (l Leaf) writeRow(out *strings.Builder) {
-	name := code(l.Path)
-	if l.Env != "" && l.Status != StatusRefused {
-		name += "<br>" + code(l.Env)
+func (l Leaf) writeEntry(out *strings.Builder) {
+	fmt.Fprintf(out, "- %s", code(l.Path))
+	if kind := cmp.Or(code(l.Default), l.Type); kind != "" {
+		fmt.Fprintf(out, " (%s)", kind)
 	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, l.Type, code(l.Default), l.meaning())
+	if meaning := l.meaning(); meaning != "" {
+		fmt.Fprintf(out, ": %s", meaning)
+	}
+	out.WriteString("\n")
 }
 
-// meaning is what the key is for, or what becomes of one that does not work.
+// meaning describes the key, or why it is refused.
 func (l Leaf) meaning() string {
 	doc := markdown(l.Doc)
-	switch l.Status {
-	case StatusLater:
-		return "**Not implemented**: the service refuses to start with it. " + doc
-	case StatusDead:
-		return "**Without effect**: " + doc + "."
-	case StatusRefused:
+	if l.Status == StatusRefused {
 		return "**Refused**: " + doc + "."
 	}
 	if len(l.Choices) > 1 {

@@ -12,15 +12,15 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"# Settings\n\n## log\n\n| key, variable | kind | default | meaning |\n|---|---|---|---|\n",
-		"| `log.level`<br>`REGISTRY_LOG_LEVEL` | string | `info` | How much to say. One of `debug`, `info`. |\n",
-		"| `storage.s3`<br>`REGISTRY_STORAGE_S3` |  |  | **Not implemented**",
-		"| `storage.swift` |  |  | **Refused**: it was removed. |\n",
+		"# Settings\n\n## log\n\n- `log.level`",
+		"- `log.level` (`info`): How much to say. One of `debug`, `info`.\n",
+		"- `storage.s3`: **Refused**: there is none.",
+		"- `storage.swift`: **Refused**: it was removed.\n",
 		"\n## Other keys\n",
-		"| `version` | string |  |  |\n",
-		"| `bugs`<br>`REGISTRY_BUGS` |  |  | **Without effect**: the reporter is gone. |\n",
+		"- `version` (string)\n",
+		"\n## Without effect\n\nAccepted with a warning: `bugs`",
 		"\nOff unless given, if only by name: `auth`, `auth.htpasswd`.\n",
-		"| `checks[].every`<br>`REGISTRY_CHECKS_<n>_EVERY` | duration | `10s` |",
+		"- `checks[].every` (`10s`)",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())

@@ -16,7 +16,6 @@ const (
 	list
 	dict
 	twin
-	later
 	dead
 	refused
 	moved
@@ -46,8 +45,6 @@ var (
 // markOf is the kind of key that a marker type stands for.
 func markOf(t reflect.Type) (k kind, marked bool) {
 	switch t {
-	case reflect.TypeFor[Later]():
-		return later, true
 	case reflect.TypeFor[Dead]():
 		return dead, true
 	case reflect.TypeFor[Refused]():
@@ -61,8 +58,6 @@ func markOf(t reflect.Type) (k kind, marked bool) {
 // status is the word for a key that is no working setting.
 func (k kind) status() string {
 	switch k {
-	case later:
-		return StatusLater
 	case dead:
 		return StatusDead
 	case refused:

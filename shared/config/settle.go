@@ -31,12 +31,10 @@ func (l *loader) settle(f *field, n *node) {
 func (l *loader) settleKey(f *field, in, n *node) {
 	why := f.tag.Get("why")
 	switch f.kind {
-	case later:
-		if f.tag.Get("empty") != "ok" || !n.empty() {
-			l.fail(n, strings.TrimSuffix(n.path+" is not implemented; "+why, "; "))
-		}
 	case refused:
-		l.fail(n, n.path+" is not supported: "+why)
+		if f.tag.Get("empty") != "ok" || !n.empty() {
+			l.fail(n, n.path+" is not supported: "+why)
+		}
 	case dead:
 		l.warnf("%s does nothing: %s (%s)", n.path, why, n.origin)
 	case moved:

@@ -60,7 +60,7 @@ func TestWithoutCredentials(t *testing.T) {
 		"http://ada:pw@h:1/a?token=t&b=": "http://ada:xxxxx@h:1/a?token=***&b=***",
 		"http://h/?t0ken":                "http://h/?***",
 		"http://ada@h/a":                 "http://ada@h/a",
-		"host=db password=p":             "host=db password=p", // no URL: whoever has such a setting makes it a Secret
+		"host=db password=p":             "host=db password=p", // no URL: such a setting should be a Secret
 		":5000":                          ":5000",
 		"https://h/%zz":                  "https://h/%zz",
 	} {
@@ -94,7 +94,7 @@ func TestWalk(t *testing.T) {
 		{Path: "log.level", Type: "string", Default: "info", Env: "REGISTRY_LOG_LEVEL", Doc: "How much to say.", Choices: []string{"debug", "info"}},
 		{Path: "storage.filesystem.max_threads", Type: "integer", Default: "100", Env: "REGISTRY_STORAGE_FILESYSTEM_MAX_THREADS"},
 		{Path: "storage.inmemory", Type: "section", Env: "REGISTRY_STORAGE_INMEMORY"},
-		{Path: "storage.s3", Env: "REGISTRY_STORAGE_S3", Aliases: []string{"s3aws"}, Status: StatusLater},
+		{Path: "storage.s3", Env: "REGISTRY_STORAGE_S3", Doc: "there is none", Aliases: []string{"s3aws"}, Status: StatusRefused},
 		{Path: "http.secret", Type: "secret", Env: "REGISTRY_HTTP_SECRET", Doc: "Signs."},
 		{Path: "http.secret_file", Type: "path", Env: "REGISTRY_HTTP_SECRET_FILE", Doc: "File to read http.secret from."},
 		{Path: "http.drain", Type: "duration", Default: "30s", Env: "REGISTRY_HTTP_DRAIN"},

@@ -66,7 +66,7 @@ func notAllowed(path string) string {
 		path, owner.Uid, info.Mode().Perm(), uid, recursive, uid, gid, path)
 }
 
-// ownPermission is for a file that belongs to who runs this: its mode is what to change.
+// ownPermission is for a file that belongs to the current user: its mode must change.
 func ownPermission(path string, info fs.FileInfo) string {
 	missing := ""
 	for _, right := range []struct {

@@ -79,8 +79,6 @@ func (w *walker) add(f *field, v reflect.Value) {
 
 // Values of Leaf.Status.
 const (
-	// StatusLater marks a key whose part does not exist yet.
-	StatusLater = "later"
 	// StatusDead marks a key that does nothing.
 	StatusDead = "dead"
 	// StatusRefused marks a key that is not supported.

@@ -86,10 +86,10 @@ func (m *Monitor) Close() {
 	m.ended.Wait()
 }
 
-// Ready says whether no check fails but advisory ones and warnings. It is one atomic load.
+// Ready reports whether no check fails except advisory ones and warnings. It is one atomic load.
 func (m *Monitor) Ready() bool { return m.failing.Load() == 0 }
 
-// Failing says whether the named check fails; a name that is not watched does
+// Failing reports whether the named check fails; a name that is not watched does
 // not.
 func (m *Monitor) Failing(name string) bool {
 	for _, w := range m.checks {

@@ -1,7 +1,11 @@
 package logging
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// sink is a writer that may be looked at while it is used.
+// sink is a writer that is safe for concurrent use.
 type sink struct {
 	mu     sync.Mutex
 	out    bytes.Buffer
@@ -75,6 +79,36 @@ func TestBufferKeepsOrderAndLosesNothing(t *testing.T) {
 		}
 		b.Close()
 	})
+}
+
+// A process that is killed has written its lines without being asked to.
+func TestBuffer_LinesOutlastAKill(t *testing.T) {
+	const child = "SLIPWAY_TEST_LOGGING_CHILD"
+	if os.Getenv(child) != "" {
+		log, err := New(NewBuffer(os.Stdout), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("kept")
+		time.Sleep(time.Hour)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBuffer_LinesOutlastAKill$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n') // the child sends no more
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // which reports the kill
+	if !strings.Contains(line, "kept") {
+		t.Errorf("got %q", line)
+	}
 }
 
 func TestWarningsDoNotWait(t *testing.T) {

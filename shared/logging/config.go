@@ -23,7 +23,7 @@ const (
 	Console  Format = "console"
 )
 
-// Config says what New makes. The zero value logs text at level info.
+// Config describes what New makes. The zero value logs text at level info.
 type Config struct {
 	Level string // error, warn, info or debug, in any case; "" is info
 

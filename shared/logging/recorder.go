@@ -76,7 +76,7 @@ func (r *Recorder) SetUser(name string) { r.user = name }
 // User is what SetUser was given.
 func (r *Recorder) User() string { return r.user }
 
-// Began says whether the status line is sent, so that an error can no longer be
+// Began reports whether the status line is sent, so that an error can no longer be
 // told to the client.
 func (r *Recorder) Began() bool { return r.status != 0 }
 

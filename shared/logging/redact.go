@@ -48,7 +48,7 @@ func holdsSecret(query string) bool {
 	return false
 }
 
-// secret says what becomes of a query parameter.
+// secret describes how a query parameter is redacted.
 type secret int
 
 const (

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options says what Wrap does around a handler.
+// Options describes what Wrap does around a handler.
 type Options struct {
 	Log *zap.Logger // where a panic goes; required
 
@@ -67,7 +67,7 @@ func (h *wrapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	returned = true
 }
 
-// panicked handles what a handler threw and says whether the connection has to
+// panicked handles what a handler threw and reports whether the connection has to
 // be broken.
 func (h *wrapper) panicked(rec *Recorder, r *http.Request, cause any) bool {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares the same way

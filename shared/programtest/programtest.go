@@ -46,7 +46,7 @@ func Tool(t testing.TB, name string) string {
 	return found
 }
 
-// Skip skips a test that this machine cannot run, and says why. Under CI, which has to
+// Skip skips a test that this machine cannot run, with the reason. Under CI, which has to
 // run all of them, it fails the test instead.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
@@ -62,13 +62,14 @@ var given sync.Map
 // FreeAddr is a loopback address, host:port, that nobody listens on. No other call
 // of the process returns it, and its port is below those that the kernel gives to
 // clients and to listeners on port 0: nothing takes it before the test does, nor
-// while the test's server is restarted.
+// while the test's server is restarted. Test processes that run at the same time draw from
+// different ports, unless their ids agree modulo 16.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	const first, ports = 16384, 16384 // Linux gives ports from 32768 on, others from 49152
+	const first, ports = 16384, 1024 // Linux gives ports from 32768 on, others from 49152
 	var err error
-	for range 1000 {
-		port := first + rand.IntN(ports)
+	for range 10 * ports {
+		port := first + os.Getpid()%16*ports + rand.IntN(ports)
 		if _, taken := given.LoadOrStore(port, true); taken {
 			continue
 		}

@@ -95,7 +95,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// moves says whether a write that failed after n bytes continues: it has run out of time,
+// moves reports whether a write that failed after n bytes continues: it has run out of time,
 // but the client takes its bytes.
 func (c *conn) moves(n int64, err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -126,7 +126,7 @@ func (c *conn) ReadFrom(src io.Reader) (n int64, err error) {
 		if err == nil && part.N == 0 {
 			continue
 		}
-		if err == nil || part.N != size-m || !c.moves(m, err) { // the file has ended, or was read in vain
+		if err == nil || part.N != size-m || !c.moves(m, err) { // the file has ended, or was read for nothing
 			return n, err
 		}
 	}
@@ -161,7 +161,7 @@ func (c *conn) arm() {
 
 // SetWriteDeadline implements net.Conn for those above (crypto/tls, when it
 // closes), whose deadline then counts instead of ours. Ours is not cleared, as net/http
-// asks after each request: to set it anew for each answer costs more than its head.
+// asks after each request: to set it again for each answer costs more than its head.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() && !c.alien.Load() {
 		return nil

@@ -39,7 +39,7 @@ func listen(o Options) (net.Listener, error) {
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil //nolint:nilerr // there is nothing in the way, or Listen says what
+		return nil //nolint:nilerr // there is nothing in the way, or Listen describes what
 	}
 	if info.Mode()&os.ModeSocket == 0 {
 		return fmt.Errorf("%s exists and is no socket", path)

@@ -86,7 +86,7 @@ func (s *Server) counted(next http.Handler) http.Handler {
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Reload reads the TLS files again, if they have changed. If they cannot be used, the former
-// ones stay; the error, which is logged, says why.
+// ones stay; the error, which is logged, has the reason.
 func (s *Server) Reload() error {
 	if s.files == nil {
 		return nil

@@ -27,7 +27,7 @@ var tlsVersions = []string{"tls1.0", "tls1.1", "tls1.2", "tls1.3"}
 
 var clientAuths = []string{"request-client-cert", "require-any-client-cert", "verify-client-cert-if-given", "require-and-verify-client-cert"}
 
-// certificates makes the TLS configuration and makes it anew when one of its
+// certificates makes the TLS configuration and makes it again when one of its
 // files changes. It looks at most once a second, and only when somebody
 // connects.
 type certificates struct {
@@ -59,7 +59,7 @@ func newCertificates(o TLS, protocols []string, log *zap.Logger) (*certificates,
 	return c, nil
 }
 
-// Check reads the files and says what is wrong with them or with the other settings.
+// Check reads the files and describes what is wrong with them or with the other settings.
 func (t *TLS) Check() error {
 	_, err := newCertificates(*t, nil, zap.NewNop())
 	return err

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnsent has the kernel wake a writer whenever half of so many unsent bytes have left. It
+// limitUnsent has the kernel wake a writer whenever half of the given unsent bytes have left. It
 // otherwise waits until a third of some MiB has, which a thin link does not manage within the
 // deadline of an HTTP/2 stream. An error costs no more than that.
 func limitUnsent(c net.Conn) {

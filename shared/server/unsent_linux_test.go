@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is unsent is limited where HTTP/2 may be spoken, and only there: it costs processor time.
+// Unsent bytes are limited only where HTTP/2 may be spoken, because the limit costs processor time.
 func TestUnsentIsLimitedForHTTP2(t *testing.T) {
 	t.Parallel()
 	for http2, want := range map[bool]bool{true: true, false: false} {

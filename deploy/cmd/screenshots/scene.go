@@ -148,7 +148,7 @@ func (s *stack) pushImage(ctx context.Context, crane string) (string, error) {
 	return shown.String(), nil
 }
 
-// waitLines waits until so many messages are in the room.
+// waitLines waits until n messages are in the room.
 func (s *stack) waitLines(ctx context.Context, room, token string, n int) ([]line, error) {
 	for ctx.Err() == nil {
 		lines, err := s.lines(ctx, room, token)

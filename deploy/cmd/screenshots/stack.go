@@ -71,7 +71,7 @@ func address(ctx context.Context, port int) string {
 		l, err = c.Listen(ctx, "tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return "127.0.0.1:0" // whoever listens there says what is wrong
+		return "127.0.0.1:0" // the listener reports what is wrong
 	}
 	defer l.Close()
 	return l.Addr().String()

@@ -48,7 +48,6 @@ notifications:
   endpoints: [{name: relay, url: %q}]
 redis: {addr: "127.0.0.1:1"} # nobody is there, which is counted
 proxy:
-  interval: 1s
   upstreams: [{prefix: hub, remoteurl: %q}]
 `
 
@@ -135,7 +134,7 @@ func homeserver(w http.ResponseWriter, r *http.Request) {
 	switch path := strings.TrimPrefix(r.URL.Path, "/_matrix/client/v3/"); {
 	case strings.Contains(path, "/send/"):
 		var content struct{ Body string }
-		_ = json.NewDecoder(r.Body).Decode(&content) // what is broken is taken
+		_ = json.NewDecoder(r.Body).Decode(&content) // broken content is accepted
 		if content.Body == refused {
 			w.WriteHeader(http.StatusBadRequest)
 			answer = `{"errcode": "M_BAD_JSON", "error": "no"}`

@@ -68,8 +68,7 @@ func servedBy(cmdline string) string {
 	return ""
 }
 
-// errCertificate is the answer of a registry that wants a certificate of whoever
-// asks. A check that has none cannot ask more, but it knows that it is there.
+// errCertificate is the answer of a registry that requires a client certificate. A check that has none cannot ask more, but it knows that it is there.
 var errCertificate = errors.New("the registry asks for a certificate")
 
 // askHealth is nil when the registry of this configuration says it is healthy.

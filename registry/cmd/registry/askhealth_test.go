@@ -2,18 +2,12 @@ package main
 
 import (
 	"bytes"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-
-	"slipway/registry/internal/config"
-	"slipway/shared/health"
 )
 
 func TestAskHealth(t *testing.T) {
@@ -45,35 +39,6 @@ func TestAskHealth(t *testing.T) {
 	t.Setenv("REGISTRY_HTTP_ADDR", "127.0.0.1:1")
 	if code, said := ask(); code != 1 || !strings.HasPrefix(said, "registry: no registry answers at 127.0.0.1:1: ") {
 		t.Errorf("nobody there: %d %q", code, said)
-	}
-}
-
-// A cache serves what it holds while its upstream is away, so the registry stays healthy.
-func TestAskHealth_UpstreamAway_StaysHealthy(t *testing.T) {
-	cfg := config.Default()
-	cfg.Proxy.Upstreams = []config.ProxyUpstream{{Prefix: "hub", RemoteURL: "http://127.0.0.1:1"}}
-	cache, err := openProxy(&cfg, zap.NewNop(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
-	checks := upstreamChecks(cache)
-	for i := range checks {
-		checks[i].Interval = time.Millisecond
-	}
-	monitor := health.Start(zap.NewNop(), checks...)
-	defer monitor.Close()
-	server := httptest.NewServer(monitor)
-	defer server.Close()
-	for deadline := time.Now().Add(30 * time.Second); !monitor.Failing("upstream_hub") && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	cfg.HTTP.Debug.Addr = server.Listener.Addr().String()
-	if err := askHealth(t.Context(), &cfg); err != nil || !monitor.Ready() {
-		t.Errorf("ready %v, %v", monitor.Ready(), err)
-	}
-	if _, body := get(t, server.URL); !strings.Contains(body, "upstream_hub") {
-		t.Errorf("the page does not name the upstream: %s", body)
 	}
 }
 

@@ -140,7 +140,8 @@ func TestConfigCheck_ValuesMeantOtherwise(t *testing.T) {
 		return c
 	}
 	maintenance("immutable: [{repositories: ['**'], tags: ['v*']}]").warns(
-		"storage.maintenance.immutable[0].tags[0]: v* matches v, vv, …, not v1; write v.*", "v. matches v, vv")
+		"storage.maintenance.immutable[0].tags[0]: v* matches v, vv, …, not v1; write v.*", "v. matches v, vv",
+	)
 	for text, want := range map[string]string{
 		"immutable: [{repositories: [/release/**], tags: [v.*]}]":                            `error: storage.maintenance.immutable[0].repositories: "/release/**" can match no repository; write release/**`,
 		"retention: {rules: [{repositories: [ci/**/], action: delete, tags: [a]}]}":          `error: storage.maintenance.retention.rules[0].repositories: "ci/**/" can match no repository; write ci/**`,

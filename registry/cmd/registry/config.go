@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/registry/internal/app"
 	"slipway/registry/internal/config"
 	"slipway/shared/command"
 	settings "slipway/shared/config"
@@ -21,11 +22,11 @@ func newConfigCommand() *cobra.Command {
 		},
 		Check: func(cfg any) ([]string, error) {
 			c := cfg.(*config.Config)
-			return append(ruleWarnings(c), passwordWarnings(c)...), checkFiles(c)
+			return app.Warnings(c), app.CheckFiles(c)
 		},
 		CheckRest: func(cfg any) error {
 			if c := cfg.(*config.Config); c != nil {
-				return checkFiles(c)
+				return app.CheckFiles(c)
 			}
 			return nil
 		},

@@ -11,70 +11,48 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
 	"slipway/registry/internal/notify"
 	"slipway/shared/plural"
 )
 
-// newEventsCommand makes `registry events`, which looks at the queues of
-// notifications beside the server.
+// newEventsCommand makes `registry events`, which reports on the queues of
+// notifications.
 func newEventsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "events [FILE]",
 		Short: "Show which events wait for the endpoints of notifications, and why",
 		Long: "Shows for each endpoint how many events wait, since when, why the last delivery failed and when the next is tried. " +
-			"It runs beside the registry and changes nothing. Replicas that share a storage have a queue each.",
+			"It asks the registries that run on this machine, and reads the queues of those that don't run. Replicas have a queue each.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, base, err := eventsConfig(fileArgument(args))
 			if err != nil {
 				return err
 			}
-			reports, err := notify.Read(base)
-			if err != nil {
-				return err
-			}
+			reports, failed := notify.Read(cmd.Context(), base)
 			report := newEventsReport(cfg, base, reports)
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), report)
+				err = writeJSON(cmd.OutOrStdout(), report)
+			} else {
+				err = report.print(cmd.OutOrStdout(), time.Now())
 			}
-			return report.print(cmd.OutOrStdout(), time.Now())
+			return errors.Join(failed, err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the report as JSON")
-	cmd.AddCommand(newEventsRetryCommand(), newEventsDropCommand())
+	cmd.AddCommand(newEventsDropCommand())
 	return cmd
-}
-
-func newEventsRetryCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "retry ENDPOINT [FILE]",
-		Short: "Try an endpoint now instead of at the end of its pause",
-		Args:  cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, base, err := eventsConfig(fileArgument(args[1:]))
-			if err != nil {
-				return err
-			}
-			n, err := notify.Retry(cmd.Context(), base, args[0])
-			if err == nil && n == 0 {
-				err = fmt.Errorf("no registry that runs has events for %q", args[0])
-			}
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is tried now\n", args[0])
-			}
-			return err
-		},
-	}
 }
 
 func newEventsDropCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop ENDPOINT [FILE]",
 		Short: "Drop the events that wait for an endpoint",
-		Long:  "Drops the events that wait for an endpoint now. It works beside the registry and without one.",
+		Long:  "Drops the events that wait for an endpoint now. It asks the registry if one runs.",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, base, err := eventsConfig(fileArgument(args[1:]))
@@ -101,14 +79,14 @@ func eventsConfig(file string) (*config.Config, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	base := eventQueue(cfg)
+	base := app.EventQueue(cfg)
 	if base == "" {
-		return nil, "", errors.New("the events wait in the memory of the registry, so only its metrics and its log show them; notifications.queue.directory keeps them on disk")
+		return nil, "", errors.New("the events wait in the memory of the registry, where only its metrics and its log show them; notifications.queue.directory keeps them on disk")
 	}
 	return cfg, base, nil
 }
 
-// eventsReport is what `registry events` tells.
+// eventsReport is the output of `registry events`.
 type eventsReport struct {
 	Directory string        `json:"directory"`
 	Endpoints []eventsEntry `json:"endpoints"`
@@ -120,8 +98,7 @@ type eventsEntry struct {
 	Disabled   bool `json:"disabled,omitempty"`
 }
 
-// newEventsReport completes what the queues say with the endpoints that have none
-// yet.
+// newEventsReport joins the reports of the queues and the configured endpoints.
 func newEventsReport(cfg *config.Config, base string, reports []notify.Report) *eventsReport {
 	report := &eventsReport{Directory: base, Endpoints: []eventsEntry{}}
 	seen := map[string]bool{}
@@ -131,9 +108,6 @@ func newEventsReport(cfg *config.Config, base string, reports []notify.Report) *
 			if e.Name == r.Endpoint {
 				entry.Configured, entry.Disabled = true, e.Disabled
 			}
-		}
-		if !entry.Configured && r.Changes+r.Pulls == 0 {
-			continue // it was once, and nothing is left
 		}
 		seen[r.Endpoint] = true
 		report.Endpoints = append(report.Endpoints, entry)
@@ -167,7 +141,7 @@ func (e *eventsEntry) age(now time.Time) string {
 	return now.Sub(e.Oldest).Round(time.Second).String()
 }
 
-// state is a sentence.
+// state describes how the endpoint fares, in one sentence.
 func (e *eventsEntry) state(now time.Time) string {
 	var s string
 	switch {
@@ -183,7 +157,7 @@ func (e *eventsEntry) state(now time.Time) string {
 	default:
 		s = "ok"
 	}
-	if e.Home != "" && !e.Serving {
+	if e.File != "" && !e.Serving {
 		s += "; no registry runs that would send them"
 	}
 	if e.Dropped > 0 {

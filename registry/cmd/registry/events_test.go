@@ -9,14 +9,12 @@ import (
 	"slipway/registry/internal/notify"
 )
 
-// An endpoint that was removed from the configuration is listed while events wait for
-// it, and no longer.
+// The report lists the endpoints of the queues and those of the configuration.
 func TestEventsReport(t *testing.T) {
 	cfg := &config.Config{Notifications: config.Notifications{Endpoints: []config.Endpoint{{Name: "new"}, {Name: "off", Disabled: true}}}}
 	report := newEventsReport(cfg, "dir", []notify.Report{
-		{Endpoint: "empty", Home: "h"},
-		{Endpoint: "gone", Home: "h", Serving: true, Changes: 2},
-		{Endpoint: "off", Home: "h", Serving: true},
+		{Endpoint: "gone", File: "f", Serving: true, Changes: 2},
+		{Endpoint: "off", File: "f", Serving: true},
 	})
 	var out strings.Builder
 	if err := report.print(&out, time.Now()); err != nil {

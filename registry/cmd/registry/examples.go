@@ -76,10 +76,6 @@ var examples = command.Examples{
 		"registry events /etc/docker/registry/config.yml",
 		"registry events --json /etc/docker/registry/config.yml",
 	},
-	"events retry": {
-		"registry events retry relay /etc/docker/registry/config.yml",
-		"REGISTRY_CONFIGURATION_PATH=/etc/docker/registry/config.yml registry events retry relay",
-	},
 	"events drop": {
 		"registry events drop relay /etc/docker/registry/config.yml",
 		"REGISTRY_CONFIGURATION_PATH=/etc/docker/registry/config.yml registry events drop relay",

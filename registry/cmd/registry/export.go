@@ -34,7 +34,7 @@ func newExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := ocilayout.Export(cmd.Context(), e.rules, items, args[len(args)-1])
+			report, err := ocilayout.Export(cmd.Context(), e.Puller, items, args[len(args)-1])
 			if err == nil {
 				err = printCarried(cmd.OutOrStdout(), "exported", report, asJSON)
 			}

@@ -18,12 +18,11 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/collect"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/filesystem"
-	"slipway/shared/logging"
 	"slipway/shared/plural"
 )
 
@@ -40,8 +39,8 @@ func newGarbageCollectCommand() *cobra.Command {
 		Short: "Free the bytes that no manifest needs any more",
 		Long: "Deletes blobs that no manifest needs any more, from the storage of the configuration: FILE, or the file that " + config.PathVariable +
 			" names. Registries may run and clients may push meanwhile. Stop any CNCF distribution on the same storage first.\n\n" +
-			"Beside a registry that serves, a blob or manifest is kept for storage.maintenance.gc.age after a client has pushed it or asked for it " +
-			"with HEAD. An image that was pushed and then deleted is freed at once. A push that overlaps may have to be repeated.",
+			"Beside a registry that serves, what a client has pushed or asked for with HEAD is kept for two minutes, and for " +
+			"storage.maintenance.gc.age where an upload is under way. While no registry serves a file system, everything that nothing needs is freed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notNegative("--age", flags.age); err != nil {
@@ -51,9 +50,9 @@ func newGarbageCollectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, Release: true, DeleteUntagged: flags.deleteUntagged, DryRun: flags.dryRun}
+			o := collect.Options{Age: cfg.Storage.Maintenance.GC.Age, IdleAge: idleAge, DeleteUntagged: flags.deleteUntagged, DryRun: flags.dryRun}
 			if cmd.Flags().Changed("age") {
-				o.Age, o.KeepAge = flags.age, true
+				o.Age, o.IdleAge, o.KeepAge = flags.age, 0, true
 			}
 			collect := func(*audit.Log) error {
 				return garbageCollect(cmd.Context(), cfg, o, flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -68,30 +67,31 @@ func newGarbageCollectCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&flags.deleteUntagged, "delete-untagged", "m", false, "also delete untagged manifests")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write nothing to stdout")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "write a report as JSON to stdout, and nothing else")
-	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep blobs that a client pushed or asked for (default: as the configuration says; 0 where nobody serves)")
+	cmd.Flags().DurationVar(&flags.age, "age", 0, "how long to keep what a client pushed or asked for (default: see above)")
 	return cmd
 }
+
+// idleAge is the grace period of repositories without an upload under way. An attempt of
+// a writer and the error of the clocks are added, so that two minutes after its last use a blob
+// can be freed.
+const idleAge = 2*time.Minute - storage.AttemptLimit - 2*storage.ClockError
 
 func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, flags gcFlags, stdout, stderr io.Writer) error {
 	defer doublePlaces()()
 	defer beNice()()
-	defer tuneMemory()()
-	log, err := logging.New(stderr, logging.Config{Level: "warn", Format: logging.Format(cfg.Log.Formatter)})
+	app.LimitMemory()
+	store, err := app.OpenBackend(ctx, cfg, zap.NewNop(), built())
 	if err != nil {
 		return err
 	}
-	store, err := openBackend(ctx, cfg, zap.NewNop())
-	if err != nil {
-		return err
-	}
-	cache, err := openProxy(cfg, zap.NewNop(), nil) // for the names; nothing is asked
+	cache, err := app.CacheNames(cfg)
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
 	if cache != nil {
 		defer cache.Close()
+		o.KeepUntagged = cache.Caches
 	}
-	o.KeepUntagged = cachesOf(cache)
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	var p printer
 	switch {
@@ -102,41 +102,41 @@ func garbageCollect(ctx context.Context, cfg *config.Config, o collect.Options, 
 		p.progress = isTerminal(stderr) && !isTerminal(stdout)
 	}
 	p.status = stderr
-	o.Store, o.Coordinator, o.Wait, o.Remote = store, store.coordinator, store.collectWait, store.root == ""
+	o.Store, o.Remote = store, store.Remote
 	if p.lines != nil || p.progress {
 		o.Tell = p.event
 	}
-	report, err := collectGarbage(ctx, store, o, log)
+	report, err := collectGarbage(ctx, store, o)
 	p.end()
 	if err == nil || errors.Is(err, collect.ErrIncomplete) {
 		err = errors.Join(err, p.report(out, &report, o, flags))
 	}
-	switch {
-	case errors.Is(err, filesystem.ErrOldVersion):
-		err = besideOldVersion(store.root)
-	case errors.Is(err, collect.ErrNoRoom):
-	case errors.Is(err, storage.ErrBusy):
-		err = errors.New("another garbage collection is running on this storage")
-	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: run this as the user who owns the storage", err)
-	}
 	for _, problem := range report.Problems {
 		fmt.Fprintf(stderr, "%s: skipped: %s%s\n", cmp.Or(problem.Repository, "storage"), prefixed(string(problem.Manifest), " "), problem.Error)
 	}
-	return errors.Join(err, out.Flush(), store.Close())
+	return errors.Join(explainCollection(err), out.Flush(), store.Close())
+}
+
+// explainCollection describes what to do about a collection that failed.
+func explainCollection(err error) error {
+	switch {
+	case errors.Is(err, storage.ErrBusy):
+		return errors.New("another garbage collection is running on this storage")
+	case errors.Is(err, storage.ErrNoSpace):
+		return fmt.Errorf("the storage is full: stop the registries that serve it and collect again: %w", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: run this as the user who owns the storage", err)
+	default:
+		return err
+	}
 }
 
 // collectGarbage collects once. A storage that does not exist yet has no garbage.
-func collectGarbage(ctx context.Context, store *backend, o collect.Options, log *zap.Logger) (collect.Report, error) {
-	if store.root != "" {
-		if _, err := os.Stat(store.root); errors.Is(err, fs.ErrNotExist) {
+func collectGarbage(ctx context.Context, store *app.Backend, o collect.Options) (collect.Report, error) {
+	if store.Root != "" {
+		if _, err := os.Stat(store.Root); errors.Is(err, fs.ErrNotExist) {
 			return collect.Report{DryRun: o.DryRun, Problems: []collect.Problem{}}, nil
 		}
-	}
-	if o.DryRun {
-		store.warnMoved(log)
-	} else if err := store.takeOver(ctx, log); err != nil {
-		return collect.Report{}, err
 	}
 	return collect.Run(ctx, o)
 }
@@ -231,30 +231,19 @@ func (t *printer) report(out io.Writer, report *collect.Report, o collect.Option
 	if report.Blobs.Kept > 0 {
 		t.line("kept %s (%s): %s\n", plural.Of(report.Blobs.Kept, "blob"), size(report.Bytes.Kept), reasons(&report.Kept, o))
 	}
-	switch {
-	case report.Future == 0:
-	case report.DryRun:
-		t.line("%s dated in the future; a run counts them as recent from then on\n", plural.Of(report.Future, "link"))
-	default:
-		t.line("%s dated in the future; they count as recent from now on\n", plural.Of(report.Future, "link"))
-	}
 	t.line("%d blobs marked, %d blobs and %d manifests eligible for deletion\n", t.marked, t.oldBlobs, t.oldManifests)
 	return nil
 }
 
-// reasons says why bytes were kept, and what frees them.
+// reasons explains why bytes were kept, and what frees them.
 func reasons(kept *collect.Reasons, o collect.Options) string {
 	inUse := size(kept.InUse.Bytes) + " in use"
 	if kept.Untagged.Blobs > 0 && !o.DeleteUntagged {
 		inUse += fmt.Sprintf(" (%s by untagged manifests; --delete-untagged frees them)", size(kept.Untagged.Bytes))
 	}
 	all := []string{inUse}
-	switch recent := size(kept.Recent.Bytes) + " recent"; {
-	case kept.Recent.Blobs == 0:
-	case o.DryRun && !o.KeepAge:
-		all = append(all, recent+" (a run frees them while no registry serves, or with --age 0; pushes under way may fail)")
-	default:
-		all = append(all, recent+" (--age 0 frees them; pushes under way may fail)")
+	if kept.Recent.Blobs > 0 {
+		all = append(all, size(kept.Recent.Bytes)+" recent (a run frees them later, or with --age 0; then pushes under way may fail)")
 	}
 	if kept.Unreadable.Blobs > 0 {
 		all = append(all, size(kept.Unreadable.Bytes)+" in unreadable repositories, skipped")

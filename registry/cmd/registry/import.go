@@ -32,7 +32,7 @@ func newImportCommand() *cobra.Command {
 			}
 			act := commandAct(cmd)
 			act.Repository = string(name)
-			err = audited(cmd, e.cfg, e.log, act, func(*audit.Log) error {
+			err = audited(cmd, e.Config, e.Log, act, func(*audit.Log) error {
 				return e.importLayout(cmd, args[1], name, ocilayout.ImportOptions{Merge: merge}, asJSON)
 			})
 			return errors.Join(err, e.close())
@@ -45,12 +45,15 @@ func newImportCommand() *cobra.Command {
 
 // importLayout imports a layout, as a member of those who write to the storage.
 func (e *environment) importLayout(cmd *cobra.Command, path string, name oci.Name, o ocilayout.ImportOptions, asJSON bool) error {
-	leave, err := join(cmd.Context(), e.cfg, e.rules, e.log)
+	if e.Cache != nil && e.Cache.Caches(name) {
+		return fmt.Errorf("%s is a cache of another registry and takes no imports", name)
+	}
+	leave, err := e.Join(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer leave()
-	report, err := ocilayout.Import(cmd.Context(), path, e.rules.Repository(name), o)
+	report, err := ocilayout.Import(cmd.Context(), path, e.Rules.Repository(name), o)
 	if errors.Is(err, ocilayout.ErrSeveral) {
 		return fmt.Errorf("%w; --merge imports them into %s", err, name)
 	}

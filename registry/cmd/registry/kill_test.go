@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/verify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/filesystem"
-	"slipway/registry/internal/verify"
 )
 
 const asCommand = "SLIPWAY_TEST_AS_COMMAND"
@@ -255,7 +255,7 @@ func (v *volume) pullAll(images []picture) {
 	store, err := filesystem.Open(v.root)
 	ok(v.t, err)
 	defer store.Close()
-	rules := registry.New(registry.Options{Store: store, Coordinator: store.Coordinator()})
+	rules := registry.New(registry.Options{Store: store})
 	for _, p := range images {
 		repo := rules.Repository(p.repo)
 		if m, err := repo.Manifest(v.t.Context(), oci.Reference{Tag: p.tag}); err != nil || m.Digest != p.manifest {

@@ -12,6 +12,7 @@ import (
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/config"
+	"slipway/registry/internal/maintenance"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/proxy"
 	"slipway/shared/plural"
@@ -35,7 +36,7 @@ func newMirrorSyncCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync FILE [IMAGE…]",
 		Short: "Fetch images from upstreams ahead of time",
-		Long: "Fetches the images of proxy.sync.images, or those given, into the caches, as pulls would: what is there is not fetched again. " +
+		Long: "Fetches the images of proxy.sync.images, or those given, into the caches, as pulls would, except those it has. " +
 			"An IMAGE is a repository here and perhaps a tag, such as hub/library/alpine:3.20. It may run beside a server.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,7 +44,7 @@ func newMirrorSyncCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = audited(cmd, e.cfg, e.log, commandAct(cmd), func(*audit.Log) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
+			err = audited(cmd, e.Config, e.Log, commandAct(cmd), func(*audit.Log) error { return e.syncMirror(cmd, args[1:], platforms, asJSON) })
 			return errors.Join(err, e.close())
 		},
 	}
@@ -53,10 +54,10 @@ func newMirrorSyncCommand() *cobra.Command {
 }
 
 func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, asJSON bool) error {
-	if e.cache == nil {
+	if e.Cache == nil {
 		return errors.New("proxy: the configuration names no upstream")
 	}
-	sync := &e.cfg.Proxy.Sync
+	sync := &e.Config.Proxy.Sync
 	if len(given) > 0 {
 		var err error
 		if sync, err = imagesGiven(given, platforms); err != nil {
@@ -66,13 +67,13 @@ func (e *environment) syncMirror(cmd *cobra.Command, given, platforms []string, 
 	if len(sync.Images) == 0 {
 		return errors.New("proxy.sync.images: names no image to fetch")
 	}
-	leave, err := join(cmd.Context(), e.cfg, e.rules, e.log)
+	leave, err := e.Join(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer leave()
 	bar := &syncBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr())}
-	report, err := e.cache.Sync(cmd.Context(), e.rules, syncImages(sync), bar.show)
+	report, err := e.Cache.Sync(cmd.Context(), maintenance.SyncImages(sync), bar.show)
 	bar.end()
 	if asJSON {
 		return errors.Join(err, writeJSON(cmd.OutOrStdout(), report))

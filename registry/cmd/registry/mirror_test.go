@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,5 +34,21 @@ func TestSyncBar(t *testing.T) {
 	quiet.end()
 	if out.Len() > 0 {
 		t.Errorf("without a terminal: %q", out.String())
+	}
+}
+
+// Caches take no imports, as they take no pushes.
+func TestImport_IntoACache(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config.yml")
+	config := "version: 0.1\nstorage: {filesystem: {rootdirectory: " + dir + "}}\nproxy: {upstreams: [{prefix: hub, remoteurl: 'http://127.0.0.1:1'}]}\n"
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"hub/app": true, "team/app": false} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), []string{"import", path, filepath.Join(dir, "layout"), name}, nil, &out, &errs); code == 0 || strings.Contains(errs.String(), name+" is a cache of another registry") != refused {
+			t.Errorf("%s: %d %s", name, code, errs.String())
+		}
 	}
 }

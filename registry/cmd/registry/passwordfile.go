@@ -13,18 +13,20 @@ import (
 	"slipway/shared/durable"
 )
 
-// writePasswords replaces the file. One that is mounted by itself, as into a
-// container, cannot be replaced, nor can one whose directory cannot be written:
-// it is written to, as Apache's htpasswd does with all.
+// writePasswords replaces the file. It writes into a file that can't be replaced: one that
+// is mounted by itself, as into a container, one in a directory that can't be written, and
+// on a full disk one that doesn't grow, so that a user can be removed there.
 func writePasswords(path string, content []byte) error {
 	err := replaceFile(path, content)
-	for _, reason := range []error{syscall.EBUSY, syscall.EROFS, fs.ErrPermission} {
-		if !errors.Is(err, reason) {
-			continue
-		}
-		if over := overwriteFile(path, content); !errors.Is(over, fs.ErrNotExist) {
-			return over
-		}
+	reasons := []error{syscall.EBUSY, syscall.EROFS, fs.ErrPermission}
+	if info, e := os.Stat(path); e == nil && int64(len(content)) <= info.Size() {
+		reasons = append(reasons, syscall.ENOSPC, syscall.EDQUOT)
+	}
+	if !slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) }) {
+		return err
+	}
+	if over := overwriteFile(path, content); !errors.Is(over, fs.ErrNotExist) {
+		return over
 	}
 	return err
 }
@@ -50,7 +52,7 @@ func overwriteFile(path string, content []byte) error {
 }
 
 // emptyLines adds them up to the size of what the content is written over: of that
-// nothing is left then, half a line least of all, for who reads before it is cut off.
+// nothing is left then, and no reader sees half a line before it is cut off.
 func emptyLines(content []byte, size int64) []byte {
 	return append(slices.Clip(content), bytes.Repeat([]byte("\n"), max(0, int(size)-len(content)))...)
 }

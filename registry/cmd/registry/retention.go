@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/config"
-	"slipway/registry/internal/pulls"
-	"slipway/registry/internal/retention"
+	"slipway/registry/internal/maintenance"
+	"slipway/registry/internal/maintenance/retention"
 	"slipway/shared/plural"
 )
 
@@ -29,7 +28,7 @@ func newRetentionCommand() *cobra.Command {
 }
 
 func newRetentionPlanCommand() *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, trustDates bool
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Show what the rules would delete, why, and the bytes that would become reclaimable",
@@ -41,7 +40,7 @@ func newRetentionPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := retention.Make(cmd.Context(), e.retention(all))
+			plan, err := retention.Make(cmd.Context(), e.retention(all, trustDates))
 			if err == nil && asJSON {
 				err = writeJSON(cmd.OutOrStdout(), plan)
 			} else if err == nil {
@@ -52,11 +51,12 @@ func newRetentionPlanCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the plan as JSON")
 	cmd.Flags().BoolVar(&all, "all", false, "also show why each other tag is kept")
+	cmd.Flags().BoolVar(&trustDates, "trust-dates", false, trustDatesUsage)
 	return cmd
 }
 
 func newRetentionApplyCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, trustDates bool
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
 		Short: "Delete the tags that the rules select for deletion",
@@ -67,29 +67,32 @@ func newRetentionApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = audited(cmd, e.cfg, e.log, commandAct(cmd), func(acts *audit.Log) error { return e.applyRetention(cmd, acts, asJSON) })
+			err = audited(cmd, e.Config, e.Log, commandAct(cmd), func(acts *audit.Log) error { return e.applyRetention(cmd, acts, asJSON, trustDates) })
 			return errors.Join(err, e.close())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write what was done as JSON")
+	cmd.Flags().BoolVar(&trustDates, "trust-dates", false, trustDatesUsage)
 	return cmd
 }
 
-func (e *environment) retention(all bool) retention.Options {
+const trustDatesUsage = "judge tags without a push record by the dates in the storage, even if a copy or restore seems to have changed them"
+
+func (e *environment) retention(all, trustDates bool) retention.Options {
 	return retention.Options{
-		Store: e.store, Registry: e.rules, Pulls: pulls.NewFile(e.store), All: all,
-		Rules: retentionRules(e.cfg.Storage.Maintenance.Retention.Rules),
+		Store: e.Store, Registry: e.Rules, Pulls: e.Pulls, All: all, TrustDates: trustDates,
+		Rules: maintenance.RetentionRules(e.Config.Storage.Maintenance.Retention.Rules),
 	}
 }
 
-func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON bool) error {
-	o := e.retention(false)
-	o.Deleted = func(v *retention.Verdict) { writeOperator(acts, deletedTag(v)) }
+func (e *environment) applyRetention(cmd *cobra.Command, acts *audit.Log, asJSON, trustDates bool) error {
+	o := e.retention(false, trustDates)
+	o.Deleted = func(v *retention.Verdict) { writeOperator(acts, maintenance.DeletedTag(v)) }
 	plan, err := retention.Make(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
-	result, err := plan.Apply(cmd.Context(), o, e.log)
+	result, err := plan.Apply(cmd.Context(), o, e.Log)
 	if asJSON {
 		return errors.Join(err, writeJSON(cmd.OutOrStdout(), struct {
 			*retention.Plan
@@ -134,16 +137,4 @@ func printPlan(out io.Writer, plan *retention.Plan) error {
 	fmt.Fprintf(out, "%s would be deleted, %s of the rules kept\n", plural.Of(plan.Deleted, "tag"), plural.Of(plan.Kept, "tag"))
 	_, err := fmt.Fprintf(out, "%s in %s would become reclaimable; %s more are shared with what stays\n", size(plan.Bytes), plural.Of(plan.Blobs, "blob"), size(plan.Shared))
 	return err
-}
-
-func retentionRules(rules []config.RetentionRule) []retention.Rule {
-	compiled := make([]retention.Rule, len(rules))
-	for i, rule := range rules {
-		compiled[i] = retention.Rule{
-			Repositories: names(rule.Repositories), Tags: tags(rule.Tags),
-			Delete: rule.Action == "delete", Keep: tags(rule.Keep),
-			Newest: rule.Newest, NewerThan: rule.NewerThan, PulledWithin: rule.PulledWithin,
-		}
-	}
-	return compiled
 }

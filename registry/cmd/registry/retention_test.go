@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"slipway/registry/internal/retention"
+	"slipway/registry/internal/maintenance/retention"
 )
 
 // The plan names rules as the configuration and other messages do.

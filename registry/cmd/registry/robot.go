@@ -12,8 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/app"
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/robot"
+	"slipway/registry/internal/identity/robot"
 )
 
 func newRobotCommand() *cobra.Command {
@@ -38,14 +39,14 @@ func newRobotCreateCommand() *cobra.Command {
 			"Its password is shown once and kept as a hash.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.Name, r.CreatedBy = args[0], "command line"
+			r.Name = args[0]
 			if err := notNegative("--expires", expires); err != nil {
 				return err
 			}
 			if expires > 0 {
 				r.Expires = time.Now().Add(expires).UTC().Truncate(time.Second)
 			}
-			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name}, func(e *environment, accounts *robot.Accounts) error {
+			return withRobots(cmd, args[1:], audit.Record{Event: "robot created", Reference: r.Name, Change: r.Summary()}, func(e *environment, accounts *robot.Accounts) error {
 				password, err := accounts.Create(cmd.Context(), r)
 				if err != nil {
 					return err
@@ -74,14 +75,14 @@ func warnIdle(e *environment, r *robot.Robot) {
 		return
 	}
 	var rules *access.Rules
-	if e.cfg.Access != nil {
+	if e.Config.Access != nil {
 		var err error
-		if rules, err = rulesOf(e.cfg.Access); err != nil {
+		if rules, err = app.AccessRules(e.Config.Access); err != nil {
 			return
 		}
 	}
 	if who := (&access.Caller{Kind: access.Robot, Name: r.Name}); !rules.Knows(who) {
-		e.log.Warn("no access rule names the robot, and it has no rights of its own: it may do only what anyone may", zap.Stringer("robot", who))
+		e.Log.Warn("no access rule names the robot, and it has no rights of its own: it may do only what anyone may", zap.Stringer("robot", who))
 	}
 }
 
@@ -123,7 +124,11 @@ func printRobots(out io.Writer, all []robot.Robot, now time.Time) error {
 		if r.Expired(now) {
 			expires += " (expired)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, strings.Join(r.Repositories, ","), strings.Join(r.Allow, ","), expires, r.Created.Format(time.DateOnly), r.Note)
+		repositories, rights := strings.Join(r.Repositories, ","), strings.Join(r.Allow, ",")
+		if rights == "" {
+			repositories, rights = "by rules", "by rules"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, repositories, rights, expires, r.Created.Format(time.DateOnly), r.Note)
 	}
 	return t.Flush()
 }
@@ -154,15 +159,16 @@ func withRobots(cmd *cobra.Command, args []string, act audit.Record, do func(e *
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	if e.cfg.Storage.InMemory != nil {
+	if e.Config.Storage.InMemory != nil {
 		return errors.New("robots of a registry in memory are managed over its API only")
 	}
-	if e.cfg.Auth == nil || e.cfg.Auth.Service == nil {
-		e.log.Warn("auth.service is not set: robots cannot log in")
+	if e.Config.Auth == nil || e.Config.Auth.Service == nil {
+		e.Log.Warn("auth.service is not set: robots cannot log in")
 	}
-	accounts := robot.New(e.store, e.log)
+	accounts := robot.New(e.Store, e.Log)
 	if !changes {
 		return do(e, accounts)
 	}
-	return audited(cmd, e.cfg, e.log, act, func(*audit.Log) error { return do(e, accounts) })
+	app.RestrictSecrets(e.Config, e.Log)
+	return audited(cmd, e.Config, e.Log, act, func(*audit.Log) error { return do(e, accounts) })
 }

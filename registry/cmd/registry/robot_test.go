@@ -10,15 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/auth"
-	"slipway/registry/internal/config"
-	"slipway/registry/internal/robot"
-	"slipway/shared/programtest"
-	"slipway/shared/server"
+	"slipway/registry/internal/identity/robot"
 )
 
 // Changes of robots on the command line are in the audit log, those that fail too, and
@@ -108,67 +101,5 @@ func TestRobotList_Expiry(t *testing.T) {
 		if err := printRobots(&out, []robot.Robot{{Name: "ci", Expires: now.Add(expires)}}, now); err != nil || !strings.Contains(out.String(), "  "+want) {
 			t.Errorf("%v, %v\n%s", expires, err, &out)
 		}
-	}
-}
-
-// A reload that could not use the certificates does not say that it did.
-func TestReload_BrokenCertificate(t *testing.T) {
-	cert, key := programtest.Certificate(t)
-	s, err := server.Listen(server.Options{Addr: "127.0.0.1:0", Log: zap.NewNop(), TLS: &server.TLS{Certificate: cert, Key: key}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	core, logs := observer.New(zap.InfoLevel)
-	cfg, level := config.Default(), zap.NewAtomicLevel()
-	r := reloader{cfg: cfg, load: func() (*config.Config, error) { return &cfg, nil }, level: &level, gate: &gate{}, servers: []*server.Server{s}, log: zap.New(core)}
-	good, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct{ key, want string }{
-		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
-		{"broken", "reloaded passwords, access rules, workloads and the log level"},
-		{"broken", "reloaded passwords, access rules, workloads and the log level"},
-		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
-	} {
-		if err := os.WriteFile(key, []byte(step.key), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r.reload()
-		if got := logs.TakeAll(); len(got) != 1 || got[0].Message != step.want {
-			t.Errorf("with the key %.6q: %v, want %s", step.key, got, step.want)
-		}
-	}
-}
-
-// SIGHUP reads the workloads again.
-func TestReload_Workloads(t *testing.T) {
-	workload := func(names ...string) *config.Config {
-		cfg := config.Default()
-		cfg.Auth = &config.Auth{Service: &config.TokenService{Builtin: &config.BuiltinService{}}}
-		for _, name := range names {
-			cfg.Auth.Service.Builtin.Workloads = append(cfg.Auth.Service.Builtin.Workloads, config.Workload{
-				Name: name, Issuer: "https://ci.example.org", Audience: "r", Claims: map[string]string{"sub": name}, Repositories: []string{"a"}, Allow: []string{"pull"},
-			})
-		}
-		return &cfg
-	}
-	level := zap.NewAtomicLevel()
-	g := &gate{workloads: auth.NewWorkloads(nil)}
-	first, next := workload(), workload("web", "tools")
-	r := reloader{cfg: *first, load: func() (*config.Config, error) { return next, nil }, level: &level, gate: g, log: zap.NewNop()}
-	for _, names := range [][]string{{"web", "tools"}, {"web"}, {}} {
-		next = workload(names...)
-		r.reload()
-		if got := g.workloads.Names(); strings.Join(got, " ") != strings.Join(names, " ") {
-			t.Errorf("in force: %v, want %v", got, names)
-		}
-		if got := len(r.cfg.Auth.Service.Builtin.Workloads); got != len(names) {
-			t.Errorf("the configuration in force has %d", got)
-		}
-	}
-	if len(first.Auth.Service.Builtin.Workloads) != 0 {
-		t.Error("the configuration of the start was changed")
 	}
 }

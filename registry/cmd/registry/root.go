@@ -38,15 +38,9 @@ func asContainer(args []string) []string {
 	}
 }
 
-// isFile says whether an argument is a configuration file by its name.
+// isFile reports whether an argument is a configuration file by its name.
 func isFile(arg string) bool {
 	return strings.HasSuffix(arg, ".yml") || strings.HasSuffix(arg, ".yaml")
-}
-
-// serves says whether the arguments start the service.
-func serves(args []string) bool {
-	args = asContainer(args)
-	return len(args) > 0 && args[0] == "serve"
 }
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/registry/internal/audit"
+	"slipway/registry/internal/maintenance/usage"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/upload"
-	"slipway/registry/internal/usage"
+	"slipway/registry/internal/registry/upload"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -75,7 +75,7 @@ const noUploads = "there are no unfinished uploads"
 // uploads returns those that can be read; the error says which repositories cannot.
 func (e *environment) uploads(cmd *cobra.Command) ([]upload.Unfinished, error) {
 	uploads, skipped := []upload.Unfinished{}, map[oci.Name]bool{}
-	for u, err := range e.rules.Uploads(cmd.Context()) {
+	for u, err := range e.Rules.Uploads(cmd.Context()) {
 		if cmd.Context().Err() != nil {
 			return uploads, cmd.Context().Err()
 		}
@@ -110,13 +110,13 @@ func newUploadsPurgeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := upload.PurgeOptions{Age: e.cfg.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
+			o := upload.PurgeOptions{Age: e.Config.Storage.Maintenance.UploadPurging.Age, DryRun: dryRun}
 			if cmd.Flags().Changed("age") {
 				o.Age = age
 			}
 			var report upload.PurgeReport
 			purge := func(*audit.Log) (err error) {
-				if report, err = e.rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
+				if report, err = e.Rules.PurgeUploads(cmd.Context(), o); report.Errors > 0 {
 					err = errors.Join(err, fmt.Errorf("some uploads or repositories cannot be read or removed (%d); the log names them", report.Errors))
 				}
 				return err
@@ -124,7 +124,7 @@ func newUploadsPurgeCommand() *cobra.Command {
 			if dryRun {
 				err = purge(nil)
 			} else {
-				err = audited(cmd, e.cfg, e.log, commandAct(cmd), purge)
+				err = audited(cmd, e.Config, e.Log, commandAct(cmd), purge)
 			}
 			if asJSON {
 				err = errors.Join(err, writeJSON(cmd.OutOrStdout(), append([]upload.Unfinished{}, report.Purged...)))
@@ -161,7 +161,7 @@ func printUploads(out io.Writer, uploads []upload.Unfinished, state string) erro
 	return err
 }
 
-// printPurge says what was removed and, where nothing was, why.
+// printPurge describes what was removed and, where nothing was, why.
 func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) error {
 	age := settings.FormatDuration(o.Age)
 	switch {
@@ -174,7 +174,7 @@ func printPurge(out io.Writer, r *upload.PurgeReport, o upload.PurgeOptions) err
 			state += fmt.Sprintf("; %s younger than %s kept", plural.Of(r.Kept, "upload"), age)
 		}
 		return printUploads(out, r.Purged, state)
-	case r.Errors > 0: // the error says what happened
+	case r.Errors > 0: // the error describes what happened
 		return nil
 	case r.Kept > 0:
 		_, err := fmt.Fprintf(out, "nothing to remove: no upload is older than %s; %s kept (--age sets another age)\n", age, plural.Of(r.Kept, "younger upload"))

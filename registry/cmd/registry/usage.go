@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/registry/internal/usage"
+	"slipway/registry/internal/app"
+	"slipway/registry/internal/maintenance/usage"
 	"slipway/shared/plural"
 )
 
@@ -28,7 +29,7 @@ func newUsageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := usage.Count(cmd.Context(), e.store, e.rules, quotas(e.cfg)...)
+			report, err := usage.Count(cmd.Context(), e.Store, e.Rules, app.Quotas(e.Config)...)
 			if err == nil && asJSON {
 				err = writeJSON(cmd.OutOrStdout(), report)
 			} else if err == nil {

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/audit"
-	"slipway/registry/internal/config"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance"
+	"slipway/registry/internal/maintenance/verify"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/verify"
 	settings "slipway/shared/config"
 	"slipway/shared/plural"
 )
@@ -38,14 +38,14 @@ func newVerifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := verifyOptions(e.cfg)
-			o.Partial = e.caches()
-			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.store, zap.NewNop(), int64(limit), repair, restart
+			o := maintenance.VerifyOptions(e.Config)
+			o.Partial = e.Caches()
+			o.Store, o.Log, o.Rate, o.Repair, o.Restart = e.Store, zap.NewNop(), int64(limit), repair, restart
 			check := func(*audit.Log) error {
 				report, err := verify.Run(cmd.Context(), o)
 				interrupted := err != nil && cmd.Context().Err() != nil
 				if interrupted {
-					err = errInterrupted(cmd.Context(), e.store)
+					err = errInterrupted(cmd.Context(), e.Store)
 				}
 				if asJSON {
 					err = errors.Join(err, writeJSON(cmd.OutOrStdout(), report))
@@ -55,7 +55,7 @@ func newVerifyCommand() *cobra.Command {
 				return errors.Join(err, report.ErrFound())
 			}
 			if repair {
-				err = audited(cmd, e.cfg, e.log, commandAct(cmd), check)
+				err = audited(cmd, e.Config, e.Log, commandAct(cmd), check)
 			} else {
 				err = check(nil)
 			}
@@ -69,14 +69,7 @@ func newVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// verifyOptions is what the configuration says of verification.
-func verifyOptions(cfg *config.Config) verify.Options {
-	v := cfg.Storage.Maintenance.Verify
-	sparse := cfg.Validation.Disabled || cfg.Validation.Manifests.Indexes.Platforms != "all"
-	return verify.Options{Rate: int64(v.Rate), Repair: v.Repair, Sparse: sparse}
-}
-
-// errInterrupted says what the next run does.
+// errInterrupted describes what the next run does.
 func errInterrupted(ctx context.Context, s storage.Store) error {
 	if _, err := s.Stat(context.WithoutCancel(ctx), layout.Verified); err != nil {
 		return errors.New("interrupted; the next run begins anew")

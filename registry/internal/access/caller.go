@@ -22,11 +22,14 @@ const (
 // kindNames are the words before the colon of a subject in the rules.
 var kindNames = [...]string{"anonymous", "user", "robot", "workload", "cert"}
 
-// Caller is who sends a request.
+// Caller identifies the sender of a request.
 type Caller struct {
 	Kind Kind
 	Name string  // "" for Anonymous
 	Own  []Grant // rights that come with a robot or a workload, beside those of the rules
+
+	// Maker is the caller who made this robot and whose rights bound it; nil = not bounded.
+	Maker *Caller
 
 	Bearer bool // came with a token, which restricts it further
 }
@@ -91,7 +94,7 @@ func (g *Grant) covers(want Rights, name, twin oci.Name) bool {
 	return g.Rights&want != 0 && matches(g.Repositories, name, twin)
 }
 
-// matches says whether the repository, which may have a twin, is among the names; ""
+// matches reports whether the repository, which may have a twin, is among the names; ""
 // stands for the registry as a whole, which only "**" selects.
 func matches(names pattern.Names, name, twin oci.Name) bool {
 	if name == "" {

@@ -2,7 +2,7 @@ package access
 
 import "slipway/registry/internal/pattern"
 
-// Bearers lets whoever comes with a token do everything: the token alone restricts.
+// Bearers lets every caller with a token do everything: the token alone restricts.
 func Bearers() *Rules {
 	return &Rules{rules: []rule{{who: []subject{{bearers: true}}, names: everyName(), allow: All, text: "no access rules"}}}
 }

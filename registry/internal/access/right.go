@@ -57,8 +57,8 @@ func (r Rights) granted() Rights {
 	return r
 }
 
-// Needs is all that a request must be allowed for what needs the right: whoever
-// pushes reads, too, and the catalog shows only what may be pulled.
+// Needs returns the right and those that it is useless without: a push reads, too, and the
+// catalog shows only what may be pulled.
 func (r Rights) Needs() Rights {
 	if r&TagMove != 0 {
 		r |= Push

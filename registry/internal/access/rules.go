@@ -31,6 +31,7 @@ type Rules struct {
 type rule struct {
 	who         []subject
 	names       pattern.Names
+	patterns    []string // that names was read from
 	allow, deny Rights
 	text        string // as it is written, for explanations
 }
@@ -39,7 +40,7 @@ type rule struct {
 type subject struct {
 	everybody bool // with or without a login
 	users     bool // every user, but no robot, workload or certificate
-	bearers   bool // whoever comes with a token
+	bearers   bool // every caller with a token
 	kind      Kind
 	name      string
 }
@@ -90,7 +91,7 @@ func parseGroups(groups map[string][]string) (map[string][]subject, error) {
 }
 
 func compile(r *Rule, groups map[string][]subject) (rule, error) {
-	c := rule{text: r.text()}
+	c := rule{text: r.text(), patterns: r.Repositories}
 	var errs []error
 	if len(r.Who) == 0 {
 		errs = append(errs, errors.New("who is required: anyone, users, a user, group:NAME, robot:NAME, workload:NAME or cert:NAME"))
@@ -158,7 +159,8 @@ func misread(word string) error {
 	kind, name, found := strings.Cut(word, ":")
 	if means := map[string]string{
 		"users": "user", "groups": "group", "robots": "robot", "bot": "robot", "workloads": "workload", "certs": "cert", "certificate": "cert",
-	}[strings.ToLower(kind)]; found && means != "" {
+		"user": "user", "group": "group", "robot": "robot", "workload": "workload", "cert": "cert",
+	}[strings.ToLower(kind)]; found && means != "" && means != kind {
 		return fmt.Errorf("%q is not a caller; write %s:%s (a user of that name is user:%[1]s)", word, means, name)
 	}
 	return nil
@@ -198,13 +200,26 @@ type Decision struct {
 	Allowed bool
 	Rule    int  // of the rule that decided, counted from 0; -1 = none
 	Own     bool // the caller's own grants decided
+	maker   string
 	text    string
 }
 
 // Decide decides on one right: the first rule that names the caller, the
 // repository and the right decides; without one the caller's own grants do, and
-// without these it is denied. name is "" for the registry as a whole.
+// without these it is denied. What the caller's maker is denied is denied to the
+// caller, too. name is "" for the registry as a whole.
 func (r *Rules) Decide(c *Caller, want Rights, name oci.Name) Decision {
+	d := r.decide(c, want, name)
+	if d.Allowed && c.Maker != nil {
+		if bound := r.Decide(c.Maker, want, name); !bound.Allowed {
+			bound.maker = c.Maker.String()
+			return bound
+		}
+	}
+	return d
+}
+
+func (r *Rules) decide(c *Caller, want Rights, name oci.Name) Decision {
 	var twin oci.Name
 	if r != nil {
 		if r.twin != nil {
@@ -225,7 +240,7 @@ func (r *Rules) Decide(c *Caller, want Rights, name oci.Name) Decision {
 	return Decision{Rule: -1}
 }
 
-// May says whether the caller has all of the rights.
+// May reports whether the caller has all of the rights.
 func (r *Rules) May(c *Caller, want Rights, name oci.Name) bool {
 	for right := Pull; right <= Admin; right <<= 1 {
 		if want&right != 0 && !r.Decide(c, right, name).Allowed {
@@ -235,8 +250,8 @@ func (r *Rules) May(c *Caller, want Rights, name oci.Name) bool {
 	return true
 }
 
-// Explain decides on all that a request needs for the right, and says why: the reason
-// of the first right that is denied or, if none is, of the right itself.
+// Explain decides on all that a request needs for the right. The decision is that on the
+// first right that is denied or, if none is, on the right itself.
 func (r *Rules) Explain(c *Caller, want Rights, name oci.Name) Decision {
 	for right := Pull; right <= Admin; right <<= 1 {
 		if d := r.Decide(c, right, name); want.Needs()&right != 0 && !d.Allowed {
@@ -249,20 +264,48 @@ func (r *Rules) Explain(c *Caller, want Rights, name oci.Name) Decision {
 	return r.Decide(c, want, name)
 }
 
-// Lists says whether the caller may have List in any repository at all.
+// Lists reports whether the caller may have List in any repository at all.
 func (r *Rules) Lists(c *Caller) bool {
+	if c.Maker != nil && !r.Lists(c.Maker) {
+		return false
+	}
 	own := slices.ContainsFunc(c.Own, func(g Grant) bool { return g.Rights&List != 0 })
 	return own || r != nil && slices.ContainsFunc(r.rules, func(x rule) bool { return x.allow&List != 0 && x.selects(c) })
 }
 
-// Unlimited says whether no rule denies anything and the caller may do everything in
+// ListsMore reports whether the rules let a caller with credentials have List where an
+// anonymous one doesn't. It compares patterns as they are written, so it may report too much.
+func (r *Rules) ListsMore() bool {
+	if r == nil {
+		return false
+	}
+	everybody := func(x *rule) bool { return slices.ContainsFunc(x.who, func(s subject) bool { return s.everybody }) }
+	for i := range r.rules {
+		x := &r.rules[i]
+		if x.allow&List == 0 || everybody(x) {
+			continue
+		}
+		for _, p := range x.patterns {
+			// The first rule for everybody decides for anonymous callers.
+			first := slices.IndexFunc(r.rules, func(y rule) bool {
+				return (y.allow|y.deny)&List != 0 && everybody(&y) && (slices.Contains(y.patterns, p) || slices.Contains(y.patterns, "**"))
+			})
+			if first < 0 || first > i && r.rules[first].allow&List == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unlimited reports whether no rule denies anything and the caller may do everything in
 // every repository.
 func (r *Rules) Unlimited(c *Caller) bool {
 	denies := func(x rule) bool { return x.deny != 0 }
 	return r != nil && !slices.ContainsFunc(r.rules, denies) && r.Decide(c, Admin, "").Allowed
 }
 
-// Knows says whether a rule names the caller itself, directly or in a group.
+// Knows reports whether a rule names the caller itself, directly or in a group.
 func (r *Rules) Knows(c *Caller) bool {
 	if r == nil {
 		return false
@@ -291,7 +334,7 @@ func (r *Rules) Named() []Caller {
 	return callers
 }
 
-// NamesUsers says whether a rule is for every user.
+// NamesUsers reports whether a rule is for every user.
 func (r *Rules) NamesUsers() bool {
 	return slices.ContainsFunc(r.rules, func(x rule) bool {
 		return slices.ContainsFunc(x.who, func(s subject) bool { return s.users })
@@ -309,6 +352,9 @@ func (d Decision) String() string {
 	verb := "denied"
 	if d.Allowed {
 		verb = "allowed"
+	}
+	if d.maker != "" {
+		verb += " to its maker " + d.maker
 	}
 	switch {
 	case d.Own:

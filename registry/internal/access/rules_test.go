@@ -29,6 +29,38 @@ func grant(t testing.TB, repositories string, rights ...string) []Grant {
 	return []Grant{g}
 }
 
+func TestListsMore(t *testing.T) {
+	anyone := func(repositories string) Rule {
+		return Rule{Who: []string{"anyone"}, Repositories: []string{repositories}, Allow: []string{"pull", "list"}}
+	}
+	alice := func(repositories string, allow ...string) Rule {
+		return Rule{Who: []string{"alice"}, Repositories: []string{repositories}, Allow: allow}
+	}
+	hidden := Rule{Who: []string{"anyone"}, Repositories: []string{"secret/**"}, Deny: []string{"list"}}
+	for what, tt := range map[string]struct {
+		rules []Rule
+		want  bool
+	}{
+		"no rules":                      {nil, false},
+		"anyone":                        {[]Rule{anyone("**")}, false},
+		"more for alice":                {[]Rule{anyone("open/**"), alice("**", "list")}, true},
+		"more for alice, before":        {[]Rule{alice("**", "list"), anyone("open/**")}, true},
+		"the same for alice":            {[]Rule{anyone("open/**"), alice("open/**", "list", "push")}, false},
+		"the same for alice, before":    {[]Rule{alice("open/**", "list"), anyone("**")}, false},
+		"other rights for alice":        {[]Rule{anyone("open/**"), alice("**", "pull", "push")}, false},
+		"admin":                         {[]Rule{anyone("open/**"), alice("**", "admin")}, true},
+		"hidden from everybody":         {[]Rule{hidden, alice("secret/**", "list"), anyone("**")}, false},
+		"hidden from everybody but her": {[]Rule{alice("secret/**", "list"), hidden, anyone("**")}, true},
+	} {
+		if got := rules(t, nil, tt.rules...).ListsMore(); got != tt.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	if UsersOnly(true).ListsMore() {
+		t.Error("without rules")
+	}
+}
+
 func TestDecide(t *testing.T) {
 	r := rules(
 		t, map[string][]string{"owners": {"alice", "robot:boss"}},
@@ -267,6 +299,7 @@ func TestNew_RefusesWordsThatAreMeantOtherwise(t *testing.T) {
 		"Users":     `"Users" is written in small letters: users`,
 		"robot+ci":  `"robot+ci" is the name that the robot logs in with; in rules it is robot:ci`,
 		"robots:ci": `"robots:ci" is not a caller; write robot:ci`,
+		"Robot:ci":  `"Robot:ci" is not a caller; write robot:ci`,
 	} {
 		_, err := New(nil, []Rule{{Who: []string{word}, Repositories: []string{"**"}, Allow: []string{"pull"}}})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -10,13 +10,13 @@ import (
 // a tag names one manifest, so there is nothing to choose between.
 type accepted []string
 
-// all says whether everything is welcome: no Accept header, or one with a
+// all reports whether everything is welcome: no Accept header, or one with a
 // wildcard.
 func (a accepted) all() bool {
 	return len(a) == 0 || a.find(func(t string) bool { return t == "*/*" || t == "application/*" })
 }
 
-// has says whether the type is named.
+// has reports whether the type is named.
 func (a accepted) has(mediaType string) bool {
 	return a.find(func(t string) bool { return strings.EqualFold(t, mediaType) })
 }

@@ -11,13 +11,13 @@ import (
 
 	"github.com/gorilla/mux"
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/notify"
+	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/robot"
 	"slipway/shared/health"
 	"slipway/shared/logging"
 )
@@ -25,6 +25,7 @@ import (
 // Options is what an API is made of.
 type Options struct {
 	Registry *registry.Registry
+	Proxy    Proxy           // pull-through caches around Registry; nil = there are none
 	Auth     Authorizer      // nil = everybody may do everything
 	Tokens   TokenService    // the built-in token service; nil = there is none
 	Robots   *robot.Accounts // nil = there are none
@@ -42,8 +43,9 @@ type Options struct {
 	Headers      http.Header // added to every answer
 	Secret       []byte      // signs the state of uploads, the same at all replicas
 
-	// Whose headers about the address of a client are believed, for logs, events
-	// and the limits of logins: networks of proxies, peers on a unix socket.
+	// The proxies whose headers about the address of a client are believed, for logs,
+	// events and limits: networks, and peers on a unix socket. If there are any, host and
+	// scheme are believed from them only; else from everybody.
 	TrustedProxies []netip.Prefix
 	TrustUnix      bool
 
@@ -67,9 +69,10 @@ type API struct {
 	urls    urls
 	states  states
 	headers []header
-	memory  *answers
-	bodies  *semaphore.Weighted // bytes of large manifests that are being pushed
+	answers *budget // of large answers
+	bodies  *budget // of large manifests being pushed
 	proxies proxies
+	origins *http.CrossOriginProtection
 	router  *mux.Router
 	handler http.Handler
 }
@@ -94,14 +97,17 @@ func New(opts Options) (*API, error) {
 	if opts.MaxManifestSize <= 0 {
 		opts.MaxManifestSize = registry.DefaultMaxManifestSize
 	}
-	a := &API{opts: opts, urls: u, states: states{opts.Secret}, memory: newAnswers(), bodies: semaphore.NewWeighted(bodyMemory), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
+	a := &API{opts: opts, urls: u, states: states{opts.Secret}, answers: newBudget(answerMemory, answerShare), bodies: newBudget(bodyMemory, bodyShare), proxies: proxies{opts.TrustedProxies, opts.TrustUnix}, headers: commonHeaders(opts.Headers)}
+	if a.origins, err = u.protection(); err != nil {
+		return nil, err
+	}
 	a.router = a.newRouter()
-	a.handler = logging.Wrap(http.HandlerFunc(a.route), logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
+	a.handler = logging.Wrap(a.router, logging.Options{Log: opts.Log, Access: opts.Access, Panicked: panicked})
 	return a, nil
 }
 
 // commonHeaders is what every answer carries. The values are shared by all of
-// them, so whoever adds to one must get a copy.
+// them, so a handler that adds to one must make a copy.
 func commonHeaders(configured http.Header) []header {
 	all := []header{{"Docker-Distribution-Api-Version", []string{"registry/2.0"}}}
 	for k, v := range configured {
@@ -112,6 +118,7 @@ func commonHeaders(configured http.Header) []header {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.proxies.strip(r)
 	if client := a.proxies.client(r); client != r.RemoteAddr {
 		r = r.WithContext(r.Context()) // a copy
 		r.RemoteAddr = client
@@ -119,13 +126,24 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// route finds the row and lets it answer. mux's own ServeHTTP would put the
-// route into the request's context, at the price of two copies of the request;
-// no row needs it there.
-func (a *API) route(w http.ResponseWriter, r *http.Request) {
-	var match mux.RouteMatch
-	a.router.Match(r, &match)
-	match.Handler.ServeHTTP(w, r)
+// Proxy makes some repositories a pull-through cache of other registries.
+type Proxy interface {
+	// Caches reports whether the repository is a cache, which clients can only pull from.
+	Caches(name oci.Name) bool
+	// Within returns the repository here that caches a name in the namespace of another
+	// registry. It fails with NAME_UNKNOWN if there is none.
+	Within(namespace string, name oci.Name) (oci.Name, error)
+	// Puller returns the repository for pulls, whether it is a cache or not.
+	Puller(name oci.Name) registry.Puller
 }
 
+// repository is where pushes and deletions go.
 func (a *API) repository(r *request) registry.Repository { return a.opts.Registry.Repository(r.name) }
+
+// puller is where pulls go.
+func (a *API) puller(r *request) registry.Puller {
+	if a.opts.Proxy != nil {
+		return a.opts.Proxy.Puller(r.name)
+	}
+	return a.repository(r)
+}

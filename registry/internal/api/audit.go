@@ -21,8 +21,8 @@ func (r *request) audit(status int) {
 		return
 	}
 	log.Write(audit.Record{
-		Time: time.Now(), Event: event, Who: orElse(r.user, "anonymous"), From: r.RemoteAddr, Method: r.Method,
-		Repository: string(r.name), Reference: r.last, Digest: string(r.digest), Moved: r.moved,
+		Time: time.Now(), Event: event, Who: orElse(r.user, "anonymous"), Claimed: r.claimed, From: r.RemoteAddr, Method: r.Method,
+		Repository: string(r.name), Reference: r.last, Digest: string(r.digest), Moved: r.moved, Change: r.change,
 		Status: status, Reason: string(r.refusal), RequestID: r.rec.ID(),
 	})
 }

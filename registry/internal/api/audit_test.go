@@ -15,8 +15,8 @@ import (
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/audit"
 	"slipway/registry/internal/auth"
+	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/robot"
 	"slipway/registry/internal/storage/memory"
 )
 
@@ -100,17 +100,17 @@ func TestAudit(t *testing.T) {
 		if r.Time.IsZero() || !strings.HasPrefix(r.From, "127.0.0.1:") || r.RequestID == "" {
 			t.Errorf("%s", line)
 		}
-		got = append(got, strings.TrimSpace(fmt.Sprintln(r.Event, r.Who, r.Repository, r.Status, r.Reason, r.Moved["v1"], deleted(r))))
+		got = append(got, strings.TrimSpace(fmt.Sprintln(r.Event, r.Who, r.Repository, r.Status, r.Reason, r.Claimed, r.Change, r.Moved["v1"], deleted(r))))
 	}
 	want := []string{
-		"refused u  401 wrong password",
+		"refused anonymous  401 wrong password u",
 		"login u  200",
 		"push u public/a 201", "push u public/a 201",
-		"push u public/a 201", "push u public/a 201  " + string(first),
+		"push u public/a 201", "push u public/a 201    " + string(first),
 		"pull anonymous public/a 200",
 		"push u public/a 400",
-		"delete u public/a 202   " + string(second),
-		"robot created u  201", "robot revoked u  204", "robot revoked u  404",
+		"delete u public/a 202     " + string(second),
+		"robot created u  201   only the rights of access rules", "robot revoked u  204", "robot revoked u  404",
 	}
 	slices.Sort(got) // that of a request may come after that of the next one
 	slices.Sort(want)

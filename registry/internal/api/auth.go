@@ -14,6 +14,9 @@ import (
 // *auth.Refusal or a failure to decide; the grant names the user in any case.
 type Authorizer interface {
 	Authorize(r *http.Request, want auth.Access) (auth.Grant, error)
+
+	// Confirm decides again on a request that was let in, and updates its grant.
+	Confirm(r *http.Request, g *auth.Grant, want auth.Access) error
 }
 
 // authorize asks whether the request may do what its row does.
@@ -27,11 +30,22 @@ func (a *API) authorize(w http.ResponseWriter, r *request) error {
 	return r.refused(w, err)
 }
 
+// confirm asks again whether the request may do what its row does.
+func (a *API) confirm(w http.ResponseWriter, r *request) error {
+	if r.grant == nil {
+		return nil
+	}
+	return r.refused(w, a.opts.Auth.Confirm(r.Request, r.grant, r.access()))
+}
+
 // refused notes a refusal and sets the headers of its answer; it returns err.
 func (r *request) refused(w http.ResponseWriter, err error) error {
 	var refusal *auth.Refusal
 	if errors.As(err, &refusal) {
-		r.user, r.refusal, r.cause = refusal.User, refusal.Reason, refusal.Cause
+		r.refusal, r.cause = refusal.Reason, refusal.Cause
+		if refusal.User != r.user {
+			r.claimed = refusal.User
+		}
 		if refusal.Challenge != "" {
 			w.Header().Set("WWW-Authenticate", refusal.Challenge)
 		}
@@ -42,16 +56,13 @@ func (r *request) refused(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// tooMany refuses a request that is over a limit; the user is who sends it.
+// tooMany refuses a request that is over a limit.
 func (a *API) tooMany(w http.ResponseWriter, r *request, err error) error {
-	user := r.user
 	readOn(w, r)
-	err = r.refused(w, err)
-	r.user = user
-	return err
+	return r.refused(w, err)
 }
 
-// may says whether the caller may do that in a repository as well.
+// may reports whether the caller may do that in a repository as well.
 func (r *request) may(want access.Rights, name oci.Name) bool {
 	return r.grant == nil || r.grant.May(want, name)
 }
@@ -84,7 +95,7 @@ func (r *request) visible() func(oci.Name) bool {
 // well.
 func (r *request) access() auth.Access {
 	want := auth.Access{Action: r.row.action, Repository: r.name}
-	if r.row.place == atUploads && r.URL.RawQuery != "" && r.param("mount") != "" {
+	if r.row.endpoint.name == routeUploads && r.URL.RawQuery != "" && r.param("mount") != "" {
 		if from, err := oci.ParseName(r.param("from")); err == nil {
 			want.From = from
 		}

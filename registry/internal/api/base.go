@@ -3,7 +3,10 @@ package api
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
+
+	"github.com/gorilla/mux"
 )
 
 // getRoot is the liveness check of load balancers.
@@ -14,15 +17,15 @@ func (a *API) getRoot(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// getHealth tells how the checks stand. It is served here as well as on the
-// debug address, so that whoever reaches only this one can ask.
+// getHealth describes how the checks stand. It is served here as well as on the
+// debug address, for clients that reach only this one.
 func (a *API) getHealth(w http.ResponseWriter, r *request) error {
 	a.opts.Health.ServeHTTP(w, r.Request)
 	return nil
 }
 
-// getBase is the API version check: whoever gets 200 speaks to a registry and
-// is let in (distribution-spec "Determining Support").
+// getBase is the API version check: 200 means that this is a registry and the client is
+// let in (distribution-spec "Determining Support").
 func (a *API) getBase(w http.ResponseWriter, r *request) error {
 	return writeBody(w, r, http.StatusOK, contentTypeJSON, []byte("{}"))
 }
@@ -43,14 +46,29 @@ func (a *API) redirect(w http.ResponseWriter, r *request) error {
 func (a *API) orClean(w http.ResponseWriter, r *request, err error) error {
 	clean := cleanPath(r.URL.Path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !reads || clean == r.URL.Path || a.locate(&url.URL{Path: clean}).place == nowhere {
+	if !reads || clean == r.URL.Path || !a.routes(clean) {
 		return err
 	}
 	return movedTo(w, r, clean)
 }
 
-func movedTo(w http.ResponseWriter, r *request, path string) error {
-	to := url.URL{Path: path, RawQuery: r.URL.RawQuery}
+// routes reports whether a path means something.
+func (a *API) routes(p string) bool {
+	var match mux.RouteMatch
+	return a.router.Match(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: p}}, &match) && match.MatchErr == nil
+}
+
+// cleanPath returns the path without empty and dot elements; a slash at its end stays.
+func cleanPath(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+func movedTo(w http.ResponseWriter, r *request, at string) error {
+	to := url.URL{Path: at, RawQuery: r.URL.RawQuery}
 	w.Header().Set("Location", to.String())
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusMovedPermanently)

@@ -28,7 +28,7 @@ func (w nowhereWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(io.
 func BenchmarkHotPaths(b *testing.B) {
 	store := memory.New()
 	a, err := New(Options{
-		Registry: registry.New(registry.Options{Store: store, Coordinator: store}),
+		Registry: registry.New(registry.Options{Store: store}),
 		Log:      zap.NewNop(), Secret: []byte("s"), Headers: http.Header{"X-Content-Type-Options": {"nosniff"}},
 	})
 	if err != nil {

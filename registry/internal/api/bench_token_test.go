@@ -11,7 +11,7 @@ import (
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/auth"
-	"slipway/registry/internal/keyring"
+	"slipway/registry/internal/identity/keyring"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/memory"
@@ -35,7 +35,7 @@ func BenchmarkManifest_Token(b *testing.B) {
 		b.Fatal(err)
 	}
 	service := auth.NewService(auth.ServiceOptions{Rules: current, Logins: &auth.Logins{}, Keys: keys, Service: "registry", Lifetime: time.Hour, RefreshLifetime: time.Hour})
-	reg := registry.New(registry.Options{Store: store, Coordinator: store})
+	reg := registry.New(registry.Options{Store: store})
 	if _, err := reg.Repository("library/alpine").PutManifest(b.Context(), oci.Reference{Tag: "latest"}, oci.MediaTypeIndex, []byte(`{"schemaVersion":2,"manifests":[]}`), nil); err != nil {
 		b.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (a *API) headBlob(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desc, err := a.repository(r).StatBlob(r.Context(), d)
+	desc, err := a.puller(r).StatBlob(r.Context(), d)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *API) getBlob(w http.ResponseWriter, r *request) error {
 	if done, err := a.redirectBlob(w, r, d); done || err != nil {
 		return err
 	}
-	b, err := a.repository(r).OpenBlob(r.Context(), d)
+	b, err := a.puller(r).OpenBlob(r.Context(), d)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (a *API) deleteBlob(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.digest = d
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
 	if err := a.repository(r).DeleteBlob(r.Context(), d); err != nil {

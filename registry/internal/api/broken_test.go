@@ -44,20 +44,18 @@ func (d *brokenStore) List(ctx context.Context, prefix string, o storage.ListOpt
 	return d.both.List(ctx, prefix, o)
 }
 
-func (d *brokenStore) Generation(context.Context, string) string { return "" }
-
-func (d *brokenStore) Apply(ctx context.Context, s storage.Section, stages ...storage.Stage) error {
+func (d *brokenStore) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	if err := d.fail(); err != nil {
 		return err
 	}
-	return d.both.Apply(ctx, s, stages...)
+	return d.both.Apply(ctx, a, stages...)
 }
 
-func (d *brokenStore) CreateUpload(ctx context.Context, key string, hint storage.UploadHint) (storage.Upload, error) {
+func (d *brokenStore) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
 	if err := d.fail(); err != nil {
 		return nil, err
 	}
-	return d.both.CreateUpload(ctx, key, hint)
+	return d.both.OpenUpload(ctx, key, o)
 }
 
 // shortObject fails after some bytes.

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"context"
+	"encoding/json"
 	"net/http"
 
 	"slipway/registry/internal/oci"
@@ -24,31 +24,28 @@ func (a *API) getCatalog(w http.ResponseWriter, r *request) error {
 	}
 	last := r.param("last")
 	visible := r.visible()
-	body, next, err := a.catalogPage(r.Context(), n, last, visible)
-	if err != nil {
-		return err
-	}
-	if next != "" {
-		r.linkNext(w, nextPage(n, next))
-	}
-	return a.writeLarge(w, r, contentTypeJSON, body, 3*int64(len(body)), func(ctx context.Context) ([]byte, error) {
-		body, _, err := a.catalogPage(ctx, n, last, visible)
-		return body, err
-	})
-}
-
-// catalogPage is the body of a page, and behind which repository the next one
-// begins, "" if it is the last.
-func (a *API) catalogPage(ctx context.Context, n int, last string, visible func(oci.Name) bool) (body []byte, next string, err error) {
-	names, more := []string(nil), false
+	names, more := []string{}, false
 	if n > 0 {
-		if names, more, err = a.opts.Registry.Catalog(ctx, n, last, visible); err != nil {
-			return nil, "", err
+		if names, more, err = a.opts.Registry.Catalog(r.Context(), n, last, visible); err != nil {
+			return err
 		}
 	}
 	if more && len(names) > 0 {
-		next = names[len(names)-1]
+		r.linkNext(w, nextPage(n, names[len(names)-1]))
 	}
-	body = append(make([]byte, 0, listSize(names)), `{"repositories":`...)
-	return append(appendStrings(body, names), "}\n"...), next, nil
+	if names == nil {
+		names = []string{}
+	}
+	release, err := a.roomForList(r, names)
+	if err != nil {
+		return err
+	}
+	defer release()
+	body, err := json.Marshal(struct {
+		Repositories []string `json:"repositories"`
+	}{names})
+	if err != nil {
+		return err
+	}
+	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
 }

@@ -43,7 +43,18 @@ func (p *proxies) client(r *http.Request) string {
 	return client
 }
 
-// trusts says whether the peer of a connection is a trusted proxy.
+// strip removes what a peer says of the client's side, unless that may be believed: with
+// trusted proxies configured, nobody else chooses the host in the answers.
+func (p *proxies) strip(r *http.Request) {
+	if len(p.networks) == 0 && !p.unix || p.trusts(r.RemoteAddr) {
+		return
+	}
+	for _, key := range []string{"Forwarded", "X-Forwarded-Proto", "X-Forwarded-Host"} {
+		delete(r.Header, key)
+	}
+}
+
+// trusts reports whether the peer of a connection is a trusted proxy.
 func (p *proxies) trusts(peer string) bool {
 	if len(p.networks) == 0 && !p.unix {
 		return false

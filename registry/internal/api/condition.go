@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// matchesTag says whether an If-None-Match or If-Match header names the quoted
+// matchesTag reports whether an If-None-Match or If-Match header names the quoted
 // entity tag (RFC 9110, 13.1.1 and 13.1.2): a list, over several lines, of
 // quoted tags or "*". weak allows the W/ prefix. A bare digest is taken as a
 // tag as well: CNCF distribution does so, and its clients may rely on it.

@@ -43,16 +43,12 @@ func (c *CORS) allow(h http.Header, origin string) bool {
 	return true
 }
 
-// refuses says whether a browser sends a change that a page of another site has caused,
-// and that the configuration does not let that page make: browsers send remembered logins
-// and certificates along, also where they do not ask before.
-func (c *CORS) refuses(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	if site != "cross-site" && site != "same-site" {
+// refuses reports whether a browser sends a change that a page of another site has caused,
+// by Sec-Fetch-Site or, where a browser doesn't send that, by Origin, and that the
+// configuration doesn't let that page make: browsers send remembered logins and
+// certificates along, even where they don't ask before. own knows the registry's own origin.
+func (c *CORS) refuses(own *http.CrossOriginProtection, r *http.Request) bool {
+	if own.Check(r) == nil {
 		return false
 	}
 	origin := slices.Contains(c.Origins, r.Header.Get("Origin")) || slices.Contains(c.Origins, "*")

@@ -59,6 +59,12 @@ func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
 		want         int
 	}{
 		{"no browser", CORS{}, "", "", 202},
+		{"a browser without Sec-Fetch-Site", CORS{}, "", other, 403},
+		{"one that hides the origin", CORS{}, "", "null", 403},
+		{"its own page", CORS{}, "", "http://registry.example.org:5000", 202},
+		{"its own page behind a proxy", CORS{}, "", "https://public.example.org", 202},
+		{"a neighbour on another port", CORS{}, "", "http://registry.example.org:5001", 403},
+		{"listed, without Sec-Fetch-Site", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "", ui, 202},
 		{"a page of the registry's own", CORS{}, "same-origin", other, 202},
 		{"the user", CORS{}, "none", "", 202},
 		{"off", CORS{}, "cross-site", ui, 403},
@@ -69,8 +75,8 @@ func TestCORS_ChangesByPagesOfOtherSites(t *testing.T) {
 		{"listed", CORS{Origins: []string{ui}, Methods: []string{"POST"}}, "cross-site", ui, 202},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newServer(t, func(s *setup) { s.options.CORS = tt.cors }, withUser(t, false))
-			header := []string{"Authorization", rightUser}
+			s := newServer(t, func(s *setup) { s.options.CORS, s.options.Host = tt.cors, "https://public.example.org" }, withUser(t, false))
+			header := []string{"Authorization", rightUser, "Host", "registry.example.org:5000"}
 			if tt.site != "" {
 				header = append(header, "Sec-Fetch-Site", tt.site)
 			}

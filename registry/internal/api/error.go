@@ -15,7 +15,7 @@ import (
 )
 
 // statuses maps codes to HTTP. BLOB_UPLOAD_INVALID is 404 in CNCF distribution,
-// and clients start the upload anew on it.
+// and clients start the upload again on it.
 var statuses = map[oci.Code]int{
 	oci.CodeUnknown:             http.StatusInternalServerError,
 	oci.CodeUnsupported:         http.StatusMethodNotAllowed,
@@ -88,7 +88,7 @@ func told(err error) (int, oci.Errors) {
 		status = special.status
 	case errors.Is(err, registry.ErrManifestTooLarge):
 		status = http.StatusRequestEntityTooLarge
-	case errors.Is(err, registry.ErrUpstream):
+	case errors.Is(err, oci.ErrUpstream):
 		status = http.StatusBadGateway
 	case errors.Is(err, registry.ErrImmutable):
 		status = http.StatusConflict
@@ -136,7 +136,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 		h["Allow"] = []string{"GET, HEAD"} // of a repository that cannot be changed
 	}
 	w.Header()["X-Request-Id"] = []string{r.rec.ID()}
-	_ = writeBody(w, r, status, contentTypeJSON, appendEnvelope(make([]byte, 0, envelopeSize), list)) // nobody is left to be told
+	_ = writeBody(w, r, status, contentTypeJSON, envelope(list)) // nobody is left to be told
 }
 
 // clientGone tells a broken connection from a fault of ours.
@@ -158,7 +158,7 @@ func clientGone(r *request, err error) bool {
 
 var contentTypeJSON = []string{"application/json"}
 
-// writeBody answers with a document that is small, or there for long.
+// writeBody answers with a document.
 func writeBody(w http.ResponseWriter, r *request, status int, contentType []string, body []byte) error {
 	h := w.Header()
 	h["Content-Type"] = contentType

@@ -12,9 +12,12 @@ import (
 // in seconds.
 const retryEvents = "10"
 
-// readyToEmit refuses a change whose event could not be stored. It is asked before the
-// change is made: afterwards there is nothing to refuse any more.
-func (a *API) readyToEmit(w http.ResponseWriter) error {
+// readyToCommit refuses a change whose sender has lost the right to it since the request
+// began, or whose event could not be stored. Handlers call it right before the change.
+func (a *API) readyToCommit(w http.ResponseWriter, r *request) error {
+	if err := a.confirm(w, r); err != nil {
+		return err
+	}
 	if err := a.opts.Notify.Ready(); err != nil {
 		w.Header().Set("Retry-After", retryEvents)
 		return &oci.Error{Code: oci.CodeUnavailable, Message: "changes are refused while their events cannot be stored", Err: err}

@@ -37,7 +37,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	store := memory.New()
 	a, err := New(Options{
-		Registry: registry.New(registry.Options{Store: store, Coordinator: store, DeleteEnabled: true}),
+		Registry: registry.New(registry.Options{Store: store, DeleteEnabled: true}),
 		Log:      zap.NewNop(), DeleteEnabled: true, Secret: []byte("s"),
 	})
 	if err != nil {

@@ -35,11 +35,7 @@ type setup struct {
 	rules   registry.Options
 }
 
-// both is a store together with its coordinator.
-type both interface {
-	storage.Store
-	storage.Coordinator
-}
+type both = storage.Store
 
 func newServer(t *testing.T, change ...func(*setup)) *host {
 	t.Helper()
@@ -48,7 +44,7 @@ func newServer(t *testing.T, change ...func(*setup)) *host {
 	for _, c := range change {
 		c(&s)
 	}
-	s.rules.Store, s.rules.Coordinator = s.store, s.store
+	s.rules.Store = s.store
 	s.options.Registry = registry.New(s.rules)
 	a, err := New(s.options)
 	if err != nil {
@@ -203,18 +199,18 @@ func (s *host) pushManifest(name, reference, mediaType string, body []byte) oci.
 	return digestOf(body)
 }
 
-// allRows calls f with a method and a path of each row that needs a
-// repository's permission.
+// repositoryRows calls f with each row that needs a permission in a repository, and a path.
 func repositoryRows(f func(row *row, path string)) {
 	d := string(digestOf(nil))
-	paths := map[place]string{
-		atTags: "/v2/a/tags/list", atManifest: "/v2/a/manifests/latest", atBlob: "/v2/a/blobs/" + d,
-		atUploads: "/v2/a/blobs/uploads/", atUpload: "/v2/a/blobs/uploads/0190b2f2-2a70-7bb9-8d0a-5d5a1a3a7e11", atReferrers: "/v2/a/referrers/" + d,
+	paths := map[string]string{
+		"tags": "/v2/a/tags/list", routeManifest: "/v2/a/manifests/latest", "blob": "/v2/a/blobs/" + d,
+		routeUploads: "/v2/a/blobs/uploads/", "blob_upload_chunk": "/v2/a/blobs/uploads/0190b2f2-2a70-7bb9-8d0a-5d5a1a3a7e11", "referrers": "/v2/a/referrers/" + d,
 	}
-	a := &API{}
-	for _, row := range a.rows() {
-		if p, ok := paths[row.place]; ok {
-			f(row, p)
+	for _, e := range new(API).v2() {
+		for _, row := range e.rows {
+			if p, ok := paths[e.name]; ok {
+				f(row, p)
+			}
 		}
 	}
 }

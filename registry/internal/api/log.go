@@ -20,7 +20,7 @@ func (r *request) logEnd(status int) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 21)
+	fields := make([]zap.Field, 0, 22)
 	fields = append(
 		fields,
 		zap.String("http.request.id", r.rec.ID()),
@@ -77,15 +77,16 @@ func (r *request) line(status int) (zapcore.Level, string) {
 // appendVars adds what the request was about.
 func (r *request) appendVars(fields []zap.Field) []zap.Field {
 	digest := string(r.digest)
-	if r.row.lastVar() == "vars.digest" {
+	if r.row.endpoint.last == "digest" {
 		digest = "" // is the path's last element
 	}
 	for _, f := range [...]struct{ key, value string }{
 		{"auth.user.name", r.user},
+		{"auth.user.claimed", r.claimed},
 		{"auth.refusal", string(r.refusal)},
 		{"vars.name", string(r.name)},
 		{"vars.digest", digest},
-		{r.row.lastVar(), r.last},
+		{"vars." + r.row.endpoint.last, r.last},
 	} {
 		if f.key != "" && f.value != "" {
 			fields = append(fields, zap.String(f.key, f.value))

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
@@ -17,9 +15,9 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	look := a.repository(r).Manifest
+	look := a.puller(r).Manifest
 	if r.Method == http.MethodHead {
-		look = a.repository(r).StatManifest
+		look = a.puller(r).StatManifest
 	}
 	found, err := look(r.Context(), ref)
 	m := found
@@ -41,9 +39,9 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 		return preconditionFailed(w, oci.CodeManifestUnknown)
 	}
 	contentType := w.Header()["Content-Type"]
-	if len(m.Bytes) > smallAnswer {
+	if m.Size > smallBody && r.Method == http.MethodGet {
 		a.emitManifestPull(r, ref.Tag, found, m)
-		return a.writeLarge(w, r, contentType, m.Bytes, m.Size, a.manifestAgain(r, m))
+		return a.sendLargeManifest(w, r, contentType, m.Digest, m.Size)
 	}
 	if err := writeBody(w, r, http.StatusOK, contentType, m.Bytes); err != nil {
 		return err
@@ -52,14 +50,24 @@ func (a *API) getManifest(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// manifestAgain reads the bytes of a manifest that a client is slow to take.
-func (a *API) manifestAgain(r *request, m *registry.Manifest) render {
-	d, size := oci.Digest(strings.Clone(string(m.Digest))), m.Size // m would hold the bytes
-	return func(ctx context.Context) ([]byte, error) { return a.repository(r).ManifestBytes(ctx, d, size) }
+// sendLargeManifest waits for room before it looks the manifest up again: requests that wait
+// must not hold its bytes.
+func (a *API) sendLargeManifest(w http.ResponseWriter, r *request, contentType []string, d oci.Digest, size int64) error {
+	release, err := a.room(r, size)
+	if err == nil {
+		defer release()
+		var m *registry.Manifest
+		if m, err = a.puller(r).Manifest(r.Context(), oci.Reference{Digest: d}); err == nil {
+			return writeBody(w, r, http.StatusOK, contentType, m.Bytes)
+		}
+	}
+	w.Header().Del("Docker-Content-Digest")
+	w.Header().Del("Etag")
+	return err
 }
 
-// unknownTag says of a tag outside the grammar that it does not exist, which
-// is true, and is what distribution-spec wants of a GET.
+// unknownTag treats a tag outside the grammar as one that doesn't exist, as distribution-spec
+// wants for a GET.
 func unknownTag(err error) error {
 	var e *oci.Error
 	if errors.As(err, &e) && e.Code == oci.CodeTagInvalid {
@@ -100,7 +108,7 @@ func (a *API) child(r *request, list *registry.Manifest) (*registry.Manifest, er
 	}
 	for i := range parsed.Manifests {
 		if c := &parsed.Manifests[i]; c.Platform != nil && c.Platform.OS == "linux" && c.Platform.Architecture == "amd64" {
-			return a.repository(r).Manifest(r.Context(), oci.Reference{Digest: c.Digest})
+			return a.puller(r).Manifest(r.Context(), oci.Reference{Digest: c.Digest})
 		}
 	}
 	return nil, oci.NewError(oci.CodeManifestUnknown, "the list has no linux/amd64 image, and the accept header does not support lists")
@@ -127,7 +135,7 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return unknownTag(err)
 	}
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
 	gone := []notify.Target{{Tag: ref.Tag}}
@@ -145,7 +153,7 @@ func (a *API) deleteManifest(w http.ResponseWriter, r *request) error {
 	return acceptedEmpty(w)
 }
 
-// deleteRevision deletes a manifest and says what went: itself and its tags.
+// deleteRevision deletes a manifest and describes what went: itself and its tags.
 func (a *API) deleteRevision(r *request, d oci.Digest) (gone []notify.Target, err error) {
 	r.digest = d
 	tags, err := a.repository(r).DeleteManifest(r.Context(), d)

@@ -2,11 +2,9 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"slipway/registry/internal/access"
 	"slipway/registry/internal/oci"
@@ -19,9 +17,6 @@ const (
 	// client that sends all before it reads gets a reset instead of the answer
 	// if the connection is closed over bytes on their way.
 	maxUnread = 16 << 20
-
-	bodyMemory   = 32 << 20        // bytes of large manifests that are being pushed at the same time
-	bodyPatience = 5 * time.Second // how long one waits for others
 )
 
 func (a *API) putManifest(w http.ResponseWriter, r *request) error {
@@ -38,7 +33,7 @@ func (a *API) putManifest(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	defer release()
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
 	repo := a.repository(r).OfClasses(r.classes())
@@ -99,13 +94,13 @@ func (a *API) readManifest(r *request) (body []byte, release func(), err error) 
 	}
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), 32<<10)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r.Body, min(limit+1, smallAnswer))); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, min(limit+1, smallBody))); err != nil {
 		return nil, nil, clientFailed(err)
 	}
 	if int64(b.Len()) > limit {
 		return nil, nil, tooLarge(r, limit)
 	}
-	if b.Len() < smallAnswer {
+	if b.Len() < smallBody {
 		return b.Bytes(), func() {}, nil
 	}
 	if release, err = a.reserve(r, limit); err != nil {
@@ -129,13 +124,7 @@ func (a *API) reserve(r *request, limit int64) (release func(), err error) {
 	if r.ContentLength > 0 {
 		size = r.ContentLength
 	}
-	size = min(size, bodyMemory)
-	ctx, cancel := context.WithTimeout(r.Context(), bodyPatience)
-	defer cancel()
-	if err := a.bodies.Acquire(ctx, size); err != nil {
-		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many large manifests are being pushed; try again", Err: err}
-	}
-	return func() { a.bodies.Release(size) }, nil
+	return a.bodies.acquire(r.Context(), r.client(), size)
 }
 
 // tooLarge reads on, within bounds and unless the client asked before sending,

@@ -46,7 +46,7 @@ func TestTooLargeManifestIsAnsweredToWhoSendsFirst(t *testing.T) {
 // of it.
 func TestMemoryOfLargeManifests(t *testing.T) {
 	s := memory.New()
-	a, err := New(Options{Registry: registry.New(registry.Options{Store: s, Coordinator: s})})
+	a, err := New(Options{Registry: registry.New(registry.Options{Store: s})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.bodies.TryAcquire(bodyMemory - 4<<20) {
+	if !a.bodies.all.TryAcquire(bodyMemory - 4<<20) {
 		t.Fatal("a manifest of 4 MiB holds more than its size")
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -71,14 +71,14 @@ func TestMemoryOfLargeManifests(t *testing.T) {
 	if _, err := read(gone, 1<<20); code(err) != oci.CodeUnavailable {
 		t.Errorf("a large manifest without room: %v", err)
 	}
-	if _, err := read(gone, smallAnswer-1); err != nil {
+	if _, err := read(gone, smallBody-1); err != nil {
 		t.Errorf("a small manifest without room: %v", err)
 	}
 	release()
 	if _, err := read(t.Context(), 4<<20+1); code(err) != oci.CodeManifestInvalid {
 		t.Errorf("a manifest that is too large: %v", err)
 	}
-	if !a.bodies.TryAcquire(4 << 20) {
+	if !a.bodies.all.TryAcquire(4 << 20) {
 		t.Error("memory is not given back")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registry/quota"
 )
 
 // mountBlob tries a cross-repository mount. Whatever keeps it from being done
@@ -17,11 +17,11 @@ func (a *API) mountBlob(w http.ResponseWriter, r *request, mount string) (done b
 	if !ok {
 		return false, nil
 	}
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return false, err
 	}
 	desc, err := a.repository(r).MountBlob(r.Context(), d, from, r.canPull())
-	if errors.Is(err, registry.ErrOverQuota) {
+	if errors.Is(err, quota.ErrExceeded) {
 		return false, err
 	}
 	switch code(err) {

@@ -36,27 +36,3 @@ func (r *request) linkNext(w http.ResponseWriter, parameters url.Values) {
 func nextPage(n int, last string) url.Values {
 	return url.Values{"n": {strconv.Itoa(n)}, "last": {last}}
 }
-
-// appendStrings appends a JSON list of strings. Names and tags consist of
-// characters that need no escaping, and a list of all tags is long: building
-// it by reflection costs more than reading it from the storage.
-func appendStrings(b []byte, list []string) []byte {
-	b = append(b, '[')
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '"')
-		b = append(b, s...)
-		b = append(b, '"')
-	}
-	return append(b, ']')
-}
-
-func listSize(list []string) int {
-	n := 64
-	for _, s := range list {
-		n += len(s) + 3
-	}
-	return n
-}

@@ -7,14 +7,14 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/quota"
+	"slipway/registry/internal/registry/quota"
 )
 
 // A push over the quota is answered with 403, a mount too: the upload instead of it would
-// be refused at its end.
+// be refused.
 func TestQuota_Answers(t *testing.T) {
 	s := newServer(t, func(s *setup) {
-		all := quota.New(s.store, s.store, []quota.Quota{{Prefix: "team", Limit: 100}}, zap.NewNop())
+		all := quota.New(s.store, []quota.Quota{{Prefix: "team", Limit: 130}}, zap.NewNop())
 		t.Cleanup(all.Close)
 		s.rules.Quota = all
 	})
@@ -22,7 +22,7 @@ func TestQuota_Answers(t *testing.T) {
 		up := s.do("POST", "/v2/"+repo+"/blobs/uploads/", nil).want(t, 202)
 		return s.do("PUT", with(up.location(t), "digest", string(digestOf(blob))), blob)
 	}
-	small, large := []byte(strings.Repeat("s", 60)), []byte(strings.Repeat("l", 101))
+	small, large := []byte(strings.Repeat("s", 60)), []byte(strings.Repeat("l", 131))
 	push("team/a", small).want(t, 201)
 	push("elsewhere", large).want(t, 201)
 	mount := func(repo string, blob []byte, from string) answer {
@@ -30,7 +30,7 @@ func TestQuota_Answers(t *testing.T) {
 	}
 	for what, refused := range map[string]answer{"push": push("team/a", large), "mount": mount("team/b", large, "elsewhere")} {
 		refused.wantError(t, 403, oci.CodeDenied)
-		if !strings.Contains(string(refused.body), "the quota of team does not allow 101 bytes more: 60 of 100 bytes are used") {
+		if !strings.Contains(string(refused.body), "the quota of team does not allow 131 bytes more: 60 of 130 bytes are used") {
 			t.Errorf("%s: %s", what, refused.body)
 		}
 	}

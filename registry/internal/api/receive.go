@@ -9,6 +9,7 @@ import (
 
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registry/quota"
 )
 
 // chunkOf reads the Content-Range of a chunk. ok is false without one, and for
@@ -39,14 +40,15 @@ func receive(w http.ResponseWriter, r *request, up *registry.Upload) error {
 		return err
 	}
 	src := &body{r: r.Body, left: -1}
+	size := r.ContentLength
 	if ranged {
-		src.left = chunk.length
+		src.left, size = chunk.length, chunk.length
 	}
 	stop := interruptWhenTaken(w, up)
-	_, err = up.Append(r.Context(), src)
+	_, err = up.Append(r.Context(), src, size)
 	stop()
 	switch {
-	case errors.Is(err, registry.ErrUploadTaken):
+	case errors.Is(err, registry.ErrUploadTaken), errors.Is(err, quota.ErrExceeded):
 		readOn(w, r)
 		return err
 	case src.err != nil:
@@ -85,7 +87,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// more says whether the body goes on behind the chunk's range.
+// more reports whether the body goes on behind the chunk's range.
 func (b *body) more() bool {
 	if b.left != 0 {
 		return false

@@ -15,7 +15,7 @@ func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (don
 	if !may {
 		return false, nil
 	}
-	url, desc, err := a.repository(r).BlobURL(r.Context(), d, client)
+	url, desc, err := a.puller(r).BlobURL(r.Context(), d, client)
 	if err != nil || url == "" {
 		return false, err
 	}
@@ -36,7 +36,7 @@ func (a *API) redirectBlob(w http.ResponseWriter, r *request, d oci.Digest) (don
 	return true, nil
 }
 
-// mayRedirect says whether the client may be sent elsewhere, and its address. The store knows
+// mayRedirect reports whether the client may be sent elsewhere, and its address. The store knows
 // its own entity tags only, so what depends on ours is answered here.
 func (a *API) mayRedirect(r *request) (client netip.Addr, may bool) {
 	if len(r.Header["If-Match"]) > 0 || len(r.Header["If-Range"]) > 0 {

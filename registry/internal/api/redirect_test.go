@@ -67,7 +67,7 @@ func TestRedirect_AnsweredHere(t *testing.T) {
 	s.do("GET", at, nil, "If-Match", `"other"`).want(t, 412, "Location", "")
 	unknown := "/blobs/" + string(digestOf([]byte("nothing")))
 	s.do("GET", "/v2/a"+unknown, nil).wantError(t, 404, oci.CodeBlobUnknown).want(t, 404, "Location", "")
-	s.do("GET", "/v2/none"+unknown, nil).wantError(t, 404, oci.CodeNameUnknown).want(t, 404, "Location", "")
+	s.do("GET", "/v2/none"+unknown, nil).wantError(t, 404, oci.CodeBlobUnknown).want(t, 404, "Location", "")
 	s.do("GET", "/v2/none/blobs/"+string(d), nil).want(t, 404, "Location", "")
 	s.pushManifest("a", "v1", oci.MediaTypeManifest, s.image("a", "x"))
 	s.do("GET", "/v2/a/manifests/v1", nil, "Accept", oci.MediaTypeManifest).want(t, 200, "Location", "")

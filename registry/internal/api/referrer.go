@@ -16,9 +16,8 @@ const (
 	maxReferrers      = 1000
 	maxReferrersBytes = 3 << 20
 
-	// referrersCost is what making a page takes at most: the descriptors, of which
-	// the rules give 2 MiB, and the body.
-	referrersCost = 6 << 20
+	// referrersCost is the memory reserved for a page.
+	referrersCost = 4 << 20
 )
 
 var contentTypeIndex = []string{oci.MediaTypeIndex}
@@ -39,12 +38,12 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		n = maxReferrers
 	}
 	artifactType := r.param("artifactType")
-	page := referrersPage{a.repository(r), subject, artifactType, r.param("last"), n}
-	if err := a.memory.acquire(r.Context(), referrersCost); err != nil {
+	release, err := a.answers.acquire(r.Context(), r.client(), referrersCost)
+	if err != nil {
 		return err
 	}
-	body, next, warning, err := page.body(r.Context())
-	a.memory.room.Release(referrersCost)
+	defer release()
+	body, next, warning, err := referrersPage(r.Context(), a.puller(r), subject, artifactType, r.param("last"), n)
 	if err != nil {
 		return err
 	}
@@ -59,43 +58,34 @@ func (a *API) listReferrers(w http.ResponseWriter, r *request) error {
 		}
 		r.linkNext(w, parameters)
 	}
-	return a.writeLarge(w, r, contentTypeIndex, body, referrersCost, func(ctx context.Context) ([]byte, error) {
-		body, _, _, err := page.body(ctx)
-		return body, err
-	})
+	return writeBody(w, r, http.StatusOK, contentTypeIndex, body)
 }
 
-// referrersPage is what a client asks for.
-type referrersPage struct {
-	repository   registry.Repository
-	subject      oci.Digest
-	artifactType string
-	last         string
-	n            int
-}
-
-// body is the image index with the page, behind which digest the next one begins, "" if it
-// is the last, and what the client is told about it.
-func (p *referrersPage) body(ctx context.Context) (body []byte, next, warning string, err error) {
-	descriptors, page, err := p.repository.Referrers(ctx, p.subject, p.artifactType, p.last, p.n)
+// referrersPage returns an image index with one page of referrers, and the digest behind which
+// the next page begins, "" on the last one.
+func referrersPage(ctx context.Context, repo registry.Puller, subject oci.Digest, artifactType, last string, n int) (body []byte, next, warning string, err error) {
+	descriptors, page, err := repo.Referrers(ctx, subject, artifactType, last, n)
 	if err != nil {
 		return nil, "", "", err
 	}
 	next = page.Next
-	body = append(body, `{"schemaVersion":2,"mediaType":"`+oci.MediaTypeIndex+`","manifests":[`...)
+	index := struct {
+		SchemaVersion int               `json:"schemaVersion"`
+		MediaType     string            `json:"mediaType"`
+		Manifests     []json.RawMessage `json:"manifests"`
+	}{2, oci.MediaTypeIndex, []json.RawMessage{}}
+	size := 0
 	for i := range descriptors {
 		b, err := json.Marshal(&descriptors[i])
 		if err != nil {
 			return nil, "", "", err
 		}
-		if i > 0 && len(body)+len(b) > maxReferrersBytes {
+		if size += len(b); i > 0 && size > maxReferrersBytes {
 			next = string(descriptors[i-1].Digest)
 			break
 		}
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, b...)
+		index.Manifests = append(index.Manifests, b)
 	}
-	return append(body, "]}\n"...), next, page.Warning, nil
+	body, err = json.Marshal(&index)
+	return append(body, '\n'), next, page.Warning, err
 }

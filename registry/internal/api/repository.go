@@ -11,7 +11,7 @@ import (
 // that the spec leaves to extensions, because no component of a repository's
 // name begins with an underscore.
 func (a *API) deleteRepository(w http.ResponseWriter, r *request) error {
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
 	if err := a.repository(r).Delete(r.Context()); err != nil {

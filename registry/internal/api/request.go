@@ -17,9 +17,11 @@ type request struct {
 	row     *row
 	name    oci.Name // "" outside repositories
 	last    string   // tag, digest or upload id as in the path, unchecked
-	user    string   // "" if nobody in particular
+	user    string   // the authenticated caller; "" is anonymous
+	claimed string   // the name that a refused login gave
 	event   string   // "pull", "push", "mount", "delete": logged when it succeeds
 	digest  oci.Digest
+	change  string            // the rights of a new robot, for the audit log
 	moved   map[string]string // tags of a push that pointed elsewhere, for the audit log
 	grant   *auth.Grant       // who sends it and what they may do; nil = everybody may do everything
 	refusal auth.Reason       // why it may not pass, "" if it may

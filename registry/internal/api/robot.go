@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/robot"
 )
 
 const maxRobotBody = 64 << 10
@@ -48,9 +48,15 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 		return badRequest("not the JSON of a robot: " + err.Error())
 	}
 	r.last = q.Name
-	secret, err := a.opts.Robots.Create(r.Context(), robot.Robot{
-		Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires, CreatedBy: r.user,
-	})
+	if err := a.confirm(w, r); err != nil {
+		return err
+	}
+	wanted := robot.Robot{Name: q.Name, Repositories: q.Repositories, Allow: q.Allow, Note: q.Note, Expires: q.Expires}
+	if r.grant != nil {
+		wanted.CreatedBy = r.grant.Caller.String()
+	}
+	r.change = wanted.Summary()
+	secret, err := a.opts.Robots.Create(r.Context(), wanted)
 	switch {
 	case errors.Is(err, robot.ErrInvalid):
 		return badRequest(err.Error())
@@ -68,6 +74,9 @@ func (a *API) createRobot(w http.ResponseWriter, r *request) error {
 }
 
 func (a *API) revokeRobot(w http.ResponseWriter, r *request) error {
+	if err := a.confirm(w, r); err != nil {
+		return err
+	}
 	err := a.opts.Robots.Revoke(r.Context(), r.last)
 	if errors.Is(err, robot.ErrUnknown) {
 		return &statusError{http.StatusNotFound, oci.NewError(oci.CodeNameUnknown, "there is no such robot")}

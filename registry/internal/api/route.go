@@ -15,112 +15,167 @@ import (
 // handler answers one request or returns why it cannot.
 type handler func(http.ResponseWriter, *request) error
 
-// row is one route. Its action is the permission it needs, so that no route
-// goes without one.
+// row is one method of an endpoint. Its action is the permission it needs, so that none goes
+// without one.
 type row struct {
 	method string
-	place  place
 	action auth.Action // 0 = open to everybody
 	handle handler
 	event  string // logged when it succeeds
 
-	api     *API
-	metrics *rowMetrics
+	api      *API
+	endpoint *endpoint
+	metrics  *rowMetrics
 }
 
-// rows is the whole API; the routes most asked for come first.
-func (a *API) rows() []*row {
-	const get, head, post, put, patch, del = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
-	return []*row{
-		{method: get, place: atManifest, action: auth.Pull, handle: a.getManifest, event: "pull"},
-		{method: head, place: atManifest, action: auth.Pull, handle: a.getManifest},
-		{method: get, place: atBlob, action: auth.Pull, handle: a.getBlob, event: "pull"},
-		{method: head, place: atBlob, action: auth.Pull, handle: a.headBlob},
-		{method: post, place: atUploads, action: auth.Push, handle: a.startUpload},
-		{method: patch, place: atUpload, action: auth.Push, handle: a.patchUpload},
-		{method: put, place: atUpload, action: auth.Push, handle: a.putUpload, event: "push"},
-		{method: get, place: atUpload, action: auth.Push, handle: a.getUpload},
-		{method: head, place: atUpload, action: auth.Push, handle: a.getUpload},
-		{method: del, place: atUpload, action: auth.Push, handle: a.deleteUpload},
-		{method: put, place: atManifest, action: auth.Push, handle: a.putManifest, event: "push"},
-		{method: del, place: atManifest, action: auth.Delete, handle: a.deleteManifest, event: "delete"},
-		{method: del, place: atBlob, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
-		{method: del, place: atRepository, action: auth.Delete, handle: a.deleteRepository, event: "delete"},
-		{method: get, place: atBase, action: auth.Ping, handle: a.getBase},
-		{method: head, place: atBase, action: auth.Ping, handle: a.getBase},
-		{method: get, place: atTags, action: auth.Pull, handle: a.listTags},
-		{method: head, place: atTags, action: auth.Pull, handle: a.listTags},
-		{method: get, place: atReferrers, action: auth.Pull, handle: a.listReferrers},
-		{method: head, place: atReferrers, action: auth.Pull, handle: a.listReferrers},
-		{method: get, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
-		{method: head, place: atCatalog, action: auth.Catalog, handle: a.getCatalog},
-		{method: get, place: atToken, handle: a.getToken},
-		{method: post, place: atToken, handle: a.postToken},
-		{method: get, place: atRobots, action: auth.Administer, handle: a.listRobots},
-		{method: post, place: atRobots, action: auth.Administer, handle: a.createRobot, event: "robot created"},
-		{method: del, place: atRobot, action: auth.Administer, handle: a.revokeRobot, event: "robot revoked"},
-		{method: get, place: atHealth, handle: a.getHealth},
-		{method: head, place: atHealth, handle: a.getHealth},
-		{method: get, place: atRoot, handle: a.getRoot},
-		{method: head, place: atRoot, handle: a.getRoot},
-		{method: get, place: atRedirect, handle: a.redirect},
-		{method: head, place: atRedirect, handle: a.redirect},
+// endpoint is a path of the API with the methods it takes.
+type endpoint struct {
+	name string // in metrics, as in CNCF distribution
+	path string // a pattern of gorilla/mux; below the prefix, except for those outside /v2
+	last string // the variable of the path's last element, "" if it is fixed
+	rows []*row
+
+	api   *API
+	wrong *row // answers other methods
+}
+
+// Names of endpoints.
+const (
+	routeNone     = "none"
+	routeHealth   = "health"
+	routeManifest = "manifest"
+	routeUploads  = "blob_upload"
+)
+
+// repositoryPath begins the paths of a repository. Names aren't checked here: an invalid one
+// gets NAME_INVALID. It is greedy because names may contain the words of the API: the
+// repository of /v2/tags/list/tags/list is tags/list.
+const repositoryPath = "/{name:(?s:.+)}"
+
+// robotsPath is where robots are managed. No name of a repository begins with an underscore.
+const robotsPath = "/_slipway/robots"
+
+const get, head, post, put, patch, del = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+
+// read makes the rows of GET and HEAD.
+func read(action auth.Action, handle handler) []*row {
+	return []*row{{method: get, action: action, handle: handle}, {method: head, action: action, handle: handle}}
+}
+
+// v2 is the API below /v2, in the order in which paths are tried: the endpoints most asked for
+// come first, and uploads before the blobs that their path could name.
+func (a *API) v2() []*endpoint {
+	return append([]*endpoint{
+		{name: routeManifest, path: repositoryPath + "/manifests/{reference:[^/]+}", last: "reference", rows: []*row{
+			{method: get, action: auth.Pull, handle: a.getManifest, event: "pull"},
+			{method: head, action: auth.Pull, handle: a.getManifest},
+			{method: put, action: auth.Push, handle: a.putManifest, event: "push"},
+			{method: del, action: auth.Delete, handle: a.deleteManifest, event: "delete"},
+		}},
+		{name: routeUploads, path: repositoryPath + "/blobs/uploads{slash:/?}", rows: []*row{
+			{method: post, action: auth.Push, handle: a.startUpload},
+		}},
+		{name: "blob", path: repositoryPath + "/blobs/{digest:[^/]+}", last: "digest", rows: []*row{
+			{method: get, action: auth.Pull, handle: a.getBlob, event: "pull"},
+			{method: head, action: auth.Pull, handle: a.headBlob},
+			{method: del, action: auth.Delete, handle: a.deleteBlob, event: "delete"},
+		}},
+		{name: "blob_upload_chunk", path: repositoryPath + "/blobs/uploads/{uuid:[^/]+}", last: "uuid", rows: append(read(auth.Push, a.getUpload),
+			&row{method: patch, action: auth.Push, handle: a.patchUpload},
+			&row{method: put, action: auth.Push, handle: a.putUpload, event: "push"},
+			&row{method: del, action: auth.Push, handle: a.deleteUpload},
+		)},
+		{name: "base", path: "/", rows: read(auth.Ping, a.getBase)},
+		{name: "catalog", path: "/_catalog", rows: read(auth.Catalog, a.getCatalog)},
+		{name: routeNone, path: "/_catalog/", rows: read(0, a.redirect)},
+		{name: "tags", path: repositoryPath + "/tags/list", rows: read(auth.Pull, a.listTags)},
+		{name: routeNone, path: repositoryPath + "/tags/list/", rows: read(0, a.redirect)},
+		{name: "referrers", path: repositoryPath + "/referrers/{digest:[^/]+}", last: "digest", rows: read(auth.Pull, a.listReferrers)},
+		{name: "repository", path: repositoryPath + "/_slipway/repository", rows: []*row{
+			{method: del, action: auth.Delete, handle: a.deleteRepository, event: "delete"},
+		}},
+	}, a.robots()...)
+}
+
+func (a *API) robots() []*endpoint {
+	if a.opts.Robots == nil {
+		return nil
+	}
+	return []*endpoint{
+		{name: "robots", path: robotsPath, last: "robot", rows: []*row{
+			{method: get, action: auth.Administer, handle: a.listRobots},
+			{method: post, action: auth.Administer, handle: a.createRobot, event: "robot created"},
+		}},
+		{name: "robots", path: robotsPath + "/{robot:[^/]+}", last: "robot", rows: []*row{
+			{method: del, action: auth.Administer, handle: a.revokeRobot, event: "robot revoked"},
+		}},
 	}
 }
 
-// names are the rows' names in metrics, those of CNCF distribution.
-var names = map[place]string{
-	nowhere: "none", atRoot: "root", atRedirect: "none", atHealth: "health", atBase: "base", atCatalog: "catalog", atTags: "tags",
-	atManifest: "manifest", atBlob: "blob", atUploads: "blob_upload", atUpload: "blob_upload_chunk", atReferrers: "referrers",
-	atRepository: "repository", atToken: "token", atRobots: "robots", atRobot: "robots",
+// outside is what lies outside /v2/.
+func (a *API) outside() []*endpoint {
+	all := []*endpoint{
+		{name: "root", path: "/", rows: read(0, a.getRoot)},
+		{name: routeNone, path: a.urls.prefix + "/v2", rows: read(0, a.redirect)},
+	}
+	if a.opts.Health != nil {
+		all = append(all, &endpoint{name: routeHealth, path: "/debug/health", rows: read(0, a.getHealth)})
+	}
+	if a.opts.Tokens != nil {
+		all = append(all, &endpoint{name: "token", path: a.urls.prefix + TokenPath, rows: []*row{
+			{method: get, handle: a.getToken}, {method: post, handle: a.postToken},
+		}})
+	}
+	return all
 }
 
-// newRouter puts the rows into mux, each behind a matcher that reads the path
-// by hand. An unknown path and a wrong method are rows as well, so that they
-// are answered, counted and logged like any other.
+// newRouter routes by the decoded path, as CNCF distribution does: clients that take a name for
+// one element of the path escape its slashes. An unknown path is a row too, so that it is
+// answered, counted and logged like any other.
 func (a *API) newRouter() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
-	for _, row := range a.rows() {
-		at := row.place
-		// The place first: mux forgets that a method was wrong at a place as
-		// soon as another row's first matcher agrees.
-		router.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return a.locate(r.URL).place == at }).Methods(row.method).Handler(a.prepare(row))
+	v2 := router.PathPrefix(a.urls.prefix + "/v2").Subrouter()
+	for _, e := range a.v2() {
+		v2.Path(e.path).Handler(a.prepare(e))
 	}
-	router.NotFoundHandler = a.prepare(&row{method: "any", handle: a.notFound})
-	router.MethodNotAllowedHandler = a.prepare(&row{method: "any", handle: a.methodNotAllowed})
+	for _, e := range a.outside() {
+		router.Path(e.path).Handler(a.prepare(e))
+	}
+	unknown := &endpoint{name: routeNone, rows: []*row{{method: "any", handle: a.notFound}}}
+	a.prepare(unknown)
+	router.NotFoundHandler = unknown.rows[0]
 	return router
 }
 
-func (a *API) prepare(row *row) *row {
-	row.api = a
-	row.metrics = a.opts.Metrics.row(names[row.place], row.method)
-	return row
+func (a *API) prepare(e *endpoint) *endpoint {
+	e.api, e.wrong = a, &row{method: "any", handle: a.methodNotAllowed}
+	for _, r := range append([]*row{e.wrong}, e.rows...) {
+		r.api, r.endpoint = a, e
+		r.metrics = a.opts.Metrics.row(e.name, r.method)
+	}
+	e.wrong.metrics = a.opts.Metrics.row(routeNone, e.wrong.method)
+	return e
 }
 
-// writes says whether the row changes what is stored.
+// ServeHTTP answers by the row of the method.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, row := range e.rows {
+		if row.method == r.Method {
+			row.ServeHTTP(w, r)
+			return
+		}
+	}
+	e.wrong.ServeHTTP(w, r)
+}
+
+// writes reports whether the row changes what is stored.
 func (row *row) writes() bool {
 	return (row.action == auth.Push || row.action == auth.Delete) && row.method != http.MethodGet && row.method != http.MethodHead
 }
 
-// sends says whether the row takes bytes that are kept.
+// sends reports whether the row takes bytes that are kept.
 func (row *row) sends() bool {
 	return row.action == auth.Push && row.writes() && row.method != http.MethodDelete
-}
-
-// lastVar is the name of the path's last element in log lines.
-func (row *row) lastVar() string {
-	switch row.place {
-	case atManifest:
-		return "vars.reference"
-	case atUpload:
-		return "vars.uuid"
-	case atBlob, atReferrers:
-		return "vars.digest"
-	case atRobots, atRobot:
-		return "vars.robot"
-	default:
-		return ""
-	}
 }
 
 // ServeHTTP is the one way through the API: headers, health, authorization,
@@ -142,17 +197,17 @@ func (row *row) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 }
 
 // serve does what comes before the handler, cheapest first. Whether deletion
-// or writing is possible at all is told to whoever may delete or write.
+// or writing is possible at all is told to callers that may delete or write.
 func (row *row) serve(w http.ResponseWriter, r *request) error {
 	a := row.api
-	if row.place != atHealth && a.opts.Health != nil && !a.opts.Health.Ready() {
+	if row.endpoint.name != routeHealth && a.opts.Health != nil && !a.opts.Health.Ready() {
 		w.Header().Set("Retry-After", "10")
 		return oci.NewError(oci.CodeUnavailable, "health check failed: please see /debug/health")
 	}
 	if err := r.locate(); err != nil {
 		return a.orClean(w, r, err)
 	}
-	if a.opts.CORS.refuses(r.Request) {
+	if a.opts.CORS.refuses(a.origins, r.Request) {
 		return r.refused(w, &auth.Refusal{Reason: auth.ForeignPage, Err: oci.NewError(oci.CodeDenied, "a change sent by a page of another site is refused, unless http.cors allows it")})
 	}
 	endAddress, err := a.opts.Limits.Address(r.Request, row.sends())
@@ -172,30 +227,34 @@ func (row *row) serve(w http.ResponseWriter, r *request) error {
 	case row.writes() && a.opts.ReadOnly:
 		w.Header().Set("Allow", "GET, HEAD")
 		return oci.NewError(oci.CodeUnsupported, "the registry is read-only")
+	case row.writes() && a.opts.Proxy != nil && a.opts.Proxy.Caches(r.name):
+		w.Header().Set("Allow", "GET, HEAD")
+		return oci.NewError(oci.CodeUnsupported, "the repository is a cache of another registry")
 	case row.action == auth.Delete && !a.opts.DeleteEnabled:
-		w.Header().Set("Allow", a.allowed(row.place))
+		w.Header().Set("Allow", row.endpoint.allowed())
 		return oci.NewError(oci.CodeUnsupported, "deletion is disabled")
 	}
 	return row.handle(w, r)
 }
 
-// locate reads repository and last element out of the path.
+// locate reads the variables of the path.
 func (r *request) locate() (err error) {
-	to := r.row.api.locate(r.URL)
-	r.last = to.last
-	if to.name == "" || r.row.action == 0 {
+	vars := mux.Vars(r.Request)
+	r.last = vars[r.row.endpoint.last]
+	name, ok := vars["name"]
+	if !ok || r.row.action == 0 {
 		return nil
 	}
-	if r.name, err = oci.ParseName(to.name); err == nil && r.URL.RawQuery != "" {
-		if namespace := r.param("ns"); namespace != "" {
-			r.name, err = r.row.api.opts.Registry.Within(namespace, r.name)
+	if r.name, err = oci.ParseName(name); err == nil && r.URL.RawQuery != "" {
+		if namespace := r.param("ns"); namespace != "" && r.row.api.opts.Proxy != nil {
+			r.name, err = r.row.api.opts.Proxy.Within(namespace, r.name)
 		}
 	}
 	return err
 }
 
 // end notes the request. It runs when the handler cuts the connection or
-// panics, too; of a panic whoever recovers it writes a line.
+// panics, too; the code that recovers a panic logs it.
 func (r *request) end() {
 	status := http.StatusInternalServerError
 	if r.rec.Began() {
@@ -214,7 +273,7 @@ func (a *API) notFound(w http.ResponseWriter, r *request) error {
 // methodNotAllowed answers methods that the path has no row for, and OPTIONS,
 // which browsers send without credentials.
 func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
-	w.Header().Set("Allow", a.allowed(a.locate(r.URL).place))
+	w.Header().Set("Allow", r.row.endpoint.allowed())
 	if r.Method != http.MethodOptions {
 		return oci.NewError(oci.CodeUnsupported, nil)
 	}
@@ -223,12 +282,12 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// allowed is the methods of a place that can succeed, sorted.
-func (a *API) allowed(at place) string {
+// allowed lists the methods that can succeed, sorted.
+func (e *endpoint) allowed() string {
 	var methods []string
-	for _, row := range a.rows() {
-		refused := a.opts.ReadOnly && row.writes() || !a.opts.DeleteEnabled && row.action == auth.Delete
-		if row.place == at && !refused {
+	for _, row := range e.rows {
+		refused := e.api.opts.ReadOnly && row.writes() || !e.api.opts.DeleteEnabled && row.action == auth.Delete
+		if !refused {
 			methods = append(methods, row.method)
 		}
 	}

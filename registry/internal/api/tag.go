@@ -1,11 +1,10 @@
 package api
 
 import (
-	"context"
+	"encoding/json"
 	"net/http"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/registry"
 )
 
 // listTags answers the list of a repository's tags. Without n it is the whole
@@ -19,8 +18,23 @@ func (a *API) listTags(w http.ResponseWriter, r *request) error {
 		n = -1
 	}
 	n = min(n, a.opts.TagsMax)
-	last := r.param("last")
-	body, page, err := a.tagPage(r.Context(), r.name, n, last)
+	last, repo := r.param("last"), a.puller(r)
+	tags, page, err := repo.Tags(r.Context(), n, last)
+	if err != nil {
+		return err
+	}
+	if tags == nil {
+		tags = []string{}
+	}
+	release, err := a.roomForList(r, tags)
+	if err != nil {
+		return err
+	}
+	defer release()
+	body, err := json.Marshal(struct {
+		Name oci.Name `json:"name"`
+		Tags []string `json:"tags"`
+	}{repo.Name(), tags})
 	if err != nil {
 		return err
 	}
@@ -28,21 +42,7 @@ func (a *API) listTags(w http.ResponseWriter, r *request) error {
 		r.linkNext(w, nextPage(n, page.Next))
 	}
 	warn(w, page.Warning)
-	return a.writeLarge(w, r, contentTypeJSON, body, 3*int64(len(body)), func(ctx context.Context) ([]byte, error) {
-		body, _, err := a.tagPage(ctx, r.name, n, last)
-		return body, err
-	})
-}
-
-// tagPage is the body of a page, and what else there is to know about it.
-func (a *API) tagPage(ctx context.Context, name oci.Name, n int, last string) (body []byte, page registry.Page, err error) {
-	tags, page, err := a.opts.Registry.Repository(name).Tags(ctx, n, last)
-	if err != nil {
-		return nil, page, err
-	}
-	body = append(make([]byte, 0, listSize(tags)+len(name)), `{"name":"`...)
-	body = append(append(body, name...), `","tags":`...)
-	return append(appendStrings(body, tags), "}\n"...), page, nil
+	return writeBody(w, r, http.StatusOK, contentTypeJSON, append(body, '\n'))
 }
 
 // warn tells the client something about the answer, if there is anything.

@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/notify"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/upload"
+	"slipway/registry/internal/registry/upload"
 )
 
 // startUpload answers POST: it mounts, takes a whole blob, or begins an upload.
@@ -62,7 +62,7 @@ func (a *API) takeWhole(w http.ResponseWriter, r *request, d oci.Digest) error {
 	defer func() { _ = up.Close() }() // it is done, or cancelled
 	err = receive(w, r, up)
 	if err == nil {
-		err = a.readyToEmit(w)
+		err = a.readyToCommit(w, r)
 	}
 	var desc oci.Descriptor
 	if err == nil {
@@ -86,7 +86,7 @@ func (a *API) patchUpload(w http.ResponseWriter, r *request) error {
 	}
 	err = receive(w, r, up)
 	if closeErr := up.Close(); err == nil {
-		err = closeErr // what is acknowledged is kept for the next request
+		err = closeErr // acknowledged bytes are kept for the next request
 	}
 	if err != nil {
 		return a.misplaced(w, r, err)
@@ -111,7 +111,7 @@ func (a *API) putUpload(w http.ResponseWriter, r *request) error {
 	if err := receive(w, r, up); err != nil {
 		return a.misplaced(w, r, err)
 	}
-	if err := a.readyToEmit(w); err != nil {
+	if err := a.readyToCommit(w, r); err != nil {
 		return err
 	}
 	desc, err := up.Commit(r.Context(), d)
@@ -129,8 +129,8 @@ func finalDigest(r *request) (oci.Digest, error) {
 	return oci.ParseDigest(s)
 }
 
-// getUpload tells how far an upload has come. It does not disturb whoever
-// writes to it.
+// getUpload describes how far an upload has come. It does not disturb the
+// writer.
 func (a *API) getUpload(w http.ResponseWriter, r *request) error {
 	st, err := a.repository(r).UploadStatus(r.Context(), r.last)
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *API) readState(r *request) (st uploadState, ok bool, err error) {
 	return st, err == nil, err
 }
 
-// resume takes the upload in the URL over from whoever may still be writing to
+// resume takes the upload in the URL over from a request that may still be writing to
 // it, if the request continues where the upload ends. If it does not, nobody is
 // disturbed, and the answer is 416 and says where that is.
 func (a *API) resume(w http.ResponseWriter, r *request) (*registry.Upload, error) {

@@ -31,10 +31,23 @@ func newURLs(prefix, host string, relative bool) (urls, error) {
 	}
 	path := strings.TrimRight(parsed.EscapedPath(), "/")
 	if path == "" {
-		path = u.prefix // whoever writes a path there has put the prefix into it
+		path = u.prefix // a configured path includes the prefix
 	}
 	u.host = parsed.Scheme + "://" + parsed.Host + path
 	return u, nil
+}
+
+// protection knows the registry's own origin: the request's Host and that of http.host.
+func (u *urls) protection() (*http.CrossOriginProtection, error) {
+	p := http.NewCrossOriginProtection()
+	if u.host == "" {
+		return p, nil
+	}
+	parsed, err := url.Parse(u.host) // checked by newURLs
+	if err == nil {
+		err = p.AddTrustedOrigin(parsed.Scheme + "://" + parsed.Host)
+	}
+	return p, err
 }
 
 // root is what stands before "/v2/" in a Location.

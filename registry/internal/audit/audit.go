@@ -1,10 +1,10 @@
 // Package audit writes who did what, a line of JSON for each act, to a file, standard
-// output or syslog. A request waits for it within bounds, and no line is lost silently.
+// output or syslog. A request waits for it within bounds, and lines that are lost or
+// dropped are counted in the log itself.
 package audit
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,45 +20,9 @@ import (
 const (
 	queueLength = 4096
 
-	// maxField bounds what a client has sent, in bytes: the reference in the path of a
-	// request that is refused can be as long as its head.
-	maxField = 512
-
 	// maxWait is how long an act waits for room in the queue before its line is lost.
 	maxWait = 2 * time.Second
 )
-
-// Record is one line.
-type Record struct {
-	Time       time.Time         `json:"time"`
-	Event      string            `json:"event"` // login, refused, pull, push, mount, delete, robot created, robot revoked, maintenance, reload, lost
-	Who        string            `json:"who,omitempty"`
-	From       string            `json:"from,omitempty"` // the client's address
-	Method     string            `json:"method,omitempty"`
-	Repository string            `json:"repository,omitempty"`
-	Reference  string            `json:"reference,omitempty"` // tag, digest, upload, robot, command or file
-	Digest     string            `json:"digest,omitempty"`
-	Moved      map[string]string `json:"moved,omitempty"` // tags that pointed at another manifest before: tag → digest
-	Status     int               `json:"status,omitempty"`
-	Reason     string            `json:"reason,omitempty"` // of a refusal
-	Result     string            `json:"result,omitempty"` // of what no request asked for: Succeeded or Failed
-	RequestID  string            `json:"request_id,omitempty"`
-	Lost       uint64            `json:"lost,omitempty"` // lines that could not be written since the one before
-}
-
-// The results of a record.
-const (
-	Succeeded = "succeeded"
-	Failed    = "failed"
-)
-
-// ResultOf is Failed for an error.
-func ResultOf(err error) string {
-	if err != nil {
-		return Failed
-	}
-	return Succeeded
-}
 
 // errSlow is why a line is lost that no sink has refused.
 var errSlow = errors.New("the queue was full")
@@ -67,8 +31,10 @@ var errSlow = errors.New("the queue was full")
 type Log struct {
 	sinks  []io.WriteCloser
 	log    *zap.Logger
-	lines  chan []byte
+	acts   chan []byte   // lines of changes and logins, which go first
+	reads  chan []byte   // lines of pulls and refusals
 	ending chan struct{} // closed by Close
+	fold   fold
 	lost   atomic.Uint64 // that no line has told yet
 	total  atomic.Uint64 // lost since the start
 	done   sync.WaitGroup
@@ -78,27 +44,34 @@ type Log struct {
 // New starts a log that writes each line to all of the sinks, which it closes at its
 // end.
 func New(log *zap.Logger, sinks ...io.WriteCloser) *Log {
-	l := &Log{sinks: sinks, log: log, lines: make(chan []byte, queueLength), ending: make(chan struct{})}
+	l := &Log{sinks: sinks, log: log, acts: make(chan []byte, queueLength), reads: make(chan []byte, queueLength), ending: make(chan struct{})}
 	l.done.Go(l.write)
 	return l
 }
 
 // Write queues a record. If the queue is full it waits for a bounded time; then the
-// line counts as lost, which the next line that is written says.
+// line counts as lost. Refusals of one address are counted when they are many.
 func (l *Log) Write(r Record) {
 	if l == nil {
 		return
 	}
+	if r.Event == "refused" && !l.fold.take(r) {
+		return
+	}
+	queue := l.acts
+	if r.reads() {
+		queue = l.reads
+	}
 	line := encode(r)
 	select {
-	case l.lines <- line:
+	case queue <- line:
 		return
 	default:
 	}
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
-	case l.lines <- line:
+	case queue <- line:
 	case <-l.ending:
 		l.lose()
 	case <-timer.C:
@@ -119,31 +92,45 @@ func (l *Log) Lost() uint64 {
 	return l.total.Load()
 }
 
-func encode(r Record) []byte {
-	r.Time = r.Time.UTC()
-	for _, field := range []*string{&r.Who, &r.Repository, &r.Reference} {
-		*field = (*field)[:min(len(*field), maxField)]
-	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // plain data
-	}
-	return append(line, '\n')
+// entry is a line on its way to the sinks.
+type entry struct {
+	line  []byte
+	reads bool
 }
 
-// next is the next line; ok is false at the end, when the queue is empty.
-func (l *Log) next() (line []byte, ok bool) {
+// next returns the next entry; ok is false at the end, when the queues are empty. Counted
+// refusals come as entries, too.
+func (l *Log) next(tick <-chan time.Time) (e []entry, ok bool) {
 	select {
-	case line = <-l.lines:
-		return line, true
+	case line := <-l.acts:
+		return []entry{{line, false}}, true
+	default:
+	}
+	select {
+	case line := <-l.acts:
+		return []entry{{line, false}}, true
+	case line := <-l.reads:
+		return []entry{{line, true}}, true
+	case now := <-tick:
+		return l.folded(now, false), true
 	case <-l.ending:
 	}
 	select {
-	case line = <-l.lines:
-		return line, true
+	case line := <-l.acts:
+		return []entry{{line, false}}, true
+	case line := <-l.reads:
+		return []entry{{line, true}}, true
 	default:
-		return nil, false
+		e = l.folded(time.Now(), true)
+		return e, len(e) > 0
 	}
+}
+
+func (l *Log) folded(now time.Time, all bool) (entries []entry) {
+	for _, r := range l.fold.due(now, all) {
+		entries = append(entries, entry{encode(r), true})
+	}
+	return entries
 }
 
 func (l *Log) ended() bool {
@@ -155,43 +142,59 @@ func (l *Log) ended() bool {
 	}
 }
 
-// write writes until Close is called and the queue is empty.
+// write writes until Close is called and the queues are empty.
 func (l *Log) write() {
+	ticker := time.NewTicker(foldTick)
+	defer ticker.Stop()
 	failing := false
-	for line, ok := l.next(); ok; line, ok = l.next() {
-		if lost := l.lost.Swap(0); lost > 0 {
-			if err := l.emit(encode(Record{Time: time.Now(), Event: "lost", Lost: lost})); err != nil {
-				l.lost.Add(lost)
+	for entries, ok := l.next(ticker.C); ok; entries, ok = l.next(ticker.C) {
+		for _, e := range entries {
+			err := l.writeEntry(e)
+			if err != nil && !failing {
+				l.log.Error("cannot write the audit log; the lines that are lost are counted", zap.Error(err))
 			}
+			failing = err != nil
 		}
-		err := l.emit(line)
-		if err != nil {
-			l.cause = err
-			l.lose()
-		}
-		if err != nil && l.ended() { // what is queued would fail alike, each after a while
-			for _, more := l.next(); more; _, more = l.next() {
-				l.lose()
+		if failing && l.ended() { // what is queued would fail alike, each after a while
+			for rest, more := l.next(nil); more; rest, more = l.next(nil) {
+				for range rest {
+					l.lose()
+				}
 			}
 			return
 		}
-		if err != nil && !failing {
-			l.log.Error("cannot write the audit log; the lines that are lost are counted", zap.Error(err))
-		}
-		failing = err != nil
 	}
 }
 
-func (l *Log) emit(line []byte) error {
+// writeEntry writes a line, and before it the number of those that were lost.
+func (l *Log) writeEntry(e entry) error {
+	if lost := l.lost.Swap(0); lost > 0 {
+		if err := l.emit(entry{line: encode(Record{Time: time.Now(), Event: "lost", Lost: lost})}); err != nil {
+			l.lost.Add(lost)
+		}
+	}
+	err := l.emit(e)
+	if err != nil {
+		l.cause = err
+		l.lose()
+	}
+	return err
+}
+
+func (l *Log) emit(e entry) error {
 	for _, sink := range l.sinks {
-		if _, err := sink.Write(line); err != nil {
+		var to io.Writer = sink
+		if f, ok := sink.(*File); ok && e.reads {
+			to = f.reads
+		}
+		if _, err := to.Write(e.line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Reopen lets files be opened anew, after somebody else has moved them away.
+// Reopen lets files be opened again, after somebody else has moved them away.
 func (l *Log) Reopen() {
 	if l == nil {
 		return

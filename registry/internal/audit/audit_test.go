@@ -2,8 +2,10 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,7 +88,7 @@ func TestFile_KeepsABoundedNumber(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"": "5 is long\n", ".1": "4 is long\n", ".2": "3 is long\n"} {
-		if got, err := os.ReadFile(path + name); err != nil || string(got) != want {
+		if got, err := os.ReadFile(path + name); err != nil || !strings.HasSuffix(string(got), want) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -263,10 +265,95 @@ func TestLog_CutsLongFields(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got := read(t, path)
-	if want := long[:maxField]; len(got) != 1 || got[0].Who != want || got[0].Repository != want || got[0].Reference != want {
+	got := read(t, path+readsSuffix)
+	if want := long[:maxField] + "…"; len(got) != 1 || got[0].Who != want || got[0].Repository != want || got[0].Reference != want {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Whatever a client sends, a line has a few KiB.
+func TestEncode_BoundsLines(t *testing.T) {
+	for _, c := range []string{"<", "\"", "\x00", "\xff", "\u2028", "é", "\u202e"} {
+		long := strings.Repeat(c, 16<<10)
+		r := Record{Event: "refused", Who: long, Claimed: long, From: long, Method: long, Repository: long, Reference: long, Digest: long, Reason: long, RequestID: long, Change: long, Moved: map[string]string{}}
+		for i := range 500 {
+			r.Moved[fmt.Sprint(i)+long] = long
+		}
+		if n, limit := len(encode(r)), 120<<10; n > limit {
+			t.Errorf("%q: %d bytes", c, n)
+		}
+		if r.Moved, r.Change = nil, ""; len(encode(r)) > 6<<10 {
+			t.Errorf("%q: a refusal has %d bytes", c, len(encode(r)))
+		}
+	}
+}
+
+// Nobody can rotate the lines of administrators away with requests that are refused, or
+// with pulls: neither has a place in their file, and refusals of one address share lines.
+func TestLog_RefusalsAndPullsDropNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		l := New(zap.NewNop(), openFile(t, path, 16<<10, 2))
+		now := time.Now()
+		l.Write(Record{Time: now, Event: "robot created", Who: "alice", Reference: "ci"})
+		long := strings.Repeat("x", 8<<10)
+		const each = 5000
+		for i := range each {
+			l.Write(Record{Time: now, Event: "refused", Claimed: "guess", From: fmt.Sprintf("192.0.2.1:%d", i+1), Reference: long, Reason: "wrong password"})
+			l.Write(Record{Time: now, Event: "pull", Who: "anonymous", From: "192.0.2.2:1", Reference: "v1"})
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		time.Sleep(2 * foldTime)
+		for i := range each { // from everywhere
+			l.Write(Record{Time: time.Now(), Event: "refused", From: fmt.Sprintf("[2001:db8:%x::1]:1", i), Reason: "no"})
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		if len(l.fold.byFrom) > maxFolded+1 {
+			t.Errorf("%d addresses are remembered", len(l.fold.byFrom))
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, path); len(got) != 1 || got[0].Event != "robot created" {
+			t.Errorf("the file of changes: %+v", got)
+		}
+		files, err := filepath.Glob(path + "*")
+		if err != nil || len(files) != 4 {
+			t.Errorf("files: %v, %v", files, err)
+		}
+	})
+}
+
+func TestFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &bytes.Buffer{}
+		l := New(zap.NewNop(), Unclosed{sink})
+		const each = 5000
+		for range each {
+			l.Write(Record{Time: time.Now(), Event: "refused", From: "192.0.2.1:1", Who: "anonymous", Claimed: "robot:ci", Reason: "wrong password", Status: 401})
+		}
+		l.Write(Record{Time: time.Now(), Event: "refused", From: "192.0.2.2:1"})
+		time.Sleep(foldTime + foldTick)
+		synctest.Wait()
+		lines := strings.Count(sink.String(), "\n")
+		if want := fmt.Sprintf(`"event":"refused","who":"anonymous","claimed":"robot:ci","from":"192.0.2.1","status":401,"reason":"wrong password","count":%d}`, each-freeRefusals); lines != freeRefusals+2 || !strings.Contains(sink.String(), want) {
+			t.Errorf("%d lines, want %d and %s in\n%s", lines, freeRefusals+2, want, sink)
+		}
+		for range freeRefusals + 1 {
+			l.Write(Record{Time: time.Now(), Event: "refused", From: "192.0.2.1:1"})
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if more := strings.Count(sink.String(), "\n") - lines; more != freeRefusals+1 || !strings.Contains(sink.String(), `"count":1}`) {
+			t.Errorf("at the end: %d more lines\n%s", more, sink)
+		}
+	})
 }
 
 func TestNilLog(t *testing.T) {

@@ -11,12 +11,17 @@ import (
 	"syscall"
 )
 
+// readsSuffix is behind the name of the file in that of the file for pulls and refusals.
+const readsSuffix = ".reads"
+
 // File is a sink that appends to a file and starts another one when it is large: the
-// full ones are called PATH.1, the newest, to PATH.<keep>.
+// full ones are called PATH.1, the newest, to PATH.<keep>. Pulls and refusals, of which
+// anybody may cause any number, go to PATH.reads, so that they never rotate others away.
 type File struct {
 	path    string
 	maxSize int64 // 0 = never another one
 	keep    int
+	reads   *File // nil for that file itself
 
 	mu   sync.Mutex
 	file *os.File // nil = has to be opened
@@ -27,8 +32,8 @@ type File struct {
 // to the owner of the directory: a command of an administrator must not keep the server, which
 // runs as somebody else, from writing there. After an error Write tries again.
 func OpenFile(path string, maxSize int64, keep int) (*File, error) {
-	f := &File{path: path, maxSize: maxSize, keep: keep}
-	return f, f.open()
+	f := &File{path: path, maxSize: maxSize, keep: keep, reads: &File{path: path + readsSuffix, maxSize: maxSize, keep: keep}}
+	return f, errors.Join(f.open(), f.reads.open())
 }
 
 func (f *File) open() error {
@@ -131,8 +136,8 @@ func (f *File) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// rotate moves the files on by one. If that fails the present one grows on, which is
-// better than a line that is lost.
+// rotate renames each file to the next number. If that fails, the present file
+// grows on: no line is lost.
 func (f *File) rotate() {
 	for i := f.keep - 1; i >= 1; i-- {
 		_ = os.Rename(fmt.Sprintf("%s.%d", f.path, i), fmt.Sprintf("%s.%d", f.path, i+1))
@@ -142,8 +147,11 @@ func (f *File) rotate() {
 	}
 }
 
-// Reopen opens the file anew at the next line.
+// Reopen opens the file again at the next line.
 func (f *File) Reopen() {
+	if f.reads != nil {
+		f.reads.Reopen()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop()
@@ -157,14 +165,16 @@ func (f *File) drop() {
 }
 
 // Close makes what was written durable.
-func (f *File) Close() error {
+func (f *File) Close() (err error) {
+	if f.reads != nil {
+		err = f.reads.Close()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == nil {
-		return nil
+	if f.file != nil {
+		err = errors.Join(err, f.file.Sync())
+		f.drop()
 	}
-	err := f.file.Sync()
-	f.drop()
 	return err
 }
 

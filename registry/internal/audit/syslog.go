@@ -72,7 +72,7 @@ func (s *remote) dial() (err error) {
 	return err
 }
 
-// Write sends a line. A connection that the other end has closed is made anew. After a
+// Write sends a line. A connection that the other end has closed is made again. After a
 // failure nothing is tried for a while, so that nobody waits for every line.
 func (s *remote) Write(line []byte) (n int, err error) {
 	if time.Now().Before(s.retryAt) {

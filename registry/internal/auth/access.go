@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/token"
 )
 
 // Action is what a route does, and so the permission that it needs.
@@ -48,29 +48,30 @@ func (a Access) rights() access.Rights {
 	}
 }
 
-// Grant is a request that was let in: who sent it, and what else they may do. It
-// is judged by the rules that were in force when it was let in.
+// Grant is a request that was let in: its sender, and what else they may do. It is
+// judged by the rules that were in force when it was let in or last confirmed.
 type Grant struct {
 	Caller access.Caller
 	User   string // the caller in logs and events; "" is anonymous
 	Fresh  bool   // the credential was just checked, not remembered: worth a line in the log
 
 	rules *access.Rules
+	stamp string        // ties the caller to the credential that was proven; "" = there is none
 	token *token.Claims // nil = the request came without one
 }
 
-// May says whether the caller may do that in the repository.
+// May reports whether the caller may do that in the repository.
 func (g *Grant) May(want access.Rights, name oci.Name) bool {
 	return g.rules.May(&g.Caller, want, name) && g.scoped(want, name)
 }
 
-// Sees says whether the catalog shows the repository to the caller. A token for the
+// Sees reports whether the catalog shows the repository to the caller. A token for the
 // catalog is not issued for each repository in it, so the rules alone decide.
 func (g *Grant) Sees(name oci.Name) bool {
 	return g.rules.May(&g.Caller, access.List.Needs(), name)
 }
 
-// Unlimited says whether the caller may do everything everywhere.
+// Unlimited reports whether the caller may do everything everywhere.
 func (g *Grant) Unlimited() bool {
 	return g.token == nil && g.rules.Unlimited(&g.Caller)
 }
@@ -89,7 +90,7 @@ func (g *Grant) Classes(name oci.Name) (classes []string) {
 	return classes
 }
 
-// scoped says whether the token, if there is one, was issued for that. Tokens know
+// scoped reports whether the token, if there is one, was issued for that. Tokens know
 // fewer words than the rules: the right to move a tag comes with push, the place in
 // the catalog with pull.
 func (g *Grant) scoped(want access.Rights, name oci.Name) bool {
@@ -116,8 +117,8 @@ type Record struct {
 	Action string
 }
 
-// Reason says why credentials were not accepted. It is a closed set, fit for a
-// metric's label and the log, and nothing that a client is told.
+// Reason is why credentials were not accepted. It is a closed set for the log and for a
+// metric's label; clients don't see it.
 type Reason string
 
 // The reasons.
@@ -135,6 +136,7 @@ const (
 	NarrowToken       Reason = "the token was not issued for this"
 	Forbidden         Reason = "not allowed"
 	UnknownRobot      Reason = "unknown, expired or revoked robot"
+	MakerGone         Reason = "the robot's maker no longer exists"
 	RobotsUnread      Reason = "the robots cannot be read"
 	UnknownWorkload   Reason = "no workload rule accepts the token"
 	IssuerUnavailable Reason = "the keys of the token's issuer cannot be fetched"
@@ -145,7 +147,7 @@ const (
 // *oci.Error for the body of the answer.
 type Refusal struct {
 	Reason Reason
-	User   string // as the client named itself; may be anybody's text
+	User   string // the caller or, of a login that failed, the name that the client gave
 	Cause  error  // for the log; nil if the reason says it all
 
 	// Challenge is the value of WWW-Authenticate, "" if the answer is no 401.
@@ -205,7 +207,7 @@ func (a Access) appendRecords(rs []Record) []Record {
 	return rs
 }
 
-// covered says whether the token, if there is one, allows all of it.
+// covered reports whether the token, if there is one, allows all of it.
 func (a Access) covered(t *token.Claims) bool {
 	if t == nil {
 		return true

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/token"
 )
 
 // Options are the ways to prove who one is, and the rules.
@@ -53,23 +53,49 @@ func NewAuthorizer(o Options) *Authorizer {
 }
 
 // Authorize decides on a request. The error is a *Refusal, or the context's when
-// the client hung up while it waited. The grant names the caller in any case.
+// the client hung up while it waited. The grant names the caller who was proven.
 func (a *Authorizer) Authorize(r *http.Request, want Access) (Grant, error) {
 	g := Grant{rules: a.opts.Rules()}
 	err := a.identify(r, &g)
+	if err != nil {
+		g.Caller = access.Caller{} // what was not proven
+		return g, a.complete(r, want, err)
+	}
 	if g.Caller.Kind != access.Anonymous {
 		g.User = g.Caller.String()
-	}
-	if err != nil {
-		return g, a.complete(r, want, err)
 	}
 	if reason := a.refuse(&g, want); reason != "" {
 		return g, a.complete(r, want, &Refusal{Reason: reason, User: g.User})
 	}
-	if a.opts.Logins != nil && a.opts.Logins.Htpasswd != nil {
-		a.opts.Logins.Htpasswd.comparer.served.Add(1)
-	}
 	return g, nil
+}
+
+// Confirm decides again on a request that was let in, by the rules and credentials of
+// now: a long body may have outlived them. A token that has expired meanwhile still
+// counts. The error is a *Refusal.
+func (a *Authorizer) Confirm(r *http.Request, g *Grant, want Access) error {
+	now := *g
+	now.rules = a.opts.Rules()
+	stamp := g.stamp
+	if g.token != nil && g.token.Own != nil {
+		stamp = g.token.Own.Stamp
+	}
+	switch {
+	case stamp != "":
+		who, err := a.opts.Logins.current(g.Caller.Kind, g.Caller.Name, stamp)
+		if err != nil {
+			return a.complete(r, want, err)
+		}
+		who.Bearer = g.Caller.Bearer
+		now.Caller = who
+	case g.Caller.Kind == access.Certificate && !now.rules.Knows(&g.Caller):
+		now.Caller = access.Caller{}
+	}
+	if reason := a.refuse(&now, want); reason != "" {
+		return a.complete(r, want, &Refusal{Reason: reason, User: now.User})
+	}
+	*g = now
+	return nil
 }
 
 // identify finds out who sends the request.
@@ -100,7 +126,7 @@ func (a *Authorizer) identify(r *http.Request, g *Grant) error {
 	}
 	p, err := a.opts.Logins.login(r, c)
 	if err == nil {
-		g.Caller, g.Fresh = p.caller, p.fresh
+		g.Caller, g.stamp, g.Fresh = p.caller, p.stamp, p.fresh
 	}
 	return err
 }
@@ -132,6 +158,13 @@ func (a *Authorizer) refuse(g *Grant, want Access) Reason {
 	case Catalog:
 		allowed = g.rules.Lists(&g.Caller)
 	}
+	// Clients send a login only when asked. Where there is a token service, one without a
+	// login gets an anonymous token, and with it the catalog that anyone may see.
+	if want.Action == Catalog && !known && canLogIn {
+		if _, own := a.opts.Tokens.(*Service); own || g.rules.ListsMore() {
+			return NoCredentials
+		}
+	}
 	switch {
 	case !allowed && !known:
 		return NoCredentials
@@ -159,7 +192,7 @@ func (a *Authorizer) complete(r *http.Request, want Access, err error) error {
 	}
 	failure := ""
 	switch refusal.Reason {
-	case BadToken, RevokedToken:
+	case BadToken, RevokedToken, MakerGone:
 		failure = "invalid_token"
 	case NarrowToken:
 		failure = "insufficient_scope"

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"slipway/registry/internal/token"
+	"slipway/registry/internal/identity/token"
 )
 
 // maxCredentials bounds the encoded credentials of a header, so that nobody
@@ -18,7 +18,7 @@ type credentials struct {
 	user, password []byte
 }
 
-// none says whether a client sent empty credentials. skopeo does so instead of
+// none reports whether a client sent empty credentials. skopeo does so instead of
 // leaving the header out.
 func (c credentials) none() bool { return len(c.user) == 0 && len(c.password) == 0 }
 

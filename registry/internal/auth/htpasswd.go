@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,8 +25,8 @@ type HtpasswdOptions struct {
 	Path string
 	Log  *zap.Logger
 
-	// Remember is how long after its last use the outcome of a comparison is
-	// taken without comparing again; 0 is DefaultRemember, negative is never. A
+	// Remember is how long after its last use a right password is
+	// taken without comparing it again; 0 is DefaultRemember, negative is never. A
 	// changed or removed line of the file ends it at once.
 	Remember time.Duration
 }
@@ -37,10 +36,9 @@ type HtpasswdOptions struct {
 // is refused as temporarily unavailable: an old copy in memory could let in somebody
 // whose line was removed.
 type Htpasswd struct {
-	file     *passwordFile
-	comparer *comparer
-	brake    *brake
-	seed     maphash.Seed
+	file      *passwordFile
+	passwords *passwords
+	seed      maphash.Seed
 }
 
 // NewHtpasswd reads the file. A missing one is an error that names the command
@@ -53,13 +51,7 @@ func NewHtpasswd(o HtpasswdOptions) (*Htpasswd, error) {
 	if o.Remember == 0 {
 		o.Remember = DefaultRemember
 	}
-	brake := newBrake()
-	return &Htpasswd{
-		file:     file,
-		comparer: newComparer(o.Remember, brake),
-		brake:    brake,
-		seed:     maphash.MakeSeed(),
-	}, nil
+	return &Htpasswd{file: file, passwords: newPasswords(o.Remember), seed: maphash.MakeSeed()}, nil
 }
 
 // Reload reads the password file again, if it has changed.
@@ -68,9 +60,6 @@ func (h *Htpasswd) Reload() {
 	defer h.file.mu.Unlock()
 	h.file.look()
 }
-
-// Close waits for the comparisons in progress.
-func (h *Htpasswd) Close() { h.comparer.close() }
 
 // login returns the user whom the password belongs to, and whether that was found out
 // just now. The error is a *Refusal, or the context's when the client hung up while it
@@ -81,16 +70,12 @@ func (h *Htpasswd) login(r *http.Request, c credentials) (u user, fresh bool, er
 		return user{}, false, later(oci.CodeUnavailable, NoPasswordFile, c, "logins are not possible at the moment")
 	}
 	u, known := users.find(c.user, h.seed)
-	matches, fresh, err := h.comparer.compare(r.Context(), c, r.RemoteAddr, u.hash)
+	matches, fresh, err := h.passwords.compare(r.Context(), c, r.RemoteAddr, u.hash)
 	switch {
 	case errors.Is(err, errBusy):
 		return user{}, false, later(oci.CodeTooManyRequests, TooManyLogins, c, "too many logins at once")
 	case err != nil:
 		return user{}, false, fmt.Errorf("wait for the comparison of a password: %w", err)
-	case !matches && fresh:
-		wait(r.Context(), h.brake.failed(host(r.RemoteAddr), string(c.user), time.Now()))
-	}
-	switch {
 	case !known:
 		return user{}, false, &Refusal{Reason: UnknownUser, User: string(c.user)}
 	case !matches:
@@ -107,22 +92,6 @@ func (h *Htpasswd) stamp(name string) (string, error) {
 		return "", later(oci.CodeUnavailable, NoPasswordFile, credentials{user: []byte(name)}, "logins are not possible at the moment")
 	}
 	return users.byName[name].stamp, nil
-}
-
-// host is the address without its port, of IPv6 the network that one customer has.
-// Behind a reverse proxy that is not in http.trustedproxies all clients share one.
-func host(addr string) string {
-	a, err := netip.ParseAddrPort(addr)
-	ip := a.Addr()
-	if err != nil {
-		if ip, err = netip.ParseAddr(addr); err != nil {
-			return addr
-		}
-	}
-	if ip = ip.Unmap(); ip.Is6() {
-		return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
-	}
-	return ip.String()
 }
 
 func later(code oci.Code, reason Reason, c credentials, detail string) *Refusal {

@@ -59,8 +59,6 @@ func openFor(t testing.TB, o HtpasswdOptions, rules *access.Rules, lines ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
-	h.brake.step = 0 // all requests come from one address
 	return &tested{h, NewAuthorizer(Options{Rules: func() *access.Rules { return rules }, Logins: &Logins{Htpasswd: h}, Realm: "basic-realm"})}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/registry/internal/address"
 	"slipway/registry/internal/oci"
 	"slipway/shared/plural"
 )
@@ -38,10 +39,10 @@ func (l *Limits) Address(r *http.Request, upload bool) (end func(), err error) {
 	if l == nil || l.addresses.limit == (Limit{}) {
 		return func() {}, nil
 	}
-	return l.addresses.begin(host(r.RemoteAddr), upload, time.Now())
+	return l.addresses.begin(address.Network(r.RemoteAddr), upload, time.Now())
 }
 
-// User is Address for whoever has logged in; "" is nobody in particular.
+// User is Address for an authenticated caller; "" is anonymous.
 func (l *Limits) User(name string, upload bool) (end func(), err error) {
 	if l == nil || name == "" || l.users.limit == (Limit{}) {
 		return func() {}, nil

@@ -2,12 +2,13 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/robot"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/robot"
 )
 
 // Logins are those who log in with a name and a secret: users of the password file
@@ -30,9 +31,13 @@ type proven struct {
 func (l *Logins) login(r *http.Request, c credentials) (p proven, err error) {
 	if bytes.HasPrefix(c.user, []byte(robot.UserPrefix)) && l.Robots != nil {
 		who := access.Caller{Kind: access.Robot, Name: string(c.user[len(robot.UserPrefix):])}
-		id, own, err := l.Robots.Login(who.Name, c.password)
-		who.Own = own
-		return proven{who, id, false}, robotRefusal(who.String(), err)
+		account, err := l.Robots.Login(who.Name, c.password)
+		if err == nil {
+			p.stamp = account.ID
+			err = l.empower(&who, account, 0)
+		}
+		p.caller = who
+		return p, robotRefusal(who.String(), err)
 	}
 	if l.Htpasswd == nil {
 		return p, &Refusal{Reason: UnknownUser, User: string(c.user)}
@@ -53,8 +58,10 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 		}
 		return who, err
 	case kind == access.Robot && l.Robots != nil:
-		own, err := l.Robots.Rights(name, stamp)
-		who.Own = own
+		account, err := l.Robots.Current(name, stamp)
+		if err == nil {
+			err = l.empower(&who, account, 0)
+		}
 		if errors.Is(err, robot.ErrUnknown) {
 			err = &Refusal{Reason: RevokedToken, User: who.String()}
 		}
@@ -70,11 +77,57 @@ func (l *Logins) current(kind access.Kind, name, stamp string) (access.Caller, e
 	}
 }
 
-// robotRefusal is what becomes of an error of package robot.
+// maxMakers bounds how many robots may have made each other in turn.
+const maxMakers = 8
+
+// errMakerGone means that a robot's maker can no longer log in.
+var errMakerGone = errors.New("the robot's maker no longer exists")
+
+// empower gives who the rights of its account, bounded by those of its maker, who must
+// still exist. depth counts the robots that the account has made, directly or not.
+func (l *Logins) empower(who *access.Caller, account *robot.Account, depth int) error {
+	who.Own = account.Own
+	if account.CreatedBy == "" {
+		return nil
+	}
+	maker := access.ParseCaller(account.CreatedBy)
+	who.Maker = &maker
+	switch maker.Kind {
+	case access.User:
+		if l.Htpasswd == nil {
+			return errMakerGone
+		}
+		if stamp, err := l.Htpasswd.stamp(maker.Name); err != nil || stamp == "" {
+			return cmp.Or(err, errMakerGone)
+		}
+	case access.Robot:
+		parent, err := l.Robots.Find(maker.Name)
+		// A robot that is younger has only the name of the maker.
+		if errors.Is(err, robot.ErrUnknown) || err == nil && (parent.Created.After(account.Created) || depth == maxMakers) {
+			return errMakerGone
+		}
+		if err != nil {
+			return err
+		}
+		return l.empower(&maker, parent, depth+1)
+	case access.Workload:
+		own, ok := l.Workloads.named(maker.Name)
+		if !ok {
+			return errMakerGone
+		}
+		maker.Own = own
+	case access.Certificate, access.Anonymous: // the rules alone know them
+	}
+	return nil
+}
+
+// robotRefusal turns an error of package robot into a refusal.
 func robotRefusal(user string, err error) error {
 	switch {
 	case errors.Is(err, robot.ErrUnknown):
 		return &Refusal{Reason: UnknownRobot, User: user}
+	case errors.Is(err, errMakerGone):
+		return &Refusal{Reason: MakerGone, User: user}
 	case errors.Is(err, robot.ErrStale):
 		return &Refusal{Reason: RobotsUnread, User: user, RetryAfter: retryAfter, Err: oci.NewError(oci.CodeUnavailable, "robots cannot log in at the moment")}
 	default:

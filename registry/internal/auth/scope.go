@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/token"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/keyring"
+	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/token"
 )
 
 const (
@@ -34,8 +34,8 @@ type ServiceOptions struct {
 	RefreshLifetime time.Duration
 }
 
-// Service gives out tokens, and verifies them. A token says who its bearer is and what
-// it was issued for; what the bearer may do is decided anew at each request, so a
+// Service gives out tokens, and verifies them. A token names its bearer and what
+// it was issued for; what the bearer may do is decided at each request, so a
 // revoked credential or a changed rule counts at once.
 type Service struct {
 	opts            ServiceOptions
@@ -50,8 +50,8 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{opts: o, access: verifier(o.Service), refresh: verifier(o.Service + refreshAudience)}
 }
 
-// TokenRequest is a request for a token. Whoever sends neither a refresh token nor
-// credentials, there or in the Authorization header, is anonymous.
+// TokenRequest is a request for a token. A client that sends neither a refresh
+// token nor credentials, there or in the Authorization header, is anonymous.
 type TokenRequest struct {
 	Service string   // "" = this one
 	Scopes  []string // as the client wrote them

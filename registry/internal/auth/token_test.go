@@ -14,16 +14,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/keyring"
+	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/identity/token"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/robot"
 	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/token"
 )
 
 func bearer(raw string) *http.Request { return request("Bearer " + raw) }
@@ -176,7 +177,7 @@ func (s *service) issue(t testing.TB, r *http.Request, q TokenRequest) Issued {
 	return issued
 }
 
-// may says whether a token lets its bearer do that.
+// may reports whether a token lets its bearer do that.
 func (s *service) may(raw string, action Action, name oci.Name) bool {
 	_, err := s.Authorize(bearer(raw), Access{Action: action, Repository: name})
 	return err == nil
@@ -295,24 +296,26 @@ func TestService_TokensEndWithTheirCredential(t *testing.T) {
 func TestService_CredentialChangesDuringTheLogin(t *testing.T) {
 	for name, left := range map[string]string{"changed": line(t, "alice", "changed"), "removed": line(t, "bob", "hidden")} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t, allow("users", "**", "push"))
-			hold(s.users)
-			issued := make(chan Issued, 1)
-			go func() {
-				got, _ := s.Issue(basic("alice", "secret"), TokenRequest{Offline: true})
-				issued <- got
-			}()
-			waitForCalls(t, s.users, 1)
-			write(t, s.users.file.path, left)
-			s.users.lookNow()
-			release(s.users)
-			got := <-issued
-			if got.Refresh == "" || s.may(got.Token, Ping, "") {
-				t.Error("the token counts")
-			}
-			if _, err := s.Issue(request(""), TokenRequest{Refresh: got.Refresh}); err == nil {
-				t.Error("the refresh token counts")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, allow("users", "**", "push"))
+				release := s.users.hold()
+				issued := make(chan Issued, 1)
+				go func() {
+					got, _ := s.Issue(basic("alice", "secret"), TokenRequest{Offline: true})
+					issued <- got
+				}()
+				synctest.Wait() // for the comparison
+				write(t, s.users.file.path, left)
+				s.users.lookNow()
+				release()
+				got := <-issued
+				if got.Refresh == "" || s.may(got.Token, Ping, "") {
+					t.Error("the token counts")
+				}
+				if _, err := s.Issue(request(""), TokenRequest{Refresh: got.Refresh}); err == nil {
+					t.Error("the refresh token counts")
+				}
+			})
 		})
 	}
 }
@@ -350,6 +353,30 @@ func TestService_Refresh(t *testing.T) {
 	}
 	if s.issue(t, request(""), TokenRequest{Offline: true}).Refresh != "" {
 		t.Error("an anonymous caller gets a refresh token")
+	}
+}
+
+// A client that has a login sends it only when asked, so the catalog asks; one without gets
+// an anonymous token and sees what anyone may.
+func TestService_CatalogAsksForALogin(t *testing.T) {
+	s := newService(t, allow("anyone", "public/**", "pull", "list"), allow("alice", "**", "pull", "list"))
+	want := Access{Action: Catalog}
+	_, err := s.Authorize(request(""), want)
+	if refused := refusal(t, err); refused.Reason != NoCredentials || !strings.Contains(refused.Challenge, `scope="registry:catalog:*"`) {
+		t.Errorf("without a token: %v", refused)
+	}
+	for name, tt := range map[string]struct {
+		r    *http.Request
+		sees bool // of what is not public
+	}{"anonymous": {request(""), false}, "alice": {basic("alice", "secret"), true}} {
+		issued := s.issue(t, tt.r, TokenRequest{Scopes: []string{"registry:catalog:*"}})
+		g, err := s.Authorize(bearer(issued.Token), want)
+		if err != nil || !g.Sees("public/a") || g.Sees("team/a") != tt.sees {
+			t.Errorf("%s: %v, %v", name, err, g)
+		}
+	}
+	if g, err := s.Authorize(basic("alice", "secret"), want); err != nil || !g.Sees("team/a") {
+		t.Errorf("with Basic: %v", err)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
-	"slipway/registry/internal/token"
+	"slipway/registry/internal/identity/token"
 )
 
 // ServerTokens are the tokens of a token server.

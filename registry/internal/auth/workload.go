@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/access"
+	"slipway/registry/internal/identity/oidc"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/oidc"
 )
 
 // WorkloadUser is the user name with which a pipeline sends its OIDC token as the
@@ -77,10 +78,10 @@ func (w *Workloads) Names() []string {
 	return names
 }
 
-// any says whether there are rules.
+// any reports whether there are rules.
 func (w *Workloads) any() bool { return w != nil && len(w.current.Load().rules) > 0 }
 
-// stamp ties tokens to whom the rule lets in.
+// stamp ties tokens to the claims that the rule asks for.
 func (w *Workload) stamp() string {
 	text, err := json.Marshal([]any{w.Issuer, w.Audience, w.Claims})
 	if err != nil {
@@ -108,24 +109,57 @@ func (w *Workloads) login(ctx context.Context, raw string) (who access.Caller, s
 	if err != nil {
 		return access.Caller{}, "", &Refusal{Reason: BadToken, User: WorkloadUser, Cause: err}
 	}
+	var mismatches []string
 	for i := range set.rules {
-		if rule := &set.rules[i]; rule.accepts(t) {
+		rule := &set.rules[i]
+		mismatch := rule.mismatch(t)
+		if mismatch == "" {
 			return access.Caller{Kind: access.Workload, Name: rule.Name, Own: []access.Grant{rule.Own}}, rule.stamp, nil
 		}
-	}
-	return access.Caller{}, "", &Refusal{Reason: UnknownWorkload, User: WorkloadUser, Cause: fmt.Errorf("issuer %s, subject %.200q, audience %.200q", t.Issuer, t.Subject, []string(t.Audience))}
-}
-
-func (r *workload) accepts(t *oidc.Token) bool {
-	if r.Issuer != t.Issuer || !t.For(r.Audience) {
-		return false
-	}
-	for claim, pattern := range r.claims {
-		if value, ok := t.Text(claim); !ok || !pattern.MatchString(value) {
-			return false
+		if len(mismatches) < maxMismatches {
+			mismatches = append(mismatches, rule.Name+": "+mismatch)
 		}
 	}
-	return len(r.claims) > 0
+	cause := fmt.Errorf("issuer %s, subject %.200q, audience %.200q; %s", t.Issuer, t.Subject, t.Audience, strings.Join(mismatches, "; "))
+	return access.Caller{}, "", &Refusal{Reason: UnknownWorkload, User: WorkloadUser, Cause: cause}
+}
+
+// maxMismatches bounds how many rules the log explains.
+const maxMismatches = 10
+
+// mismatch returns why the rule doesn't accept the token, "" if it does.
+func (r *workload) mismatch(t *oidc.Token) string {
+	switch {
+	case r.Issuer != t.Issuer:
+		return "another issuer"
+	case !t.For(r.Audience):
+		return fmt.Sprintf("the audience is not %q", r.Audience)
+	case len(r.claims) == 0:
+		return "the rule names no claims"
+	}
+	for _, claim := range slices.Sorted(maps.Keys(r.claims)) {
+		value, ok := t.Text(claim)
+		switch {
+		case !ok:
+			return fmt.Sprintf("the claim %s is missing, or no string, boolean or number", claim)
+		case !r.claims[claim].MatchString(value):
+			return fmt.Sprintf("the claim %s is %.200q, not %q", claim, value, r.Claims[claim])
+		}
+	}
+	return ""
+}
+
+// named returns the rights of the rule of that name, if it is in force.
+func (w *Workloads) named(name string) ([]access.Grant, bool) {
+	if w == nil {
+		return nil, false
+	}
+	for _, r := range w.current.Load().rules {
+		if r.Name == name {
+			return []access.Grant{r.Own}, true
+		}
+	}
+	return nil, false
 }
 
 // rights are those that the workload has now, unless its rule has changed since it got

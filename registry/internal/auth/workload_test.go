@@ -123,7 +123,7 @@ func TestWorkloads(t *testing.T) {
 		"no issuer":                  ci.token("iss", nil),
 		"expired":                    ci.token("exp", now-120),
 		"without an end":             ci.token("exp", nil),
-		"not yet valid":              ci.token("nbf", now+120),
+		"not yet valid":              ci.token("nbf", now+600),
 		"no token":                   "secret",
 		"signature cut off":          ci.token()[:strings.LastIndexByte(ci.token(), '.')+1],
 	} {
@@ -149,6 +149,45 @@ func TestWorkloads(t *testing.T) {
 	s.Service.opts.Logins.Workloads.Set(nil)
 	if s.may(issued.Token, Push, "web/app") {
 		t.Error("the token of a workload counts after its rule is gone")
+	}
+}
+
+// Claims that are numbers match as the token writes them, and the log says which claim did
+// not match.
+func TestWorkloads_Claims(t *testing.T) {
+	ci := newCISystem(t)
+	w := NewWorkloads(nil)
+	for _, tt := range []struct {
+		value   any
+		pattern string
+		cause   string // "" = the token is accepted
+	}{
+		{12345678, "12345678", ""},
+		{json.Number("9007199254740993"), "9007199254740993", ""},
+		{"12345678", "12345678", ""},
+		{true, "true", ""},
+		{12345678, "87654321", `web: the claim project_id is "12345678", not "87654321"`},
+		{nil, "1", "web: the claim project_id is missing"},
+		{[]int{1}, "1", "web: the claim project_id is missing, or no string, boolean or number"},
+	} {
+		w.Set([]Workload{
+			{Name: "elsewhere", Issuer: "https://ci.example.org"},
+			{Name: "other", Issuer: ci.URL, Audience: "other"},
+			{Name: "web", Issuer: ci.URL, Audience: "registry.example.org", Claims: map[string]string{"project_id": tt.pattern, "ref": "refs/heads/*"}},
+		})
+		who, _, err := w.login(t.Context(), ci.token("project_id", tt.value))
+		if tt.cause == "" {
+			if err != nil || who.Name != "web" {
+				t.Errorf("%v for %s: %v, %v", tt.value, tt.pattern, who.Name, err)
+			}
+			continue
+		}
+		got := refusal(t, err)
+		for _, want := range []string{tt.cause, "elsewhere: another issuer", `other: the audience is not "other"`} {
+			if got.Reason != UnknownWorkload || !strings.Contains(got.Error(), want) {
+				t.Errorf("%v for %s: %v, want %s", tt.value, tt.pattern, got, want)
+			}
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package cache remembers values within a bound. Whatever is in a cache may be forgotten at
-// any time, so nothing may need it to be right.
+// Package cache keeps values within a bound, and coalesces the calls that make them. An entry
+// may be dropped at any time: a cache is an optimization, correctness never depends on it.
 package cache
 
 import (
@@ -28,13 +28,12 @@ type entry[K comparable, V any] struct {
 	place   *list.Element
 }
 
-// New makes a cache whose values weigh no more than maxWeight together: bytes of memory, about,
-// or entries.
+// New makes a cache whose values together weigh at most maxWeight: estimated bytes, or entries.
 func New[K comparable, V any](maxWeight int64) *Cache[K, V] {
 	return &Cache[K, V]{max: maxWeight, entries: map[K]*entry[K, V]{}}
 }
 
-// Get returns what was put under the key.
+// Get returns the value of the key.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	c.mu.RLock()
 	e, ok := c.entries[key]
@@ -48,7 +47,7 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return value, ok
 }
 
-// Put keeps the value, unless it outweighs the whole cache.
+// Put stores the value, unless it alone outweighs the cache.
 func (c *Cache[K, V]) Put(key K, value V, weight int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *Cache[K, V]) Put(key K, value V, weight int64) {
 	c.used += weight
 }
 
-// Forget drops what was put under the key.
+// Forget drops the value of the key.
 func (c *Cache[K, V]) Forget(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +75,8 @@ func (c *Cache[K, V]) Forget(key K) {
 	}
 }
 
-// evict drops the first entry from the hand towards the newest that nobody has
-// asked for since the hand last passed.
+// evict drops the first entry, from the hand towards the newest, that was not read since the
+// hand last passed it.
 func (c *Cache[K, V]) evict() {
 	for {
 		at := cmp.Or(c.hand, c.order.Back())

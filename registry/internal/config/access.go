@@ -12,7 +12,7 @@ import (
 // Access is who may do what, in rules. Once it is there, nothing is allowed that no
 // rule allows.
 type Access struct {
-	File   string              `key:"file" doc:"File of groups and rules, instead of those here. Read again when it changes; a broken edit keeps the former rules."`
+	File   string              `key:"file" doc:"File of groups and rules. Reloaded when it changes; a broken edit keeps the former rules."`
 	Groups map[string][]string `key:"groups" doc:"Groups by name, each a list of users, robot:NAME, workload:NAME or cert:NAME."`
 	Rules  []AccessRule        `key:"rules"`
 }
@@ -20,10 +20,10 @@ type Access struct {
 // AccessRule allows and denies. The first rule that names caller, repository and right
 // decides.
 type AccessRule struct {
-	Who          []string `key:"who" doc:"Whom the rule is for: anyone (with or without a login), users (everybody with a password or token), a user's name, group:NAME, robot:NAME, workload:NAME or cert:NAME (client certificate)."`
-	Repositories []string `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
-	Allow        []string `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights that are given. push includes pull, admin everything."`
-	Deny         []string `key:"deny" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights that are denied, whatever rules after this one say."`
+	Who          []string `key:"who" doc:"anyone, users, a user's name, group:NAME, robot:NAME, workload:NAME or cert:NAME."`
+	Repositories []string `key:"repositories" doc:"Repository patterns."`
+	Allow        []string `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights. push includes pull, admin everything."`
+	Deny         []string `key:"deny" choices:"pull,push,tag-move,delete,list,admin" doc:"Denied rights."`
 }
 
 // AccessFile is what a file of rules holds.
@@ -72,11 +72,11 @@ func (a *Access) validate(p *config.Problems) {
 	}
 }
 
-// Audit is the log of who did what.
+// Audit is the log of callers and their actions.
 type Audit struct {
-	File    string      `key:"file" doc:"File to append to, a line of JSON for each act. file, stdout or syslog is required."`
-	MaxSize config.Size `key:"maxsize" doc:"Size at which another file is started; the full ones get the suffixes .1, .2 and so on. 0 leaves that to others, such as logrotate with SIGHUP."`
-	Keep    int         `key:"keep" doc:"Full files that are kept."`
+	File    string      `key:"file" doc:"File for the log; pulls and refusals go to another with the suffix .reads. file, stdout or syslog is required."`
+	MaxSize config.Size `key:"maxsize" doc:"Size at which the file is rotated to .1, .2 and so on; 0 disables it."`
+	Keep    int         `key:"keep" doc:"Full files that are kept, of each of the two."`
 	Stdout  bool        `key:"stdout" doc:"Write the lines to standard output."`
 	Syslog  string      `key:"syslog" doc:"Send the lines to syslog: local, or a URL such as udp://log.example.org:514."`
 }

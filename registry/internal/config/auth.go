@@ -9,18 +9,18 @@ import (
 // Auth is who may do what; without it everybody may do everything.
 type Auth struct {
 	HTPasswd *HTPasswd      `key:"htpasswd"`
-	None     *None          `key:"none" doc:"Let everybody do everything, said in so many words."`
+	None     *None          `key:"none" doc:"Allow everything without a login."`
 	Token    *TokenAuth     `key:"token"`
 	Service  *TokenService  `key:"service" scalar:"kind" doc:"The token service inside the registry: auth: {service: builtin}."`
-	Silly    config.Refused `key:"silly" why:"it lets in whoever sends any Authorization header; write htpasswd, or none to mean it"`
+	Silly    config.Refused `key:"silly" why:"it accepts any Authorization header; use htpasswd or none"`
 }
 
 // HTPasswd checks user names and passwords against a file.
 type HTPasswd struct {
 	Realm         string        `key:"realm" doc:"Realm told to clients that must log in. Required without a token service."`
-	Path          string        `key:"path" doc:"File of users and bcrypt hashes, made by registry htpasswd. Required; read again when it changes."`
-	AnonymousPull bool          `key:"anonymouspull" doc:"Let everybody pull; pushing and deleting needs a login. Docker's engine cannot pull without a login then, unless there is a token service (auth.service: builtin); containerd, podman, skopeo and crane can. With an access section, write a rule for anyone instead."`
-	CacheTTL      time.Duration `key:"cachettl" doc:"How long a password that was right is remembered, so that not every request costs a bcrypt; 0 remembers none."`
+	Path          string        `key:"path" doc:"File of users and bcrypt hashes. Required; reloaded when it changes."`
+	AnonymousPull bool          `key:"anonymouspull" doc:"Allow pulls without a login. Docker needs auth.service: builtin for that. With an access section, write a rule for anyone instead."`
+	CacheTTL      time.Duration `key:"cachettl" doc:"How long a correct password is remembered; 0 disables it."`
 }
 
 // None has no parameters.
@@ -28,12 +28,12 @@ type None struct{}
 
 // TokenAuth checks the bearer tokens of a token server, as distribution does.
 type TokenAuth struct {
-	Realm             string   `key:"realm" doc:"URL of the token server, told to clients that must log in. Required, unless autoredirect is set."`
+	Realm             string   `key:"realm" doc:"URL of the token server. Required unless autoredirect is set."`
 	Service           string   `key:"service" doc:"Name of this registry in tokens (aud). Required."`
 	Issuer            string   `key:"issuer" doc:"Name of the token server in tokens (iss). Required."`
-	RootCertBundle    string   `key:"rootcertbundle" doc:"File of certificates whose keys, and whose descendants' keys in x5c headers, sign tokens. Read again when it changes."`
-	JWKS              string   `key:"jwks" doc:"File of a JWK set whose keys sign tokens. Read again when it changes. rootcertbundle or jwks is required."`
-	SigningAlgorithms []string `key:"signingalgorithms" choices:"EdDSA,HS256,HS384,HS512,RS256,RS384,RS512,ES256,ES384,ES512,PS256,PS384,PS512" doc:"Algorithms that tokens may be signed with; all of them unless given."`
+	RootCertBundle    string   `key:"rootcertbundle" doc:"File of certificates whose keys, and keys of their descendants in x5c headers, sign tokens. Reloaded when it changes."`
+	JWKS              string   `key:"jwks" doc:"File of a JWK set whose keys sign tokens. rootcertbundle or jwks is required."`
+	SigningAlgorithms []string `key:"signingalgorithms" choices:"EdDSA,HS256,HS384,HS512,RS256,RS384,RS512,ES256,ES384,ES512,PS256,PS384,PS512" doc:"Allowed signing algorithms. Default: all."`
 	AutoRedirect      bool     `key:"autoredirect" doc:"Send clients to autoredirectpath at the host that they asked, instead of to realm."`
 	AutoRedirectPath  string   `key:"autoredirectpath" doc:"Path for autoredirect."`
 }
@@ -46,8 +46,8 @@ type TokenService struct {
 // BuiltinService gives out tokens to users of the password file, robots and workloads.
 type BuiltinService struct {
 	Service         string        `key:"service" doc:"Name of this registry in its tokens; the same at all replicas."`
-	Lifetime        time.Duration `key:"lifetime" doc:"How long a token is valid. Revoked robots and changed passwords end it at once; from 1m to 1h."`
-	RefreshLifetime time.Duration `key:"refreshlifetime" doc:"How long a refresh token is valid, which docker login stores instead of the password."`
+	Lifetime        time.Duration `key:"lifetime" doc:"Validity of a token, 1m to 1h."`
+	RefreshLifetime time.Duration `key:"refreshlifetime" doc:"Validity of a refresh token, which docker login stores instead of the password."`
 	Workloads       []Workload    `key:"workloads"`
 }
 
@@ -56,7 +56,7 @@ type Workload struct {
 	Name         string            `key:"name" doc:"Name in rules and logs (workload:NAME). Required."`
 	Issuer       string            `key:"issuer" doc:"URL of the issuer, such as https://token.actions.githubusercontent.com. Required; its keys are fetched from there."`
 	Audience     string            `key:"audience" doc:"Audience that the pipeline asks its token for. Required."`
-	Claims       map[string]string `key:"claims" doc:"Claims that the token must have; * stands for anything but a slash and a colon. At least one is required."`
-	Repositories []string          `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Claims       map[string]string `key:"claims" doc:"Required claims; * matches anything but a slash and a colon."`
+	Repositories []string          `key:"repositories" doc:"Repository patterns."`
 	Allow        []string          `key:"allow" choices:"pull,push,tag-move,delete,list,admin" doc:"Rights in these repositories."`
 }

@@ -11,21 +11,21 @@ import (
 // Azure is a container of Azure Blob Storage.
 type Azure struct {
 	AccountName      string           `key:"accountname" doc:"Name of the storage account. Required, unless connectionstring has it."`
-	AccountKey       config.Secret    `key:"accountkey" doc:"Key of the account, in base64. Without credentials.type it is what requests are signed with, as in distribution 2.8."`
-	ConnectionString config.Secret    `key:"connectionstring" doc:"Name, key and address of the account in one, as the portal shows it. What is given by other keys goes before it."`
-	Container        string           `key:"container" doc:"Name of the container, which must exist. Required."`
+	AccountKey       config.Secret    `key:"accountkey" doc:"Key of the account, in base64."`
+	ConnectionString config.Secret    `key:"connectionstring" doc:"Name, key and address of the account, as shown in the portal. Other keys override it."`
+	Container        string           `key:"container" doc:"Name of an existing container. Required."`
 	Realm            string           `key:"realm" doc:"Domain of the cloud: core.windows.net, core.chinacloudapi.cn, core.usgovcloudapi.net."`
 	ServiceURL       string           `key:"serviceurl" doc:"Address of the account's blobs, if it is not https://<accountname>.blob.<realm>."`
 	RootDirectory    string           `key:"rootdirectory" doc:"Prefix of the names of all blobs."`
-	SkipVerify       bool             `key:"skipverify" doc:"Accept any certificate. Whoever is on the way can then read and change everything."`
+	SkipVerify       bool             `key:"skipverify" doc:"Accept any certificate. Insecure."`
 	Credentials      AzureCredentials `key:"credentials"`
 	MaxRetries       config.Dead      `key:"max_retries" why:"requests are repeated for 15 seconds"`
 	RetryDelay       config.Dead      `key:"retry_delay" why:"requests are repeated after growing pauses"`
 }
 
-// AzureCredentials says who the registry is.
+// AzureCredentials identifies the registry to Azure.
 type AzureCredentials struct {
-	Type     string        `key:"type" doc:"shared_key: accountkey. client_secret: an application of Microsoft Entra ID. default_credentials: what the environment offers: variables, workload identity, managed identity, az login. Unless given: shared_key with a key, else default_credentials."`
+	Type     string        `key:"type" doc:"shared_key, client_secret (an application of Microsoft Entra ID) or default_credentials (variables, workload identity, managed identity, az login). Default: shared_key with a key, else default_credentials."`
 	ClientID string        `key:"clientid" doc:"The application's id, or that of a managed or workload identity."`
 	TenantID string        `key:"tenantid" doc:"The application's directory."`
 	Secret   config.Secret `key:"secret" doc:"The application's secret."`

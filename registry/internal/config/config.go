@@ -16,12 +16,12 @@ type Config struct {
 	Version       string        `key:"version" env:"-" choices:"0.1" doc:"Version of the configuration format. Required in a file."`
 	Log           Log           `key:"log" doc:"The log goes to stderr, the access log to stdout."`
 	Loglevel      config.Moved  `key:"loglevel" to:"log.level"`
-	Storage       Storage       `key:"storage" scalar:"driver" doc:"Where the images are, and the work on them. Exactly one driver is named: storage: {filesystem: {…}}, or the word alone: storage: inmemory."`
-	Auth          *Auth         `key:"auth" scalar:"kind" doc:"Who may come in. Without this section everybody may do everything."`
+	Storage       Storage       `key:"storage" scalar:"driver" doc:"Exactly one driver: filesystem, inmemory, s3, azure or gcs."`
+	Auth          *Auth         `key:"auth" scalar:"kind" doc:"Authentication. Without this section everyone may do everything."`
 	Access        *Access       `key:"access"`
 	Audit         *Audit        `key:"audit"`
 	HTTP          HTTP          `key:"http" doc:"The server for clients, and the one for health and metrics."`
-	Health        Health        `key:"health" doc:"Checks that turn the answers red: at /debug/health of the debug server, and to clients, who get 503."`
+	Health        Health        `key:"health" doc:"Checks behind /debug/health; while a check fails, clients may get 503."`
 	Catalog       Catalog       `key:"catalog" doc:"GET /v2/_catalog."`
 	Tags          Tags          `key:"tags" doc:"GET /v2/<name>/tags/list."`
 	Validation    Validation    `key:"validation" doc:"What a manifest is checked for when it is pushed."`
@@ -37,12 +37,12 @@ type Config struct {
 
 // Catalog bounds GET /v2/_catalog.
 type Catalog struct {
-	MaxEntries int `key:"maxentries" doc:"Maximum number of names in one page of the catalog; 0 or less means 1000."`
+	MaxEntries int `key:"maxentries" doc:"Largest page of the catalog."`
 }
 
 // Tags bounds GET /v2/<name>/tags/list.
 type Tags struct {
-	MaxTags int `key:"maxtags" doc:"Maximum number of tags in one page that a client asks for; 0 means 1000."`
+	MaxTags int `key:"maxtags" doc:"Largest page of a tag list."`
 }
 
 // Policy is about what may be pushed.
@@ -52,7 +52,7 @@ type Policy struct {
 
 // RepositoryPolicy is about what a repository may hold.
 type RepositoryPolicy struct {
-	Classes []string `key:"classes" choices:"image,plugin" doc:"Classes of content that may be pushed; none given allows all."`
+	Classes []string `key:"classes" choices:"image,plugin" doc:"Classes of content that may be pushed. Default: all."`
 }
 
 // Slipway holds the settings that only this registry has.
@@ -67,8 +67,8 @@ type Slipway struct {
 
 // Quota bounds the bytes under a prefix.
 type Quota struct {
-	Prefix string      `key:"prefix" doc:"Repository that the quota is for, together with all whose names go on behind it with a slash. Required."`
-	Limit  config.Size `key:"limit" doc:"Bytes of all blobs and manifests that these have, each once. A push that would need more is answered with 403. Required."`
+	Prefix string      `key:"prefix" doc:"Repository; the quota includes all below it. Required."`
+	Limit  config.Size `key:"limit" doc:"Bytes of blobs, manifests and unfinished uploads. Beyond it pushes get 403. Required."`
 }
 
 // Clients bounds what one client may do.

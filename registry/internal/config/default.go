@@ -41,7 +41,7 @@ func Default() Config {
 		Proxy:         defaultProxy(),
 		Slipway: Slipway{
 			Manifests:   Manifests{MaxSize: 4 << 20, Cache: 16 << 20},
-			ObjectStore: ObjectStore{Shared: true, SpoolMax: 128 << 20},
+			ObjectStore: ObjectStore{SpoolMax: 128 << 20},
 			HTTP: Limits{
 				ReadHeaderTimeout: 20 * time.Second,
 				IdleTimeout:       3 * time.Minute,

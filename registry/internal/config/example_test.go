@@ -13,7 +13,7 @@ import (
 
 const example = "../../config.example.yml"
 
-// TestExampleIsDefault: the example says what holds without it.
+// TestExampleIsDefault: the example describes what holds without it.
 func TestExampleIsDefault(t *testing.T) {
 	got, _, err := Load(example, nil)
 	if err != nil {
@@ -41,12 +41,13 @@ func TestExampleIsComplete(t *testing.T) {
 	source = bytes.Replace(source, []byte("  password_file: /run/secrets/redis-password\n"), nil, 1)
 	source = bytes.Replace(source, []byte("  sentinelpassword_file: /run/secrets/sentinel-password\n"), nil, 1)
 	source = bytes.Replace(source, []byte("/run/secrets/registry-http-secret"), []byte(os.DevNull+"x"), 1)
+	source = bytes.Replace(source, []byte(ofRemoteURL), nil, 1)
 	cfg, report, err := load(config.Options{File: "example", Source: source})
 	if err == nil || !strings.Contains(err.Error(), "http.secret_file: cannot be read") || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("got %v, %v", cfg, err)
 	}
 	defaults := Default()
-	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
+	required := regexp.MustCompile(`^(version|proxy.(upstreams.0..)?password_file|proxy.exec.*|storage.(inmemory|redirect.*|s3.*|azure.*|gcs.*)|auth.none|auth.token.*|access.file|(http|notifications.endpoints.0.).secret(_file)?|redis.(sentinel)?password(_file)?)$`)
 	for _, leaf := range config.Walk(&defaults, Prefix) {
 		path := strings.ReplaceAll(leaf.Path, "[]", "[0]")
 		if leaf.Status == "" && !required.MatchString(path) && report.Origin(path) == (config.Origin{}) {
@@ -59,7 +60,7 @@ func TestExampleIsComplete(t *testing.T) {
 // defaults, where there is one.
 func TestExampleComments(t *testing.T) {
 	source := driverSections.ReplaceAll(uncommented(t), nil)
-	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", "  password_file: /run/secrets/redis-password\n", "  sentinelpassword_file: /run/secrets/sentinel-password\n"} {
+	for _, line := range []string{"  inmemory: {}\n", "  none: {}\n", "  secret_file: /run/secrets/registry-http-secret\n", "    secret_file: /run/secrets/registry-event-secret\n", "  password_file: /run/secrets/redis-password\n", "  sentinelpassword_file: /run/secrets/sentinel-password\n", ofRemoteURL} {
 		source = bytes.Replace(source, []byte(line), nil, 1)
 	}
 	got, _, err := load(config.Options{File: "example", Source: source})
@@ -91,15 +92,18 @@ func TestExampleComments(t *testing.T) {
 	want.Storage.Maintenance.Immutable = got.Storage.Maintenance.Immutable
 	want.Storage.Maintenance.Retention.Rules = got.Storage.Maintenance.Retention.Rules
 	want.Slipway.Quotas = got.Slipway.Quotas
-	want.Proxy.Exec.Command, want.Proxy.Local, want.Proxy.Sync.Images = got.Proxy.Exec.Command, []string{}, got.Proxy.Sync.Images
+	want.Proxy.Exec, want.Proxy.Local, want.Proxy.Sync.Images = nil, []string{}, got.Proxy.Sync.Images
 	u := &want.Proxy.Upstreams[0]
-	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", got.Proxy.Exec.Command
+	u.Prefix, u.RemoteURL, u.Exec.Command = "hub", "https://registry-1.docker.io", "docker-credential-ecr-login"
 	u.Namespaces, u.TrustedRealms = []string{}, []string{}
 	want.Validation.Manifests.Indexes.PlatformList = got.Validation.Manifests.Indexes.PlatformList
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
 	}
 }
+
+// ofRemoteURL is a section that upstreams exclude.
+const ofRemoteURL = "  exec:\n    command: docker-credential-ecr-login\n    lifetime: -1ns\n"
 
 // driverSections are those of drivers that are not chosen.
 var driverSections = regexp.MustCompile(`(?m)^  (s3|azure|gcs):\n((    |#).*\n)*`)

@@ -10,8 +10,8 @@ import (
 type GC struct {
 	Enabled        bool          `key:"enabled" doc:"Collect garbage while serving."`
 	Interval       time.Duration `key:"interval" doc:"Time between two collections."`
-	Age            time.Duration `key:"age" doc:"How long a blob is kept after a client pushed it or asked for it: longer than a push takes. The same for all servers of a storage, and for garbage-collect beside them."`
-	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete untagged manifests: those to which no tag leads, neither directly, nor through indexes, nor as subject or referrer."`
+	Age            time.Duration `key:"age" doc:"How long a blob is kept after a client pushed it or asked for it. Must be longer than a push takes, and equal on all replicas."`
+	DeleteUntagged bool          `key:"deleteuntagged" doc:"Also delete manifests that no tag leads to, directly, through an index, or as subject or referrer."`
 	DryRun         bool          `key:"dryrun" doc:"Only log what would be freed."`
 }
 

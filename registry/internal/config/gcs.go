@@ -8,9 +8,9 @@ import (
 
 // GCS is a bucket of Google Cloud Storage.
 type GCS struct {
-	Bucket         string                   `key:"bucket" doc:"Name of the bucket, which must exist. Required."`
-	KeyFile        string                   `key:"keyfile" doc:"File of the credentials of a service account, or of workload identity federation. Without it and credentials, what the environment offers: GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's service account."`
-	Credentials    map[string]config.Secret `key:"credentials" doc:"What is in such a file, as a section instead."`
+	Bucket         string                   `key:"bucket" doc:"Name of an existing bucket. Required."`
+	KeyFile        string                   `key:"keyfile" doc:"File of a service account or workload identity federation. Default: GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's service account."`
+	Credentials    map[string]config.Secret `key:"credentials" doc:"Content of keyfile, as a section."`
 	RootDirectory  string                   `key:"rootdirectory" doc:"Prefix of the names of all objects."`
 	UserAgent      string                   `key:"useragent" doc:"User-Agent of the requests."`
 	ChunkSize      config.Dead              `key:"chunksize" why:"uploads are spooled, or stored in parts of slipway.objectstore"`

@@ -7,7 +7,7 @@ import (
 	"slipway/shared/config"
 )
 
-// Health says what is checked.
+// Health describes what is checked.
 type Health struct {
 	StorageDriver StorageCheck `key:"storagedriver"`
 	Files         []FileCheck  `key:"file" env:"FILECHECKERS"`
@@ -33,7 +33,7 @@ type FileCheck struct {
 type HTTPCheck struct {
 	URI        string                     `key:"uri" doc:"URL to send HEAD to."`
 	StatusCode int                        `key:"statuscode" doc:"Status that is healthy."`
-	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request. They may hold credentials, so their values are not shown."`
+	Headers    map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
 	Timeout    time.Duration              `key:"timeout" doc:"Time for an answer; 0 means the interval."`
 	Interval   time.Duration              `key:"interval" doc:"Time between two checks."`
 	Threshold  int                        `key:"threshold" doc:"Failures in a row before the check is red; 0 means the first."`

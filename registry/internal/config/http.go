@@ -12,11 +12,11 @@ type HTTP struct {
 	Addr           string              `key:"addr" doc:"Address to listen on, host:port, or the path of a unix socket."`
 	Net            string              `key:"net" choices:"tcp,unix" doc:"Kind of socket."`
 	Prefix         string              `key:"prefix" doc:"Path before /v2/, such as /registry/."`
-	Host           string              `key:"host" doc:"URL that clients reach the registry by; taken from the request and the headers of a proxy otherwise."`
-	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; the same at all replicas. Random, with a warning, unless given."`
-	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks (10.0.0.0/8) of reverse proxies whose X-Forwarded-For, Forwarded or X-Real-IP is believed: for the log, events and the limits of logins. unix stands for peers on a unix socket."`
+	Host           string              `key:"host" doc:"URL of the registry for clients. Default: from the request and a proxy's headers."`
+	Secret         config.Secret       `key:"secret" doc:"Signs the state of uploads; the same on all replicas. Default: random, with a warning."`
+	TrustedProxies []string            `key:"trustedproxies" doc:"Addresses or networks of reverse proxies whose X-Forwarded-For, Forwarded or X-Real-IP is trusted; unix means peers on a unix socket. If set, forwarded hosts and schemes are trusted only from them."`
 	RelativeURLs   bool                `key:"relativeurls" doc:"Answer with paths instead of URLs in Location."`
-	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time that open requests get to finish when the registry stops; 0 waits for none."`
+	DrainTimeout   time.Duration       `key:"draintimeout" doc:"Time for open requests to finish at a stop."`
 	Headers        map[string][]string `key:"headers" doc:"Headers added to every answer."`
 	CORS           *CORS               `key:"cors"`
 	TLS            *TLS                `key:"tls"`
@@ -27,13 +27,13 @@ type HTTP struct {
 
 // TLS turns encryption on.
 type TLS struct {
-	Certificate  string       `key:"certificate" doc:"File of the certificate chain. Read again when it changes."`
-	Key          string       `key:"key" doc:"File of the private key."`
-	ClientCAs    []string     `key:"clientcas" doc:"Files of CAs that client certificates are checked against."`
-	ClientAuth   string       `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"What is asked of clients: require-and-verify-client-cert if clientcas is given, else nothing."`
-	MinimumTLS   string       `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
-	CipherSuites []string     `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names; Go's choice unless given."`
-	LetsEncrypt  config.Later `key:"letsencrypt" empty:"ok" doc:"Certificates from an ACME server."`
+	Certificate  string         `key:"certificate" doc:"File of the certificate chain. Read again when it changes."`
+	Key          string         `key:"key" doc:"File of the private key."`
+	ClientCAs    []string       `key:"clientcas" doc:"Files of CAs that client certificates are checked against."`
+	ClientAuth   string         `key:"clientauth" choices:"require-and-verify-client-cert,request-client-cert,require-any-client-cert,verify-client-cert-if-given" doc:"Client certificates. Default: require-and-verify-client-cert with clientcas."`
+	MinimumTLS   string         `key:"minimumtls" choices:"tls1.0,tls1.1,tls1.2,tls1.3" doc:"Oldest protocol version accepted."`
+	CipherSuites []string       `key:"ciphersuites" doc:"Cipher suites up to TLS 1.2, by their Go names."`
+	LetsEncrypt  config.Refused `key:"letsencrypt" empty:"ok" why:"use a reverse proxy or an ACME client; certificate files are reloaded when they change"`
 }
 
 // Debug is the plain HTTP server for health and metrics.
@@ -62,15 +62,15 @@ type H2C struct {
 type Limits struct {
 	ReadHeaderTimeout time.Duration `key:"readheadertimeout" doc:"Time a client has for the head of a request."`
 	IdleTimeout       time.Duration `key:"idletimeout" doc:"Time an open connection may stay without a request."`
-	StallTimeout      time.Duration `key:"stalltimeout" doc:"A client that takes less than 256 KiB of an answer, or sends less than stalltimeout times minrate of a body, in such a time is cut off; how long a transfer takes in all does not matter."`
-	MinRate           config.Size   `key:"minrate" doc:"Bytes a second that a client must send, and take of an answer if that is more than 256 KiB in stalltimeout."`
+	StallTimeout      time.Duration `key:"stalltimeout" doc:"A client that takes less than 256 KiB, or sends less than stalltimeout times minrate, in this time is cut off."`
+	MinRate           config.Size   `key:"minrate" doc:"Bytes per second that a client must send, and take if that is more than 256 KiB in stalltimeout."`
 	MaxConns          int           `key:"maxconns" doc:"Most connections open at the same time; 0 means no limit."`
 }
 
 // CORS lets pages of other origins use the API from a browser; without it none may.
 type CORS struct {
-	Origins     []string      `key:"origins" doc:"Origins of the pages, such as https://ui.example.org; * alone stands for all, without credentials. Required."`
-	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Methods that the pages may use."`
+	Origins     []string      `key:"origins" doc:"Origins of the pages; * means all, without credentials. Required."`
+	Methods     []string      `key:"methods" choices:"GET,HEAD,POST,PUT,PATCH,DELETE" doc:"Allowed methods."`
 	Credentials bool          `key:"credentials" doc:"Let browsers send cookies, client certificates and remembered logins."`
 	MaxAge      time.Duration `key:"maxage" doc:"How long a browser remembers what it was told."`
 }

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -230,7 +232,7 @@ func TestRefused(t *testing.T) {
 		{minimal, []string{"REGISTRY_AUTH_HTPASSWORD_PATH=p"}, "REGISTRY_AUTH_HTPASSWORD_PATH: is not a setting; did you mean REGISTRY_AUTH_HTPASSWD_PATH?"},
 		{minimal + "auth: {htpaswd: {realm: r, path: p}}", nil, "auth.htpaswd: is not a setting; did you mean auth.htpasswd? (c.yml:3)"},
 		{minimal + "auht: {htpasswd: {realm: r, path: p}}", nil, "auht: is not a setting; did you mean auth? (c.yml:3)"},
-		{minimal + "auth: silly", nil, "auth.silly is not supported: it lets in whoever"},
+		{minimal + "auth: silly", nil, "auth.silly is not supported: it accepts any Authorization header"},
 		{minimal + "auth: {token: {realm: r, service: s, issuer: i}}", nil, "auth.token: needs rootcertbundle or jwks"},
 		{minimal + "auth: {token: {jwks: f}}", nil, "auth.token.realm: is required (c.yml:3)\nauth.token.service: is required (c.yml:3)\nauth.token.issuer: is required"},
 		{minimal + "auth: {token: {autoredirect: true, autoredirectpath: x, service: s, issuer: i, jwks: f}}", nil, "auth.token.autoredirectpath: must begin with a slash"},
@@ -279,8 +281,16 @@ func TestRefused(t *testing.T) {
 		{minimal + "proxy: {remoteurl: registry-1.docker.io}", nil, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io"},
 		{minimal, []string{"REGISTRY_PROXY_REMOTEURL=ftp://x"}, "proxy.remoteurl: is not a URL such as https://registry-1.docker.io (REGISTRY_PROXY_REMOTEURL)"},
 		{minimal + "proxy: {remoteurl: 'https://u:p@x'}", nil, "proxy.remoteurl: must not hold a login"},
-		{minimal + "proxy: {username: u, password: p}", nil, "proxy: has a login and no remoteurl"},
-		{minimal + "proxy: {remoteurl: https://x, username: u, password: p}", nil, "proxy: has a login, and this registry has none"},
+		{minimal + "proxy: {username: u}", nil, "proxy.username: has no effect without proxy.remoteurl"},
+		{minimal + "proxy: {ttl: 1h, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.ttl: belongs to an upstream; set proxy.upstreams[].ttl instead"},
+		{minimal + "proxy: {tagttl: 1h, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.tagttl: belongs to an upstream; set proxy.upstreams[].tagttl instead"},
+		{minimal + "proxy: {username: u, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.username: belongs to an upstream; set proxy.upstreams[].username instead"},
+		{minimal + "proxy: {password: p, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.password: belongs to an upstream; set proxy.upstreams[].password instead"},
+		{minimal + "proxy: {exec: {command: c}, upstreams: [{prefix: a, remoteurl: https://x}]}", nil, "proxy.exec: belongs to an upstream; set proxy.upstreams[].exec instead"},
+		{minimal + "proxy: {ttl: 1h}", nil, "proxy.ttl: has no effect without proxy.remoteurl"},
+		{minimal + "proxy: {cachewritetimeout: 1m}", nil, "proxy.cachewritetimeout: has no effect without an upstream; set proxy.remoteurl or proxy.upstreams"},
+		{minimal + "proxy: {maxsize: 1GiB}", nil, "proxy.maxsize: has no effect without an upstream"},
+		{minimal + "proxy: {interval: 1s}", nil, "proxy.interval"},
 		{minimal + "auth: none\nproxy: {upstreams: [{prefix: a, remoteurl: https://x, exec: {command: h}}]}", nil, "proxy.upstreams[0]: has a login, and this registry has none"},
 		{minimal + "proxy: {remoteurl: https://x, upstreams: [{prefix: a, remoteurl: https://y}]}", nil, "proxy.remoteurl: is the only upstream"},
 		{minimal + "proxy: {remoteurl: https://x, local: [a]}", nil, "proxy.local: needs proxy.upstreams"},
@@ -308,12 +318,12 @@ func TestRefused(t *testing.T) {
 			"middleware.storage[0].options.awsregion: is required for ipfilteredby: awsregion (c.yml:3)\nmiddleware.storage[0].options.iprangesurl: \"x\" is not a URL (c.yml:3)"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, keypairid: K}}]}", nil, "middleware.storage[0].options: privatekey and keypairid are of cloudfront"},
 		{minimal + "middleware: {storage: [{disabled: true}]}", nil, "middleware.storage[0].name: is required"},
-		{minimal + "middleware: {registry: [{name: own}]}", nil, "middleware.registry is not implemented"},
+		{minimal + "middleware: {registry: [{name: own}]}", nil, "middleware.registry is not supported: there is none"},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: cdn.example.com}}]}", nil, `middleware.storage[0].options.baseurl: "cdn.example.com" is not a URL`},
 		{minimal + "middleware: {storage: [{name: redirect, options: {baseurl: https://c, host: h}}]}", nil, "middleware.storage[0].options: scheme, host and trimpathprefix are of rewrite"},
 		{minimal + "middleware: {storage: [{name: rewrite, options: {host: h/x}}]}", nil, `middleware.storage[0].options.host: "h/x" is not a host`},
 		{minimal + "policy: {repository: {classes: [picture]}}", nil, `policy.repository.classes[0]: "picture" is not one of image, plugin (c.yml:3)`},
-		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt is not implemented"},
+		{minimal + "http: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt is not supported: use a reverse proxy"},
 		{"log: {fields: {a: {b: c}}}\nstorage: inmemory", []string{"REGISTRY_LOG_FIELDS_X={y: {z: 1}}"}, "version: is missing"},
 		{minimal + "http: {tls: {certificate: c}}", nil, "http.tls: needs certificate and key"},
 		{minimal + "http: {tls: }", nil, "http.tls: needs certificate and key"},
@@ -369,7 +379,6 @@ func TestRefused(t *testing.T) {
 		{minimal + "notifications: {queue: {directory: queue}}", nil, `notifications.queue.directory: "queue" is not an absolute path`},
 		{minimal + "notifications: {endpoints: [{name: n, url: 'http://a', secret: fifteen-letters}]}", nil, "notifications.endpoints[0].secret: has 15 characters; it must have 16 or more"},
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.debug.addr: http.addr and http.debug.addr are equal (c.yml:3)"},
-		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: 'localhost:5000'}}", nil, "http.addr and http.debug.addr are equal"},
 		{minimal + "http: {addr: '127.0.0.1:5000', debug: {addr: '127.0.0.1:05000'}}", nil, "http.addr and http.debug.addr are equal"},
 		{minimal + "http: {addr: ':5000', debug: {addr: '127.0.0.1:5000'}}", nil, "http.addr and http.debug.addr are equal"},
 		{minimal + "http: {draintimeout: 5, addr: x}\nlog: {level: trace}", nil, "http.draintimeout: 5 has no unit; write 5s, 5m or 5h (c.yml:3)\nlog.level: \"trace\" is not one of error, warn, info, debug (c.yml:4)\nhttp.addr:"},
@@ -395,8 +404,10 @@ func TestAccepted(t *testing.T) {
 		{"log: {hooks: [{type: mail, levels: [panic], options: {smtp: {addr: h}}}]}", []string{"log.hooks does nothing"}},
 		{"validation: {enabled: true}", []string{"validation.enabled does nothing"}},
 		{"proxy: {remoteurl: '', username: ''}", nil},
+		{"proxy: {remoteurl: https://x, username: u, password: p}", []string{"proxy: has a login, and this registry has none"}},
 		{"proxy: {remoteurl: https://registry-1.docker.io, ttl: -1s}", nil},
 		{"proxy: {remoteurl: https://x, username: u, password: p, public: true}", nil},
+		{"proxy: {remoteurl: https://x, ttl: 1h, tagttl: 1m, cachewritetimeout: 1m}", nil},
 		{"auth: {htpasswd: {realm: r, path: /p}}\nproxy: {remoteurl: https://x, username: u, password: p}", nil},
 		{"notifications: {events: {includereferences: false}, endpoints: []}", nil},
 		{"redis: {}\nmiddleware: {storage: []}", nil},
@@ -541,5 +552,19 @@ func TestS3(t *testing.T) {
 		} else if got := c.Storage.S3.PathStyle(); got != pathStyle {
 			t.Errorf("%s: the bucket is in the path: %v", text, got)
 		}
+	}
+}
+
+// Checking a configuration sends no queries to a name server: it must work, and end soon, on a
+// machine without a network.
+func TestLoad_ResolvesNoNames(t *testing.T) {
+	before := net.DefaultResolver
+	defer func() { net.DefaultResolver = before }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a name is looked up")
+		return nil, errors.New("no network")
+	}}
+	if _, _, err := loadText(t, minimal+"http: {addr: 'registry.example.org:5000', debug: {addr: 'debug.example.org:5000'}}\nhealth: {tcp: [{addr: 'db.example.org:5432'}]}"); err != nil {
+		t.Error(err)
 	}
 }

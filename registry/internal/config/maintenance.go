@@ -9,7 +9,7 @@ import (
 
 // TagRule selects tags that are never moved or deleted.
 type TagRule struct {
-	Repositories []string `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Repositories []string `key:"repositories" doc:"Repository patterns."`
 	Tags         []string `key:"tags" doc:"Regular expressions, each for the whole tag."`
 }
 
@@ -23,13 +23,13 @@ type Retention struct {
 
 // RetentionRule decides about the tags that it selects and no rule before it.
 type RetentionRule struct {
-	Repositories []string      `key:"repositories" doc:"Patterns of repositories: * stands for anything within one component, ** for anything."`
+	Repositories []string      `key:"repositories" doc:"Repository patterns."`
 	Tags         []string      `key:"tags" doc:"Regular expressions, each for the whole tag; none selects all tags."`
-	Action       string        `key:"action" choices:"keep,delete" doc:"What becomes of the tags: keep all, or delete those that nothing below keeps."`
-	Keep         []string      `key:"keep" doc:"Regular expressions, each for the whole tag, of tags that are always kept."`
+	Action       string        `key:"action" choices:"keep,delete" doc:"Keep the tags, or delete those that nothing below keeps."`
+	Keep         []string      `key:"keep" doc:"Regular expressions of tags that are always kept."`
 	Newest       int           `key:"newest" doc:"Keep that many tags of a repository, those that were pushed last."`
 	NewerThan    time.Duration `key:"newerthan" doc:"Keep tags that were pushed since."`
-	PulledWithin time.Duration `key:"pulledwithin" doc:"Keep tags that were pulled since. Of one whose pulls are unknown, the time begins when a rule first meets it."`
+	PulledWithin time.Duration `key:"pulledwithin" doc:"Keep tags that were pulled since."`
 }
 
 // Verification reads everything again, now and then.

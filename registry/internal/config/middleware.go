@@ -11,28 +11,28 @@ import (
 // Middleware changes where clients are redirected to.
 type Middleware struct {
 	Storage    []StorageMiddleware `key:"storage"`
-	Registry   config.Later        `key:"registry" empty:"ok" doc:"Distribution has none either, unless it is built in."`
-	Repository config.Later        `key:"repository" empty:"ok" doc:"As middleware.registry."`
+	Registry   config.Refused      `key:"registry" empty:"ok" why:"there is none; distribution has one only if it is built in"`
+	Repository config.Refused      `key:"repository" empty:"ok" why:"there is none; distribution has one only if it is built in"`
 }
 
 // StorageMiddleware is one of them; they change what the ones before made.
 type StorageMiddleware struct {
-	Name     string            `key:"name" choices:"redirect,rewrite,cloudfront" doc:"redirect sends clients below baseurl instead of to a URL of the object store; on files, too. rewrite changes the URL. cloudfront gives signed URLs of a CloudFront distribution in front of storage.s3. Required."`
+	Name     string            `key:"name" choices:"redirect,rewrite,cloudfront" doc:"redirect sends clients to baseurl, on files too; rewrite changes the URL; cloudfront signs URLs of a CloudFront distribution. Required."`
 	Disabled bool              `key:"disabled" doc:"Leave it out. Distribution ignores this key."`
 	Options  MiddlewareOptions `key:"options"`
 }
 
 // MiddlewareOptions are those of redirect, rewrite and cloudfront.
 type MiddlewareOptions struct {
-	BaseURL        string `key:"baseurl" doc:"Of redirect: URL below which a server has the storage's tree, such as https://cdn.example.com; /docker/registry/v2/blobs/… is added. Nothing is signed: who may read there, that server decides. Of cloudfront: URL of the distribution, whose origin is the bucket; https:// may be left out."`
+	BaseURL        string `key:"baseurl" doc:"Of redirect: URL of the tree on a server; /docker/registry/v2/blobs/… is added, nothing is signed. Of cloudfront: URL of the distribution."`
 	Scheme         string `key:"scheme" doc:"Of rewrite: scheme instead of the URL's."`
-	Host           string `key:"host" doc:"Of rewrite: host, and port if it needs one, instead of the URL's. For servers that sign or that do not check signatures: those of S3 and Google Cloud Storage hold for one host."`
+	Host           string `key:"host" doc:"Of rewrite: host instead of the URL's. Signatures of S3 and Google are valid for one host."`
 	TrimPathPrefix string `key:"trimpathprefix" doc:"Of rewrite: what is removed from the beginning of the URL's path."`
 
 	PrivateKey      string        `key:"privatekey" doc:"Of cloudfront: file of the RSA key that signs, in PEM. Required there."`
 	KeyPairID       string        `key:"keypairid" doc:"Of cloudfront: id of the public key that the distribution trusts. Required there."`
 	Duration        time.Duration `key:"duration" doc:"Of cloudfront: how long a URL works."`
-	IPFilteredBy    string        `key:"ipfilteredby" choices:"none,aws,awsregion" doc:"Of cloudfront: which clients get URLs of the bucket instead: none; aws, those with an address of Amazon's; awsregion, those in the regions of awsregion."`
+	IPFilteredBy    string        `key:"ipfilteredby" choices:"none,aws,awsregion" doc:"Of cloudfront: clients that get URLs of the bucket: none, those on AWS, or those in awsregion."`
 	AWSRegion       string        `key:"awsregion" doc:"Of cloudfront: regions of Amazon's, separated by commas."`
 	UpdateFrequency time.Duration `key:"updatefrequency" alias:"updatefrenquency" doc:"Of cloudfront: time between two fetches of Amazon's addresses."`
 	IPRangesURL     string        `key:"iprangesurl" doc:"Of cloudfront: list of Amazon's addresses."`

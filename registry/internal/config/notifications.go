@@ -13,7 +13,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Notifications says who receives events.
+// Notifications lists the receivers of events.
 type Notifications struct {
 	Events    Events     `key:"events" env:"EVENTCONFIG"`
 	Queue     EventQueue `key:"queue"`
@@ -23,34 +23,34 @@ type Notifications struct {
 // Events is the form of an event.
 type Events struct {
 	IncludeReferences bool   `key:"includereferences" doc:"Say in the events of manifests what those refer to."`
-	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 (application/vnd.docker.distribution.events.v1+json) as distribution 2.8 sends, v2 as distribution 3 does."`
+	Version           string `key:"version" choices:"v1,v2" doc:"Media type and form: v1 of distribution 2.8, v2 of distribution 3."`
 }
 
 // EventQueue is where events wait.
 type EventQueue struct {
-	Directory string      `key:"directory" doc:"Directory of the queues, on a disk that persists. With the filesystem as storage unless given docker/registry/v2/slipway/events in the root directory; else, unless given, events wait in memory and are lost when the registry stops."`
-	MaxSize   config.Size `key:"maxsize" doc:"Most that may wait for each endpoint. A full queue loses pulls first, then the oldest pushes and deletions."`
+	Directory string      `key:"directory" doc:"Directory of the queue. Default: docker/registry/v2/slipway/events in the root directory; with an object store, memory."`
+	MaxSize   config.Size `key:"maxsize" doc:"Limit for each endpoint; a full queue loses the oldest events."`
 }
 
 // Endpoint is a receiver of events.
 type Endpoint struct {
-	Name              string                     `key:"name" doc:"Name in logs, metrics and registry events. Required; one of its own for each endpoint."`
+	Name              string                     `key:"name" doc:"Unique name. Required."`
 	Disabled          bool                       `key:"disabled" doc:"Leave this endpoint out. What waits for it goes on waiting."`
 	URL               string                     `key:"url" doc:"URL to POST events to. Required."`
-	Headers           map[string][]config.Secret `key:"headers" doc:"Headers of the request. They may hold credentials, so their values are not shown."`
-	HeadersFile       string                     `key:"headersfile" doc:"File with more headers, a line of the form Name: value each. Read again when it changes. While it is missing, events wait."`
-	Secret            config.Secret              `key:"secret" doc:"Signs each request, in X-Slipway-Signature with its time and in X-Hub-Signature-256 without. At least 16 characters."`
+	Headers           map[string][]config.Secret `key:"headers" doc:"Headers of the request."`
+	HeadersFile       string                     `key:"headersfile" doc:"File with more headers, one Name: value per line. While it is missing, events wait."`
+	Secret            config.Secret              `key:"secret" doc:"Signs requests (X-Slipway-Signature, X-Hub-Signature-256). At least 16 characters."`
 	Timeout           time.Duration              `key:"timeout" doc:"Time for an answer; 0 means 5s."`
-	Threshold         int                        `key:"threshold" doc:"Failures in a row that are followed by quick tries, ten in the time of backoff; 0 means 10."`
-	Backoff           time.Duration              `key:"backoff" doc:"Time between tries after that. It doubles with each failure, up to a minute; 0 means 1s."`
-	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types of targets whose events this endpoint does not receive; application/octet-stream is blobs."`
+	Threshold         int                        `key:"threshold" doc:"Failures in a row before backoff applies."`
+	Backoff           time.Duration              `key:"backoff" doc:"Time between tries, doubled with each failure up to a minute."`
+	IgnoredMediaTypes []string                   `key:"ignoredmediatypes" doc:"Media types without events; application/octet-stream means blobs."`
 	Ignore            Ignore                     `key:"ignore"`
 }
 
 // Ignore says which events an endpoint does not receive.
 type Ignore struct {
-	MediaTypes []string `key:"mediatypes" doc:"Media types of targets whose events this endpoint does not receive; application/octet-stream is blobs."`
-	Actions    []string `key:"actions" choices:"push,pull,mount,delete" doc:"Actions whose events this endpoint does not receive."`
+	MediaTypes []string `key:"mediatypes" doc:"Media types without events; application/octet-stream means blobs."`
+	Actions    []string `key:"actions" choices:"push,pull,mount,delete" doc:"Actions without events."`
 }
 
 // Header is what the request carries.
@@ -67,7 +67,7 @@ func defaultNotifications() Notifications {
 // Bounds of what the file may say.
 const (
 	minEventQueue   = 1 << 20
-	maxEndpointName = 80 // it names a directory, where a byte may take three
+	maxEndpointName = 80 // bytes
 	maxEndpoints    = 64
 	minSecret       = 16 // characters
 )

@@ -11,22 +11,23 @@ import (
 	"slipway/shared/config"
 )
 
-// Proxy makes repositories a cache of other registries: all of one (RemoteURL), or some
-// of several (Upstreams).
+// Proxy configures the pull-through cache: of one registry (RemoteURL), or of several
+// (Upstreams).
 type Proxy struct {
-	RemoteURL         string          `key:"remoteurl" doc:"URL of the one registry that all repositories are a cache of, as with distribution: names are the same there, and clients can only pull."`
+	RemoteURL         string          `key:"remoteurl" doc:"URL of the only upstream, as in distribution; clients can only pull."`
 	Username          string          `key:"username" doc:"User name at that registry."`
 	Password          config.Secret   `key:"password" doc:"Password or access token at that registry."`
 	Exec              *ProxyExec      `key:"exec"`
-	TTL               time.Duration   `key:"ttl" doc:"Time after which what nobody has pulled leaves the cache; 0 or less keeps it. Distribution counts from the first pull, this registry from the last."`
-	TagTTL            time.Duration   `key:"tagttl" doc:"Time for which a tag is not checked again at that registry; 0 checks it at each pull, as distribution does."`
+	TTL               time.Duration   `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
+	TagTTL            time.Duration   `key:"tagttl" doc:"Time until a tag is checked again; 0 checks each pull."`
 	CacheWriteTimeout time.Duration   `key:"cachewritetimeout" doc:"Time that storing a blob may take once all of it has come."`
+	Spool             string          `key:"spool" doc:"Local directory for blobs being fetched. Default: on the volume of storage.filesystem, or slipway.objectstore.spool."`
+	SpoolMax          config.Size     `key:"spoolmax" doc:"Limit of the spool. Blobs beyond it aren't cached."`
 	Upstreams         []ProxyUpstream `key:"upstreams"`
-	Local             []string        `key:"local" doc:"Patterns of the repositories that take pushes although an upstream has the empty prefix: * stands for anything within one component, ** for anything."`
-	Public            bool            `key:"public" doc:"Let everybody who may use this registry pull what the upstream gives to the configured user only. Without auth, an upstream with a login requires it."`
+	Local             []string        `key:"local" doc:"Patterns of repositories for pushes, if an upstream has the empty prefix."`
+	Public            bool            `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
 	Offline           bool            `key:"offline" doc:"Never ask an upstream; serve what the cache holds."`
-	MaxSize           config.Size     `key:"maxsize" doc:"Most bytes that the caches may hold, without those that other repositories need. Above it, what was not pulled for the longest time leaves. 0 means no limit."`
-	Interval          time.Duration   `key:"interval" doc:"Time between two looks at whether something has to leave the caches."`
+	MaxSize           config.Size     `key:"maxsize" doc:"Limit of all caches; beyond it the least recently pulled images leave. 0 means no limit."`
 	Sync              ProxySync       `key:"sync"`
 }
 
@@ -38,21 +39,23 @@ type ProxyExec struct {
 
 // ProxyUpstream is one of several registries.
 type ProxyUpstream struct {
-	Prefix        string        `key:"prefix" doc:"First components of the names of its repositories here, such as hub: hub/library/alpine is its library/alpine. One upstream may have none: it takes all names that no other has, except those of proxy.local."`
+	Prefix        string        `key:"prefix" doc:"Prefix of its repositories: with hub, hub/library/alpine is its library/alpine. One upstream may have none."`
 	RemoteURL     string        `key:"remoteurl" doc:"URL of the registry. Required."`
-	Namespaces    []string      `key:"namespaces" doc:"Registries it stands for when clients say which one they want (ns=docker.io, as containerd does). Without any, the host of remoteurl."`
+	Namespaces    []string      `key:"namespaces" doc:"Registries it serves for clients that name one (ns=docker.io). Default: the host of remoteurl."`
 	Username      string        `key:"username" doc:"User name at the registry."`
 	Password      config.Secret `key:"password" doc:"Password or access token at the registry."`
 	Exec          *ProxyExec    `key:"exec"`
-	Public        bool          `key:"public" doc:"Let everybody who may use this registry pull what the upstream gives to the configured user only. Without auth, an upstream with a login requires it."`
-	TTL           time.Duration `key:"ttl" doc:"Time after which what nobody has pulled leaves the cache; 0 or less keeps it."`
-	TagTTL        time.Duration `key:"tagttl" doc:"Time for which a tag is not checked again; 0 checks it at each pull."`
+	Public        bool          `key:"public" doc:"Allow an upstream login without auth: everyone can pull what the login can."`
+	TTL           time.Duration `key:"ttl" doc:"Time after the last pull until an image leaves the cache; 0 keeps it."`
+	TagTTL        time.Duration `key:"tagttl" doc:"Time until a tag is checked again; 0 checks each pull."`
 	Offline       bool          `key:"offline" doc:"Never ask the upstream; serve what the cache holds."`
 	PullsPerHour  int           `key:"pullsperhour" doc:"Manifests fetched per hour at most; 0 means no limit."`
 	MaxConns      int           `key:"maxconns" doc:"Connections at the same time; 0 means 32."`
 	Timeout       time.Duration `key:"timeout" doc:"Time for an answer to begin, and for which a blob may pause."`
 	CA            string        `key:"ca" doc:"File of certificates (PEM) that are trusted beside those of the system."`
-	TrustedRealms []string      `key:"trustedrealms" doc:"Hosts of token servers that may get the login, beside those in the registry's own domain."`
+	TrustedRealms []string      `key:"trustedrealms" doc:"Hosts of other token servers that may get the login."`
+
+	PrivateRedirects bool `key:"privateredirects" doc:"Follow redirects to private addresses from a public upstream."`
 }
 
 // ProxySync fetches images ahead of time.
@@ -72,16 +75,16 @@ func defaultProxy() Proxy {
 	const ttl = 168 * time.Hour
 	helper := func() *ProxyExec { return &ProxyExec{Lifetime: -1} }
 	return Proxy{
-		Exec: helper(), TTL: ttl, CacheWriteTimeout: 5 * time.Minute, Interval: time.Minute,
+		Exec: helper(), TTL: ttl, CacheWriteTimeout: 5 * time.Minute, SpoolMax: 16 << 30,
 		Upstreams: []ProxyUpstream{{Exec: helper(), TTL: ttl, TagTTL: 5 * time.Minute, Timeout: 30 * time.Second}},
 		Sync:      ProxySync{Images: []SyncImage{{}}},
 	}
 }
 
-// Enabled says whether any repository is a cache.
+// Enabled reports whether any repository is a cache.
 func (p *Proxy) Enabled() bool { return p.RemoteURL != "" || len(p.Upstreams) > 0 }
 
-// All are the upstreams, with that of RemoteURL.
+// All returns all upstreams, including that of RemoteURL.
 func (p *Proxy) All() []ProxyUpstream {
 	if p.RemoteURL == "" {
 		return p.Upstreams
@@ -92,10 +95,11 @@ func (p *Proxy) All() []ProxyUpstream {
 	}}
 }
 
-// Login says whether the upstream gets a login.
-func (u *ProxyUpstream) Login() bool { return u.Username != "" || u.Exec != nil }
+// sharesLogin reports whether a registry without authentication gives everybody what the
+// upstream gives to the configured user, without the operator having allowed it.
+func (u *ProxyUpstream) sharesLogin() bool { return (u.Username != "" || u.Exec != nil) && !u.Public }
 
-// Name stands for the upstream in logs and metrics.
+// Name is the upstream's name in logs, metrics, and messages to clients.
 func (u *ProxyUpstream) Name() string {
 	if u.Prefix != "" {
 		return u.Prefix
@@ -106,19 +110,47 @@ func (u *ProxyUpstream) Name() string {
 	return "upstream"
 }
 
+// refuseIgnored reports settings that nothing would read, and where they belong.
+func (p *Proxy) refuseIgnored(problems *config.Problems) {
+	d := defaultProxy()
+	refuse := func(key string, set bool) {
+		switch {
+		case !set || p.RemoteURL != "":
+		case len(p.Upstreams) > 0:
+			problems.Addf("proxy."+key, "belongs to an upstream; set proxy.upstreams[].%s instead", key)
+		default:
+			problems.Addf("proxy."+key, "has no effect without proxy.remoteurl")
+		}
+	}
+	refuse("username", p.Username != "")
+	refuse("password", !p.Password.Empty())
+	refuse("exec", p.Exec != nil)
+	refuse("ttl", p.TTL != d.TTL)
+	refuse("tagttl", p.TagTTL != d.TagTTL)
+	if p.Enabled() {
+		return
+	}
+	for key, set := range map[string]bool{
+		"cachewritetimeout": p.CacheWriteTimeout != d.CacheWriteTimeout, "maxsize": p.MaxSize != d.MaxSize, "spool": p.Spool != "", "spoolmax": p.SpoolMax != d.SpoolMax,
+		"local": len(p.Local) > 0, "public": p.Public, "offline": p.Offline, "sync": p.Sync.Interval != 0 || len(p.Sync.Images) > 0,
+	} {
+		if set {
+			problems.Addf("proxy."+key, "has no effect without an upstream; set proxy.remoteurl or proxy.upstreams")
+		}
+	}
+}
+
 func (p *Proxy) validate(problems *config.Problems, open bool) {
 	if p.RemoteURL != "" && len(p.Upstreams) > 0 {
 		problems.Addf("proxy.remoteurl", "is the only upstream; write it as one of proxy.upstreams, with the prefix \"\", to have several")
 	}
+	p.refuseIgnored(problems)
 	if !p.Enabled() {
-		if p.Username != "" || p.Exec != nil {
-			problems.Addf("proxy", "has a login and no remoteurl")
-		}
 		return
 	}
 	if p.RemoteURL != "" {
 		one := p.All()[0]
-		one.validate(problems, "proxy", open)
+		one.validate(problems, "proxy")
 		if len(p.Local) > 0 {
 			problems.Addf("proxy.local", "needs proxy.upstreams: with proxy.remoteurl all repositories are a cache, as with distribution")
 		}
@@ -141,20 +173,25 @@ func (p *Proxy) validate(problems *config.Problems, open bool) {
 			namespaces[namespace] = true
 		}
 		u.Public = u.Public || p.Public
-		u.validate(problems, at, open)
+		u.validate(problems, at)
+		if open && u.sharesLogin() {
+			problems.Addf(at, "has a login, and this registry has none: everybody could pull what that login may pull. Configure auth, or set public: true to allow it")
+		}
 	}
 	if _, err := pattern.ParseNames(p.Local); err != nil {
 		problems.Addf("proxy.local", "%v", err)
 	}
-	positive(problems, "proxy.interval", p.Interval)
 	positive(problems, "proxy.cachewritetimeout", p.CacheWriteTimeout)
+	if p.SpoolMax <= 0 {
+		problems.Addf("proxy.spoolmax", "must be positive")
+	}
 	notNegative(problems, "proxy.sync.interval", p.Sync.Interval)
 	for i := range p.Sync.Images {
 		p.Sync.Images[i].validate(problems, item("proxy.sync.images", i))
 	}
 }
 
-func (u *ProxyUpstream) validate(p *config.Problems, at string, open bool) {
+func (u *ProxyUpstream) validate(p *config.Problems, at string) {
 	remote, err := url.Parse(u.RemoteURL)
 	switch {
 	case u.RemoteURL == "":
@@ -181,9 +218,6 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string, open bool) {
 	if u.Username == "" && !u.Password.Empty() {
 		p.Addf(at+".username", "is required with a password")
 	}
-	if u.Login() && open && !u.Public {
-		p.Addf(at, "has a login, and this registry has none: what the login may pull, everybody could. Configure auth, or write public: true to mean it")
-	}
 	notNegative(p, at+".tagttl", u.TagTTL)
 	positive(p, at+".timeout", u.Timeout)
 	if u.PullsPerHour < 0 {
@@ -196,13 +230,13 @@ func (u *ProxyUpstream) validate(p *config.Problems, at string, open bool) {
 
 const dockerHub = "https://registry-1.docker.io"
 
-// DockerHub says whether the upstream is Docker Hub.
+// DockerHub reports whether the upstream is Docker Hub.
 func (u *ProxyUpstream) DockerHub() bool {
 	remote, err := url.Parse(u.RemoteURL)
 	return err == nil && slices.Contains([]string{"registry-1.docker.io", "index.docker.io", "docker.io"}, remote.Host)
 }
 
-// StandsFor are the registries whose names clients may use for the upstream.
+// StandsFor returns the values of the ns parameter that mean this upstream.
 func (u *ProxyUpstream) StandsFor() []string {
 	if len(u.Namespaces) > 0 {
 		return u.Namespaces

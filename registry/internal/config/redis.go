@@ -9,8 +9,8 @@ import (
 // Redis is the connection to a server, a cluster or a primary behind sentinels. The
 // keys are those of distribution 3, and those of 2.8 where they differ.
 type Redis struct {
-	Addr       string   `key:"addr" doc:"host:port of a server, as distribution 2.8 has it. It goes before those of addrs."`
-	Addrs      []string `key:"addrs" doc:"host:port of a server; of several nodes of a cluster; or, with mastername, of sentinels."`
+	Addr       string   `key:"addr" doc:"host:port of a server, as in distribution 2.8."`
+	Addrs      []string `key:"addrs" doc:"host:port of a server, of cluster nodes, or with mastername of sentinels."`
 	MasterName string   `key:"mastername" doc:"Name of the primary that the sentinels at addrs know."`
 
 	Username         string        `key:"username" doc:"User of the server's access control list."`
@@ -19,7 +19,7 @@ type Redis struct {
 	SentinelPassword config.Secret `key:"sentinelpassword" doc:"Password of the sentinels."`
 	DB               int           `key:"db" doc:"Number of the database; a cluster has only 0."`
 	ClientName       string        `key:"clientname" doc:"Name of the connections in CLIENT LIST."`
-	Protocol         int           `key:"protocol" doc:"Version of the protocol, 2 or 3; 0 means 3, or 2 where the server knows no other."`
+	Protocol         int           `key:"protocol" doc:"Protocol version, 2 or 3; 0 negotiates."`
 	DisableIdentity  bool          `key:"disableidentity" alias:"disableindentity" doc:"Do not tell the server the name of the client library."`
 	IdentitySuffix   string        `key:"identitysuffix" doc:"Appended to the name of the client library."`
 	TLS              RedisTLS      `key:"tls"`
@@ -62,10 +62,10 @@ type RedisTLS struct {
 	Enabled     bool     `key:"enabled" doc:"Connect by TLS. The other keys of this section imply it."`
 	Certificate string   `key:"certificate" doc:"File of the certificate that is shown to the server."`
 	Key         string   `key:"key" doc:"File of its key."`
-	RootCAs     []string `key:"rootcas" doc:"Files of the authorities that the server's certificate may be from; none means those of the system."`
+	RootCAs     []string `key:"rootcas" doc:"Certificate authorities. Default: the system's."`
 }
 
-// On says whether TLS is used.
+// On reports whether TLS is used.
 func (t *RedisTLS) On() bool {
 	return t.Enabled || t.Certificate != "" || t.Key != "" || len(t.RootCAs) > 0
 }
@@ -84,8 +84,7 @@ func (r *Redis) Addresses() []string {
 	return all
 }
 
-// defaultRedis has the times of a cache: who waits longer than that is served faster
-// by the storage.
+// defaultRedis has the times of a cache: beyond them the storage answers faster.
 func defaultRedis() *Redis {
 	return &Redis{DialTimeout: 200 * time.Millisecond, ReadTimeout: 100 * time.Millisecond, WriteTimeout: 100 * time.Millisecond}
 }

@@ -9,26 +9,26 @@ import (
 
 // S3 is a bucket of Amazon S3 or of a server that speaks its protocol.
 type S3 struct {
-	AccessKey        config.Secret `key:"accesskey" doc:"Access key. Without one, what the environment offers: AWS_ACCESS_KEY_ID, a profile, a role of the machine, of the task or of the service account."`
-	SecretKey        config.Secret `key:"secretkey" doc:"Secret key that belongs to the access key."`
-	SessionToken     config.Secret `key:"sessiontoken" doc:"Session token that belongs to temporary keys."`
-	Region           string        `key:"region" doc:"Region of the bucket. Required for Amazon S3; other servers mostly take any."`
-	RegionEndpoint   string        `key:"regionendpoint" doc:"Host or URL of the server, for S3 that is not Amazon's."`
-	ForcePathStyle   string        `key:"forcepathstyle" choices:"auto,true,false" doc:"Put the bucket into the path of the URL instead of the host name: auto does where regionendpoint is given."`
-	Bucket           string        `key:"bucket" doc:"Name of the bucket, which must exist. Required."`
+	AccessKey        config.Secret `key:"accesskey" doc:"Access key. Default: AWS_ACCESS_KEY_ID, a profile, or the role of the machine, task or service account."`
+	SecretKey        config.Secret `key:"secretkey" doc:"Secret key."`
+	SessionToken     config.Secret `key:"sessiontoken" doc:"Session token of temporary keys."`
+	Region           string        `key:"region" doc:"Region of the bucket. Required for Amazon S3."`
+	RegionEndpoint   string        `key:"regionendpoint" doc:"Host or URL of a server other than Amazon's."`
+	ForcePathStyle   string        `key:"forcepathstyle" choices:"auto,true,false" doc:"Put the bucket in the path of the URL; auto does with regionendpoint."`
+	Bucket           string        `key:"bucket" doc:"Name of an existing bucket. Required."`
 	RootDirectory    string        `key:"rootdirectory" doc:"Prefix of the names of all objects."`
-	Secure           bool          `key:"secure" doc:"Use https where regionendpoint does not say."`
-	SkipVerify       bool          `key:"skipverify" doc:"Accept any certificate. Whoever is in between can then read and change everything."`
-	CAFile           string        `key:"cafile" doc:"File of the certificates of authorities that are trusted beside the system's; AWS_CA_BUNDLE if it is not given."`
+	Secure           bool          `key:"secure" doc:"Use https if regionendpoint has no scheme."`
+	SkipVerify       bool          `key:"skipverify" doc:"Accept any certificate. Insecure."`
+	CAFile           string        `key:"cafile" doc:"Additional certificate authorities. Default: AWS_CA_BUNDLE."`
 	UseDualStack     bool          `key:"usedualstack" doc:"Use Amazon's endpoints that have IPv6, too."`
 	Accelerate       bool          `key:"accelerate" doc:"Use Amazon's transfer acceleration."`
 	UseFIPSEndpoint  bool          `key:"usefipsendpoint" doc:"Use Amazon's FIPS endpoints."`
-	Encrypt          bool          `key:"encrypt" doc:"Have the server encrypt what is stored, with keyid if it is given."`
+	Encrypt          bool          `key:"encrypt" doc:"Have the server encrypt objects, with keyid if set."`
 	KeyID            string        `key:"keyid" doc:"Key of KMS for encrypt."`
 	StorageClass     string        `key:"storageclass" choices:"NONE,STANDARD,REDUCED_REDUNDANCY,STANDARD_IA,ONEZONE_IA,INTELLIGENT_TIERING,OUTPOSTS,GLACIER_IR,EXPRESS_ONEZONE" doc:"Storage class of new objects; NONE leaves it to the bucket."`
 	ObjectACL        string        `key:"objectacl" choices:"private,public-read,public-read-write,authenticated-read,aws-exec-read,bucket-owner-read,bucket-owner-full-control" doc:"Canned ACL of new objects; private sends none."`
 	UserAgent        string        `key:"useragent" doc:"User-Agent of the requests."`
-	RedirectEndpoint string        `key:"redirectendpoint" doc:"Scheme and host by which clients reach the server, for redirects, where it differs from regionendpoint."`
+	RedirectEndpoint string        `key:"redirectendpoint" doc:"Scheme and host for clients, if different from regionendpoint."`
 
 	V4Auth                      bool        `key:"v4auth" doc:"Sign with version 4; there is no other."`
 	ChunkSize                   config.Dead `key:"chunksize" why:"uploads are spooled, or stored in parts of slipway.objectstore.spoolmax"`
@@ -42,7 +42,7 @@ func defaultS3() *S3 {
 	return &S3{Secure: true, V4Auth: true, ForcePathStyle: "auto", StorageClass: "STANDARD", ObjectACL: "private"}
 }
 
-// PathStyle says whether the bucket is in the path.
+// PathStyle reports whether the bucket is in the path.
 func (s *S3) PathStyle() bool {
 	switch s.ForcePathStyle {
 	case "true":

@@ -9,12 +9,12 @@ import (
 // Storage is where the bytes are: exactly one driver, and what all share.
 type Storage struct {
 	Filesystem *Filesystem    `key:"filesystem"`
-	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory; it is gone when the registry stops."`
+	InMemory   *InMemory      `key:"inmemory" doc:"Keep everything in memory."`
 	S3         *S3            `key:"s3" alias:"s3aws"`
 	Azure      *Azure         `key:"azure" doc:"Azure Blob Storage."`
 	GCS        *GCS           `key:"gcs" doc:"Google Cloud Storage."`
-	Swift      config.Refused `key:"swift" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
-	OSS        config.Refused `key:"oss" why:"the driver was removed in distribution 3; use the S3 interface of the object store"`
+	Swift      config.Refused `key:"swift" why:"removed in distribution 3; use the store's S3 interface"`
+	OSS        config.Refused `key:"oss" why:"removed in distribution 3; use the store's S3 interface"`
 
 	Delete      Delete      `key:"delete"`
 	Redirect    Redirect    `key:"redirect"`
@@ -25,7 +25,7 @@ type Storage struct {
 
 // Filesystem keeps everything in files below one directory.
 type Filesystem struct {
-	RootDirectory string      `key:"rootdirectory" doc:"Directory of the images. It must be on a disk that persists."`
+	RootDirectory string      `key:"rootdirectory" doc:"Directory of the images."`
 	MaxThreads    config.Dead `key:"maxthreads" why:"reads come from the page cache and flushes are grouped, so there are no threads to limit"`
 }
 
@@ -39,13 +39,13 @@ type Delete struct {
 
 // Redirect is about sending clients to the object store itself.
 type Redirect struct {
-	Disable bool     `key:"disable" doc:"Serve all bytes from here. Otherwise GET of a blob is answered with 307 and a signed URL of the object store, which works for 20 minutes: clients must reach the store. Files (unless middleware says otherwise) and blobs of pull-through caches are always served from here."`
-	Exclude []string `key:"exclude" doc:"Addresses or networks (10.0.0.0/8) of clients that cannot reach the object store and get all bytes from here."`
+	Disable bool     `key:"disable" doc:"Serve all bytes from the registry. Otherwise GET of a blob redirects to a signed URL of the object store."`
+	Exclude []string `key:"exclude" doc:"Addresses or networks of clients that get all bytes from the registry."`
 }
 
 // Cache is about blob descriptors.
 type Cache struct {
-	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Where the registry remembers content: inmemory, or redis to share it between replicas. A bounded memory is used in any case, and whether something exists is always asked of the storage."`
+	BlobDescriptor     string      `key:"blobdescriptor" alias:"layerinfo" doc:"Cache of manifests: inmemory, or redis to share it between replicas."`
 	BlobDescriptorSize config.Dead `key:"blobdescriptorsize" why:"what is remembered of blobs is bounded by itself"`
 }
 

@@ -51,7 +51,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// open says whether everybody may pull everything.
+// open reports whether everybody may pull everything.
 func (c *Config) open() bool {
 	switch a := c.Auth; {
 	case c.Access != nil:
@@ -260,8 +260,8 @@ func address(p *config.Problems, key, addr string) {
 	}
 }
 
-// sameAddress reports whether nobody can listen on both addresses: same port, and
-// same host or one that stands for all.
+// sameAddress reports whether the addresses exclude each other: same port, and same host or one
+// that stands for all. Names of hosts aren't resolved.
 func sameAddress(a, b string) bool {
 	hostA, portA, errA := splitAddress(a)
 	hostB, portB, errB := splitAddress(b)
@@ -269,7 +269,7 @@ func sameAddress(a, b string) bool {
 		return false
 	}
 	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
-	return all(hostA) || all(hostB) || hostA == hostB || resolved(hostA) == resolved(hostB)
+	return all(hostA) || all(hostB) || hostA == hostB
 }
 
 func splitAddress(addr string) (host string, port int, err error) {
@@ -278,22 +278,6 @@ func splitAddress(addr string) (host string, port int, err error) {
 		port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", name)
 	}
 	return host, port, err
-}
-
-// maxResolve bounds the look-up of a host's name.
-const maxResolve = 2 * time.Second
-
-// resolved is the IP address on which a listener of the host's name would be: the first
-// of version 4, else the first. It is the name where nobody knows that.
-func resolved(host string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), maxResolve)
-	defer cancel()
-	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
-	if err != nil || len(ips) == 0 {
-		return host
-	}
-	i := max(0, slices.IndexFunc(ips, func(ip net.IP) bool { return ip.To4() != nil }))
-	return ips[i].String()
 }
 
 func headers(p *config.Problems, key string, h map[string][]string) {

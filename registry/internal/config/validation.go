@@ -17,13 +17,13 @@ type ValidatedManifests struct {
 
 // URLs are regular expressions for the URLs of layers that lie elsewhere.
 type URLs struct {
-	Allow []string `key:"allow" doc:"Regular expressions; a layer's URL must match one of them. With deny alone, all others are allowed."`
+	Allow []string `key:"allow" doc:"Regular expressions that a layer's URL must match."`
 	Deny  []string `key:"deny" doc:"Regular expressions; a layer's URL must match none of them."`
 }
 
 // Indexes says which children of an index must be there.
 type Indexes struct {
-	Platforms    string     `key:"platforms" choices:"all,none,list" doc:"Which images an index refers to must be there before it is pushed."`
+	Platforms    string     `key:"platforms" choices:"all,none,list" doc:"Images of an index that must exist when it is pushed."`
 	PlatformList []Platform `key:"platformlist"`
 }
 

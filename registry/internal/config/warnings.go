@@ -7,7 +7,7 @@ import (
 	"slipway/registry/internal/pattern"
 )
 
-// warnings are sentences about values that are valid and probably not meant so.
+// warnings returns sentences about values that are valid but probably a mistake.
 func (c *Config) warnings() []string {
 	var all []string
 	globs := func(key string, expressions []string) {
@@ -28,10 +28,13 @@ func (c *Config) warnings() []string {
 	for i, image := range c.Proxy.Sync.Images {
 		globs(item("proxy.sync.images", i)+".tags", image.Tags)
 	}
+	if c.Proxy.RemoteURL != "" && c.open() && c.Proxy.All()[0].sharesLogin() {
+		all = append(all, "proxy: has a login, and this registry has none: everybody can pull what that login may pull. Configure auth, or set proxy.public: true to allow it")
+	}
 	return append(all, c.Proxy.warnings()...)
 }
 
-// warnings names the upstreams whose URL is that of the API, to which its path would be added again.
+// warnings names the upstreams whose URL already ends with the path of the API.
 func (p *Proxy) warnings() []string {
 	var all []string
 	for i, u := range p.All() {

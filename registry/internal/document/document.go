@@ -130,19 +130,19 @@ func (d *Document[T]) Update(ctx context.Context, change func(*T) error) error {
 	return fmt.Errorf("%s: %w", d.key, storage.ErrConflict)
 }
 
-// Watch refreshes the document until ctx ends. what names it in the log.
-func (d *Document[T]) Watch(ctx context.Context, interval time.Duration, log *zap.Logger, what string) {
+// Poll calls refresh after each interval until ctx ends. It logs the first of several failures in
+// a row; what names what cannot be read.
+func Poll(ctx context.Context, interval time.Duration, log *zap.Logger, what string, refresh func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	failing := false
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 		limited, cancel := context.WithTimeout(ctx, 10*interval)
-		err := d.Refresh(limited)
+		err := refresh(limited)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
 			log.Error("cannot read the "+what, zap.Error(err))

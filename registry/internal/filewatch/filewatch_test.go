@@ -41,7 +41,7 @@ func TestValue(t *testing.T) {
 	}
 	want := func(text string, lines int) {
 		t.Helper()
-		v.nextLook.Store(0)
+		v.nextRead.Store(0)
 		if got := v.Get(); got != text {
 			t.Errorf("got %q, want %q", got, text)
 		}
@@ -55,7 +55,7 @@ func TestValue(t *testing.T) {
 	want("13", 1)
 	write(t, a, "broken")
 	want("13", 2)
-	want("13", 2) // is said once
+	want("13", 2) // logged once
 	if err := os.Remove(a); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@
 //	    _manifests/revisions/<alg>/<hex>/link            the repository has the manifest
 //	    _manifests/tags/<tag>/current/link               what the tag points at
 //	    _manifests/tags/<tag>/index/<alg>/<hex>/link     what it ever pointed at
+//	    _manifests/tags/<tag>/pushed                     when it was pushed; unknown to distribution
 //	    _uploads/<uuid>/data                             bytes so far
 //	    _uploads/<uuid>/startedat                        when it began
 //	    _uploads/<uuid>/hashstates/<alg>/<offset>        state of the hash behind that many bytes; distribution's alone
@@ -44,23 +45,14 @@ const (
 const (
 	Pulls      = Own + "/pulls"           // when manifests were last pulled
 	Verified   = Own + "/verify/progress" // how far the verification has come
-	CacheSize  = Own + "/proxy/size"      // what the caches held when a replica last counted
 	Quarantine = Own + "/quarantine"      // what was damaged or led nowhere
 	Events     = Own + "/events"          // notifications that wait to be sent
-	Links      = Own + "/linked"          // marks of what was linked while a collection was under way
-	Robots     = Own + "/auth/robots"     // robot accounts
-	Keys       = Own + "/auth/keys"       // what tokens are signed with
+	Auth       = Own + "/auth"            // what tokens are made and robots known by, for the registry alone
+	Robots     = Auth + "/robots"         // robot accounts, one object each
+	Keys       = Auth + "/keys"           // what tokens are signed with
+	ProxySpool = Own + "/proxy/spool"     // files of blobs that are being fetched; no objects
 	Quotas     = Own + "/quotas"          // bytes under prefixes that have a quota
 )
-
-// LinkedBy is the prefix of the marks that writers leave for one collection.
-func LinkedBy(run string) string { return Links + "/" + run }
-
-// Linked is the mark that a writer has linked the bytes of d while the collection
-// called run was under way.
-func Linked(run string, d oci.Digest) string {
-	return Links + "/" + run + "/" + string(d.Algorithm()) + "/" + d.Hex()
-}
 
 // Quota is where the bytes of the repositories at and below n are counted.
 func Quota(n oci.Name) string { return Quotas + "/" + string(n) + "/_count" }
@@ -80,7 +72,7 @@ func BlobDir(d oci.Digest) string {
 // a/b below a, lie inside it.
 func Repository(n oci.Name) string { return Repositories + "/" + string(n) }
 
-// Private says whether a name in a listing of a repository's directory belongs
+// Private reports whether a name in a listing of a repository's directory belongs
 // to the repository, not to one further down.
 func Private(name string) bool { return name != "" && name[0] == '_' }
 
@@ -130,6 +122,12 @@ func TagIndex(n oci.Name, t oci.Tag, d oci.Digest) string {
 		"/index/" + string(d.Algorithm()) + "/" + d.Hex() + "/link"
 }
 
+// TagPushed is the record of the tag's last push. Distribution writes none, ignores
+// it and deletes it with the tag.
+func TagPushed(n oci.Name, t oci.Tag) string {
+	return Repositories + "/" + string(n) + "/_manifests/tags/" + string(t) + "/pushed"
+}
+
 // Uploads is the directory of the uploads under way, named by their ids.
 func Uploads(n oci.Name) string { return Repositories + "/" + string(n) + "/_uploads" }
 
@@ -149,7 +147,7 @@ func UploadStartedAt(n oci.Name, id string) string {
 	return Repositories + "/" + string(n) + "/_uploads/" + id + "/startedat"
 }
 
-// UploadHashState is where distribution keeps the state of a hash behind so many bytes.
+// UploadHashState is where distribution keeps the state of a hash at an offset.
 func UploadHashState(n oci.Name, id string, alg oci.Algorithm, offset int64) string {
 	return Upload(n, id) + "/hashstates/" + string(alg) + "/" + strconv.FormatInt(offset, 10)
 }
@@ -164,17 +162,17 @@ func ParseTagIndex(name string) (oci.Digest, bool) {
 	return d, err == nil
 }
 
-// Immutable says whether all that may ever lie at a key is the same: bytes named by their
+// Immutable reports whether all that may ever lie at a key is the same: bytes named by their
 // digest, links that hold the digest of their name, and what belongs to one upload or run.
 func Immutable(key string) bool {
-	if strings.HasPrefix(key, Blobs+"/") || strings.HasPrefix(key, Links+"/") {
+	if strings.HasPrefix(key, Blobs+"/") {
 		return true
 	}
 	rest, ok := strings.CutPrefix(key, Repositories+"/")
-	return ok && !strings.HasSuffix(rest, "/current/link")
+	return ok && !strings.HasSuffix(rest, "/current/link") && !strings.HasSuffix(rest, "/pushed")
 }
 
-// IsUpload says whether a key is that of UploadData.
+// IsUpload reports whether a key is that of UploadData.
 func IsUpload(key string) bool {
 	return strings.HasPrefix(key, Repositories+"/") && strings.HasSuffix(key, "/data") && strings.Contains(key, "/_uploads/")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // NewUploadID returns a random UUID (RFC 9562, version 4), which nobody can
-// guess: whoever knows the id of an upload and may push can add to it.
+// guess: a caller that knows the id of an upload and may push can add to it.
 func NewUploadID() string {
 	var u [16]byte
 	rand.Read(u[:]) //nolint:errcheck // never fails, by its documentation
@@ -25,7 +25,7 @@ func NewUploadID() string {
 	return string(b)
 }
 
-// ValidUploadID says whether s has the form of a UUID in lower case, the only
+// ValidUploadID reports whether s has the form of a UUID in lower case, the only
 // one that this registry and both lines of distribution make. Such a string is
 // safe in a path.
 func ValidUploadID(s string) bool {

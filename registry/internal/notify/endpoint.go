@@ -11,151 +11,220 @@ import (
 	"go.uber.org/zap"
 )
 
-// endpoint is a receiver of events. One goroutine sends it one event after the
-// other.
+// endpoint sends events to one receiver, one at a time, from a goroutine of its
+// own. Pushes, mounts and deletions come from the file, in order; pulls from
+// memory, when no others wait. Without a file all are in memory.
 type endpoint struct {
-	name    string
-	shown   string // its URL without what may be secret
-	ignore  Ignore
-	sender  *sender
-	backoff backoff
-	queue   *queue
-	dir     string // "" if the queue is in memory
-	log     *zap.Logger
-	metrics *Metrics
-	again   chan struct{} // tells to try now
+	name      string
+	shown     string // its URL without what may be secret
+	ignore    Ignore
+	sender    *sender
+	threshold int
+	backoff   time.Duration
+	file      *file // nil = none
+	log       *zap.Logger
+	metrics   *Metrics
+	more      chan struct{} // signals a new event
+	sent      uint64        // the last event from the file that was taken; of run alone
 
 	mu        sync.Mutex
+	memory    []*event
+	bytes     int64 // of memory
+	max       int64 // of memory
 	state     State
-	droppedAt time.Time // when dropped events were last logged
-
-	logged   string // the reason that the log knows; of run alone
-	loggedAt time.Time
+	reason    string // of the failure that was logged last, "" after a success
+	loggedAt  time.Time
+	droppedAt time.Time // when lost changes were last logged
 }
 
-// Ignore says which events an endpoint does not receive.
+// State is how an endpoint fares.
+type State struct {
+	Failures int       `json:"failures"`         // in a row
+	Since    time.Time `json:"since,omitzero"`   // of the first of them
+	At       time.Time `json:"at,omitzero"`      // of the last
+	Status   int       `json:"status,omitempty"` // of the last answer, 0 without one
+	Error    string    `json:"error,omitempty"`  // of the last
+	Next     time.Time `json:"next,omitzero"`    // the next try
+	LastSent time.Time `json:"lastSent,omitzero"`
+	Dropped  int       `json:"dropped,omitempty"` // events that a full queue lost since the start
+}
+
+// Ignore selects the events that an endpoint does not receive.
 type Ignore struct {
 	MediaTypes []string // of the target
 	Actions    []Action
 }
 
-// wants says whether the endpoint receives such events.
-func (e *endpoint) wants(a Action, mediaType string) bool {
-	return !slices.Contains(e.ignore.Actions, a) && !slices.Contains(e.ignore.MediaTypes, mediaType)
-}
+const (
+	maxMemory    = 4 << 20          // bytes of pulls in memory
+	chunkEvents  = 64               // that are sent before they are deleted together,
+	chunkTime    = time.Second      // or those of this time
+	headersPoll  = time.Second      // between looks for a missing headers file
+	repeatAfter  = time.Minute      // until another reason for failures is logged
+	maxBackoff   = time.Minute      // unless the configured backoff is longer
+	quickRetries = 10               // tries per backoff before the threshold
+	unreadable   = 10 * time.Second // between tries to read the file
+)
 
-// openEndpoint opens the queue of an endpoint.
-func (n *Notifier) openEndpoint(o *Endpoint) (*endpoint, error) {
+func newEndpoint(o *Endpoint, opts *Options, f *file) (*endpoint, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	e := &endpoint{
-		name: o.Name, shown: bareURL(u), ignore: o.Ignore, backoff: backoff{o.Threshold, o.Backoff}, sender: newSender(o, &n.opts),
-		log: n.opts.Log.With(zap.String("endpoint", o.Name)), metrics: n.opts.Metrics, again: make(chan struct{}, 1),
+		name: o.Name, shown: bareURL(u), ignore: o.Ignore, sender: newSender(o, opts), threshold: o.Threshold, backoff: o.Backoff,
+		file: f, log: opts.Log.With(zap.String("endpoint", o.Name)), metrics: opts.Metrics,
+		more: make(chan struct{}, 1), max: maxMemory,
 	}
-	if n.home != nil {
-		e.dir = endpointDir(n.home.dir, e.name)
-		before, err := readState(e.dir)
-		if err != nil {
-			return nil, err
-		}
-		e.state = State{LastSent: before.LastSent, Dropped: before.Dropped}
+	if f == nil {
+		e.max = opts.MaxSize
 	}
-	if e.queue, err = openQueue(e.dir, n.opts.MaxSize, n.reserve, e.log); err != nil {
-		return nil, err
-	}
-	e.save()
 	return e, nil
 }
 
-// add puts the events, all changes or all pulls, into the queue and returns their log.
-func (e *endpoint) add(pulls bool, events []record) *eventLog {
-	to := e.queue.changes
-	if pulls {
-		to = e.queue.pulls
-	}
-	dropped := e.queue.add(to, events)
-	e.metrics.queued(e.name, len(events))
-	e.countDropped(dropped)
-	return to
+// wants reports whether the endpoint receives such events.
+func (e *endpoint) wants(a Action, mediaType string) bool {
+	return !slices.Contains(e.ignore.Actions, a) && !slices.Contains(e.ignore.MediaTypes, mediaType)
 }
 
-// close writes what could not be written before, and says what is lost. Who made these
-// changes was told that they failed.
-func (e *endpoint) close() error {
-	_, _ = e.queue.changes.persist(), e.queue.pulls.persist()
-	if lost := len(e.queue.changes.pending); lost > 0 {
-		e.log.Error("events that could not be queued are lost", zap.Int("events", lost))
+// remember keeps events in memory. Where there is no room, the oldest pulls go, then
+// the oldest changes.
+func (e *endpoint) remember(events ...event) {
+	var changes, pulls int
+	e.mu.Lock()
+	for i := range events {
+		e.memory = append(e.memory, &events[i])
+		e.bytes += int64(len(events[i].body))
 	}
-	if left := e.queue.backlog().events(); left > 0 && e.dir == "" {
-		e.log.Error("events that were in memory only are lost; notifications.queue.directory keeps them", zap.Int("events", left))
+	for e.bytes > e.max && len(e.memory) > 1 {
+		if i := slices.IndexFunc(e.memory, func(ev *event) bool { return ev.pull }); i >= 0 {
+			e.forget(i)
+			pulls++
+		} else {
+			e.forget(0)
+			changes++
+		}
 	}
-	return e.queue.close()
+	e.mu.Unlock()
+	e.dropped(changes, pulls)
+	signal(e.more)
 }
 
-// run sends what the queue has until ctx ends. A delivery under way then goes on
-// until cut ends, and all of a queue in memory.
+// forget removes an event from memory. The caller holds mu.
+func (e *endpoint) forget(i int) {
+	e.bytes -= int64(len(e.memory[i].body))
+	e.memory = slices.Delete(e.memory, i, i+1)
+}
+
+// dropped counts events that were lost, and logs lost changes.
+func (e *endpoint) dropped(changes, pulls int) {
+	if changes+pulls == 0 {
+		return
+	}
+	e.metrics.drop(e.name, changes, pulls)
+	e.mu.Lock()
+	e.state.Dropped += changes + pulls
+	logged := changes == 0 || time.Since(e.droppedAt) < repeatAfter
+	if !logged {
+		e.droppedAt = time.Now()
+	}
+	e.mu.Unlock()
+	if !logged {
+		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost", zap.String("url", e.shown), zap.Int("events", changes))
+	}
+}
+
+// run sends what waits until ctx ends. A delivery under way then goes on until cut
+// ends, and without a file so do the others.
 func (e *endpoint) run(ctx, cut context.Context) {
 	defer e.sender.client.CloseIdleConnections()
 	until := ctx
-	if e.dir == "" {
+	if e.file == nil {
 		until = cut
 	}
 	for until.Err() == nil {
-		if ev := e.queue.next(nil); ev != nil {
-			e.deliver(until, cut, ev)
+		events, err := e.next()
+		if err != nil {
+			e.log.Error("cannot read the event queue", zap.Error(err))
+			pause(until, unreadable)
 			continue
 		}
-		select {
-		case <-e.queue.more:
-		case <-ctx.Done():
-			return
+		if len(events) == 0 {
+			select {
+			case <-e.more:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if err := e.sendAll(until, cut, events); err != nil && cut.Err() == nil {
+			pause(until, e.failed(err))
 		}
 	}
 }
 
-// deliver sends the event until it is taken, or until it has left the queue in
-// another way.
-func (e *endpoint) deliver(ctx, cut context.Context, ev *event) {
-	refused := 0 // times in a row
-	for ctx.Err() == nil && e.queue.waits(ev) {
-		status, err := e.try(cut, ev)
-		if err == nil {
-			e.queue.settle(ev)
-			e.succeeded()
-			return
+// next returns the events to send next.
+func (e *endpoint) next() ([]*event, error) {
+	if e.file != nil {
+		stored, err := e.file.after(e.name, e.sent, chunkEvents)
+		if err != nil || len(stored) > 0 {
+			events := make([]*event, len(stored))
+			for i := range stored {
+				events[i] = &stored[i]
+			}
+			return events, err
 		}
-		if cut.Err() != nil {
-			return // the end cut it short
-		}
-		refused++
-		if !refuses(status) {
-			refused = 0
-		}
-		if refused >= e.backoff.threshold && e.passOver(cut, ev, err) {
-			return
-		}
-		e.pause(ctx, e.failed(err))
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.memory[:min(1, len(e.memory))]), nil
 }
 
-func (e *endpoint) try(ctx context.Context, ev *event) (status int, err error) {
-	status, err = e.sender.send(ctx, ev.body)
+// sendAll sends the events up to the first that is not taken, and removes those
+// that were.
+func (e *endpoint) sendAll(ctx, cut context.Context, events []*event) (err error) {
+	began := time.Now()
+	for _, ev := range events {
+		if err = e.try(cut, ev); err != nil {
+			break
+		}
+		e.succeeded()
+		if ev.seq == 0 {
+			e.mu.Lock()
+			if len(e.memory) > 0 && e.memory[0] == ev {
+				e.forget(0)
+			}
+			e.mu.Unlock()
+			continue
+		}
+		e.sent = ev.seq
+		if ctx.Err() != nil || time.Since(began) > chunkTime {
+			break
+		}
+	}
+	if events[0].seq > 0 && e.sent >= events[0].seq {
+		if failed := e.file.remove(e.name, e.sent); failed != nil {
+			e.log.Warn("cannot remove sent events from the queue; a restart sends them again", zap.Error(failed))
+		}
+	}
+	return err
+}
+
+func (e *endpoint) try(ctx context.Context, ev *event) error {
+	status, err := e.sender.send(ctx, ev.body)
 	if err == nil || ctx.Err() == nil {
 		e.metrics.tried(e.name, status, err == nil)
 	}
-	return status, err
+	return err
 }
 
-// headersPoll is how often a headers file is looked for that is not there.
-const headersPoll = time.Second
-
-// failed notes a failure and says how long to wait.
+// failed notes and logs a failure, and returns how long to wait.
 func (e *endpoint) failed(err error) time.Duration {
 	f := &failure{reason: reasonNetwork, text: err.Error()}
 	errors.As(err, &f)
+	waiting := e.backlog().events()
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	s := &e.state
 	s.At = time.Now().UTC()
 	if s.Failures == 0 {
@@ -164,80 +233,98 @@ func (e *endpoint) failed(err error) time.Duration {
 	s.Failures++
 	wait := headersPoll
 	if f.reason != reasonHeaders {
-		wait = e.backoff.wait(s.Failures, f.retryAfter)
+		wait = max(e.wait(s.Failures), f.retryAfter)
 	}
 	s.Status, s.Error, s.Next = f.status, f.text, s.At.Add(wait)
-	e.mu.Unlock()
-	e.save()
-	e.tell(f)
+	if f.reason != e.reason && (e.reason == "" || time.Since(e.loggedAt) > repeatAfter) {
+		e.reason, e.loggedAt = f.reason, time.Now()
+		e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
+			zap.String("url", e.shown), zap.Int("waiting", waiting), zap.String("err.cause", f.text))
+	}
 	return wait
 }
 
-// repeatAfter is how long a failing endpoint is silent about another reason.
-const repeatAfter = time.Minute
-
-// tell logs that the endpoint fails, once for a reason.
-func (e *endpoint) tell(f *failure) {
-	if f.reason == e.logged || e.logged != "" && time.Since(e.loggedAt) < repeatAfter {
-		return
+// wait is the pause after a number of failures in a row: a tenth of the configured
+// backoff until the threshold, the backoff itself from then on, doubled with each
+// failure up to a minute.
+func (e *endpoint) wait(failures int) time.Duration {
+	if failures < e.threshold {
+		return e.backoff / quickRetries
 	}
-	e.logged, e.loggedAt = f.reason, time.Now()
-	e.log.Warn("an endpoint of notifications takes no events; they wait, and it is tried again",
-		zap.String("url", e.shown), zap.Int("waiting", e.queue.backlog().events()), zap.String("err.cause", f.text))
+	wait := e.backoff << min(failures-e.threshold, 16)
+	return min(max(wait, e.backoff), max(maxBackoff, e.backoff))
 }
 
-// succeeded notes a success after failures.
 func (e *endpoint) succeeded() {
-	if e.logged == "" {
-		return
-	}
-	e.mu.Lock()
-	before := e.state
-	e.state = State{LastSent: time.Now().UTC(), Dropped: before.Dropped}
-	e.mu.Unlock()
-	e.logged = ""
-	e.save()
-	e.log.Info("an endpoint of notifications takes events again",
-		zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)), zap.Int("waiting", e.queue.backlog().events()))
-}
-
-// countDropped counts what was lost, and logs which changes had no room.
-func (e *endpoint) countDropped(d dropped) {
-	if d == (dropped{}) {
-		return
-	}
-	e.metrics.drop(e.name, d)
-	e.mu.Lock()
-	e.state.Dropped += d.changes + d.pulls + d.refused
-	tell := d.changes > 0 && time.Since(e.droppedAt) > repeatAfter
-	if tell {
-		e.droppedAt = time.Now()
-	}
-	e.mu.Unlock()
-	if tell {
-		e.log.Error("the queue of an endpoint is full: the oldest pushes and deletions in it are lost",
-			zap.String("url", e.shown), zap.Int("events", d.changes))
-	}
-}
-
-// save writes the state for `registry events`, which is worth no error.
-func (e *endpoint) save() {
-	if e.dir == "" {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := writeState(e.dir, e.state); err != nil {
-		e.log.Debug("the state of an endpoint cannot be written", zap.Error(err))
+	before := e.state
+	e.state = State{LastSent: time.Now().UTC(), Dropped: before.Dropped}
+	if e.reason != "" {
+		e.reason = ""
+		e.log.Info("an endpoint of notifications takes events again",
+			zap.Int("failures", before.Failures), zap.Duration("after", time.Since(before.Since).Round(time.Millisecond)))
 	}
 }
 
-func (e *endpoint) pause(ctx context.Context, wait time.Duration) {
+func pause(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-e.again:
 	case <-ctx.Done():
+	}
+}
+
+// drop forgets all that waits and returns how many events that was.
+func (e *endpoint) drop() (n int, err error) {
+	if e.file != nil {
+		n, err = e.file.drop(e.name)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n += len(e.memory)
+	e.memory, e.bytes = nil, 0
+	return n, err
+}
+
+// backlog is how much waits.
+type backlog struct {
+	changes, pulls int
+	bytes          int64
+	first          *Summary // nil if nothing waits
+}
+
+func (b backlog) events() int { return b.changes + b.pulls }
+
+func (e *endpoint) backlog() (b backlog) {
+	if e.file != nil {
+		s, _ := e.file.size(e.name) // closed at the end
+		b.changes, b.bytes = s.count, s.bytes
+		b.first = summary(s.first)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range e.memory {
+		if ev.pull {
+			b.pulls++
+		} else {
+			b.changes++
+		}
+	}
+	b.bytes += e.bytes
+	if len(e.memory) > 0 {
+		if first := summary(e.memory[0].body); b.first == nil || first != nil && first.Time.Before(b.first.Time) {
+			b.first = first
+		}
+	}
+	return b
+}
+
+// signal fills a channel with room for one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Action is what happened.
+// Action is the kind of an event.
 type Action string
 
 // The actions, as distribution names them.
@@ -19,49 +19,48 @@ const (
 	Delete Action = "delete"
 )
 
-// Version is the form of an event. The two differ in the media type and in what
-// a target without content shows.
+// Version is the form of an event. The two differ in the media type and in the
+// empty fields of a target.
 type Version string
 
 // The versions.
 const (
-	V1 Version = "v1" // of distribution 2.8: what is empty is left out
-	V2 Version = "v2" // of distribution 3: mediaType, digest and size are always there
+	V1 Version = "v1" // of distribution 2.8, which omits empty fields
+	V2 Version = "v2" // of distribution 3, which always sends mediaType, digest and size
 )
 
-// MediaType is the Content-Type of a request with such events.
+// MediaType returns the Content-Type of a request with such events.
 func (v Version) MediaType() string {
 	return "application/vnd.docker.distribution.events." + string(v) + "+json"
 }
 
-// Event is one thing that happened. Whoever reports it leaves ID, Time and
-// Source empty.
+// Event is one thing that happened. The Notifier sets ID, Time and Source.
 type Event struct {
 	ID      string
 	Time    time.Time
 	Action  Action
 	Target  Target
 	Request Request
-	Actor   string // user name, "" if nobody in particular
+	Actor   string // user name, "" if anonymous
 	Source  Source
 }
 
-// Target is what it happened to. One with neither digest nor tag is a whole
+// Target is the object of an event. One with neither digest nor tag is a whole
 // repository.
 type Target struct {
 	MediaType      string
 	Digest         oci.Digest
 	Size           int64
 	Repository     oci.Name
-	FromRepository oci.Name // of a mount, "" if nobody said
+	FromRepository oci.Name // of a mount, "" if the client did not name it
 	URL            string
 	Tag            oci.Tag
-	// Manifest is the content of a manifest, out of which the references are
-	// read if the configuration asks for them. Nobody changes it.
+	// Manifest is the content of a manifest, from which Options.References reads
+	// the references. It must not be modified.
 	Manifest []byte
 }
 
-// Request is what the event came of.
+// Request is the request that caused the event.
 type Request struct {
 	ID        string `json:"id"`
 	Addr      string `json:"addr,omitempty"`
@@ -70,14 +69,14 @@ type Request struct {
 	UserAgent string `json:"useragent"`
 }
 
-// Source is the registry that tells.
+// Source is the registry that sends the event.
 type Source struct {
 	Addr       string `json:"addr,omitempty"`
 	InstanceID string `json:"instanceID,omitempty"`
 }
 
-// Bounds of what comes from clients, in bytes; the second is of an event with
-// references, which indentation may make seven times as large on the wire.
+// Limits of what clients send, in bytes. maxReferences is the limit of an event
+// with references; indentation may make it seven times as large on the wire.
 const (
 	maxText       = 1 << 10
 	maxReferences = 256 << 10
@@ -94,7 +93,7 @@ type wireEvent struct {
 	Source    Source     `json:"source"`
 }
 
-// wireTarget has pointers where the versions differ.
+// wireTarget has pointers for the fields in which the versions differ.
 type wireTarget struct {
 	MediaType      *string      `json:"mediaType,omitempty"`
 	Digest         *oci.Digest  `json:"digest,omitempty"`
@@ -116,7 +115,7 @@ type envelope struct {
 	Events []wireEvent `json:"events"`
 }
 
-// encode is the envelope with this one event, compact.
+// encode returns the envelope with this one event, compact.
 func (e *Event) encode(v Version, references bool) ([]byte, error) {
 	e.bound()
 	w := wireEvent{
@@ -138,7 +137,7 @@ func (e *Event) encode(v Version, references bool) ([]byte, error) {
 	return body, err
 }
 
-// present is nil for what the version leaves out.
+// present returns nil for a value that the version omits.
 func present[T comparable](v Version, value T) *T {
 	var none T
 	if v == V1 && value == none {
@@ -147,7 +146,7 @@ func present[T comparable](v Version, value T) *T {
 	return &value
 }
 
-// bound cuts what a client may have made long.
+// bound shortens the fields that a client fills.
 func (e *Event) bound() {
 	for _, s := range []*string{&e.Request.ID, &e.Request.Addr, &e.Request.Host, &e.Request.UserAgent, &e.Actor, &e.Target.URL} {
 		if len(*s) > maxText {
@@ -169,9 +168,8 @@ type platform struct {
 	OSFeatures []string `json:"os.features,omitempty"`
 }
 
-// readReferences is what the manifest refers to: config and layers, or the
-// manifests of an index. The manifest was checked when it was pushed; of one that
-// cannot be read nothing is told. Distribution 2.8 says less of them.
+// readReferences returns the config and layers of a manifest, or the manifests of
+// an index. Distribution 2.8 sends fewer fields of them.
 func readReferences(v Version, manifest []byte) []descriptor {
 	var doc struct {
 		Config    *descriptor  `json:"config"`

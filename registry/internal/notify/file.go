@@ -1,165 +1,336 @@
 package notify
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
-	"io/fs"
-	"os"
+	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
+
+	"slipway/shared/durable"
 )
 
-// file is a file of a log: records behind a line that says what it is. It is only
-// appended to, and removed when none of them waits.
+// file is a bbolt database with a bucket of events for each endpoint. The process
+// that has it open holds its lock.
+//
+// Keys in a bucket are consecutive numbers, so the first and the last give the
+// count. A value is the bytes of all events up to this one and the envelope, so
+// the first and the last give the size, too.
 type file struct {
-	id     uint64
-	path   string
-	read   int64 // up to where the log has it in memory
-	end    int64 // behind the last whole record
-	events int   // that wait
-	torn   int64 // bytes behind the end, when it was found
-	err    error // why it could not be read then
+	db   *bolt.DB
+	path string
+}
+
+// event is an event that waits.
+type event struct {
+	seq  uint64 // in the file; 0 for one in memory
+	pull bool
+	body []byte // the envelope, compact
 }
 
 const (
-	fileMagic  = "slipway events 1"
-	fileSuffix = ".events"
-	cursorName = "cursor"
-	cursorSize = 20
+	filePattern = "queue-%d.db"
+	fileGlob    = "queue-*.db"
+	totalSize   = 8 // bytes before the envelope
+
+	// lockTimeout outlasts `registry events`, which holds a lock for a moment.
+	lockTimeout = 200 * time.Millisecond
+
+	// batchDelay is how long an event waits for others to share a flush with.
+	batchDelay = time.Millisecond
+
+	probeSize = 16 << 10
 )
 
-func fileName(id uint64) string {
-	s := strconv.FormatUint(id, 10)
-	return strings.Repeat("0", max(0, 12-len(s))) + s + fileSuffix
-}
-
-// scan finds what waits in the log's directory, and changes nothing there. A file that is
-// removed meanwhile had nothing left.
-func (l *eventLog) scan() error {
-	entries, err := os.ReadDir(l.dir)
+// openFile opens the first file in dir that no other process uses, and moves into
+// it what processes that ended have left in the others.
+func openFile(dir string, max int64, log *zap.Logger) (*file, error) {
+	if err := durable.MakeDir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	own, err := firstFree(dir, log)
 	if err != nil {
-		return ignoreAbsent(err)
+		return nil, err
 	}
-	at, offset := readCursor(filepath.Join(l.dir, cursorName))
-	l.lastID = at // what is new must not be before the cursor
-	var ids []uint64
-	for _, e := range entries {
-		number, ok := strings.CutSuffix(e.Name(), fileSuffix)
-		if id, err := strconv.ParseUint(number, 10, 64); ok && err == nil {
-			ids = append(ids, id)
-		}
+	if err := durable.SyncDir(dir); err != nil {
+		return nil, errors.Join(err, own.close())
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		f := &file{id: id, path: filepath.Join(l.dir, fileName(id))}
-		var waiting []record
-		switch {
-		case id > at:
-			waiting = f.load(0)
-		case id == at:
-			waiting = f.load(offset)
-		}
-		if passing(f.err) {
-			return f.err
-		}
-		if errors.Is(f.err, fs.ErrNotExist) {
+	paths, _ := filepath.Glob(filepath.Join(dir, fileGlob)) // the pattern is valid
+	for _, path := range paths {
+		if path == own.path {
 			continue
 		}
-		for i := range waiting {
-			l.bytes += waiting[i].size()
-			l.seq = waiting[i].seq
+		left, err := open(path, false)
+		if err != nil {
+			continue // in use, or damaged and logged by the process that found it
 		}
-		if len(l.front) == 0 {
-			l.front, f.read = waiting, f.end
+		n, err := own.take(left, max)
+		if err = errors.Join(err, left.close()); err != nil {
+			log.Warn("cannot take over the events of a process that ended", zap.String("file", path), zap.Error(err))
+		} else if n > 0 {
+			log.Info("took over the events of a process that ended", zap.String("file", path), zap.Int("events", n))
 		}
-		l.count += f.events
-		l.lastID = max(l.lastID, id)
-		l.files = append(l.files, f)
 	}
-	l.written = l.seq
-	return nil
+	return own, nil
 }
 
-// load reads the file as it is found, and returns the records from the offset on. A file
-// that is none of ours has none.
-func (f *file) load(from int64) (waiting []record) {
-	content, err := os.ReadFile(f.path)
-	f.err = err
-	if strings.HasPrefix(string(content[:min(len(content), len(fileMagic))]), fileMagic) {
-		f.end = int64(len(fileMagic))
-		waiting = f.parse(content[f.end:], f.end)
-	}
-	if n := len(waiting); n > 0 {
-		f.end = waiting[n-1].end
-	}
-	f.torn = int64(len(content)) - f.end
-	waiting = slices.DeleteFunc(waiting, func(r record) bool { return r.end <= from })
-	f.read, f.events = f.end, len(waiting)
-	for _, r := range waiting {
-		f.read -= r.size()
-	}
-	return waiting
-}
-
-// parse finds the whole records that b begins with, which is at that offset of the file.
-func (f *file) parse(b []byte, at int64) (all []record) {
-	for {
-		r, ok := parseRecord(b)
-		if !ok {
-			return all
+func firstFree(dir string, log *zap.Logger) (*file, error) {
+	for i := 0; ; i++ {
+		path := filepath.Join(dir, fmt.Sprintf(filePattern, i))
+		f, err := open(path, false)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, bolterrors.ErrTimeout):
+		case errors.Is(err, errDamaged):
+			log.Error("an event queue is damaged; it stays as it is, and another file takes its place", zap.String("file", path), zap.Error(err))
+		default:
+			return nil, err
 		}
-		b, at = b[r.size():], at+r.size()
-		r.file, r.end = f, at
-		all = append(all, r)
 	}
 }
 
-// next reads the events that the log does not have in memory, one at least.
-func (f *file) next() ([]record, error) {
-	opened, err := os.Open(f.path)
+// probeBucket holds the value of probe. No endpoint has such a name.
+var probeBucket = []byte("\x00probe")
+
+var errDamaged = errors.New("not a usable event queue")
+
+// open opens one file. The error is bolterrors.ErrTimeout if another process has
+// it, and errDamaged if its content is at fault.
+func open(path string, readOnly bool) (f *file, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a file that was cut short
+	var db *bolt.DB
+	defer func() {
+		if r := recover(); r != nil { // bbolt panics on pages that make no sense
+			f, err = nil, fmt.Errorf("%w: %v", errDamaged, r)
+			if db != nil {
+				err = errors.Join(err, db.Close())
+			}
+		}
+	}()
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly, FreelistType: bolt.FreelistMapType})
+	if errors.Is(err, bolterrors.ErrInvalid) || errors.Is(err, bolterrors.ErrChecksum) || errors.Is(err, bolterrors.ErrVersionMismatch) {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close()
-	b := make([]byte, f.end-f.read)
-	if _, err := opened.ReadAt(b, f.read); err != nil {
-		return nil, err
+	db.MaxBatchDelay = batchDelay
+	f = &file{db, path}
+	if err := f.check(); err != nil {
+		return nil, errors.Join(err, f.close())
 	}
-	all := f.parse(b, f.read)
-	if len(all) == 0 {
-		return nil, errNotRecord
+	return f, nil
+}
+
+// check reads all events, so that damage shows before the first is sent.
+func (f *file) check() error {
+	return f.db.View(func(tx *bolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bolt.Bucket) error {
+			return b.ForEach(func(k, v []byte) error {
+				if len(k) != 8 || len(v) < totalSize {
+					return errDamaged
+				}
+				return nil
+			})
+		})
+	})
+}
+
+// takeChunk is how many events move to another file in one transaction.
+const takeChunk = 1000
+
+// take moves the events of another file to the end of this one. A crash meanwhile
+// leaves some in both.
+func (f *file) take(from *file, max int64) (n int, err error) {
+	names, err := from.endpoints()
+	for _, name := range names {
+		for {
+			events, failed := from.after(name, 0, takeChunk)
+			if err = errors.Join(err, failed); err != nil || len(events) == 0 {
+				break
+			}
+			if _, err = f.put([]queued{{endpoint: name, events: events}}, max); err != nil {
+				break
+			}
+			n += len(events)
+			if err = from.remove(name, events[len(events)-1].seq); err != nil {
+				break
+			}
+		}
 	}
-	f.read = all[len(all)-1].end
-	return all, nil
+	return n, err
 }
 
-// passing says whether the error is one of the process, not of the file it opens.
-func passing(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+// probe reports whether the disk takes events: it stores a value larger than most.
+func (f *file) probe() error {
+	return f.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(probeBucket)
+		if err != nil {
+			return err
+		}
+		return b.Put(key(1), make([]byte, probeSize))
+	})
 }
 
-// readCursor reads a file's number, the offset in it, and a checksum of both. A cursor that
-// cannot be read stands before everything.
-func readCursor(path string) (id uint64, offset int64) {
-	b, err := os.ReadFile(path)
-	if err != nil || len(b) < cursorSize || binary.BigEndian.Uint32(b[16:]) != checksum(b[:16]) {
-		return 0, 0
-	}
-	return binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:]))
+// queued is events for one endpoint.
+type queued struct {
+	endpoint string
+	events   []event
 }
 
-func encodeCursor(id uint64, offset int64) []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorSize), id)
-	b = binary.BigEndian.AppendUint64(b, uint64(offset))
-	return binary.BigEndian.AppendUint32(b, checksum(b))
-}
-
-func ignoreAbsent(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// put stores the events durably. Calls at the same time share a flush. Where an
+// endpoint then has more than max bytes, its oldest events go; dropped counts
+// them, in the order of the batch.
+func (f *file) put(batch []queued, max int64) (dropped []int, err error) {
+	err = f.db.Batch(func(tx *bolt.Tx) error {
+		dropped = make([]int, len(batch))
+		for i, q := range batch {
+			b, err := tx.CreateBucketIfNotExists([]byte(q.endpoint))
+			if err != nil {
+				return err
+			}
+			b.FillPercent = 1 // keys only grow
+			for _, e := range q.events {
+				n, err := push(b, e.body, max)
+				if err != nil {
+					return err
+				}
+				dropped[i] += n
+			}
+		}
 		return nil
-	}
-	return err
+	})
+	return dropped, err
 }
+
+// push puts one event at the end and returns how many at the front made room.
+func push(b *bolt.Bucket, body []byte, max int64) (dropped int, err error) {
+	s := measure(b)
+	for ; s.count > 0 && s.bytes+int64(len(body)) > max; s = measure(b) {
+		first, _ := b.Cursor().First()
+		if err := b.Delete(slices.Clone(first)); err != nil {
+			return 0, err
+		}
+		dropped++
+	}
+	seq, err := b.NextSequence()
+	if err != nil {
+		return 0, err
+	}
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, totalSize+len(body)), s.total+uint64(len(body)))
+	return dropped, b.Put(key(seq), append(value, body...))
+}
+
+// size is how much a bucket holds.
+type size struct {
+	count int
+	bytes int64
+	first []byte // the oldest envelope, valid until the transaction ends
+	total uint64 // of the last event
+}
+
+func measure(b *bolt.Bucket) (s size) {
+	firstKey, first := b.Cursor().First()
+	if firstKey == nil {
+		return s
+	}
+	lastKey, last := b.Cursor().Last()
+	s.count = int(number(lastKey)-number(firstKey)) + 1
+	s.first, s.total = first[totalSize:], number(last)
+	s.bytes = int64(s.total-number(first)) + int64(len(s.first))
+	return s
+}
+
+// size returns how much waits for the endpoint.
+func (f *file) size(endpoint string) (s size, err error) {
+	err = f.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket([]byte(endpoint)); b != nil {
+			s = measure(b)
+			s.first = slices.Clone(s.first)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// after returns at most max events that follow seq, all if max is negative.
+func (f *file) after(endpoint string, seq uint64, max int) (events []event, err error) {
+	err = f.db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(endpoint))
+		if b == nil {
+			return nil
+		}
+		c := b.Cursor()
+		for k, v := c.Seek(key(seq + 1)); k != nil && len(events) != max; k, v = c.Next() {
+			events = append(events, event{seq: number(k), body: slices.Clone(v[totalSize:])})
+		}
+		return nil
+	})
+	return events, err
+}
+
+// remove deletes the events up to seq.
+func (f *file) remove(endpoint string, seq uint64) error {
+	return f.db.Batch(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(endpoint))
+		if b == nil {
+			return nil
+		}
+		for k, _ := b.Cursor().First(); k != nil && number(k) <= seq; k, _ = b.Cursor().First() {
+			if err := b.Delete(slices.Clone(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// drop deletes all events of the endpoint and returns how many there were.
+func (f *file) drop(endpoint string) (n int, err error) {
+	err = f.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(endpoint))
+		if b == nil {
+			return nil
+		}
+		n = measure(b).count
+		for k, _ := b.Cursor().First(); k != nil; k, _ = b.Cursor().First() {
+			if err := b.Delete(slices.Clone(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// endpoints lists those that have a bucket.
+func (f *file) endpoints() (names []string, err error) {
+	err = f.db.View(func(tx *bolt.Tx) error {
+		return tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+			if !bytes.Equal(name, probeBucket) {
+				names = append(names, string(name))
+			}
+			return nil
+		})
+	})
+	return names, err
+}
+
+func (f *file) close() error { return f.db.Close() }
+
+// socket is where the process that has the file open answers `registry events`.
+func socket(path string) string { return strings.TrimSuffix(path, ".db") + ".sock" }
+
+func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// number reads the eight bytes that a key is and a value begins with.
+func number(b []byte) uint64 { return binary.BigEndian.Uint64(b) }

@@ -17,14 +17,12 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// receiver is a real HTTP receiver that notes what it took.
+// receiver is an HTTP server that records the events it took.
 type receiver struct {
 	*httptest.Server
 	status atomic.Int64 // what it answers
 	stuck  atomic.Bool  // it does not answer
 	tries  atomic.Int64
-	bad    atomic.Value // the tag of an event that it cannot digest
-	held   atomic.Value // the tag of an event that it does not answer
 
 	mu    sync.Mutex
 	tags  []string
@@ -49,10 +47,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.tries.Add(1)
-	if r.held.Load() == string(e.Events[0].Target.Tag) {
-		<-req.Context().Done()
-		return
-	}
 	for r.stuck.Load() {
 		select {
 		case <-req.Context().Done():
@@ -61,9 +55,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	status := int(r.status.Load())
-	if bad, ok := r.bad.Load().(string); ok && string(e.Events[0].Target.Tag) == bad {
-		status = 422
-	}
 	r.mu.Lock()
 	r.tried = append(r.tried, e.Events[0].ID)
 	if status == 200 {
@@ -89,12 +80,12 @@ type fixture struct {
 	logs *observer.ObservedLogs
 }
 
-func open(t *testing.T, dir string, endpoints ...Endpoint) *fixture {
+func start(t *testing.T, dir string, endpoints ...Endpoint) *fixture {
 	t.Helper()
-	return openWith(t, Options{Endpoints: endpoints, Directory: dir})
+	return startWith(t, Options{Endpoints: endpoints, Directory: dir})
 }
 
-func openWith(t *testing.T, o Options) *fixture {
+func startWith(t *testing.T, o Options) *fixture {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
 	o.MaxSize, o.Version, o.Log = max(o.MaxSize, 1<<20), V1, zap.New(core)
@@ -119,19 +110,6 @@ func (f *fixture) end(t *testing.T) {
 	f.Notifier = nil
 }
 
-// kill leaves the queues as a process that dies does: nothing is closed in order,
-// and only the kernel drops the lock.
-func (f *fixture) kill(t *testing.T) {
-	t.Helper()
-	close(f.quit)
-	f.workers.Wait()
-	f.stop()
-	for _, h := range f.homes() {
-		h.lock.Close()
-	}
-	f.Notifier = nil
-}
-
 func (f *fixture) push(t *testing.T, tags ...string) {
 	t.Helper()
 	for _, tag := range tags {
@@ -149,17 +127,23 @@ func eventually(t *testing.T, what string, f func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("it does not come to be that %s", what)
+	t.Fatalf("timed out before %s", what)
 }
 
+// waiting counts the events in the queue of the directory.
 func waiting(t *testing.T, dir string) (n int) {
 	t.Helper()
-	reports, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range reports {
+	for _, r := range read(t, dir) {
 		n += r.Changes + r.Pulls
 	}
 	return n
+}
+
+func read(t *testing.T, dir string) []Report {
+	t.Helper()
+	reports, err := Read(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reports
 }

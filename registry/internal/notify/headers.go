@@ -12,18 +12,18 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxHeadersFile bounds what is read of a headers file.
+// maxHeadersFile is the largest headers file, in bytes.
 const maxHeadersFile = 64 << 10
 
-// headersFile is a file with headers, a line each. It is read for each delivery, so a
-// change counts at once. One goroutine at a time uses it.
+// headersFile is a file with a header in each line, read again for each delivery.
+// It is not safe for concurrent use.
 type headersFile struct {
 	path   string
 	log    *zap.Logger
 	warned bool
 }
 
-// get is what the file says now. Without a path that is nothing.
+// get reads the headers. Without a path there are none.
 func (f *headersFile) get() (http.Header, error) {
 	if f.path == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func (f *headersFile) get() (http.Header, error) {
 }
 
 // parseHeaders reads lines of "Name: value". Empty lines and those that begin
-// with # say nothing. The error does not repeat what the file holds.
+// with # are ignored. The error does not repeat the content, which is secret.
 func parseHeaders(content string) (http.Header, error) {
 	header := http.Header{}
 	number := 0

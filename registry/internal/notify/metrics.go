@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts events, under the names that distribution 3 gives them and some
-// more. Labels are the endpoints of the configuration and closed sets.
+// Metrics counts events, under distribution 3's names where it has one.
 type Metrics struct {
 	registerer prometheus.Registerer
 	events     *prometheus.CounterVec
@@ -24,34 +23,34 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		registerer: registerer,
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: metricName("events_total"), Help: "Events put into queues (Events), deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).",
+			Name: metricName("events_total"), Help: "Events queued (Events), and deliveries that succeeded (Successes), were refused (Failures) or had no answer (Errors).",
 		}, []string{"type", "endpoint"}),
 		status: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: metricName("status_total"), Help: "Answers of endpoints by status.",
 		}, []string{"code", "endpoint"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: metricName("dropped_total"), Help: "Events that were never taken: a full queue had no room for a change or a pull, or the endpoint refused the event itself.",
+			Name: metricName("dropped_total"), Help: "Events that a full queue lost.",
 		}, []string{"endpoint", "kind"}),
 	}
 	registerer.MustRegister(m.events, m.status, m.dropped)
 	return m
 }
 
-// watch registers what is read off the endpoints' queues. The counters begin at 0, so that
-// the first event that is lost is seen as an increase.
+// watch registers the gauges of the endpoints. Counters begin at 0, so that the
+// first event that is lost shows as an increase.
 func (m *Metrics) watch(endpoints []*endpoint) {
 	for _, e := range endpoints {
 		for _, kind := range []string{"Events", "Successes", "Failures", "Errors"} {
 			m.events.WithLabelValues(kind, e.name)
 		}
-		m.drop(e.name, dropped{})
+		m.drop(e.name, 0, 0)
 		m.gauge(e, "pending_total", "Events that wait.", func(b backlog) float64 { return float64(b.events()) })
 		m.gauge(e, "queue_bytes", "Bytes of the events that wait.", func(b backlog) float64 { return float64(b.bytes) })
 		m.gauge(e, "oldest_seconds", "Age of the oldest event that waits.", func(b backlog) float64 {
-			if b.oldest.IsZero() {
+			if b.first == nil {
 				return 0
 			}
-			return max(time.Since(b.oldest).Seconds(), 0)
+			return max(time.Since(b.first.Time).Seconds(), 0)
 		})
 	}
 }
@@ -59,17 +58,14 @@ func (m *Metrics) watch(endpoints []*endpoint) {
 func (m *Metrics) gauge(e *endpoint, name, help string, value func(backlog) float64) {
 	m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: metricName(name), Help: help, ConstLabels: prometheus.Labels{"endpoint": e.name},
-	}, func() float64 { return value(e.queue.backlog()) }))
+	}, func() float64 { return value(e.backlog()) }))
 }
 
-func (m *Metrics) queued(endpoint string, n int) {
-	m.events.WithLabelValues("Events", endpoint).Add(float64(n))
-}
+func (m *Metrics) queued(endpoint string) { m.events.WithLabelValues("Events", endpoint).Inc() }
 
-func (m *Metrics) drop(endpoint string, d dropped) {
-	m.dropped.WithLabelValues(endpoint, "change").Add(float64(d.changes))
-	m.dropped.WithLabelValues(endpoint, "pull").Add(float64(d.pulls))
-	m.dropped.WithLabelValues(endpoint, "refused").Add(float64(d.refused))
+func (m *Metrics) drop(endpoint string, changes, pulls int) {
+	m.dropped.WithLabelValues(endpoint, "change").Add(float64(changes))
+	m.dropped.WithLabelValues(endpoint, "pull").Add(float64(pulls))
 }
 
 // tried counts a delivery; status is 0 if there was no answer.

@@ -1,10 +1,9 @@
-// Package notify tells others what happens in the registry: webhooks with the
-// envelope of CNCF distribution, sent out of a queue on the disk.
+// Package notify sends events of the registry to HTTP endpoints, in the envelope
+// of CNCF distribution.
 //
-// A change (push, mount, delete) is in the queue, durably, before its request is
-// answered, so whatever was acknowledged is told at least once, always under the
-// same id. Pulls are told too, but nobody waits for them: they are written without
-// being flushed, and are what a full queue drops first.
+// Pushes, mounts and deletions are stored durably before their request is
+// answered, so they are sent at least once, always under the same id. Pulls wait
+// in memory.
 package notify
 
 import (
@@ -12,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,91 +20,73 @@ import (
 	"go.uber.org/zap"
 )
 
-// Endpoint is somebody who wants to be told.
+// Endpoint is a receiver of events.
 type Endpoint struct {
 	Name        string
 	URL         string
 	Headers     http.Header
-	HeadersFile string // "" = none; one that is missing is waited for
-	Secret      []byte // signs the body, nil = nothing is signed
+	HeadersFile string // "" = none; while it is missing, events wait
+	Secret      []byte // signs the body; nil = no signature
 	Timeout     time.Duration
 	Threshold   int
 	Backoff     time.Duration
 	Ignore      Ignore
 }
 
-// Options is what a Notifier is made of.
+// Options configures a Notifier.
 type Options struct {
 	Endpoints  []Endpoint
-	Directory  string // of the queues; "" = in memory
-	MaxSize    int64  // bytes of an endpoint's queue
+	Directory  string // of the queue; "" = in memory
+	MaxSize    int64  // bytes that may wait for an endpoint
 	Version    Version
-	References bool   // events of manifests say what those refer to
+	References bool   // list in events of manifests what those refer to
 	Addr       string // host:port of this registry, for Source
 	UserAgent  string
 	Log        *zap.Logger
 	Metrics    *Metrics // nil = none
 }
 
-// Notifier takes events and sends them. A nil Notifier takes none. All methods are
-// safe for concurrent use.
+// Notifier stores events and sends them. A nil Notifier ignores them. All methods
+// are safe for concurrent use.
 type Notifier struct {
 	opts      Options
 	endpoints []*endpoint
 	source    Source
-	reserve   *reserve // nil = in memory
+	file      *file        // nil = in memory
+	admin     *http.Server // nil = none
 
-	pulling sync.Mutex // guards the next two
-	pulls   []Event    // that wait for being written
-	pinned  int        // bytes of their manifests
-	pulled  chan struct{}
+	mu     sync.Mutex
+	failed error // why events could not be stored; nil = they can be
 
-	home    *home      // nil = in memory
-	adopted []*home    // of dead processes, which are being emptied
-	keeping sync.Mutex // held by whoever looks after the homes
-
-	quit    chan struct{}  // closed when no more events are taken
-	workers sync.WaitGroup // who write pulls and look after the homes
-	stop    func()         // ends the senders
+	stop    func() // ends the senders
 	senders sync.WaitGroup
 }
 
-// New opens the queues and starts to send what is in them. The error names the
-// directory.
-func New(o Options) (*Notifier, error) {
+// New opens the queue and starts to send what is in it.
+func New(o Options) (n *Notifier, err error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
-	n := &Notifier{
-		opts: o, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()},
-		pulled: make(chan struct{}, 1), quit: make(chan struct{}),
-	}
-	if err := n.open(); err != nil {
-		return nil, errors.Join(err, n.closeQueues())
-	}
-	o.Metrics.watch(n.endpoints)
-	n.start()
-	return n, nil
-}
-
-func (n *Notifier) open() error {
-	if n.opts.Directory != "" {
-		own, err := openHome(n.opts.Directory)
-		if err != nil {
-			return fmt.Errorf("the queue of notifications: %w", err)
+	n = &Notifier{opts: o, source: Source{Addr: o.Addr, InstanceID: uuid.NewString()}}
+	if o.Directory != "" {
+		if n.file, err = openFile(o.Directory, o.MaxSize, o.Log); err != nil {
+			return nil, fmt.Errorf("event queue: %w", err)
 		}
-		n.home = own
-		n.reserve = &reserve{path: filepath.Join(own.dir, reserveName)}
-		n.reserve.renew()
 	}
-	for i := range n.opts.Endpoints {
-		e, err := n.openEndpoint(&n.opts.Endpoints[i])
+	for i := range o.Endpoints {
+		e, err := newEndpoint(&o.Endpoints[i], &o, n.file)
 		if err != nil {
-			return fmt.Errorf("endpoint %s: %w", n.opts.Endpoints[i].Name, err)
+			return nil, errors.Join(fmt.Errorf("endpoint %s: %w", o.Endpoints[i].Name, err), n.closeFile())
 		}
 		n.endpoints = append(n.endpoints, e)
 	}
-	return nil
+	o.Metrics.watch(n.endpoints)
+	if n.file != nil {
+		n.warnUnknown()
+		n.serveAdmin()
+	}
+	n.start()
+	return n, nil
 }
 
 func (n *Notifier) start() {
@@ -120,184 +101,134 @@ func (n *Notifier) start() {
 	for _, e := range n.endpoints {
 		n.senders.Go(func() { e.run(ctx, cut) })
 	}
-	n.workers.Go(n.writePulls)
-	if n.opts.Directory != "" {
-		n.workers.Go(n.maintain)
-	}
 }
 
-// Wants says whether anybody wants events of the action on such a target. It costs
-// next to nothing.
+// Wants reports whether any endpoint receives events of the action on such a
+// target.
 func (n *Notifier) Wants(a Action, mediaType string) bool {
-	if n == nil {
-		return false
-	}
-	for _, e := range n.endpoints {
-		if e.wants(a, mediaType) {
-			return true
-		}
-	}
-	return false
+	return n != nil && slices.ContainsFunc(n.endpoints, func(e *endpoint) bool { return e.wants(a, mediaType) })
 }
 
-// Ready is nil if changes can be queued. Whoever is about to make one asks first:
-// afterwards it is too late to refuse it.
+// Ready returns why events cannot be stored, nil if they can. Call it before a
+// change: afterwards it is too late to refuse it.
 func (n *Notifier) Ready() error {
-	if n == nil {
+	if n == nil || n.file == nil {
 		return nil
 	}
-	for _, e := range n.endpoints {
-		if err := e.queue.changes.failure(); err != nil {
-			return err
-		}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed == nil {
+		return nil
 	}
-	return nil
+	if n.failed = n.file.probe(); n.failed == nil {
+		n.opts.Log.Info("events can be stored again")
+	}
+	return n.failed
 }
 
-// Changed queues pushes, mounts and deletions that have happened. When it returns
-// nil they outlive a power loss. On an error they are kept in memory, and queued
-// as soon as that is possible again.
+// Changed stores the events of pushes, mounts and deletions that were made. When
+// it returns nil, they outlast a power loss. After an error they wait in memory.
 func (n *Notifier) Changed(events ...Event) error {
-	if n == nil {
-		return nil
+	batch, err := n.encode(events)
+	if len(batch) == 0 {
+		return err
 	}
-	logs, err := n.add(events)
-	errs := make([]error, len(logs))
-	var flushes sync.WaitGroup
-	for i, l := range logs {
-		flushes.Go(func() { errs[i] = l.persist() })
-	}
-	flushes.Wait()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(err, n.store(batch))
 }
 
-// add puts the events, all changes or all pulls, into the queues of those who want them,
-// and returns the logs that have new ones. One that cannot be encoded is left out.
-func (n *Notifier) add(events []Event) (logs []*eventLog, err error) {
-	added := make([][]record, len(n.endpoints))
+// Pulled queues the event of a pull, in memory.
+func (n *Notifier) Pulled(ev Event) {
+	batch, err := n.encode([]Event{ev})
+	if err != nil {
+		n.opts.Log.Error("cannot encode an event", zap.Error(err))
+	}
+	for _, q := range batch {
+		n.endpoint(q.endpoint).remember(q.events...)
+	}
+}
+
+// encode makes the envelopes of the events for the endpoints that want them. Those
+// with an error are left out.
+func (n *Notifier) encode(events []Event) (batch []queued, err error) {
+	if n == nil {
+		return nil, nil
+	}
+	batch = make([]queued, len(n.endpoints))
 	for i := range events {
-		event := &events[i]
-		if !n.Wants(event.Action, event.Target.MediaType) {
+		ev := &events[i]
+		if !n.Wants(ev.Action, ev.Target.MediaType) {
 			continue
 		}
-		event.ID, event.Source = uuid.NewString(), n.source
-		if event.Time.IsZero() {
-			event.Time = time.Now().UTC()
-		}
-		body, failed := event.encode(n.opts.Version, n.opts.References)
+		ev.ID, ev.Source, ev.Time = uuid.NewString(), n.source, time.Now().UTC()
+		body, failed := ev.encode(n.opts.Version, n.opts.References)
 		if failed != nil {
-			err = failed
+			err = errors.Join(err, failed)
 			continue
 		}
 		for k, e := range n.endpoints {
-			if e.wants(event.Action, event.Target.MediaType) {
-				added[k] = append(added[k], record{time: event.Time, body: body})
+			if e.wants(ev.Action, ev.Target.MediaType) {
+				batch[k].endpoint = e.name
+				batch[k].events = append(batch[k].events, event{pull: ev.Action == Pull, body: body})
+				n.opts.Metrics.queued(e.name)
 			}
 		}
 	}
-	for k, e := range n.endpoints {
-		if len(added[k]) > 0 {
-			logs = append(logs, e.add(events[0].Action == Pull, added[k]))
-		}
-	}
-	return logs, err
+	return slices.DeleteFunc(batch, func(q queued) bool { return len(q.events) == 0 }), err
 }
 
-// Bounds of the pulls that wait for being written: how many, and the bytes of their
-// manifests, which are held until their references are read.
-const (
-	waitingPulls = 1 << 12
-	maxPinned    = 16 << 20
-)
-
-// Pulled queues a pull. It never waits: of more pulls than can be written down
-// some are dropped, and counted.
-func (n *Notifier) Pulled(event Event) {
-	if !n.Wants(Pull, event.Target.MediaType) {
-		return
+// store puts the events into the file, or into memory where that is impossible.
+func (n *Notifier) store(batch []queued) (err error) {
+	dropped := make([]int, len(batch))
+	if n.file != nil {
+		dropped, err = n.file.put(batch, n.opts.MaxSize)
 	}
-	event.Time = time.Now().UTC()
-	n.pulling.Lock()
-	fits := len(n.pulls) < waitingPulls
-	if fits {
-		if !n.opts.References || n.pinned+len(event.Target.Manifest) > maxPinned {
-			event.Target.Manifest = nil
+	for i, q := range batch {
+		e := n.endpoint(q.endpoint)
+		if n.file == nil || err != nil {
+			e.remember(q.events...)
+			continue
 		}
-		n.pinned += len(event.Target.Manifest)
-		n.pulls = append(n.pulls, event)
+		e.dropped(dropped[i], 0)
+		signal(e.more)
 	}
-	n.pulling.Unlock()
-	if fits {
-		signal(n.pulled)
-		return
-	}
-	for _, e := range n.endpoints {
-		if e.wants(Pull, event.Target.MediaType) {
-			e.countDropped(dropped{pulls: 1})
-		}
-	}
-}
-
-// gatherPulls is how long the first pull waits for others: to write each alone costs
-// several times as much.
-const gatherPulls = 10 * time.Millisecond
-
-// writePulls takes the pulls from those who answer requests.
-func (n *Notifier) writePulls() {
-	for {
-		select {
-		case <-n.pulled:
-		case <-n.quit:
-			n.writeGathered()
-			return
-		}
-		select {
-		case <-time.After(gatherPulls):
-		case <-n.quit:
-		}
-		n.writeGathered()
-	}
-}
-
-func (n *Notifier) writeGathered() {
-	n.pulling.Lock()
-	batch := n.pulls
-	n.pulls, n.pinned = nil, 0
-	n.pulling.Unlock()
-	logs, err := n.add(batch)
 	if err != nil {
-		n.opts.Log.Error("an event cannot be encoded", zap.Error(err))
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.failed == nil {
+			n.opts.Log.Error("cannot store events; pushes and deletions are refused until that is possible", zap.Error(err))
+		}
+		n.failed = err
 	}
-	for _, l := range logs {
-		_ = l.persist() // else they wait in memory
-	}
+	return err
 }
 
-// cutDelivery is how long the end waits for deliveries under way, and for a queue that
-// ends with the process.
+// cutDelivery is how long Close waits for deliveries under way, and for events in
+// memory where there is no file.
 const cutDelivery = 2 * time.Second
 
-// Close ends the sending. What is not sent yet stays in the queue; of one in
-// memory as much is sent as 2 s allow. Nothing may be reported afterwards.
+// Close ends the sending. What was not sent stays in the file. Without one as much
+// is sent as two seconds allow. Nothing may be reported afterwards.
 func (n *Notifier) Close() error {
 	if n == nil {
 		return nil
 	}
-	close(n.quit)
-	n.workers.Wait()
+	if n.admin != nil {
+		_ = n.admin.Close()
+	}
 	n.stop()
-	return n.closeQueues()
+	for _, e := range n.endpoints {
+		if left := len(e.memory); left > 0 {
+			e.log.Warn("events that were only in memory are lost", zap.Int("events", left))
+		}
+	}
+	return n.closeFile()
 }
 
-func (n *Notifier) closeQueues() error {
-	var errs []error
-	for _, e := range n.endpoints {
-		errs = append(errs, e.close())
+func (n *Notifier) closeFile() error {
+	if n.file == nil {
+		return nil
 	}
-	for _, h := range n.homes() {
-		errs = append(errs, h.lock.Close())
-	}
-	return errors.Join(errs...)
+	return n.file.close()
 }
 
 func (n *Notifier) endpoint(name string) *endpoint {
@@ -309,34 +240,13 @@ func (n *Notifier) endpoint(name string) *endpoint {
 	return nil
 }
 
-// How often a process looks after its home, and for those that nobody has.
-const (
-	maintainEvery = time.Second
-	adoptEvery    = 15 // times that
-)
-
-// maintain does what `registry events` asks for, writes what could not be written, and
-// adopts what dead processes have left.
-func (n *Notifier) maintain() {
-	tick := time.NewTicker(maintainEvery)
-	defer tick.Stop()
-	n.warnUnknown()
-	for count := 0; ; count++ {
-		if count%adoptEvery == 0 {
-			n.adopt()
-		}
-		select {
-		case <-tick.C:
-		case <-n.quit:
-			return
-		}
-		n.obey()
-		for _, e := range n.endpoints {
-			_, _ = e.queue.changes.persist(), e.queue.pulls.persist() // again the next time
-			signal(e.queue.more)                                      // one may have been unreadable for a moment
-		}
-		if n.Ready() == nil {
-			n.reserve.renew()
+// warnUnknown logs events whose endpoints the configuration does not have.
+func (n *Notifier) warnUnknown() {
+	names, _ := n.file.endpoints() // just opened
+	for _, name := range names {
+		if s, _ := n.file.size(name); s.count > 0 && n.endpoint(name) == nil {
+			n.opts.Log.Warn("events wait for an endpoint that is not configured or disabled; `registry events drop` removes them",
+				zap.String("endpoint", name), zap.Int("events", s.count))
 		}
 	}
 }

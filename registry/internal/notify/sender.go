@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Bounds of what is read of an answer, and of how long one may ask to wait.
+// Limits of an answer, in bytes and characters, and of its Retry-After.
 const (
 	maxAnswer     = 64 << 10
 	maxExcerpt    = 200
@@ -26,10 +26,10 @@ const (
 	maxRedirects  = 3
 )
 
-// Signatures are HMAC-SHA256 in hex, keyed with the endpoint's secret. hubSignature
-// is "sha256=" and that of the body, as GitHub and WebSub sign. timedSignature is
-// "t=<unix seconds>,v1=" and that of "<t>.<body>": a receiver that looks at the time
-// cannot be made to take an old request again.
+// Signatures are HMAC-SHA256 in hex, keyed with the endpoint's secret. hubSignature is "sha256=" and the HMAC of the
+// body, as GitHub and WebSub sign. timedSignature is "t=<unix seconds>,v1=<HMAC of "<t>.<body>">,v2=<HMAC of
+// "<t>.<Authorization>.<body>">": the time keeps an old request from being repeated, the header Authorization keeps it
+// from being repeated with another credential.
 const (
 	hubSignature   = "X-Hub-Signature-256"
 	timedSignature = "X-Slipway-Signature"
@@ -43,7 +43,7 @@ const (
 	reasonStatus   = "status"
 )
 
-// failure is why an endpoint has not taken an event.
+// failure describes why an endpoint has not taken an event.
 type failure struct {
 	reason     string
 	status     int // 0 without an answer
@@ -53,7 +53,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// sender posts to one endpoint. One goroutine at a time uses it.
+// sender posts to one endpoint. It is not safe for concurrent use.
 type sender struct {
 	to        *Endpoint
 	mediaType string
@@ -71,8 +71,8 @@ func newSender(to *Endpoint, o *Options) *sender {
 	}
 }
 
-// checkRedirect follows only what sends the same request to the same host again:
-// the headers may hold a secret, and a POST that became a GET tells nothing.
+// checkRedirect follows a redirect only if it repeats the POST to the same host:
+// the headers may hold a secret.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	from := via[len(via)-1]
 	same := req.URL.Hostname() == from.URL.Hostname() && (req.URL.Scheme == from.URL.Scheme || req.URL.Scheme == "https")
@@ -82,8 +82,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// send posts the envelope. status is that of the answer, 0 if there was none; the
-// error is a *failure.
+// send posts the envelope. status is 0 without an answer; the error is a *failure.
 func (s *sender) send(ctx context.Context, body []byte) (status int, err error) {
 	req, err := s.request(ctx, body)
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *sender) request(ctx context.Context, compact []byte) (*http.Request, er
 func (s *sender) sign(h http.Header, body []byte, now time.Time) {
 	t := strconv.FormatInt(now.Unix(), 10)
 	h.Set(hubSignature, "sha256="+s.mac(body))
-	h.Set(timedSignature, "t="+t+",v1="+s.mac([]byte(t+"."), body))
+	h.Set(timedSignature, "t="+t+",v1="+s.mac([]byte(t+"."), body)+",v2="+s.mac([]byte(t+"."+h.Get("Authorization")+"."), body))
 }
 
 func (s *sender) mac(parts ...[]byte) string {
@@ -150,7 +149,7 @@ func (s *sender) mac(parts ...[]byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// networkText says what went wrong, without the URL, which may hold a secret.
+// networkText describes the error without the URL, which may hold a secret.
 func (s *sender) networkText(err error) string {
 	var outer *url.Error
 	if errors.As(err, &outer) {
@@ -170,7 +169,7 @@ func redirectTarget(resp *http.Response) string {
 	return bareURL(u)
 }
 
-// bareURL is the URL without what may be secret in it.
+// bareURL returns the URL without its credentials and query.
 func bareURL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
@@ -179,7 +178,7 @@ func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// excerpt is the begin of an answer's text, fit for a line of a log.
+// excerpt returns the beginning of an answer, quoted.
 func excerpt(answer []byte) string {
 	words := strings.Fields(string(answer))
 	if len(words) == 0 {

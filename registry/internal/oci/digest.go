@@ -69,7 +69,7 @@ func ParseDigest(s string) (Digest, error) {
 	return Digest(s), nil
 }
 
-// digestProblem says what keeps s from being a digest, "" if nothing does.
+// digestProblem describes what keeps s from being a digest, "" if nothing does.
 func digestProblem(s string) string {
 	alg, enc, ok := strings.Cut(s, ":")
 	if !ok {

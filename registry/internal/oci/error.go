@@ -1,6 +1,9 @@
 package oci
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Code is an error code of distribution-spec "Error Codes", or one of the
 // Docker Registry API that clients know.
@@ -51,6 +54,10 @@ var messages = map[Code]string{
 	CodePaginationInvalid:   "invalid number of results requested",
 }
 
+// ErrUpstream is inside the error of a pull that an upstream registry keeps from succeeding:
+// a gateway's fault, not this registry's.
+var ErrUpstream = errors.New("the upstream fails")
+
 // Error is a failure that a client is told about. Detail goes into the answer
 // as it is (any JSON value, nothing secret, no storage path); Err is the cause
 // for the log only.
@@ -63,7 +70,7 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// NewError returns an error of the code whose detail says what is wrong.
+// NewError returns an error of the code whose detail describes what is wrong.
 func NewError(code Code, detail any) *Error { return &Error{Code: code, Detail: detail} }
 
 // Text is the message for the client.

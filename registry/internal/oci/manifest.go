@@ -57,7 +57,7 @@ func ParseManifest(contentType string, body []byte) (*Manifest, error) {
 	return m, m.checkDescriptors()
 }
 
-// ReadManifest reads stored bytes, whoever wrote them: the media type comes
+// ReadManifest reads stored bytes, also distribution's: the media type comes
 // out of the document (image-spec: it "SHOULD be used", so it may be absent)
 // and nothing is refused that CNCF distribution takes, within our bounds.
 func ReadManifest(body []byte) (*Manifest, error) {

@@ -96,8 +96,8 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// TestLongValuesAreNotRepeated: whoever pushes nonsense of megabytes is told what
-// is wrong, and the log too, in a line of ordinary length.
+// TestLongValuesAreNotRepeated: a push of megabytes of nonsense gets an error, and the log a line, of
+// ordinary length.
 func TestLongValuesAreNotRepeated(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	for what, body := range map[string]string{

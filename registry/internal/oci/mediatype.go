@@ -18,7 +18,7 @@ const (
 	mediaTypeSchema1Signed = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 )
 
-// IsManifest says whether content of the type is stored and served under
+// IsManifest reports whether content of the type is stored and served under
 // /manifests/.
 func IsManifest(mediaType string) bool {
 	switch mediaType {
@@ -28,7 +28,7 @@ func IsManifest(mediaType string) bool {
 	return false
 }
 
-// IsIndex says whether the type lists manifests instead of layers.
+// IsIndex reports whether the type lists manifests instead of layers.
 func IsIndex(mediaType string) bool {
 	return mediaType == MediaTypeIndex || mediaType == MediaTypeDockerList
 }
@@ -37,7 +37,7 @@ func isDocker(mediaType string) bool {
 	return mediaType == MediaTypeDockerManifest || mediaType == MediaTypeDockerList
 }
 
-// NonDistributable says whether a layer of the type may lie elsewhere, at its
+// NonDistributable reports whether a layer of the type may lie elsewhere, at its
 // descriptor's URLs.
 func NonDistributable(mediaType string) bool {
 	return mediaType == MediaTypeDockerForeignLayer || strings.HasPrefix(mediaType, mediaTypeNonDistributable)

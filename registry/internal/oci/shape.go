@@ -79,7 +79,7 @@ func stringEnd(body []byte, start int) int {
 	return len(body)
 }
 
-// isKey says whether a colon follows.
+// isKey reports whether a colon follows.
 func isKey(body []byte, i int) bool {
 	for ; i < len(body); i++ {
 		switch body[i] {

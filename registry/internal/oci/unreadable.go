@@ -10,7 +10,7 @@ import (
 // distribution does not look: it is refused when it is pushed, but may be stored.
 var errOdd = errors.New("a field that distribution does not read has the wrong type")
 
-// unreadable says why a body could not be decoded: it is no JSON, or has another
+// unreadable explains why a body could not be decoded: it is no JSON, or has another
 // type somewhere than a manifest has there.
 func unreadable(err error) error {
 	var wrong *json.UnmarshalTypeError
@@ -27,7 +27,7 @@ func unreadable(err error) error {
 	return e
 }
 
-// odd says whether decoding passed over nothing but a field that distribution
+// odd reports whether decoding passed over nothing but a field that distribution
 // does not read. json continues after a value of the wrong type, and reports the
 // first.
 func odd(err error) bool {

@@ -47,15 +47,15 @@ type Report struct {
 	Notes     []string `json:"notes,omitempty"` // what was left out, by right
 }
 
-// Export writes the items with all that they refer to and all that refers to
+// Export reads repositories through puller and writes the items with all that they refer to and all that refers to
 // them into a new layout. Each blob is checked against its digest. Tags
 // are the names of entries; with several repositories, "repository:tag" is.
-func Export(ctx context.Context, rules *registry.Registry, items []Item, path string) (Report, error) {
+func Export(ctx context.Context, puller func(oci.Name) registry.Puller, items []Item, path string) (Report, error) {
 	t, err := create(path)
 	if err != nil {
 		return Report{}, err
 	}
-	e := &export{ctx: ctx, rules: rules, target: t, written: map[oci.Digest]bool{}, walked: map[walked]bool{}, entered: map[oci.Digest]bool{}}
+	e := &export{ctx: ctx, puller: puller, target: t, written: map[oci.Digest]bool{}, walked: map[walked]bool{}, entered: map[oci.Digest]bool{}}
 	for _, item := range items {
 		e.several = e.several || item.Name != items[0].Name
 	}
@@ -67,7 +67,7 @@ func Export(ctx context.Context, rules *registry.Registry, items []Item, path st
 
 type export struct {
 	ctx     context.Context
-	rules   *registry.Registry
+	puller  func(oci.Name) registry.Puller
 	target  target
 	several bool // repositories
 	index   index
@@ -105,7 +105,7 @@ func (e *export) run(items []Item) error {
 }
 
 func (e *export) item(item Item) error {
-	repo := e.rules.Repository(item.Name)
+	repo := e.puller(item.Name)
 	if item.Ref != (oci.Reference{}) {
 		return e.root(repo, item.Ref)
 	}
@@ -127,7 +127,7 @@ func (e *export) item(item Item) error {
 }
 
 // root writes what a tag or digest names and enters it into the index.
-func (e *export) root(repo registry.Repository, ref oci.Reference) error {
+func (e *export) root(repo registry.Puller, ref oci.Reference) error {
 	m, err := repo.Manifest(e.ctx, ref)
 	if err != nil {
 		return fmt.Errorf("%s:%s: %w", repo.Name(), ref, err)
@@ -156,7 +156,7 @@ func (e *export) root(repo registry.Repository, ref oci.Reference) error {
 }
 
 // manifest writes a manifest, what it refers to, and what refers to it.
-func (e *export) manifest(repo registry.Repository, m *registry.Manifest) error {
+func (e *export) manifest(repo registry.Puller, m *registry.Manifest) error {
 	at := walked{repo.Name(), m.Digest}
 	if e.walked[at] {
 		return nil
@@ -192,7 +192,7 @@ func (e *export) manifest(repo registry.Repository, m *registry.Manifest) error 
 
 // child writes what an index lists: manifests, or blobs, as the caches of BuildKit
 // do. The repository need not have all of it.
-func (e *export) child(repo registry.Repository, by oci.Digest, d *oci.Descriptor) error {
+func (e *export) child(repo registry.Puller, by oci.Digest, d *oci.Descriptor) error {
 	if !e.isDigest(repo, d) {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (e *export) child(repo registry.Repository, by oci.Digest, d *oci.Descripto
 }
 
 // layer writes a layer, unless it lies elsewhere by design.
-func (e *export) layer(repo registry.Repository, d *oci.Descriptor) error {
+func (e *export) layer(repo registry.Puller, d *oci.Descriptor) error {
 	if oci.IsManifest(d.MediaType) {
 		return e.child(repo, "a manifest", d)
 	}
@@ -228,7 +228,7 @@ func (e *export) layer(repo registry.Repository, d *oci.Descriptor) error {
 }
 
 // isDigest notes what distribution has stored without looking at it.
-func (e *export) isDigest(repo registry.Repository, d *oci.Descriptor) bool {
+func (e *export) isDigest(repo registry.Puller, d *oci.Descriptor) bool {
 	_, err := oci.ParseDigest(string(d.Digest))
 	if err != nil {
 		e.report.Notes = append(e.report.Notes, fmt.Sprintf("%s: %.80q is no digest", repo.Name(), d.Digest))
@@ -236,7 +236,7 @@ func (e *export) isDigest(repo registry.Repository, d *oci.Descriptor) bool {
 	return err == nil
 }
 
-func (e *export) blob(repo registry.Repository, d *oci.Descriptor) error {
+func (e *export) blob(repo registry.Puller, d *oci.Descriptor) error {
 	if e.written[d.Digest] || !e.isDigest(repo, d) {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (e *export) blob(repo registry.Repository, d *oci.Descriptor) error {
 }
 
 // referrers writes what has the manifest as its subject.
-func (e *export) referrers(repo registry.Repository, subject oci.Digest) error {
+func (e *export) referrers(repo registry.Puller, subject oci.Digest) error {
 	for after := ""; ; {
 		list, page, err := repo.Referrers(e.ctx, subject, "", after, 0)
 		if err != nil {
@@ -267,7 +267,7 @@ func (e *export) referrers(repo registry.Repository, subject oci.Digest) error {
 	}
 }
 
-func (e *export) referrer(repo registry.Repository, d *oci.Descriptor) error {
+func (e *export) referrer(repo registry.Puller, d *oci.Descriptor) error {
 	m, err := repo.Manifest(e.ctx, oci.Reference{Digest: d.Digest})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const maxDepth = 32
 // asked to merge.
 var ErrSeveral = errors.New("the layout holds several repositories")
 
-// ImportOptions says how to import.
+// ImportOptions describes how to import.
 type ImportOptions struct {
 	Merge bool // take a layout of several repositories into one
 }
@@ -234,7 +234,7 @@ func (i *importer) blob(d *oci.Descriptor) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.Close()) }()
-	n, err := u.Append(i.ctx, f)
+	n, err := u.Append(i.ctx, f, -1)
 	if err == nil {
 		_, err = u.Commit(i.ctx, d.Digest)
 	}

@@ -24,7 +24,7 @@ func check(t *testing.T, err error) {
 }
 
 func newRegistry(m *memory.Memory) *registry.Registry {
-	return registry.New(registry.Options{Store: m, Coordinator: m})
+	return registry.New(registry.Options{Store: m})
 }
 
 func write(t *testing.T, s storage.Store, objects map[string]string) {
@@ -41,7 +41,7 @@ func blob(t *testing.T, repo registry.Repository, content string) oci.Descriptor
 	u, err := repo.StartUpload(t.Context(), "")
 	check(t, err)
 	defer u.Close()
-	_, err = u.Append(t.Context(), strings.NewReader(content))
+	_, err = u.Append(t.Context(), strings.NewReader(content), -1)
 	check(t, err)
 	d, err := u.Commit(t.Context(), sum(content))
 	check(t, err)
@@ -117,7 +117,7 @@ func TestThereAndBack(t *testing.T) {
 			from, to := rules.Repository("team/app"), newRegistry(memory.New()).Repository("copy")
 			fill(t, from)
 			path := filepath.Join(t.TempDir(), file)
-			out, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path)
+			out, err := Export(t.Context(), puller(rules), []Item{{Name: "team/app"}}, path)
 			check(t, err)
 			if out.Tags != 4 || out.Manifests != 6 || out.Blobs != 16 || len(out.Notes) != 0 {
 				t.Errorf("exported %+v", out)
@@ -139,7 +139,7 @@ func TestThereAndBack(t *testing.T) {
 			if again, err := Import(t.Context(), path, to, ImportOptions{}); err != nil || again.Blobs != 0 || again.Tags != 4 {
 				t.Errorf("a second time: %+v, %v", again, err)
 			}
-			if _, err := Export(t.Context(), rules, []Item{{Name: "team/app"}}, path); !errors.Is(err, os.ErrExist) {
+			if _, err := Export(t.Context(), puller(rules), []Item{{Name: "team/app"}}, path); !errors.Is(err, os.ErrExist) {
 				t.Errorf("over a layout: %v", err)
 			}
 		})
@@ -155,12 +155,12 @@ func TestDanglingTagIsLeftOut(t *testing.T) {
 	gone := image(t, rules.Repository("a"), "y", nil, "gone")
 	image(t, rules.Repository("a"), "z", nil, "v2")
 	check(t, m.Apply(t.Context(), nil, storage.Stage{{Key: layout.RevisionLink("a", gone.Digest), Delete: true}}))
-	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
+	out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, t.TempDir())
 	check(t, err)
 	if out.Tags != 2 || !slices.Equal(out.Notes, []string{"a:gone leads to a manifest that is not there"}) {
 		t.Errorf("exported %+v", out)
 	}
-	if _, err := Export(t.Context(), rules, []Item{{Name: "a", Ref: oci.Reference{Tag: "gone"}}}, t.TempDir()); err == nil {
+	if _, err := Export(t.Context(), puller(rules), []Item{{Name: "a", Ref: oci.Reference{Tag: "gone"}}}, t.TempDir()); err == nil {
 		t.Error("a tag that was asked for is left out")
 	}
 }
@@ -171,7 +171,7 @@ func TestSeveralRepositories(t *testing.T) {
 	image(t, rules.Repository("a"), "x", nil, "v1")
 	image(t, rules.Repository("b"), "y", nil, "v2", "other")
 	dir := t.TempDir()
-	out, err := Export(t.Context(), rules, []Item{{Name: "a"}, {Name: "b", Ref: oci.Reference{Tag: "v2"}}}, dir)
+	out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}, {Name: "b", Ref: oci.Reference{Tag: "v2"}}}, dir)
 	check(t, err)
 	if out.Tags != 2 {
 		t.Errorf("exported %+v", out)
@@ -201,7 +201,7 @@ func TestDamageIsNotExported(t *testing.T) {
 	write(t, m, map[string]string{layout.BlobData(sum("layer")): "LAYER"})
 	for _, name := range []string{"dir", "file.tar"} {
 		path := filepath.Join(t.TempDir(), name)
-		if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path); err == nil {
+		if _, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, path); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		for _, left := range []string{path + "/" + indexFile, path + "/" + blobFile(sum("layer"))} {
@@ -248,7 +248,7 @@ func TestTruncatedArchive(t *testing.T) {
 	rules := newRegistry(memory.New())
 	image(t, rules.Repository("a"), "x", nil, "v1")
 	path := filepath.Join(t.TempDir(), "a.tar")
-	_, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+	_, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, path)
 	check(t, err)
 	whole, err := os.ReadFile(path)
 	check(t, err)
@@ -267,7 +267,7 @@ func TestExportIntoADirectoryOfOtherFiles(t *testing.T) {
 	image(t, rules.Repository("a"), "x", nil, "v1")
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600))
-	if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, dir); err == nil || !strings.Contains(err.Error(), "holds other files") {
+	if _, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, dir); err == nil || !strings.Contains(err.Error(), "holds other files") {
 		t.Errorf("it ended with %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -275,7 +275,7 @@ func TestExportIntoADirectoryOfOtherFiles(t *testing.T) {
 	}
 	begun := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(begun, versionFile), []byte(version), 0o600))
-	if _, err := Export(t.Context(), rules, []Item{{Name: "a"}}, begun); err != nil {
+	if _, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, begun); err != nil {
 		t.Errorf("a layout that was begun: %v", err)
 	}
 }
@@ -307,7 +307,7 @@ func TestIndexOfBlobs(t *testing.T) {
 		layer.MediaType, config.MediaType = "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.buildkit.cacheconfig.v0"
 		list := put(t, from, []oci.Tag{"cache"}, map[string]any{"mediaType": oci.MediaTypeIndex, "manifests": []oci.Descriptor{layer, config}})
 		path := filepath.Join(t.TempDir(), file)
-		out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+		out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, path)
 		check(t, err)
 		if out.Manifests != 1 || out.Blobs != 3 || len(out.Notes) != 0 {
 			t.Errorf("%s: exported %+v", file, out)
@@ -337,7 +337,7 @@ func TestSchema1IsExported(t *testing.T) {
 		layout.TagCurrent("a", "v1"):       string(sum(old)),
 	})
 	dir := t.TempDir()
-	_, err := Export(t.Context(), rules, []Item{{Name: "a", Ref: oci.Reference{Tag: "v1"}}}, dir)
+	_, err := Export(t.Context(), puller(rules), []Item{{Name: "a", Ref: oci.Reference{Tag: "v1"}}}, dir)
 	check(t, err)
 	if content, err := os.ReadFile(filepath.Join(dir, blobFile(sum("old")))); err != nil || string(content) != "old" {
 		t.Errorf("its layer is %q, %v", content, err)
@@ -360,7 +360,7 @@ func TestDigestsThatAreNone(t *testing.T) {
 			layout.TagCurrent("a", tag):            string(sum(content)),
 		})
 	}
-	out, err := Export(t.Context(), rules, []Item{{Name: "a"}}, t.TempDir())
+	out, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, t.TempDir())
 	if err != nil || out.Tags != 3 || len(out.Notes) != 3 {
 		t.Errorf("exported %+v, %v", out, err)
 	}
@@ -392,4 +392,8 @@ func TestUnfinishedTar(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, "*.tmp")); err != nil || len(left) > 0 {
 		t.Errorf("it left %q, %v", left, err)
 	}
+}
+
+func puller(rules *registry.Registry) func(oci.Name) registry.Puller {
+	return func(name oci.Name) registry.Puller { return rules.Repository(name) }
 }

@@ -29,7 +29,7 @@ func TestDockerTypes(t *testing.T) {
 		map[string]any{"mediaType": one.MediaType, "digest": one.Digest, "size": one.Size, "platform": map[string]string{"architecture": "arm", "os": "linux", "variant": "v7"}},
 	}})
 	path := filepath.Join(t.TempDir(), "dir")
-	_, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+	_, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, path)
 	check(t, err)
 	s, err := open(path)
 	check(t, err)
@@ -71,7 +71,7 @@ func TestOneDockerImage(t *testing.T) {
 	rules := newRegistry(memory.New())
 	docker(t, rules.Repository("a"), "one", "v1")
 	path := filepath.Join(t.TempDir(), "dir")
-	_, err := Export(t.Context(), rules, []Item{{Name: "a"}}, path)
+	_, err := Export(t.Context(), puller(rules), []Item{{Name: "a"}}, path)
 	check(t, err)
 	s, err := open(path)
 	check(t, err)

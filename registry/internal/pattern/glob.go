@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// GlobHint says how to write an expression in which a "*" stands behind a plain character, as in
+// GlobHint describes how to write an expression in which a "*" stands behind a plain character, as in
 // the pattern "v*" of a shell: there it repeats that character only. It is "" for other
 // expressions. Some that are right get a hint, too: it is for warnings.
 func GlobHint(expression string) string {
@@ -56,7 +56,7 @@ func plainStars(expression string) (stars []int, plain bool) {
 	return stars, plain
 }
 
-// isPlain says whether the character stands for itself. A dot does not.
+// isPlain reports whether the character stands for itself. A dot does not.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }

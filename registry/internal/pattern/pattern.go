@@ -30,7 +30,7 @@ func ParseNames(patterns []string) (Names, error) {
 	return n, nil
 }
 
-// All says whether every repository is selected, by "**".
+// All reports whether every repository is selected, by "**".
 func (n Names) All() bool { return n.all }
 
 func glob(p string) (*regexp.Regexp, error) {
@@ -46,12 +46,12 @@ func glob(p string) (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + quoted + `)$`)
 }
 
-// foreign says whether no name and no pattern has the character.
+// foreign reports whether no name and no pattern has the character.
 func foreign(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._-/*", c)
 }
 
-// MatchesNone says whether the text is a pattern, and one that no repository's name can match. If
+// MatchesNone reports whether the text is a pattern, and one that no repository's name can match. If
 // any text in the place of a "*" makes it a name, a letter does.
 func MatchesNone(p string) bool {
 	if p == "" || strings.ContainsFunc(p, foreign) {
@@ -72,7 +72,7 @@ func matching(p string) string {
 	return ""
 }
 
-// Match says whether one of the patterns is that of the name.
+// Match reports whether one of the patterns is that of the name.
 func (n Names) Match(name oci.Name) bool {
 	if n.all {
 		return true
@@ -107,10 +107,10 @@ func ParseTags(expressions []string) (Tags, error) {
 	return t, nil
 }
 
-// Empty says whether there are no patterns.
+// Empty reports whether there are no patterns.
 func (t Tags) Empty() bool { return len(t.any) == 0 }
 
-// Match says whether one of the expressions is that of the tag.
+// Match reports whether one of the expressions is that of the tag.
 func (t Tags) Match(tag oci.Tag) bool {
 	for _, re := range t.any {
 		if re.MatchString(string(tag)) {
@@ -118,4 +118,22 @@ func (t Tags) Match(tag oci.Tag) bool {
 		}
 	}
 	return false
+}
+
+// MustNames is ParseNames for patterns that have been checked; it panics on others.
+func MustNames(patterns []string) Names {
+	compiled, err := ParseNames(patterns)
+	if err != nil {
+		panic(err)
+	}
+	return compiled
+}
+
+// MustTags is ParseTags for expressions that have been checked; it panics on others.
+func MustTags(expressions []string) Tags {
+	compiled, err := ParseTags(expressions)
+	if err != nil {
+		panic(err)
+	}
+	return compiled
 }

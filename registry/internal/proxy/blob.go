@@ -6,109 +6,169 @@ import (
 	"time"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/upstream"
 )
 
-const octetStream = "application/octet-stream"
-
-// StatBlob implements registry.Upstream. Nothing is cached.
-func (c *Cache) StatBlob(ctx context.Context, r registry.Repository, d oci.Digest) (oci.Descriptor, error) {
-	s := c.source(r.Name())
-	s.metrics.miss(true)
-	key := blobKey{r.Name(), d}
-	size, err := c.sizeOf(ctx, s, key)
-	return oci.Descriptor{MediaType: octetStream, Digest: d, Size: size}, err
-}
-
-func (c *Cache) sizeOf(ctx context.Context, s *Source, key blobKey) (int64, error) {
+// sizeOf asks the upstream for the size of a blob, unless it is being fetched.
+func (c *Registry) sizeOf(ctx context.Context, s *Source, key blobKey) (int64, error) {
 	c.mu.Lock()
-	f := c.flights[key]
+	t := c.transfers[key]
 	c.mu.Unlock()
-	if f != nil {
-		if size, ok := f.known(); ok {
+	if t != nil {
+		t.mu.Lock()
+		size, state := t.size, t.state
+		t.mu.Unlock()
+		if size >= 0 && state != failed {
 			return size, nil
 		}
 	}
 	if err := c.refused(s, key); err != nil {
 		return 0, err
 	}
-	return c.stats.start(c, key, func(ctx context.Context) (int64, error) {
-		size, err := s.Client.StatBlob(ctx, s.remote(key.name), key.digest)
+	return once(ctx, c, &c.sizes, key.String(), func() (int64, error) {
+		size, err := s.Client.StatBlob(c.ctx, s.remote(key.name), key.digest)
 		s.note(err)
 		c.noteUnknown(key, err)
 		return size, s.fault(err, oci.CodeBlobUnknown)
-	}).wait(ctx)
+	})
 }
 
-func (c *Cache) noteUnknown(key any, err error) {
+func (c *Registry) noteUnknown(key any, err error) {
 	if upstream.ReasonOf(err) == upstream.NotFound {
-		c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
+		c.unknown.Put(key, c.now().Add(c.opts.Unknown), 1)
 	}
 }
 
-// OpenBlob implements registry.Upstream: the blob is read while it comes, by all who want it
-// at the same time.
-func (c *Cache) OpenBlob(ctx context.Context, r registry.Repository, d oci.Digest) (*registry.Blob, error) {
-	s := c.source(r.Name())
-	s.metrics.miss(true)
-	key := blobKey{r.Name(), d}
+// openBlob opens a blob that the repository doesn't hold.
+func (c *Registry) openBlob(ctx context.Context, s *Source, local registry.Repository, d oci.Digest) (*registry.Blob, error) {
+	key := blobKey{local.Name(), d}
 	if err := c.refused(s, key); err != nil {
 		return nil, err
 	}
-	reader, err := c.attach(ctx, s, r, key)
-	if err != nil {
-		return nil, err
+	r := c.join(ctx, key)
+	if r == nil {
+		if b := c.openMounted(ctx, s, local, key); b != nil {
+			return b, nil
+		}
+		var err error
+		if r, err = c.begin(ctx, s, local, key); err != nil {
+			return nil, err
+		}
 	}
 	begun := time.Now()
-	size, err := reader.ready(ctx)
+	size, err := r.ready()
 	s.metrics.waited(time.Since(begun))
 	if err != nil {
-		_ = reader.Close() // it has read nothing
+		_ = r.Close() // it has read nothing
 		return nil, err
 	}
-	return registry.NewBlob(d, size, reader, func(offset int64) (io.ReadCloser, error) {
-		again, err := c.attach(ctx, s, r, key)
-		if err != nil {
-			return nil, err
+	return registry.NewBlob(d, size, r, func(offset int64) (io.ReadCloser, error) {
+		again, err := c.begin(ctx, s, local, key)
+		if err == nil {
+			again.at = offset
 		}
-		if _, err := again.ready(ctx); err != nil {
-			_ = again.Close() // as above
-			return nil, err
-		}
-		_, err = again.Seek(offset, io.SeekStart)
 		return again, err
 	}), nil
 }
 
-// maxFlights is how many transfers may be under way or wait for a connection: they go on
-// when their clients have left, who could begin any number.
-const maxFlights = 4096
-
-// attach is a reader of the transfer under way, or of one that it begins. UNAVAILABLE.
-func (c *Cache) attach(ctx context.Context, s *Source, r registry.Repository, key blobKey) (*reader, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f := c.flights[key]; f != nil {
-		if reader, ok := f.attach(ctx); ok {
-			return reader, nil
+// openMounted opens a blob whose bytes are stored already: they came a moment ago, or for
+// another repository of the upstream, which is then asked whether this one has them too. It
+// returns nil if they have to be fetched. Bytes of other repositories don't count: an upstream
+// must not get at them by claiming that it has them.
+func (c *Registry) openMounted(ctx context.Context, s *Source, local registry.Repository, key blobKey) *registry.Blob {
+	if !local.HasBytes(ctx, key.digest) {
+		return nil
+	}
+	if b, err := local.OpenBlob(ctx, key.digest); err == nil {
+		return b
+	}
+	_, err := once(ctx, c, &c.sizes, "mount "+key.String(), func() (int64, error) {
+		if _, err := s.Client.StatBlob(c.ctx, s.remote(key.name), key.digest); err != nil {
+			return 0, err
 		}
+		desc, err := local.MountBlob(c.ctx, key.digest, "", func(name oci.Name) bool { return c.source(name) == s })
+		return desc.Size, err
+	})
+	if err != nil {
+		return nil
 	}
-	if len(c.flights)+int(c.stuck.Load()) >= maxFlights {
-		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many blobs are being fetched; try again", RetryAfter: time.Second}
+	b, err := local.OpenBlob(ctx, key.digest)
+	if err != nil {
+		return nil
 	}
-	f := newFlight(c, s, r, key)
-	c.flights[key] = f
-	reader, _ := f.attach(ctx) // a new one takes everybody
-	c.work.Go(func() { f.run(c.ctx) })
-	return reader, nil
+	return b
 }
 
-// landed lets nobody join the flight any more.
-func (c *Cache) landed(f *flight) {
+// maxTransfers bounds the transfers, which go on when the clients that began them have left.
+const maxTransfers = 4096
+
+// join returns a reader of the transfer under way, nil if there is none.
+func (c *Registry) join(ctx context.Context, key blobKey) *reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flights[f.key] == f {
-		delete(c.flights, f.key)
+	t := c.transfers[key]
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == failed {
+		return nil
+	}
+	t.users++
+	return &reader{t: t, ctx: ctx}
+}
+
+// begin returns a reader of the transfer under way, or of a new one.
+func (c *Registry) begin(ctx context.Context, s *Source, local registry.Repository, key blobKey) (*reader, error) {
+	if r := c.join(ctx, key); r != nil {
+		return r, nil
+	}
+	t := &transfer{reg: c, src: s, local: local, key: key, size: -1, users: 1, changed: make(chan struct{}), done: make(chan struct{})}
+	c.mu.Lock()
+	if len(c.transfers) >= maxTransfers {
+		c.mu.Unlock()
+		return nil, &oci.Error{Code: oci.CodeUnavailable, Message: "too many blobs are being fetched; try again", RetryAfter: time.Second}
+	}
+	if other := c.transfers[key]; other == nil || other.over() {
+		c.transfers[key] = t
+		t.users++
+		c.work.Go(func() { t.run(c.ctx) })
+		c.mu.Unlock()
+		return &reader{t: t, ctx: ctx}, nil
+	}
+	c.mu.Unlock()
+	return c.begin(ctx, s, local, key) // somebody else has begun one meanwhile
+}
+
+func (t *transfer) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == failed
+}
+
+// landed ends the time in which readers may join.
+func (c *Registry) landed(t *transfer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.transfers[t.key] == t {
+		delete(c.transfers, t.key)
+	}
+}
+
+// settled blocks until the transfer of a blob, if there is one, has ended.
+func (c *Registry) settled(ctx context.Context, key blobKey) error {
+	c.mu.Lock()
+	t := c.transfers[key]
+	c.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -16,11 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/hostile"
-	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/upstream"
 )
 
 var nopLog = zap.NewNop()
@@ -120,7 +119,7 @@ func TestBlob_OneRequestForAll(t *testing.T) {
 	}
 }
 
-// On a store without files, whose uploads move on from a spool to parts while they are read.
+// On an object store.
 func TestBlob_ObjectStore(t *testing.T) {
 	process := hostile.New(hostile.Options{}).Process()
 	t.Cleanup(func() { process.Close() })
@@ -151,8 +150,7 @@ func TestBlob_ObjectStore(t *testing.T) {
 	}
 }
 
-// A client that pauses there goes on with the right bytes, though the spool that it was
-// reading has become a part meanwhile.
+// A client that pauses goes on with the right bytes.
 func TestBlob_ObjectStore_SlowClient(t *testing.T) {
 	process := hostile.New(hostile.Options{}).Process()
 	t.Cleanup(func() { process.Close() })
@@ -168,18 +166,18 @@ func TestBlob_ObjectStore_SlowClient(t *testing.T) {
 	}
 	d := oci.SHA256.FromBytes(content)
 	come(5)
-	b, err := w.reg.Repository("hub/app").OpenBlob(t.Context(), d)
+	b, err := w.cache.Puller("hub/app").OpenBlob(t.Context(), d)
 	check(t, err)
 	defer b.Close()
 	until := func(n int64) {
 		for {
 			w.cache.mu.Lock()
-			f := w.cache.flights[blobKey{"hub/app", d}]
+			f := w.cache.transfers[blobKey{"hub/app", d}]
 			w.cache.mu.Unlock()
 			f.mu.Lock()
-			shown := f.shown
+			got := f.got
 			f.mu.Unlock()
-			if shown >= n {
+			if got >= n {
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -242,157 +240,6 @@ func TestBlob_RangesOfColdBlobs(t *testing.T) {
 		if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
 			t.Errorf("%s: what was cached differs", test.header)
 		}
-	}
-}
-
-// Bytes of another digest never reach a client whole, and are not stored.
-func TestBlob_WrongBytes(t *testing.T) {
-	for _, size := range []int{1, 1000, 300_000} {
-		w := newWorld(t)
-		content := noise(5, size)
-		wrong := bytes.Clone(content)
-		wrong[len(wrong)-1] ^= 1
-		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool { rw.Write(wrong); return true })
-		for range 2 {
-			resp, body, err := w.try(http.MethodGet, blobPath(content))
-			if err == nil && resp.StatusCode == 200 {
-				t.Errorf("size %d: %s with %d bytes", size, resp.Status, len(body))
-			}
-		}
-		w.settle()
-		if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
-			t.Errorf("size %d: it was stored", size)
-		}
-		w.cache.work.Wait()
-		if n := w.uploads("hub/app"); n != 0 {
-			t.Errorf("size %d: %d objects of uploads are left", size, n)
-		}
-	}
-}
-
-// Bytes behind the end that an upstream gives would be verified by nobody.
-func TestBlob_MoreBytesThanSaid(t *testing.T) {
-	content := noise(14, 100_000)
-	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
-		"at once": func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Content-Range", "bytes 0-99999/50")
-			rw.WriteHeader(http.StatusPartialContent)
-			rw.Write(content)
-		},
-		"when resumed": func(rw http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Range") == "" { // without a size
-				rw.Write(content[:50_000])
-				rw.(http.Flusher).Flush()
-				panic(http.ErrAbortHandler)
-			}
-			rw.Header().Set("Content-Range", "bytes "+strings.TrimPrefix(r.Header.Get("Range"), "bytes=")+"99999/40000")
-			rw.WriteHeader(http.StatusPartialContent)
-			rw.Write(content[50_000:])
-		},
-	} {
-		w := newWorld(t)
-		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool { answer(rw, r); return true })
-		if resp, body, err := w.try(http.MethodGet, blobPath(content)); err == nil && resp.StatusCode == 200 {
-			t.Errorf("%s: %s with %d bytes", name, resp.Status, len(body))
-		}
-		w.cache.work.Wait()
-		if _, err := w.reg.Cached("hub/app").StatBlob(t.Context(), oci.SHA256.FromBytes(content)); err == nil {
-			t.Errorf("%s: it was stored", name)
-		}
-	}
-}
-
-// A transfer that breaks is resumed where it broke; one that does not come back is a broken
-// transfer for the client, and the next one completes.
-func TestBlob_BrokenTransfer(t *testing.T) {
-	content := noise(6, 400_000)
-	for _, resumes := range []bool{true, false} {
-		w := newWorld(t)
-		w.push("app", "v1", content)
-		var broken atomic.Bool
-		w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodHead || resumes && broken.Load() {
-				return false
-			}
-			if broken.Swap(true) {
-				panic(http.ErrAbortHandler)
-			}
-			rw.Header().Set("Content-Length", strconv.Itoa(len(content)))
-			rw.Write(content[:150_000])
-			rw.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		})
-		resp, body, err := w.try(http.MethodGet, blobPath(content))
-		if resumes && (err != nil || !bytes.Equal(body, content)) {
-			t.Errorf("resumed: %d bytes, %v", len(body), err)
-		}
-		if !resumes && err == nil {
-			t.Errorf("not resumed: %s with %d bytes", resp.Status, len(body))
-		}
-		w.front.fail(nil)
-		if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
-			t.Errorf("resumes %v: the next pull has %d bytes", resumes, len(body))
-		}
-		w.settle()
-		w.cache.work.Wait()
-		if n := w.uploads("hub/app"); n != 0 {
-			t.Errorf("resumes %v: %d objects of uploads are left", resumes, n)
-		}
-	}
-}
-
-// An upstream that breaks off again and again after a few bytes is given up.
-func TestBlob_ResumesAreBounded(t *testing.T) {
-	content := noise(60, 100_000)
-	w := newWorld(t)
-	w.push("app", "v1", content)
-	w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodHead {
-			return false
-		}
-		var from int
-		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
-		rw.Header().Set("Content-Length", strconv.Itoa(len(content)-from))
-		if from > 0 {
-			rw.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
-			rw.WriteHeader(http.StatusPartialContent)
-		}
-		rw.Write(content[from : from+1000])
-		rw.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	})
-	w.front.requests("")
-	if resp, body, err := w.try(http.MethodGet, blobPath(content)); err == nil {
-		t.Errorf("%s with %d bytes", resp.Status, len(body))
-	}
-	if n := w.front.requests("GET"); n != 1+maxResumes {
-		t.Errorf("%d requests, want one and %d to resume it", n, maxResumes)
-	}
-}
-
-// A full disk does not keep clients from what they pull, at whatever byte it is full.
-func TestBlob_FullDisk(t *testing.T) {
-	content := noise(7, 1_500_000)
-	for _, room := range []int{-1, 0, 1, 70_000, 1_400_000, 1_499_999} {
-		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			full := &fullStore{Store: memory.New(), room: max(room, 0), full: room < 0}
-			w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = full })
-			w.push("app", "v1", content)
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					if _, body, err := w.try(http.MethodGet, blobPath(content)); err != nil || !bytes.Equal(body, content) {
-						t.Errorf("%d bytes, %v", len(body), err)
-					}
-				})
-			}
-			all.Wait()
-			w.settle()
-			w.cache.work.Wait()
-			if n := w.uploads("hub/app"); n != 0 {
-				t.Errorf("%d objects of uploads are left", n)
-			}
-		})
 	}
 }
 
@@ -475,15 +322,15 @@ func TestBlob_TooManyTransfers(t *testing.T) {
 	content := noise(17, 1000)
 	w.push("app", "v1", content)
 	w.cache.mu.Lock()
-	for i := range maxFlights {
-		w.cache.flights[blobKey{"hub/app", oci.SHA256.FromBytes([]byte(strconv.Itoa(i)))}] = nil
+	for i := range maxTransfers {
+		w.cache.transfers[blobKey{"hub/app", oci.SHA256.FromBytes([]byte(strconv.Itoa(i)))}] = nil
 	}
 	w.cache.mu.Unlock()
 	if resp, _ := w.get(blobPath(content)); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("%s, %v", resp.Status, resp.Header)
 	}
 	w.cache.mu.Lock()
-	clear(w.cache.flights)
+	clear(w.cache.transfers)
 	w.cache.mu.Unlock()
 	if _, body := w.get(blobPath(content)); !bytes.Equal(body, content) {
 		t.Errorf("%d bytes", len(body))

@@ -12,33 +12,29 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/maintenance/tree"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
-	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tree"
 )
 
-// EvictOptions says what may stay in the caches.
+// EvictOptions configures Evict.
 type EvictOptions struct {
-	Store    storage.Store
-	Registry *registry.Registry
-	Pulls    *pulls.File
-	MaxSize  int64         // bytes of all caches, 0 = no limit
-	Recent   time.Duration // what was used since then stays in any case: it may be on its way to a client
-	Share    bool          // leave the size for the LearnSize of other replicas
+	Store   storage.Store
+	Pulls   *pulls.File
+	MaxSize int64         // bytes of all caches, 0 = no limit
+	Recent  time.Duration // what was used within it stays: it may be on its way to a client
 }
 
-// Eviction is what one search for what may leave has found and done.
+// Eviction is the result of Evict.
 type Eviction struct {
 	Held    int64 // bytes of the caches afterwards, without what other repositories need
 	Evicted int   // manifests
-	Freed   int64 // bytes that nothing needs any more
-	Loose   int   // blobs of the caches that no manifest needs: pulled without one, or left over
+	Freed   int64 // bytes that nothing needs any more, to be freed by a collection
+	Loose   int   // blobs of the caches that no manifest needs
 }
 
-// lowWater is the part of the limit to which the caches are emptied, so that not each
-// pull evicts something.
+// lowWater is the part of the limit to which the caches shrink, so that not every pull evicts.
 const lowWater = 0.9
 
 // entry is a manifest in a cache.
@@ -51,21 +47,21 @@ type entry struct {
 	needs  []oci.Digest // what its bytes lead to, and itself
 }
 
-// census is what is in the tree.
+// census is the content of the storage.
 type census struct {
-	cache   *Cache
+	cache   *Registry
 	o       EvictOptions
 	pulled  pulls.Times
 	entries []*entry
-	users   map[oci.Digest]int // by how many entries a blob is needed
+	users   map[oci.Digest]int // entries that need a blob
 	sizes   map[oci.Digest]int64
 	local   map[oci.Digest]bool // blobs that other repositories have
 	linked  map[oci.Digest]bool // blobs that caches have
 
-	problems []error // of what could not be read; the rest is dealt with
+	problems []error // what could not be read; it stays
 }
 
-// failed notes a problem, up to a number that a log can hold.
+// failed records a problem, up to a number that fits a log line.
 func (n *census) failed(err error) {
 	if len(n.problems) < maxProblems {
 		n.problems = append(n.problems, err)
@@ -74,13 +70,13 @@ func (n *census) failed(err error) {
 
 const maxProblems = 10
 
-// Evict removes from the caches what was not pulled for its time and, above the limit, what
-// was not pulled for the longest time. Its bytes are left to the garbage collection. What
-// cannot be read stays, and is in the error.
-func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
+// Evict removes manifests that were not pulled for their TTL and, above the limit, those that
+// were not pulled for the longest time. A garbage collection frees their bytes. What can't be
+// read stays, and is in the error.
+func (c *Registry) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 	c.mu.Lock()
 	before := c.size
-	c.size.added = 0 // what comes meanwhile may be counted twice
+	c.size.added = 0 // bytes that arrive meanwhile may count twice
 	c.mu.Unlock()
 	n := &census{cache: c, o: o, users: map[oci.Digest]int{}, sizes: map[oci.Digest]int64{}, local: map[oci.Digest]bool{}, linked: map[oci.Digest]bool{}}
 	err := n.take(ctx)
@@ -94,14 +90,11 @@ func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 		c.size.held, c.size.added, c.size.retry = before.held, before.added+c.size.added, c.now().Add(evictRetry)
 	} else {
 		c.size.held, c.size.counted, c.size.retry = done.Held, c.now(), time.Time{}
+		if o.MaxSize > 0 && done.Held > o.MaxSize { // the rest is in use
+			err, c.size.retry = errOverLimit, c.now().Add(min(evictRetry, o.Recent))
+		}
 	}
 	c.mu.Unlock()
-	if err == nil && o.Share {
-		c.tellSize(ctx, o.Store, done.Held)
-	}
-	if err == nil && o.MaxSize > 0 && done.Held > o.MaxSize {
-		err = errOverLimit
-	}
 	c.opts.Metrics.evictedSome(done, err)
 	if done.Evicted > 0 || err != nil {
 		c.opts.Log.Info("evicted manifests from the caches", zap.Int("manifests", done.Evicted), zap.Int64("bytes", done.Freed), zap.Int64("held", done.Held), zap.Error(err))
@@ -111,7 +104,7 @@ func (c *Cache) Evict(ctx context.Context, o EvictOptions) (Eviction, error) {
 
 var errOverLimit = errors.New("the caches hold more than proxy.maxsize, all of it in use lately")
 
-// take reads the tree.
+// take reads the storage.
 func (n *census) take(ctx context.Context) (err error) {
 	if n.pulled, err = n.o.Pulls.Read(ctx); err != nil {
 		return err
@@ -134,7 +127,7 @@ func (n *census) take(ctx context.Context) (err error) {
 	return nil
 }
 
-// others notes what a repository has that is no cache.
+// others records the blobs of a repository that isn't a cache.
 func (n *census) others(ctx context.Context, name oci.Name) error {
 	for _, alg := range tree.Algorithms() {
 		for _, prefix := range []string{layout.Layers(name, alg), layout.Revisions(name, alg)} {
@@ -146,7 +139,7 @@ func (n *census) others(ctx context.Context, name oci.Name) error {
 	return nil
 }
 
-// links notes the digests below a prefix.
+// links records the digests below a prefix.
 func (n *census) links(ctx context.Context, prefix string, alg oci.Algorithm, in map[oci.Digest]bool) error {
 	for info, err := range n.o.Store.List(ctx, prefix, storage.ListOptions{Names: true}) {
 		if err != nil {
@@ -160,7 +153,7 @@ func (n *census) links(ctx context.Context, prefix string, alg oci.Algorithm, in
 	return nil
 }
 
-// cached notes the manifests of a cache, and which blobs it has.
+// cached records the manifests and blobs of a cache.
 func (n *census) cached(ctx context.Context, s *Source, name oci.Name) error {
 	tags := map[oci.Digest][]oci.Tag{}
 	for t, err := range tree.Tags(ctx, n.o.Store, name) {
@@ -201,8 +194,8 @@ func (n *census) loose() (count int) {
 	return count
 }
 
-// needs finds what a manifest leads to. Indexes need nothing: their manifests are entries of
-// their own.
+// needs finds the blobs that a manifest needs. Indexes need none: their manifests are entries
+// of their own.
 func (n *census) needs(ctx context.Context, e *entry) error {
 	e.needs = []oci.Digest{e.digest}
 	body, _, err := storage.Read(ctx, n.o.Store, layout.BlobData(e.digest), maxManifest)
@@ -233,7 +226,7 @@ func (n *census) needs(ctx context.Context, e *entry) error {
 
 const maxManifest = 64 << 20
 
-// size is what a blob takes that only caches need.
+// size returns the bytes of a blob, 0 if other repositories need it too.
 func (n *census) size(d oci.Digest) int64 {
 	if n.local[d] {
 		return 0
@@ -250,23 +243,55 @@ func (n *census) held() (bytes int64) {
 	return bytes
 }
 
-// evict removes what has to go, what was not used for the longest time first.
+// oversize returns the entries that exceed the limit alone, and the bytes that only those of
+// them need that are still in use. No other image has to leave for these: they never fit.
+func (n *census) oversize(now time.Time) (found map[*entry]bool, inUse int64) {
+	found = map[*entry]bool{}
+	users := map[oci.Digest]int{}
+	for _, e := range n.entries {
+		var bytes int64
+		for _, d := range e.needs {
+			bytes += n.size(d)
+		}
+		if n.o.MaxSize == 0 || bytes <= n.o.MaxSize {
+			continue
+		}
+		found[e] = true
+		if now.Sub(e.used) > n.o.Recent {
+			continue
+		}
+		for _, d := range e.needs {
+			if users[d]++; users[d] == n.users[d] {
+				inUse += n.size(d)
+			}
+		}
+	}
+	return found, inUse
+}
+
+// evict removes entries: first those that alone exceed the limit, then the least recently used.
 func (n *census) evict(ctx context.Context) (done Eviction, err error) {
 	now := n.cache.now()
-	slices.SortStableFunc(n.entries, func(a, b *entry) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.digest, b.digest)) })
+	oversize, exempt := n.oversize(now)
+	slices.SortStableFunc(n.entries, func(a, b *entry) int {
+		if oversize[a] != oversize[b] {
+			return map[bool]int{true: -1, false: 1}[oversize[a]]
+		}
+		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.digest, b.digest))
+	})
 	done.Held, done.Loose = n.held(), n.loose()
-	over := n.o.MaxSize > 0 && done.Held > n.o.MaxSize
+	over := n.o.MaxSize > 0 && done.Held-exempt > n.o.MaxSize
 	for _, e := range n.entries {
 		idle := now.Sub(e.used)
 		if idle <= n.o.Recent {
 			continue
 		}
 		expired := e.ttl > 0 && idle > e.ttl
-		full := over && float64(done.Held) > lowWater*float64(n.o.MaxSize)
+		full := over && float64(done.Held-exempt) > lowWater*float64(n.o.MaxSize)
 		if !expired && !full {
 			continue
 		}
-		removed, err := n.o.Registry.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
+		removed, err := n.cache.opts.Rules.Cached(e.name).Evict(ctx, e.digest, e.tags, e.used)
 		if ctx.Err() != nil {
 			return done, ctx.Err()
 		}

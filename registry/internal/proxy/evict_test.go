@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/collect"
 	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/collect"
+	"slipway/registry/internal/maintenance/pulls"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/pulls"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/upstream"
 )
 
 // pull pulls an image through the cache, with its layers.
@@ -36,14 +36,14 @@ func (w *world) pull(name string, tag string, layers ...[]byte) {
 
 func (w *world) evict(max int64) Eviction {
 	w.t.Helper()
-	done, err := w.cache.Evict(w.t.Context(), EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), MaxSize: max, Recent: time.Minute})
+	done, err := w.cache.Evict(w.t.Context(), EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), MaxSize: max, Recent: time.Minute})
 	check(w.t, err)
-	_, err = collect.Run(w.t.Context(), collect.Options{Store: w.store, Coordinator: coordinator(w.store)})
+	_, err = collect.Run(w.t.Context(), collect.Options{Store: w.store})
 	check(w.t, err)
 	return done
 }
 
-// has says whether the store has the bytes.
+// has reports whether the store has the bytes.
 func (w *world) has(content []byte) bool {
 	return w.reg.Repository("x").HasBytes(w.t.Context(), oci.SHA256.FromBytes(content))
 }
@@ -101,15 +101,59 @@ func TestEvict_LeastRecentlyUsed(t *testing.T) {
 	}
 }
 
+// An image that alone exceeds the limit leaves as soon as it is out of use, and empties the
+// cache of nothing else.
+func TestEvict_ImageLargerThanTheLimit(t *testing.T) {
+	w := newWorld(t)
+	small := [][]byte{noise(40, 100_000), noise(41, 100_000), noise(42, 100_000)}
+	for i, layer := range small {
+		w.push(oci.Name(fmt.Sprint("small", i)), "v1", layer)
+		w.pull(fmt.Sprint("hub/small", i), "v1", layer)
+		w.clock.move(time.Hour)
+		w.used(oci.Name(fmt.Sprint("hub/small", i)), "v1", w.clock.now())
+	}
+	large := noise(43, 2_000_000)
+	w.push("large", "v1", small[0], large)
+	w.clock.move(2 * time.Hour)
+	w.pull("hub/large", "v1", small[0], large)
+	w.used("hub/large", "v1", w.clock.now())
+	o := EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), MaxSize: 1_000_000, Recent: time.Hour}
+	done, err := w.cache.Evict(t.Context(), o)
+	if !errors.Is(err, errOverLimit) || done.Evicted != 0 {
+		t.Errorf("while it is in use: %+v, %v", done, err)
+	}
+	w.clock.move(2 * time.Hour)
+	if done, err = w.cache.Evict(t.Context(), o); err != nil || done.Evicted != 1 {
+		t.Errorf("afterwards: %+v, %v", done, err)
+	}
+	_, err = collect.Run(t.Context(), collect.Options{Store: w.store})
+	check(t, err)
+	for i, layer := range small {
+		if !w.has(layer) {
+			t.Errorf("the small image %d is gone", i)
+		}
+	}
+	if w.has(large) {
+		t.Error("the large image is still there")
+	}
+}
+
 // What was used a moment ago stays, whatever the limit is: it may be on its way.
 func TestEvict_KeepsWhatIsInUse(t *testing.T) {
 	w := newWorld(t)
 	layer := noise(70, 100_000)
 	w.push("app", "v1", layer)
 	w.pull("hub/app", "v1", layer)
-	done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), MaxSize: 1, Recent: time.Hour})
+	done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), MaxSize: 1, Recent: time.Hour})
 	if !errors.Is(err, errOverLimit) || done.Evicted != 0 {
 		t.Errorf("%+v, %v", done, err)
+	}
+	if w.cache.EvictionDue(1, false) {
+		t.Error("the search is repeated at once")
+	}
+	w.clock.move(evictRetry)
+	if !w.cache.EvictionDue(1, false) {
+		t.Error("the search is not repeated")
 	}
 }
 
@@ -122,7 +166,7 @@ func TestEvict_FindsLooseBlobs(t *testing.T) {
 	w.settle()
 	census := func() int {
 		t.Helper()
-		done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Hour})
+		done, err := w.cache.Evict(t.Context(), EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), Recent: time.Hour})
 		check(t, err)
 		return done.Loose
 	}
@@ -180,19 +224,19 @@ func TestEvictionDue(t *testing.T) {
 	w := newWorld(t)
 	layer := noise(91, 10_000)
 	w.push("app", "v1", layer)
-	if !w.cache.EvictionDue(0) {
+	if !w.cache.EvictionDue(0, false) {
 		t.Error("not due at the start")
 	}
 	w.evict(0)
-	if w.cache.EvictionDue(5_000) {
+	if w.cache.EvictionDue(5_000, false) {
 		t.Error("due though nothing came")
 	}
 	w.pull("hub/app", "v1", layer)
-	if !w.cache.EvictionDue(5_000) || w.cache.EvictionDue(0) {
+	if !w.cache.EvictionDue(5_000, false) || w.cache.EvictionDue(0, false) {
 		t.Error("not due though too much came, or due without a limit")
 	}
 	w.clock.move(2 * time.Hour)
-	if !w.cache.EvictionDue(0) {
+	if !w.cache.EvictionDue(0, false) {
 		t.Error("not due after a long time")
 	}
 }
@@ -210,16 +254,16 @@ func TestEvict_UnreadableRepository(t *testing.T) {
 	held := w.cache.size.held
 	w.clock.move(200 * time.Hour)
 	broken.set("repositories/hub/one/")
-	o := EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Minute}
+	o := EvictOptions{Store: w.store, Pulls: pulls.NewFile(w.store), Recent: time.Minute}
 	done, err := w.cache.Evict(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), "hub/one") || done.Evicted != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if w.cache.size.held != held || w.cache.EvictionDue(1) {
+	if w.cache.size.held != held || w.cache.EvictionDue(1, false) {
 		t.Errorf("%d bytes are held, want %d, or the search is repeated at once", w.cache.size.held, held)
 	}
 	w.clock.move(evictRetry)
-	if !w.cache.EvictionDue(0) {
+	if !w.cache.EvictionDue(0, false) {
 		t.Error("the search is not repeated")
 	}
 	broken.set("")
@@ -271,44 +315,12 @@ func (s *brokenStore) List(ctx context.Context, prefix string, o storage.ListOpt
 	return s.Store.List(ctx, prefix, o)
 }
 
-// A replica learns what another one has counted, and does not count itself until more comes.
-func TestLearnSize(t *testing.T) {
+// A replica that shares the caches searches before it has filled the room alone.
+func TestEvictionDue_Shared(t *testing.T) {
 	w := newWorld(t)
-	layer := noise(94, 10_000)
-	w.push("app", "v1", layer)
-	w.pull("hub/app", "v1", layer)
-	other := New(Options{Now: w.clock.now})
-	t.Cleanup(other.Close)
-	other.LearnSize(t.Context(), w.store)
-	if !other.EvictionDue(0) {
-		t.Error("nobody has counted, and it is not due")
-	}
-	o := EvictOptions{Store: w.store, Registry: w.reg, Pulls: pulls.NewFile(w.store), Recent: time.Minute, Share: true}
-	done, err := w.cache.Evict(t.Context(), o)
-	check(t, err)
-	other.LearnSize(t.Context(), w.store)
-	if other.EvictionDue(done.Held) || other.size.held != done.Held || !other.EvictionDue(done.Held-1) {
-		t.Errorf("learned %+v, want %d bytes", other.size, done.Held)
-	}
-	other.count(200)
-	if other.EvictionDue(done.Held + 1000) {
-		t.Error("due though a fifth of the room was filled")
-	}
-	other.count(100)
-	if !other.EvictionDue(done.Held+1000) || other.EvictionDue(done.Held+10_000) {
-		t.Error("not due though other replicas may have filled the room, too")
-	}
-	other.LearnSize(t.Context(), w.store) // nothing new
-	if !other.EvictionDue(done.Held) {
-		t.Error("not due though more has come")
-	}
-	w.clock.move(2 * time.Hour)
-	if !other.EvictionDue(0) {
-		t.Error("not due after a long time")
-	}
-	check(t, w.store.Apply(t.Context(), nil, storage.Stage{{Key: layout.CacheSize, Content: []byte("nonsense"), Ephemeral: true}}))
-	other.LearnSize(t.Context(), w.store)
-	if other.size.held != done.Held {
-		t.Errorf("learned %+v of nonsense", other.size)
+	w.evict(0)
+	w.cache.count(260)
+	if w.cache.EvictionDue(1000, false) || !w.cache.EvictionDue(1000, true) {
+		t.Errorf("a quarter of the room was filled: alone %v, with others %v", w.cache.EvictionDue(1000, false), w.cache.EvictionDue(1000, true))
 	}
 }

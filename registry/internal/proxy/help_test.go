@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +18,10 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/upstream"
 )
 
 // world is an upstream, a fault in front of it, a cache, and a server of that.
@@ -31,7 +31,7 @@ type world struct {
 	front  *front
 	store  storage.Store
 	source *Source
-	cache  *Cache
+	cache  *Registry
 	reg    *registry.Registry // with the cache
 	url    string             // of the server
 	remote string             // that of the upstream
@@ -111,7 +111,7 @@ func newWorld(t *testing.T, options ...option) *world {
 	t.Helper()
 	w := &world{t: t, clock: &clock{}, store: memory.New()}
 	origin := memory.New()
-	w.origin = registry.New(registry.Options{Store: origin, Coordinator: origin, DeleteEnabled: true})
+	w.origin = registry.New(registry.Options{Store: origin, DeleteEnabled: true})
 	handler, err := api.New(api.Options{Registry: w.origin, DeleteEnabled: true, Log: nopLog})
 	if err != nil {
 		t.Fatal(err)
@@ -125,20 +125,19 @@ func newWorld(t *testing.T, options ...option) *world {
 		t.Fatal(err)
 	}
 	w.source = &Source{Name: "hub", Prefix: "hub", Namespaces: []string{"docker.io"}, TagTTL: 5 * time.Minute, TTL: 168 * time.Hour}
-	o := Options{Sources: []*Source{w.source}, Now: w.clock.now, Patience: 30 * time.Second}
+	o := Options{Sources: []*Source{w.source}, Now: w.clock.now, Patience: 30 * time.Second, Spool: filepath.Join(t.TempDir(), "spool")}
 	ro := registry.Options{Store: w.store}
 	co := upstream.Options{URL: remote, Timeout: 20 * time.Second, Stall: 20 * time.Second}
 	for _, option := range options {
 		option(&o, w.source, &ro, &co)
 	}
 	w.store = ro.Store
-	ro.Coordinator = coordinator(w.store)
 	w.source.Client = upstream.New(co)
-	w.cache = New(o)
-	ro.Upstream = w.cache
 	w.reg = registry.New(ro)
+	o.Rules = w.reg
+	w.cache = New(o)
 	t.Cleanup(w.cache.Close)
-	handler, err = api.New(api.Options{Registry: w.reg, DeleteEnabled: true, Log: nopLog})
+	handler, err = api.New(api.Options{Registry: w.reg, Proxy: w.cache, DeleteEnabled: true, Log: nopLog})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,19 +152,6 @@ func (w *world) impatient() {
 	remote, err := url.Parse(w.remote)
 	check(w.t, err)
 	w.source.Client = upstream.New(upstream.Options{URL: remote, Timeout: 100 * time.Millisecond})
-}
-
-func coordinator(s storage.Store) storage.Coordinator {
-	switch s := s.(type) {
-	case storage.Coordinator:
-		return s
-	case *fullStore:
-		return coordinator(s.Store)
-	case *brokenStore:
-		return coordinator(s.Store)
-	default:
-		panic(fmt.Sprintf("%T is no coordinator", s))
-	}
 }
 
 func emptyPrefix(o *Options, s *Source, _ *registry.Options, _ *upstream.Options) { s.Prefix = "" }
@@ -191,7 +177,7 @@ func pushTo(t *testing.T, r registry.Repository, tag oci.Tag, layers ...[]byte) 
 		d := oci.SHA256.FromBytes(content)
 		up, err := r.StartUpload(t.Context(), "")
 		check(t, err)
-		_, err = up.Append(t.Context(), bytes.NewReader(content))
+		_, err = up.Append(t.Context(), bytes.NewReader(content), -1)
 		check(t, err)
 		_, err = up.Commit(t.Context(), d)
 		check(t, err)
@@ -236,7 +222,7 @@ func (w *world) settle() {
 	w.t.Helper()
 	for {
 		w.cache.mu.Lock()
-		n := len(w.cache.flights)
+		n := len(w.cache.transfers)
 		w.cache.mu.Unlock()
 		if n == 0 {
 			return
@@ -265,7 +251,7 @@ type fullStore struct {
 	hang func(context.Context) // called in place of each commit of an upload; nil = they are done
 }
 
-func (s *fullStore) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (s *fullStore) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	s.mu.Lock()
 	full, hang := s.full, s.hang
 	s.mu.Unlock()
@@ -273,7 +259,7 @@ func (s *fullStore) Apply(ctx context.Context, section storage.Section, stages .
 		for _, change := range stage {
 			if change.Upload != nil && hang != nil {
 				hang(ctx)
-				return errors.Join(context.DeadlineExceeded, change.Upload.Suspend(context.WithoutCancel(ctx), nil))
+				return context.DeadlineExceeded
 			}
 		}
 	}
@@ -286,11 +272,11 @@ func (s *fullStore) Apply(ctx context.Context, section storage.Section, stages .
 			}
 		}
 	}
-	return s.Store.Apply(ctx, section, stages...)
+	return s.Store.Apply(ctx, a, stages...)
 }
 
-func (s *fullStore) CreateUpload(ctx context.Context, key string, hint storage.UploadHint) (storage.Upload, error) {
-	u, err := s.Store.CreateUpload(ctx, key, hint)
+func (s *fullStore) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
+	u, err := s.Store.OpenUpload(ctx, key, o)
 	return &fullUpload{u, s}, err
 }
 

@@ -8,16 +8,16 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/upstream"
 )
 
-// confirmAfter is the age from which it is noted in the tree that a tag still stands.
+// confirmAfter is the age at which a tag that the upstream confirms is renewed in the storage.
 const confirmAfter = time.Hour
 
-// Manifest implements registry.Upstream.
-func (c *Cache) Manifest(ctx context.Context, r registry.Repository, ref oci.Reference, have *registry.Manifest) (*registry.Manifest, error) {
-	s := c.source(r.Name())
+// manifest returns what a reference stands for. have is what r holds, nil for nothing: it is
+// returned if it is fresh enough, or nothing better is available.
+func (c *Registry) manifest(ctx context.Context, s *Source, r registry.Repository, ref oci.Reference, have *registry.Manifest) (*registry.Manifest, error) {
 	if ref.Tag == "" {
 		return c.byDigest(ctx, s, r, ref.Digest)
 	}
@@ -31,7 +31,7 @@ func (c *Cache) Manifest(ctx context.Context, r registry.Repository, ref oci.Ref
 		if err := c.refused(s, key); err != nil {
 			return nil, err
 		}
-		return c.fetchTag(s, r, key, nil).wait(ctx)
+		return c.fetchTag(ctx, s, r, key, nil)
 	}
 	if s.Offline {
 		return s.stale(have, offline), nil
@@ -41,7 +41,7 @@ func (c *Cache) Manifest(ctx context.Context, r registry.Repository, ref oci.Ref
 	}
 	patience, cancel := context.WithTimeout(ctx, c.opts.Patience)
 	defer cancel()
-	m, err := c.fetchTag(s, r, key, have).wait(patience)
+	m, err := c.fetchTag(patience, s, r, key, have)
 	switch {
 	case err == nil && m != nil:
 		s.metrics.hit(false)
@@ -56,7 +56,7 @@ func (c *Cache) Manifest(ctx context.Context, r registry.Repository, ref oci.Ref
 	return s.stale(have, reasonOf(err)), nil
 }
 
-// reasonOf is the reason inside an error of the rules that fault has made.
+// reasonOf returns the reason inside a fetchError.
 func reasonOf(err error) upstream.Reason {
 	var f *fetchError
 	if errors.As(err, &f) {
@@ -65,7 +65,7 @@ func reasonOf(err error) upstream.Reason {
 	return upstream.Invalid
 }
 
-// fetchError keeps the reason of what a client is told.
+// fetchError is an error for clients, and its reason.
 type fetchError struct {
 	reason upstream.Reason
 	error
@@ -73,48 +73,49 @@ type fetchError struct {
 
 func (e *fetchError) Unwrap() error { return e.error }
 
-// errGone means that the upstream has not had a tag for longer than the TTL.
-var errGone = errors.New("the tag is gone at the upstream for longer than its time in the cache")
+// errGone means that the upstream hasn't had a tag for longer than the TTL.
+var errGone = errors.New("the upstream has not had the tag for longer than its TTL")
 
-// stale answers with a copy that could not be checked.
+// stale returns a stored manifest that could not be checked, with a warning.
 func (s *Source) stale(have *registry.Manifest, reason upstream.Reason) *registry.Manifest {
 	s.metrics.stale(reason)
 	return have.WithWarning(s.warning(reason))
 }
 
-func (c *Cache) checkedWithin(key tagKey, ttl time.Duration) bool {
-	at, ok := c.checked.get(key)
+func (c *Registry) checkedWithin(key tagKey, ttl time.Duration) bool {
+	at, ok := c.checked.Get(key)
 	return ok && c.now().Sub(at) < ttl
 }
 
-// refused is why there is no use in asking for something of which there is no copy.
-func (c *Cache) refused(s *Source, key any) error {
-	if until, ok := c.unknown.get(key); ok && c.now().Before(until) {
+// refused is the reason not to ask the upstream for something that isn't stored.
+func (c *Registry) refused(s *Source, key any) error {
+	if until, ok := c.unknown.Get(key); ok && c.now().Before(until) {
 		code := oci.CodeManifestUnknown
 		if _, blob := key.(blobKey); blob {
 			code = oci.CodeBlobUnknown
 		}
-		return &oci.Error{Code: code, Message: "", Err: errors.New("the upstream did not have it a moment ago")}
+		return &oci.Error{Code: code, Message: "", Err: errors.New("the upstream didn't have it a moment ago")}
 	}
 	return s.silent()
 }
 
-// fetchTag asks the upstream what the tag points at, and brings that in.
-func (c *Cache) fetchTag(s *Source, r registry.Repository, key tagKey, have *registry.Manifest) *call[*registry.Manifest] {
-	return c.manifests.start(c, key, func(ctx context.Context) (*registry.Manifest, error) {
-		if have == nil || c.checkedWithin(key, s.TagTTL) { // it came, or was checked, since this was asked for
+// fetchTag asks the upstream what the tag points at, and stores that.
+func (c *Registry) fetchTag(wait context.Context, s *Source, r registry.Repository, key tagKey, have *registry.Manifest) (*registry.Manifest, error) {
+	return once(wait, c, &c.manifests, key.String(), func() (*registry.Manifest, error) {
+		ctx := c.ctx
+		if have == nil || c.checkedWithin(key, s.TagTTL) { // another call fetched or checked it meanwhile
 			if m, err := r.Manifest(ctx, oci.Reference{Tag: key.tag}); err == nil {
 				return m, nil
 			}
 		}
 		m, err := c.currentTag(ctx, s, r, key, have)
 		if err == nil {
-			c.checked.put(key, c.now(), 1)
-			c.unknown.forget(key)
+			c.checked.Put(key, c.now(), 1)
+			c.unknown.Forget(key)
 			return m, nil
 		}
 		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
+			c.unknown.Put(key, c.now().Add(c.opts.Unknown), 1)
 			if have != nil && c.outlived(ctx, s, r, key) {
 				return nil, &oci.Error{Code: oci.CodeManifestUnknown, Err: errGone}
 			}
@@ -123,9 +124,9 @@ func (c *Cache) fetchTag(s *Source, r registry.Repository, key tagKey, have *reg
 	})
 }
 
-// currentTag is what the tag points at upstream. Of what is cached only the digest is asked
-// for, which costs nothing of the limits that registries have.
-func (c *Cache) currentTag(ctx context.Context, s *Source, r registry.Repository, key tagKey, have *registry.Manifest) (*registry.Manifest, error) {
+// currentTag returns what the tag points at upstream. If there is a stored manifest it asks
+// only for the digest, which doesn't count against pull limits.
+func (c *Registry) currentTag(ctx context.Context, s *Source, r registry.Repository, key tagKey, have *registry.Manifest) (*registry.Manifest, error) {
 	ref := oci.Reference{Tag: key.tag}
 	if have == nil {
 		return c.fetch(ctx, s, r, ref)
@@ -146,8 +147,8 @@ func (c *Cache) currentTag(ctx context.Context, s *Source, r registry.Repository
 	return c.fetch(ctx, s, r, ref)
 }
 
-// confirm notes in the tree, now and then, that the tag still stands.
-func (c *Cache) confirm(ctx context.Context, s *Source, r registry.Repository, key tagKey, d oci.Digest) {
+// confirm renews a stored tag from time to time.
+func (c *Registry) confirm(ctx context.Context, s *Source, r registry.Repository, key tagKey, d oci.Digest) {
 	at, err := r.TagModified(ctx, key.tag)
 	if err == nil && c.now().Sub(at) > confirmAfter {
 		err = r.ConfirmTag(ctx, key.tag, d)
@@ -157,9 +158,8 @@ func (c *Cache) confirm(ctx context.Context, s *Source, r registry.Repository, k
 	}
 }
 
-// outlived says whether a tag that is gone upstream has been in the cache for its time, and
-// removes it then.
-func (c *Cache) outlived(ctx context.Context, s *Source, r registry.Repository, key tagKey) bool {
+// outlived reports whether a tag that is gone upstream has exceeded its TTL, and removes it then.
+func (c *Registry) outlived(ctx context.Context, s *Source, r registry.Repository, key tagKey) bool {
 	if s.TTL <= 0 {
 		return false
 	}
@@ -173,31 +173,32 @@ func (c *Cache) outlived(ctx context.Context, s *Source, r registry.Repository, 
 	return true
 }
 
-// byDigest brings in a manifest that the repository does not hold.
-func (c *Cache) byDigest(ctx context.Context, s *Source, r registry.Repository, d oci.Digest) (*registry.Manifest, error) {
+// byDigest fetches a manifest that isn't stored.
+func (c *Registry) byDigest(ctx context.Context, s *Source, r registry.Repository, d oci.Digest) (*registry.Manifest, error) {
 	s.metrics.miss(false)
 	key := manifestKey{r.Name(), d}
 	if err := c.refused(s, key); err != nil {
 		return nil, err
 	}
-	return c.manifests.start(c, key, func(ctx context.Context) (*registry.Manifest, error) {
+	return once(ctx, c, &c.manifests, key.String(), func() (*registry.Manifest, error) {
+		ctx := c.ctx
 		ref := oci.Reference{Digest: d}
-		if m, err := r.Manifest(ctx, ref); err == nil { // it came meanwhile
+		if m, err := r.Manifest(ctx, ref); err == nil { // another call fetched it meanwhile
 			return m, nil
 		}
 		m, err := c.fetch(ctx, s, r, ref)
 		if upstream.ReasonOf(err) == upstream.NotFound {
-			c.unknown.put(key, c.now().Add(c.opts.Unknown), 1)
+			c.unknown.Put(key, c.now().Add(c.opts.Unknown), 1)
 		}
 		return m, s.fault(err, oci.CodeManifestUnknown)
-	}).wait(ctx)
+	})
 }
 
-// fetch gets a manifest from the upstream and stores it. It is good also if it cannot be
-// stored. The error is that of the upstream.
-func (c *Cache) fetch(ctx context.Context, s *Source, r registry.Repository, ref oci.Reference) (*registry.Manifest, error) {
-	if wait := s.budget.take(); wait > 0 {
-		return nil, &upstream.Error{Reason: upstream.Limited, RetryAfter: wait, Err: errors.New("the budget of requests per hour is used up")}
+// fetch gets a manifest from the upstream and stores it if it can. The error is that of the
+// upstream.
+func (c *Registry) fetch(ctx context.Context, s *Source, r registry.Repository, ref oci.Reference) (*registry.Manifest, error) {
+	if wait := s.spend(); wait > 0 {
+		return nil, &upstream.Error{Reason: upstream.Limited, RetryAfter: wait, Err: errors.New("pullsperhour is used up")}
 	}
 	begun := time.Now()
 	m, err := s.Client.Manifest(ctx, s.remote(r.Name()), ref)
@@ -210,7 +211,7 @@ func (c *Cache) fetch(ctx context.Context, s *Source, r registry.Repository, ref
 	return c.store(ctx, s, r, m, ref.Tag)
 }
 
-func (c *Cache) store(ctx context.Context, s *Source, r registry.Repository, m *upstream.Manifest, tag oci.Tag) (*registry.Manifest, error) {
+func (c *Registry) store(ctx context.Context, s *Source, r registry.Repository, m *upstream.Manifest, tag oci.Tag) (*registry.Manifest, error) {
 	stored, err := r.CacheManifest(ctx, m.Digest, m.Bytes, tag)
 	if err != nil {
 		c.notStored(s, r.Name(), string(m.Digest), err)
@@ -223,9 +224,9 @@ func (c *Cache) store(ctx context.Context, s *Source, r registry.Repository, m *
 	return stored, nil
 }
 
-// notStored notes that something goes to clients without being cached.
-func (c *Cache) notStored(s *Source, name oci.Name, what string, err error) {
+// notStored records that something goes to clients without being cached.
+func (c *Registry) notStored(s *Source, name oci.Name, what string, err error) {
 	s.metrics.notStored()
-	c.opts.Log.Warn("cannot cache what clients pull; it is served uncached", zap.String("upstream", s.Name),
+	c.opts.Log.Warn("cannot cache an object; clients get it uncached", zap.String("upstream", s.Name),
 		zap.String("repository", string(name)), zap.String("digest", what), zap.Error(err))
 }

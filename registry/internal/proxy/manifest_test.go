@@ -12,10 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
 	"slipway/registry/internal/storage/memory"
-	"slipway/registry/internal/upstream"
 )
 
 const tagPath = "/v2/hub/app/manifests/v1"
@@ -59,12 +62,16 @@ func TestPolicy_UpstreamFails(t *testing.T) {
 				}
 				return true
 			})
-		}, "does not answer in time", 502, oci.CodeUnavailable, ""},
+		}, "doesn't answer in time", 502, oci.CodeUnavailable, ""},
 		{"5xx", func(w *world) { w.front.with(502) }, "has a fault", 502, oci.CodeUnavailable, ""},
 		{"429", func(w *world) { w.front.with(429, "Retry-After", "77") }, "limits the number of requests", 429, oci.CodeTooManyRequests, "77"},
-		{"401", func(w *world) { w.front.with(401) }, "asks for another login", 401, oci.CodeUnauthorized, ""},
+		{"401", func(w *world) { w.front.with(401) }, "denies access", 403, oci.CodeDenied, ""},
+		{"wrong login", func(w *world) {
+			w.source.Client = upstream.New(upstream.Options{URL: w.source.Client.URL(), Credentials: upstream.Password("ci", "wrong")})
+			w.front.with(401, "WWW-Authenticate", "Basic")
+		}, "refuses the login", 502, oci.CodeUnavailable, ""},
 		{"403", func(w *world) { w.front.with(403) }, "denies access", 403, oci.CodeDenied, ""},
-		{"404", func(w *world) { w.front.with(404) }, "does not have it any more", 404, oci.CodeManifestUnknown, ""},
+		{"404", func(w *world) { w.front.with(404) }, "doesn't have it any more", 404, oci.CodeManifestUnknown, ""},
 		{"another digest", func(w *world) {
 			w.front.fail(func(rw http.ResponseWriter, r *http.Request) bool {
 				rw.Header().Set("Docker-Content-Digest", string(oci.SHA256.FromBytes([]byte("x"))))
@@ -110,6 +117,37 @@ func TestPolicy_UpstreamFails(t *testing.T) {
 				t.Errorf("afterwards: %s, warning %q", resp.Status, resp.Header.Get("Warning"))
 			}
 		})
+	}
+}
+
+// A login that the upstream refuses turns its health red, is logged once, and isn't sent again
+// for each client.
+func TestPolicy_WrongLogin(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	w := newWorld(t, func(o *Options, _ *Source, _ *registry.Options, u *upstream.Options) {
+		o.Log, u.Credentials = zap.New(core), upstream.Password("ci", "wrong")
+	})
+	w.front.with(401, "WWW-Authenticate", "Basic")
+	if err := w.source.Check(t.Context()); err == nil {
+		t.Error("the upstream is healthy")
+	}
+	w.front.requests("")
+	for range 5 {
+		if resp, body := w.get(tagPath); resp.StatusCode != 502 || !strings.Contains(string(body), "hub refuses the login") {
+			t.Errorf("%s %s", resp.Status, body)
+		}
+	}
+	if n := w.front.requests(""); n != 0 {
+		t.Errorf("%d more requests with a login that is refused", n)
+	}
+	if n := logged.FilterMessageSnippet("refuses the configured login").Len(); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+	w.front.fail(nil)
+	w.push("app", "v1", []byte("layer"))
+	check(t, w.source.Check(t.Context()))
+	if resp, body := w.get(tagPath); resp.StatusCode != 200 {
+		t.Errorf("afterwards: %s %s", resp.Status, body)
 	}
 }
 
@@ -191,7 +229,7 @@ func TestPolicy_Coalesced(t *testing.T) {
 	}
 }
 
-// What has a digest is asked for once, whoever wants it, and never again.
+// Content with a digest is requested once for all clients, and never again.
 func TestPolicy_Digest(t *testing.T) {
 	w := newWorld(t)
 	layer := []byte("layer")
@@ -251,7 +289,7 @@ func TestPolicy_DeletedUpstream(t *testing.T) {
 	}
 }
 
-// Who joins the check of somebody who has a copy is told the same, also without one.
+// A client that joins another's check gets the same answer, also without a copy.
 func TestPolicy_DeletedUpstream_ForAllWhoAsk(t *testing.T) {
 	w := newWorld(t)
 	m := w.push("app", "v1", []byte("layer"))
@@ -259,14 +297,14 @@ func TestPolicy_DeletedUpstream_ForAllWhoAsk(t *testing.T) {
 	_, err := w.origin.Repository("app").DeleteManifest(t.Context(), m.Digest)
 	check(t, err)
 	w.clock.move(1000 * time.Hour)
-	_, err = w.cache.fetchTag(w.source, w.reg.Cached("hub/app"), tagKey{"hub/app", "v1"}, m).wait(t.Context())
+	_, err = w.cache.fetchTag(t.Context(), w.source, w.reg.Cached("hub/app"), tagKey{"hub/app", "v1"}, m)
 	var told *oci.Error
 	if !errors.As(err, &told) || told.Code != oci.CodeManifestUnknown {
 		t.Errorf("%v", err)
 	}
 }
 
-// A tag that still stands is noted to, so that its time begins anew.
+// A tag that still stands is noted to, so that its time begins again.
 func TestPolicy_ConfirmedTagsStay(t *testing.T) {
 	store := memory.New()
 	w := newWorld(t, func(_ *Options, _ *Source, ro *registry.Options, _ *upstream.Options) { ro.Store = store })

@@ -1,65 +1,72 @@
-// Package proxy makes repositories a cache of other registries: which repository
-// belongs to which upstream, what is fresh enough, what is done when an upstream
-// fails, how a blob goes to clients while it comes, and what leaves the cache.
+// Package proxy is a pull-through cache: it wraps the rules so that some repositories are
+// caches of repositories at upstream registries. It decides which upstream a repository
+// belongs to, what is fresh enough, what clients get when an upstream fails, and what leaves
+// the cache.
 //
-// It implements registry.Upstream. All that it remembers itself may be lost; what is
-// cached is in the tree, as if it had been pushed.
+// What is cached lies in the storage as if it had been pushed. Everything else the package
+// keeps may be lost.
 package proxy
 
 import (
 	"cmp"
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"slipway/registry/internal/cache"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
 	"slipway/registry/internal/registry"
 )
 
-// Options is what a Cache is made of.
+// Options configures a Registry.
 type Options struct {
+	Rules   *registry.Registry // what is stored; nil if only names are asked for
 	Sources []*Source
 	// Local selects repositories that belong to no upstream although one has the empty
 	// prefix.
 	Local pattern.Names
-	// AnyNamespace passes over the namespace of requests, as distribution does.
-	AnyNamespace bool
-	// CommitTimeout is how long a cache may take to make a blob durable that has come; 0 = 5 minutes.
+	// Spool is the directory for blobs that are being fetched, "" that of the system for
+	// temporary files, and SpoolMax their bytes; 0 = 16 GiB. Blobs beyond that aren't cached.
+	Spool    string
+	SpoolMax int64
+	// CommitTimeout bounds the time for storing a blob that was fetched; 0 = 5 minutes.
 	CommitTimeout time.Duration
-	// Unknown is how long an upstream is not asked again for what it did not have; 0 = 10 s.
+	// Resume bounds the time for which a blob is resumed while its upstream fails; 0 = 1 minute.
+	Resume time.Duration
+	// Unknown is how long an upstream isn't asked again for what it didn't have; 0 = 10 s.
 	Unknown time.Duration
-	// Patience is how long a client waits for an upstream that checks a tag of which there
-	// is a copy; 0 = 3 s.
+	// Patience is how long a client waits for the check of a tag that is stored; 0 = 3 s.
 	Patience time.Duration
-	Log      *zap.Logger // nil = none
-	Metrics  *Metrics    // nil = none
-	Now      func() time.Time
+	Pulled   func(oci.Name, oci.Digest) // records pulls of manifests that had to be fetched; nil = nothing does
+	Log      *zap.Logger                // nil = none
+	Metrics  *Metrics                   // nil = unregistered ones
+	Now      func() time.Time           // nil = time.Now
 }
 
-// Cache is the caches of all upstreams. Methods are safe for concurrent use.
-type Cache struct {
+// Registry wraps a registry.Registry with caches of upstreams. Methods are safe for concurrent
+// use.
+type Registry struct {
 	opts    Options
 	now     func() time.Time
-	ctx     context.Context // of what goes on though its client has left
+	ctx     context.Context // for work that goes on when its client has left
 	stop    context.CancelFunc
 	work    sync.WaitGroup
-	checked *recent[tagKey, time.Time]
-	unknown *recent[any, time.Time] // until when something is not asked for again
-	lists   *recent[any, listed]
+	spool   *spool
+	checked *cache.Cache[tagKey, time.Time]
+	unknown *cache.Cache[any, time.Time] // until when the upstream isn't asked again
+	lists   *cache.Cache[any, listed]
 
-	manifests single[any, *registry.Manifest]
-	stats     single[blobKey, int64]
-	listing   single[any, listed]
+	manifests cache.Group[*registry.Manifest]
+	sizes     cache.Group[int64]
+	listing   cache.Group[listed]
 
-	mu      sync.Mutex
-	flights map[blobKey]*flight
-	stuck   atomic.Int64 // commits that the store does not end
-	size    size
-	shared  bool // with other replicas
+	mu        sync.Mutex
+	transfers map[blobKey]*transfer
+	size      size
 }
 
 type tagKey struct {
@@ -67,48 +74,68 @@ type tagKey struct {
 	tag  oci.Tag
 }
 
+func (k tagKey) String() string { return string(k.name) + ":" + string(k.tag) }
+
 type manifestKey struct {
 	name   oci.Name
 	digest oci.Digest
 }
+
+func (k manifestKey) String() string { return string(k.name) + "@" + string(k.digest) }
 
 type blobKey struct {
 	name   oci.Name
 	digest oci.Digest
 }
 
-// Bounds of what is remembered, in entries, and of lists in bytes of memory (about).
+func (k blobKey) String() string { return string(k.name) + "@" + string(k.digest) }
+
+// Bounds of memory: entries, and bytes of lists (estimated).
 const (
 	maxRemembered = 50_000
 	maxLists      = 32 << 20
 )
 
-// New makes a cache. It does no I/O.
-func New(o Options) *Cache {
+// once runs work for all who ask for the key at the same time. It goes on when they leave.
+func once[V any](ctx context.Context, c *Registry, g *cache.Group[V], key string, work func() (V, error)) (V, error) {
+	return g.Do(ctx, key, func() (V, error) {
+		c.work.Add(1)
+		defer c.work.Done()
+		return work()
+	})
+}
+
+// New makes a Registry. It does no I/O.
+func New(o Options) *Registry {
+	o.SpoolMax = cmp.Or(o.SpoolMax, 16<<30)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Minute)
+	o.Resume = cmp.Or(o.Resume, time.Minute)
 	o.Unknown = cmp.Or(o.Unknown, 10*time.Second)
 	o.Patience = cmp.Or(o.Patience, 3*time.Second)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Cache{
-		opts: o, now: o.Now, flights: map[blobKey]*flight{},
-		checked: newRecent[tagKey, time.Time](maxRemembered), unknown: newRecent[any, time.Time](maxRemembered), lists: newRecent[any, listed](maxLists),
+	c := &Registry{
+		opts: o, now: o.Now, spool: newSpool(o.Spool, o.SpoolMax), transfers: map[blobKey]*transfer{},
+		checked: cache.New[tagKey, time.Time](maxRemembered), unknown: cache.New[any, time.Time](maxRemembered), lists: cache.New[any, listed](maxLists),
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	for _, s := range o.Sources {
 		s.cache = c
 		s.metrics = o.Metrics.of(s.Name)
-		s.budget = newBudget(s.PerHour, o.Now)
+		s.budget = newBudget(s.PerHour)
 	}
 	return c
 }
 
-// Close ends what is under way.
-func (c *Cache) Close() {
+// Close ends all transfers and checks under way.
+func (c *Registry) Close() {
 	c.stop()
 	c.work.Wait()
 	for _, s := range c.opts.Sources {
@@ -116,15 +143,15 @@ func (c *Cache) Close() {
 	}
 }
 
-// Sources are the upstreams.
-func (c *Cache) Sources() []*Source { return c.opts.Sources }
+// Sources returns the upstreams.
+func (c *Registry) Sources() []*Source { return c.opts.Sources }
 
-// Caches implements registry.Upstream.
-func (c *Cache) Caches(name oci.Name) bool { return c.source(name) != nil }
+// Caches reports whether the repository is a cache.
+func (c *Registry) Caches(name oci.Name) bool { return c.source(name) != nil }
 
-// Twin is the other name of a repository that is cached under two: hub/alpine is
-// hub/library/alpine where hub stands for Docker Hub. It is "" for all others.
-func (c *Cache) Twin(name oci.Name) oci.Name {
+// Twin returns the other name of a repository that has two: hub/alpine is hub/library/alpine
+// where hub stands for Docker Hub. It returns "" for all others.
+func (c *Registry) Twin(name oci.Name) oci.Name {
 	s := c.source(name)
 	if s == nil {
 		return ""
@@ -135,35 +162,29 @@ func (c *Cache) Twin(name oci.Name) oci.Name {
 	return ""
 }
 
-// Within implements registry.Upstream. A namespace that no upstream stands for may be a
-// name of this registry itself: then only what is local is served.
-func (c *Cache) Within(namespace string, name oci.Name) (oci.Name, error) {
-	if c.opts.AnyNamespace {
-		return name, nil
-	}
+// Within returns the repository here for a name in the namespace of another registry, such as
+// docker.io. It fails with NAME_UNKNOWN unless an upstream stands for the namespace: answering
+// from elsewhere would pass one registry's image off as another's.
+func (c *Registry) Within(namespace string, name oci.Name) (oci.Name, error) {
 	for _, s := range c.opts.Sources {
 		if !s.standsFor(namespace) {
 			continue
 		}
 		here, err := s.local(name)
-		if err == nil && c.source(here) != s { // the name is that of another upstream, or local
-			return "", notWithin(namespace, name)
+		if err == nil && c.source(here) != s { // the name belongs to another upstream, or is local
+			return "", notWithin(namespace, name, "the name belongs to another registry here")
 		}
 		return here, err
 	}
-	if c.Caches(name) {
-		return "", notWithin(namespace, name)
-	}
-	return name, nil
+	return "", notWithin(namespace, name, "no upstream of this registry stands for the namespace")
 }
 
-func notWithin(namespace string, name oci.Name) error {
-	return oci.NewError(oci.CodeNameUnknown, map[string]string{"name": string(name), "ns": namespace})
+func notWithin(namespace string, name oci.Name, message string) error {
+	return &oci.Error{Code: oci.CodeNameUnknown, Message: message, Detail: map[string]string{"name": string(name), "ns": namespace}}
 }
 
-// source is what the repository is a cache of; nil for local repositories. Of several
-// prefixes the longest counts.
-func (c *Cache) source(name oci.Name) (found *Source) {
+// source returns the upstream of a repository, nil for local ones. The longest prefix wins.
+func (c *Registry) source(name oci.Name) (found *Source) {
 	for _, s := range c.opts.Sources {
 		if s.has(name) && (found == nil || len(s.Prefix) > len(found.Prefix)) {
 			found = s
@@ -173,63 +194,4 @@ func (c *Cache) source(name oci.Name) (found *Source) {
 		return nil
 	}
 	return found
-}
-
-// Hit implements registry.Upstream.
-func (c *Cache) Hit(name oci.Name, blob bool) {
-	if s := c.source(name); s != nil {
-		s.metrics.hit(blob)
-	}
-}
-
-// recent is a map that is bounded by the weight of what it holds: when it is full it
-// forgets everything, which costs a few requests.
-type recent[K comparable, V any] struct {
-	mu        sync.RWMutex
-	max, used int
-	entries   map[K]weighed[V]
-}
-
-type weighed[V any] struct {
-	value  V
-	weight int
-}
-
-func newRecent[K comparable, V any](max int) *recent[K, V] {
-	return &recent[K, V]{max: max, entries: map[K]weighed[V]{}}
-}
-
-func (m *recent[K, V]) get(key K) (V, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, ok := m.entries[key]
-	return e.value, ok
-}
-
-// put keeps the value, unless it outweighs the whole map.
-func (m *recent[K, V]) put(key K, value V, weight int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(key)
-	if weight > m.max {
-		return
-	}
-	if m.used+weight > m.max {
-		clear(m.entries)
-		m.used = 0
-	}
-	m.entries[key] = weighed[V]{value, weight}
-	m.used += weight
-}
-
-func (m *recent[K, V]) forget(key K) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(key)
-}
-
-// drop needs m.mu.
-func (m *recent[K, V]) drop(key K) {
-	m.used -= m.entries[key].weight
-	delete(m.entries, key)
 }

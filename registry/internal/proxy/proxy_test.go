@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/upstream"
 )
 
 func TestRouting(t *testing.T) {
@@ -61,11 +61,11 @@ func TestRouting(t *testing.T) {
 		{"docker.io", "library/alpine", "hub/library/alpine"},
 		{"quay.io", "a/b", "hub/deep/a/b"},
 		{"ghcr.io", "a/b", "a/b"},
-		{"registry.example.org", "team/app", "team/app"},
-		{"registry.example.org", "a/b", ""}, // would be that of ghcr.io
-		{"ghcr.io", "hub/alpine", ""},       // would be that of docker.io
-		{"docker.io", "deep/x", ""},         // would be that of quay.io
-		{"ghcr.io", "team/app", ""},         // would be what was pushed here
+		{"registry.example.org", "team/app", ""}, // another registry's team/app
+		{"registry.example.org", "a/b", ""},
+		{"ghcr.io", "hub/alpine", ""}, // would be that of docker.io
+		{"docker.io", "deep/x", ""},   // would be that of quay.io
+		{"ghcr.io", "team/app", ""},   // would be what was pushed here
 	} {
 		got, err := c.Within(test.namespace, test.name)
 		if got != test.want || (err != nil) != (test.want == "") {
@@ -74,28 +74,8 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// Lists are remembered by their weight: an upstream chooses how long they are.
-func TestRecent(t *testing.T) {
-	m := newRecent[string, int](10)
-	m.put("large", 1, 11)
-	m.put("a", 1, 4)
-	m.put("a", 2, 6)
-	m.put("b", 3, 4)
-	if _, ok := m.get("large"); ok || m.used != 10 {
-		t.Errorf("%d used, the large one: %v", m.used, ok)
-	}
-	if a, _ := m.get("a"); a != 2 {
-		t.Errorf("a is %d", a)
-	}
-	m.put("c", 4, 1)
-	if _, ok := m.get("a"); ok || m.used != 1 {
-		t.Errorf("%d used, a: %v", m.used, ok)
-	}
-	m.forget("c")
-	m.forget("none")
-	if m.used != 0 || len(m.entries) != 0 {
-		t.Errorf("%d used by %d", m.used, len(m.entries))
-	}
+// Lists are kept by their weight: an upstream chooses how long they are.
+func TestListed_Weight(t *testing.T) {
 	long := listed{tags: []string{strings.Repeat("t", 100)}, referrers: []oci.Descriptor{{Annotations: map[string]string{"k": strings.Repeat("v", 1000)}}}}
 	if n := long.weight(); n < 1100 {
 		t.Errorf("weight %d", n)
@@ -216,7 +196,7 @@ func TestTagsAndReferrers(t *testing.T) {
 	}
 }
 
-// What is cached is listed, with a warning, when no list has come before.
+// Cached tags are listed, with a warning, if the upstream has never sent a list.
 func TestTags_OfTheCache(t *testing.T) {
 	w := newWorld(t)
 	w.push("app", "v1", []byte("layer"))

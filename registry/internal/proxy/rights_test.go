@@ -12,18 +12,18 @@ import (
 	"slipway/registry/internal/api"
 	"slipway/registry/internal/auth"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy/upstream"
 	"slipway/registry/internal/registry"
-	"slipway/registry/internal/upstream"
 )
 
-// underRules lets everybody who asks do what the rules allow anyone.
+// underRules allows each caller what the rules allow anyone.
 func (w *world) underRules(list ...access.Rule) {
 	w.t.Helper()
 	rules, err := access.New(nil, list)
 	check(w.t, err)
 	rules = rules.WithTwins(w.cache.Twin)
 	handler, err := api.New(api.Options{
-		Registry: w.reg, DeleteEnabled: true, Log: nopLog, Auth: auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }}),
+		Registry: w.reg, Proxy: w.cache, DeleteEnabled: true, Log: nopLog, Auth: auth.NewAuthorizer(auth.Options{Rules: func() *access.Rules { return rules }}),
 	})
 	check(w.t, err)
 	server := httptest.NewServer(handler)

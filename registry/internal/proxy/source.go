@@ -8,29 +8,30 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/upstream"
+	"slipway/registry/internal/proxy/upstream"
 )
 
 // Source is one upstream.
 type Source struct {
-	Name       string   // in logs, metrics and messages
-	Prefix     oci.Name // of its repositories here; "" takes all that nobody else takes
-	Namespaces []string // that it stands for in the ns parameter of requests
+	Name       string   // in logs, metrics, and messages
+	Prefix     oci.Name // of its repositories here; "" takes all that no other prefix takes
+	Namespaces []string // values of the ns parameter that mean it
 	Library    bool     // names without a slash lie below library/, as at Docker Hub
 	Client     *upstream.Client
-	TagTTL     time.Duration // for how long a tag is not checked again; 0 checks it each time
-	TTL        time.Duration // after which something unused leaves the cache; 0 = never
-	Offline    bool          // the upstream is never asked
-	PerHour    int           // manifests fetched per hour at most; 0 = no limit
+	TagTTL     time.Duration // how long a tag isn't checked again; 0 checks it each time
+	TTL        time.Duration // after which what is unused leaves the cache; 0 = never
+	Offline    bool          // never ask the upstream
+	PerHour    int           // most manifests fetched per hour; 0 = no limit
 
-	cache   *Cache
-	metrics *sourceMetrics
-	budget  *budget
+	cache   *Registry
+	metrics sourceMetrics
+	budget  *rate.Limiter // nil = no limit
 
 	mu     sync.Mutex
-	paused time.Time // until when it is not asked
+	paused time.Time // don't ask it before
 	reason upstream.Reason
 	failed bool
 }
@@ -45,7 +46,7 @@ func (s *Source) has(name oci.Name) bool {
 
 func (s *Source) standsFor(namespace string) bool { return slices.Contains(s.Namespaces, namespace) }
 
-// local is the repository here of one of the upstream.
+// local returns the repository here for one of the upstream.
 func (s *Source) local(name oci.Name) (oci.Name, error) {
 	if s.Prefix != "" {
 		name = s.Prefix + "/" + name
@@ -53,7 +54,7 @@ func (s *Source) local(name oci.Name) (oci.Name, error) {
 	return oci.ParseName(string(name))
 }
 
-// remote is the repository at the upstream of one here.
+// remote returns the repository at the upstream for one here.
 func (s *Source) remote(name oci.Name) oci.Name {
 	if s.Prefix != "" {
 		name = name[len(s.Prefix)+1:]
@@ -64,11 +65,10 @@ func (s *Source) remote(name oci.Name) oci.Name {
 	return name
 }
 
-// library is where Docker Hub has what is written without a slash.
+// library is the prefix at Docker Hub of names without a slash.
 const library = "library/"
 
-// twin is the other name here of a repository that the upstream has under two; "" for
-// all others.
+// twin returns the other name here of a repository that has two, "" for all others.
 func (s *Source) twin(name oci.Name) oci.Name {
 	prefix := name[:0]
 	if s.Prefix != "" {
@@ -86,13 +86,13 @@ func (s *Source) twin(name oci.Name) oci.Name {
 	}
 }
 
-// How long an upstream is not asked.
+// How long an upstream isn't asked again.
 const (
-	failurePause = 5 * time.Second // after a failure; copies are served meanwhile
-	limitPause   = time.Minute     // after a 429 that does not say
+	failurePause = 5 * time.Second // after a failure; stored content is served meanwhile
+	limitPause   = time.Minute     // after a 429 without Retry-After
 )
 
-// pause is why the upstream is not to be asked now, and for how long; "" if it may be.
+// pause returns the reason not to ask the upstream now, and for how long; "" if there is none.
 func (s *Source) pause() (upstream.Reason, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,11 +102,11 @@ func (s *Source) pause() (upstream.Reason, time.Duration) {
 	return "", 0
 }
 
-// note learns from the outcome of a request.
+// note records the outcome of a request.
 func (s *Source) note(err error) {
 	reason := upstream.ReasonOf(err)
 	if err != nil && reason == "" {
-		return // not of the upstream
+		return // not the upstream's fault
 	}
 	s.metrics.note(reason)
 	now := s.cache.now()
@@ -120,7 +120,7 @@ func (s *Source) note(err error) {
 			s.paused = now.Add(e.RetryAfter)
 		}
 		s.failed = true
-	case upstream.Down, upstream.Slow, upstream.Fault:
+	case upstream.Down, upstream.Slow, upstream.Fault, upstream.Login:
 		if s.reason != upstream.Limited || !now.Before(s.paused) {
 			s.paused, s.reason = now.Add(failurePause), reason
 		}
@@ -133,15 +133,18 @@ func (s *Source) note(err error) {
 	}
 	if s.failed != failed {
 		log := s.cache.opts.Log.With(zap.String("upstream", s.Name))
-		if s.failed {
-			log.Warn("an upstream fails; what is cached is served", zap.String("reason", string(reason)), zap.Error(err))
-		} else {
+		switch {
+		case reason == upstream.Login:
+			log.Error("an upstream refuses the configured login; only cached images are served", zap.Error(err))
+		case s.failed:
+			log.Warn("an upstream fails; only cached images are served", zap.String("reason", string(reason)), zap.Error(err))
+		default:
 			log.Info("an upstream answers again")
 		}
 	}
 }
 
-// Check is a health check: whether the upstream answers.
+// Check is a health check: it fails unless the upstream answers and accepts the login.
 func (s *Source) Check(ctx context.Context) error {
 	if s.Offline {
 		return nil
@@ -151,36 +154,24 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
-// budget is how many manifests may still be fetched: a bucket that fills in an hour.
-type budget struct {
-	mu   sync.Mutex
-	max  float64
-	left float64
-	at   time.Time
-	now  func() time.Time
-}
-
-func newBudget(perHour int, now func() time.Time) *budget {
+// newBudget limits the manifests fetched per hour. It is nil without a limit.
+func newBudget(perHour int) *rate.Limiter {
 	if perHour <= 0 {
 		return nil
 	}
-	return &budget{max: float64(perHour), left: float64(perHour), at: now(), now: now}
+	return rate.NewLimiter(rate.Limit(float64(perHour)/time.Hour.Seconds()), perHour)
 }
 
-// take is 0 if one more may be fetched, else how long it takes until one may.
-func (b *budget) take() time.Duration {
-	if b == nil {
+// spend takes one manifest from the budget. It returns 0, or the time until one is left.
+func (s *Source) spend() time.Duration {
+	if s.budget == nil {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.now()
-	rate := b.max / time.Hour.Seconds()
-	b.left = min(b.max, b.left+now.Sub(b.at).Seconds()*rate)
-	b.at = now
-	if b.left >= 1 {
-		b.left--
-		return 0
+	now := s.cache.now()
+	r := s.budget.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
 	}
-	return time.Duration((1 - b.left) / rate * float64(time.Second))
+	return wait
 }

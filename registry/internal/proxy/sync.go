@@ -13,23 +13,23 @@ import (
 	"slipway/registry/internal/registry"
 )
 
-// Image selects what is fetched ahead of time.
+// Image selects tags to fetch ahead of time.
 type Image struct {
 	Repository oci.Name
 	Tags       pattern.Tags // empty = latest
 	Platforms  []string     // os/arch or os/arch/variant; none = all
 }
 
-// Progress is how far a run has come.
+// Progress is the state of a run.
 type Progress struct {
 	Image  string // repository:tag
-	Blobs  int    // of the image that are there
+	Blobs  int    // of the image that are stored
 	All    int    // blobs of the image
 	Bytes  int64  // fetched in the whole run
-	Images int    // that are done
+	Images int    // done
 }
 
-// SyncReport is what a run has done.
+// SyncReport is the result of a run.
 type SyncReport struct {
 	Images int   `json:"images"`
 	Blobs  int   `json:"blobs"` // fetched
@@ -37,13 +37,13 @@ type SyncReport struct {
 	Failed int   `json:"failed"`
 }
 
-// Sync fetches images that the caches do not hold. What fails is in the error, and the
-// rest is done. tell may be nil.
-func (c *Cache) Sync(ctx context.Context, reg *registry.Registry, images []Image, tell func(Progress)) (SyncReport, error) {
+// Sync fetches images that the caches don't hold. It goes on after a failure, and returns all
+// of them. tell may be nil.
+func (c *Registry) Sync(ctx context.Context, images []Image, tell func(Progress)) (SyncReport, error) {
 	if tell == nil {
 		tell = func(Progress) {}
 	}
-	run := &syncRun{cache: c, reg: reg, tell: tell}
+	run := &syncRun{cache: c, tell: tell}
 	var problems []error
 	for i := range images {
 		if err := run.image(ctx, &images[i]); err != nil {
@@ -57,8 +57,7 @@ func (c *Cache) Sync(ctx context.Context, reg *registry.Registry, images []Image
 }
 
 type syncRun struct {
-	cache  *Cache
-	reg    *registry.Registry
+	cache  *Registry
 	tell   func(Progress)
 	report SyncReport
 	now    Progress
@@ -69,7 +68,7 @@ func (s *syncRun) image(ctx context.Context, image *Image) error {
 		s.report.Failed++
 		return fmt.Errorf("%s is not a cache of an upstream", image.Repository)
 	}
-	r := s.reg.Repository(image.Repository)
+	r := s.cache.Puller(image.Repository)
 	tags, err := wanted(ctx, r, image)
 	if err != nil {
 		s.report.Failed++
@@ -90,8 +89,8 @@ func (s *syncRun) image(ctx context.Context, image *Image) error {
 	return errors.Join(problems...)
 }
 
-// wanted is the tags to fetch.
-func wanted(ctx context.Context, r registry.Repository, image *Image) ([]oci.Tag, error) {
+// wanted returns the tags to fetch.
+func wanted(ctx context.Context, r registry.Puller, image *Image) ([]oci.Tag, error) {
 	if image.Tags.Empty() {
 		return []oci.Tag{"latest"}, nil
 	}
@@ -111,13 +110,13 @@ func wanted(ctx context.Context, r registry.Repository, image *Image) ([]oci.Tag
 	return tags, nil
 }
 
-// stale is the error of an answer out of the cache: the text of its Warning header.
+// stale is the error for an answer from the cache: the text of its Warning header.
 func stale(warning string) error {
 	_, text, _ := strings.Cut(warning, `"`)
 	return errors.New(strings.TrimSuffix(text, `"`))
 }
 
-func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, platforms []string) error {
+func (s *syncRun) tag(ctx context.Context, r registry.Puller, tag oci.Tag, platforms []string) error {
 	m, err := r.Manifest(ctx, oci.Reference{Tag: tag})
 	if err != nil {
 		return err
@@ -142,14 +141,14 @@ func (s *syncRun) tag(ctx context.Context, r registry.Repository, tag oci.Tag, p
 	return w.unlisted
 }
 
-// walk is all that belongs to an image: the manifests of its indexes and its referrers, which
-// it fetches, and the blobs of all of them.
+// walk collects what belongs to an image: it fetches the manifests of its indexes and its
+// referrers, and lists the blobs of all of them.
 type walk struct {
-	repo      registry.Repository
+	repo      registry.Puller
 	platforms []string
 	seen      map[oci.Digest]bool
 	blobs     []oci.Digest
-	unlisted  error // the first of the referrers; the image can be run without them
+	unlisted  error // the first failure to list referrers; the image works without them
 }
 
 // Bounds of an image.
@@ -158,7 +157,7 @@ const (
 	maxDepth     = 8
 )
 
-// take takes in a manifest, what it lists, and what refers to it.
+// take adds a manifest, what it lists, and what refers to it.
 func (w *walk) take(ctx context.Context, m *registry.Manifest, depth int) error {
 	if w.seen[m.Digest] {
 		return nil
@@ -223,8 +222,8 @@ func (w *walk) referrers(ctx context.Context, subject oci.Digest, depth int) err
 	}
 }
 
-// matches says whether a platform is wanted. What has none, such as an attestation, goes
-// with all.
+// matches reports whether a platform is wanted. Without one, as for an attestation, it is
+// wanted with all platforms only.
 func matches(p *oci.Platform, platforms []string) bool {
 	if len(platforms) == 0 {
 		return true
@@ -238,9 +237,9 @@ func matches(p *oci.Platform, platforms []string) bool {
 	})
 }
 
-// blob reads a blob that is missing, so that it is cached.
-func (s *syncRun) blob(ctx context.Context, r registry.Repository, d oci.Digest) error {
-	cached := s.reg.Cached(r.Name())
+// blob fetches a blob that isn't stored.
+func (s *syncRun) blob(ctx context.Context, r registry.Puller, d oci.Digest) error {
+	cached := s.cache.opts.Rules.Cached(r.Name())
 	if _, err := cached.StatBlob(ctx, d); err == nil {
 		return nil
 	}
@@ -263,21 +262,4 @@ func (s *syncRun) blob(ctx context.Context, r registry.Repository, d oci.Digest)
 	s.report.Bytes += n
 	s.now.Bytes += n
 	return nil
-}
-
-// settled waits until the transfer of a blob, all of which has come, is in the store.
-func (c *Cache) settled(ctx context.Context, key blobKey) error {
-	c.mu.Lock()
-	f := c.flights[key]
-	c.mu.Unlock()
-	if f == nil {
-		return nil
-	}
-	defer context.AfterFunc(ctx, func() { f.set(func() {}) })()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for f.state < stored && ctx.Err() == nil {
-		f.cond.Wait()
-	}
-	return ctx.Err()
 }

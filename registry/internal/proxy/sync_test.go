@@ -41,7 +41,7 @@ func TestSync(t *testing.T) {
 	signed := refer(sbom)
 	image := Image{Repository: "hub/app", Tags: mustTags(t, `\d.*`), Platforms: []string{"linux/arm64"}}
 	var told []Progress
-	report, err := w.cache.Sync(t.Context(), w.reg, []Image{image}, func(p Progress) { told = append(told, p) })
+	report, err := w.cache.Sync(t.Context(), []Image{image}, func(p Progress) { told = append(told, p) })
 	check(t, err)
 	if report.Images != 1 || report.Blobs != 3 || !w.has(layers[2]) || w.has(layers[1]) || len(told) != 4 || told[3].Blobs != 3 || told[3].All != 3 || told[3].Image != "hub/app:1.0" {
 		t.Errorf("%+v after %v", report, told)
@@ -58,11 +58,11 @@ func TestSync(t *testing.T) {
 		}
 	}
 	w.front.fail(nil)
-	if report, err = w.cache.Sync(t.Context(), w.reg, []Image{image}, nil); err != nil || report.Blobs != 0 {
+	if report, err = w.cache.Sync(t.Context(), []Image{image}, nil); err != nil || report.Blobs != 0 {
 		t.Errorf("again: %+v, %v", report, err)
 	}
 	for _, wrong := range []Image{{Repository: "team/app"}, {Repository: "hub/app"}, {Repository: "hub/app", Tags: mustTags(t, "z")}} {
-		if report, err = w.cache.Sync(t.Context(), w.reg, []Image{wrong}, nil); err == nil || report.Failed != 1 {
+		if report, err = w.cache.Sync(t.Context(), []Image{wrong}, nil); err == nil || report.Failed != 1 {
 			t.Errorf("%s: %+v, %v", wrong.Repository, report, err)
 		}
 	}
@@ -81,11 +81,11 @@ func TestSync_ReferrersFail(t *testing.T) {
 		rw.WriteHeader(http.StatusMethodNotAllowed)
 		return true
 	})
-	report, err := w.cache.Sync(t.Context(), w.reg, []Image{{Repository: "hub/app", Tags: mustTags(t, "v1")}}, nil)
+	report, err := w.cache.Sync(t.Context(), []Image{{Repository: "hub/app", Tags: mustTags(t, "v1")}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "referrers of sha256:") || report.Failed != 1 {
 		t.Errorf("%+v, %v; want an error about referrers", report, err)
 	}
-	if text := err.Error(); strings.Contains(text, `"`) || !strings.HasSuffix(text, "; this is what the cache holds") {
+	if text := err.Error(); strings.Contains(text, `"`) || !strings.HasSuffix(text, "; this answer is from the cache") {
 		t.Errorf("%s; want the text of the warning alone", text)
 	}
 	if report.Blobs != 2 || !w.has(layer) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/upload"
+	"slipway/registry/internal/registry/upload"
 )
 
 func benchRegistry(b *testing.B) *Registry {
@@ -82,7 +82,7 @@ func BenchmarkPushBlob(b *testing.B) {
 				u, err := repo.ResumeUpload(context.Background(), id, upload.Point{})
 				check(b, err)
 				defer u.Close()
-				_, err = u.Append(context.Background(), strings.NewReader(content))
+				_, err = u.Append(context.Background(), strings.NewReader(content), -1)
 				check(b, err)
 				_, err = u.Commit(context.Background(), sum(content))
 				check(b, err)
@@ -133,7 +133,7 @@ func BenchmarkUploadStream(b *testing.B) {
 	for b.Loop() {
 		u, err := repo.StartUpload(ctx, "")
 		check(b, err)
-		_, err = u.Append(ctx, io.LimitReader(zeros{}, 64<<20))
+		_, err = u.Append(ctx, io.LimitReader(zeros{}, 64<<20), -1)
 		check(b, err)
 		check(b, u.Cancel(ctx))
 		check(b, u.Close())

@@ -11,12 +11,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/integrity"
+	"slipway/registry/internal/registry/tags"
+	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tags"
-	"slipway/registry/internal/view"
 )
 
 // mediaTypeBlob is the type of every blob: the registry does not know what is
@@ -36,7 +36,7 @@ type Blob struct {
 func (b *Blob) Size() int64 { return b.Descriptor.Size }
 
 // File is the file behind the blob, positioned where the next Read begins, if there
-// is one: the kernel can send it. Who reads the file does not call Read.
+// is one: the kernel can send it. The caller must not call Read as well.
 func (b *Blob) File() (storage.Sendable, bool) {
 	if b.object == nil {
 		return nil, false
@@ -108,44 +108,34 @@ func (b *Blob) Close() error {
 	return o.Close()
 }
 
-// StatBlob describes a blob of the repository, which stays for Options.Grace.
+// StatBlob describes a blob of the repository, which stays for the grace period.
 // BLOB_UNKNOWN if it is not there, or known to be damaged: then clients push it
 // again.
 func (r Repository) StatBlob(ctx context.Context, d oci.Digest) (desc oci.Descriptor, err error) {
-	err = r.reg.advertise(ctx, func(s *section) error {
-		desc, _, err = r.healthyBlob(ctx, s, d)
+	err = r.reg.advertise(ctx, func(a *storage.Attempt) error {
+		desc, _, err = r.healthyBlob(ctx, a, d)
 		return err
 	})
-	if r.missed(err) {
-		desc, err = r.reg.opts.Upstream.StatBlob(ctx, r.filled(), d)
-	}
 	return desc, fault(err)
 }
 
-// OpenBlob opens a blob of the repository. ctx is that of all reads. BLOB_UNKNOWN,
-// NAME_UNKNOWN; a fault with ErrDamaged.
+// OpenBlob opens a blob of the repository. ctx is that of all reads. BLOB_UNKNOWN, also
+// without such a repository, as clients of distribution expect; a fault with ErrDamaged.
 func (r Repository) OpenBlob(ctx context.Context, d oci.Digest) (b *Blob, err error) {
-	b, err = r.openBlob(ctx, d)
-	if r.missed(err) {
-		b, err = r.reg.opts.Upstream.OpenBlob(ctx, r.filled(), d)
-		return b, fault(err)
-	}
-	r.hit(err, true)
-	return b, r.missingBlob(ctx, err)
+	return r.openBlob(ctx, d)
 }
 
 // BlobURL describes a blob of the repository and returns a URL by which a client reads it
 // from the store itself: a secret that works for some minutes. The URL is "", and the rest
-// means nothing, if the client has to read it by OpenBlob: the store gives none, or the
-// repository is a cache, whose blobs may be still on their way. client is the address that
+// means nothing, if the client has to read it by OpenBlob: the store gives none. client is the address that
 // will read, the zero address if it is not known. Errors are those of OpenBlob.
 func (r Repository) BlobURL(ctx context.Context, d oci.Digest, client netip.Addr) (url string, desc oci.Descriptor, err error) {
-	if r.reg.opts.Signer == nil || r.cached() {
+	if r.reg.opts.Signer == nil {
 		return "", desc, nil
 	}
 	desc, target, err := r.statBlob(ctx, nil, d)
 	if err != nil {
-		return "", desc, r.missingBlob(ctx, err)
+		return "", desc, err
 	}
 	url, err = r.reg.opts.Signer.SignedURL(ctx, layout.BlobData(target), mediaTypeBlob, client)
 	if err != nil {
@@ -184,7 +174,7 @@ func (r Repository) openBlob(ctx context.Context, d oci.Digest) (*Blob, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	if err := r.reg.whole(ctx, nil, target, o.Info); err != nil {
+	if err := r.reg.whole(ctx, target, o.Info); err != nil {
 		o.Close()
 		return nil, fault(err)
 	}
@@ -199,30 +189,30 @@ func (r Repository) DeleteBlob(ctx context.Context, d oci.Digest) error {
 	}
 	key := layout.LayerLink(r.name, d)
 	if _, err := r.reg.store.Stat(ctx, key); absent(err) {
-		return r.unknown(ctx, blobUnknown(d, nil))
+		return blobUnknown(d, nil)
 	} else if err != nil {
 		return fault(err)
 	}
 	return fault(r.reg.apply(ctx, nil, storage.Stage{{Key: key, Delete: true}}))
 }
 
-// statBlob describes a blob and says under which digest its bytes are stored. A
-// damaged one is an error with ErrDamaged.
-func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
-	bytes := view.Ahead(r.reg.store, func() (storage.Info, error) { return r.reg.statBytes(ctx, s, d) })
-	target, err = r.blobLink(ctx, s, d)
+// statBlob describes a blob and returns the digest under which its bytes are stored. In
+// an attempt its link is renewed. A damaged one is an error with ErrDamaged.
+func (r Repository) statBlob(ctx context.Context, a *storage.Attempt, d oci.Digest) (desc oci.Descriptor, target oci.Digest, err error) {
+	bytes := view.Ahead(r.reg.store, func() (storage.Info, error) { return r.reg.statBytes(ctx, d) })
+	target, err = r.blobLink(ctx, a, d)
 	if err != nil {
 		return desc, "", err
 	}
 	if target != d {
-		bytes = func() (storage.Info, error) { return r.reg.statBytes(ctx, s, target) }
+		bytes = func() (storage.Info, error) { return r.reg.statBytes(ctx, target) }
 	}
 	info, err := bytes()
 	if absent(err) {
 		return desc, "", blobUnknown(d, err)
 	}
 	if err == nil {
-		if err = r.reg.whole(ctx, s, target, info); err != nil {
+		if err = r.reg.whole(ctx, target, info); err != nil {
 			r.reg.blobs.Forget(target) // a push may repair it at once
 		}
 	}
@@ -231,13 +221,13 @@ func (r Repository) statBlob(ctx context.Context, s *section, d oci.Digest) (des
 
 // statBytes describes the bytes of a blob. On a remote store, those that were there a moment ago
 // are not looked at again: a repository's link, which is, keeps them.
-func (r *Registry) statBytes(ctx context.Context, s *section, d oci.Digest) (storage.Info, error) {
+func (r *Registry) statBytes(ctx context.Context, d oci.Digest) (storage.Info, error) {
 	key := layout.BlobData(d)
 	now := r.now()
-	if seen, ok := r.blobs.Get(d); ok && now.Sub(seen.at) < bytesTrusted && (s == nil || !s.Listed(key)) {
+	if seen, ok := r.blobs.Get(d); ok && now.Sub(seen.at) < bytesTrusted {
 		return seen.info, nil
 	}
-	info, err := r.stat(ctx, s, key)
+	info, err := r.store.Stat(ctx, key)
 	if err == nil && r.store.Remote {
 		r.blobs.Put(oci.Digest(strings.Clone(string(d))), seenBytes{info, now}, 1)
 	}
@@ -250,17 +240,14 @@ type seenBytes struct {
 	at   time.Time
 }
 
-// whole is nil unless the stored bytes are known to be damaged.
-func (r *Registry) whole(ctx context.Context, s *section, d oci.Digest, info storage.Info) error {
-	return r.prove(ctx, s, r.integrity.Check(d, info))
+// whole is nil unless the stored bytes are known to be damaged. Bytes of a length that
+// only a manifest contradicts are read again.
+func (r *Registry) whole(ctx context.Context, d oci.Digest, info storage.Info) error {
+	return r.prove(ctx, r.integrity.Check(d, info))
 }
 
-// prove is err, but reads bytes again that have to be. In a section, which may not last so
-// long, these end the attempt.
-func (r *Registry) prove(ctx context.Context, s *section, err error) error {
-	if err == nil || s != nil {
-		return err
-	}
+// prove is err, but reads bytes again that have to be.
+func (r *Registry) prove(ctx context.Context, err error) error {
 	if u := (*integrity.Unproved)(nil); errors.As(err, &u) {
 		return r.integrity.Prove(ctx, u)
 	}
@@ -277,8 +264,8 @@ func (r *Registry) damageIsAbsence(d oci.Digest, err error) error {
 }
 
 // healthyBlob is statBlob where damage counts as absence.
-func (r Repository) healthyBlob(ctx context.Context, s *section, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
-	desc, target, err := r.statBlob(ctx, s, d)
+func (r Repository) healthyBlob(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Descriptor, oci.Digest, error) {
+	desc, target, err := r.statBlob(ctx, a, d)
 	return desc, target, r.reg.damageIsAbsence(d, err)
 }
 
@@ -286,14 +273,11 @@ func (r Repository) healthyBlob(ctx context.Context, s *section, d oci.Digest) (
 // under which its bytes are stored: d itself, or what distribution linked a sha512
 // digest to. Links are as long as their digest, so one look is enough for all
 // others. BLOB_UNKNOWN.
-func (r Repository) blobLink(ctx context.Context, s *section, d oci.Digest) (oci.Digest, error) {
+func (r Repository) blobLink(ctx context.Context, a *storage.Attempt, d oci.Digest) (oci.Digest, error) {
 	key, target := layout.LayerLink(r.name, d), d
-	info, err := r.reg.stat(ctx, s, key)
+	info, err := storage.Rely(ctx, r.reg.store, a, key)
 	if err == nil && info.Size != int64(len(d)) {
-		target, info, err = r.reg.store.Link(ctx, key)
-	}
-	if err == nil {
-		err = r.reg.renew(ctx, s, key, target, info)
+		target, _, err = r.reg.store.Link(ctx, key)
 	}
 	if absent(err) || tags.IsBadLink(err) {
 		return "", blobUnknown(d, err)
@@ -303,14 +287,4 @@ func (r Repository) blobLink(ctx context.Context, s *section, d oci.Digest) (oci
 
 func blobUnknown(d oci.Digest, cause error) *oci.Error {
 	return &oci.Error{Code: oci.CodeBlobUnknown, Detail: string(d), Err: cause}
-}
-
-// missingBlob turns BLOB_UNKNOWN into NAME_UNKNOWN where there is no
-// repository. Reads of a blob can afford the question, HEAD cannot.
-func (r Repository) missingBlob(ctx context.Context, err error) error {
-	var e *oci.Error
-	if errors.As(err, &e) && e.Code == oci.CodeBlobUnknown {
-		return r.unknown(ctx, e)
-	}
-	return err
 }

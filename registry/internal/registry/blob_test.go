@@ -8,8 +8,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/upload"
 )
 
 func TestBlobRoundTrip(t *testing.T) {
@@ -42,7 +42,7 @@ func TestBlobBelongsToItsRepository(t *testing.T) {
 		_, err := r.Repository("yours").StatBlob(ctx, d)
 		wantCode(t, err, oci.CodeBlobUnknown)
 		_, err = r.Repository("yours").OpenBlob(ctx, d)
-		wantCode(t, err, oci.CodeNameUnknown)
+		wantCode(t, err, oci.CodeBlobUnknown)
 		pushBlob(t, r.Repository("yours"), "other")
 		_, err = r.Repository("yours").OpenBlob(ctx, d)
 		wantCode(t, err, oci.CodeBlobUnknown)
@@ -74,7 +74,7 @@ func TestAliasOfDistributionIsFollowed(t *testing.T) {
 func TestDeleteBlob(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")
-		wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeNameUnknown)
+		wantCode(t, repo.DeleteBlob(ctx, sum("x")), oci.CodeBlobUnknown)
 		d := pushBlob(t, repo, "x").Digest
 		pushBlob(t, repo, "y")
 		pushBlob(t, r.Repository("b"), "x")
@@ -82,6 +82,12 @@ func TestDeleteBlob(t *testing.T) {
 		_, err := repo.StatBlob(ctx, d)
 		wantCode(t, err, oci.CodeBlobUnknown)
 		wantCode(t, repo.DeleteBlob(ctx, d), oci.CodeBlobUnknown)
+		check(t, repo.DeleteBlob(ctx, sum("y"))) // the last one
+		for _, gone := range []oci.Digest{d, sum("y")} {
+			_, err = repo.OpenBlob(ctx, gone)
+			wantCode(t, err, oci.CodeBlobUnknown)
+			wantCode(t, repo.DeleteBlob(ctx, gone), oci.CodeBlobUnknown)
+		}
 		if got := readBlob(t, r.Repository("b"), d); got != "x" {
 			t.Errorf("the other repository reads %q", got)
 		}
@@ -129,7 +135,7 @@ func TestDamagedBlob(t *testing.T) {
 	const content = "the whole content"
 	tests := []struct {
 		name string
-		// learn makes the registry know the size, on a registry that was started anew.
+		// learn makes the registry know the size, on a registry that was started again.
 		learn   func(t *testing.T, repo Repository)
 		damage  string
 		damaged bool

@@ -8,11 +8,11 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/view"
+	"slipway/registry/internal/registry/view"
 )
 
 // Catalog lists at most n repositories that hold manifests and that the caller may see
-// (nil stands for all), strictly after last, and says whether there are more. The order is
+// (nil stands for all), strictly after last, and reports whether there are more. The order is
 // that of distribution: component by component, so that a/b comes before a-b.
 func (r *Registry) Catalog(ctx context.Context, n int, last string, visible func(oci.Name) bool) (names []string, more bool, err error) {
 	page := catalogPage{reg: r, limit: n + 1, visible: visible, names: []string{}}

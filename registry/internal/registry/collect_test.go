@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/registry/internal/collect"
+	"slipway/registry/internal/maintenance/collect"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/memory"
@@ -33,21 +33,26 @@ func (s *stepping) next() {
 	}
 }
 
-func (s *stepping) Begin(ctx context.Context) (storage.Section, error) {
+func (s *stepping) Begin() *storage.Attempt {
 	s.next()
-	section, err := s.both.Begin(ctx)
-	return section, err
+	return s.both.Begin()
 }
 
-func (s *stepping) Barrier(ctx context.Context) error {
+func (s *stepping) Collect(ctx context.Context) (storage.Collection, error) {
 	s.next()
-	return s.both.Barrier(ctx)
+	c, err := s.both.Collect(ctx)
+	return steppingCollection{c, s}, err
 }
 
-func (s *stepping) Publish(ctx context.Context, p storage.Pending) error {
-	s.next()
-	defer s.next()
-	return s.both.Publish(ctx, p)
+type steppingCollection struct {
+	storage.Collection
+	s *stepping
+}
+
+func (c steppingCollection) Delete(ctx context.Context, infos []storage.Info) ([]storage.Info, error) {
+	c.s.next()
+	defer c.s.next()
+	return c.Collection.Delete(ctx, infos)
 }
 
 func (s *stepping) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -65,13 +70,13 @@ func (s *stepping) List(ctx context.Context, prefix string, o storage.ListOption
 	return s.both.List(ctx, prefix, o)
 }
 
-func (s *stepping) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (s *stepping) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	for i, stage := range stages {
 		s.next()
 		if i == len(stages)-1 {
 			defer s.next()
 		}
-		if err := s.both.Apply(ctx, section, stage); err != nil {
+		if err := s.both.Apply(ctx, a, stage); err != nil {
 			return err
 		}
 	}
@@ -178,14 +183,13 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 						s := &stepping{both: m, at: at}
 						by := map[string]both{"writer": m, "collector": m}
 						by[stopped] = s
-						r := newRegistry(by["writer"], Options{DeleteEnabled: true, Grace: time.Hour, RenewAfter: time.Second})
-						leave, err := r.Serve(ctx)
+						r := newRegistry(by["writer"], Options{DeleteEnabled: true})
+						leave, err := m.Lock(ctx, storage.LockServers, true)
 						check(t, err)
 						write := func() error { return tt.write(r.Repository("a"), r.Repository("b")) }
 						run := func() error {
 							_, err := collect.Run(ctx, collect.Options{
-								Store: by["collector"], Coordinator: by["collector"],
-								Age: age, KeepAge: true, DeleteUntagged: true, Wait: 20 * time.Millisecond,
+								Store: by["collector"], Age: age, KeepAge: true, DeleteUntagged: true,
 							})
 							return err
 						}
@@ -228,7 +232,7 @@ func TestCollectionBetweenTwoSteps(t *testing.T) {
 	}
 }
 
-// unknownTo says whether the error is that the repository does not have something.
+// unknownTo reports whether the error is that the repository does not have something.
 func unknownTo(err error, code oci.Code) bool {
 	var several oci.Errors
 	if errors.As(err, &several) {

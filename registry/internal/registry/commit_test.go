@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/upload"
 )
 
 func TestCommitLeavesNothingBehind(t *testing.T) {
@@ -27,20 +27,13 @@ type flaky struct {
 	fail error
 }
 
-func (f *flaky) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (f *flaky) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	f.mu.Lock()
 	err := f.fail
 	f.fail = nil
 	f.mu.Unlock()
 	if err == nil {
-		return f.both.Apply(ctx, section, stages...)
-	}
-	for _, stage := range stages {
-		for _, c := range stage {
-			if c.Upload != nil {
-				c.Upload.Suspend(ctx, nil)
-			}
-		}
+		return f.both.Apply(ctx, a, stages...)
 	}
 	return err
 }
@@ -53,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 			u, err := repo.StartUpload(ctx, "")
 			check(t, err)
 			defer u.Close()
-			_, err = u.Append(ctx, strings.NewReader("content"))
+			_, err = u.Append(ctx, strings.NewReader("content"), -1)
 			check(t, err)
 			f.fail = storage.ErrNoSpace
 			_, err = u.Commit(ctx, sum("content"))
@@ -64,8 +57,44 @@ func TestFullDisk(t *testing.T) {
 			}
 			_, err = repo.StatBlob(ctx, sum("content"))
 			wantCode(t, err, oci.CodeBlobUnknown)
+			// What the request brought is dropped, so that it doesn't keep the disk full.
+			st, err := repo.UploadStatus(ctx, u.ID())
+			if check(t, err); st.Size != 0 {
+				t.Errorf("%d bytes are kept", st.Size)
+			}
+			_, err = u.Append(ctx, strings.NewReader("content"), -1)
+			check(t, err)
 			_, err = u.Commit(ctx, sum("content"))
 			check(t, err)
+		})
+	}
+}
+
+// A full disk takes nothing from what earlier requests have acknowledged.
+func TestFullDisk_AcknowledgedBytesStay(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			f := &flaky{both: open(t)}
+			ctx, repo := context.Background(), newRegistry(f, Options{}).Repository("a")
+			u, err := repo.StartUpload(ctx, "")
+			check(t, err)
+			_, err = u.Append(ctx, strings.NewReader("content"), -1)
+			check(t, err)
+			check(t, u.Close())
+			point := upload.Point{Exact: true, Offset: 7, StartedAt: u.StartedAt()}
+			u, err = repo.ResumeUpload(ctx, u.ID(), point)
+			check(t, err)
+			_, err = u.Append(ctx, strings.NewReader(" and more"), -1)
+			check(t, err)
+			f.fail = storage.ErrNoSpace
+			_, err = u.Commit(ctx, sum("content and more"))
+			wantCode(t, err, oci.CodeUnknown)
+			check(t, u.Close())
+			u, err = repo.ResumeUpload(ctx, u.ID(), point)
+			check(t, err)
+			_, err = u.Commit(ctx, sum("content"))
+			check(t, err)
+			check(t, u.Close())
 		})
 	}
 }
@@ -99,7 +128,7 @@ func TestCommitOutlivesItsClient(t *testing.T) {
 		u, err := repo.StartUpload(ctx, "")
 		check(t, err)
 		defer u.Close()
-		_, err = u.Append(ctx, strings.NewReader("content"))
+		_, err = u.Append(ctx, strings.NewReader("content"), -1)
 		check(t, err)
 		hangUp()
 		_, err = u.Commit(ctx, sum("content"))

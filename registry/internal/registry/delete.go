@@ -2,24 +2,22 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tags"
 )
 
 // Tags are deleted first, each only if it still points where it was seen to, and
-// then manifests. What is interrupted leaves manifests with fewer tags; the client's
+// then manifests. An interrupted deletion leaves manifests with fewer tags; the client's
 // retry finishes. A push that overlaps may have written its manifest before that was
-// deleted and write its tag afterwards: it is waited for, and its tag goes too.
+// deleted and write its tag afterwards: the pusher looks at the manifest again after
+// setting the tag, and the deleter at the tags after deleting the manifest.
 
 const (
 	// tagsAtOnce is how many tags are deleted in one step: others wait for it.
@@ -27,8 +25,7 @@ const (
 	// versionPause is the granularity of the store's clock: a tag that was just written has no
 	// version within it.
 	versionPause = 10 * time.Millisecond
-	// overlapWait bounds how long a deletion waits for pushes that overlap: one of
-	// them may be in a process that is stopped, or move a tag again and again.
+	// overlapWait bounds how long a deletion runs after tags that pushes keep moving.
 	overlapWait = 5 * time.Second
 )
 
@@ -52,32 +49,7 @@ func (r Repository) DeleteTag(ctx context.Context, tag oci.Tag) (was oci.Digest,
 	if err != nil {
 		return "", fault(err)
 	}
-	r.reg.untagged(ctx, at.Digest)
-	if !r.reg.store.Remote { // a remote store's clock may count seconds
-		time.Sleep(versionPause) // what is confirmed from now on is newer than the bytes
-	}
 	return at.Digest, nil
-}
-
-// untagged lets garbage collections know that a manifest has lost a tag, and so
-// waits for none: its bytes are newer than its link from then on. If that fails, or
-// the store has no room for it, it stays for Options.Grace. A collection may delete the bytes at that
-// moment, and an object store bring them back: without a link, they are garbage of the next run. A request
-// that comes late finds none, or those of a manifest that was pushed again, which then counts as released.
-func (r *Registry) untagged(ctx context.Context, d oci.Digest) {
-	if d == "" {
-		return
-	}
-	renewal := storage.Change{Key: layout.BlobData(d), Renew: true}
-	err := r.apply(ctx, nil, storage.Stage{renewal})
-	if errors.Is(err, storage.ErrDenied) { // a file of another owner is written again
-		if renewal.Content, _, err = storage.Read(ctx, r.store, renewal.Key, r.maxManifestSize); err == nil {
-			err = r.apply(ctx, nil, storage.Stage{renewal})
-		}
-	}
-	if err != nil && !absent(err) && !isConflict(err) { // somebody else has made them newer
-		r.log.Debug("cannot renew the bytes of a manifest that has lost a tag", zap.String("digest", string(d)), zap.Error(err))
-	}
 }
 
 // DeleteTagIf removes a tag with its history if its link, which points at was, still has that
@@ -96,7 +68,6 @@ func (r Repository) DeleteTagIf(ctx context.Context, tag oci.Tag, was oci.Digest
 	if err != nil {
 		return false, fault(err)
 	}
-	r.reg.untagged(ctx, was)
 	return true, nil
 }
 
@@ -108,7 +79,6 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	if err := r.deletable(); err != nil {
 		return nil, err
 	}
-	begun, link := time.Now(), layout.RevisionLink(r.name, d)
 	find := func(ctx context.Context) (pointers, error) { return r.reg.tags.PointingAt(ctx, r.name, d) }
 	at, err := find(ctx)
 	if err == nil && len(at) == 0 {
@@ -124,11 +94,8 @@ func (r Repository) DeleteManifest(ctx context.Context, d oci.Digest) (removed [
 	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	if removed, err = r.deleteTags(ctx, at, find, link); err != nil {
+	if removed, err = r.deleteTags(ctx, at, find, layout.RevisionLink(r.name, d)); err != nil {
 		return nil, fault(err)
-	}
-	if !r.awaitPushes(ctx, link, begun) {
-		return removed, nil
 	}
 	if err := r.revision(ctx, nil, d); !absent(err) {
 		return removed, fault(err)
@@ -177,7 +144,6 @@ func (r Repository) Delete(ctx context.Context) error {
 			return fault(err)
 		}
 	}
-	r.awaitPushes(ctx, "", time.Time{})
 	if at, err = r.dangling(ctx); err == nil {
 		_, err = r.deleteTags(ctx, at, r.dangling)
 	}
@@ -201,31 +167,6 @@ func (r Repository) dangling(ctx context.Context) (pointers, error) {
 	return all, err
 }
 
-// touched is implemented by coordinators that know what sections were about.
-type touched interface {
-	// Touched is Barrier, and says whether a section may have touched key that lasted after
-	// begun, in any process.
-	Touched(ctx context.Context, key string, begun time.Time) (bool, error)
-}
-
-// awaitPushes returns once the pushes have ended that began before. It says whether one of those
-// since begun may have been of the manifest with that link, where that can be told.
-func (r Repository) awaitPushes(ctx context.Context, link string, begun time.Time) (pushed bool) {
-	ctx, cancel := context.WithTimeout(ctx, overlapWait)
-	defer cancel()
-	var err error
-	if c, tells := r.reg.coordinator.(touched); tells && link != "" {
-		pushed, err = c.Touched(ctx, link, begun)
-	} else {
-		pushed, err = true, r.reg.coordinator.Barrier(ctx)
-	}
-	if err != nil {
-		r.reg.log.Warn("cannot wait for pushes that overlap a deletion; delete again what they leave",
-			zap.String("repository", string(r.name)), zap.Error(err))
-	}
-	return pushed
-}
-
 // pointers are tags and where they were seen to point.
 type pointers = map[oci.Tag]tags.Pointer
 
@@ -241,7 +182,7 @@ func (r Repository) deleteTags(ctx context.Context, at pointers, find func(conte
 		if len(some) > 0 {
 			progress = time.Now()
 		} else if time.Since(progress) > overlapWait {
-			return removed, errContended
+			return removed, errOvertaken
 		}
 		time.Sleep(versionPause)
 		if at, err = find(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkDeleteManifest deletes manifests with one tag each in repositories of
-// so many tags.
+// that many tags.
 func BenchmarkDeleteManifest(b *testing.B) {
 	for _, tags := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(tags, " tags"), func(b *testing.B) {

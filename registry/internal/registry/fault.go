@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/registry/internal/integrity"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/integrity"
 	"slipway/registry/internal/storage"
 )
 
@@ -27,7 +27,6 @@ var ErrUploadTaken = storage.ErrUploadTaken
 var (
 	errPageFull    = errors.New("the page is full")
 	errNotManifest = errors.New("what is stored as a manifest is not a manifest")
-	errContended   = errors.New("others kept changing it meanwhile")
 )
 
 // fault turns a failure of the store into what a client may read of it: the
@@ -41,6 +40,9 @@ func fault(err error) error {
 	var several oci.Errors
 	if errors.As(err, &one) || errors.As(err, &several) {
 		return err
+	}
+	if errors.Is(err, errOvertaken) || errors.Is(err, storage.ErrExpired) || isConflict(err) {
+		return contended(err)
 	}
 	if errors.Is(err, ErrUploadTaken) {
 		return &oci.Error{Code: oci.CodeBlobUploadInvalid, Detail: ErrUploadTaken.Error(), Err: err}

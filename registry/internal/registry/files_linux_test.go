@@ -15,8 +15,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/upload"
 	"slipway/shared/programtest"
 )
 
@@ -70,7 +70,7 @@ func TestPurge_NothingButDirectories_Goes(t *testing.T) {
 	}
 }
 
-// Whoever moves a tag, and however, the next reader sees it.
+// The next reader sees a moved tag, however it was moved.
 func TestMovedTagIsSeenAtOnce(t *testing.T) {
 	root := t.TempDir()
 	d := openFiles(t, root)
@@ -106,14 +106,14 @@ func TestMovedTagIsSeenAtOnce(t *testing.T) {
 }
 
 // On a disk without a byte or an inode left images are deleted, by digest too, and a
-// push is told what is missing.
+// push gets an error that names what is missing.
 func TestDeletionOnAFullDisk(t *testing.T) {
 	for name, options := range map[string]string{"small": "size=2m,nr_inodes=500", "few inodes": "size=32m,nr_inodes=300"} {
 		t.Run(name, func(t *testing.T) {
 			root := programtest.Mount(t, "tmpfs", options)
 			store := openFiles(t, root)
 			r := newRegistry(store, Options{DeleteEnabled: true})
-			leave, err := r.Serve(t.Context())
+			leave, err := store.Lock(t.Context(), storage.LockServers, true)
 			check(t, err)
 			defer leave()
 			repo := r.Repository("a")

@@ -16,22 +16,18 @@ import (
 	"slipway/registry/internal/storage/memory"
 )
 
-// both is a store together with its coordinator, which fakes wrap.
-type both interface {
-	storage.Store
-	storage.Coordinator
-}
+type both = storage.Store
 
 // newRegistry makes a registry on a store.
 func newRegistry(s both, o Options) *Registry {
-	o.Store, o.Coordinator = s, s
+	o.Store = s
 	_, o.Remote = s.(*hostile.Process)
 	return New(o)
 }
 
 // again is another process on the same store.
 func again(r *Registry, o Options) *Registry {
-	o.Store, o.Coordinator, o.Remote = r.opts.Store, r.coordinator, r.store.Remote
+	o.Store, o.Remote = r.opts.Store, r.store.Remote
 	return New(o)
 }
 
@@ -60,10 +56,7 @@ func openFiles(t testing.TB, root string) both {
 	s, err := filesystem.Open(root)
 	check(t, err)
 	t.Cleanup(func() { s.Close() })
-	return struct {
-		*filesystem.Store
-		*filesystem.Coordinator
-	}{s, s.Coordinator()}
+	return s
 }
 
 // pairs are stores that two processes share.
@@ -136,7 +129,7 @@ func tryPushBlob(repo Repository, content string, d oci.Digest) (oci.Descriptor,
 		return oci.Descriptor{}, err
 	}
 	defer u.Close()
-	if _, err := u.Append(context.Background(), strings.NewReader(content)); err != nil {
+	if _, err := u.Append(context.Background(), strings.NewReader(content), -1); err != nil {
 		return oci.Descriptor{}, err
 	}
 	return u.Commit(context.Background(), d)

@@ -219,7 +219,9 @@ type counter struct {
 }
 
 func (c *counter) Stat(ctx context.Context, key string) (storage.Info, error) {
-	c.stats.Add(1)
+	if !strings.HasSuffix(key, "/") { // a prefix is looked at to save a listing
+		c.stats.Add(1)
+	}
 	return c.both.Stat(ctx, key)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/view"
 )
 
 // Manifest is a stored manifest. It is shared: nobody changes it.
@@ -39,38 +39,22 @@ func (r Repository) Manifest(ctx context.Context, ref oci.Reference) (*Manifest,
 }
 
 // StatManifest is Manifest for clients that ask whether it is there: one by digest
-// stays for Options.Grace.
+// stays for the grace period.
 func (r Repository) StatManifest(ctx context.Context, ref oci.Reference) (*Manifest, error) {
 	if ref.Tag != "" {
 		return r.Manifest(ctx, ref)
 	}
 	return r.pull(ctx, ref, func(ctx context.Context, ref oci.Reference) (m *Manifest, err error) {
-		err = r.reg.advertise(ctx, func(s *section) error {
-			m, err = r.manifest(ctx, s, ref.Digest)
+		err = r.reg.advertise(ctx, func(a *storage.Attempt) error {
+			m, err = r.manifest(ctx, a, ref.Digest)
 			return err
 		})
 		return m, err
 	})
 }
 
-// ManifestBytes reads the bytes of a manifest again that was found a moment ago, and had so
-// many. They are not compared with the digest, and nothing is reported.
-func (r Repository) ManifestBytes(ctx context.Context, d oci.Digest, size int64) ([]byte, error) {
-	if m, ok := r.reg.manifests.Get(d); ok {
-		return m.Bytes, nil
-	}
-	body, _, err := storage.Read(ctx, r.reg.store, layout.BlobData(d), size)
-	return body, fault(err)
-}
-
 func (r Repository) pull(ctx context.Context, ref oci.Reference, look func(context.Context, oci.Reference) (*Manifest, error)) (m *Manifest, err error) {
 	m, err = look(ctx, ref)
-	if r.missed(err) || err == nil && ref.Tag != "" && r.cached() {
-		m, err = r.reg.opts.Upstream.Manifest(ctx, r.filled(), ref, m)
-		err = fault(err)
-	} else if ref.Tag == "" {
-		r.hit(err, false)
-	}
 	if err == nil {
 		r.reg.opts.Pulled(r.name, m.Digest)
 	}
@@ -90,9 +74,9 @@ func (r Repository) lookUp(ctx context.Context, ref oci.Reference) (*Manifest, e
 
 // manifest returns a manifest by digest. That it is there is looked at each
 // time; its bytes, which the digest fixes, are remembered.
-func (r Repository) manifest(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
-	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, s, d) })
-	if err := r.revision(ctx, s, d); absent(err) {
+func (r Repository) manifest(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
+	content := view.Ahead(r.reg.store, func() (*Manifest, error) { return r.reg.content(ctx, a, d) })
+	if err := r.revision(ctx, a, d); absent(err) {
 		return nil, r.unknown(ctx, r.revisionUnknown(d))
 	} else if err != nil {
 		return nil, fault(err)
@@ -106,21 +90,15 @@ func (r Repository) manifest(ctx context.Context, s *section, d oci.Digest) (*Ma
 
 // revision is nil if the repository has the manifest. The error is that of the
 // store.
-func (r Repository) revision(ctx context.Context, s *section, d oci.Digest) error {
+func (r Repository) revision(ctx context.Context, a *storage.Attempt, d oci.Digest) error {
 	key := layout.RevisionLink(r.name, d)
-	info, err := r.reg.stat(ctx, s, key)
-	if err != nil {
-		return err
-	}
-	return r.reg.renew(ctx, s, key, d, info)
+	_, err := storage.Rely(ctx, r.reg.store, a, key)
+	return err
 }
 
 // content returns a manifest whatever repository has it. The error is that of the
 // store, or ErrDamaged, or errNotManifest.
-func (r *Registry) content(ctx context.Context, s *section, d oci.Digest) (*Manifest, error) {
-	if s != nil && s.Listed(layout.BlobData(d)) {
-		return nil, errListed
-	}
+func (r *Registry) content(ctx context.Context, a *storage.Attempt, d oci.Digest) (*Manifest, error) {
 	if m := r.cached(ctx, d); m != nil {
 		return m, r.lookAt(ctx, m)
 	}

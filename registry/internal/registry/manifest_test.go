@@ -81,9 +81,9 @@ type recorder struct {
 	applied [][]storage.Stage
 }
 
-func (r *recorder) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (r *recorder) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	r.applied = append(r.applied, stages)
-	return r.both.Apply(ctx, section, stages...)
+	return r.both.Apply(ctx, a, stages...)
 }
 
 // Nothing points at a manifest before all of it is durable, and what points at it goes
@@ -103,7 +103,7 @@ func TestPointersComeLastAndGoFirst(t *testing.T) {
 		return all
 	}
 	want := fmt.Sprint([][]string{
-		{layout.BlobData(d), layout.RevisionLink("a", d), layout.TagIndex("a", "t", d)},
+		{layout.BlobData(d), layout.RevisionLink("a", d), layout.TagIndex("a", "t", d), layout.TagPushed("a", "t")},
 		{layout.TagCurrent("a", "t")},
 	})
 	if got := fmt.Sprint(keys(rec.applied[len(rec.applied)-1])); got != want {
@@ -112,7 +112,7 @@ func TestPointersComeLastAndGoFirst(t *testing.T) {
 	rec.applied = nil
 	_, err := repo.DeleteManifest(context.Background(), d)
 	check(t, err)
-	want = fmt.Sprint([][]string{{layout.TagCurrent("a", "t")}}, [][]string{{layout.TagIndex("a", "t", d), layout.RevisionLink("a", d)}})
+	want = fmt.Sprint([][]string{{layout.TagCurrent("a", "t")}}, [][]string{{layout.TagIndex("a", "t", d), layout.TagPushed("a", "t"), layout.RevisionLink("a", d)}})
 	if got := fmt.Sprint(keys(rec.applied[0]), keys(rec.applied[1])); got != want || len(rec.applied) != 2 {
 		t.Errorf("deleted by %s", got)
 	}
@@ -464,7 +464,7 @@ func TestDeleteTag(t *testing.T) {
 	})
 }
 
-// Whoever pushes last to a tag owns it, and what was answered is there.
+// The last push to a tag wins, and acknowledged content is there.
 func TestConcurrentPushesToOneTag(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		ctx, repo := context.Background(), r.Repository("a")

@@ -9,31 +9,37 @@ import (
 )
 
 // MountBlob puts a blob that another repository has into this one, without an
-// upload. canPull says what the caller may read; nil stands for everything.
+// upload. canPull describes what the caller may read; nil stands for everything.
 // from "" leaves the choice of the repository to the registry: one that was
 // lately seen with the blob and that the caller may read or, where everybody
 // may read everything, none at all, if only the blob is there. Looking through
 // every repository would cost more than the upload it saves.
 //
 // BLOB_UNKNOWN and DENIED mean that the client should upload instead, unless
-// ErrOverQuota is inside.
+// quota.ErrExceeded is inside.
 func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (oci.Descriptor, error) {
-	if err := r.takes(); err != nil {
+	if err := r.writable(); err != nil {
 		return oci.Descriptor{}, err
 	}
 	var found mountSource
-	err := r.reg.depend(ctx, func(s *section) (err error) {
-		if found, err = r.findMount(ctx, s, d, from, canPull); err != nil {
+	err := r.reg.attempt(ctx, func(a *storage.Attempt) (err error) {
+		if found, err = r.findMount(ctx, d, from, canPull); err != nil {
 			return err
 		}
-		link := storage.Change{Key: layout.LayerLink(r.name, d), Content: layout.Link(found.target), Like: found.link}
-		if s.Listed(link.Key) {
-			return errListed
+		_, err = storage.Rely(ctx, r.reg.store, a, layout.BlobData(found.target))
+		if absent(err) {
+			return blobUnknown(d, err)
 		}
-		if err := r.charge(ctx, link.Key, found.target, found.desc.Size); err != nil {
+		if err != nil {
 			return err
 		}
-		return r.reg.apply(ctx, s, append(s.linked(found.target), storage.Stage{link})...)
+		link := layout.LayerLink(r.name, d)
+		charged, err := r.charge(ctx, link, found.desc.Size)
+		if err != nil {
+			return err
+		}
+		defer charged.Settle(ctx, found.desc.Size)
+		return r.reg.apply(ctx, a, storage.Stage{{Key: link, Content: layout.Link(found.target)}})
 	})
 	if err != nil {
 		return oci.Descriptor{}, fault(err)
@@ -46,30 +52,29 @@ func (r Repository) MountBlob(ctx context.Context, d oci.Digest, from oci.Name, 
 type mountSource struct {
 	desc   oci.Descriptor
 	target oci.Digest // under which its bytes are stored
-	link   string     // that says so, "" if there is none
 }
 
-func (r Repository) findMount(ctx context.Context, s *section, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
+func (r Repository) findMount(ctx context.Context, d oci.Digest, from oci.Name, canPull func(oci.Name) bool) (mountSource, error) {
 	if from == "" {
-		return r.reg.findAnywhere(ctx, s, d, canPull)
+		return r.reg.findAnywhere(ctx, d, canPull)
 	}
 	if canPull != nil && !canPull(from) {
 		return mountSource{}, oci.NewError(oci.CodeDenied, "the caller may not pull from the repository that has the blob")
 	}
-	return r.reg.Repository(from).mountSource(ctx, s, d)
+	return r.reg.Repository(from).mountSource(ctx, d)
 }
 
-func (r Repository) mountSource(ctx context.Context, s *section, d oci.Digest) (mountSource, error) {
-	desc, target, err := r.healthyBlob(ctx, s, d)
-	return mountSource{desc, target, layout.LayerLink(r.name, d)}, err
+func (r Repository) mountSource(ctx context.Context, d oci.Digest) (mountSource, error) {
+	desc, target, err := r.healthyBlob(ctx, nil, d)
+	return mountSource{desc, target}, err
 }
 
-func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
+func (r *Registry) findAnywhere(ctx context.Context, d oci.Digest, canPull func(oci.Name) bool) (mountSource, error) {
 	for _, name := range r.origins.of(ctx, d) {
 		if canPull != nil && !canPull(name) {
 			continue
 		}
-		found, err := r.Repository(name).mountSource(ctx, s, d)
+		found, err := r.Repository(name).mountSource(ctx, d)
 		if !isCode(err, oci.CodeBlobUnknown) {
 			return found, err
 		}
@@ -77,12 +82,12 @@ func (r *Registry) findAnywhere(ctx context.Context, s *section, d oci.Digest, c
 	if canPull != nil {
 		return mountSource{}, blobUnknown(d, nil)
 	}
-	info, err := r.stat(ctx, s, layout.BlobData(d))
+	info, err := r.store.Stat(ctx, layout.BlobData(d))
 	if absent(err) {
 		return mountSource{}, blobUnknown(d, nil)
 	}
 	if err == nil {
-		err = r.whole(ctx, s, d, info)
+		err = r.whole(ctx, d, info)
 	}
 	desc := oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: info.Size}
 	return mountSource{desc: desc, target: d}, r.damageIsAbsence(d, fault(err))

@@ -11,7 +11,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// PutResult tells what a push of a manifest did.
+// PutResult describes what a push of a manifest did.
 type PutResult struct {
 	Descriptor oci.Descriptor
 	Subject    oci.Digest // "" if it has none
@@ -29,7 +29,7 @@ type PutResult struct {
 // MANIFEST_BLOB_UNKNOWN for each thing that the manifest refers to and the
 // repository does not have.
 func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaType string, body []byte, tags []oci.Tag) (PutResult, error) {
-	if err := r.takes(); err != nil {
+	if err := r.writable(); err != nil {
 		return PutResult{}, err
 	}
 	d, err := r.reg.acceptBody(ref.Digest, body)
@@ -44,8 +44,8 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 		return PutResult{}, err
 	}
 	tags = allTags(ref.Tag, tags)
-	err = r.reg.depend(ctx, func(s *section) error {
-		return r.place(ctx, s, d, body, tags, func() error { return r.checkReferences(ctx, s, parsed) })
+	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
+		return r.place(ctx, a, d, body, tags, func() error { return r.checkReferences(ctx, a, parsed) })
 	})
 	if err != nil {
 		return PutResult{}, fault(err)
@@ -58,50 +58,46 @@ func (r Repository) PutManifest(ctx context.Context, ref oci.Reference, mediaTyp
 }
 
 // place puts the manifest in place if check finds all that it refers to: the bytes,
-// revision and history that distribution writes, too, and then the tags.
-func (r Repository) place(ctx context.Context, s *section, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
-	link := layout.Link(d)
-	content := storage.Stage{
-		{Key: layout.BlobData(d), Content: body},
-		{Key: layout.RevisionLink(r.name, d), Content: link},
+// revision and history that distribution writes, too, and then the tags. ErrExpired or
+// errOvertaken ask for another attempt.
+func (r Repository) place(ctx context.Context, a *storage.Attempt, d oci.Digest, body []byte, tags []oci.Tag, check func() error) error {
+	pointers, err := r.movePointers(ctx, d, tags)
+	if err != nil {
+		return err
 	}
-	if s.Listed(content[0].Key, content[1].Key) {
-		return errListed
+	if err := check(); err != nil {
+		return err
 	}
-	s.touch(content[1].Key)
+	link, revision := layout.Link(d), layout.RevisionLink(r.name, d)
+	size := int64(len(body))
+	charged, err := r.charge(ctx, revision, size)
+	if err != nil {
+		return err
+	}
+	defer charged.Settle(ctx, size)
+	content := storage.Stage{{Key: layout.BlobData(d), Content: body}, {Key: revision, Content: link}}
+	pushed := layout.Pushed(d, r.reg.now())
 	for _, tag := range tags {
-		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link, Like: content[1].Key})
-	}
-	charged := false
-	for range maxAttempts {
-		pointers, err := r.movePointers(ctx, d, tags)
-		if err != nil {
-			return err
-		}
-		if err := check(); err != nil {
-			return err
-		}
-		if !charged {
-			if err := r.charge(ctx, content[1].Key, d, int64(len(body))); err != nil {
-				return err
-			}
-			charged = true
-		}
-		stages := append(s.linked(d), content)
-		if len(pointers) > 0 {
-			stages = append(stages, pointers)
-		}
-		err = r.reg.apply(ctx, s, stages...)
-		if !errors.Is(err, storage.ErrConflict) {
-			return err
+		content = append(content, storage.Change{Key: layout.TagIndex(r.name, tag, d), Content: link})
+		if !r.filler { // the age of a cached tag is when it was last confirmed upstream
+			content = append(content, storage.Change{Key: layout.TagPushed(r.name, tag), Content: pushed})
 		}
 	}
-	return errContended
+	if len(pointers) == 0 {
+		return r.reg.apply(ctx, a, content)
+	}
+	if err := r.reg.apply(ctx, a, content, pointers); err != nil {
+		if isConflict(err) {
+			return errors.Join(errOvertaken, err)
+		}
+		return err
+	}
+	// A deletion of the manifest may have looked for tags before these were set.
+	if _, err := r.reg.store.Stat(ctx, revision); absent(err) {
+		return errOvertaken
+	}
+	return nil
 }
-
-// maxAttempts is how often a change is tried that others keep from being made by
-// changing the same object.
-const maxAttempts = 100
 
 // acceptBody checks what can be checked before the body is parsed, and returns
 // its digest: of the algorithm that the reference names, else the canonical.

@@ -7,19 +7,20 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
 )
 
 // checkReferences is nil if the repository has all that a pushed manifest
 // refers to. Its subject need not be there (distribution-spec "Pushing Manifests
 // with Subject").
-func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Manifest) error {
+func (r Repository) checkReferences(ctx context.Context, a *storage.Attempt, m *oci.Manifest) error {
 	type reference struct {
 		*oci.Descriptor
-		check func(context.Context, *section, *oci.Descriptor) error
+		check func(context.Context, *storage.Attempt, *oci.Descriptor) error
 	}
 	var references []reference
 	seen := make(map[oci.Digest]bool, 1+len(m.Layers)+len(m.Manifests))
-	add := func(d *oci.Descriptor, check func(context.Context, *section, *oci.Descriptor) error) {
+	add := func(d *oci.Descriptor, check func(context.Context, *storage.Attempt, *oci.Descriptor) error) {
 		if !seen[d.Digest] {
 			seen[d.Digest] = true
 			references = append(references, reference{d, check})
@@ -36,7 +37,7 @@ func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Mani
 	}
 	found := make([]*oci.Error, len(references))
 	err := r.reg.store.Each(len(references), func(i int) error {
-		err := references[i].check(ctx, s, references[i].Descriptor)
+		err := references[i].check(ctx, a, references[i].Descriptor)
 		if errors.As(err, &found[i]) && found[i].Code != oci.CodeUnknown && found[i].Code != oci.CodeUnavailable {
 			return nil
 		}
@@ -58,25 +59,25 @@ func (r Repository) checkReferences(ctx context.Context, s *section, m *oci.Mani
 }
 
 // checkBlob looks for a blob of the size that the manifest says.
-func (r Repository) checkBlob(ctx context.Context, s *section, d *oci.Descriptor) error {
-	got, target, err := r.healthyBlob(ctx, s, d.Digest)
+func (r Repository) checkBlob(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
+	got, target, err := r.healthyBlob(ctx, a, d.Digest)
 	if isCode(err, oci.CodeBlobUnknown) {
 		return referenceUnknown(d.Digest)
 	}
 	if err != nil || d.Size == 0 || d.Size == got.Size {
 		return err
 	}
-	return r.disputed(ctx, s, d, target)
+	return r.disputed(ctx, d, target)
 }
 
 // disputed decides why a stored blob has another size than the manifest says:
 // either the blob is damaged and must be pushed again, or the manifest is wrong and
 // nobody could pull it.
-func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor, target oci.Digest) error {
+func (r Repository) disputed(ctx context.Context, d *oci.Descriptor, target oci.Digest) error {
 	r.reg.blobs.Forget(target) // a push may have repaired it, or do so at once
-	info, err := r.reg.stat(ctx, s, layout.BlobData(target))
+	info, err := r.reg.store.Stat(ctx, layout.BlobData(target))
 	if err == nil {
-		err = r.reg.prove(ctx, s, r.reg.integrity.Verdict(target, info))
+		err = r.reg.prove(ctx, r.reg.integrity.Verdict(target, info))
 	}
 	if absent(err) || errors.Is(err, ErrDamaged) {
 		return referenceUnknown(d.Digest)
@@ -91,9 +92,9 @@ func (r Repository) disputed(ctx context.Context, s *section, d *oci.Descriptor,
 }
 
 // checkLayer is checkBlob for layers, some of which are stored elsewhere by design.
-func (r Repository) checkLayer(ctx context.Context, s *section, d *oci.Descriptor) error {
+func (r Repository) checkLayer(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
 	if oci.IsManifest(d.MediaType) {
-		return r.checkManifest(ctx, s, d)
+		return r.checkManifest(ctx, a, d)
 	}
 	if err := r.reg.opts.Validation.checkURLs(d); err != nil {
 		return err
@@ -101,28 +102,28 @@ func (r Repository) checkLayer(ctx context.Context, s *section, d *oci.Descripto
 	if oci.NonDistributable(d.MediaType) && len(d.URLs) > 0 {
 		return nil
 	}
-	return r.checkBlob(ctx, s, d)
+	return r.checkBlob(ctx, a, d)
 }
 
 // checkChild looks for a manifest that an index lists, if the configuration
 // asks for it.
-func (r Repository) checkChild(ctx context.Context, s *section, d *oci.Descriptor) error {
+func (r Repository) checkChild(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
 	if !r.reg.opts.Validation.needsChild(d) {
 		return nil
 	}
-	return r.checkManifest(ctx, s, d)
+	return r.checkManifest(ctx, a, d)
 }
 
 // checkManifest looks for a manifest of the size that the index says. What the
 // manifest itself needs stays as long as its link does.
-func (r Repository) checkManifest(ctx context.Context, s *section, d *oci.Descriptor) error {
-	err := r.revision(ctx, s, d.Digest)
+func (r Repository) checkManifest(ctx context.Context, a *storage.Attempt, d *oci.Descriptor) error {
+	err := r.revision(ctx, a, d.Digest)
 	if absent(err) && !oci.IsManifest(d.MediaType) {
-		return r.checkBlob(ctx, s, d)
+		return r.checkBlob(ctx, a, d)
 	}
 	var m *Manifest
 	if err == nil {
-		m, err = r.reg.content(ctx, s, d.Digest)
+		m, err = r.reg.content(ctx, a, d.Digest)
 	}
 	switch {
 	case absent(err) || errors.Is(err, ErrDamaged):

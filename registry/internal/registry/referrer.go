@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tags"
 )
 
 // Bounds of one page of referrers, which is itself an index that clients read
@@ -26,11 +26,10 @@ const (
 // fallback tag of clients lists is among them (distribution-spec "Backwards
 // Compatibility"). A repository that does not exist has none.
 func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactType, after string, limit int) (descs []oci.Descriptor, page Page, err error) {
-	candidates, describe, warning, err := r.listReferrers(ctx, subject)
+	candidates, err := r.referrerCandidates(ctx, subject)
 	if err != nil {
 		return nil, page, err
 	}
-	page.Warning = warning
 	if limit <= 0 {
 		limit = defaultReferrers
 	}
@@ -40,7 +39,7 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 		if string(d) <= after {
 			continue
 		}
-		desc, ok, err := describe(ctx, d)
+		desc, ok, err := r.referrer(ctx, d)
 		if err != nil {
 			return nil, Page{}, err
 		}
@@ -56,28 +55,6 @@ func (r Repository) Referrers(ctx context.Context, subject oci.Digest, artifactT
 	}
 	return descs, page, nil
 }
-
-// listReferrers is the digests that may refer to the subject, sorted, and what describes
-// them: those of the repository, or of what it is a cache of.
-func (r Repository) listReferrers(ctx context.Context, subject oci.Digest) (candidates []oci.Digest, describe describer, warning string, err error) {
-	if !r.cached() {
-		candidates, err = r.referrerCandidates(ctx, subject)
-		return candidates, r.referrer, "", err
-	}
-	list, warning, err := r.reg.opts.Upstream.Referrers(ctx, r.filled(), subject)
-	if err != nil {
-		return nil, nil, "", fault(err)
-	}
-	digests, described := make([]oci.Digest, len(list)), make(map[oci.Digest]oci.Descriptor, len(list))
-	for i := range list {
-		digests[i], described[list[i].Digest] = list[i].Digest, list[i]
-	}
-	describe = func(_ context.Context, d oci.Digest) (oci.Descriptor, bool, error) { return described[d], true, nil }
-	return digests, describe, warning, nil
-}
-
-// describer describes a referrer; ok is false if it is not there any more.
-type describer func(ctx context.Context, d oci.Digest) (desc oci.Descriptor, ok bool, err error)
 
 // referrerCandidates is the digests that may refer to the subject, sorted.
 func (r Repository) referrerCandidates(ctx context.Context, subject oci.Digest) ([]oci.Digest, error) {

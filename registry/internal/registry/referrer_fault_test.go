@@ -14,7 +14,7 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// interrupted is a storage whose reads fail after so many of them.
+// interrupted is a storage whose reads fail after a number of them.
 type interrupted struct {
 	both
 	left int

@@ -5,7 +5,7 @@
 // exists is always asked of the store.
 //
 // Registry makes repositories, and Repository has a method for each thing that a client does.
-// What it relies on it finds in a section, so that no garbage collection deletes it meanwhile.
+// What it relies on it renews in an attempt, so that no garbage collection deletes it meanwhile.
 // What is complete without rules is in packages of its own: tags, referrers, upload, integrity.
 //
 // Errors are *oci.Error or oci.Errors. A failure of the store is an *oci.Error
@@ -21,13 +21,15 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/cache"
-	"slipway/registry/internal/integrity"
+	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
-	"slipway/registry/internal/referrers"
+	"slipway/registry/internal/registry/integrity"
+	"slipway/registry/internal/registry/quota"
+	"slipway/registry/internal/registry/referrers"
+	"slipway/registry/internal/registry/tags"
+	"slipway/registry/internal/registry/upload"
+	"slipway/registry/internal/registry/view"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tags"
-	"slipway/registry/internal/upload"
-	"slipway/registry/internal/view"
 )
 
 // DefaultMaxManifestSize is the largest manifest accepted unless Options says
@@ -46,27 +48,19 @@ const applyTimeout = 10 * time.Minute
 // Options is what a Registry is made of.
 type Options struct {
 	Store           storage.Store
-	Coordinator     storage.Coordinator
 	Log             *zap.Logger // nil = none
 	DeleteEnabled   bool        // manifests, tags and blobs may be deleted
 	ReadOnly        bool        // nothing may be written or deleted
 	Validation      Validation
 	Immutable       []TagRule                  // tags that are neither moved nor deleted
 	Signer          BlobURLs                   // gives URLs for blobs; nil = clients get them from here
-	Upstream        Upstream                   // what some repositories are a cache of; nil = none is
 	Pulled          func(oci.Name, oci.Digest) // called for each pull of a manifest, must not wait; nil = nobody is told
 	ManifestCache   int64                      // bytes of manifests kept in memory, 0 = 8 MiB
-	Quota           Quota                      // bounds the bytes of repositories; nil = nothing does
+	Quota           *quota.Quotas              // bounds the bytes of repositories; nil = nothing does
 	Shared          Shared                     // what several processes remember together; nil = each for itself
 	Looked          func(hit bool)             // called for each look for a manifest in the caches; nil = nobody is told
 	MaxManifestSize int64                      // bytes, 0 = DefaultMaxManifestSize
-	// Grace is how long a blob or manifest stays after a client was told that it
-	// exists; collectors are given the same. 0 = no longer than the request.
-	Grace time.Duration
-	// RenewAfter is the age at which a link is renewed when what it points at is confirmed
-	// to a client; less than Grace. 0 = each time.
-	RenewAfter time.Duration
-	// Remote says that the store is reached by a network: what is independent is asked for at
+	// Remote says that the store is reached by a network: independent requests are sent at
 	// the same time, and listings take the place of many requests.
 	Remote bool
 	Now    func() time.Time // nil = time.Now
@@ -89,17 +83,15 @@ type Registry struct {
 	uploads         *upload.Receiver
 	integrity       *integrity.Record
 	origins         *origins
-	coordinator     storage.Coordinator
 	log             *zap.Logger
 	now             func() time.Time
 	maxManifestSize int64
 
-	// What is remembered is needed by nothing to be right.
+	// The caches are an optimization; correctness never depends on them.
 	manifests *cache.Cache[oci.Digest, *Manifest]
 	blobs     *cache.Cache[oci.Digest, seenBytes]
 
 	reading chan struct{} // holds a token for each large manifest that is being read
-	serving serving
 }
 
 // New makes a registry. It does no I/O and starts no goroutine.
@@ -127,7 +119,7 @@ func New(o Options) *Registry {
 	}
 	store := view.New(o.Store, o.Remote)
 	r := &Registry{
-		opts: o, store: store, coordinator: o.Coordinator, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
+		opts: o, store: store, log: o.Log, now: o.Now, maxManifestSize: o.MaxManifestSize,
 		tags:      tags.New(store),
 		uploads:   upload.New(store, o.Log, o.Now),
 		integrity: integrity.New(store, o.Log),
@@ -146,18 +138,17 @@ func (r *Registry) Repository(name oci.Name) Repository { return Repository{reg:
 
 // Check proves that the store can be read and, if write is true, written.
 func (r *Registry) Check(ctx context.Context, write bool) error {
-	return fault(r.store.Check(ctx, write && !r.opts.ReadOnly))
+	return fault(storage.Check(ctx, r.store, layout.Own+"/check", write && !r.opts.ReadOnly))
 }
 
-// apply makes the changes durable, though the client may hang up meanwhile. s is
-// nil where they rely on nothing that exists.
-func (r *Registry) apply(ctx context.Context, s *section, stages ...storage.Stage) error {
+// apply makes the changes durable, though the client may hang up meanwhile.
+func (r *Registry) apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	if err := a.Denied(); err != nil {
+		return err
+	}
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	if s == nil {
-		return r.store.Apply(ctx, nil, stages...)
-	}
-	return r.store.Apply(ctx, s.Section, stages...)
+	return r.store.Apply(ctx, a, stages...)
 }
 
 // detach is the context of a change that is not left half done when the client

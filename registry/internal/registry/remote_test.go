@@ -122,7 +122,7 @@ func TestRemoteBlob_BytesAreLookedAtOnceASecond(t *testing.T) {
 	p := bucket.Process()
 	defer p.Close()
 	now := time.Now()
-	repo := newRegistry(p, Options{Now: func() time.Time { return now }, Grace: time.Hour, RenewAfter: time.Hour}).Repository("a")
+	repo := newRegistry(p, Options{Now: func() time.Time { return now }}).Repository("a")
 	d := pushBlob(t, repo, "x").Digest
 	reads := countReads(bucket)
 	for look, want := range []int{2, 3, 4} {

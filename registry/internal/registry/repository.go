@@ -13,7 +13,7 @@ type Repository struct {
 	reg       *Registry
 	name      oci.Name
 	keepsTags bool // tags that exist are not moved
-	filler    bool // the upstream fills it, though clients cannot write to it
+	filler    bool // a pull-through cache fills it, see Cached
 	classes   []string
 }
 
@@ -41,7 +41,7 @@ const (
 	layersDir    = "_layers"
 )
 
-// known says whether the repository holds anything.
+// known reports whether the repository holds anything.
 func (r Repository) known(ctx context.Context) (bool, error) {
 	l, err := r.reg.store.Below(ctx, layout.Repository(r.name))
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
 	"slipway/registry/internal/pattern"
+	"slipway/registry/internal/registry/tags"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/tags"
 )
 
-// Page says what else there is to know about a page of a list.
+// Page describes what else there is to know about a page of a list.
 type Page struct {
 	Next    string // what the next page begins after, "" on the last one
 	Warning string // that a client is told, "" if there is none
@@ -24,15 +24,6 @@ type Page struct {
 // bytewise. Nobody changes the slice. A
 // repository without tags has an empty list; NAME_UNKNOWN if there is none.
 func (r Repository) Tags(ctx context.Context, n int, last string) (list []string, page Page, err error) {
-	if r.cached() {
-		all, warning, err := r.reg.opts.Upstream.Tags(ctx, r.filled())
-		if err != nil {
-			return nil, Page{}, fault(err)
-		}
-		list, page.Next = tags.Page(all, n, last)
-		page.Warning = warning
-		return list, page, nil
-	}
 	if list, page.Next, err = r.reg.tags.List(ctx, r.name, n, last); err != nil {
 		return nil, Page{}, fault(err)
 	}
@@ -104,7 +95,7 @@ type TagRule struct {
 	Tags         pattern.Tags
 }
 
-// Immutable says whether the tag, once it is there, is neither moved nor
+// Immutable reports whether the tag, once it is there, is neither moved nor
 // deleted.
 func (r Repository) Immutable(tag oci.Tag) bool {
 	for i := range r.reg.opts.Immutable {

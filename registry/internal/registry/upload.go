@@ -8,8 +8,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/upload"
 )
 
 // Upload is an upload to a repository.
@@ -21,7 +21,7 @@ type Upload struct {
 // StartUpload begins an upload. alg is the algorithm of the digest that is
 // expected, "" if nobody said.
 func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload, error) {
-	if err := r.takes(); err != nil {
+	if err := r.writable(); err != nil {
 		return nil, err
 	}
 	return r.received(r.reg.uploads.Start(ctx, r.name, alg))
@@ -30,7 +30,7 @@ func (r Repository) StartUpload(ctx context.Context, alg oci.Algorithm) (*Upload
 // StartWhole begins an upload of a blob that comes with this request, of size bytes if that is
 // not negative.
 func (r Repository) StartWhole(ctx context.Context, d oci.Digest, size int64) (*Upload, error) {
-	if err := r.takes(); err != nil {
+	if err := r.writable(); err != nil {
 		return nil, err
 	}
 	return r.received(r.reg.uploads.StartWhole(ctx, r.name, d, size))
@@ -59,12 +59,32 @@ func (r Repository) UploadStatus(ctx context.Context, id string) (upload.Status,
 	return st, fault(err)
 }
 
-// Append stores what src gives until it ends, and returns how much that was.
-// What arrived before an error stays. A failure of src comes back wrapped.
-func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
-	if err := u.repo.takes(); err != nil {
+// Append stores what src gives until it ends, and returns how much that was: size bytes,
+// or a number not known before if size is negative. What arrived before an error stays. A
+// failure of src comes back wrapped. DENIED, with quota.ErrExceeded inside, if a quota has
+// no room.
+func (u *Upload) Append(ctx context.Context, src io.Reader, size int64) (int64, error) {
+	if err := u.repo.writable(); err != nil {
 		return 0, err
 	}
+	h := u.repo.hold(u.ID(), u.Size())
+	if h == nil {
+		return u.append(ctx, src)
+	}
+	before := u.Size()
+	defer func() { h.Settle(ctx, u.Size()-before) }()
+	if err := h.Take(ctx, size); err != nil {
+		return 0, fault(err)
+	}
+	m := &meter{ctx: ctx, src: src, hold: h, left: max(size, 0)}
+	n, err := u.append(ctx, m)
+	if m.refused != nil {
+		err = fault(m.refused)
+	}
+	return n, err
+}
+
+func (u *Upload) append(ctx context.Context, src io.Reader) (int64, error) {
 	n, err := u.Upload.Append(ctx, src)
 	if errors.Is(err, upload.ErrSource) {
 		return n, err
@@ -78,35 +98,32 @@ func (u *Upload) Append(ctx context.Context, src io.Reader) (int64, error) {
 // is there: so a push repairs a damaged blob.
 func (u *Upload) Commit(ctx context.Context, d oci.Digest) (oci.Descriptor, error) {
 	reg := u.repo.reg
-	if err := u.repo.takes(); err != nil {
+	if err := u.repo.writable(); err != nil {
 		return oci.Descriptor{}, err
 	}
-	err := u.Upload.Commit(ctx, d, func() error {
-		ctx, cancel := detach(ctx)
-		defer cancel()
-		return reg.depend(ctx, func(s *section) error { return u.place(ctx, s, d) })
-	})
+	bytes, err := u.Seal(ctx, d)
 	if err != nil {
+		return oci.Descriptor{}, fault(err)
+	}
+	link, before := layout.LayerLink(u.repo.name, d), u.Size()
+	freed := int64(0) // of the bytes that the quota counts for the upload
+	if h := u.repo.hold(u.ID(), before); h != nil {
+		defer func() { h.Settle(ctx, -freed) }()
+		if _, err = reg.store.Stat(ctx, link); err == nil { // the repository has them already
+			freed = before
+		}
+		err = unlessAbsent(err)
+	}
+	if err == nil {
+		err = reg.apply(ctx, nil, storage.Stage{{Key: layout.BlobData(d), Upload: bytes}, {Key: link, Content: layout.Link(d)}})
+	}
+	if err := u.Finish(ctx, err); err != nil {
+		freed = before - u.Size()
 		return oci.Descriptor{}, fault(err)
 	}
 	reg.integrity.Hashed(d, u.Size())
 	reg.origins.add(d, u.repo.name)
 	return oci.Descriptor{MediaType: mediaTypeBlob, Digest: d, Size: u.Size()}, nil
-}
-
-// place puts bytes and link in place. ctx does not end with the client.
-func (u *Upload) place(ctx context.Context, s *section, d oci.Digest) error {
-	data, link := layout.BlobData(d), layout.LayerLink(u.repo.name, d)
-	if s.Listed(data, link) {
-		return errListed
-	}
-	if err := u.repo.charge(ctx, link, d, u.Size()); err != nil {
-		return err
-	}
-	return u.Put(ctx, data, func(bytes storage.Change, last ...storage.Stage) error {
-		stages := append(s.linked(d), storage.Stage{bytes, {Key: link, Content: layout.Link(d)}})
-		return u.repo.reg.store.Apply(ctx, s.Section, append(stages, last...)...)
-	})
 }
 
 // Verify is nil if the upload holds the bytes of the digest; else DIGEST_INVALID.
@@ -118,11 +135,18 @@ func (u *Upload) Verify(ctx context.Context, d oci.Digest) error {
 func (u *Upload) Cancel(ctx context.Context) error {
 	ctx, cancel := detach(ctx)
 	defer cancel()
-	return fault(u.Upload.Cancel(ctx))
+	size := u.Size()
+	h := u.repo.hold(u.ID(), size)
+	err := u.Upload.Cancel(ctx)
+	if err != nil {
+		size = 0
+	}
+	h.Settle(ctx, -size)
+	return fault(err)
 }
 
 // Close ends the request's hold. Unless it was committed or cancelled, the
-// upload stays for whoever resumes it.
+// upload stays and can be resumed.
 func (u *Upload) Close() error { return fault(u.Upload.Close()) }
 
 // Uploads yields the unfinished uploads of all repositories. What cannot be read is
@@ -131,7 +155,8 @@ func (r *Registry) Uploads(ctx context.Context) iter.Seq2[upload.Unfinished, err
 	return r.uploads.Unfinished(ctx)
 }
 
-// PurgeUploads removes unfinished uploads, and what writers that died have left. What
+// PurgeUploads removes unfinished uploads, and what writers that died have left, and counts
+// again what quotas bound. What
 // cannot be read is logged, counted and passed over; the error is that of ctx or of
 // the last step.
 func (r *Registry) PurgeUploads(ctx context.Context, opts upload.PurgeOptions) (upload.PurgeReport, error) {
@@ -139,5 +164,8 @@ func (r *Registry) PurgeUploads(ctx context.Context, opts upload.PurgeOptions) (
 		return upload.PurgeReport{}, err
 	}
 	report, err := r.uploads.Purge(ctx, opts)
+	if !opts.DryRun {
+		r.opts.Quota.Count(ctx)
+	}
 	return report, fault(err)
 }

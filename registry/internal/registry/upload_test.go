@@ -12,8 +12,8 @@ import (
 
 	"slipway/registry/internal/layout"
 	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry/upload"
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/upload"
 )
 
 // appendTo takes the upload up, adds to it and lets go.
@@ -22,7 +22,7 @@ func appendTo(t testing.TB, repo Repository, id, content string) {
 	u, err := repo.ResumeUpload(context.Background(), id, upload.Point{})
 	check(t, err)
 	defer u.Close()
-	n, err := u.Append(context.Background(), strings.NewReader(content))
+	n, err := u.Append(context.Background(), strings.NewReader(content), -1)
 	check(t, err)
 	if n != int64(len(content)) {
 		t.Fatalf("%d bytes of %d appended", n, len(content))
@@ -101,7 +101,7 @@ func TestWrongDigestCanBeRetried(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("a")
 		u, err := repo.StartUpload(ctx, "")
 		check(t, err)
-		_, err = u.Append(ctx, strings.NewReader("content"))
+		_, err = u.Append(ctx, strings.NewReader("content"), -1)
 		check(t, err)
 		_, err = u.Commit(ctx, sum("other"))
 		wantCode(t, err, oci.CodeDigestInvalid)
@@ -141,7 +141,7 @@ func TestCancel(t *testing.T) {
 // noRoom is a store without room for another upload.
 type noRoom struct{ both }
 
-func (noRoom) CreateUpload(context.Context, string, storage.UploadHint) (storage.Upload, error) {
+func (noRoom) OpenUpload(context.Context, string, storage.UploadOptions) (storage.Upload, error) {
 	return nil, storage.ErrNoSpace
 }
 
@@ -153,7 +153,7 @@ func TestCancelOnAFullDisk(t *testing.T) {
 			u, err := r.Repository("a").StartUpload(t.Context(), "")
 			check(t, err)
 			defer u.Close()
-			_, err = u.Append(t.Context(), strings.NewReader("content"))
+			_, err = u.Append(t.Context(), strings.NewReader("content"), -1)
 			wantCode(t, err, oci.CodeUnknown)
 			check(t, u.Cancel(t.Context()))
 			noUploads(t, r)
@@ -176,7 +176,7 @@ func TestBrokenConnectionKeepsWhatCame(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("a")
 		u, err := repo.StartUpload(ctx, "")
 		check(t, err)
-		n, err := u.Append(ctx, io.MultiReader(strings.NewReader("came"), &failing{}))
+		n, err := u.Append(ctx, io.MultiReader(strings.NewReader("came"), &failing{}), -1)
 		if n != 4 || !errors.Is(err, errBroken) {
 			t.Errorf("Append = %d, %v", n, err)
 		}
@@ -233,7 +233,7 @@ func TestPurge(t *testing.T) {
 		if slices.ContainsFunc(wet.Purged, func(u upload.Unfinished) bool { return u.ID == busy.ID() }) {
 			t.Error("an upload that a request works on is purged")
 		}
-		_, err = busy.Append(ctx, strings.NewReader("still here"))
+		_, err = busy.Append(ctx, strings.NewReader("still here"), -1)
 		check(t, err)
 		_, err = busy.Commit(ctx, sum("still here"))
 		check(t, err)
@@ -246,13 +246,16 @@ type hashed struct {
 	read *atomic.Int64
 }
 
-func (h hashed) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
-	u, err := h.both.ResumeUpload(ctx, key)
-	return rereading{u, h.read}, err
+func (h hashed) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
+	u, err := h.both.OpenUpload(ctx, key, o)
+	if err != nil {
+		return nil, err
+	}
+	return rereading{u, h.read}, nil
 }
 
 // Apply wants uploads of the store itself.
-func (h hashed) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (h hashed) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	for _, stage := range stages {
 		for i, c := range stage {
 			if u, ok := c.Upload.(rereading); ok {
@@ -260,7 +263,7 @@ func (h hashed) Apply(ctx context.Context, section storage.Section, stages ...st
 			}
 		}
 	}
-	return h.both.Apply(ctx, section, stages...)
+	return h.both.Apply(ctx, a, stages...)
 }
 
 type rereading struct {
@@ -278,10 +281,7 @@ func (u rereading) Reader(ctx context.Context, offset int64) (io.ReadCloser, err
 func TestRunningHashIsCarriedOn(t *testing.T) {
 	onStores(t, func(t *testing.T, r *Registry) {
 		var read atomic.Int64
-		store := hashed{struct {
-			storage.Store
-			storage.Coordinator
-		}{r.opts.Store, r.coordinator}, &read}
+		store := hashed{r.opts.Store, &read}
 		repo, content := newRegistry(store, Options{}).Repository("a"), ""
 		id := start(t, repo)
 		for i := range 4 {
@@ -311,7 +311,7 @@ func TestParallelAppends(t *testing.T) {
 		pipe, body := io.Pipe()
 		appended := make(chan error, 1)
 		go func() {
-			_, err := first.Append(ctx, pipe)
+			_, err := first.Append(ctx, pipe, -1)
 			appended <- err
 		}()
 		content := strings.Repeat("x", 2*(64<<10))
@@ -342,18 +342,18 @@ func TestShrunkUpload(t *testing.T) {
 		ctx, repo := context.Background(), r.Repository("a")
 		id := start(t, repo)
 		appendTo(t, repo, id, "these bytes vanish")
-		w, err := r.store.ResumeUpload(ctx, layout.UploadData("a", id))
+		w, err := r.store.OpenUpload(ctx, layout.UploadData("a", id), storage.UploadOptions{})
 		check(t, err)
 		check(t, w.Cancel(ctx))
-		w, err = r.store.CreateUpload(ctx, layout.UploadData("a", id), storage.UploadHint{})
+		w, err = r.store.OpenUpload(ctx, layout.UploadData("a", id), storage.UploadOptions{Create: true})
 		check(t, err)
 		_, err = w.Write([]byte("other"))
 		check(t, err)
-		check(t, w.Suspend(ctx, nil))
+		check(t, w.Suspend(ctx, 5, nil))
 		u, err := repo.ResumeUpload(ctx, id, upload.Point{})
 		check(t, err)
 		defer u.Close()
-		_, err = u.Append(ctx, strings.NewReader(" bytes"))
+		_, err = u.Append(ctx, strings.NewReader(" bytes"), -1)
 		check(t, err)
 		_, err = u.Commit(ctx, sum("other bytes"))
 		check(t, err)

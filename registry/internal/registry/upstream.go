@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"slipway/registry/internal/layout"
@@ -10,93 +9,22 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// ErrUpstream is inside the error of a read of what a cache does not hold and its upstream
-// cannot give: the fault is not here.
-var ErrUpstream = errors.New("the upstream fails")
-
-// Upstream is what some repositories are a cache of. The repository that its methods are
-// given may be written by them, though not by clients. Errors are *oci.Error, or those of
-// the store.
-type Upstream interface {
-	// Caches says whether the repository is a cache.
-	Caches(name oci.Name) bool
-	// Within is the repository for a name in the namespace of another registry, such as
-	// docker.io. NAME_UNKNOWN if none is a cache of that.
-	Within(namespace string, name oci.Name) (oci.Name, error)
-	// Manifest returns what a reference stands for. have is what the repository holds, nil
-	// if that is nothing: it is returned if it is fresh enough, or nothing better is there.
-	Manifest(ctx context.Context, r Repository, ref oci.Reference, have *Manifest) (*Manifest, error)
-	// StatBlob describes a blob that the repository does not hold.
-	StatBlob(ctx context.Context, r Repository, d oci.Digest) (oci.Descriptor, error)
-	// OpenBlob opens a blob that the repository does not hold.
-	OpenBlob(ctx context.Context, r Repository, d oci.Digest) (*Blob, error)
-	// Tags lists the tags of the repository, sorted bytewise. The warning is for clients: ""
-	// if the list is fresh enough.
-	Tags(ctx context.Context, r Repository) (tags []string, warning string, err error)
-	// Referrers lists what refers to the subject, sorted by digest, and warns likewise.
-	Referrers(ctx context.Context, r Repository, subject oci.Digest) (descs []oci.Descriptor, warning string, err error)
-	// Hit is told that a cache had a manifest by digest, or a blob. It does not wait.
-	Hit(name oci.Name, blob bool)
+// Cached returns the repository for the pull-through cache that fills it: quotas don't count
+// it, its tags move whatever rule there is, and have no push date.
+func (r *Registry) Cached(name oci.Name) Repository {
+	repo := r.Repository(name)
+	repo.filler = true
+	return repo
 }
 
-// Within is the repository that clients mean by a name in a namespace: containerd says
-// which registry it takes this one for.
-func (r *Registry) Within(namespace string, name oci.Name) (oci.Name, error) {
-	if r.opts.Upstream == nil {
-		return name, nil
-	}
-	return r.opts.Upstream.Within(namespace, name)
-}
-
-// cached says whether the repository is a cache, for everybody but its upstream.
-func (r Repository) cached() bool {
-	return r.reg.opts.Upstream != nil && !r.filler && r.reg.opts.Upstream.Caches(r.name)
-}
-
-// missed says whether the error is one that an upstream can help with.
-func (r Repository) missed(err error) bool {
-	return err != nil && r.cached() &&
-		(isCode(err, oci.CodeBlobUnknown) || isCode(err, oci.CodeManifestUnknown) || isCode(err, oci.CodeNameUnknown) || errors.Is(err, ErrDamaged))
-}
-
-// filled is the repository for its upstream.
-func (r Repository) filled() Repository {
-	r.filler = true
-	return r
-}
-
-// Cached is the repository as its upstream knows it: it is filled, and never asks the
-// upstream.
-func (r *Registry) Cached(name oci.Name) Repository { return r.Repository(name).filled() }
-
-// hit tells the upstream that it was not needed.
-func (r Repository) hit(err error, blob bool) {
-	if err == nil && r.cached() {
-		r.reg.opts.Upstream.Hit(r.name, blob)
-	}
-}
-
-// HasBytes says whether the store has the bytes of a blob, whatever repository they are in.
+// HasBytes reports whether the store has the bytes of a blob, whatever repository they are in.
 func (r Repository) HasBytes(ctx context.Context, d oci.Digest) bool {
 	_, err := r.reg.store.Stat(ctx, layout.BlobData(d))
 	return err == nil
 }
 
-// takes is nil if clients may push. UNSUPPORTED, UNAVAILABLE.
-func (r Repository) takes() error {
-	if err := r.writable(); err != nil {
-		return err
-	}
-	return r.reg.hasJoined("pushes are not accepted now: ")
-}
-
 // writable is nil if clients may change the repository.
-func (r Repository) writable() error {
-	if r.cached() {
-		return unsupported("the repository is a cache of another registry")
-	}
-	return r.reg.writable()
-}
+func (r Repository) writable() error { return r.reg.writable() }
 
 // deletable is nil if clients may delete from the repository.
 func (r Repository) deletable() error {
@@ -118,11 +46,11 @@ func (r Repository) CacheManifest(ctx context.Context, d oci.Digest, body []byte
 		return nil, err
 	}
 	m := r.reg.newManifest(d, body, parsed)
-	if err := r.takes(); err != nil {
+	if err := r.writable(); err != nil {
 		return m, err
 	}
-	err = r.reg.depend(ctx, func(s *section) error {
-		return r.place(ctx, s, d, body, allTags(tag, nil), func() error { return nil })
+	err = r.reg.attempt(ctx, func(a *storage.Attempt) error {
+		return r.place(ctx, a, d, body, allTags(tag, nil), func() error { return nil })
 	})
 	if err != nil {
 		return m, fault(err)
@@ -152,7 +80,7 @@ func (r Repository) ConfirmTag(ctx context.Context, tag oci.Tag, d oci.Digest) e
 	if err != nil || p.Version == "" || p.Digest != d {
 		return fault(unlessAbsent(err))
 	}
-	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Content: layout.Link(d), Renew: true, If: storage.IfVersion(p.Version)}
+	change := storage.Change{Key: layout.TagCurrent(r.name, tag), Renew: true, If: storage.IfVersion(p.Version)}
 	err = r.reg.apply(ctx, nil, storage.Stage{change})
 	if isConflict(err) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"slipway/registry/internal/oci"
 )
 
-// Validation says what a pushed manifest may refer to.
+// Validation describes what a pushed manifest may refer to.
 type Validation struct {
 	// Disabled leaves out the checks of URLs and of an index's children. Layers
 	// and configs are always checked.
@@ -51,7 +51,7 @@ func mediaClass(m *oci.Manifest) string {
 	return ""
 }
 
-// checkClass is nil if manifests of that class may be pushed by whom a token gives the
+// checkClass is nil if manifests of that class may be pushed with a token for the
 // granted classes; nil stands for all of them.
 func (v *Validation) checkClass(m *oci.Manifest, granted []string) error {
 	if len(v.Classes) == 0 || m.Config == nil {
@@ -102,7 +102,7 @@ func (v *Validation) allows(s string) bool {
 	return len(v.AllowURLs) == 0
 }
 
-// needsChild says whether a manifest that an index lists must be there.
+// needsChild reports whether a manifest that an index lists must be there.
 func (v *Validation) needsChild(d *oci.Descriptor) bool {
 	if v.Disabled || v.Platforms == PlatformsNone {
 		return false

@@ -28,7 +28,8 @@ var (
 	ErrDenied      = errors.New("permission denied on the storage")
 	ErrUnavailable = errors.New("the storage is not available")    // I/O error, vanished mount, unreachable endpoint
 	ErrTemporary   = errors.New("the storage does not answer now") // beside ErrUnavailable, where it may pass by itself
-	ErrExpired     = errors.New("the section has ended or passed its deadline")
+	ErrExpired     = errors.New("the request took too long; try again")
+	ErrBusy        = errors.New("another process holds it")
 	ErrUploadTaken = errors.New("the upload was taken over by another request")
 	ErrUploadDone  = errors.New("the upload is closed")
 )
@@ -38,8 +39,10 @@ var (
 // context or by the store itself.
 type Store interface {
 	// Stat describes the object at key; ErrNotExist if there is none, whatever lies
-	// below the key. Of an upload that is under way at key it gives the size so far,
-	// without taking it from its holder.
+	// below the key. Of an upload under way at key it gives the size so far. With
+	// a slash at the end, key is a prefix: as long as Version stays the same and isn't
+	// "", a delimited List yields the same keys. ErrNotExist if the store knows that
+	// nothing is below, ErrUnavailable if the store's root is gone.
 	Stat(ctx context.Context, key string) (Info, error)
 
 	// Open opens the object for reading from offset on: length bytes, or to the end
@@ -47,68 +50,51 @@ type Store interface {
 	// also for what is no regular object. The caller closes the object.
 	Open(ctx context.Context, key string, offset, length int64) (*Object, error)
 
-	// Apply makes the changes durable and visible: when it returns nil they outlive
-	// a power loss, unless they are Ephemeral. All changes of one stage are durable
-	// before the first change of the next becomes visible; those of one stage become
-	// visible in any order, each whole or not at all. After an error any prefix of
-	// the stages may have taken effect, and some of the changes of the next.
-	// ErrConflict if a condition does not hold, ErrExpired if the section has passed
-	// its deadline; section is nil where the changes rely on nothing that exists.
-	//
-	// Once begun, it does not stop when ctx ends. Concurrent calls may share flushes.
-	Apply(ctx context.Context, section Section, stages ...Stage) error
-
 	// List yields what lies below prefix, a valid key, in the byte order of the keys,
 	// where the key of a listed prefix ends in a slash (so "a-b/" comes before "a/").
 	// Nothing below it is an empty sequence. Unfinished writes are left out, and so is
 	// every name that no valid key has; uploads may be there or not. An error ends the sequence.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Info, error]
 
-	// Generation is an opaque token of the names directly below prefix: while it
-	// stays the same, a delimited List yields the same keys. It is "" where the store
-	// cannot know, or cannot know yet.
-	Generation(ctx context.Context, prefix string) string
+	// Begin begins an attempt. It does no I/O worth mentioning and never fails: what it
+	// couldn't prepare is the error of the Apply that needs it.
+	Begin() *Attempt
 
-	// CreateUpload begins an upload that will be put to its place by Apply. key names
-	// it until then; ErrConflict if there is an object or upload. Other processes may not know
-	// of it before it is suspended or has some MiB: who creates it there, too, is fenced then.
-	CreateUpload(ctx context.Context, key string, hint UploadHint) (Upload, error)
+	// Apply makes the changes durable and visible: when it returns nil they outlive
+	// a power loss, unless they are Ephemeral. All changes of one stage are durable
+	// before the first change of the next becomes visible. Of a stage, the first change
+	// becomes visible first and the others in any order, each whole or not at all. After an
+	// error any prefix of the stages may have taken effect, and some changes of the next.
+	//
+	// The changes may rely on what a found fresh or has renewed, and on what became visible
+	// before them by this call. ErrExpired if the attempt is over, ErrConflict if a
+	// condition doesn't hold. Where a collection is deleting what the changes need and
+	// the store can't go on, the error wraps ErrTemporary.
+	//
+	// Once begun, it doesn't stop when ctx ends. Concurrent calls may share flushes.
+	Apply(ctx context.Context, a *Attempt, stages ...Stage) error
 
-	// ResumeUpload goes on with the upload at key, behind the last byte that is safe,
-	// also after the death of its holder and in another process. The older holder is
-	// fenced: from then on it fails with ErrUploadTaken. ErrNotExist.
-	ResumeUpload(ctx context.Context, key string) (Upload, error)
+	// OpenUpload creates or resumes the upload at key. Two holders never mix bytes: the
+	// store either refuses the second with ErrUploadTaken or makes the first fail with it.
+	// ErrConflict if there is an object, or an upload to create; ErrNotExist
+	// if there is none to resume.
+	OpenUpload(ctx context.Context, key string, o UploadOptions) (Upload, error)
 
-	// Check proves that reading works and, if write is true, that a small object can
-	// be written, made durable and deleted.
-	Check(ctx context.Context, write bool) error
+	// Lock takes the lock of that name, a short word, alone or shared. It doesn't wait:
+	// ErrBusy, with the holder if the store knows it. Nothing is held forever by
+	// a process that has died, and a frozen holder may lose it: locks save work, safety
+	// never depends on them. Where nobody can know who serves, LockServers is always granted
+	// shared and never alone.
+	Lock(ctx context.Context, name string, shared bool) (unlock func(), err error)
 
-	// Close waits for what is under way. Nothing may be called afterwards.
+	// Collect begins a collection, and first waits until attempts begun long before can
+	// change nothing any more: some seconds on files, two minutes on object stores, not
+	// at all while no process serves the store. It also removes what writers that died have
+	// left and no key shows. ErrBusy if another collection is under way.
+	Collect(ctx context.Context) (Collection, error)
+
+	// Close releases what the store holds. Nothing may be called afterwards.
 	Close() error
-}
-
-// Cleaner is implemented by stores in which writers that died leave something
-// that no key shows: temporary files, parts of uploads.
-type Cleaner interface {
-	// Clean removes what no living writer needs.
-	Clean(ctx context.Context) error
-}
-
-// Leaver is implemented by stores in which a writer that died can leave bytes of an upload
-// that Stat does not know of.
-type Leaver interface {
-	// Leftovers describes what there is of the upload at key, dated by the newest of it.
-	// ErrNotExist. Deleting the key removes it.
-	Leftovers(ctx context.Context, key string) (Info, error)
-}
-
-// Continuer is implemented by stores that can go on with an upload without asking for it.
-type Continuer interface {
-	// ContinueUpload is ResumeUpload for who knows how many bytes the upload has. Where this process
-	// remembers it so, the holder in another process is not fenced before the first Write, Reader,
-	// Apply or Cancel. These then fail with ErrUploadTaken if that one has added something, and with
-	// ErrNotExist if it has ended the upload.
-	ContinueUpload(ctx context.Context, key string, size int64) (Upload, error)
 }
 
 // Info describes an object, or in a delimited listing a prefix.
@@ -128,7 +114,7 @@ type Info struct {
 	MD5 string
 }
 
-// ListOptions says what List yields.
+// ListOptions describes what List yields.
 type ListOptions struct {
 	After string // only keys behind this one; "" for all
 	// Flat yields all objects below the prefix. Else only the next level is listed:
@@ -149,7 +135,7 @@ type Object struct {
 	io.ReadCloser
 }
 
-// Stage is a set of changes whose order does not matter. No two have one key.
+// Stage is a set of changes that become durable together. No two have one key.
 type Stage []Change
 
 // Change is one change of one object: a put of Content or of the bytes of
@@ -159,30 +145,24 @@ type Stage []Change
 type Change struct {
 	Key     string
 	Content []byte
-	// Upload is put in place, over what lies there, and closed. If Apply fails it can be
-	// resumed, unless its bytes are in doubt (a failed flush) or placed already: then
-	// it is gone and has to be sent again.
+	// Upload is put in place, over what lies there, and closed. If Apply fails the caller still
+	// holds it, unless its bytes are in doubt (a failed flush) or placed already: then
+	// its methods return ErrUploadDone, and it has to be sent again.
 	Upload Upload
-	// Renew makes Modified of the object now. Content is what the object is known to
-	// hold: a store without another way writes it again. ErrNotExist if the object is
-	// gone. A renewal need not outlive a power loss. If Content is nil, an object store may
-	// bring an object back that is deleted at the same moment.
+	// Renew makes Modified of the object now. It never creates: ErrNotExist if the object is
+	// gone. A renewal need not outlive a power loss.
 	Renew bool
-	// Delete removes the object. That it is absent is no error, unless there is a
-	// condition on its version.
+	// Delete removes the object, and at the key of an upload the upload and all that the store
+	// keeps for it. That it is absent is no error, unless there is a condition on its version.
 	Delete bool
 	// If is the condition under which the change is made.
 	If Condition
 	// Ephemeral changes are visible at once and may be undone by a power loss: notes
-	// beside an upload, leftovers of one. Without a condition they exclude nobody. A last stage
-	// of nothing but ephemeral deletions may leave something where the store fails.
+	// beside an upload, leftovers of one.
 	Ephemeral bool
-	// Like is the key of an object with the very same Content, or "". A store may let
-	// both share their bytes. It changes nothing else.
-	Like string
 }
 
-// Condition says what must be at a key for a change to be made. The zero value
+// Condition describes what must be at a key for a change to be made. The zero value
 // asks for nothing.
 type Condition struct {
 	absent  bool
@@ -195,7 +175,7 @@ func IfAbsent() Condition { return Condition{absent: true} }
 // IfVersion asks for the object of that version, which is not "".
 func IfVersion(version string) Condition { return Condition{version: version} }
 
-// Absent says whether no object may be there.
+// Absent reports whether no object may be there.
 func (c Condition) Absent() bool { return c.absent }
 
 // Version is the version that must be there, "" if any will do.

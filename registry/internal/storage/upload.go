@@ -7,7 +7,7 @@ import (
 
 // Upload is a request's hold on an object that is being received. It is written in
 // order; one goroutine at a time uses it. It ends by Suspend, by Cancel or by an
-// Apply that puts it in place.
+// Apply that puts it in place; after that Suspend and Cancel do nothing.
 type Upload interface {
 	// Write appends. After an error the upload may hold a part of p; Progress says
 	// how much. ErrUploadTaken, ErrUploadDone.
@@ -18,25 +18,26 @@ type Upload interface {
 	// bytes and they are certain.
 	Progress() (size int64, state []byte)
 
-	// Reader reads what the upload holds from offset on, also after an Apply of the upload
-	// that has failed. The caller closes it.
+	// Reader reads what the upload holds from offset on. The caller closes it.
 	Reader(ctx context.Context, offset int64) (io.ReadCloser, error)
 
-	// Suspend leaves the upload to whoever resumes it, with a state of at most 4 KiB
-	// (a running hash) for him. What was written is kept as safely as the store keeps
-	// an unfinished upload: over the death of this process, not over a power loss.
-	Suspend(ctx context.Context, state []byte) error
+	// Suspend leaves the upload to the next holder, with its first size bytes: all that it
+	// holds, or as many as when it was opened, so that a failed request leaves nothing.
+	// state, at most 4 KiB (a running hash), belongs to these bytes. They outlive this
+	// process, not a power loss.
+	Suspend(ctx context.Context, size int64, state []byte) error
 
 	// Cancel removes what was written. If the upload was taken over, it removes
 	// nothing and returns ErrUploadTaken.
 	Cancel(ctx context.Context) error
 }
 
-// UploadHint is what is known of an upload when it begins. The zero value is
-// always right.
-type UploadHint struct {
+// UploadOptions tells OpenUpload what to do. The zero value resumes.
+type UploadOptions struct {
+	// Create makes a new upload. Other processes need not see it before it is suspended.
+	Create bool
 	// Final is the key at which Apply will put the upload, where the digest is known
-	// before the body; "" else. A store that cannot rename writes to it directly.
+	// before the body; "" else. A store that can't rename may write there directly.
 	Final string
 	// Size is the number of bytes to come, where it is known, else -1 or 0.
 	Size int64

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -33,12 +35,12 @@ type application struct {
 func newAppCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "app",
-		Short: "Create, list, rename and delete applications, create new tokens",
+		Short: "Create, list, rename and delete applications, create new tokens and webhook secrets",
 		Long:  "Manages applications as the administrator that the configuration names: through the running relay, or in its database when none runs.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppRenameCommand(), newAppDeleteCommand())
+	cmd.AddCommand(newAppCreateCommand(), newAppListCommand(), newAppTokenCommand(), newAppSecretCommand(), newAppRenameCommand(), newAppDeleteCommand())
 	return cmd
 }
 
@@ -75,8 +77,7 @@ func newAppCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// warnOfRoom says at once why messages of an application would wait for its room, if the
-// homeserver can be asked now.
+// warnOfRoom prints why messages of an application would wait: its room, or a homeserver that does not respond.
 func warnOfRoom(cmd *cobra.Command, r *remote, app string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 	defer cancel()
@@ -85,7 +86,7 @@ func warnOfRoom(cmd *cobra.Command, r *remote, app string) {
 		return // the application exists; `relay doctor` says the rest
 	}
 	for _, f := range answer.Findings {
-		if f.Check == "room" && !f.OK && slices.Contains(f.Apps, app) {
+		if !f.OK && (f.Check == "room" && slices.Contains(f.Apps, app) || f.Check == "homeserver" || f.Check == "login") {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", f.Text)
 			return
 		}
@@ -159,7 +160,7 @@ func newAppTokenCommand() *cobra.Command {
 	return cmd
 }
 
-// showOldToken says what became of the token that was replaced.
+// showOldToken prints until when the previous token works.
 func showOldToken(cmd *cobra.Command, app application) error {
 	text := "the old token no longer works"
 	if app.OldTokenUntil != nil {
@@ -167,6 +168,39 @@ func showOldToken(cmd *cobra.Command, app application) error {
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", text)
 	return err
+}
+
+func newAppSecretCommand() *cobra.Command {
+	var t target
+	var stdin, remove bool
+	cmd := &cobra.Command{
+		Use:   "secret ID|NAME",
+		Short: "Set the secret that verifies signed webhooks; without --secret-stdin one is generated and shown, once",
+		Long:  "Sets the secret that senders sign their webhooks to the application with. The relay stores it encrypted and from then on refuses webhooks that should be signed and aren't.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if remove {
+				return t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": ""}, "secret removed")
+			}
+			secret, err := newPassword(cmd, stdin)
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(secret) == "" { // the API would remove it
+				return errors.New("stdin has no secret; remove the present one with --remove")
+			}
+			if err := t.change(cmd, http.MethodPut, "application", args[0], map[string]any{"hook_secret": secret}, "secret set"); err != nil || stdin {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "secret %s (not shown again)\n", secret)
+			return err
+		},
+	}
+	t.addFlags(cmd)
+	cmd.Flags().BoolVar(&stdin, "secret-stdin", false, "read the secret from stdin")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the secret: webhooks need no signature")
+	cmd.MarkFlagsMutuallyExclusive("secret-stdin", "remove")
+	return cmd
 }
 
 func newAppRenameCommand() *cobra.Command {

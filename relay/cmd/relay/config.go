@@ -23,6 +23,7 @@ func newConfigCommand() *cobra.Command {
 		Load: func(args []string) (any, *settings.Report, error) {
 			return loadNamed(file, args)
 		},
+		Check:     func(cfg any) ([]string, error) { return secretWarnings(cfg.(*config.Config)), nil },
 		Reference: config.Reference,
 	})
 }

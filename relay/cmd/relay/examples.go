@@ -48,6 +48,10 @@ var examples = command.Examples{
 		"relay app token backup --grace 24h --config /etc/relay/config.yml",
 		"relay app token backup --quiet --config /etc/relay/config.yml",
 	},
+	"app secret": {
+		"relay app secret backup --config /etc/relay/config.yml",
+		"relay app secret backup --remove --config /etc/relay/config.yml",
+	},
 	"app rename": {
 		"relay app rename backup nightly-backup --config /etc/relay/config.yml",
 		"relay app rename 1 backup --config /etc/relay/config.yml",

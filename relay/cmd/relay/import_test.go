@@ -41,7 +41,7 @@ func TestImportPushBits(t *testing.T) {
 	d.does(0, line, `skipped  application  "watchtower"  was imported earlier, and was deleted or given a new token since`, "0 of 9 imported")
 }
 
-// asks makes a request that is to be answered with status.
+// asks sends a request and fails the test unless the answer has the status.
 func (d *desk) asks(status int, path, body string, prepare func(*http.Request)) {
 	d.Helper()
 	method := http.MethodGet

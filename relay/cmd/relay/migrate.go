@@ -20,7 +20,7 @@ func newMigrateCommand() *cobra.Command {
 		Use:   "migrate",
 		Short: "Copy everything into another database: SQLite to PostgreSQL, or back",
 		Long: "Copies users, applications, messages and all else from one database to another, which must be empty. No relay may run on either of them meanwhile. " +
-			"The source is not changed. Interrupted, it continues where it was when it is run again. Afterwards give the new database to the relay (database.dialect and database.connection); " +
+			"The source is not changed. Interrupted, it leaves the new database empty; run it again. Afterwards give the new database to the relay (database.dialect and database.connection); " +
 			"the bot's session moves along, so that nothing is sent twice.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -39,7 +39,7 @@ func newMigrateCommand() *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, target.Close()) }()
 			if err := store.Copy(cmd.Context(), source, target, tellCopied(cmd)); err != nil {
-				return fmt.Errorf("%w; what is copied stays, and the next run continues from there where it can", err)
+				return fmt.Errorf("%w; the new database is still empty", err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "done: give the new database to the relay and start it")
 			return err

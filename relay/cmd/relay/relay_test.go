@@ -153,7 +153,7 @@ func TestOtherCommands(t *testing.T) {
 	d.does(1, `send --token A ""`, "nothing to send: give a MESSAGE, or text on stdin")
 	d.does(1, "app create --config %", "NAME is missing; usage: relay app create NAME")
 	d.does(1, "app rename one --config %", "NEW-NAME is missing; usage:")
-	d.does(1, "app token one --grace 1d --config %", `--grace: "1d" is not a duration: write the days in hours, 24h`)
+	d.does(1, "app token one --grace 1d --config %", `--grace: "1d" is not a duration such as 10s`)
 	for line, reason := range map[string]string{
 		"send --retry 0 --token A --url http://127.0.0.1:1 hello": "cannot reach the relay at http://127.0.0.1:1: connection refused",
 		"send --token A --url 127.0.0.1:8080 hello":               `"127.0.0.1:8080" is not the address of a relay, such as http://127.0.0.1:8080`,
@@ -175,7 +175,7 @@ var tokenLine = regexp.MustCompile(`token (\S+) `)
 // TestApplicationsWithoutRelay: applications can be managed while none runs.
 func TestApplicationsWithoutRelay(t *testing.T) {
 	d := newDesk(t)
-	d.does(0, "app create one --room !one:example.org --config %", "application 1, one", "curl")
+	d.does(0, "app create one --room !one:example.org --config %", "application 1, one", "curl", "warning: The homeserver")
 	d.does(0, "app create two --room #two:example.org --strict-compatibility -q --config %")
 	if token := strings.TrimSpace(d.out); len(token) != 15 {
 		t.Errorf("the strict token is %q", token)
@@ -187,6 +187,9 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 	d.does(0, "app token two --config %", "the old token no longer works")
 	d.does(0, "app token 1 -q --config %")
 	d.does(1, "app token nobody --config %", `no application "nobody"`)
+	d.does(0, "app secret two --config %", "application two: secret set", "secret ", "(not shown again)")
+	d.does(1, "app secret two --secret-stdin --config %", "A secret has 16 to 256 characters") // "from stdin" has 10
+	d.does(0, "app secret two --remove --config %", "application two: secret removed")
 	d.does(0, "app rename two three --config %", "application two: renamed")
 	d.does(1, "app rename three one --config %", "application of this name")
 	d.does(0, "app delete three --config %", "application three: deleted")
@@ -195,6 +198,7 @@ func TestApplicationsWithoutRelay(t *testing.T) {
 	if strings.Contains(d.out, "three") {
 		t.Errorf("a deleted application is listed:\n%s", d.out)
 	}
+	d.does(0, "app create made --config %", "warning: The room does not exist yet: the bot creates it with the first message, or within 10 minutes after the homeserver responds again.")
 	d.does(1, "doctor --config %", "WARN The relay does not run at http://"+d.addr+" yet: start it.", "ok   The database can be written to.", "BAD  The homeserver", "checks failed")
 }
 

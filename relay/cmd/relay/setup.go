@@ -10,7 +10,6 @@ import (
 
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/setup"
-	"slipway/relay/internal/synapseadmin"
 )
 
 // setupOptions are the flags of `relay setup`.
@@ -108,8 +107,11 @@ func openSecrets(o setupOptions) (secrets, registry *setup.Secrets, done func() 
 // setupAccounts waits for the homeserver and makes the accounts; nil without a
 // registration secret.
 func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secrets *setup.Secrets, say func(string, ...any)) (*setup.Accounts, error) {
-	client := synapseadmin.New(cfg.Matrix.Homeserver)
-	if err := setup.WaitFor(ctx, client, cfg.Matrix.Homeserver); err != nil {
+	homeserver, err := setup.NewHomeserver(cfg.Matrix.Homeserver)
+	if err != nil {
+		return nil, err
+	}
+	if err := setup.WaitFor(ctx, homeserver); err != nil {
 		return nil, err
 	}
 	say("homeserver %s: answers", cfg.Matrix.Homeserver)
@@ -122,7 +124,7 @@ func setupAccounts(ctx context.Context, cfg *config.Config, o setupOptions, secr
 		return nil, err
 	}
 	a := &setup.Accounts{
-		Homeserver: client, Secrets: secrets, Registration: secret, Bot: cfg.Matrix.Username, BotPassword: cfg.Matrix.Password.Reveal(),
+		Homeserver: homeserver, Secrets: secrets, Registration: secret, Bot: cfg.Matrix.Username, BotPassword: cfg.Matrix.Password.Reveal(),
 		Person: cfg.Admin.MatrixID, Reset: o.reset, Say: say,
 	}
 	return a, a.Make(ctx)

@@ -13,12 +13,14 @@ import (
 
 	"slipway/relay/internal/config"
 	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relay"
 	"slipway/relay/internal/setup"
 	"slipway/relay/internal/store"
 )
 
-// openRelay finds the relay if it runs, or opens one over the configuration's
-// database, which is the usual case: setup comes first.
+// openRelay returns the running relay or, because setup usually runs first, one in this process over the configuration's
+// database.
 func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string) (setup.Relay, func() error, error) {
 	r := &remote{base: strings.TrimRight(url, "/"), name: cfg.Admin.Name, password: cfg.Admin.Password.Reveal(), client: &http.Client{Timeout: time.Minute}}
 	if r.base == "" {
@@ -44,28 +46,46 @@ func openRelay(ctx context.Context, cfg *config.Config, url, botPassword string)
 	if err := p.service.Hold(ctx); err != nil {
 		return nil, nil, errors.Join(err, p.close())
 	}
-	opened, err := openFor(ctx, cfg, p, botPassword)
-	if err != nil {
+	if err := logIn(ctx, cfg, p, botPassword); err != nil {
 		return nil, nil, errors.Join(err, p.close())
 	}
-	return opened, p.close, nil
+	r.client.Transport = inProcess{p.api}
+	return opened{running{r}, p.service}, p.close, nil
 }
 
-// openFor logs the bot in, so that nothing is tried that cannot succeed, and the administrator.
-func openFor(ctx context.Context, cfg *config.Config, p *parts, botPassword string) (setup.Relay, error) {
+// logIn logs the bot in first, so that setup tries nothing that cannot succeed.
+func logIn(ctx context.Context, cfg *config.Config, p *parts, botPassword string) error {
 	err := p.bot.Probe(ctx)
 	var failed *matrix.SendError
 	if errors.As(err, &failed) && failed.Code == "M_FORBIDDEN" {
-		return nil, setup.Refused(cfg.Matrix.Username, botPassword)
+		return setup.Refused(cfg.Matrix.Username, botPassword)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the bot cannot log in: %w", err)
+		return fmt.Errorf("the bot cannot log in: %w", err)
 	}
-	admin, err := p.service.Authenticate(ctx, cfg.Admin.Name, cfg.Admin.Password.Reveal(), "setup")
-	return setup.Opened{Service: p.service, Admin: admin}, err
+	return nil
 }
 
-// running is a relay that serves already.
+// opened is a relay in this process. It doesn't deliver, so its rooms are created on request.
+type opened struct {
+	running
+	service *relay.Service
+}
+
+// EnsureRoom implements [setup.Relay].
+func (o opened) EnsureRoom(ctx context.Context, id int64) (string, error) {
+	admin, err := o.service.Authenticate(ctx, o.remote.name, o.remote.password, "setup")
+	if err != nil {
+		return "", err
+	}
+	app, err := o.service.EnsureRoom(ctx, admin, id)
+	if refusal.KindOf(err) == refusal.KindUnavailable {
+		return "", fmt.Errorf("%w: %w", setup.ErrRoomNotYet, err)
+	}
+	return app.RoomID, err
+}
+
+// running is a relay behind its API.
 type running struct{ remote *remote }
 
 // Applications implements [setup.Relay].

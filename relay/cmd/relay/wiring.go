@@ -20,6 +20,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/inbound/webhook"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
@@ -47,6 +48,7 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
 	}
+	restrictSecrets(cfg, log)
 	var delivers func() bool
 	if db.Shared() {
 		delivers = db.Held
@@ -58,12 +60,14 @@ func assemble(ctx context.Context, cfg *config.Config, log *zap.Logger, access *
 	bot, err := matrix.New(matrix.Options{
 		PickleKey: pickleKey, RecoveryKey: cfg.Matrix.RecoveryKey.Reveal(), EncryptNewRooms: cfg.Matrix.EncryptNew,
 		Homeserver: cfg.Matrix.Homeserver, Username: cfg.Matrix.Username, Password: cfg.Matrix.Password.Reveal(),
-		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Log: log, Delivers: delivers,
+		AccessToken: cfg.Matrix.AccessToken.Reveal(), InviteServers: cfg.Matrix.Invites.Servers, Timeout: cfg.Matrix.Timeout, State: db, Joins: db, Log: log, Delivers: delivers,
 	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	service, err := relay.New(ctx, serviceOptions(cfg, db, bot, log, registry))
+	options := serviceOptions(cfg, db, bot, log, registry)
+	options.SecretKey = pickleKey
+	service, err := relay.New(ctx, options)
 	if err != nil {
 		bot.Close()
 		return nil, fmt.Errorf("database %s: %w", cfg.Database.Where(), err)
@@ -132,7 +136,30 @@ func newAPI(cfg *config.Config, p *parts, log *zap.Logger, access *logging.Acces
 	o := api.Options{
 		Service: p.service, Log: log, Access: access, Metrics: api.NewMetrics(registry), Version: api.Version{Version: v.Version, Commit: v.Commit, Date: v.Date},
 		Doctor: target, RecoveryKey: p.bot.RecoveryKey, Pages: pages, Health: p.checks,
-		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Inbound: []inbound.Protocol{inbound.Registry([]byte(cfg.Hook.Registry.Secret.Reveal()))}, Origins: origins,
+		MaxBody: int64(cfg.Limits.Body), MaxWait: cfg.Limits.Wait, TrustedProxies: proxies, Origins: origins,
+		Inbound: []inbound.Protocol{
+			inbound.Gotify(),
+			inbound.Native(),
+			inbound.PushBits(),
+			inbound.Registry([]byte(cfg.Hook.Registry.Secret.Reveal())),
+			inbound.Slack(),
+			inbound.Mattermost(),
+			inbound.Discord(),
+			inbound.Teams(),
+			inbound.Pushover(),
+			webhook.Alertmanager(),
+			webhook.Grafana(),
+			webhook.GitHub(),
+			webhook.GitLab(),
+			webhook.Gitea(),
+			webhook.Generic(),
+			webhook.Hookshot(),
+			webhook.Apprise(),
+			webhook.UptimeKuma(),
+			webhook.Healthchecks(),
+			webhook.Servarr(),
+			inbound.Ntfy(), // last, because its paths have no prefix
+		},
 	}
 	if cfg.Metrics.Enabled && cfg.Metrics.ListenAddress == "" {
 		o.Prometheus = p.metrics

@@ -10,48 +10,52 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Options are what [Accounts] are made of.
+// Options configure [Accounts].
 type Options struct {
 	Store *store.Store
 	Log   *zap.Logger
 	Rooms Rooms
 	Admin Admin
-	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
-	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
+	// CheckToken is security.checktoken. If it is false, white space around a token is ignored and the previous token
+	// stays valid for a day even without a grace period. Tokens are checked in any case.
 	CheckToken bool
+	// SecretKey encrypts the applications' secrets in the database. Without it applications cannot have secrets.
+	SecretKey []byte
 }
 
-// Admin is the administrator from the configuration. It is created or brought up to date at each start.
+// Admin is the administrator of the configuration, created or updated at each start.
 type Admin struct {
 	Name, Password, MatrixID string
 }
 
-// Rooms makes rooms.
+// Rooms is the part of the delivery that manages rooms.
 type Rooms interface {
-	// Make makes or looks up a room if the homeserver answers soon; else that is done later.
+	// Make creates or resolves a room. If the homeserver doesn't answer soon, that happens later.
 	Make(ctx context.Context, room int64)
-	// Membership tells how a user stands in a room, named by id or alias: join, invite, leave, ban, knock, or "". It
-	// asks the homeserver; what it refuses, it refuses with a [*refusal.Error].
-	Membership(ctx context.Context, address, user string) (roomID, membership string, err error)
+	// Standing asks the homeserver how a user stands in a room, named by id or alias. Its errors are *refusal.Error.
+	Standing(ctx context.Context, address, user string) (Standing, error)
 }
 
-// Accounts are the users and applications. Its methods may be called by any number of goroutines; what they refuse,
-// they refuse with a [*refusal.Error].
+// Accounts manages users and applications. It is safe for concurrent use. Errors that a client may read are
+// [*refusal.Error].
 type Accounts struct {
 	o         Options
 	log       *zap.Logger
 	store     *store.Store
 	cache     *cache
 	passwords *passwords
+	secrets   secrets
 	edit      sync.Mutex    // held while users and applications are changed
 	deleted   chan struct{} // an application was deleted
-
-	sharedRooms sharedRooms
 }
 
-// New reads the accounts and brings the administrator up to date.
+// New reads the accounts and updates the administrator.
 func New(ctx context.Context, o Options) (*Accounts, error) {
 	s := &Accounts{o: o, log: o.Log, store: o.Store, cache: newCache(), passwords: newPasswords(), deleted: make(chan struct{}, 1)}
+	var err error
+	if s.secrets, err = newSecrets(o.SecretKey); err != nil {
+		return nil, err
+	}
 	if o.Store.Shared() {
 		s.passwords.shared = o.Store
 	}
@@ -64,5 +68,5 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	return s, nil
 }
 
-// Deleted receives when an application was deleted, so that its messages can be removed.
+// Deleted returns a channel that receives after an application was deleted, so that its messages can be removed.
 func (s *Accounts) Deleted() <-chan struct{} { return s.deleted }

@@ -1,39 +1,51 @@
 package account
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
+)
 
 // Application is a sender of messages with its own token and target room.
 type Application struct {
-	ID                  int64
-	OwnerID             int64
-	OwnerName           string
-	OwnerMatrixID       string
-	Name                string
-	Room                string    // address as given: id or alias; "" while the room of the bot's making is not there yet
-	RoomID              string    // resolved
-	RoomProblem         string    // why nothing is sent there, or why there is no room yet; "" if nothing is wrong
-	RoomName            string    // "" if it has none or is not known yet
-	RoomNotifies        bool      // the bot may notify everybody there (@room), as found at RoomCheckedAt
-	RoomCheckedAt       time.Time // when the room was looked at last; zero if never
-	RoomByAdmin         bool      // an administrator has set the room, so the owner need not be there
-	OwnerAbsent         bool      // the owner is known not to be in the room
-	RoomLost            bool      // …and messages are refused for that: the owner has lost the right to the room
-	Mention             string    // whom priorities 1 and 2 mention: auto, room, owner, none, or Matrix ids with spaces between
-	DefaultPriority     int
-	PriorityScale       Scale
-	StrictCompatibility bool
-	RateLimit           int // messages a minute, 0: the configured default
-	Description         string
-	DefaultFormat       Format
-	ShowSender          ShowSender
-	HasImage            bool
-	CreatedAt           time.Time
-	TokenCreatedAt      time.Time
-	OldTokenUntil       time.Time // the token before is valid until then; zero if it is not
-	LastUsed            time.Time // zero if never
-	Accepted            int64
-	Sent                int64
-	Dead                int64
+	ID                  int64      `json:"id"`
+	OwnerID             int64      `json:"owner_id"`
+	OwnerName           string     `json:"owner"`
+	OwnerMatrixID       string     `json:"-"`
+	Name                string     `json:"name"`
+	Room                string     `json:"room_id"`                // address as given: id or alias; "" while the bot hasn't made the room yet
+	RoomID              string     `json:"resolved_room_id"`       // "" until it is resolved
+	RoomProblem         string     `json:"room_problem,omitempty"` // why nothing is sent there, or why there is no room yet
+	RoomName            string     `json:"room_name"`              // "" if it has none or is not known yet
+	RoomNotifies        bool       `json:"room_notifies"`          // the bot may notify everybody there (@room), as found at RoomCheckedAt
+	RoomCheckedAt       time.Time  `json:"room_checked_at,omitzero"`
+	RoomByAdmin         bool       `json:"room_by_admin"` // an administrator has set the room, so the owner need not be there
+	OwnerAbsent         bool       `json:"owner_absent"`  // the owner is known not to be in the room, or not to have the right to write there
+	RoomLost            bool       `json:"-"`             // …and messages are refused for that: the owner has lost the right to the room
+	Mention             string     `json:"mention"`       // whom priorities 1 and 2 mention: auto, room, owner, none, or Matrix IDs separated by spaces
+	DefaultPriority     int        `json:"default_priority"`
+	PriorityScale       Scale      `json:"priority_scale"`
+	StrictCompatibility bool       `json:"strict_compatibility"`
+	RateLimit           int        `json:"rate_limit"` // messages a minute; 0 means the configured default
+	Description         string     `json:"description"`
+	DefaultFormat       Format     `json:"default_format"`
+	ShowSender          ShowSender `json:"show_sender"`
+	HasSecret           bool       `json:"has_hook_secret"` // the secret itself is never shown
+	HasImage            bool       `json:"-"`
+	CreatedAt           time.Time  `json:"created_at"`
+	TokenCreatedAt      time.Time  `json:"token_created_at"`
+	OldTokenUntil       time.Time  `json:"old_token_until,omitzero"` // until then the previous token stays valid
+	LastUsed            time.Time  `json:"last_used,omitzero"`
+	Accepted            int64      `json:"accepted"`
+	Sent                int64      `json:"sent"`
+	Dead                int64      `json:"dead"`
 }
 
 // ApplicationInput holds what may be set on an application; nil fields keep their value, or take the default on
@@ -50,9 +62,53 @@ type ApplicationInput struct {
 	DefaultFormat       *Format
 	ShowSender          *ShowSender
 	Mention             *string // see [Application]
+	Secret              *string // verifies signed webhooks; "" removes it
 }
 
-// Format is how an application's messages are read when they do not say so themselves.
+// Set reads the field of a name in JSON or a form. It reports whether a setting has this name.
+func (in *ApplicationInput) Set(name string, v fields.Value) (known bool, err error) {
+	switch name {
+	case "name":
+		in.Name, err = v.Text(name)
+	case "room_id":
+		in.Room, err = v.Text(name)
+	case "owner_id":
+		in.OwnerID, err = v.ID(name)
+	case "default_priority":
+		in.DefaultPriority, err = v.Integer(name)
+	case "priority_scale":
+		in.PriorityScale, err = choiceOf[Scale](name, v)
+	case "strict_compatibility":
+		in.StrictCompatibility, err = v.Boolean(name)
+	case "rate_limit":
+		in.RateLimit, err = v.Integer(name)
+	case "description":
+		in.Description, err = v.Text(name)
+	case "default_format":
+		in.DefaultFormat, err = choiceOf[Format](name, v)
+	case "show_sender":
+		in.ShowSender, err = choiceOf[ShowSender](name, v)
+	case "mention":
+		in.Mention, err = v.Text(name)
+	case "hook_secret":
+		in.Secret, err = v.Text(name)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// choiceOf reads a word of a closed set, which apply checks.
+func choiceOf[T ~string](name string, v fields.Value) (*T, error) {
+	text, err := v.Text(name)
+	if text == nil {
+		return nil, err
+	}
+	choice := T(*text)
+	return &choice, err
+}
+
+// Format is the format of an application's messages that name none.
 type Format string
 
 // The formats.
@@ -63,7 +119,28 @@ const (
 	FormatHTML     Format = "html"
 )
 
-// ShowSender says whether an application's name precedes the titles of its messages.
+// MediaType resolves the format of a message: the one it names, else the one its application prefers, else own, that of
+// the sender's protocol. The result is text/plain, text/html, or "" for Markdown, which unknown formats are, too.
+func (f Format) MediaType(named, own string) string {
+	named, _, _ = strings.Cut(strings.ToLower(named), ";")
+	switch named = strings.TrimSpace(named); {
+	case named == format.Plain, named == format.HTML:
+		return named
+	case named != "":
+		return ""
+	}
+	switch f {
+	case FormatHTML:
+		return format.HTML
+	case FormatPlain:
+		return format.Plain
+	case FormatMarkdown:
+		return ""
+	}
+	return own
+}
+
+// ShowSender is when an application's name precedes the titles of its messages.
 type ShowSender string
 
 // The choices.
@@ -73,14 +150,13 @@ const (
 	ShowNever  ShowSender = "never"
 )
 
-// IssuedToken is an application with the token that was just made for it. The token is shown once; only its hash
-// is kept.
+// IssuedToken is an application with its new token. The token is shown once; only its hash is stored.
 type IssuedToken struct {
 	Application Application
 	Token       string
 }
 
-// Scale says how an application's senders mean their priorities.
+// Scale is the priority scale of an application's senders.
 type Scale string
 
 // The priority scales.
@@ -89,3 +165,121 @@ const (
 	ScaleNative Scale = "native" // −2 … 2
 	ScaleGotify Scale = "gotify" // 0 … 10
 )
+
+// newApplication returns the row of an application with the default settings.
+func newApplication(owner int64) store.Application {
+	now := time.Now().UnixMilli()
+	return store.Application{
+		OwnerID: owner, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto,
+		CreatedAt: now, TokenCreatedAt: now,
+	}
+}
+
+// show returns an application as its viewers see it.
+func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) Application {
+	owner, _ := s.cache.user(r.OwnerID)
+	app := Application{
+		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
+		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
+		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: isOwners(r.RoomRight) && r.OwnerAbsent, Mention: r.Mention,
+		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
+		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage, HasSecret: len(r.Secret) > 0,
+		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
+		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
+	}
+	if !room.ToMake() {
+		app.Room = room.Address
+	}
+	return app
+}
+
+// setApplication checks the input and sets it, without the room.
+func (s *Accounts) setApplication(v Principal, row *store.Application, in ApplicationInput) error {
+	if in.Name != nil {
+		name, err := checkName(*in.Name)
+		if err != nil {
+			return err
+		}
+		row.Name = name
+	}
+	if err := s.setOwner(v, row, in.OwnerID); err != nil {
+		return err
+	}
+	if in.StrictCompatibility != nil {
+		row.StrictCompatibility = *in.StrictCompatibility
+	}
+	if err := s.secrets.set(row, in.Secret); err != nil {
+		return err
+	}
+	return setSending(row, in)
+}
+
+// setOwner changes the owner of an application.
+func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) error {
+	if owner == nil || *owner == row.OwnerID {
+		return nil
+	}
+	if !v.Admin {
+		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators may give an application to another user."}
+	}
+	if _, ok := s.cache.user(*owner); !ok {
+		return refusal.Invalid("owner_id", "There is no such user.")
+	}
+	row.OwnerID, row.RoomRight, row.OwnerAbsent = *owner, rightAdmin, false
+	return nil
+}
+
+// setSending checks and sets the defaults and limits of messages.
+func setSending(row *store.Application, in ApplicationInput) error {
+	if p := in.DefaultPriority; p != nil {
+		if *p < message.MinPriority || *p > message.MaxPriority {
+			return refusal.Invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
+		}
+		row.DefaultPriority = *p
+	}
+	if err := choose(&row.PriorityScale, in.PriorityScale, "priority_scale", "The scale is auto, native or gotify.", ScaleAuto, ScaleNative, ScaleGotify); err != nil {
+		return err
+	}
+	if rate := in.RateLimit; rate != nil {
+		if *rate < 0 || *rate > maxRate {
+			return refusal.Invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
+		}
+		row.RateLimit = *rate
+	}
+	return setLooks(row, in)
+}
+
+// setLooks checks and sets the appearance of messages, and the description.
+func setLooks(row *store.Application, in ApplicationInput) error {
+	err := choose(&row.DefaultFormat, in.DefaultFormat, "default_format", "The format is auto, markdown, plain or html.", FormatAuto, FormatMarkdown, FormatPlain, FormatHTML)
+	if err != nil {
+		return err
+	}
+	if err := choose(&row.ShowSender, in.ShowSender, "show_sender", "The choices are auto, always and never.", ShowAuto, ShowAlways, ShowNever); err != nil {
+		return err
+	}
+	if whom := in.Mention; whom != nil {
+		if row.Mention, err = checkMention(*whom); err != nil {
+			return err
+		}
+	}
+	if text := in.Description; text != nil {
+		if len(*text) > maxDescription {
+			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
+		}
+		row.Description = strings.TrimSpace(message.Clean(*text))
+	}
+	return nil
+}
+
+// choose sets a word of a closed set; nil leaves it as it is.
+func choose[T ~string](to *string, word *T, field, sentence string, from ...T) error {
+	if word == nil {
+		return nil
+	}
+	if !slices.Contains(from, *word) {
+		return refusal.Invalid(field, sentence)
+	}
+	*to = string(*word)
+	return nil
+}

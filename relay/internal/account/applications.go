@@ -27,7 +27,7 @@ const (
 	maxGrace       = 30 * 24 * time.Hour
 )
 
-// Applications lists the applications that v may see: an administrator all, a user the own ones.
+// Applications lists the applications that v may see: all for an administrator, their own for a user.
 func (s *Accounts) Applications(ctx context.Context, v Principal) ([]Application, error) {
 	found := s.cache.all(v.Sees)
 	apps := make([]Application, 0, len(found))
@@ -64,7 +64,7 @@ func (s *Accounts) AppFor(v Principal, id int64) (*App, error) {
 	return a, nil
 }
 
-// standing reads how all rooms and applications stand.
+// standing reads the state of all rooms and the totals of all applications.
 func (s *Accounts) standing(ctx context.Context) (map[int64]store.Room, map[int64]store.Totals, error) {
 	all, err := s.store.Rooms(ctx)
 	if err != nil {
@@ -78,34 +78,21 @@ func (s *Accounts) standing(ctx context.Context) (map[int64]store.Room, map[int6
 	return rooms, totals, err
 }
 
-// application returns an application with its room and what happened to its messages.
+// application returns an application with its room and totals.
 func (s *Accounts) application(ctx context.Context, row *store.Application) (Application, error) {
-	rooms, totals, err := s.standing(ctx)
-	if err != nil {
+	room, err := s.store.Room(ctx, row.RoomID)
+	if err != nil && !store.IsMissing(err) {
 		return Application{}, refusal.Unreadable(err)
 	}
-	return s.show(row, rooms[row.RoomID], totals[row.ID]), nil
+	totals, err := s.store.TotalsOf(ctx, row.ID)
+	if err != nil && !store.IsMissing(err) {
+		return Application{}, refusal.Unreadable(err)
+	}
+	return s.show(row, room, totals), nil
 }
 
-func (s *Accounts) show(r *store.Application, room store.Room, t store.Totals) Application {
-	owner, _ := s.cache.user(r.OwnerID)
-	app := Application{
-		ID: r.ID, OwnerID: r.OwnerID, OwnerName: owner.Name, OwnerMatrixID: owner.MatrixID, Name: r.Name,
-		RoomID: room.RoomID, RoomProblem: room.Blocked, RoomName: room.Name, RoomNotifies: room.Notifies, RoomCheckedAt: store.Time(room.CheckedAt),
-		RoomByAdmin: r.RoomRight == rightAdmin, OwnerAbsent: r.OwnerAbsent, RoomLost: r.RoomRight == rightMember && r.OwnerAbsent, Mention: r.Mention,
-		DefaultPriority: r.DefaultPriority, PriorityScale: Scale(r.PriorityScale), StrictCompatibility: r.StrictCompatibility,
-		RateLimit: r.RateLimit, Description: r.Description, DefaultFormat: Format(r.DefaultFormat), ShowSender: ShowSender(r.ShowSender), HasImage: r.HasImage,
-		CreatedAt: store.Time(r.CreatedAt), TokenCreatedAt: store.Time(r.TokenCreatedAt), OldTokenUntil: store.Time(r.OldTokenUntil),
-		LastUsed: store.Time(t.LastUsed), Accepted: t.Accepted, Sent: t.Sent, Dead: t.Dead,
-	}
-	if !room.ToMake() {
-		app.Room = room.Address
-	}
-	return app
-}
-
-// CreateApplication makes an application and its token. Without a room the bot makes one, at once if the homeserver
-// answers in time, else as soon as it does.
+// CreateApplication creates an application and its token. Without a room the bot creates one, later if the homeserver
+// does not answer.
 func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in ApplicationInput) (IssuedToken, error) {
 	if v.UserID == 0 {
 		return IssuedToken{}, refusal.Forbidden("An application cannot create applications: log in as a user.")
@@ -113,8 +100,7 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 	if in.Name == nil {
 		return IssuedToken{}, refusal.Invalid("name", "A name is required.")
 	}
-	now := time.Now().UnixMilli()
-	row := store.Application{OwnerID: v.UserID, PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), Mention: MentionAuto, CreatedAt: now, TokenCreatedAt: now}
+	row := newApplication(v.UserID)
 	if err := s.setApplication(v, &row, in); err != nil {
 		return IssuedToken{}, err
 	}
@@ -130,23 +116,27 @@ func (s *Accounts) CreateApplication(ctx context.Context, v Principal, in Applic
 		return IssuedToken{}, taken(err, "You have an application of this name.")
 	}
 	s.o.Rooms.Make(ctx, row.RoomID)
-	issued, err := s.issued(ctx, app, token)
-	if a := &issued.Application; err == nil && right == rightOwn && a.OwnerMatrixID == "" && a.RoomProblem == "" {
+	issued := s.issued(ctx, app, token)
+	switch a := &issued.Application; {
+	case right != rightOwn || a.RoomProblem != "":
+	case a.OwnerMatrixID == "":
 		a.RoomProblem = message.NobodyInvited(a.OwnerName)
+	case a.RoomID == "":
+		a.RoomProblem = "The room does not exist yet: the bot creates it with the first message, or within 10 minutes after the homeserver responds again. Messages wait until then."
 	}
-	return issued, err
+	return issued, nil
 }
 
-// issued is the answer with a token. The token is valid already, so a room that cannot be read is left out.
-func (s *Accounts) issued(ctx context.Context, a *App, token string) (IssuedToken, error) {
+// issued returns an application with its new token. The token is already valid, so an unreadable room is no error.
+func (s *Accounts) issued(ctx context.Context, a *App, token string) IssuedToken {
 	app, err := s.application(ctx, a.Row())
 	if err != nil {
 		app = s.show(a.Row(), store.Room{}, store.Totals{})
 	}
-	return IssuedToken{Application: app, Token: token}, nil
+	return IssuedToken{Application: app, Token: token}
 }
 
-// insertApplication stores an application with its room. It may be deleted again before this returns.
+// insertApplication stores an application with its room. A concurrent request may delete it before this returns.
 func (s *Accounts) insertApplication(ctx context.Context, row *store.Application, address string) (*App, error) {
 	if address == "" {
 		address = store.NewRoomAddress()
@@ -170,92 +160,7 @@ func (s *Accounts) insertApplication(ctx context.Context, row *store.Application
 	return s.cache.putApp(*row), nil
 }
 
-// setApplication checks the input and sets it, without the room.
-func (s *Accounts) setApplication(v Principal, row *store.Application, in ApplicationInput) error {
-	if in.Name != nil {
-		name, err := checkName(*in.Name)
-		if err != nil {
-			return err
-		}
-		row.Name = name
-	}
-	if err := s.setOwner(v, row, in.OwnerID); err != nil {
-		return err
-	}
-	if in.StrictCompatibility != nil {
-		row.StrictCompatibility = *in.StrictCompatibility
-	}
-	return setSending(row, in)
-}
-
-// setOwner gives an application away.
-func (s *Accounts) setOwner(v Principal, row *store.Application, owner *int64) error {
-	if owner == nil || *owner == row.OwnerID {
-		return nil
-	}
-	if !v.Admin {
-		return &refusal.Error{Kind: refusal.KindForbidden, Field: "owner_id", Message: "Only administrators may give an application to another user."}
-	}
-	if _, ok := s.cache.user(*owner); !ok {
-		return refusal.Invalid("owner_id", "There is no such user.")
-	}
-	row.OwnerID, row.RoomRight, row.OwnerAbsent = *owner, rightAdmin, false
-	return nil
-}
-
-// setSending sets what concerns the messages.
-func setSending(row *store.Application, in ApplicationInput) error {
-	if p := in.DefaultPriority; p != nil {
-		if *p < message.MinPriority || *p > message.MaxPriority {
-			return refusal.Invalid("default_priority", fmt.Sprintf("A priority is a number from %d to %d.", message.MinPriority, message.MaxPriority))
-		}
-		row.DefaultPriority = *p
-	}
-	if scale := in.PriorityScale; scale != nil {
-		if !slices.Contains([]Scale{ScaleAuto, ScaleNative, ScaleGotify}, *scale) {
-			return refusal.Invalid("priority_scale", "The scale is auto, native or gotify.")
-		}
-		row.PriorityScale = string(*scale)
-	}
-	if rate := in.RateLimit; rate != nil {
-		if *rate < 0 || *rate > maxRate {
-			return refusal.Invalid("rate_limit", fmt.Sprintf("The rate is a number of messages a minute from 0 to %d.", maxRate))
-		}
-		row.RateLimit = *rate
-	}
-	return setLooks(row, in)
-}
-
-// setLooks sets how the messages look, and the description.
-func setLooks(row *store.Application, in ApplicationInput) error {
-	if f := in.DefaultFormat; f != nil {
-		if !slices.Contains([]Format{FormatAuto, FormatMarkdown, FormatPlain, FormatHTML}, *f) {
-			return refusal.Invalid("default_format", "The format is auto, markdown, plain or html.")
-		}
-		row.DefaultFormat = string(*f)
-	}
-	if show := in.ShowSender; show != nil {
-		if !slices.Contains([]ShowSender{ShowAuto, ShowAlways, ShowNever}, *show) {
-			return refusal.Invalid("show_sender", "The choices are auto, always and never.")
-		}
-		row.ShowSender = string(*show)
-	}
-	if whom := in.Mention; whom != nil {
-		var err error
-		if row.Mention, err = checkMention(*whom); err != nil {
-			return err
-		}
-	}
-	if text := in.Description; text != nil {
-		if len(*text) > maxDescription {
-			return refusal.Invalid("description", fmt.Sprintf("A description may have %d bytes.", maxDescription))
-		}
-		row.Description = strings.TrimSpace(message.Clean(*text))
-	}
-	return nil
-}
-
-// UpdateApplication changes an application. Messages that wait go to the room they were accepted for.
+// UpdateApplication changes an application. Waiting messages still go to the room they were accepted for.
 func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64, in ApplicationInput) (Application, error) {
 	if v.UserID == 0 {
 		return Application{}, refusal.NotFound("application")
@@ -295,13 +200,13 @@ func (s *Accounts) UpdateApplication(ctx context.Context, v Principal, id int64,
 	return s.application(ctx, a.Row())
 }
 
-// newRoom is another room that an application is given.
+// newRoom is the next room of an application.
 type newRoom struct {
 	right, address string
 	owner          int64 // whose right it is
 }
 
-// newRoomOf checks whether an application may be given another room. It returns nil if the application keeps its room.
+// newRoomOf checks whether an application may change its room. It returns nil if the room stays the same.
 func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address string) (*newRoom, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // no other room and no error
@@ -322,7 +227,7 @@ func (s *Accounts) newRoomOf(ctx context.Context, v Principal, id int64, address
 	return to, err
 }
 
-// RegenerateToken makes a new token; the present one stays valid for grace (0: not at all).
+// RegenerateToken creates a new token. The current one stays valid for grace; 0 ends it at once.
 func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, grace time.Duration) (IssuedToken, error) {
 	if v.UserID == 0 {
 		return IssuedToken{}, refusal.NotFound("application")
@@ -356,10 +261,10 @@ func (s *Accounts) RegenerateToken(ctx context.Context, v Principal, id int64, g
 		return IssuedToken{}, refusal.Unwritable(err)
 	}
 	s.cache.putApp(row)
-	return s.issued(ctx, a, token)
+	return s.issued(ctx, a, token), nil
 }
 
-// DeleteApplication removes an application with its messages; what waits is not delivered any more.
+// DeleteApplication removes an application with its messages. Waiting messages are not delivered.
 func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64) error {
 	if v.UserID == 0 {
 		return refusal.NotFound("application")
@@ -372,8 +277,8 @@ func (s *Accounts) DeleteApplication(ctx context.Context, v Principal, id int64)
 	return s.deleteApplications(ctx, func(tx *store.Tx) error { return nil }, id)
 }
 
-// deleteApplications marks applications as deleted, together with another change. Their messages are removed bit by bit
-// by the maintenance; from now on they are not to be seen and not sent. s.edit is held.
+// deleteApplications marks applications as deleted, together with another change. Their messages are hidden and no
+// longer sent; the maintenance removes them in batches. The caller must hold s.edit.
 func (s *Accounts) deleteApplications(ctx context.Context, also func(*store.Tx) error, ids ...int64) error {
 	err := s.update(ctx, func(tx *store.Tx) error {
 		if err := tx.DeleteApplications(time.Now().UnixMilli(), ids...); err != nil {
@@ -405,7 +310,7 @@ func newToken(strict bool) (string, []byte) {
 	return token, h[:]
 }
 
-// base62 returns n random characters, each as likely as the others.
+// base62 returns n random characters, uniformly distributed.
 func base62(n int) string {
 	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	out := make([]byte, 0, n)
@@ -420,7 +325,7 @@ func base62(n int) string {
 	return string(out)
 }
 
-// checkName returns a name without the space around it.
+// checkName returns a name without surrounding white space.
 func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
@@ -429,7 +334,7 @@ func checkName(name string) (string, error) {
 	return message.Clean(name), nil
 }
 
-// CheckAddress checks the form of a room's address. Ids are opaque: those of room version 12 have no domain.
+// CheckAddress checks the form of a room's address. Room IDs are opaque: since room version 12 they have no domain.
 func CheckAddress(address string) error {
 	if address == "" {
 		return nil
@@ -446,7 +351,7 @@ func CheckAddress(address string) error {
 	return refusal.Invalid("room_id", "A room is an id that begins with ! or an alias like #name:server.")
 }
 
-// taken turns the violation of a unique index into a conflict.
+// taken returns a conflict for a violated unique index.
 func taken(err error, message string) error {
 	if store.IsTaken(err) {
 		return &refusal.Error{Kind: refusal.KindConflict, Field: "name", Message: message, Err: err}

@@ -16,13 +16,12 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// cache holds all applications and users in memory: they are few, and each message needs them.
+// cache holds all applications and users: there are few, and each message needs them.
 type cache struct {
 	mu     sync.RWMutex
 	apps   map[int64]*App
 	tokens map[[sha256.Size]byte]*App
 	users  map[int64]store.User
-	edits  int64 // rises with each change of the applications
 }
 
 // App is an application in the cache. Its row is replaced, never changed.
@@ -40,9 +39,9 @@ func newCache() *cache {
 	}
 }
 
-// load reads everything.
+// load reads all users and applications.
 func (c *cache) load(ctx context.Context, s *store.Store) error {
-	revision, err := s.Revision(ctx) // first: what changes meanwhile is read again
+	revision, err := s.Revision(ctx) // read first, so that concurrent changes are read again
 	if err != nil {
 		return fmt.Errorf("read the accounts: %w", err)
 	}
@@ -100,7 +99,6 @@ func (c *cache) user(id int64) (store.User, bool) {
 func (c *cache) putApp(row store.Application) *App {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.edits++
 	a := c.apps[row.ID]
 	if a == nil {
 		a = &App{}
@@ -120,14 +118,13 @@ func (c *cache) putApp(row store.Application) *App {
 func (c *cache) dropApp(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.edits++
 	if a := c.apps[id]; a != nil {
 		c.dropTokens(a)
 		delete(c.apps, id)
 	}
 }
 
-// dropTokens forgets an application's tokens. c.mu is held.
+// dropTokens removes an application's tokens. The caller must hold c.mu.
 func (c *cache) dropTokens(a *App) {
 	for _, h := range [][]byte{a.Row().TokenHash, a.Row().OldTokenHash} {
 		if len(h) == sha256.Size {
@@ -136,8 +133,8 @@ func (c *cache) dropTokens(a *App) {
 	}
 }
 
-// byToken returns the application that a token belongs to. The map is asked by the token's hash, so the time it
-// takes tells nothing about tokens that exist.
+// byToken returns the application of a token, nil if there is none. The lookup is by hash, so its time tells nothing
+// about existing tokens.
 func (c *cache) byToken(token string, now time.Time) *App {
 	h := sha256.Sum256([]byte(token))
 	c.mu.RLock()
@@ -153,20 +150,13 @@ func (c *cache) byToken(token string, now time.Time) *App {
 	return nil
 }
 
-// edited rises with each change of the applications.
-func (c *cache) edited() int64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.edits
-}
-
 func (c *cache) app(id int64) *App {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.apps[id]
 }
 
-// all returns the applications that pass a test.
+// all returns the applications for which want is true.
 func (c *cache) all(want func(*store.Application) bool) []*App {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -179,10 +169,10 @@ func (c *cache) all(want func(*store.Application) bool) []*App {
 	return found
 }
 
-// Reload reads again what was changed in the database by others.
+// Reload reads all accounts again.
 func (s *Accounts) Reload(ctx context.Context) error { return s.cache.load(ctx, s.store) }
 
-// Refresh is Reload if another relay has changed something since.
+// Refresh reads the accounts again if another relay has changed them.
 func (s *Accounts) Refresh(ctx context.Context) error {
 	s.edit.Lock()
 	defer s.edit.Unlock()
@@ -193,12 +183,12 @@ func (s *Accounts) Refresh(ctx context.Context) error {
 	return s.Reload(ctx)
 }
 
-// update changes users or applications. s.edit is held.
+// update changes users or applications. The caller must hold s.edit.
 func (s *Accounts) update(ctx context.Context, change func(*store.Tx) error) error {
 	return s.stale(ctx, s.store.Update(ctx, change))
 }
 
-// stale reads the accounts again if they had changed, and says so.
+// stale turns store.ErrStale into a refusal, after it has read the accounts again.
 func (s *Accounts) stale(ctx context.Context, err error) error {
 	if !errors.Is(err, store.ErrStale) {
 		return err
@@ -209,7 +199,7 @@ func (s *Accounts) stale(ctx context.Context, err error) error {
 	}
 }
 
-// Admit takes n messages from what an application may send at a rate, or returns how long to wait for that.
+// Admit takes n messages from an application's rate limit, or returns how long to wait.
 func (s *Accounts) Admit(ctx context.Context, app *App, n int, now time.Time, rate, burst int) time.Duration {
 	if s.store.Shared() && rate > 0 {
 		wait, err := s.store.Count(ctx, app.bucketKey(), n, rate, cmp.Or(burst, rate))
@@ -228,10 +218,10 @@ func (s *Accounts) Admit(ctx context.Context, app *App, n int, now time.Time, ra
 	return 0
 }
 
-// GiveBack returns one message to what an application may send.
+// GiveBack returns n messages to an application's rate limit.
 func (s *Accounts) GiveBack(ctx context.Context, app *App, n, rate int) {
 	if s.store.Shared() && rate > 0 {
-		_ = s.store.GiveBack(ctx, app.bucketKey(), n) // else the application has to wait a little longer
+		_ = s.store.GiveBack(ctx, app.bucketKey(), n) // on an error the application waits a little longer
 		return
 	}
 	for range n {

@@ -1,3 +1,3 @@
-// Package account holds users, applications, tokens, passwords and sessions, and who may do what with them. It knows
-// nothing of delivery.
+// Package account manages users, applications, tokens, passwords and sessions, and the rights of each. It knows nothing
+// of delivery.
 package account

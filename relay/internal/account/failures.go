@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"strings"
 	"time"
 	"unicode"
@@ -11,16 +10,16 @@ import (
 	"slipway/relay/internal/limit"
 )
 
-// count is what a failed attempt is put down to, and how many of them a minute has.
+// count is a counter of failed attempts and its limit per minute.
 type count struct {
 	key   string
 	limit int
 }
 
-// failures are the counts that a failed attempt is put down to, narrowest first. Where the right password came from
-// lately, those from elsewhere do not matter: else a few addresses could lock a user out.
+// failures returns the counters of a failed attempt, narrowest first. For an address that recently sent the right
+// password, failures from other addresses don't count: otherwise a few addresses could lock a user out.
 func (p *passwords) failures(name, address string) []count {
-	name, address = folded(name), network(address)
+	name, address = folded(name), limit.Network(address)
 	all := []count{{"pair " + address + " " + name, pairFailures}, {"from " + address, fromFailures}, {"name " + name, nameFailures}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,8 +29,7 @@ func (p *passwords) failures(name, address string) []count {
 	return all
 }
 
-// folded is the same for all spellings that [strings.EqualFold] takes for one name, which
-// are more than those that have one lower case.
+// folded returns the same text for all spellings that [strings.EqualFold] treats as one name. Lower case isn't enough.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -42,19 +40,19 @@ func folded(name string) string {
 	}, name)
 }
 
-// blocked returns how long to wait because of earlier failures, 0 if an attempt may be made now.
+// blocked returns how long to wait because of earlier failures; 0 if an attempt is allowed now.
 func (p *passwords) blocked(name, address string) time.Duration {
 	now := time.Now()
 	for _, f := range p.failures(name, address) {
-		if wait := p.look(f.key, now, f.limit); wait > 0 {
+		if wait := p.peek(f.key, now, f.limit); wait > 0 {
 			return wait
 		}
 	}
 	return 0
 }
 
-// attempt takes one from each count. If one is used up it returns how long to wait and takes nothing: one address alone
-// cannot use up a name for everybody, nor push out the counts of others.
+// attempt takes one from each counter. If one is used up, it takes nothing and returns how long to wait: a single
+// address can neither use up a name for everybody nor evict the counters of others.
 func (p *passwords) attempt(name, address string) time.Duration {
 	if wait := p.blocked(name, address); wait > 0 {
 		return wait
@@ -68,7 +66,7 @@ func (p *passwords) attempt(name, address string) time.Duration {
 	return 0
 }
 
-// take takes one of a count. While the database of several relays is away each counts for itself.
+// take takes one from a counter. While a shared database is unavailable, each relay counts alone.
 func (p *passwords) take(key string, now time.Time, limit int) time.Duration {
 	if p.shared != nil {
 		if wait, err := p.shared.Count(context.Background(), key, 1, limit, limit); err == nil {
@@ -78,8 +76,8 @@ func (p *passwords) take(key string, now time.Time, limit int) time.Duration {
 	return p.bucket(key).Take(now, limit, limit)
 }
 
-// look returns how long to wait for one of a count, without taking it.
-func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
+// peek returns how long to wait for one of a counter, without taking it.
+func (p *passwords) peek(key string, now time.Time, limit int) time.Duration {
 	if p.shared != nil {
 		if wait, err := p.shared.Look(context.Background(), key, 1, limit, limit); err == nil {
 			return wait
@@ -91,10 +89,10 @@ func (p *passwords) look(key string, now time.Time, limit int) time.Duration {
 	if b == nil {
 		return 0
 	}
-	return b.Look(now, limit, limit)
+	return b.Peek(now, limit, limit)
 }
 
-// succeeded notes that the right password came from an address.
+// succeeded records that the right password came from an address.
 func (p *passwords) succeeded(name, address string) {
 	p.forgive(name, address)
 	p.mu.Lock()
@@ -103,11 +101,11 @@ func (p *passwords) succeeded(name, address string) {
 		maps.DeleteFunc(p.proven, func(_ string, at time.Time) bool { return time.Since(at) > provenFor/2 })
 	}
 	if len(p.proven) < maxAttempts {
-		p.proven["pair "+network(address)+" "+folded(name)] = time.Now()
+		p.proven["pair "+limit.Network(address)+" "+folded(name)] = time.Now()
 	}
 }
 
-// forgive gives back what attempt took, as it was no failure.
+// forgive undoes an attempt that was no failure.
 func (p *passwords) forgive(name, address string) {
 	for _, f := range p.failures(name, address) {
 		if p.shared == nil || p.shared.GiveBack(context.Background(), f.key, 1) != nil {
@@ -122,17 +120,17 @@ func (p *passwords) bucket(key string) *limit.Bucket {
 	return p.failed.at(key)
 }
 
-// wrongToken counts a wrong application token from an address, and returns how long the address should wait; first is
-// true where it has to, once a minute.
+// wrongToken counts a wrong application token from an address and returns how long the address must wait. first is
+// true at most once a minute, when the limit is reached.
 func (p *passwords) wrongToken(address string) (wait time.Duration, first bool) {
-	wait = p.takeToken(network(address))
+	wait = p.takeToken(limit.Network(address))
 	if wait == 0 {
 		return 0, false
 	}
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return wait, p.slowed.at(network(address)).Take(now, 1, 1) == 0
+	return wait, p.slowed.at(limit.Network(address)).Take(now, 1, 1) == 0
 }
 
 func (p *passwords) takeToken(network string) time.Duration {
@@ -147,7 +145,7 @@ func (p *passwords) takeToken(network string) time.Duration {
 	return b.Take(time.Now(), wrongTokens, wrongTokens)
 }
 
-// buckets are counts by what they are about.
+// buckets are counters by key.
 type buckets map[string]*limit.Bucket
 
 func (all buckets) at(key string) *limit.Bucket {
@@ -162,24 +160,10 @@ func (all buckets) at(key string) *limit.Bucket {
 	return b
 }
 
-// forget makes room: of the counts that are full again, else of all.
+// forget evicts the counters that are full again, or else all of them.
 func (all buckets) forget(now time.Time) {
 	maps.DeleteFunc(all, func(_ string, b *limit.Bucket) bool { return b.Idle(now) > time.Minute })
 	if len(all) >= maxAttempts {
 		clear(all)
 	}
-}
-
-// network returns what counts as one address: of IPv6 the first 64 bits.
-func network(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return address
-	}
-	if ip = ip.Unmap(); ip.Is6() {
-		if n, err := ip.WithZone("").Prefix(64); err == nil {
-			return n.String()
-		}
-	}
-	return ip.String()
 }

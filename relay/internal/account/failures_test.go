@@ -111,7 +111,7 @@ func TestFailedAttempts_FromManyAddresses_LeaveAKnownOneAlone(t *testing.T) {
 		if wait := p.attempt("admin", "192.0.2.1"); wait > 0 {
 			t.Errorf("the user is locked out for %v", wait)
 		}
-		for p.attempt("admin", "192.0.2.1") == 0 { // its own attempts are bounded all the same
+		for p.attempt("admin", "192.0.2.1") == 0 { // its own attempts are bounded, too
 		}
 	})
 }

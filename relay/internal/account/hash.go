@@ -9,14 +9,13 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// argonHash is a stored hash, taken apart.
+// argonHash is a parsed hash.
 type argonHash struct {
 	time, memory, threads int
 	salt, key             []byte
 }
 
-// The bounds of a hash that is verified: what is imported may ask for more than a
-// machine has.
+// Bounds of hashes that are verified: an imported one may ask for more memory than the machine has.
 const (
 	maxArgonMemory = 256 << 10 // KiB
 	maxArgonTime   = 32
@@ -52,7 +51,7 @@ func usableHash(hash string) bool {
 	return err == nil
 }
 
-// foreign reports whether a hash was made with other parameters than ours.
+// foreign reports whether a hash has other parameters than new ones.
 func foreign(hash string) bool {
 	h, err := readHash(hash)
 	return err == nil && (h.memory != argonMemory || h.time != argonTime || h.threads != argonThreads)

@@ -11,7 +11,7 @@ import (
 // MaxImage bounds the picture of an application, in bytes.
 const MaxImage = 256 << 10
 
-// imageType is the media type of a picture, by its first bytes; "" for any that could hold script.
+// imageType returns the media type of a picture by its first bytes; "" for unknown types and those with scripts.
 func imageType(data []byte) string {
 	for mediaType, magic := range map[string]string{"image/png": "\x89PNG\r\n\x1a\n", "image/jpeg": "\xff\xd8\xff", "image/gif": "GIF8"} {
 		if strings.HasPrefix(string(data), magic) {
@@ -39,7 +39,7 @@ func (s *Accounts) Image(ctx context.Context, v Principal, id int64) (data []byt
 	return i.Data, i.Type, nil
 }
 
-// SetImage keeps a picture of an application; an empty one removes it.
+// SetImage stores the picture of an application; an empty one removes it.
 func (s *Accounts) SetImage(ctx context.Context, v Principal, id int64, data []byte) error {
 	kind := imageType(data)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// ImportUser is a user of another server, to be taken over.
+// ImportUser is a user of another server.
 type ImportUser struct {
 	ID           int64 // there
 	Name         string
@@ -34,7 +34,7 @@ type ImportApplication struct {
 	Room  string // id; without one the bot makes a room
 }
 
-// Imported says what became of a user or an application.
+// Imported is the result for a user or an application.
 type Imported struct {
 	Noun  string // "user" or "application"
 	Name  string
@@ -42,17 +42,15 @@ type Imported struct {
 	Note  string // a clause; what is worth knowing, or why it was not taken
 }
 
-// importedKey begins the settings that note what was imported, so that what has
-// changed here since is not brought back.
+// importedKey begins the settings that record imports, so that a second import doesn't undo later changes.
 const importedKey = "imported."
 
-// errDry undoes an import that is only tried.
+// errDry rolls back a dry run.
 var errDry = errors.New("only tried")
 
-// Import takes over users and applications in one transaction: all of it or
-// nothing. What is there, or was imported earlier, is left alone; without commit
-// everything is, and the results are those it would have. What nobody else can own goes to v, who is an
-// administrator.
+// Import copies users and applications in one transaction. Existing and earlier imported ones stay as they are. Without
+// commit nothing changes, and the results are those of a real run. v, an administrator, becomes the owner of
+// applications whose owner cannot be imported.
 func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, apps []ImportApplication, commit bool) ([]Imported, error) {
 	if err := v.mustAdmin(); err != nil {
 		return nil, err
@@ -80,11 +78,11 @@ func (s *Accounts) Import(ctx context.Context, v Principal, users []ImportUser, 
 	return im.results, s.Reload(ctx)
 }
 
-// importer is one import under way.
+// importer is one import.
 type importer struct {
 	s       *Accounts
 	tx      *store.Tx
-	admin   Principal       // who owns what nobody else can
+	admin   Principal       // owns applications without another owner
 	owners  map[int64]int64 // users there → users here
 	results []Imported
 }
@@ -143,7 +141,7 @@ func (im *importer) user(u ImportUser) error {
 	return im.remember(note, row.ID)
 }
 
-// complete sets what a user keeps, and says what it does not.
+// complete sets the password hash and Matrix ID of a user and returns a remark about what is lost.
 func (im *importer) complete(row *store.User, u ImportUser) (remark string) {
 	row.PasswordHash, remark = u.PasswordHash, "with the password"
 	if !usableHash(u.PasswordHash) {
@@ -180,8 +178,8 @@ func (im *importer) application(a ImportApplication) error {
 		im.add("application", a.Name, false, "was imported earlier, and was deleted or given a new token since")
 		return nil
 	}
-	now := time.Now().UnixMilli()
-	row := store.Application{PriorityScale: string(ScaleAuto), DefaultFormat: string(FormatAuto), ShowSender: string(ShowAuto), StrictCompatibility: len(a.Token) == strictLength, TokenHash: sum[:], CreatedAt: now, TokenCreatedAt: now}
+	row := newApplication(0)
+	row.StrictCompatibility, row.TokenHash = len(a.Token) == strictLength, sum[:]
 	remark, err := im.place(&row, a)
 	if err != nil {
 		return err
@@ -193,8 +191,7 @@ func (im *importer) application(a ImportApplication) error {
 	return im.remember(note, row.ID)
 }
 
-// place gives an application its owner, a name of its own and its room, and says
-// where those differ from what they were.
+// place sets the owner, a unique name and the room of an application and returns a remark about differences.
 func (im *importer) place(row *store.Application, a ImportApplication) (remark string, err error) {
 	remark = "with its token"
 	owner, ok := im.owners[a.Owner]
@@ -223,8 +220,7 @@ func (im *importer) place(row *store.Application, a ImportApplication) (remark s
 	return remark, err
 }
 
-// free is the name, or the name with a number: two applications of a user have
-// different ones here.
+// free returns the name, with a number if the owner already has an application of that name.
 func (im *importer) free(owner int64, name string) (string, error) {
 	for n, try := 2, name; ; n++ {
 		if taken, err := im.tx.HasApplication(owner, try); err != nil || !taken {

@@ -13,7 +13,7 @@ const MentionAuto = "auto"
 
 const maxMentions = 20
 
-// checkMention checks whom an application mentions: auto, room, owner, none, or Matrix ids with commas or spaces between.
+// checkMention checks and normalizes a mention: auto, room, owner, none, or Matrix IDs separated by commas or spaces.
 func checkMention(whom string) (string, error) {
 	whom = strings.TrimSpace(whom)
 	if whom == "" {
@@ -47,5 +47,5 @@ func (a Application) Unheard() bool {
 	case "owner":
 		return !owner
 	}
-	return false // nobody is meant to be alerted, or people who were named
+	return false // nobody is mentioned, or people named by their Matrix IDs
 }

@@ -40,12 +40,12 @@ const (
 	provenFor    = 30 * 24 * time.Hour
 )
 
-// passwords hashes and verifies passwords, a few at a time, and limits failures.
+// passwords hashes and verifies passwords with bounded parallelism, and limits failures.
 type passwords struct {
 	slots   chan struct{}
 	waiting atomic.Int64
-	rest    *time.Timer // gives argon2's memory back when nobody has logged in for a while
-	nobody  string      // a hash to verify against when the name is unknown: that takes the same time
+	rest    *time.Timer // returns argon2's memory after a while without logins
+	nobody  string      // verified against for unknown names, which then take the same time
 
 	shared *store.Store // where several relays count together; nil where there is only one
 	secret [32]byte
@@ -57,7 +57,7 @@ type passwords struct {
 	slowed buckets              // addresses of wrong tokens that the log has named
 }
 
-// credential is a name and password that was found right.
+// credential is a verified name and password.
 type credential struct {
 	user  int64
 	hash  string // of the password; when the user's has changed since, the credential is void
@@ -100,7 +100,7 @@ func (p *passwords) verify(ctx context.Context, password, hash string) (bool, er
 	return err == nil && subtle.ConstantTimeCompare(got, h.key) == 1, err
 }
 
-// derive runs argon2id when its turn comes.
+// derive runs argon2id once a slot is free.
 func (p *passwords) derive(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, n uint32) ([]byte, error) {
 	if p.waiting.Add(1) > argonWaiting {
 		p.waiting.Add(-1)
@@ -119,14 +119,14 @@ func (p *passwords) derive(ctx context.Context, password string, salt []byte, ti
 	}
 }
 
-// mark is under what a credential is remembered: nothing that could be turned back into it.
+// mark returns the key of a remembered credential: a keyed hash.
 func (p *passwords) mark(name, password string) [sha256.Size]byte {
 	h := hmac.New(sha256.New, p.secret[:])
 	fmt.Fprintf(h, "%d:%s%s", len(name), name, password)
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// recall returns the user that a credential was verified for a short while ago.
+// recall returns a credential that was verified recently.
 func (p *passwords) recall(mark [sha256.Size]byte) (credential, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

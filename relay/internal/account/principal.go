@@ -2,7 +2,7 @@ package account
 
 import "slipway/relay/internal/store"
 
-// Principal is who asks: a user, or an application by its token. The zero Principal may see nothing.
+// Principal identifies the authenticated caller: a user or an application. The zero Principal may see nothing.
 type Principal struct {
 	UserID        int64
 	Name          string

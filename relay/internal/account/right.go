@@ -2,25 +2,43 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
-// Why an application may send to its room. The bot is in rooms of many people: without a right, any user could post into
-// each of them by its id.
+// The reasons why an application may send to its room. The bot is in rooms of many people: without them any user could
+// post into each room by its ID.
 const (
 	rightOwn    = "own"    // the bot made the room for it
-	rightMember = "member" // its owner was in the room when it was set
+	rightMember = "member" // its owner is in the room and may write there and notify everybody
+	rightWriter = "writer" // its owner is in the room and may write there, but not notify everybody
 	rightAdmin  = "admin"  // an administrator has set it
-	// "" was set before a right was asked for: it still works, and is flagged when its owner is not in the room.
+	// "" is the right of imported applications: they may send, and are flagged if their owner is not in the room.
 )
 
-const joined = "join"
+// isOwners reports whether a right is the owner's own, which the owner can lose.
+func isOwners(right string) bool { return right == rightMember || right == rightWriter }
+
+func ownersRight(notify bool) string {
+	if notify {
+		return rightMember
+	}
+	return rightWriter
+}
+
+// Standing is how a user stands in a room.
+type Standing struct {
+	RoomID string
+	Joined bool
+	Write  bool // the user may send messages there
+	Notify bool // the user may mention the whole room
+}
 
 // rightTo decides why an application of owner may send to a room that v names. It returns the address to be stored: an
-// alias of a user is resolved for good, so that nobody can lead it elsewhere later.
+// alias given by a user is resolved for good, so that it cannot point elsewhere later.
 func (s *Accounts) rightTo(ctx context.Context, v Principal, owner int64, address string) (right, resolved string, err error) {
 	if err := CheckAddress(address); err != nil {
 		return "", "", err
@@ -35,14 +53,17 @@ func (s *Accounts) rightTo(ctx context.Context, v Principal, owner int64, addres
 	if user.MatrixID == "" {
 		return "", "", noRight("You have no Matrix ID here, so it cannot be checked whether you are in the room: ask an administrator to enter it, or to set the room.")
 	}
-	roomID, membership, err := s.o.Rooms.Membership(ctx, address, user.MatrixID)
+	standing, err := s.o.Rooms.Standing(ctx, address, user.MatrixID)
 	if err != nil {
 		return "", "", err
 	}
-	if membership != joined {
+	if !standing.Joined {
 		return "", "", noRight(fmt.Sprintf("You (%s) are not in the room %s: join it first, or ask an administrator to set it.", user.MatrixID, address))
 	}
-	return rightMember, roomID, nil
+	if !standing.Write {
+		return "", "", noRight(fmt.Sprintf("You (%s) may not write in the room %s: ask its moderators, or ask an administrator to set it.", user.MatrixID, address))
+	}
+	return ownersRight(standing.Notify), standing.RoomID, nil
 }
 
 func noRight(message string) error {
@@ -51,15 +72,27 @@ func noRight(message string) error {
 
 // MaySend refuses when an application has lost the right to send to its room.
 func (a *App) MaySend() error {
-	if row := a.Row(); row.RoomRight == rightMember && row.OwnerAbsent {
-		return noRight("The application's owner is not in its room any more: join the room again, or give the application another one.")
+	if row := a.Row(); isOwners(row.RoomRight) && row.OwnerAbsent {
+		return noRight("The application's owner is not in its room any more, or may not write there: join the room again, ask its moderators, or give the application another room.")
 	}
 	return nil
 }
 
-// Presence takes note of whether somebody is in a room, for the applications that the person owns there. "" is who has no
-// Matrix id.
+// presenceTries bounds how often Presence starts over because another relay edits accounts at the same time.
+const presenceTries = 10
+
+// Presence records whether a user is in a room, for the applications that the user owns there. An empty matrixID stands for the
+// users without a Matrix ID.
 func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, present bool) error {
+	for n := 1; ; n++ {
+		err := s.tryPresence(ctx, roomID, matrixID, present)
+		if !errors.Is(err, store.ErrStale) || n == presenceTries {
+			return err
+		}
+	}
+}
+
+func (s *Accounts) tryPresence(ctx context.Context, roomID, matrixID string, present bool) error {
 	rooms, err := s.store.RoomsWithID(ctx, roomID)
 	if err != nil || len(rooms) == 0 {
 		return err
@@ -72,7 +105,7 @@ func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, presen
 	defer s.edit.Unlock()
 	for _, a := range s.cache.all(func(a *store.Application) bool { return is[a.RoomID] && a.OwnerAbsent == present }) {
 		row := *a.Row()
-		if owner, _ := s.cache.user(row.OwnerID); owner.MatrixID != matrixID || matrixID == "" && row.RoomRight != rightMember {
+		if owner, _ := s.cache.user(row.OwnerID); owner.MatrixID != matrixID || matrixID == "" && !isOwners(row.RoomRight) {
 			continue
 		}
 		row.OwnerAbsent = !present
@@ -84,20 +117,37 @@ func (s *Accounts) Presence(ctx context.Context, roomID, matrixID string, presen
 	return nil
 }
 
-// LookAtOwners asks for each application with a room of its owner's choice whether the owner is in the room. What cannot
-// be told stays as it was.
-func (s *Accounts) LookAtOwners(ctx context.Context) error {
-	return s.lookAtOwners(ctx, func(a *store.Application) bool { return a.RoomRight != rightOwn })
+// setNotify records whether the owner of an application may notify the whole room.
+func (s *Accounts) setNotify(ctx context.Context, id int64, notify bool) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	a := s.cache.app(id)
+	if a == nil || !isOwners(a.Row().RoomRight) || a.Row().RoomRight == ownersRight(notify) {
+		return nil
+	}
+	row := *a.Row()
+	row.RoomRight = ownersRight(notify)
+	err := s.update(ctx, func(tx *store.Tx) error { return tx.SetRoomRight(id, row.RoomRight) })
+	if err == nil {
+		s.cache.putApp(row)
+	}
+	return err
 }
 
-func (s *Accounts) lookAtOwners(ctx context.Context, of func(*store.Application) bool) error {
+// CheckOwners asks the homeserver, for each application whose room the bot didn't create, whether the owner is in the
+// room and what the owner may do there. Rooms that cannot be checked stay as they were.
+func (s *Accounts) CheckOwners(ctx context.Context) error {
+	return s.checkOwners(ctx, func(a *store.Application) bool { return a.RoomRight != rightOwn })
+}
+
+func (s *Accounts) checkOwners(ctx context.Context, of func(*store.Application) bool) error {
 	for _, a := range s.cache.all(of) {
 		room, err := s.store.Room(ctx, a.Row().RoomID)
 		if err != nil {
 			return err
 		}
 		owner, _ := s.cache.user(a.Row().OwnerID)
-		if owner.MatrixID == "" && a.Row().RoomRight == rightMember { // whose leaving nobody would see
+		if owner.MatrixID == "" && isOwners(a.Row().RoomRight) { // sync would never report that the owner left
 			if err := s.Presence(ctx, room.RoomID, "", false); err != nil {
 				return err
 			}
@@ -105,7 +155,7 @@ func (s *Accounts) lookAtOwners(ctx context.Context, of func(*store.Application)
 		if room.RoomID == "" || owner.MatrixID == "" {
 			continue
 		}
-		_, membership, err := s.o.Rooms.Membership(ctx, room.RoomID, owner.MatrixID)
+		standing, err := s.o.Rooms.Standing(ctx, room.RoomID, owner.MatrixID)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -114,7 +164,10 @@ func (s *Accounts) lookAtOwners(ctx context.Context, of func(*store.Application)
 		case err != nil:
 			continue
 		}
-		if err := s.Presence(ctx, room.RoomID, owner.MatrixID, membership == joined); err != nil {
+		if err := s.Presence(ctx, room.RoomID, owner.MatrixID, standing.Joined && standing.Write); err != nil {
+			return err
+		}
+		if err := s.setNotify(ctx, a.Row().ID, standing.Notify); err != nil {
 			return err
 		}
 	}

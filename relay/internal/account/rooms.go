@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Room is a target room with its standing.
+// Room is a target room with its state.
 type Room struct {
 	Address   string // as applications name it: id or alias
 	RoomID    string // resolved, "" if not yet
@@ -23,15 +24,24 @@ type Room struct {
 	Waiting   int64     // messages waiting for it
 	Oldest    time.Time // when the oldest of them was accepted
 	Apps      []string  // names of the applications that send there
+	Refused   string    // why messages of some of them are not accepted, "" if all are; sentences
 	row       int64
 }
 
-// Rooms lists the target rooms of the applications that v may see, with what is wrong with them.
+// Problem returns what needs a person's attention, in sentences; "" if nothing does.
+func (r Room) Problem() string {
+	return strings.TrimSpace(r.Blocked + " " + r.Refused)
+}
+
+// Rooms lists the target rooms of the applications that v may see, with their problems.
 func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
-	apps := map[int64][]string{}
+	apps, refused := map[int64][]string{}, map[int64][]string{}
 	for _, a := range s.cache.all(v.Sees) {
 		row := a.Row()
 		apps[row.RoomID] = append(apps[row.RoomID], row.Name)
+		if err := a.MaySend(); err != nil {
+			refused[row.RoomID] = append(refused[row.RoomID], fmt.Sprintf("Messages of %s are refused. %s", row.Name, messageOf(err)+"."))
+		}
 	}
 	rows, err := s.store.Rooms(ctx)
 	if err != nil {
@@ -45,7 +55,10 @@ func (s *Accounts) Rooms(ctx context.Context, v Principal) ([]Room, error) {
 	for _, r := range rows {
 		if names := apps[r.ID]; names != nil {
 			slices.Sort(names)
-			rooms = append(rooms, showRoom(r, backlogs[r.ID], names))
+			room := showRoom(r, backlogs[r.ID], names)
+			slices.Sort(refused[r.ID])
+			room.Refused = strings.Join(refused[r.ID], " ")
+			rooms = append(rooms, room)
 		}
 	}
 	slices.SortFunc(rooms, func(a, b Room) int { return strings.Compare(a.Address+a.Apps[0], b.Address+b.Apps[0]) })
@@ -63,7 +76,7 @@ func showRoom(r store.Room, b store.Backlog, apps []string) Room {
 	return room
 }
 
-// RetryRoom lets a blocked room try again. It is named by its address or id.
+// RetryRoom retries a blocked room, named by address or ID.
 func (s *Accounts) RetryRoom(ctx context.Context, v Principal, address string) error {
 	rooms, err := s.Rooms(ctx, v)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 )
 
-// SessionFor is how long a log-in lasts.
+// SessionFor is how long a session lasts.
 const SessionFor = 7 * 24 * time.Hour
 
-// Authenticate checks a name and password and returns who it is. Failures are limited per name and per address; after
-// too many the right password is refused as well.
+// Authenticate checks a name and password and returns the user. Failures are limited per name and per address; after
+// too many, even the right password is refused.
 func (s *Accounts) Authenticate(ctx context.Context, name, password, address string) (Principal, error) {
 	name = name[:min(len(name), maxName+1)] // no name is so long
 	if wait := s.passwords.blocked(name, address); wait > 0 {
@@ -40,7 +41,7 @@ func (s *Accounts) Authenticate(ctx context.Context, name, password, address str
 		password = ""
 	}
 	good, err := s.passwords.verify(ctx, password, hash)
-	if err != nil { // nobody has looked at the password
+	if err != nil { // the password was not checked
 		s.passwords.forgive(name, address)
 		return Principal{}, err
 	}
@@ -59,20 +60,18 @@ func tooManyFailures(wait time.Duration) error {
 	return &refusal.Error{Kind: refusal.KindRateLimited, Message: "Too many failed attempts. Try again later.", RetryAfter: wait}
 }
 
-// WrongToken counts a wrong application token from an address and returns how long that address should wait, 0 within
-// the limit. Valid tokens are not affected: honest senders may share the address. Each time that an address reaches the
-// limit the log says so.
+// WrongToken counts a wrong application token from an address and returns how long that address must wait; 0 within the
+// limit. Valid tokens are not affected: honest senders may share the address. An address that reaches the limit is logged.
 func (s *Accounts) WrongToken(address string) time.Duration {
 	wait, first := s.passwords.wrongToken(address)
 	if first {
-		s.log.Warn("many wrong tokens from one address", zap.String("address", network(address)), zap.Int("a_minute", wrongTokens))
+		s.log.Warn("many wrong tokens from one address", zap.String("address", limit.Network(address)), zap.Int("a_minute", wrongTokens))
 	}
 	return wait
 }
 
-// rehash stores a password that was imported with our own parameters, as soon as it
-// is known: those of others may cost a multiple at each login. It returns the hash
-// in force.
+// rehash replaces an imported hash after the first login, because foreign parameters may make each login much more
+// expensive. It returns the hash in force.
 func (s *Accounts) rehash(ctx context.Context, u store.User, password string) string {
 	hash, err := s.passwords.hash(ctx, password)
 	if err != nil {
@@ -82,7 +81,7 @@ func (s *Accounts) rehash(ctx context.Context, u store.User, password string) st
 	defer s.edit.Unlock()
 	now, there := s.cache.user(u.ID)
 	if !there || now.PasswordHash != u.PasswordHash {
-		return u.PasswordHash // changed meanwhile
+		return u.PasswordHash // changed concurrently
 	}
 	err = s.update(ctx, func(tx *store.Tx) error {
 		return tx.SetPasswordHash(u.ID, hash)
@@ -111,7 +110,7 @@ func (s *Accounts) Login(ctx context.Context, name, password, address string) (S
 	return out, refusal.Unwritable(err)
 }
 
-// SessionViewer returns who a session's token belongs to, and the session (for its CSRF word).
+// SessionViewer returns the user of a session's token, and the session.
 func (s *Accounts) SessionViewer(ctx context.Context, token string) (Principal, Session, error) {
 	ended := &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The session has ended. Log in again."}
 	if token == "" || len(token) > maxToken {

@@ -15,7 +15,7 @@ const (
 	catchUpWithin = 5 * time.Second // how long a token that is unknown here waits for the database
 )
 
-// ByToken returns the application that a token belongs to. One that another relay has just made is known, too.
+// ByToken returns the application of a token, including one that another relay has just created.
 func (s *Accounts) ByToken(ctx context.Context, token string, now time.Time) (*App, error) {
 	if !s.o.CheckToken {
 		token = strings.TrimSpace(token)
@@ -40,7 +40,7 @@ func (s *Accounts) ByToken(ctx context.Context, token string, now time.Time) (*A
 	return app, nil
 }
 
-// catchUp reads what another relay has changed, if there is something.
+// catchUp reads the changes of other relays.
 func (s *Accounts) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpWithin)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *Accounts) catchUp(ctx context.Context) error {
 	return s.Refresh(ctx)
 }
 
-// TokenViewer returns the principal that an application's token stands for.
+// TokenViewer returns the principal of an application's token.
 func (s *Accounts) TokenViewer(ctx context.Context, token string) (Principal, error) {
 	app, err := s.ByToken(ctx, token, time.Now())
 	if err != nil {

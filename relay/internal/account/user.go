@@ -11,7 +11,7 @@ type User struct {
 	CreatedAt time.Time
 }
 
-// UserInput holds what may be set on a user; nil fields keep their value.
+// UserInput holds the settings of a user; nil fields keep their value.
 type UserInput struct {
 	Name     *string
 	Password *string
@@ -19,9 +19,9 @@ type UserInput struct {
 	Admin    *bool
 }
 
-// Session is a log-in of the web interface. Only the hash of its token is kept.
+// Session is a login to the web interface. Only the hash of its token is stored.
 type Session struct {
-	Token   string // set in the answer of Login only
+	Token   string // set by Login only
 	UserID  int64
 	CSRF    string
 	Expires time.Time

@@ -20,7 +20,7 @@ const (
 	maxMatrixID = 255
 )
 
-// matrixID is the form of a user's id: historical ones may hold any printable character in their first part.
+// matrixID is the form of a Matrix ID. Historical ones may have any printable character in the local part.
 var matrixID = regexp.MustCompile(`^@[^:\s\p{C}]*:[^\s\p{C}]+$`)
 
 // Users lists all users, for administrators.
@@ -39,7 +39,7 @@ func (s *Accounts) Users(ctx context.Context, v Principal) ([]User, error) {
 	return users, nil
 }
 
-// User returns one user; a user who is no administrator may see only the own record.
+// User returns one user. Only administrators may see other users.
 func (s *Accounts) User(_ context.Context, v Principal, id int64) (User, error) {
 	row, err := s.userFor(v, id)
 	return showUser(row), err
@@ -57,7 +57,7 @@ func showUser(r store.User) User {
 	return User{ID: r.ID, Name: r.Name, MatrixID: r.MatrixID, Admin: r.IsAdmin, CreatedAt: store.Time(r.CreatedAt)}
 }
 
-// CreateUser makes a user, for administrators. Name and password are required.
+// CreateUser creates a user, for administrators. Name and password are required.
 func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (User, error) {
 	if err := v.mustAdmin(); err != nil {
 		return User{}, err
@@ -84,8 +84,8 @@ func (s *Accounts) CreateUser(ctx context.Context, v Principal, in UserInput) (U
 	return showUser(row), nil
 }
 
-// UpdateUser changes a user. A user may change the own password and remove the own Matrix id. The last administrator stays one.
-// A new password ends the user's sessions.
+// UpdateUser changes a user. Users may change their own password and remove their own Matrix ID. The last administrator
+// stays one. A new password ends the user's sessions.
 func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in UserInput) (User, error) {
 	row, err := s.userFor(v, id)
 	if err != nil {
@@ -105,14 +105,14 @@ func (s *Accounts) UpdateUser(ctx context.Context, v Principal, id int64, in Use
 	if err != nil || in.MatrixID == nil || *in.MatrixID == row.MatrixID {
 		return saved, err
 	}
-	err = s.lookAtOwners(ctx, func(a *store.Application) bool { return a.OwnerID == id && a.RoomRight == rightMember })
+	err = s.checkOwners(ctx, func(a *store.Application) bool { return a.OwnerID == id && isOwners(a.RoomRight) })
 	if err != nil {
 		s.log.Warn("cannot find out whether a user is in the rooms of the user's applications", zap.Int64("user", id), zap.Error(err))
 	}
 	return saved, nil
 }
 
-// saveUser stores the fields that in names.
+// saveUser stores the fields that are set in in.
 func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed store.User) (User, error) {
 	s.edit.Lock()
 	defer s.edit.Unlock()
@@ -140,7 +140,7 @@ func (s *Accounts) saveUser(ctx context.Context, id int64, in UserInput, changed
 	return showUser(row), nil
 }
 
-// overlay takes over the fields that in names.
+// overlay copies the fields that are set in in.
 func overlay(row *store.User, in UserInput, changed store.User) {
 	if in.Name != nil {
 		row.Name = changed.Name
@@ -156,7 +156,7 @@ func overlay(row *store.User, in UserInput, changed store.User) {
 	}
 }
 
-// DeleteUser removes a user with the user's applications, for administrators. The last administrator stays.
+// DeleteUser removes a user with their applications, for administrators. The last administrator cannot be removed.
 func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error {
 	s.edit.Lock()
 	defer s.edit.Unlock()
@@ -187,7 +187,7 @@ func (s *Accounts) DeleteUser(ctx context.Context, v Principal, id int64) error 
 	return err
 }
 
-// setUser checks the input and sets it.
+// setUser checks the input and applies it.
 func (s *Accounts) setUser(ctx context.Context, row *store.User, in UserInput) error {
 	if in.Name != nil {
 		name, err := checkName(*in.Name)
@@ -233,11 +233,10 @@ func (c *cache) admins() (n int) {
 	return n
 }
 
-// errNameTaken: names that differ in case only are one to the directory, which knows more
-// alphabets than the database's index.
+// errNameTaken is also for names that differ in case only, in more alphabets than the database's index knows.
 var errNameTaken = refusal.Conflict("name", "There is a user of this name.")
 
-// userNamed returns the user of a name, in upper or lower case.
+// userNamed returns the user of a name, ignoring case.
 func (c *cache) userNamed(name string) (found store.User, there bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -259,7 +258,7 @@ func (v Principal) mustAdmin() error {
 	return nil
 }
 
-// ensureAdmin makes the administrator of the configuration, or brings the password, Matrix id and rights up to date.
+// ensureAdmin creates the administrator of the configuration, or updates the password, Matrix ID and rights.
 func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	want := s.o.Admin
 	if want.Name == "" {
@@ -307,7 +306,7 @@ func (s *Accounts) ensureAdmin(ctx context.Context) error {
 	return err
 }
 
-// ensureAdminTogether is ensureAdmin where other relays, which start at the same time, do the same.
+// ensureAdminTogether is ensureAdmin beside other relays that start at the same time.
 func (s *Accounts) ensureAdminTogether(ctx context.Context) (err error) {
 	for range startTries {
 		if err = s.ensureAdmin(ctx); !errors.Is(err, store.ErrStale) && !store.IsTaken(err) {

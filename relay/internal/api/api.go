@@ -1,6 +1,5 @@
-// Package api is the relay's HTTP interface: the message endpoint that senders
-// know from Gotify and PushBits, the management of applications and users, and
-// what operators look at. Pages for people are another package.
+// Package api is the relay's HTTP interface: the routes of the inbound protocols, the management of messages,
+// applications and users, health and metrics. Pages for people are in package web.
 package api
 
 import (
@@ -15,6 +14,7 @@ import (
 	"slipway/relay/internal/doctor"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
 	"slipway/shared/health"
@@ -26,7 +26,7 @@ type Version struct {
 	Version, Commit, Date string
 }
 
-// Options are what an [API] is made of.
+// Options configure an [API].
 type Options struct {
 	Service *relay.Service
 	Log     *zap.Logger
@@ -34,19 +34,19 @@ type Options struct {
 	Metrics *Metrics
 	Version Version
 	Doctor  doctor.Target // for /doctor
-	// RecoveryKey returns the recovery key of the bot's identity, or why there is none.
+	// RecoveryKey returns the recovery key of the bot's identity, or the reason for having none.
 	RecoveryKey func(context.Context) (string, error)
 	Health      *health.Monitor // runs DatabaseCheck
 
 	Pages      http.Handler // everything under /ui/; nil for none
 	Prometheus http.Handler // /metrics; nil if it is served elsewhere
 
-	Inbound []inbound.Protocol // what other programs post in shapes of their own
+	Inbound []inbound.Protocol // the ways to post messages; of two that match a request, the first takes it
 
 	MaxBody        int64               // bytes of a request's body; 0 means 2 MiB
 	MaxWait        time.Duration       // longest ?wait=; 0 means 30 s
-	TrustedProxies []netip.Prefix      // whose X-Forwarded-For is believed
-	Origins        httprequest.Origins // what browsers may change something from
+	TrustedProxies []netip.Prefix      // proxies whose X-Forwarded-For is trusted
+	Origins        httprequest.Origins // sites whose pages may send state-changing requests
 }
 
 // API answers requests. It is safe for concurrent use.
@@ -56,8 +56,11 @@ type API struct {
 	log     *zap.Logger
 	handler http.Handler
 	rows    []*row
-	big     chan struct{} // holds a token for each big body in memory
-	slow    chan struct{} // and one for each answer that is delayed
+	slow    chan struct{} // holds a token for each answer that is delayed
+
+	words map[string]bool // the fixed segments of all routes
+
+	big, bigStranger *limit.Places // of big bodies in memory
 }
 
 // New makes an API.
@@ -71,8 +74,11 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	a := &API{o: o, service: o.Service, log: o.Log, big: make(chan struct{}, bigBodies), slow: make(chan struct{}, slowed)}
-	a.handler = logging.Wrap(a.router(), logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
+	a := &API{o: o, service: o.Service, log: o.Log, slow: make(chan struct{}, slowed)}
+	a.big, a.bigStranger = limit.NewPlaces(bigSenders, shareSender), limit.NewPlaces(bigStrangers, shareStranger)
+	router := a.router()
+	a.words = wordsOf(a.rows)
+	a.handler = logging.Wrap(router, logging.Options{Log: o.Log, Access: o.Access, Panicked: a.panicked})
 	return a
 }
 
@@ -80,13 +86,13 @@ func New(o Options) *API {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = normalizePath(r)
 	if a.o.Access != nil {
-		r = redactQuery(r)
+		r = a.redact(r)
 	}
 	a.handler.ServeHTTP(w, r)
 }
 
-// normalizePath removes a slash too many between the sender's base address and the path, or behind it. A redirect
-// would turn the POST of many clients into a GET.
+// normalizePath removes a double slash at the beginning of the path and one at its end. A redirect would turn the POST of
+// many clients into a GET.
 func normalizePath(r *http.Request) *http.Request {
 	path := r.URL.Path
 	if !strings.HasPrefix(path, "//") && (len(path) < 2 || path[len(path)-1] != '/' || strings.HasPrefix(path, "/ui/")) {
@@ -100,5 +106,5 @@ func normalizePath(r *http.Request) *http.Request {
 }
 
 func (a *API) panicked(w http.ResponseWriter, _ *http.Request) {
-	writeError(w, &refusal.Error{Kind: refusal.KindInternal})
+	httprequest.WriteError(w, &refusal.Error{Kind: refusal.KindInternal})
 }

@@ -3,132 +3,86 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/refusal"
 )
 
-// application is how an application looks outside.
+// application is the JSON of an application.
 type application struct {
-	ID                  int64              `json:"id"`
-	Name                string             `json:"name"`
-	RoomID              string             `json:"room_id"`
-	ResolvedRoomID      string             `json:"resolved_room_id"`
-	RoomProblem         *string            `json:"room_problem"`
-	RoomName            string             `json:"room_name"`
-	RoomNotifies        bool               `json:"room_notifies"`
-	RoomCheckedAt       *time.Time         `json:"room_checked_at"`
-	RoomByAdmin         bool               `json:"room_by_admin"`
-	OwnerAbsent         bool               `json:"owner_absent"`
-	Mention             string             `json:"mention"`
-	DefaultPriority     int                `json:"default_priority"`
-	PriorityScale       account.Scale      `json:"priority_scale"`
-	StrictCompatibility bool               `json:"strict_compatibility"`
-	RateLimit           int                `json:"rate_limit"`
-	Description         string             `json:"description"`
-	DefaultFormat       account.Format     `json:"default_format"`
-	ShowSender          account.ShowSender `json:"show_sender"`
-	Image               *string            `json:"image"`
-	OwnerID             int64              `json:"owner_id"`
-	Owner               string             `json:"owner"`
-	CreatedAt           time.Time          `json:"created_at"`
-	TokenCreatedAt      time.Time          `json:"token_created_at"`
-	OldTokenUntil       *time.Time         `json:"old_token_until"`
-	LastUsed            *time.Time         `json:"last_used"`
-	Accepted            int64              `json:"accepted"`
-	Sent                int64              `json:"sent"`
-	Dead                int64              `json:"dead"`
-	Token               string             `json:"token,omitempty"`
+	account.Application
+	Image string `json:"image,omitempty"` // the path of its picture
+	Token string `json:"token,omitempty"` // only in the answer that makes one
 }
 
 func showApplication(a account.Application) application {
-	out := application{
-		ID: a.ID, Name: a.Name, RoomID: a.Room, ResolvedRoomID: a.RoomID, RoomProblem: textOrNull(a.RoomProblem),
-		RoomName: a.RoomName, RoomNotifies: a.RoomNotifies, RoomCheckedAt: timeOrNull(a.RoomCheckedAt), RoomByAdmin: a.RoomByAdmin, OwnerAbsent: a.OwnerAbsent, Mention: a.Mention,
-		DefaultPriority: a.DefaultPriority, PriorityScale: a.PriorityScale,
-		StrictCompatibility: a.StrictCompatibility, RateLimit: a.RateLimit, Description: a.Description, DefaultFormat: a.DefaultFormat, ShowSender: a.ShowSender, OwnerID: a.OwnerID, Owner: a.OwnerName,
-		CreatedAt: a.CreatedAt.UTC(), TokenCreatedAt: a.TokenCreatedAt.UTC(), OldTokenUntil: timeOrNull(a.OldTokenUntil),
-		LastUsed: timeOrNull(a.LastUsed), Accepted: a.Accepted, Sent: a.Sent, Dead: a.Dead,
-	}
-	if out.RoomID == "" {
-		out.RoomID = a.RoomID
-	}
+	out := application{Application: a}
 	if a.HasImage {
-		path := fmt.Sprintf("/application/%d/image", a.ID)
-		out.Image = &path
+		out.Image = fmt.Sprintf("/application/%d/image", a.ID)
 	}
 	return out
 }
 
-// applicationFields are what a body may set; refresh is PushBits' way to ask
-// for a new token.
+// applicationFields are the fields of a body. refresh asks for a new token, as in PushBits.
 type applicationFields struct {
 	account.ApplicationInput
 	refresh bool
 }
 
-func (in *applicationFields) set(name string, v value) (err error) {
-	switch name {
-	case "name", "new_name":
-		in.Name, err = v.text(name)
-	case "room_id":
-		in.Room, err = v.text(name)
-	case "owner_id":
-		in.OwnerID, err = v.id(name)
-	case "default_priority":
-		in.DefaultPriority, err = v.integer(name)
-	case "priority_scale":
-		in.PriorityScale, err = choiceOf[account.Scale](name, v)
-	case "default_format":
-		in.DefaultFormat, err = choiceOf[account.Format](name, v)
-	case "show_sender":
-		in.ShowSender, err = choiceOf[account.ShowSender](name, v)
-	case "mention":
-		in.Mention, err = v.text(name)
-	case "description":
-		in.Description, err = v.text(name)
-	case "strict_compatibility":
-		in.StrictCompatibility, err = v.boolean(name)
-	case "rate_limit":
-		in.RateLimit, err = v.integer(name)
-	case "refresh_token":
-		var refresh *bool
-		refresh, err = v.boolean(name)
-		in.refresh = refresh != nil && *refresh
-	case "id", "token", "resolved_room_id", "room_problem", "room_name", "room_notifies", "room_checked_at", "room_by_admin", "owner_absent", "owner", "created_at", "token_created_at", "old_token_until", "last_used", "accepted", "sent", "dead", "image":
-		// what a client read may be sent back
-	default:
-		return unknownField(name)
+func (in *applicationFields) set(name string, v fields.Value) error {
+	if name == "new_name" {
+		name = "name"
 	}
-	return err
+	known, err := in.Set(name, v)
+	switch {
+	case known:
+		return err
+	case name == "refresh_token":
+		refresh, err := v.Boolean(name)
+		in.refresh = refresh != nil && *refresh
+		return err
+	case readOnly[name]: // clients may send back what they read
+		return nil
+	}
+	return unknownField(name)
 }
 
-// choiceOf reads a word out of a set that the rules know.
-func choiceOf[T ~string](name string, v value) (*T, error) {
-	text, err := v.text(name)
-	if text == nil {
-		return nil, err
+// readOnly are the names in the JSON of an application. [account.ApplicationInput] has its settings.
+var readOnly = func() map[string]bool {
+	names := map[string]bool{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[application]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names[name] = name != "" && name != "-"
 	}
-	choice := T(*text)
-	return &choice, err
-}
+	return names
+}()
 
 func unknownField(name string) error {
 	if len(name) > 60 {
 		name = name[:60] + "…"
 	}
-	return invalid(name, "Unknown field %q.", name)
+	return refusal.Invalid(name, fmt.Sprintf("Unknown field %q.", name))
 }
 
-// readFields reads a body of management, which is small.
-func (a *API) readFields(r *http.Request, f fieldFunc) error {
-	body, err := a.readBody(r)
+// readFields reads the fields of a user's request.
+func (a *API) readFields(r *http.Request, f fields.Func) error {
+	b, err := a.readBody(r)
 	if err != nil {
 		return err
 	}
-	defer body.release()
-	return eachOf(r, body.bytes, f)
+	defer b.release()
+	return fields.Each(r.Header.Get("Content-Type"), b.bytes, f)
+}
+
+// readBody reads the body of a user, who is authenticated. The caller must release it.
+func (a *API) readBody(r *http.Request) (*body, error) {
+	return a.readerFor("users").read(r)
 }
 
 func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v account.Principal) error {
@@ -140,7 +94,7 @@ func (a *API) listApplications(w http.ResponseWriter, r *http.Request, v account
 	for _, app := range apps {
 		list = append(list, showApplication(app))
 	}
-	writeJSON(w, http.StatusOK, list)
+	httprequest.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -154,7 +108,7 @@ func (a *API) createApplication(w http.ResponseWriter, r *http.Request, v accoun
 		return err
 	}
 	w.Header().Set("Location", "/application/"+strconv.FormatInt(issued.Application.ID, 10))
-	writeJSON(w, http.StatusCreated, showIssued(issued))
+	httprequest.WriteJSON(w, http.StatusCreated, showIssued(issued))
 	return nil
 }
 
@@ -170,7 +124,7 @@ func (a *API) getApplication(w http.ResponseWriter, r *http.Request, v account.P
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showApplication(app))
+	httprequest.WriteJSON(w, http.StatusOK, showApplication(app))
 	return nil
 }
 
@@ -191,7 +145,7 @@ func (a *API) updateApplication(w http.ResponseWriter, r *http.Request, v accoun
 		}
 		out = showIssued(issued)
 	}
-	writeJSON(w, http.StatusOK, out)
+	httprequest.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -199,11 +153,11 @@ func (a *API) deleteApplication(w http.ResponseWriter, r *http.Request, v accoun
 	if err := a.service.DeleteApplication(r.Context(), v, idOf(r)); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, done{true})
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }
 
-// done is the answer without content. PushBits' tools expect a 200 with an object.
+// done is the answer without content. Tools for PushBits expect 200 with an object.
 type done struct {
 	Success bool `json:"success"`
 }
@@ -211,11 +165,15 @@ type done struct {
 // regenerateToken takes grace, the time for which the present token stays valid.
 func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	grace := r.URL.Query().Get("grace")
-	err := a.readFields(r, func(name string, v value) error {
+	err := a.readFields(r, func(name string, v fields.Value) error {
 		if name != "grace" {
 			return unknownField(name)
 		}
-		return setText(&grace, name, v)
+		text, err := v.Text(name)
+		if text != nil {
+			grace = *text
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -223,13 +181,13 @@ func (a *API) regenerateToken(w http.ResponseWriter, r *http.Request, v account.
 	var d time.Duration
 	if grace != "" {
 		if d, err = time.ParseDuration(grace); err != nil {
-			return invalid("grace", "The grace period must be a duration such as 24h.")
+			return refusal.Invalid("grace", "The grace period must be a duration such as 24h.")
 		}
 	}
 	issued, err := a.service.RegenerateToken(r.Context(), v, idOf(r), d)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showIssued(issued))
+	httprequest.WriteJSON(w, http.StatusOK, showIssued(issued))
 	return nil
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,91 +8,111 @@ import (
 	"sync"
 	"time"
 
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 )
 
 const (
 	firstRead = 2 << 10
 	bodyTime  = 60 * time.Second // in all; the server ends transfers that stall
+	placeTime = 10 * time.Second // that a client without a valid token may take for a big body
 
-	// Most bodies are small. Only a few large ones are held in memory at a time,
-	// because their senders are not authenticated yet.
-	bigBody   = 64 << 10
-	bigBodies = 16
+	// Most bodies are small. Only a few large ones are in memory at a time. Clients without a valid token in the
+	// header or URL have places of their own, so they never keep senders waiting.
+	bigBody       = 64 << 10
+	bigSenders    = 16
+	bigStrangers  = 8
+	shareSender   = 4 // of one application
+	shareStranger = 2 // of one address
 )
 
 // body is a request's body, read whole.
 type body struct {
-	bytes []byte
-	big   chan struct{} // where a place is taken, nil if none is
+	bytes   []byte
+	release func() // frees the place; bytes must not be used after it
 }
 
-// bodies are reused.
-var bodies = sync.Pool{New: func() any { return &body{bytes: make([]byte, 0, firstRead)} }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstRead); return &b }}
 
-// release returns the body to the pool. Nothing may point into it any more.
-func (b *body) release() {
-	if b.big != nil {
-		<-b.big
-		return // too large to keep
-	}
-	b.bytes = b.bytes[:0]
-	bodies.Put(b)
+// reader reads bodies for one client.
+type reader struct {
+	max    int64 // bytes
+	places *limit.Places
+	client string        // the places are divided among clients
+	within time.Duration // bounds the time that a body holds a place
 }
 
-// readBody reads the whole body into a buffer that grows with the bytes received,
-// not with Content-Length. The caller releases it.
-func (a *API) readBody(r *http.Request) (*body, error) {
-	if r.ContentLength > a.o.MaxBody {
-		return nil, refusal.TooLarge("", "A body may have at most", a.o.MaxBody)
+// readerFor returns the reader of a client that has authenticated.
+func (a *API) readerFor(client string) reader {
+	return reader{max: a.o.MaxBody, places: a.big, client: client, within: bodyTime}
+}
+
+// strangers reads bodies of clients that are not authenticated. Few of them hold the places, so none may hold one for long.
+func (a *API) strangers(r *http.Request) reader {
+	return reader{max: a.o.MaxBody, places: a.bigStranger, client: limit.Network(httprequest.Address(r, a.o.TrustedProxies)), within: placeTime}
+}
+
+// read reads the whole body into a buffer that grows with the bytes received, not with Content-Length. The caller
+// must release it.
+func (rd reader) read(r *http.Request) (*body, error) {
+	if r.ContentLength > rd.max {
+		return nil, refusal.TooLarge("", "A body may have at most", rd.max)
 	}
-	b := bodies.Get().(*body)
-	if err := a.fill(b, r); err != nil {
+	buffer := buffers.Get().(*[]byte)
+	b := &body{bytes: (*buffer)[:0], release: func() { buffers.Put(buffer) }}
+	if err := rd.fill(b, r); err != nil {
 		b.release()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (a *API) fill(b *body, r *http.Request) error {
-	for began := time.Now(); ; {
+func (rd reader) fill(b *body, r *http.Request) error {
+	big := false
+	for end := time.Now().Add(bodyTime); ; {
 		if len(b.bytes) == cap(b.bytes) {
-			if err := a.grow(r.Context(), b); err != nil {
-				return err
+			if len(b.bytes) >= bigBody && !big {
+				big = true
+				if err := rd.takePlace(b, r); err != nil {
+					return err
+				}
+				end = time.Now().Add(rd.within)
 			}
+			b.bytes = append(b.bytes, 0)[:len(b.bytes)]
 		}
 		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
-		case int64(len(b.bytes)) > a.o.MaxBody:
-			return refusal.TooLarge("", "A body may have at most", a.o.MaxBody)
+		case int64(len(b.bytes)) > rd.max:
+			return refusal.TooLarge("", "A body may have at most", rd.max)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return unreadable(err)
-		case time.Since(began) > bodyTime:
+		case time.Now().After(end):
 			return unreadable(os.ErrDeadlineExceeded)
 		}
 	}
 }
 
-// grow enlarges the buffer. A body that becomes big waits for one of the places.
-func (a *API) grow(ctx context.Context, b *body) error {
-	if len(b.bytes) >= bigBody && b.big == nil {
-		select {
-		case a.big <- struct{}{}:
-			b.big = a.big
-		case <-ctx.Done():
-			return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: defaultRetryAfter, Err: ctx.Err()}
-		}
+// takePlace waits for a place for a body that grew large. The body holds the place until its release.
+func (rd reader) takePlace(b *body, r *http.Request) error {
+	release, err := rd.places.Take(r.Context(), rd.client)
+	if err != nil {
+		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Too many long messages are being received. Try again.", RetryAfter: refusal.RetryAfter, Err: err}
 	}
-	b.bytes = append(b.bytes, 0)[:len(b.bytes)]
+	back := b.release
+	b.release = func() {
+		release()
+		back()
+	}
 	return nil
 }
 
 func unreadable(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &statusError{http.StatusRequestTimeout, "timeout", "The body did not arrive in time."}
+		return &refusal.Error{Kind: refusal.KindTimeout, Message: "The body did not arrive in time."}
 	}
 	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body could not be read completely.", Err: err}
 }

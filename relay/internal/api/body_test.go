@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/relay/internal/limit"
 	"slipway/relay/internal/refusal"
 )
 
@@ -25,10 +25,10 @@ func reading(ctx context.Context, body io.Reader) *http.Request {
 }
 
 func TestReadBody(t *testing.T) {
-	a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+	rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
 	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, bigBody, bigBody + 1, 1 << 20} {
 		want := bytes.Repeat([]byte("x"), size)
-		got, err := a.readBody(reading(t.Context(), bytes.NewReader(want)))
+		got, err := rd.read(reading(t.Context(), bytes.NewReader(want)))
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
@@ -40,12 +40,12 @@ func TestReadBody(t *testing.T) {
 	for _, announced := range []int64{-1, 1<<20 + 1} {
 		r := reading(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20+1)))
 		r.ContentLength = announced
-		if _, err := a.readBody(r); refusal.KindOf(err) != refusal.KindTooLarge {
+		if _, err := rd.read(r); refusal.KindOf(err) != refusal.KindTooLarge {
 			t.Errorf("announced %d: %v", announced, err)
 		}
 	}
-	if len(a.big) != 0 {
-		t.Errorf("%d places are still taken", len(a.big))
+	if n := rd.places.Held(); n != 0 {
+		t.Errorf("%d places are still taken", n)
 	}
 }
 
@@ -60,20 +60,24 @@ func (d drip) Read(p []byte) (int, error) {
 
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+		rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
 		began := time.Now()
-		_, err := a.readBody(reading(t.Context(), drip{time.Second}))
-		var refused *statusError
-		if !errors.As(err, &refused) || refused.status != http.StatusRequestTimeout {
+		_, err := rd.read(reading(t.Context(), drip{time.Second}))
+		if refusal.KindOf(err) != refusal.KindTimeout {
 			t.Errorf("a body that drips: %v", err)
 		}
 		if took := time.Since(began); took > bodyTime+2*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if _, err := a.readBody(reading(t.Context(), failing{os.ErrDeadlineExceeded})); !errors.As(err, &refused) {
+		began = time.Now()
+		_, err = rd.read(reading(t.Context(), io.MultiReader(strings.NewReader(strings.Repeat(" ", 2*bigBody)), drip{time.Second})))
+		if took := time.Since(began); refusal.KindOf(err) != refusal.KindTimeout || took > placeTime+2*time.Second || rd.places.Held() != 0 {
+			t.Errorf("a big body that drips holds its place for %v: %v", took, err)
+		}
+		if _, err := rd.read(reading(t.Context(), failing{os.ErrDeadlineExceeded})); refusal.KindOf(err) != refusal.KindTimeout {
 			t.Errorf("a body that stalls: %v", err)
 		}
-		if _, err := a.readBody(reading(t.Context(), failing{io.ErrUnexpectedEOF})); refusal.KindOf(err) != refusal.KindInvalid {
+		if _, err := rd.read(reading(t.Context(), failing{io.ErrUnexpectedEOF})); refusal.KindOf(err) != refusal.KindInvalid {
 			t.Errorf("a body that breaks off: %v", err)
 		}
 	})
@@ -86,24 +90,24 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // TestBigBodiesTakeTurns: small ones pass while big ones wait.
 func TestBigBodiesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &API{o: Options{MaxBody: 1 << 20}, big: make(chan struct{}, 1)}
+		rd := reader{max: 1 << 20, places: limit.NewPlaces(1, 1), within: placeTime}
 		big := strings.Repeat("x", 4*bigBody)
-		first, err := a.readBody(reading(t.Context(), strings.NewReader(big)))
+		first, err := rd.read(reading(t.Context(), strings.NewReader(big)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := a.readBody(reading(ctx, strings.NewReader(big))); refusal.KindOf(err) != refusal.KindUnavailable {
+		if _, err := rd.read(reading(ctx, strings.NewReader(big))); refusal.KindOf(err) != refusal.KindUnavailable {
 			t.Errorf("a second one: %v", err)
 		}
-		small, err := a.readBody(reading(t.Context(), strings.NewReader("small")))
+		small, err := rd.read(reading(t.Context(), strings.NewReader("small")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		small.release()
 		first.release()
-		second, err := a.readBody(reading(t.Context(), strings.NewReader(big)))
+		second, err := rd.read(reading(t.Context(), strings.NewReader(big)))
 		if err != nil {
 			t.Fatalf("after the first: %v", err)
 		}

@@ -2,78 +2,18 @@ package api
 
 import (
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/refusal"
 )
 
-// tokens collects the tokens of a request. Its zero value is empty.
-type tokens struct {
-	found  string
-	mixed  bool
-	gotify bool // it stood where only clients of Gotify and PushBits put it
-}
-
-// add takes a token; an empty one counts as none.
-func (t *tokens) add(token string) {
-	switch {
-	case token == "":
-	case t.found == "":
-		t.found = token
-	case t.found != token:
-		t.mixed = true
-	}
-}
-
-// one is the one token that was sent.
-func (t *tokens) one() (string, error) {
-	if t.mixed {
-		return "", &refusal.Error{Kind: refusal.KindUnauthorized, Field: "token", Message: "The request has two different tokens."}
-	}
-	return t.found, nil
-}
-
-// fromHeaders adds what the headers and the query hold.
-func (t *tokens) fromHeaders(r *http.Request) {
-	for _, h := range r.Header["Authorization"] {
-		scheme, rest, _ := strings.Cut(strings.TrimSpace(h), " ")
-		switch {
-		case strings.EqualFold(scheme, "Bearer"):
-			t.add(strings.TrimSpace(rest))
-		case strings.EqualFold(scheme, "Basic"):
-			if _, password, ok := basic(rest); ok {
-				t.add(password)
-			}
-		}
-	}
-	for _, key := range r.Header["X-Gotify-Key"] {
-		t.add(strings.TrimSpace(key))
-		t.gotify = true
-	}
-	if strings.Contains(r.URL.RawQuery, "token") {
-		for _, q := range r.URL.Query()["token"] {
-			t.add(q)
-			t.gotify = true
-		}
-	}
-}
-
-func basic(encoded string) (name, password string, ok bool) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil {
-		return "", "", false
-	}
-	return strings.Cut(string(raw), ":")
-}
-
-// forUser admits users by name and password, or by the session of the pages. Browsers
-// send both with the forms of other sites too.
+// forUser admits users by name and password, or by the session of the pages. Browsers send both also with forms of other
+// sites; those are refused.
 func (a *API) forUser(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := a.o.Origins.Own(r); err != nil {
@@ -100,7 +40,7 @@ func (a *API) user(r *http.Request) (account.Principal, error) {
 	return account.Principal{}, &refusal.Error{Kind: refusal.KindUnauthorized, Message: "A name and a password are required."}
 }
 
-// session is the user of the pages' cookie. State-changing requests require the
+// session returns the user of the pages' cookie. State-changing requests require the
 // session's CSRF token, which another site cannot know.
 func (a *API) session(r *http.Request) (v account.Principal, ok bool, err error) {
 	cookie, err := r.Cookie(httprequest.SessionCookie)
@@ -121,8 +61,8 @@ func sameToken(want, got string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) == 1
 }
 
-// slowDown is for requests that failed: a wrong token is answered slowly, and with 429, once its address has sent many
-// of them. Valid tokens are never delayed, whatever else comes from their address.
+// slowDown delays the answer to a wrong token, and makes it 429, once its address has sent many of them. Valid tokens
+// are never delayed, even if others at the same address guess tokens.
 func (a *API) slowDown(r *http.Request, err error) error {
 	var e *refusal.Error
 	if !errors.As(err, &e) || e.Kind != refusal.KindUnauthorized || e.Field != "token" {
@@ -133,7 +73,7 @@ func (a *API) slowDown(r *http.Request, err error) error {
 		return err
 	}
 	select {
-	case a.slow <- struct{}{}: // a few wait; nobody can make this relay hold many requests
+	case a.slow <- struct{}{}: // only a few answers are delayed at a time, so a client cannot make the relay hold many requests
 		select {
 		case <-time.After(min(wait, slowest)):
 		case <-r.Context().Done():
@@ -152,9 +92,7 @@ const (
 // forViewer admits applications by their token as well.
 func (a *API) forViewer(h userHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var t tokens
-		t.fromHeaders(r)
-		token, err := t.one()
+		token, err := inbound.Token(r)
 		if err != nil {
 			return err
 		}

@@ -6,24 +6,26 @@ import (
 	openapi "slipway/relay/api"
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/doctor"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/health"
 )
 
-// DatabaseCheck is the name of the check whether messages can be stored.
+// DatabaseCheck is the name of the check that messages can be stored.
 const DatabaseCheck = "database"
 
-// healthReport is Gotify's, with fields of this relay.
+// healthReport extends Gotify's report.
 type healthReport struct {
 	Health    string `json:"health"`
 	Database  string `json:"database"`
 	Matrix    string `json:"matrix"`
 	Waiting   int64  `json:"waiting"`
 	OldestAge int64  `json:"oldest_seconds"`
+	Reason    string `json:"reason,omitempty"`
 }
 
-// getHealth is green when messages are accepted and delivered, orange when they are
-// accepted and wait, red when they cannot be accepted.
+// getHealth answers green if messages are accepted and delivered, orange if they are accepted and wait, red if they
+// cannot be accepted.
 func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 	s := a.service.Status(r.Context())
 	h, status := healthReport{Health: "green", Database: "green", Matrix: "green", Waiting: s.Waiting, OldestAge: int64(s.OldestAge.Seconds())}, http.StatusOK
@@ -32,28 +34,29 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) error {
 		h.Health, h.Matrix = "orange", "red"
 	case s.Degraded != "":
 		h.Health, h.Matrix = "orange", "orange"
+	case s.RateLimited() != "":
+		h.Health, h.Matrix, h.Reason = "orange", "orange", s.RateLimited()
 	case s.Blocked > 0:
 		h.Matrix = "orange"
 	}
 	if a.o.Health.Failing(DatabaseCheck) {
 		h.Health, h.Database, status = "red", "red", http.StatusServiceUnavailable
 	}
-	writeJSON(w, status, h)
+	httprequest.WriteJSON(w, status, h)
 	return nil
 }
 
 func (a *API) getLive(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, done{true})
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }
 
-// getReady checks the intake only: the relay accepts messages while the homeserver
-// is away.
+// getReady checks the database only: the relay accepts messages without the homeserver.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.o.Health.Failing(DatabaseCheck) {
 		return &refusal.Error{Kind: refusal.KindUnavailable, Message: "Messages cannot be stored now.", RetryAfter: health.DefaultInterval}
 	}
-	writeJSON(w, http.StatusOK, done{true})
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }
 
@@ -68,7 +71,7 @@ func (a *API) getDoctor(w http.ResponseWriter, r *http.Request, v account.Princi
 		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
 	}
 	list := doctor.Examine(r.Context(), a.o.Doctor, v)
-	writeJSON(w, http.StatusOK, findings{OK: doctor.OK(list), Findings: list})
+	httprequest.WriteJSON(w, http.StatusOK, findings{OK: doctor.OK(list), Findings: list})
 	return nil
 }
 
@@ -76,7 +79,7 @@ type recoveryKey struct {
 	RecoveryKey string `json:"recovery_key"`
 }
 
-// getRecoveryKey answers with the secret itself: the only other way to it is the database with the pickle key.
+// getRecoveryKey answers with the recovery key, which is otherwise only in the database, encrypted with the pickle key.
 func (a *API) getRecoveryKey(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if !v.Admin {
 		return &refusal.Error{Kind: refusal.KindForbidden, Message: "Only administrators may do this."}
@@ -85,7 +88,7 @@ func (a *API) getRecoveryKey(w http.ResponseWriter, r *http.Request, v account.P
 	if err != nil {
 		return &refusal.Error{Kind: refusal.KindConflict, Message: "There is no recovery key: " + err.Error() + ".", Err: err}
 	}
-	writeJSON(w, http.StatusOK, recoveryKey{key})
+	httprequest.WriteJSON(w, http.StatusOK, recoveryKey{key})
 	return nil
 }
 
@@ -96,7 +99,7 @@ type version struct {
 }
 
 func (a *API) getVersion(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, version(a.o.Version))
+	httprequest.WriteJSON(w, http.StatusOK, version(a.o.Version))
 	return nil
 }
 

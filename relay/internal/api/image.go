@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/refusal"
 )
 
 // getImage answers with an application's picture.
@@ -21,25 +20,26 @@ func (a *API) getImage(w http.ResponseWriter, r *http.Request, v account.Princip
 	h.Set("Content-Type", mediaType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private, no-cache")
-	_, _ = w.Write(data) // a client that is gone needs no answer
+	_, _ = w.Write(data) // a closed connection needs no answer
 	return nil
 }
 
 // postImage takes a picture as it is, or in the field "file" of a form, as Gotify's clients send it.
 func (a *API) postImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
-	body, err := a.readBody(r)
+	b, err := a.readBody(r)
 	if err != nil {
 		return err
 	}
-	defer body.release()
-	data := body.bytes
-	if mediaType, params, _ := mime.ParseMediaType(contentTypeOf(r)); mediaType == "multipart/form-data" {
-		if data, err = fileOf(multipart.NewReader(bytes.NewReader(data), params["boundary"])); err != nil {
+	defer b.release()
+	data := b.bytes
+	contentType := r.Header.Get("Content-Type")
+	if mediaType, _, _ := mime.ParseMediaType(contentType); mediaType == "multipart/form-data" {
+		if data, err = fileOf(contentType, data); err != nil {
 			return err
 		}
 	}
 	if len(data) == 0 {
-		return invalid("image", "The body must be an image, or a form with the field file.")
+		return refusal.Invalid("image", "The body must be an image, or a form with the field file.")
 	}
 	if err := a.service.SetImage(r.Context(), v, idOf(r), data); err != nil {
 		return err
@@ -47,27 +47,21 @@ func (a *API) postImage(w http.ResponseWriter, r *http.Request, v account.Princi
 	return a.getApplication(w, r, v)
 }
 
-// fileOf is the first file of a form.
-func fileOf(parts *multipart.Reader) ([]byte, error) {
-	for range maxParts {
-		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			return nil, nil
+// fileOf returns the last file of a form; nil if it has none.
+func fileOf(contentType string, form []byte) (data []byte, err error) {
+	err = fields.Each(contentType, form, func(_ string, v fields.Value) error {
+		if content, ok := v.File(); ok {
+			data = content
 		}
-		if err != nil {
-			return nil, invalid("", "The body is not a valid multipart form.")
-		}
-		if part.FileName() != "" {
-			return io.ReadAll(part)
-		}
-	}
-	return nil, nil
+		return nil
+	})
+	return data, err
 }
 
 func (a *API) deleteImage(w http.ResponseWriter, r *http.Request, v account.Principal) error {
 	if err := a.service.SetImage(r.Context(), v, idOf(r), nil); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, done{true})
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }

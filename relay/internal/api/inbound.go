@@ -2,99 +2,160 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/gorilla/mux"
 	"go.uber.org/zap"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/refusal"
 )
 
-// inboundRows are the routes of a protocol that is not ours.
+// inboundRows returns the routes of a protocol.
 func (a *API) inboundRows(p inbound.Protocol) (rows []*row) {
-	a.o.Metrics.inbound(p.Name, inbound.Result{})
-	for _, path := range p.Routes {
-		rows = append(rows, &row{method: http.MethodPost, path: path, who: senders, handle: a.postInbound(p)})
+	if p.Events {
+		a.o.Metrics.inbound(p.Name, inbound.Result{})
+	}
+	for _, route := range p.Routes {
+		rows = append(rows, &row{method: route.Method, path: route.Path, match: route.Match, who: senders, handle: a.postInbound(p), fail: p.Fail})
 	}
 	return rows
 }
 
-// postInbound takes what programs post in a shape of their own. A request that could be stored in part only is
-// refused, and sent again it repeats nothing: each message has a key.
+// postInbound takes messages in the shape of a protocol.
 func (a *API) postInbound(p inbound.Protocol) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var t tokens
-		t.fromHeaders(r)
-		token, err := t.one()
+		in := &inbound.Request{Request: r, Path: mux.Vars(r), Now: time.Now()}
+		app, release, err := a.receive(p, in)
 		if err != nil {
 			return err
 		}
-		if _, err := a.service.SenderViewer(r.Context(), token); err != nil {
-			return a.slowDown(r, err)
+		defer release()
+		result, err := a.accept(p, in, app)
+		if p.Events {
+			a.o.Metrics.inbound(p.Name, result)
 		}
-		batch, err := a.parse(p, r)
 		if err != nil {
+			a.logRefusal(p, app, err)
 			return err
 		}
-		result := inbound.Result{Ignored: batch.Ignored}
-		defer func() { a.o.Metrics.inbound(p.Name, result) }()
-		if err := a.acceptInbound(r, token, requestsOf(p.Name, batch.Messages), &result); err != nil {
-			return err
-		}
-		writeJSON(w, http.StatusOK, p.Reply(result))
+		p.Reply(w, result)
 		return nil
 	}
 }
 
-func (a *API) parse(p inbound.Protocol, r *http.Request) (inbound.Batch, error) {
-	body, err := a.readBody(r)
+// receive authenticates a sender and reads the body. The token is checked before the body is read, unless it is in
+// the body: such bodies share the places of strangers.
+func (a *API) receive(p inbound.Protocol, in *inbound.Request) (app *account.App, release func(), err error) {
+	if in.Token, err = p.Token(in); err != nil {
+		return nil, nil, err
+	}
+	known := in.Token != "" || !p.BodyToken
+	from := a.strangers(in.Request)
+	if known {
+		if app, err = a.service.Sender(in.Context(), in.Token); err != nil {
+			return nil, nil, a.slowDown(in.Request, err)
+		}
+		from = a.readerFor("application " + strconv.FormatInt(app.Row().ID, 10))
+	}
+	b, err := from.read(in.Request)
 	if err != nil {
-		return inbound.Batch{}, err
+		return nil, nil, err
 	}
-	defer body.release()
-	return p.Parse(inbound.Request{Header: r.Header, Body: body.bytes, Now: time.Now()})
-}
-
-func requestsOf(source string, messages []inbound.Message) []intake.Request {
-	all := make([]intake.Request, len(messages))
-	for i, m := range messages {
-		all[i] = intake.Request{
-			Title: m.Title, Message: m.Text, ContentType: "text/markdown", Priority: &m.Priority, NativeScale: true, IdempotencyKey: m.Key, Source: source,
+	in.Body = b.bytes
+	if !known {
+		if in.Token, err = p.Token(in); err == nil {
+			app, err = a.service.Sender(in.Context(), in.Token)
+		}
+		if err != nil {
+			b.release()
+			return nil, nil, a.slowDown(in.Request, err)
 		}
 	}
-	return all
+	return app, b.release, nil
 }
 
-// acceptInbound stores messages, all in one transaction. Where one of them is refused, each is tried by itself: what will
-// never be accepted is counted, so that its sender does not repeat it forever, and what a rate limit lets pass is
-// stored, so that a sender that comes back gets to the end.
-func (a *API) acceptInbound(r *http.Request, token string, all []intake.Request, result *inbound.Result) error {
-	if len(all) == 0 {
-		return nil
+// accept parses a request and stores its messages.
+func (a *API) accept(p inbound.Protocol, in *inbound.Request, app *account.App) (inbound.Result, error) {
+	row := app.Row()
+	batch, err := p.Parse(in, inbound.App{
+		ID: row.ID, Name: row.Name, Format: account.Format(row.DefaultFormat), Scale: account.Scale(row.PriorityScale), Secret: func() ([]byte, error) { return a.service.Secret(app) },
+	})
+	result := inbound.Result{Batch: batch}
+	if err != nil {
+		return result, err
 	}
-	accepted, err := a.service.AcceptAll(r.Context(), token, all...)
+	for i := range batch.Drafts {
+		batch.Drafts[i].Token, batch.Drafts[i].Source = in.Token, p.Name
+	}
+	if len(batch.Drafts) == 0 {
+		return result, nil
+	}
+	store := a.storeSingle
+	if p.Events {
+		store = a.storeEvents
+	}
+	if err := store(in, batch.Drafts, &result); err != nil {
+		return result, err
+	}
+	return result, nil
+}
+
+// storeSingle stores the only draft of a request and waits for its delivery if the sender asks for that.
+func (a *API) storeSingle(in *inbound.Request, drafts []intake.Request, result *inbound.Result) error {
+	accepted, err := a.service.Accept(in.Context(), drafts[0])
+	if err != nil {
+		return err
+	}
+	m := inbound.Accepted{Accepted: accepted}
+	if wait := min(result.Wait, a.o.MaxWait); wait > 0 {
+		now, err := a.service.Wait(in.Context(), account.Principal{ApplicationID: m.ApplicationID}, m.ID, wait)
+		if err == nil {
+			m.State, m.EventID, m.Error = now.State, now.EventID, now.Error
+		}
+	}
+	result.Messages = append(result.Messages, m)
+	return nil
+}
+
+// storeEvents stores the drafts of a request in one transaction. If one of them is refused, each is tried by itself: a
+// draft that will never be accepted is counted, so that its sender doesn't repeat it forever, and drafts within a rate
+// limit are stored, so that a sender that comes back gets to the end.
+func (a *API) storeEvents(in *inbound.Request, drafts []intake.Request, result *inbound.Result) error {
+	accepted, err := a.service.AcceptAll(in.Context(), in.Token, drafts...)
 	switch kind := refusal.KindOf(err); {
 	case err == nil || kind == refusal.KindConflict:
 		for _, m := range accepted {
-			if m.Replay || m.Conflict { // a conflict: the same event in the words of another version
+			result.Messages = append(result.Messages, inbound.Accepted{Accepted: m})
+			if m.Replay || m.Conflict { // a conflict: another version of the relay worded the same event differently
 				result.Repeated++
 			} else {
 				result.Accepted++
 			}
 		}
 		return nil
-	case len(all) > 1 && (kind == refusal.KindInvalid || kind == refusal.KindTooLarge || kind == refusal.KindRateLimited):
-		for i := range all {
-			if err := a.acceptInbound(r, token, all[i:i+1], result); err != nil {
+	case len(drafts) > 1 && (kind == refusal.KindInvalid || kind == refusal.KindTooLarge || kind == refusal.KindRateLimited):
+		for i := range drafts {
+			if err := a.storeEvents(in, drafts[i:i+1], result); err != nil {
 				return err
 			}
 		}
 		return nil
 	case kind == refusal.KindInvalid, kind == refusal.KindTooLarge:
 		result.Refused++
-		a.log.Warn("an event was skipped: its message is not valid", zap.String("source", all[0].Source), zap.String("event", all[0].IdempotencyKey), zap.Error(err))
+		a.log.Warn("event skipped: its message is not valid", zap.String("source", drafts[0].Source), zap.String("event", drafts[0].IdempotencyKey), zap.Error(err))
 		return nil
 	}
 	return err
+}
+
+// logRefusal logs an invalid request that has a valid token: its sender may ignore the answer.
+func (a *API) logRefusal(p inbound.Protocol, app *account.App, err error) {
+	switch refusal.KindOf(err) {
+	case refusal.KindInvalid, refusal.KindMediaType, refusal.KindTooLarge, refusal.KindUnauthorized, refusal.KindForbidden:
+		a.log.Info("message refused", zap.String("source", p.Name), zap.String("application", app.Row().Name), zap.Error(err))
+	}
 }

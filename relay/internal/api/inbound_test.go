@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/relay"
@@ -85,28 +86,34 @@ func TestRegistryHookRefuses(t *testing.T) {
 	w.want("after all that", w.ask("POST", "/hook/registry", good, bearer), 200, "accepted", 1.)
 }
 
-// TestRegistryHookSigned: with a secret, a token alone is not enough.
+// TestRegistryHookSigned: with a secret, a token alone is not enough, and a signature is good for one token only.
 func TestRegistryHookSigned(t *testing.T) {
 	w := newWorldFor(t, nil, inbound.Registry([]byte("a shared secret")))
-	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
+	token, other := w.app(named("registry")).Token, w.app(named("other")).Token
+	bearer := "Authorization: Bearer " + token
 	body := envelopeOf(pushed("1", "hello", "1"))
-	signature := func(secret, body string) string {
+	signature := func(at time.Time, secret, body string) string {
 		mac := hmac.New(sha256.New, []byte(secret))
-		mac.Write([]byte(body))
-		return "X-Hub-Signature-256: sha256=" + hex.EncodeToString(mac.Sum(nil))
+		fmt.Fprintf(mac, "%d.Bearer %s.%s", at.Unix(), token, body)
+		return fmt.Sprintf("X-Slipway-Signature: t=%d,v1=00,v2=%x", at.Unix(), mac.Sum(nil))
 	}
-	good := signature("a shared secret", body)
+	now := time.Now()
+	good := signature(now, "a shared secret", body)
 	for _, tt := range []struct {
 		what, body string
 		headers    []string
 		status     int
 		sentence   string
 	}{
-		{"no signature", body, []string{bearer}, 401, "signed in the header X-Hub-Signature-256"},
-		{"an empty one", body, []string{bearer, "X-Hub-Signature-256: "}, 401, "signed in the header"},
-		{"of another secret", body, []string{bearer, signature("another", body)}, 401, "not that of this body"},
-		{"of another body", body + " ", []string{bearer, good}, 401, "not that of this body"},
-		{"of what is no envelope", "{", []string{bearer, good}, 401, "not that of this body"},
+		{"no signature", body, []string{bearer}, 401, "signed in the header X-Slipway-Signature"},
+		{"an empty one", body, []string{bearer, "X-Slipway-Signature: "}, 401, "signed in the header"},
+		{"one without a time", body, []string{bearer, "X-Hub-Signature-256: sha256=00"}, 401, "signed in the header"},
+		{"of another secret", body, []string{bearer, signature(now, "another", body)}, 401, "not that of this request"},
+		{"of another body", body + " ", []string{bearer, good}, 401, "not that of this request"},
+		{"of what is no envelope", "{", []string{bearer, good}, 401, "not that of this request"},
+		{"with another application's token", body, []string{"Authorization: Bearer " + other, good}, 401, "not that of this request"},
+		{"with another application's token elsewhere", body, []string{"X-Gotify-Key: " + other, good}, 401, "must be in the header Authorization"},
+		{"an old one", body, []string{bearer, signature(now.Add(-6*time.Minute), "a shared secret", body)}, 401, "another time than now"},
 		{"no token", body, []string{good}, 401, "A token is required."},
 		{"too large", body + strings.Repeat(" ", 64<<10), []string{bearer, good}, 413, "65536 bytes"},
 	} {
@@ -116,15 +123,53 @@ func TestRegistryHookSigned(t *testing.T) {
 			t.Errorf("%s: the answer is %q, want %q in it", tt.what, text, tt.sentence)
 		}
 	}
-	timed := func(at time.Time) string {
-		mac := hmac.New(sha256.New, []byte("a shared secret"))
-		fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
-		return fmt.Sprintf("X-Slipway-Signature: t=%d,v1=%x", at.Unix(), mac.Sum(nil))
-	}
-	old := w.ask("POST", "/hook/registry", body, bearer, good, timed(time.Now().Add(-6*time.Minute)))
-	w.want("an old one beside a good one", old, 401)
 	w.want("signed", w.ask("POST", "/hook/registry", body, bearer, good), 200, "accepted", 1.)
-	w.want("signed with the time", w.ask("POST", "/hook/registry", body, bearer, timed(time.Now())), 200, "repeated", 1.)
+	w.want("signed again", w.ask("POST", "/hook/registry", body, bearer, signature(now.Add(time.Second), "a shared secret", body)), 200, "repeated", 1.)
+}
+
+// TestRegistryHookSigned_ByApplication: an application's secret replaces that of the configuration, for this application only.
+func TestRegistryHookSigned_ByApplication(t *testing.T) {
+	const secret = "the secret of one application"
+	w := newWorldFor(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") }, inbound.Registry([]byte("a shared secret")))
+	own, common := w.app(named("own")).Token, w.app(named("common")).Token
+	set := w.manage("PUT", "/application/1", `{"hook_secret":"`+secret+`"}`)
+	w.want("set", set, 200, "has_hook_secret", true, "hook_secret", nil)
+	if strings.Contains(set.body, secret) {
+		t.Errorf("the answer shows the secret: %s", set.body)
+	}
+	body := envelopeOf(pushed("1", "hello", "1"))
+	post := func(token, secret string) reply {
+		mac, now := hmac.New(sha256.New, []byte(secret)), time.Now().Unix()
+		fmt.Fprintf(mac, "%d.Bearer %s.%s", now, token, body)
+		return w.ask("POST", "/hook/registry", body, "Authorization: Bearer "+token, fmt.Sprintf("X-Slipway-Signature: t=%d,v2=%x", now, mac.Sum(nil)))
+	}
+	w.want("own application, the configured secret", post(own, "a shared secret"), 401)
+	w.want("own application, its secret", post(own, secret), 200, "accepted", 1.)
+	w.want("other application, that secret", post(common, secret), 401)
+	w.want("other application, the configured secret", post(common, "a shared secret"), 200, "accepted", 1.)
+	w.want("removed", w.manage("PUT", "/application/1", `{"hook_secret":""}`), 200, "has_hook_secret", false)
+	w.want("own application, the configured secret again", post(own, "a shared secret"), 200, "repeated", 1.)
+}
+
+// A request of a known sender that nobody can read is logged once, with its reason and without its content.
+func TestUnknownShapeIsLogged(t *testing.T) {
+	core, lines := observer.New(zap.InfoLevel)
+	w := newWorld(t, nil)
+	w.api.log = zap.New(core)
+	token := w.app(named("alerts")).Token
+	w.want("Alertmanager", w.ask("POST", "/message", `{"version":"4","alerts":[{"labels":{"alertname":"private"}}]}`, "Authorization: Bearer "+token, isJSON), 400)
+	w.want("a stranger", w.ask("POST", "/message", `{"version":"4"}`, "Authorization: Bearer Awrong", isJSON), 401)
+	all := lines.All()
+	if len(all) != 1 {
+		t.Fatalf("%d lines, want 1: %v", len(all), all)
+	}
+	got := all[0].ContextMap()
+	if got["source"] != "gotify" || got["application"] != "alerts" || !strings.Contains(fmt.Sprint(got["error"]), "A message is required") {
+		t.Errorf("line %v", got)
+	}
+	if text := fmt.Sprint(got); strings.Contains(text, token) || strings.Contains(text, "private") {
+		t.Errorf("line with private content: %s", text)
+	}
 }
 
 // TestRegistryHookComesBack: what could not be stored whole is sent again, and then
@@ -168,8 +213,8 @@ func TestRegistryHookWhenTheOutboxIsFull(t *testing.T) {
 	}
 }
 
-// TestRegistryHookWithTightLimits: an event that can never be a message does not
-// come back for ever.
+// TestRegistryHookWithTightLimits: a sender does not repeat an event that can never
+// become a message.
 func TestRegistryHookWithTightLimits(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxTitle = 8 })
 	bearer := "Authorization: Bearer " + w.app(named("registry")).Token
@@ -193,5 +238,17 @@ relay_messages_refused_total{kind="unauthorized"} 1
 `
 	if err := testutil.GatherAndCompare(counts, strings.NewReader(want), "relay_messages_refused_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// HEAD sends nothing, also where GET does.
+func TestNtfy_HeadSendsNothing(t *testing.T) {
+	w := newWorldFor(t, nil, inbound.Ntfy())
+	issued := w.app(named("a"))
+	path := "/" + issued.Token + "/publish?message=x"
+	w.want("HEAD", w.ask("HEAD", path, ""), 405)
+	w.want("GET", w.ask("GET", path, ""), 200, "event", "message")
+	if list := w.manage("GET", "/message", ""); !strings.Contains(list.body, `"message":"x"`) || strings.Count(list.body, `"message":"x"`) != 1 {
+		t.Errorf("%s", list.body)
 	}
 }

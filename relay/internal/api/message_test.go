@@ -1,9 +1,14 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +52,6 @@ func TestTokenPlaces(t *testing.T) {
 		{"the same twice, as Proxmox does", "", `{"message":"m"}`, []string{isJSON, "Authorization: Bearer " + token, "X-Gotify-Key: " + token}, 200},
 		{"two in headers", "", `{"message":"m"}`, []string{isJSON, "Authorization: Bearer " + token, "X-Gotify-Key: " + other}, 401},
 		{"two in body and header", "", `{"token":"` + token + `","message":"m"}`, []string{isJSON, "X-Gotify-Key: " + other}, 401},
-		{"two in the body", "", `{"token":"` + token + `","message":"m","token":"` + other + `"}`, []string{isJSON}, 401},
 		{"two in the query", "?token=" + token + "&token=" + other, `{"message":"m"}`, []string{isJSON}, 401},
 		{"two in the form", "", "message=m&token=" + token + "&token=" + other, []string{isForm}, 401},
 		{"none", "", `{"message":"m"}`, []string{isJSON}, 401},
@@ -79,7 +83,7 @@ func TestRefusedMessages(t *testing.T) {
 	w := newWorld(t, func(o *relay.Options) { o.Limits.MaxMessage, o.Limits.MaxTitle = 40<<10, 100 })
 	token := w.app(named("a")).Token
 	with := func(fields string) string { return `{"token":"` + token + `",` + fields + `}` }
-	deep := strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40)
+	deep := strings.Repeat("[", 10_001)
 	tests := []struct {
 		name, body string
 		status     int
@@ -93,7 +97,7 @@ func TestRefusedMessages(t *testing.T) {
 		{"title no text", with(`"message":"m","title":{}`), 400, "title"},
 		{"priority 3", with(`"message":"m","priority":3`), 400, "priority"},
 		{"priority -3", with(`"message":"m","priority":-3`), 400, "priority"},
-		{"priority text", with(`"message":"m","priority":"1"`), 400, "priority"},
+		{"priority text", with(`"message":"m","priority":"high"`), 400, "priority"},
 		{"priority half", with(`"message":"m","priority":0.5`), 400, "priority"},
 		{"priority huge", with(`"message":"m","priority":1e300`), 400, "priority"},
 		{"priority true", with(`"message":"m","priority":true`), 400, "priority"},
@@ -287,4 +291,68 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 			t.Errorf("a valid token takes %v", took)
 		}
 	})
+}
+
+// Clients of Gotify put the priority in quotes.
+func TestPriorityInQuotes(t *testing.T) {
+	w := newWorld(t, nil)
+	key := "X-Gotify-Key: " + w.app(named("a")).Token
+	w.want("high", w.ask("POST", "/message", `{"message":"m","priority":"8"}`, key, isJSON), 200, "priority", 1.0)
+	w.want("none", w.ask("POST", "/message", `{"message":"m","priority":""}`, key, isJSON), 200, "priority", 0.0)
+}
+
+// An answer names the attachments that were left out.
+func TestAttachmentsAreMentioned(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("a")).Token
+	warning := func(r reply) string {
+		w.want("send", r, 200)
+		list, _ := r.fields["warnings"].([]any)
+		return fmt.Sprint(list...)
+	}
+	const file = "Content-Disposition: form-data; name=\"file01\"; filename=\"a.png\"\r\n\r\npng\r\n--x"
+	for name, tt := range map[string]struct{ body, contentType, want string }{
+		"Apprise's JSON":      {`{"version":"1.0","title":"t","message":"m","attachments":[{"filename":"a","base64":"YQ=="},{"filename":"b","base64":"YQ=="}],"type":"info"}`, isJSON, "2 attachments were left out"},
+		"no attachment":       {`{"message":"m","attachments":[]}`, isJSON, ""},
+		"a form with a file":  {"--x\r\nContent-Disposition: form-data; name=\"message\"\r\n\r\nm\r\n--x\r\n" + file + "--\r\n", "Content-Type: multipart/form-data; boundary=x", "The attachment was left out"},
+		"nothing about files": {`{"message":"m"}`, isJSON, ""},
+	} {
+		if got := warning(w.ask("POST", "/message?token="+token, tt.body, tt.contentType)); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: warnings %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// Slow bodies of strangers never keep senders with a token waiting, and one address cannot take all places of
+// strangers.
+func TestSlowStrangers(t *testing.T) {
+	w := newWorld(t, nil)
+	token := w.app(named("a")).Token
+	w.api.o.MaxBody = 1 << 20
+	ctx, stop := context.WithCancel(t.Context())
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	defer stop()
+	for i := range bigStrangers + bigSenders {
+		rest, end := io.Pipe()
+		slow.Go(func() { <-ctx.Done(); end.CloseWithError(ctx.Err()) })
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/message", io.MultiReader(strings.NewReader(strings.Repeat(" ", 2*bigBody)), rest))
+		r.RemoteAddr = "192.0.2.1:1234"
+		if i%2 == 0 {
+			r.Header.Set("X-Gotify-Key", "Awrong")
+		}
+		slow.Go(func() { w.api.ServeHTTP(httptest.NewRecorder(), r) })
+	}
+	for w.api.bigStranger.Held() < shareStranger {
+		time.Sleep(time.Millisecond)
+	}
+	long := `{"token":"` + token + `","message":"` + strings.Repeat("m ", bigBody) + `"}`
+	w.want("token in the header", w.ask("POST", "/message", long, "X-Gotify-Key: "+token), 200)
+	w.want("token in the body", w.ask("POST", "/message", long), 200)
+	if n := w.api.bigStranger.Held(); n != shareStranger {
+		t.Errorf("an address holds %d places of strangers, want %d", n, shareStranger)
+	}
+	if n := w.api.big.Held(); n != 0 {
+		t.Errorf("strangers hold %d places of senders", n)
+	}
 }

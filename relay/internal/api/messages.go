@@ -1,8 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,51 +13,38 @@ import (
 	"github.com/gorilla/mux"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
 
-// delivery is a message with what became of it.
+// delivery is the JSON of a message with its outcome.
 type delivery struct {
-	ID          int64           `json:"id"`
-	AppID       int64           `json:"appid"`
-	Application string          `json:"application"`
-	Title       string          `json:"title"`
-	Message     string          `json:"message"`
-	ContentType string          `json:"content_type"`
-	Extras      json.RawMessage `json:"extras,omitempty"`
-	Priority    int             `json:"priority"`
-	Date        time.Time       `json:"date"`
-	Status      message.State   `json:"status"`
-	Attempts    int             `json:"attempts"`
-	NextAttempt *time.Time      `json:"next_attempt_at"`
-	LastError   *string         `json:"last_error"`
-	ErrorCode   *string         `json:"last_error_code"`
-	RoomID      string          `json:"room_id"`
-	EventID     *string         `json:"event_id"`
-	SentAt      *time.Time      `json:"sent_at"`
-	Removal     string          `json:"removal,omitempty"` // "pending" until the room has changed
-	StatusURL   string          `json:"status_url"`
-	Events      int             `json:"events,omitempty"` // of one message alone: that it is sent as
-	File        bool            `json:"file,omitempty"`   // …and that its full text follows
+	inbound.Message
+	Application string     `json:"application"`
+	ContentType string     `json:"content_type"`
+	Attempts    int        `json:"attempts"`
+	NextAttempt *time.Time `json:"next_attempt_at"`
+	LastError   *string    `json:"last_error"`
+	ErrorCode   *string    `json:"last_error_code"`
+	RoomID      string     `json:"room_id"`
+	SentAt      *time.Time `json:"sent_at"`
+	Removal     string     `json:"removal,omitempty"` // "pending" until the room has changed
+	Events      int        `json:"events,omitempty"`  // in the answer for a single message only: the message is sent as
+	File        bool       `json:"file,omitempty"`    // …and its full text follows
 }
 
 func showMessage(m message.Message) delivery {
 	d := delivery{
-		ID: m.ID, AppID: m.ApplicationID, Application: m.ApplicationName, Title: m.Title, Message: m.Body, ContentType: m.ContentType,
-		Extras: m.Extras, Priority: m.Priority, Date: m.AcceptedAt.UTC(), Status: m.State, Attempts: m.Attempts,
+		Message: inbound.Show(m), Application: m.ApplicationName, ContentType: cmp.Or(m.ContentType, "text/markdown"), Attempts: m.Attempts,
 		NextAttempt: timeOrNull(m.NextAttempt), LastError: textOrNull(m.Error), ErrorCode: textOrNull(m.ErrorCode),
-		RoomID: m.RoomID, EventID: textOrNull(m.EventID), SentAt: timeOrNull(m.SentAt), StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
-	}
-	if d.RoomID == "" {
-		d.RoomID = m.Room
+		RoomID: cmp.Or(m.RoomID, m.Room), SentAt: timeOrNull(m.SentAt),
 	}
 	if m.Removing {
 		d.Removal = "pending"
-	}
-	if d.ContentType == "" {
-		d.ContentType = "text/markdown"
 	}
 	return d
 }
@@ -76,7 +64,7 @@ func textOrNull(s string) *string {
 	return &s
 }
 
-// idOf is the number in the path; one too large for a number names nothing.
+// idOf returns the ID in the path; 0 if it is too large.
 func idOf(r *http.Request) int64 {
 	id, err := strconv.ParseInt(mux.Vars(r)["id"], 10, 64)
 	if err != nil {
@@ -92,7 +80,7 @@ func (a *API) getMessage(w http.ResponseWriter, r *http.Request, v account.Princ
 	}
 	out := showMessage(m)
 	out.Events, out.File = a.service.Shape(m)
-	writeJSON(w, http.StatusOK, out)
+	httprequest.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -101,7 +89,7 @@ func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, v account.Pr
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showMessage(m))
+	httprequest.WriteJSON(w, http.StatusOK, showMessage(m))
 	return nil
 }
 
@@ -110,15 +98,15 @@ func (a *API) redeliverMessage(w http.ResponseWriter, r *http.Request, v account
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showMessage(m))
+	httprequest.WriteJSON(w, http.StatusOK, showMessage(m))
 	return nil
 }
 
-// bulkAnswer is what was done to the messages that a filter selects.
+// bulkAnswer is the result of changing all messages that a filter selects.
 type bulkAnswer struct {
 	Success bool `json:"success"`
 	Done    int  `json:"done"`
-	More    bool `json:"more"` // ask again for those
+	More    bool `json:"more"` // messages that the next request changes
 }
 
 // bulk changes the messages that the query selects.
@@ -132,7 +120,7 @@ func bulk(change func(context.Context, account.Principal, intake.Filter) (intake
 		if err != nil {
 			return err
 		}
-		writeJSON(w, http.StatusOK, bulkAnswer{true, b.Done, b.More})
+		httprequest.WriteJSON(w, http.StatusOK, bulkAnswer{true, b.Done, b.More})
 		return nil
 	}
 }
@@ -171,7 +159,7 @@ func (a *API) listMessages(w http.ResponseWriter, r *http.Request, v account.Pri
 		next := "/message?" + q.Encode()
 		list.Paging.Next = &next
 	}
-	writeJSON(w, http.StatusOK, list)
+	httprequest.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -205,7 +193,7 @@ func setFilter(f *intake.Filter, name, text string) (err error) {
 	case "limit":
 		f.Limit, err = strconv.Atoi(text)
 		if f.Limit < 1 || f.Limit > intake.MaxPage {
-			return invalid(name, "A page has 1 to %d messages.", intake.MaxPage)
+			return refusal.Invalid(name, fmt.Sprintf("A page has 1 to %d messages.", intake.MaxPage))
 		}
 	case "since":
 		if n, numeric := strconv.ParseInt(text, 10, 64); numeric == nil {
@@ -217,19 +205,19 @@ func setFilter(f *intake.Filter, name, text string) (err error) {
 		f.Until, err = time.Parse(time.RFC3339, text)
 	case "token":
 	default:
-		return invalid(name, "There is no filter %q.", name)
+		return refusal.Invalid(name, fmt.Sprintf("There is no filter %q.", name))
 	}
 	if err != nil && refusal.KindOf(err) != refusal.KindInvalid {
-		return invalid(name, "'%s' cannot be read.", name)
+		return refusal.Invalid(name, fmt.Sprintf("'%s' cannot be read.", name))
 	}
 	return err
 }
 
 func setStates(f *intake.Filter, name, text string) error {
 	for _, word := range strings.Split(text, ",") {
-		s := message.State(strings.TrimSpace(word))
-		if !slices.Contains(message.States, s) {
-			return invalid(name, "There is no state %q.", word)
+		s := outbox.State(strings.TrimSpace(word))
+		if !slices.Contains(outbox.States, s) {
+			return refusal.Invalid(name, fmt.Sprintf("There is no state %q.", word))
 		}
 		f.States = append(f.States, s)
 	}

@@ -37,7 +37,7 @@ func (m *Metrics) inbound(sender string, r inbound.Result) {
 	}
 }
 
-// rowMetrics are the numbers of one route, looked up once.
+// rowMetrics are the metrics of one route.
 type rowMetrics struct {
 	ok       prometheus.Counter
 	duration prometheus.Observer

@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/relaytest"
 )
 
-// document is openapi.yml, as far as the tests look at it.
+// document is the part of openapi.yml that the tests read.
 type document struct {
 	Paths      map[string]map[string]yaml.Node `yaml:"paths"`
 	Components struct {
@@ -153,6 +153,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{"POST", "/hook/registry", "", "", `{"events":[]}`, "", 401},
 		{"POST", "/hook/registry", "", "", `{"events":[` + strings.Repeat("{},", 1000) + `{}]}`, key, 413},
 		{"POST", "/hook/registry", "", "", `<x>`, key, 415},
+		{"POST", "/alert", "", "", `{"alerts":[{"status":"firing","labels":{"alertname":"a"}}]}`, key, 200},
+		{"POST", "/alert", "", "", `[]`, key, 400},
+		{"POST", "/alert", "", "", `{}`, "", 401},
 		{"GET", "/application", "", "", "", admin, 200},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 201},
 		{"POST", "/application", "", "", `{"name":"b","room_id":"!b"}`, admin, 409},

@@ -2,32 +2,38 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 )
 
-// private are the parameters that hold what people write to each other. Tokens
-// and passwords are redacted by the log itself.
-var private = map[string]bool{"message": true, "title": true, "extras": true, "q": true}
+// shownParameters are the query parameters whose values may be logged. All others may hold a token or a message.
+var shownParameters = map[string]bool{
+	"wait": true, "state": true, "limit": true, "since": true, "until": true, "before": true, "application": true, "application_id": true, "priority": true,
+}
 
-// redactQuery returns the request with a request line that may be logged.
-func redactQuery(r *http.Request) *http.Request {
+// redact returns the request with a request line that may be logged: segments of the path that are neither part of a
+// route nor a number may be tokens.
+func (a *API) redact(r *http.Request) *http.Request {
 	path, query, found := strings.Cut(r.RequestURI, "?")
-	if !found {
-		return r
-	}
-	pairs := strings.Split(query, "&")
-	hidden := false
-	for i, pair := range pairs {
-		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err != nil || private[plain] {
-			pairs[i], hidden = name+"=***", true
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if !a.words[s] && strings.Trim(s, "0123456789") != "" && (len(segments) < 2 || segments[1] != "ui") {
+			segments[i] = "***"
 		}
 	}
-	if !hidden {
+	uri := strings.Join(segments, "/")
+	if found {
+		pairs := strings.Split(query, "&")
+		for i, pair := range pairs {
+			if name, _, _ := strings.Cut(pair, "="); !shownParameters[name] {
+				pairs[i] = name + "=***"
+			}
+		}
+		uri += "?" + strings.Join(pairs, "&")
+	}
+	if uri == r.RequestURI {
 		return r
 	}
 	out := *r
-	out.RequestURI = path + "?" + strings.Join(pairs, "&")
+	out.RequestURI = uri
 	return &out
 }

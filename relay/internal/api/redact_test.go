@@ -5,16 +5,20 @@ import (
 	"testing"
 )
 
-func TestHidePrivate(t *testing.T) {
+func TestRedact(t *testing.T) {
+	w := newWorld(t, nil)
 	for uri, want := range map[string]string{
 		"/message":                          "/message",
-		"/message?wait=5s":                  "/message?wait=5s",
+		"/message/12?wait=5s":               "/message/12?wait=5s",
 		"/message?wait=5s&message=a&title=": "/message?wait=5s&message=***&title=***",
-		"/message?m%65ssage=a":              "/message?m%65ssage=***",
-		"/message?%zz=a":                    "/message?%zz=***",
+		"/message?m%65ssage=a&TOKEN=x":      "/message?m%65ssage=***&TOKEN=***",
 		"/ui/messages?q=a&state=dead":       "/ui/messages?q=***&state=dead",
+		"/hook/registry/my-token":           "/hook/registry/***",
+		"/%41bcdefgh":                       "/***",
+		"/notices/a.b_c/typo":               "/***/***/***",
+		"/application/7/token":              "/application/7/token",
 	} {
-		if got := redactQuery(&http.Request{RequestURI: uri}).RequestURI; got != want {
+		if got := w.api.redact(&http.Request{RequestURI: uri}).RequestURI; got != want {
 			t.Errorf("%s becomes %s, want %s", uri, got, want)
 		}
 	}

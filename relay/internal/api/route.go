@@ -9,28 +9,30 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
 )
 
-// handler answers one request or returns why it cannot.
+// handler answers one request or returns an error, which the router answers.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// userHandler is a handler for somebody who has logged in.
+// userHandler is a handler for an authenticated principal.
 type userHandler func(http.ResponseWriter, *http.Request, account.Principal) error
 
 // row is one route.
 type row struct {
 	method string
-	path   string // as mux writes it
+	path   string                   // as mux writes it
+	match  func(*http.Request) bool // nil matches every request
 	who    access
 	handle handler
+	fail   func(http.ResponseWriter, error) // nil answers with JSON
 	api    *API
 	count  *rowMetrics
 }
 
-// access says who may use a route at all; what one may see there is up to the
-// rules.
+// access is the kind of principal that a route admits. What it sees there depends on the principal.
 type access int
 
 const (
@@ -41,11 +43,14 @@ const (
 	users   // a user by name and password, or by the session of the pages
 )
 
-// routes is the whole interface; the one most asked for comes first.
+// routes returns the whole interface; the busiest routes come first.
 func (a *API) routes() []*row {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
-	rows := []*row{
-		{method: post, path: "/message", who: senders, handle: a.postMessage},
+	var rows []*row
+	for _, p := range a.o.Inbound {
+		rows = append(rows, a.inboundRows(p)...)
+	}
+	return append(rows, []*row{
 		{method: get, path: "/message", who: viewers, handle: a.forViewer(a.listMessages)},
 		{method: get, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.getMessage)},
 		{method: del, path: "/message/{id:[0-9]+}", who: viewers, handle: a.forViewer(a.deleteMessage)},
@@ -77,24 +82,38 @@ func (a *API) routes() []*row {
 		{method: get, path: "/readyz", who: anybody, handle: a.getReady},
 		{method: get, path: "/version", who: anybody, handle: a.getVersion},
 		{method: get, path: "/openapi.yml", who: anybody, handle: a.getOpenAPI},
-	}
-	for _, p := range a.o.Inbound {
-		rows = append(rows, a.inboundRows(p)...)
-	}
-	return rows
+	}...)
 }
 
-// router puts the rows into mux. An unknown path and a wrong method are rows as
-// well, so that they are answered, counted and logged like any other.
+// heads reports whether the row answers HEAD, too. A sender's GET has an effect.
+func (row *row) heads() bool { return row.method == http.MethodGet && row.who != senders }
+
+// wordsOf returns the segments of the rows' paths that are no variables.
+func wordsOf(rows []*row) map[string]bool {
+	words := map[string]bool{}
+	for _, row := range rows {
+		for s := range strings.SplitSeq(row.path, "/") {
+			if !strings.HasPrefix(s, "{") {
+				words[s] = true
+			}
+		}
+	}
+	return words
+}
+
+// router registers the rows. Unknown paths and wrong methods are rows, too, so that they are counted and logged.
 func (a *API) router() *mux.Router {
 	router := mux.NewRouter().SkipClean(true)
 	for _, row := range a.routes() {
 		methods := []string{row.method}
-		if row.method == http.MethodGet {
+		if row.heads() {
 			methods = append(methods, http.MethodHead)
 		}
 		a.rows = append(a.rows, row)
-		router.Path(row.path).Methods(methods...).Handler(a.prepare(row))
+		route := router.Path(row.path).Methods(methods...).Handler(a.prepare(row))
+		if row.match != nil {
+			route.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return row.match(r) })
+		}
 	}
 	if a.o.Prometheus != nil {
 		metrics := &row{method: http.MethodGet, path: "/metrics", who: anybody, handle: a.exactly("/metrics", handled(a.o.Prometheus))}
@@ -119,8 +138,8 @@ func handled(h http.Handler) handler {
 	}
 }
 
-// exactly serves what was asked for by this very path: proxies keep that from the
-// world, and not what else is taken for it here.
+// exactly serves only requests for this path. Proxies hide the path from the world, but not the spellings that
+// normalizePath would turn into it.
 func (a *API) exactly(path string, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != path {
@@ -132,26 +151,29 @@ func (a *API) exactly(path string, h handler) handler {
 
 func (a *API) prepare(row *row) *row {
 	row.api = a
+	if row.fail == nil {
+		row.fail = httprequest.WriteError
+	}
 	row.count = a.o.Metrics.row(row.method, row.template())
 	return row
 }
 
-// template is the path without the patterns of its parts.
+// template returns the path without patterns.
 func (row *row) template() string { return strings.ReplaceAll(row.path, ":[0-9]+", "") }
 
-// ServeHTTP is the one way through the API: handler, error, log and count.
+// ServeHTTP runs the handler, answers and logs errors, and counts the request.
 func (row *row) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := logging.RecorderOf(w)
 	if err := row.handle(w, r); err != nil {
-		row.fail(w, rec, r, err)
+		row.refuse(w, rec, r, err)
 	}
 	row.count.done(rec.Status(), rec.Elapsed())
 }
 
-// fail answers and logs an error: refusals at debug, faults at error.
-func (row *row) fail(w http.ResponseWriter, rec *logging.Recorder, r *http.Request, err error) {
+// refuse answers and logs an error: refusals at debug, faults at error.
+func (row *row) refuse(w http.ResponseWriter, rec *logging.Recorder, r *http.Request, err error) {
 	level := zap.DebugLevel
-	if status := statusOf(err); status >= 500 {
+	if httprequest.Status(refusal.KindOf(err)) >= http.StatusInternalServerError {
 		level = zap.ErrorLevel
 	}
 	if entry := row.api.log.Check(level, "request refused"); entry != nil {
@@ -160,7 +182,7 @@ func (row *row) fail(w http.ResponseWriter, rec *logging.Recorder, r *http.Reque
 	if rec.Began() {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(w, err)
+	row.fail(w, err)
 }
 
 func (a *API) notFound(http.ResponseWriter, *http.Request) error {
@@ -172,14 +194,14 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
 	for _, row := range a.rows {
 		if row.at(r.URL.Path) {
 			allowed = append(allowed, row.method)
-			if row.method == http.MethodGet {
+			if row.heads() {
 				allowed = append(allowed, http.MethodHead)
 			}
 		}
 	}
 	slices.Sort(allowed)
 	w.Header().Set("Allow", strings.Join(slices.Compact(allowed), ", "))
-	return errMethod
+	return &refusal.Error{Kind: refusal.KindMethod, Message: "This path does not support the method."}
 }
 
 // at reports whether the row's path is the path given.

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/httprequest"
 )
 
-// user is how a user looks outside: never with a password.
+// user is the JSON of a user.
 type user struct {
 	ID        int64     `json:"id"`
 	Name      string    `json:"name"`
@@ -23,18 +25,18 @@ func showUser(u account.User) user {
 
 type userFields struct{ account.UserInput }
 
-func (in *userFields) set(name string, v value) (err error) {
+func (in *userFields) set(name string, v fields.Value) (err error) {
 	switch name {
 	case "name":
-		in.Name, err = v.text(name)
+		in.Name, err = v.Text(name)
 	case "password":
-		in.Password, err = v.text(name)
+		in.Password, err = v.Text(name)
 	case "matrix_id":
-		in.MatrixID, err = v.text(name)
+		in.MatrixID, err = v.Text(name)
 	case "is_admin":
-		in.Admin, err = v.boolean(name)
+		in.Admin, err = v.Boolean(name)
 	case "id", "created_at":
-		// what a client read may be sent back
+		// ignored, so that clients may send back what they read
 	default:
 		return unknownField(name)
 	}
@@ -50,7 +52,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request, v account.Princi
 	for _, u := range users {
 		list = append(list, showUser(u))
 	}
-	writeJSON(w, http.StatusOK, list)
+	httprequest.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -64,7 +66,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request, v account.Princ
 		return err
 	}
 	w.Header().Set("Location", "/user/"+strconv.FormatInt(u.ID, 10))
-	writeJSON(w, http.StatusCreated, showUser(u))
+	httprequest.WriteJSON(w, http.StatusCreated, showUser(u))
 	return nil
 }
 
@@ -73,7 +75,7 @@ func (a *API) getUser(w http.ResponseWriter, r *http.Request, v account.Principa
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showUser(u))
+	httprequest.WriteJSON(w, http.StatusOK, showUser(u))
 	return nil
 }
 
@@ -86,7 +88,7 @@ func (a *API) updateUser(w http.ResponseWriter, r *http.Request, v account.Princ
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, showUser(u))
+	httprequest.WriteJSON(w, http.StatusOK, showUser(u))
 	return nil
 }
 
@@ -94,6 +96,6 @@ func (a *API) deleteUser(w http.ResponseWriter, r *http.Request, v account.Princ
 	if err := a.service.DeleteUser(r.Context(), v, idOf(r)); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, done{true})
+	httprequest.WriteJSON(w, http.StatusOK, done{true})
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 const example = "../../config.example.yml"
 
-// TestExampleIsDefault: the example says what holds without it.
+// TestExampleIsDefault: the values of the example are the defaults.
 func TestExampleIsDefault(t *testing.T) {
 	environ := []string{"MATRIX_PASSWORD=bot-secret", "ADMIN_PASSWORD=admin-secret"}
 	got, _, err := Load(example, environ)

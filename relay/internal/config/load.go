@@ -77,8 +77,13 @@ func load(o config.Options) (*Config, *config.Report, error) {
 	if cfg.Matrix.EncryptNew && cfg.Matrix.PickleKey.Empty() && cfg.Database.Postgres() {
 		report.Warnings = append(report.Warnings, noPickleKey)
 	}
+	if strings.HasPrefix(cfg.HTTP.PublicURL, "https://") && cfg.HTTP.CertFile == "" && len(cfg.HTTP.TrustedProxies) == 0 {
+		report.Warnings = append(report.Warnings, noProxies)
+	}
 	return &cfg, report, nil
 }
+
+const noProxies = "http.publicurl is https://, but http.trustedproxies is empty: every client seems to have the proxy's address, so limits for one address apply to all of them; set it to the proxy's address, such as 127.0.0.1"
 
 const noPickleKey = "matrix.pickle_key is not set, so the rooms that the bot makes are not encrypted, and messages to encrypted rooms wait: set it, such as openssl rand -hex 32 makes, or set matrix.encrypt_new_rooms: false"
 

@@ -301,3 +301,25 @@ func TestPostgresWithoutPickleKey(t *testing.T) {
 		}
 	}
 }
+
+// Behind a proxy that isn't trusted, every client has the proxy's address.
+func TestPublicURLWithoutProxies(t *testing.T) {
+	for _, tt := range []struct {
+		more string
+		want bool
+	}{
+		{"RELAY_HTTP_PUBLICURL=https://relay.example.org", true},
+		{"RELAY_HTTP_PUBLICURL=http://relay.example.org", false},
+		{"RELAY_HTTP_PUBLICURL=https://relay.example.org RELAY_HTTP_TRUSTEDPROXIES=[127.0.0.1]", false},
+	} {
+		_, report, err := Load("", append([]string{
+			"RELAY_MATRIX_HOMESERVER=http://hs", "RELAY_MATRIX_USERNAME=@bot:hs", "MATRIX_PASSWORD=bot-secret", "ADMIN_PASSWORD=admin-secret", "RELAY_ADMIN_MATRIXID=@you:hs",
+		}, strings.Fields(tt.more)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := strings.Contains(strings.Join(report.Warnings, ""), "http.trustedproxies is empty"); warned != tt.want {
+			t.Errorf("%s: %q", tt.more, report.Warnings)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func address(p *config.Problems, key, text string) {
 	}
 }
 
-// httpURL parses the URL of a setting. It returns nil, and says what is wrong, if it is none.
+// httpURL parses the URL of a setting. It returns nil and adds a problem if it is invalid.
 func httpURL(p *config.Problems, key, text, example string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
@@ -158,7 +158,7 @@ func (h *Hook) validate(p *config.Problems) {
 	}
 }
 
-// isMatrixID tells whether text is a user's ID: @localpart:server, at most 255
+// isMatrixID reports whether text is a user's ID: @localpart:server, at most 255
 // bytes (Matrix specification, appendix "User Identifiers"; historical local
 // parts may hold anything but a colon).
 func isMatrixID(text string) bool {

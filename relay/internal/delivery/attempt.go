@@ -2,29 +2,25 @@ package delivery
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
 const (
-	shrunkBudget = format.DefaultBudget / 2
-	fileSuffix   = "f" // of the transaction id of a message's file
-	leastWait    = time.Second
+	leastWait = time.Second
 )
 
 // attempt makes one attempt at an entry and notes what came of it.
-func (d *Delivery) attempt(q *queue, e *message.Entry) {
+func (d *Delivery) attempt(q *queue, e *outbox.Entry) {
 	if e.Deleted {
-		d.final(q, e, message.StateCancelled, "The application was deleted.", "")
+		d.apply(q, e, outbox.Orphaned{})
 		return
 	}
 	if age := time.Since(time.UnixMilli(e.QueuedAt)); age > d.o.MaxAge {
@@ -46,7 +42,7 @@ func (d *Delivery) attempt(q *queue, e *message.Entry) {
 }
 
 // try does what the entry asks for. It returns the id of the event that was sent or, for a removal, removed.
-func (d *Delivery) try(q *queue, e *message.Entry) (string, error) {
+func (d *Delivery) try(q *queue, e *outbox.Entry) (string, error) {
 	if err := d.prepare(d.ctx, q); err != nil {
 		return "", err
 	}
@@ -54,18 +50,18 @@ func (d *Delivery) try(q *queue, e *message.Entry) (string, error) {
 	room := q.Room()
 	device := d.sender.Device()
 	switch e.Kind {
-	case message.Redact:
+	case outbox.Redaction:
 		return d.redact(q, room, device, e)
-	case message.File:
+	case outbox.File:
 		return d.sendFile(q, room, device, e)
-	case message.Part:
-		return d.sendPart(q, room, device, e)
+	case outbox.Part, outbox.Edit, outbox.Reaction:
+		return d.sendFollowUp(q, room, device, e)
 	}
 	return d.sendEvent(q, room, device, e)
 }
 
 // sendEvent sends a message, unless an earlier attempt at it is found to have arrived.
-func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	d.dropPlain(room, e)
 	doubtful := d.doubtful(e, device) // of the room as it is: one that it replaced is asked first
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
@@ -86,91 +82,97 @@ func (d *Delivery) sendEvent(q *queue, room store.Room, device string, e *messag
 	return d.send(q, room, device, e, e.Wire)
 }
 
-// render makes the wire bytes of an entry. Should a message bring a parser to panic, that message is dead and nothing
-// else.
-func (d *Delivery) render(q *queue, e *message.Entry) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered.", Err: fmt.Errorf("panic: %v", p)}
-		}
-	}()
-	e.EventType, e.Plain = plainType, nil
-	if e.Shrunk {
-		o := d.o.Format
-		o.Budget = shrunkBudget
-		if q.Room().Encrypted {
-			o.Budget = format.EncryptedBudget / 2
-		}
-		r := format.Render(d.formatted(e), o)
-		e.Wire, e.Cut = r.Content, r.Truncated
+var errNotRendered = &matrix.SendError{Class: matrix.ClassDead, Reason: "The message cannot be rendered."}
+
+// render makes the wire bytes of an entry.
+func (d *Delivery) render(q *queue, e *outbox.Entry) error {
+	e.EventType, e.Plain = typeOf(e), nil
+	switch e.Kind {
+	case outbox.Part:
+		e.Wire, e.Cut = []byte(e.Body), false
 		return nil
+	case outbox.Edit, outbox.Reaction:
+		return d.renderRelated(e)
 	}
-	events, i := d.events(q, e), part(e)
-	if i >= len(events) {
-		return &matrix.SendError{Class: matrix.ClassDead, Reason: "the message has fewer parts than before"}
+	q.long = long{}
+	events := d.events(q, e)
+	if events == nil {
+		return errNotRendered
 	}
-	e.Wire, e.Cut = events[i].Content, events[i].Truncated || i < len(events)-1
+	e.Wire, e.Cut = events[0].Content, events[0].Truncated || len(events) > 1
 	return nil
 }
 
-// long is a message of several events, rendered. Each of them is made of the whole message, which takes time.
+// long is a message as it was rendered last. Rendering takes time.
 type long struct {
-	of        format.Message
-	encrypted bool
-	events    []format.Event
+	of     int64
+	events []format.Event
 }
 
-// events renders a message. The queue keeps those of a long one while it sends.
-func (d *Delivery) events(q *queue, e *message.Entry) []format.Event {
-	m, encrypted := d.formatted(e), q.Room().Encrypted
-	if q.long.events != nil && q.long.of == m && q.long.encrypted == encrypted {
-		return q.long.events
+// events renders a message; nil if that brings a parser to panic.
+func (d *Delivery) events(q *queue, e *outbox.Entry) []format.Event {
+	if q.long.of != e.ID {
+		q.long = long{e.ID, d.eventsOf(e, d.o.Format)}
 	}
-	q.long = long{}
-	o := d.o.Format
-	if encrypted {
-		o.Budget = format.EncryptedBudget
+	return q.long.events
+}
+
+func (d *Delivery) eventsOf(e *outbox.Entry, o format.Options) (events []format.Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("cannot render a message", zap.Int64("message", e.MessageID()), zap.Any("panic", p))
+			events = nil
+		}
+	}()
+	m := d.formatted(e)
+	if e.Shrunk != outbox.Whole {
+		o.Budget, o.MaxEvents = format.MinBudget, 1
 	}
-	events := format.Events(m, o)
-	if len(events) > 1 {
-		q.long = long{m, encrypted, events}
+	if e.Shrunk == outbox.Notice {
+		m.Sender, m.Title, m.Body, m.ContentType = "", "", tooLarge, format.Plain
+	}
+	events = renderEvents(m, o)
+	if e.Shrunk == outbox.Notice {
+		events[0].Truncated = true
 	}
 	return events
 }
 
+// tooLarge stands for a message that the homeserver takes only as a file.
+const tooLarge = "The homeserver refuses this message as too large: its text is in the file."
+
+var renderEvents = format.Events // tests replace it
+
 // formatted is the message as its events are made of it. Each of them has the marker by which it is found again.
-func (d *Delivery) formatted(e *message.Entry) format.Message {
+func (d *Delivery) formatted(e *outbox.Entry) format.Message {
 	return format.Message{
 		Sender: e.Sender, Title: e.Title, Body: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-		Mention: e.Mention, Whom: e.Whom, Marker: cmp.Or(e.TargetTxn, e.Txn),
+		Mention: e.Mention, Whom: e.Whom, Marker: e.Txn,
 	}
 }
 
-// part is which of its message's events an entry sends.
-func part(e *message.Entry) int {
-	if e.Kind != message.Part {
-		return 0
-	}
-	return format.PartOf(e.Txn, e.TargetTxn)
-}
-
-// rest is what follows an event that does not hold the whole message: the next one, or the full text as a file. The next
-// one fits only to the event as it would be rendered now: names and settings may have changed since it was.
-func (d *Delivery) rest(q *queue, e *message.Entry) *message.Entry {
-	txn, i := cmp.Or(e.TargetTxn, e.Txn), part(e)
-	next := &message.Entry{Kind: message.File, After: e.MessageID(), Room: e.Room, Txn: txn + fileSuffix, QueuedAt: e.QueuedAt}
-	sent := e.Wire
+// rest returns the entries that follow a message's first event: its parts, and the full text as a file if these don't hold it. Parts
+// fit only to the event as it would be rendered now: names and settings may have changed since it was.
+func (d *Delivery) rest(q *queue, e *outbox.Entry) (all []outbox.Entry) {
+	sent, whole := e.Wire, false
 	if e.EventType == matrix.EventEncrypted {
 		sent = e.Plain
 	}
-	if events := d.events(q, e); i+1 < len(events) && bytes.Equal(sent, events[i].Content) {
-		next.Kind, next.Txn = message.Part, format.PartMarker(txn, i+1)
+	if events := d.events(q, e); len(events) > 1 && bytes.Equal(sent, events[0].Content) {
+		for i, event := range events[1:] {
+			p := e.Follow(outbox.Part, e.QueuedAt)
+			p.Txn, p.Content = format.PartMarker(e.Txn, i+1), outbox.Content{Body: string(event.Content), ContentType: outbox.Rendered}
+			all, whole = append(all, p), !event.Truncated
+		}
 	}
-	return next
+	if !whole {
+		all = append(all, e.AsFile(e.QueuedAt))
+	}
+	return all
 }
 
-// sendPart sends another event of a message.
-func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+// sendFollowUp sends an event that belongs to a message.
+func (d *Delivery) sendFollowUp(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -183,10 +185,21 @@ func (d *Delivery) sendPart(q *queue, room store.Room, device string, e *message
 	return d.send(q, room, device, e, e.Wire)
 }
 
-const plainType = "m.room.message"
+const (
+	plainType    = "m.room.message"
+	reactionType = "m.reaction"
+)
+
+// typeOf returns the type of an entry's event where it isn't encrypted.
+func typeOf(e *outbox.Entry) string {
+	if e.Kind == outbox.Reaction {
+		return reactionType
+	}
+	return plainType
+}
 
 // dropPlain forgets what was rendered for a room that has become encrypted since. What was sent of it before is looked for.
-func (d *Delivery) dropPlain(room store.Room, e *message.Entry) {
+func (d *Delivery) dropPlain(room store.Room, e *outbox.Entry) {
 	if room.Encrypted && e.EventType != matrix.EventEncrypted {
 		e.Wire = nil
 		if e.FirstAttemptAt != 0 {
@@ -197,8 +210,8 @@ func (d *Delivery) dropPlain(room store.Room, e *message.Entry) {
 
 // send sends an event, encrypted if the room was when its content was made. In a room that is encrypted since, the sender refuses it:
 // its file may lie in the clear.
-func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Entry, content []byte) (string, error) {
-	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: plainType, Content: content, Encrypted: q.Room().Encrypted}
+func (d *Delivery) send(q *queue, room store.Room, device string, e *outbox.Entry, content []byte) (string, error) {
+	out := matrix.Outgoing{RoomID: room.RoomID, TxnID: e.Txn, Device: device, EventType: typeOf(e), Content: content, Encrypted: q.Room().Encrypted}
 	e.Device = device
 	switch {
 	case e.EventType == matrix.EventEncrypted && e.Wire != nil:
@@ -213,7 +226,7 @@ func (d *Delivery) send(q *queue, room store.Room, device string, e *message.Ent
 }
 
 // encrypt encrypts an event and stores it: every attempt from now on sends the same bytes.
-func (d *Delivery) encrypt(q *queue, e *message.Entry, out *matrix.Outgoing) error {
+func (d *Delivery) encrypt(q *queue, e *outbox.Entry, out *matrix.Outgoing) error {
 	if d.o.Encrypt == nil {
 		return &matrix.SendError{Class: matrix.ClassEncrypted, Reason: "The room is encrypted and this relay cannot encrypt."}
 	}
@@ -237,7 +250,7 @@ func (d *Delivery) encrypt(q *queue, e *message.Entry, out *matrix.Outgoing) err
 }
 
 // sendFile sends the full text of a message that was cut.
-func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	d.dropPlain(room, e)
 	if id, err := d.arrived(q, room, device, e); id != "" || err != nil {
 		return id, err
@@ -248,21 +261,19 @@ func (d *Delivery) sendFile(q *queue, room store.Room, device string, e *message
 	f := fileOf(e)
 	text := format.FullText(format.Message{Title: e.Title, Body: e.Body})
 	f.Size = len(text)
-	name, mime := f.Name, f.MimeType
-	if room.Encrypted {
-		text, f.Keys = matrix.EncryptFile(text)
-		name, mime = "", "application/octet-stream"
-	} else if err := d.sender.MaySend(d.ctx, matrix.Outgoing{RoomID: room.RoomID, Device: device, EventType: plainType}); err != nil {
-		return "", err // the room may be encrypted, and the file must not be in the clear then
+	up := matrix.Upload{RoomID: room.RoomID, Device: device, Name: f.Name, MimeType: f.MimeType, Data: text}
+	if room.Encrypted { // the homeserver learns neither its name nor its type
+		up.Encrypted, up.Name, up.MimeType = true, "", "application/octet-stream"
+		up.Data, f.Keys = matrix.EncryptFile(text)
 	}
 	var err error
-	if f.URI, err = d.sender.Upload(d.ctx, name, mime, text); err != nil {
+	if f.URI, err = d.sender.Upload(d.ctx, up); err != nil {
 		return "", err
 	}
 	return d.send(q, room, device, e, format.FileContent(f))
 }
 
-func fileOf(e *message.Entry) format.File {
+func fileOf(e *outbox.Entry) format.File {
 	f := format.File{Name: "message.md", MimeType: "text/markdown", Marker: e.Txn}
 	switch e.ContentType {
 	case format.Plain:
@@ -274,13 +285,13 @@ func fileOf(e *message.Entry) format.File {
 }
 
 // redact removes an event. One of which only the transaction is known is looked for first.
-func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.Entry) (string, error) {
+func (d *Delivery) redact(q *queue, room store.Room, device string, e *outbox.Entry) (string, error) {
 	id := e.EventID
 	if id == "" {
 		if q.replacedSince(e.TargetAt) != "" {
 			return "", errUnproven // nothing can be removed from a room that was replaced
 		}
-		found, err := d.findAny(q, room.RoomID, e)
+		found, err := d.find(room.RoomID, e.Marker, e.AcceptedAt)
 		if found == "" || err != nil {
 			return "", err
 		}
@@ -290,39 +301,15 @@ func (d *Delivery) redact(q *queue, room store.Room, device string, e *message.E
 	return id, err
 }
 
-// findAny looks for an event that is left of a removal's message: it, one of its parts, or its file.
-func (d *Delivery) findAny(q *queue, roomID string, e *message.Entry) (id string, err error) {
-	for _, marker := range d.markers(q, e) {
-		if id, err = d.find(roomID, marker, e.AcceptedAt); id != "" || err != nil {
-			break
-		}
-	}
-	return id, err
-}
-
-// markers are those of all events that a removal's message may have.
-func (d *Delivery) markers(q *queue, e *message.Entry) (all []string) {
-	all = []string{e.TargetTxn}
-	defer func() { _ = recover() }() // a message that cannot be rendered has no others
-	events := d.events(q, e)
-	if len(events) == 1 && !events[0].Truncated {
-		return all
-	}
-	for i := 1; i < len(events); i++ {
-		all = append(all, format.PartMarker(e.TargetTxn, i))
-	}
-	return append(all, e.TargetTxn+fileSuffix)
-}
-
 // logAttempt writes the one line that each attempt gets.
-func (d *Delivery) logAttempt(q *queue, e *message.Entry, took time.Duration, err error) {
+func (d *Delivery) logAttempt(q *queue, e *outbox.Entry, took time.Duration, err error) {
 	result := "ok"
 	if err != nil {
 		result = string(classOf(err).Class)
 	}
 	d.metrics.attempts.WithLabelValues(result).Inc()
 	text := "delivery"
-	if e.Kind == message.Redact {
+	if e.Kind == outbox.Redaction {
 		text = "removal"
 	}
 	c := d.log.Check(zap.InfoLevel, text)

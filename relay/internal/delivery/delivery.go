@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/format"
+	"slipway/relay/internal/pace"
 	"slipway/relay/internal/store"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 	Metrics  *Metrics
 	Parallel int           // rooms sent to at the same time
 	MaxAge   time.Duration // give up on a message after that
-	// Valid tells whether this relay still may send; nil means always. It is asked before each request that sends.
+	// Valid reports whether this relay may still send; nil means always. It is called before each request that sends.
 	Valid func() bool
 }
 
@@ -50,8 +51,8 @@ type Delivery struct {
 	running bool
 
 	slots    chan struct{}
-	pause    *pause
-	rate     *accountRate
+	pause    *pace.Pause
+	rate     *pace.Rate
 	stopping chan struct{}
 	stale    chan struct{} // something has changed in a room
 	synced   atomic.Bool   // an answer of sync was handled
@@ -66,7 +67,7 @@ type Delivery struct {
 func New(ctx context.Context, o Options) (*Delivery, error) {
 	d := &Delivery{
 		o: o, store: o.Store, sender: fence(o.Sender, o.Valid), log: o.Log, metrics: o.Metrics, queues: map[int64]*queue{},
-		slots: make(chan struct{}, o.Parallel), pause: newPause(o.Sender, o.Log), rate: &accountRate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
+		slots: make(chan struct{}, o.Parallel), pause: pace.NewPause(func(ctx context.Context) error { return o.Sender.Probe(ctx) }, o.Log), rate: &pace.Rate{}, stopping: make(chan struct{}), stale: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	rooms, err := o.Store.Rooms(ctx)
@@ -104,7 +105,7 @@ func (d *Delivery) Run(ctx context.Context) {
 		d.wg.Go(q.run)
 	}
 	d.mu.Unlock()
-	d.wg.Go(func() { d.pause.run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
+	d.wg.Go(func() { d.pause.Run(d.stopping, d.resumed, func() { d.wg.Go(d.MakeRooms); d.lookSoon() }) })
 	d.wg.Go(d.lookWhenStale)
 	if d.store.Shared() {
 		d.wg.Go(d.lookForEntries)
@@ -259,7 +260,7 @@ func (d *Delivery) isStopping() bool {
 // enter waits until a room may be sent to: nothing is paused and a slot is free. While it waits for a slot the room holds
 // no memory. It answers false if the room has to look again whether it still wants to; else leave must follow.
 func (d *Delivery) enter(q *queue) bool {
-	if !d.pause.pass(d.stopping) {
+	if !d.pause.Pass(d.stopping) {
 		return false
 	}
 	select {

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"slipway/relay/internal/store"
 )
 
 // Expire gives up what has waited too long, also in rooms where nothing is tried: blocked ones, and all of them while
@@ -25,15 +23,13 @@ func (d *Delivery) Expire(ctx context.Context) error {
 		}
 		last := q.Room().Blocked
 		if last == "" {
-			last, _ = d.pause.state()
+			last, _ = d.pause.State()
 		}
 		if last == "" {
 			last = q.why()
 		}
 		reason := tooOld(d.o.MaxAge, last)
-		entries, dead, err := d.store.Expire(ctx, store.Expiry{
-			Room: id, Cutoff: cutoff, Now: now.UnixMilli(), Reason: reason, Incomplete: incomplete(reason), NotRemoved: notRemoved(reason),
-		})
+		entries, dead, err := d.store.Expire(ctx, id, cutoff, now.UnixMilli(), reason)
 		if err != nil {
 			return err
 		}

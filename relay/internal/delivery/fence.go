@@ -6,8 +6,8 @@ import (
 	"slipway/relay/internal/matrix"
 )
 
-// fenced is a Sender that sends nothing once another relay may deliver. What is in flight by then is recognised by the homeserver
-// when the other one repeats it: transaction id and device are the same.
+// fenced is a Sender that sends nothing once another relay may deliver. The homeserver deduplicates requests in flight by
+// then when the other relay repeats them: transaction ID and device are the same.
 type fenced struct {
 	Sender
 	valid func() bool
@@ -40,9 +40,9 @@ func (f *fenced) Redact(ctx context.Context, out matrix.Redaction) (string, erro
 }
 
 // Upload implements [Sender].
-func (f *fenced) Upload(ctx context.Context, name, mimeType string, data []byte) (string, error) {
+func (f *fenced) Upload(ctx context.Context, up matrix.Upload) (string, error) {
 	if !f.valid() {
 		return "", errFenced
 	}
-	return f.Sender.Upload(ctx, name, mimeType, data)
+	return f.Sender.Upload(ctx, up)
 }

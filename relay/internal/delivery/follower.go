@@ -22,7 +22,7 @@ const lookForRoom = 50 * time.Millisecond
 // Status tells the relay's present condition.
 func (f *Follower) Status(ctx context.Context) Status {
 	st, c := statusOf(ctx, f.Store), f.Condition()
-	st.Paused, st.PausedAt, st.Degraded = c.Paused, c.PausedAt, c.Degraded
+	st.Paused, st.PausedAt, st.Degraded, st.Interval = c.Paused, c.PausedAt, c.Degraded, c.Interval
 	return st
 }
 
@@ -31,7 +31,7 @@ func (f *Follower) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
 	return joinedRooms(ctx, f.Rooms)
 }
 
-// LookUpRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver, and has the relay that delivers
+// LookUpRoom asks the homeserver for the bot's standing in a room, named by ID or alias, and makes the delivering relay
 // try again there.
 func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
@@ -56,9 +56,9 @@ func (f *Follower) LookUpRoom(ctx context.Context, address string) (matrix.RoomI
 	return info, err
 }
 
-// Membership tells how a user stands in a room, named by id or alias. It asks the homeserver.
-func (f *Follower) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
-	return membershipOf(ctx, f.Rooms, address, user)
+// Standing asks the homeserver how a user stands in a room, named by id or alias.
+func (f *Follower) Standing(ctx context.Context, address, user string) (Standing, error) {
+	return standingOf(ctx, f.Rooms, address, user)
 }
 
 // Make waits a little for a room that the relay that delivers makes or looks up.

@@ -16,7 +16,7 @@ import (
 // goodFor is how long the result of a look at a room is good for, while sync reports no change.
 const goodFor = 7 * 24 * time.Hour
 
-// LookUpRoom tells how the bot stands in a room, named by id or alias, and keeps what it finds. It asks the homeserver.
+// LookUpRoom asks the homeserver for the bot's standing in a room, named by ID or alias, and stores the answer.
 func (d *Delivery) LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
@@ -70,7 +70,7 @@ func (d *Delivery) looked(q *queue, info matrix.RoomInfo, began time.Time) {
 	}
 }
 
-// problem says why messages do not reach a room, "" if they do.
+// problem returns the reason why messages do not reach a room, "" if they do.
 func problem(info matrix.RoomInfo) string {
 	switch {
 	case info.Invited && !info.Joined:
@@ -93,7 +93,7 @@ func (d *Delivery) LookAtRooms(ctx context.Context) {
 		if r.RoomID == "" || time.Since(store.Time(r.CheckedAt)) < goodFor {
 			continue
 		}
-		if d.isStopping() || ctx.Err() != nil || d.pause.closed() {
+		if d.isStopping() || ctx.Err() != nil || d.pause.Closed() {
 			return
 		}
 		if err := d.lookInBackground(ctx, r.RoomID); err != nil {
@@ -142,21 +142,33 @@ func (d *Delivery) lookWhenStale() {
 	}
 }
 
-// Membership tells how a user stands in a room, named by id or alias. It asks the homeserver.
-func (d *Delivery) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
-	return membershipOf(ctx, d.o.Rooms, address, user)
+// Standing is how a user stands in a room.
+type Standing struct {
+	RoomID     string
+	Membership string // join, invite, leave, ban, knock, or ""
+	Rights     matrix.Rights
 }
 
-func membershipOf(ctx context.Context, at Rooms, address, user string) (roomID, membership string, err error) {
+// Standing asks the homeserver how a user stands in a room, named by id or alias.
+func (d *Delivery) Standing(ctx context.Context, address, user string) (Standing, error) {
+	return standingOf(ctx, d.o.Rooms, address, user)
+}
+
+func standingOf(ctx context.Context, at Rooms, address, user string) (s Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
-	if roomID, err = at.Resolve(ctx, address); err != nil {
-		return "", "", notSeen(err)
+	if s.RoomID, err = at.Resolve(ctx, address); err != nil {
+		return Standing{}, notSeen(err)
 	}
-	if membership, err = at.Membership(ctx, roomID, user); err != nil {
-		return "", "", notSeen(err)
+	if s.Membership, err = at.Membership(ctx, s.RoomID, user); err != nil {
+		return Standing{}, notSeen(err)
 	}
-	return roomID, membership, nil
+	if s.Membership == "join" {
+		if s.Rights, err = at.Rights(ctx, s.RoomID, user); err != nil {
+			return Standing{}, notSeen(err)
+		}
+	}
+	return s, nil
 }
 
 func notSeen(err error) error {

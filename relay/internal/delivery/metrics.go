@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	})
 	m.gauge(reg, "relay_delivering", "1 while this relay delivers, 0 while another one does or none.", func(context.Context, *Delivery) float64 { return 1 })
 	m.gauge(reg, "relay_delivery_paused", "1 while nothing is sent at all.", func(_ context.Context, d *Delivery) float64 {
-		if d.pause.closed() {
+		if d.pause.Closed() {
 			return 1
 		}
 		return 0

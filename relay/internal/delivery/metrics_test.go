@@ -11,6 +11,7 @@ import (
 
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
@@ -49,7 +50,7 @@ func TestMetrics_Delivering_IsOneWhileItRuns(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); d.Run(ctx) }()
 	now := time.Now().UnixMilli()
-	if err := s.Accept(ctx, &store.Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: "x"}}); err != nil {
+	if err := s.Accept(ctx, &store.Accept{Entry: outbox.Entry{Origin: outbox.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Body: "x"}}}); err != nil {
 		t.Fatal(err)
 	}
 	<-hs.sent

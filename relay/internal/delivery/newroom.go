@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"strings"
 
 	"go.uber.org/zap"
 
@@ -21,8 +20,7 @@ func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	const begun = "?" // in addresses that the first edition stored
-	n := matrix.NewRoom{Key: strings.TrimSuffix(r.Key(), begun), Name: user.Name, Topic: "Messages of the application " + user.Name}
+	n := matrix.NewRoom{Key: r.Key(), Name: user.Name, Topic: "Messages of the application " + user.Name}
 	if user.OwnerMatrixID != "" {
 		n.Invite = []string{user.OwnerMatrixID}
 	}
@@ -31,7 +29,7 @@ func (d *Delivery) makeRoom(ctx context.Context, r store.Room) (string, error) {
 
 // Make makes or looks up a room if the homeserver is there and quick; else it is done later.
 func (d *Delivery) Make(ctx context.Context, room int64) {
-	if d.pause.closed() {
+	if d.pause.Closed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeRoomIn)
@@ -68,7 +66,7 @@ func (d *Delivery) EnsureRoom(ctx context.Context, room int64) error {
 
 // MakeRooms makes the rooms that could not be made when their applications were created, unless sending is paused.
 func (d *Delivery) MakeRooms() {
-	if d.pause.closed() {
+	if d.pause.Closed() {
 		return
 	}
 	rooms, err := d.store.RoomsToMake(d.ctx)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
@@ -35,9 +36,6 @@ type queue struct {
 	room      store.Room
 	more      bool              // the database may have entries
 	stale     bool              // what was read may have changed
-	idle      bool              // all that the database had is sent, and nobody works
-	handed    []*message.Entry  // what was added since
-	lastID    int64             // of the messages that were read
 	notBefore time.Time         // no attempt before
 	limited   time.Time         // …and none at all before: the homeserver has told so
 	joinTried bool              // since the last success
@@ -47,8 +45,9 @@ type queue struct {
 	echo      map[string]string // event ids that sync has shown for it, by transaction id
 
 	// The goroutine's own.
-	page      []*message.Entry
+	page      []*outbox.Entry
 	finished  map[int64]int64            // entries that are final, and the numbers of their outcomes
+	spread    int64                      // the number of the last outcome that adds or ends other entries
 	retried   int64                      // the number of the last outcome of an entry that stays
 	began     int64                      // since when the attempt under way may reach its room, 0 before
 	followUps struct{ id, failed int64 } // the follow-up that failed last, and how often
@@ -81,8 +80,7 @@ func (q *queue) nudge() {
 	}
 }
 
-// changed is told that the room's entries are not as they were. A room that had none is handed those that were added: to
-// read them again costs much at a low rate (docs/decisions/0016-measured-costs.md).
+// changed is told that the room's entries are not as they were.
 func (q *queue) changed(c store.Change) {
 	q.note(c)
 	q.nudge()
@@ -90,11 +88,7 @@ func (q *queue) changed(c store.Change) {
 
 func (q *queue) note(c store.Change) {
 	q.mu.Lock()
-	if q.idle && !q.more && c.Kind == store.Added && c.Entries != nil && q.fits(c.Entries) {
-		q.handed = append(q.handed, c.Entries...)
-	} else {
-		q.more = true
-	}
+	q.more = true
 	q.stale = q.stale || c.Kind != store.Added
 	removal := c.Kind == store.Altered && q.room.BlockedAs == string(matrix.ClassEncrypted) // which works there, perhaps
 	q.mu.Unlock()
@@ -110,17 +104,6 @@ func (q *queue) takeChange() {
 	}
 }
 
-// fits tells whether more can be handed over: no more than a page, however long nothing is sent. q.mu is held.
-func (q *queue) fits(more []*message.Entry) bool {
-	size := 0
-	for _, all := range [][]*message.Entry{q.handed, more} {
-		for _, e := range all {
-			size += e.Size()
-		}
-	}
-	return len(q.handed)+len(more) <= pageEntries && size <= pageBytes
-}
-
 // retry lets the next attempt be made now.
 func (q *queue) retry() {
 	q.mu.Lock()
@@ -129,17 +112,17 @@ func (q *queue) retry() {
 	q.nudge()
 }
 
-// outdate makes an attempt under way, if it fails for what may have changed, be followed by another one at once. It answers true
-// if one has failed for that already.
-func (q *queue) outdate() (failed bool) {
+// markStale makes an attempt under way be followed by another at once if it fails for a reason that may be gone. It reports
+// whether one has already failed for such a reason.
+func (q *queue) markStale() (failed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.outdated = q.outdated || q.room.Encrypted
 	return q.room.BlockedAs == string(matrix.ClassEncrypted)
 }
 
-// hasten takes a delay back if what the attempt has found may not be so any more.
-func (q *queue) hasten() {
+// retryNow cancels the backoff if the reason of the last failure may be gone.
+func (q *queue) retryNow() {
 	q.mu.Lock()
 	if q.outdated {
 		q.notBefore = q.limited
@@ -211,8 +194,7 @@ func (q *queue) sleep(wait time.Duration) {
 func (q *queue) due() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.page)+len(q.handed) == 0 && !q.more {
-		q.idle = true
+	if len(q.page) == 0 && !q.more {
 		return math.MaxInt64
 	}
 	return time.Until(q.notBefore)
@@ -227,18 +209,23 @@ func (q *queue) work() {
 			q.delay(time.Second)
 			return
 		}
-		if e == nil || q.due() > 0 || !q.d.rate.wait(q.d.stopping) {
+		if e == nil || q.due() > 0 || !q.d.rate.Wait(q.d.stopping) {
 			return
 		}
 		q.d.attempt(q, e)
-		if q.due() > 0 || q.d.isStopping() || q.d.pause.closed() {
+		if q.due() > 0 || q.d.isStopping() || q.d.pause.Closed() {
 			return
 		}
 	}
 }
 
-// next returns the first entry; nil if there is none.
-func (q *queue) next() (*message.Entry, error) {
+// next returns the first entry; nil if there is none. The rest of a message precedes all others, so it must be stored before.
+func (q *queue) next() (*outbox.Entry, error) {
+	if q.spread > q.d.store.Committed() {
+		if err := q.d.store.Settle(q.d.ctx); err != nil {
+			return nil, fmt.Errorf("store what follows a message: %w", err)
+		}
+	}
 	q.takeChange()
 	q.mu.Lock()
 	stale := q.stale
@@ -246,7 +233,7 @@ func (q *queue) next() (*message.Entry, error) {
 	if stale {
 		q.release()
 	}
-	if len(q.page) == 0 && !q.takeHanded() {
+	if len(q.page) == 0 {
 		if err := q.read(); err != nil {
 			return nil, err
 		}
@@ -266,16 +253,13 @@ func (q *queue) read() error {
 		clear(q.finished)
 	}
 	q.mu.Lock()
-	q.more, q.handed = false, nil // what comes from now on sets it again
+	q.more = false // what comes from now on sets it again
 	q.mu.Unlock()
 	page, more, err := q.d.store.Pending(context.Background(), q.id, pageEntries, pageBytes, q.finished)
 	q.mu.Lock()
 	q.more = q.more || more || err != nil
 	q.mu.Unlock()
 	q.page = page
-	for _, e := range page {
-		q.lastID = max(q.lastID, e.ID)
-	}
 	return err
 }
 
@@ -288,25 +272,6 @@ func (q *queue) unsettled() int {
 		}
 	}
 	return len(q.finished)
-}
-
-// takeHanded makes a page of what was handed over, except what has been read meanwhile. It answers false if there is
-// more to read.
-func (q *queue) takeHanded() bool {
-	full := q.unsettled() >= store.Window-pageEntries
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.idle = false
-	if q.more || full || len(q.handed) == 0 {
-		return false
-	}
-	for _, e := range q.handed {
-		if e.ID > q.lastID {
-			q.page, q.lastID = append(q.page, e), e.ID
-		}
-	}
-	q.handed = nil
-	return true
 }
 
 // release forgets the page: it is read again from the database, which has to know first what attempts have come to. If it
@@ -322,23 +287,22 @@ func (q *queue) release() {
 	q.page = nil
 }
 
-// finish takes the first entry out and reports its outcome.
-func (q *queue) finish(o *store.Outcome) {
+// finish takes the first entry, which is final, out and reports its outcome.
+func (q *queue) finish(e *outbox.Entry, o *store.Outcome) {
 	q.page[0] = nil // it is not needed until the whole page is done
 	q.page = q.page[1:]
-	q.finished[o.Entry.ID] = q.d.report(o)
-	if o.FollowUp != nil { // which comes before all others
+	q.finished[e.ID] = q.d.report(o)
+	if o.Spreads() {
+		q.spread = q.finished[e.ID]
 		q.changed(store.Change{Kind: store.Altered})
-		_ = q.d.store.Settle(q.d.ctx) // if that fails, it comes when it is stored
 	}
 }
 
-// keep leaves the first entry for another attempt and reports how it stands.
-func (q *queue) keep(e *message.Entry) {
+// keep leaves the first entry for another attempt and reports its outcome.
+func (q *queue) keep(e *outbox.Entry, o *store.Outcome) {
 	q.mu.Lock()
 	q.lastError, q.retrying = e.Error, e.Txn
 	q.mu.Unlock()
-	o := &store.Outcome{Entry: *e}
 	q.retried = q.d.report(o)
 }
 
@@ -388,7 +352,7 @@ func (q *queue) takeEcho() {
 	}
 	clear(q.echo)
 	q.mu.Unlock()
-	if err != nil || eventID == "" || e.Kind != message.Send && e.Kind != message.Part || e.FirstAttemptAt == 0 {
+	if err != nil || eventID == "" || e.Kind != outbox.Message && e.Kind != outbox.Part || e.FirstAttemptAt == 0 {
 		return
 	}
 	q.d.succeeded(q, e, eventID)

@@ -13,6 +13,7 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
@@ -23,8 +24,7 @@ func (yes) Send(context.Context, matrix.Outgoing) (string, error)    { return "$
 func (yes) Redact(context.Context, matrix.Redaction) (string, error) { return "$r", nil }
 func (yes) Device() string                                           { return "DEV" }
 func (yes) Probe(context.Context) error                              { return nil }
-func (yes) MaySend(context.Context, matrix.Outgoing) error           { return nil }
-func (yes) Upload(context.Context, string, string, []byte) (string, error) {
+func (yes) Upload(context.Context, matrix.Upload) (string, error) {
 	return "mxc://hs/f", nil
 }
 
@@ -58,7 +58,7 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 		var all []*store.Accept
 		for range n {
 			now := time.Now().UnixMilli()
-			all = append(all, &store.Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: "x"}})
+			all = append(all, &store.Accept{Entry: outbox.Entry{Origin: outbox.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Body: "x"}}})
 		}
 		if err := s.Accept(ctx, all...); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestQueueForgetsWhatIsSettled(t *testing.T) {
 		if m, err := s.Message(ctx, id); err != nil || m.State.Pending() {
 			<-final
 		}
-		if m, err := s.Message(ctx, id); err != nil || m.State != message.StateSent {
+		if m, err := s.Message(ctx, id); err != nil || m.State != outbox.StateSent {
 			t.Fatalf("message %d is %s, %v", id, m.State, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestQueue_LongMessageEndsEarly_KeepsNoEvents(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); d.Run(ctx) }()
 	now := time.Now().UnixMilli()
-	a := &store.Accept{Entry: message.Entry{ApplicationID: 1, Room: room, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Body: strings.Repeat("- a line\n", 20_000)}}
+	a := &store.Accept{Entry: outbox.Entry{Origin: outbox.Origin{ApplicationID: 1, Room: room, AcceptedAt: now}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Body: strings.Repeat("- a line\n", 20_000)}}}
 	if err := s.Accept(ctx, a); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestQueue_LongMessageEndsEarly_KeepsNoEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := s.Waiting(ctx); err != nil || n == 0 && !m.State.Pending() {
-			if err != nil || m.State != message.StateSent {
+			if err != nil || m.State != outbox.StateSent {
 				t.Errorf("the message is %s, %v", m.State, err)
 			}
 			break
@@ -173,29 +173,13 @@ func withRoom(t *testing.T, s *store.Store) (room int64) {
 	return room
 }
 
-// TestQueueChanged_LongMessages_AreReadLater: while nothing is sent a room holds a page of messages at most.
-func TestQueueChanged_LongMessages_AreReadLater(t *testing.T) {
-	q := newQueue(nil, store.Room{ID: 1})
-	q.more, q.idle = false, true
-	for id := range int64(pageEntries) {
-		q.changed(store.Change{Room: 1, Kind: store.Added, Entries: []*message.Entry{{ID: id + 1, Room: 1, Body: strings.Repeat("x", pageBytes/4)}}})
-	}
-	held := 0
-	for _, e := range q.handed {
-		held += e.Size()
-	}
-	if held == 0 || held > pageBytes || !q.more {
-		t.Errorf("%d entries with %d bytes are held, more to read: %v", len(q.handed), held, q.more)
-	}
-}
-
 // TestQueue_ReaderHeardOfWhileItBlocks_TriesAgain: somebody who can read may be heard of at any moment while an attempt that has
 // found nobody ends. Another attempt follows at once.
 func TestQueue_ReaderHeardOfWhileItBlocks_TriesAgain(t *testing.T) {
 	block := func(q *queue) {
 		q.setRoom(func(r *store.Room) { r.BlockedAs = string(matrix.ClassEncrypted) })
 	}
-	ends := []func(*queue){block, func(q *queue) { q.delay(blockedFor) }, (*queue).hasten}
+	ends := []func(*queue){block, func(q *queue) { q.delay(blockedFor) }, (*queue).retryNow}
 	for heard := range len(ends) + 1 {
 		q := newQueue(nil, store.Room{ID: 1, Encrypted: true})
 		for i := range len(ends) + 1 {

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"slipway/relay/internal/matrix"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
 const (
-	// A homeserver recognises a repeated transaction for a day at most (Synapse: 24 hours); past this age of the
+	// A homeserver remembers a transaction for a day at most (Synapse: 24 hours); past this age of the
 	// first attempt the room's history is asked instead.
 	repeatWithin = 23 * time.Hour
 	findMargin   = 10 * time.Minute // clocks differ: history is read back to this long before the acceptance
@@ -23,9 +23,9 @@ var (
 	errRestUnproven = &matrix.SendError{Class: matrix.ClassDead, Reason: "it cannot be told whether it is in the room already"}
 )
 
-// doubtful reports whether an earlier attempt may have arrived in a way that the homeserver would not recognise a
-// repeat of.
-func (d *Delivery) doubtful(e *message.Entry, device string) bool {
+// doubtful reports whether an earlier attempt may have arrived although the homeserver would not deduplicate a
+// repeat.
+func (d *Delivery) doubtful(e *outbox.Entry, device string) bool {
 	if e.FirstAttemptAt == 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (d *Delivery) find(roomID, txn string, acceptedAt int64) (string, error) {
 
 // reconcile finds out whether an earlier attempt arrived. It returns the event's id, or "" if it certainly did not: then
 // the entry was never attempted. What was encrypted for it is dropped: another device or room cannot use it.
-func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
+func (d *Delivery) reconcile(roomID string, e *outbox.Entry) (string, error) {
 	id, err := d.find(roomID, e.Txn, e.AcceptedAt)
 	if err == nil && id == "" {
 		e.FirstAttemptAt, e.Device = 0, ""
@@ -56,7 +56,7 @@ func (d *Delivery) reconcile(roomID string, e *message.Entry) (string, error) {
 
 // reconcileBefore finds out whether an earlier attempt arrived in the room that was replaced since. Where the bot is not
 // let look, it stays unknown.
-func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error) {
+func (d *Delivery) reconcileBefore(old string, e *outbox.Entry) (string, error) {
 	id, err := d.reconcile(old, e)
 	switch classOf(err).Class {
 	case matrix.ClassBlock, matrix.ClassJoin, matrix.ClassDead, matrix.ClassReconcile:
@@ -65,9 +65,9 @@ func (d *Delivery) reconcileBefore(old string, e *message.Entry) (string, error)
 	return id, err
 }
 
-// arrived returns the event of an earlier attempt at a follow-up if it arrived and the homeserver would not recognise a
-// repeat of it. One of which that is unknown is not sent again.
-func (d *Delivery) arrived(q *queue, room store.Room, device string, e *message.Entry) (id string, err error) {
+// arrived returns the event of an earlier attempt at a follow-up if it arrived and the homeserver would not deduplicate
+// a repeat. A follow-up is not sent again while that is unknown.
+func (d *Delivery) arrived(q *queue, room store.Room, device string, e *outbox.Entry) (id string, err error) {
 	doubtful := d.doubtful(e, device) // as in sendEvent
 	if old := q.replacedSince(e.FirstAttemptAt); old != "" {
 		id, err = d.reconcileBefore(old, e)

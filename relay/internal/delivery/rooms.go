@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,10 +11,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-const (
-	lookAtRooms = 5 * time.Second
-	maxJoined   = 200
-)
+const lookAtRooms = 5 * time.Second
 
 // JoinedRooms lists the rooms that the bot is in, for choosing one. It asks the homeserver.
 func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
@@ -25,18 +21,9 @@ func (d *Delivery) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
 func joinedRooms(ctx context.Context, at Rooms) ([]matrix.RoomInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtRooms)
 	defer cancel()
-	ids, err := at.Joined(ctx)
+	rooms, err := at.JoinedRooms(ctx)
 	if err != nil {
 		return nil, away(err)
-	}
-	slices.Sort(ids)
-	rooms := make([]matrix.RoomInfo, 0, len(ids))
-	for _, id := range ids[:min(len(ids), maxJoined)] {
-		info, err := at.Info(ctx, id)
-		if err != nil {
-			info = matrix.RoomInfo{RoomID: id, Joined: true}
-		}
-		rooms = append(rooms, info)
 	}
 	return rooms, nil
 }
@@ -50,14 +37,14 @@ func away(err error) error {
 func (d *Delivery) Handle(e matrix.Event) {
 	switch e := e.(type) {
 	case matrix.Online:
-		d.pause.trust()
-		d.pause.look()
+		d.pause.Trust()
+		d.pause.Look()
 	case matrix.Synced:
 		if d.synced.CompareAndSwap(false, true) {
 			d.lookSoon()
 		}
 	case matrix.Offline:
-		d.pause.suspect(e.Reason)
+		d.pause.Suspect(e.Reason)
 	case matrix.Joined:
 		d.joined(e.Room)
 		d.lookAgain(e.Room)
@@ -133,7 +120,7 @@ func (d *Delivery) canEncrypt() {
 // readersChanged tries again where messages wait, perhaps for a device that could read them.
 func readersChanged(queues []*queue) {
 	for _, q := range queues {
-		if q.outdate() {
+		if q.markStale() {
 			q.retry()
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// What is stored of a room is what was remembered last, whoever stores it: that it
-// is encrypted must not be forgotten.
+// The stored row of a room holds the newest knowledge, in whichever order goroutines store it:
+// its encryption must not be forgotten.
 func TestRoomIsStoredAsItStands(t *testing.T) {
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "relay.db"))
 	if err != nil {

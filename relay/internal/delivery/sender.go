@@ -14,8 +14,6 @@ type Sender interface {
 	// without sending, when the device in use is not out.Device: the homeserver tells repeats of a transaction
 	// apart by device only.
 	Send(ctx context.Context, out matrix.Outgoing) (eventID string, err error)
-	// MaySend answers nil if Send would let the event leave now, and else the error of Send. It sends nothing.
-	MaySend(ctx context.Context, out matrix.Outgoing) error
 	// Redact removes an event that was sent earlier, under out.TxnID. Errors as in Send.
 	Redact(ctx context.Context, out matrix.Redaction) (eventID string, err error)
 	// Device names the device that Send uses now; "" before the first login.
@@ -24,8 +22,9 @@ type Sender interface {
 	Probe(ctx context.Context) error
 	// Find looks in the room's history for the event of ours whose content carries marker, back to since.
 	Find(ctx context.Context, roomID, marker string, since time.Time) (matrix.Found, error)
-	// Upload stores a text as a file on the homeserver and returns its mxc: URI.
-	Upload(ctx context.Context, name, mimeType string, data []byte) (uri string, err error)
+	// Upload stores a file on the homeserver and returns its mxc: URI. If its data is in the clear, it returns the error that Send
+	// would return for an event in the clear.
+	Upload(ctx context.Context, up matrix.Upload) (uri string, err error)
 }
 
 // Encrypter encrypts events for encrypted rooms. Failures are [*matrix.SendError]s too.
@@ -43,12 +42,14 @@ type Rooms interface {
 	// Create makes a private room of the bot's own and invites the users named. Repeated with the same
 	// key it returns the same room.
 	Create(ctx context.Context, room matrix.NewRoom) (roomID string, err error)
-	// Info tells what the bot knows about a room it may be in.
+	// Info returns the bot's knowledge of a room it may be in.
 	Info(ctx context.Context, roomID string) (matrix.RoomInfo, error)
-	// Membership tells how a user stands in a room that the bot is in: join, invite, leave, ban, knock, or "".
+	// Membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "".
 	Membership(ctx context.Context, roomID, user string) (string, error)
-	// Joined lists the ids of the rooms that the bot is in.
-	Joined(ctx context.Context) ([]string, error)
+	// Rights returns what the power level of a user allows in a room that the bot is in.
+	Rights(ctx context.Context, roomID, user string) (matrix.Rights, error)
+	// JoinedRooms lists the rooms that the bot is in, with their names, in one request.
+	JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error)
 }
 
 // RoomInfo is what the homeserver tells about a room.

@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"slipway/relay/internal/store"
+	"slipway/shared/plural"
 )
 
 // Status is the relay's present condition in a few numbers.
@@ -13,8 +15,9 @@ type Status struct {
 	OldestAge  time.Duration // since the oldest of them was accepted
 	Paused     string        // why nothing is sent at all, "" if nothing is wrong
 	PausedAt   time.Time
-	Degraded   string // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
-	Blocked    int    // rooms that are blocked
+	Degraded   string        // why nothing is heard of the homeserver though sending is tried, "" if nothing is wrong
+	Interval   time.Duration // between messages, by the homeserver's rate limit; 0 if it doesn't limit the bot now
+	Blocked    int           // rooms that are blocked
 	Ambiguous  int64
 	Dead       int64
 	DatabaseOK bool
@@ -24,11 +27,20 @@ type Status struct {
 	Elsewhere bool      // it is not this one
 }
 
+// RateLimited reports, as a sentence, how many messages wait for the homeserver's rate limit and for how long; "" if none do.
+func (s Status) RateLimited() string {
+	if s.Interval == 0 || s.Waiting == 0 {
+		return ""
+	}
+	wait := time.Duration(s.Waiting) * s.Interval
+	return fmt.Sprintf("Waiting for the homeserver's rate limit: %s, about %d s.", plural.Of(s.Waiting, "message"), int64(wait.Seconds()+1))
+}
+
 // Status returns the relay's present condition.
 func (d *Delivery) Status(ctx context.Context) Status {
 	st := statusOf(ctx, d.store)
-	st.Paused, st.PausedAt = d.pause.state()
-	st.Degraded = d.pause.doubtful()
+	st.Paused, st.PausedAt = d.pause.State()
+	st.Degraded, st.Interval = d.pause.Doubtful(), d.rate.Interval()
 	return st
 }
 
@@ -53,8 +65,8 @@ func statusOf(ctx context.Context, s *store.Store) Status {
 
 // Condition is why nothing is sent, and what is doubted, for the relays that do not deliver.
 func (d *Delivery) Condition() Condition {
-	reason, since := d.pause.state()
-	return Condition{Paused: reason, PausedAt: since, Degraded: d.pause.doubtful()}
+	reason, since := d.pause.State()
+	return Condition{Paused: reason, PausedAt: since, Degraded: d.pause.Doubtful(), Interval: d.rate.Interval()}
 }
 
 // Condition is what the relay that delivers publishes to the others.
@@ -62,6 +74,8 @@ type Condition struct {
 	Paused   string    `json:"paused,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	Degraded string    `json:"degraded,omitempty"`
+
+	Interval time.Duration `json:"interval,omitempty"`
 }
 
 func (d *Delivery) waiting(ctx context.Context) (n int64, age time.Duration) {
@@ -82,6 +96,6 @@ func waiting(ctx context.Context, s *store.Store) (n int64, age time.Duration) {
 
 // Paused returns why nothing is sent at all, "" if nothing is wrong.
 func (d *Delivery) Paused() string {
-	reason, _ := d.pause.state()
+	reason, _ := d.pause.State()
 	return reason
 }

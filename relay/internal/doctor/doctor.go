@@ -18,7 +18,7 @@ import (
 	"slipway/shared/plural"
 )
 
-// Finding is the result of one check.
+// Finding is the result of a check.
 type Finding struct {
 	Check string `json:"check"` // relay, database, delivery, homeserver, login, encryption, room, outbox
 	OK    bool   `json:"ok"`
@@ -31,11 +31,11 @@ type Finding struct {
 // Target is the relay to examine.
 type Target struct {
 	Service  *relay.Service
-	Probe    func(context.Context) error // asks the homeserver for a sign of life and the session's validity
+	Probe    func(context.Context) error // checks that the homeserver answers and accepts the session
 	Identity func() string               // the bot's Matrix ID, "" if not known yet
-	// Encryption reports how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil: there is none.
+	// Encryption reports how other clients see the bot's device in encrypted rooms, or why the bot cannot encrypt. nil means that the relay has no bot.
 	Encryption func() (device encryption.Identity, problem string)
-	// NewRooms reports whether rooms that the bot makes are encrypted, and why they are not although they should be. nil: nobody knows.
+	// NewRooms reports whether rooms that the bot makes are encrypted, and why they are not although they should be. nil means unknown.
 	NewRooms func() (encrypted bool, problem string)
 	// Stopped is the address at which the relay does not run, so that this process examines its database; "" if it runs.
 	Stopped string
@@ -43,8 +43,7 @@ type Target struct {
 
 const probeTime = 15 * time.Second
 
-// Examine checks what v may see. Without a homeserver the rooms are left out: one
-// finding says why.
+// Examine checks what v may see. If the homeserver does not answer, one finding reports that in place of the rooms.
 func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	st := t.Service.Status(ctx)
 	delivers := t.Stopped == "" || st.Elsewhere
@@ -65,7 +64,7 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	}
 	for _, room := range rooms {
 		if cannotEncrypt(t, room.Blocked) {
-			room.Blocked = "the bot cannot encrypt." // the finding of its device says why, once for all rooms
+			room.Blocked = "the bot cannot encrypt." // the device's finding has the reason, once for all rooms
 		}
 		if answers || room.RoomID == "" && room.Address == "" {
 			f := examineRoom(ctx, t.Service, room)
@@ -83,10 +82,10 @@ func Examine(ctx context.Context, t Target, v account.Principal) []Finding {
 	return append(findings, outbox(t.Service.Status(ctx), answers, delivers))
 }
 
-// Runs is the finding that comes first where the relay answers at an address.
+// Runs returns the first finding for a relay that answers at an address.
 func Runs(address string) Finding { return good("relay", "The relay runs at %s.", address) }
 
-// stopped reports what it means that no relay runs at t.Stopped: nothing is broken before the first start.
+// stopped returns the finding for a relay that does not run at t.Stopped. Before the first start nothing is wrong.
 func stopped(ctx context.Context, t Target, st delivery.Status) Finding {
 	before, err := t.Service.Delivered(ctx)
 	switch {
@@ -98,7 +97,7 @@ func stopped(ctx context.Context, t Target, st delivery.Status) Finding {
 	return bad("relay", "The relay does not run at %s: nothing is delivered. Start it; its log says why it ended.", t.Stopped)
 }
 
-// cannotEncrypt reports whether a room is blocked for the reason that all encrypted rooms have in common.
+// cannotEncrypt reports whether a room is blocked for the reason that all encrypted rooms share.
 func cannotEncrypt(t Target, blocked string) bool {
 	if t.Encryption == nil || blocked == "" {
 		return false
@@ -107,7 +106,7 @@ func cannotEncrypt(t Target, blocked string) bool {
 	return problem == blocked
 }
 
-// device reports the state of the bot's device, if there is a room for it.
+// device returns the state of the bot's device, if there is an encrypted room.
 func device(t Target, rooms []account.Room) []Finding {
 	if t.Encryption == nil || !slices.ContainsFunc(rooms, func(r account.Room) bool { return r.Encrypted }) {
 		return nil
@@ -123,7 +122,7 @@ func device(t Target, rooms []account.Room) []Finding {
 	return nil // another relay delivers
 }
 
-// newRooms says where the configuration asks for encrypted rooms that cannot be had.
+// newRooms returns a warning if new rooms should be encrypted but cannot be.
 func newRooms(t Target) []Finding {
 	if t.NewRooms == nil {
 		return nil
@@ -134,7 +133,7 @@ func newRooms(t Target) []Finding {
 	return nil
 }
 
-// unheard names the applications whose urgent messages alert nobody, and those whose owner is not in the room.
+// unheard returns the applications whose urgent messages alert nobody, and those whose owner left the room.
 func unheard(ctx context.Context, s *relay.Service, v account.Principal) (findings []Finding) {
 	apps, err := s.Applications(ctx, v)
 	if err != nil {
@@ -180,8 +179,7 @@ func database(ctx context.Context, s *relay.Service) Finding {
 	return good("database", "The database can be written to.")
 }
 
-// server reports what else than the connection the durability of PostgreSQL depends on, and which relay delivers, if
-// any does.
+// server returns what durability on PostgreSQL depends on besides the connection, and the delivering relay.
 func server(ctx context.Context, s *relay.Service, st delivery.Status, delivers bool) (findings []Finding) {
 	db, ok, err := s.Database(ctx)
 	if !ok {
@@ -199,7 +197,7 @@ func server(ctx context.Context, s *relay.Service, st delivery.Status, delivers 
 		findings = append(findings, good("database", "PostgreSQL does not replicate synchronously (synchronous_standby_names is empty, or synchronous_commit is local): what was accepted survives a crash, but a failover to a standby may lose the last messages."))
 	}
 	switch {
-	case !delivers: // which the first finding says
+	case !delivers: // reported by the first finding
 	case st.Deliverer == "":
 		findings = append(findings, bad("delivery", "No relay delivers at this moment. One that runs takes over within seconds."))
 	case st.Elsewhere:
@@ -210,8 +208,7 @@ func server(ctx context.Context, s *relay.Service, st delivery.Status, delivers 
 	return findings
 }
 
-// homeserver reports whether the homeserver answers and the login is good, and
-// whether it is worth asking for rooms.
+// homeserver checks that the homeserver answers and that the login is valid. answers reports whether rooms can be checked.
 func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -234,7 +231,7 @@ func homeserver(ctx context.Context, t Target) (findings []Finding, answers bool
 	}
 	switch {
 	case failed.Reason == "":
-	case errors.Is(failed.Err, context.DeadlineExceeded): // which the reason says
+	case errors.Is(failed.Err, context.DeadlineExceeded): // reported in the reason
 		reason = strings.TrimSuffix(failed.Reason, ".")
 	case failed.Err != nil:
 		reason = fmt.Sprintf("%s (%s)", failed.Reason, strings.TrimSuffix(failed.Err.Error(), "."))
@@ -264,7 +261,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 		return bad("room", "The bot is invited to the room %s but has not joined: the inviter is not an administrator, a known user or of a server in matrix.invites.servers.", name)
 	case !info.Joined:
 		return bad("room", "The bot is not in the room %s: invite it, or give the application another room.", name)
-	case info.ReplaceBy != "" && room.Blocked != "": // what was tried there since says more
+	case info.ReplaceBy != "" && room.Blocked != "": // the last attempt's result is more specific
 		return bad("room", "Messages to the room %s are blocked: %s", name, room.Blocked)
 	case info.ReplaceBy != "":
 		return bad("room", "The room %s was replaced by %s: invite the bot there.", name, info.ReplaceBy)
@@ -279,8 +276,7 @@ func examineRoom(ctx context.Context, s *relay.Service, room account.Room) Findi
 	return good("room", "The bot is in the room %s, which is not encrypted, and may write there.", name)
 }
 
-// outbox tells what waits. Why the homeserver takes nothing is said by the findings before, in the words of this
-// moment; a pause of which the homeserver knows nothing any more is about to end.
+// outbox returns the number of waiting messages. Earlier findings have the reason.
 func outbox(st delivery.Status, answers, delivers bool) Finding {
 	switch {
 	case !answers && st.Waiting == 0:
@@ -295,11 +291,15 @@ func outbox(st delivery.Status, answers, delivers bool) Finding {
 		return bad("outbox", "%s wait until the relay runs.", plural.Of(st.Waiting, "message"))
 	case st.Ambiguous > 0:
 		return bad("outbox", "The outcome of %s is unknown: deliver them again or withdraw them.", plural.Of(st.Ambiguous, "message"))
+	case st.RateLimited() != "":
+		return bad("outbox", "%s Exempt the bot from the limit; with Synapse, `relay setup` does (docs/install.md, The bot's rate limit).", st.RateLimited())
+	case st.Dead > 0:
+		return warning("outbox", "Waiting: %s. Given up: %s; `relay messages list --state dead` names the reasons. Deliver them again or withdraw them.", plural.Of(st.Waiting, "message"), plural.Of(st.Dead, "message"))
 	}
-	return good("outbox", "Waiting: %s. Given up: %s.", plural.Of(st.Waiting, "message"), plural.Of(st.Dead, "message"))
+	return good("outbox", "Waiting: %s. Given up: none.", plural.Of(st.Waiting, "message"))
 }
 
-// sentenceOf is what may be shown of an error, without its full stop.
+// sentenceOf returns the message of an error for people, without its full stop.
 func sentenceOf(err error) string {
 	var e *refusal.Error
 	if errors.As(err, &e) {

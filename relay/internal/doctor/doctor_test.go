@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/matrix"
 	"slipway/relay/internal/relay"
@@ -136,6 +138,24 @@ func TestOutboxThatPauses(t *testing.T) {
 		}
 		if _, err := s.Accept(t.Context(), intake.Request{Token: app.Token, Message: "hello"}); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestOutbox: messages that wait for a rate limit or were given up are no good state.
+func TestOutbox(t *testing.T) {
+	for _, tt := range []struct {
+		status   delivery.Status
+		ok, warn bool
+		text     string
+	}{
+		{delivery.Status{}, true, false, "Waiting: 0 messages. Given up: none."},
+		{delivery.Status{Waiting: 27, Interval: 5 * time.Second}, false, false, "Waiting for the homeserver's rate limit: 27 messages, about 136 s. Exempt the bot"},
+		{delivery.Status{Interval: 5 * time.Second}, true, false, "Waiting: 0 messages. Given up: none."},
+		{delivery.Status{Dead: 12}, true, true, "Waiting: 0 messages. Given up: 12 messages; `relay messages list --state dead` names the reasons."},
+	} {
+		if f := outbox(tt.status, true, true); f.OK != tt.ok || f.Warn != tt.warn || !strings.HasPrefix(f.Text, tt.text) {
+			t.Errorf("%+v: %+v", tt.status, f)
 		}
 	}
 }

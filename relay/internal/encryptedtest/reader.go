@@ -103,7 +103,7 @@ func (r *Reader) sync(ctx context.Context) error {
 	return nil
 }
 
-// read keeps an event, and answers false if its key is missing.
+// read stores an event and reports whether its key was known.
 func (r *Reader) read(ctx context.Context, e *event.Event) bool {
 	e.Type.Class = event.MessageEventType
 	if e.StateKey != nil {
@@ -128,10 +128,10 @@ type Event struct {
 	ID      string
 	Type    string
 	Content map[string]any
-	Trust   id.TrustState // of the device that has encrypted it, when it was read
+	Trust   id.TrustState // of the encrypting device, when the event was read
 }
 
-// Events are those of a room that could be read, in order.
+// Events returns the readable events of a room, in order.
 func (r *Reader) Events(room string) (all []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +143,7 @@ func (r *Reader) Events(room string) (all []Event) {
 	return all
 }
 
-// Bodies are the texts of the messages of a room that could be read.
+// Bodies returns the texts of the readable messages of a room.
 func (r *Reader) Bodies(room string) (all []string) {
 	for _, e := range r.Events(room) {
 		if body, ok := e.Content["body"].(string); ok && e.Type == "m.room.message" {
@@ -165,14 +165,13 @@ func (r *Reader) Unread(room string) (n int) {
 	return n
 }
 
-// Join enters a room.
+// Join joins a room.
 func (r *Reader) Join(ctx context.Context, room string) error {
 	_, err := r.Client.JoinRoomByID(ctx, id.RoomID(room))
 	return err
 }
 
-// Verify does what a person does who compares the emoji with another user: it signs that one's identity, after it has made one for the
-// person.
+// Verify signs another user's identity, as a person does after comparing emoji. It creates the person's own identity first.
 func (r *Reader) Verify(ctx context.Context, password string, user id.UserID) error {
 	if _, _, err := r.Machine.GenerateAndUploadCrossSigningKeysWithPassword(ctx, password, ""); err != nil {
 		return err

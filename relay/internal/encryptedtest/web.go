@@ -20,7 +20,7 @@ import (
 //go:embed reader.mjs
 var readerScript []byte
 
-// WebClient is a device of a person in matrix-js-sdk with its encryption in Rust, as today's web and desktop clients have it.
+// WebClient is a device of a person in matrix-js-sdk with encryption in Rust, as in current web and desktop clients.
 type WebClient struct {
 	t   testing.TB
 	mu  sync.Mutex
@@ -47,15 +47,15 @@ func (e Shown) Body() string {
 	return body
 }
 
-// Standing is how the client sees a device of another user.
+// Standing describes a device of another user as the client sees it.
 type Standing struct {
 	Known    bool `json:"known"`
 	Signed   bool `json:"signed"`   // by its owner's identity
-	Changed  bool `json:"changed"`  // the owner's identity is another one than before, which the client asks its person about
+	Changed  bool `json:"changed"`  // the owner's identity changed, and the client asks its user to accept that
 	Verified bool `json:"verified"` // the person has compared the owner's identity
 }
 
-// NewWebClient logs a person in with a new device, which does nothing until it is asked to. It ends with the test.
+// NewWebClient logs a person in with a new device. It ends with the test.
 func NewWebClient(t testing.TB, homeserver, user, password string) *WebClient {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "reader.mjs")
@@ -128,13 +128,13 @@ func (w *WebClient) NewIdentity() (recoveryKey string) {
 	return recoveryKey
 }
 
-// Recover takes the person's identity by its recovery key, and signs the device with it.
+// Recover restores the person's identity by its recovery key, and signs the device with it.
 func (w *WebClient) Recover(key string) {
 	w.t.Helper()
 	w.ask(nil, "recover", map[string]string{"key": key})
 }
 
-// Start follows the person's rooms, and returns the device's id.
+// Start begins to sync and returns the device's id.
 func (w *WebClient) Start() (device string) {
 	w.t.Helper()
 	w.ask(&device, "start", nil)
@@ -148,7 +148,7 @@ func (w *WebClient) CreateRoom(invite string) (room string) {
 	return room
 }
 
-// Events are the events of a room that are no state, in order.
+// Events returns the events of a room without its state, in order.
 func (w *WebClient) Events(room string) (all []Shown) {
 	w.t.Helper()
 	w.ask(&all, "events", map[string]string{"room": room})
@@ -162,14 +162,14 @@ func (w *WebClient) File(room, event string) (content []byte) {
 	return content
 }
 
-// Device says how the client sees a device of another user.
+// Device returns the client's view of a device of another user.
 func (w *WebClient) Device(user, device string) (s Standing) {
 	w.t.Helper()
 	w.ask(&s, "device", map[string]string{"user": user, "device": device})
 	return s
 }
 
-// Accept takes a user's identity that has changed, as a person does who is asked about it.
+// Accept accepts a changed identity of another user.
 func (w *WebClient) Accept(user string) {
 	w.t.Helper()
 	w.ask(nil, "accept", map[string]string{"user": user})

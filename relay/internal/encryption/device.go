@@ -19,25 +19,25 @@ import (
 	"maunium.net/go/mautrix/id"
 )
 
-// Device is the bot's device in encrypted rooms. Its methods may be called by any number of goroutines.
+// Device is the bot's device in encrypted rooms. It is safe for concurrent use.
 type Device struct {
 	o     Options
 	log   *zap.Logger
 	store *keyStore
 	mach  *crypto.OlmMachine
 
-	own sync.RWMutex // held for writing while what the library knows of the bot itself may change
+	own sync.RWMutex // held for writing while the bot's own entries in the library may change
 
 	mu       sync.Mutex
 	rooms    map[id.RoomID]*room
-	fresh    map[id.UserID]bool      // whose devices are known as they are now
-	changes  map[id.UserID]int       // how often a user's devices have changed
-	absent   map[id.UserID]time.Time // whose homeserver did not answer, and when to ask again
+	fresh    map[id.UserID]bool      // users with current devices
+	changes  map[id.UserID]int       // number of changes of a user's devices
+	absent   map[id.UserID]time.Time // users whose homeserver did not answer, and when to ask again
 	counter  int64
 	identity Identity
 }
 
-// Open reads the device's keys, or makes them, and brings them to the homeserver.
+// Open loads or creates the device's keys and uploads them to the homeserver.
 func Open(ctx context.Context, o Options) (*Device, error) {
 	keys, err := load(ctx, o.Database, string(o.Client.DeviceID), o.PickleKey)
 	if err != nil {
@@ -53,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Device, error) {
 	}
 	next.Transport = &storedFirst{next: next.Transport, store: keys}
 	o.Client.Client = &next
-	quiet := zerolog.Nop() // it logs whole events
+	quiet := zerolog.Nop() // the library logs whole events
 	d.mach = crypto.NewOlmMachine(o.Client, &quiet, keys, states{d})
 	d.mach.DisableDeviceChangeKeyRotation = true // see room.recipients
 	d.mach.DisableSharedGroupSessionTracking = true
@@ -71,13 +71,13 @@ func Open(ctx context.Context, o Options) (*Device, error) {
 	return d, keys.flush(ctx)
 }
 
-// Close ends what the device does in the background.
+// Close stops the device's background work.
 func (d *Device) Close() { d.mach.Destroy() }
 
-// Broken is why the device has to be opened anew, nil if it has not.
+// Broken returns why the device must be opened again, or nil.
 func (d *Device) Broken() error { return d.store.broken() }
 
-// storedFirst lets no request leave before what it may depend on is stored.
+// storedFirst flushes the store before each request, because others may depend on what a request sends.
 type storedFirst struct {
 	next  http.RoundTripper
 	store *keyStore
@@ -94,7 +94,7 @@ func (t *storedFirst) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// publish makes sure that the homeserver has the keys of the device.
+// publish ensures that the homeserver has the keys of the device.
 func (d *Device) publish(ctx context.Context) error {
 	me, device := d.o.Client.UserID, d.o.Client.DeviceID
 	answer, err := d.o.Client.QueryKeys(ctx, &mautrix.ReqQueryKeys{DeviceKeys: mautrix.DeviceKeysRequest{me: {device}}})
@@ -105,7 +105,7 @@ func (d *Device) publish(ctx context.Context) error {
 	there := answer.DeviceKeys[me][device]
 	switch known := there.Keys.GetEd25519(device); {
 	case known == account.SigningKey():
-		account.Shared = true // perhaps the answer to their upload was lost
+		account.Shared = true // the answer to their upload may have been lost
 		return d.store.PutAccount(ctx, account)
 	case known != "":
 		return ErrOtherKeys
@@ -113,7 +113,7 @@ func (d *Device) publish(ctx context.Context) error {
 	if account.Shared {
 		d.log.Warn("the homeserver has lost the keys of the bot's device: they are uploaded again", zap.String("device", device.String()))
 		account.Shared = false
-		account.Internal.MarkKeysAsPublished() // the one-time keys went with them
+		account.Internal.MarkKeysAsPublished() // including the one-time keys
 	}
 	if err := d.store.PutAccount(ctx, account); err != nil {
 		return err
@@ -124,20 +124,20 @@ func (d *Device) publish(ctx context.Context) error {
 	return d.o.Database.ForgetCrypto(ctx, device.String())
 }
 
-// upload uploads the keys of the device, and one-time keys until half of what it may have is there.
+// upload uploads the device's keys, and one-time keys up to half of the account's limit.
 func (d *Device) upload(ctx context.Context, there int) error {
 	err := d.mach.ShareKeys(ctx, there)
 	var refused mautrix.HTTPError
 	if errors.As(err, &refused) && refused.IsStatus(http.StatusBadRequest) && strings.Contains(refused.ResponseBody, "already exists") {
-		// A database restored from a backup makes one-time keys under names that were given before: the next ones have others.
+		// A restored database creates one-time keys under names that were used before; the next attempt uses others.
 		d.mach.GetAccount().Internal.MarkKeysAsPublished()
 		return errors.Join(d.store.PutAccount(ctx, d.mach.GetAccount()), err)
 	}
 	return err
 }
 
-// Take takes what an answer of sync holds for the device. first says that nothing was heard before, so that anything may have
-// changed. Without error it is stored.
+// Take handles the device's part of a sync response. first reports that nothing was received before, so anything may have
+// changed. Take stores what it learns.
 func (d *Device) Take(ctx context.Context, answer *mautrix.RespSync, first bool) error {
 	me := d.o.Client.UserID
 	own := false
@@ -166,8 +166,8 @@ func (d *Device) Take(ctx context.Context, answer *mautrix.RespSync, first bool)
 	return d.store.flush(ctx)
 }
 
-// takeMessages takes messages of other devices to this one: of those only that the bot knows from its rooms, so that strangers fill
-// no memory. Nobody's requests for keys are answered: who may read a message has got its key with it.
+// takeMessages handles to-device messages of devices in the bot's rooms; strangers must not fill memory. Key requests are never
+// answered: each reader got the key with the message.
 func (d *Device) takeMessages(ctx context.Context, events []*event.Event, own bool) {
 	if len(events) == 0 && !own {
 		return
@@ -190,7 +190,7 @@ func (d *Device) takeMessages(ctx context.Context, events []*event.Event, own bo
 	}
 }
 
-// MembersChanged says that somebody came into a room or left it, or that who may read its history has changed.
+// MembersChanged reports that a room's members or the visibility of its history changed.
 func (d *Device) MembersChanged(roomID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +200,7 @@ func (d *Device) MembersChanged(roomID string) {
 	}
 }
 
-// states is what the library asks of rooms.
+// states is the room state that mautrix asks for.
 type states struct{ d *Device }
 
 // IsEncrypted implements [crypto.StateStore].

@@ -13,7 +13,7 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Database is where the keys of the bot's device are kept.
+// Database stores the keys of the bot's device.
 type Database interface {
 	Crypto(ctx context.Context, device string) ([]store.CryptoRow, error)
 	CryptoOfOthers(ctx context.Context, device, kind string) ([]store.CryptoRow, error)
@@ -21,42 +21,43 @@ type Database interface {
 	ForgetCrypto(ctx context.Context, except string) error
 }
 
-// Options are what a [Device] is made of.
+// Options of [Open].
 type Options struct {
 	Database    Database
 	PickleKey   []byte          // encrypts the keys in the database
-	Client      *mautrix.Client // with the session; the device changes its Client, so that nothing leaves before it is stored
-	RecoveryKey string          // of the bot's identity, if another client has made it; "" if not
-	Password    string          // of the bot, by which a homeserver lets it make its identity; "" if there is none
+	Client      *mautrix.Client // with the session; Open wraps its HTTP client to flush before each request
+	RecoveryKey string          // of the bot's identity, if another client created it; may be empty
+	Password    string          // of the bot, which homeservers may require to create an identity; may be empty
 	Log         *zap.Logger
 }
 
-// Room is what the caller knows of an encrypted room.
+// Room is an encrypted room as the caller knows it.
 type Room struct {
 	ID      string
 	Rules   *event.EncryptionEventContent
-	Members func(context.Context) ([]id.UserID, error) // asks the homeserver who may read
+	Members func(context.Context) ([]id.UserID, error) // asks the homeserver for the readers
 }
 
-// Identity says how other clients see the bot's device.
+// Identity is the view of the bot's device that other clients have.
 type Identity struct {
 	Device      string
 	Fingerprint string
 	Verified    bool   // the bot's identity has signed the device
-	Problem     string // why not, and what to do; "" if it is verified
+	Problem     string // why it is not verified and what to do; "" if it is
 }
 
 var (
-	// ErrWrongKey says that the keys were stored under another pickle key.
+	// ErrWrongKey reports that the keys were stored under another pickle key.
 	ErrWrongKey = errors.New("the pickle key is not the one that the keys were stored with")
-	// ErrNoRecoveryKey says that the relay has no recovery key.
+	// ErrNoRecoveryKey reports that the relay has no recovery key.
 	ErrNoRecoveryKey = errors.New("the relay has neither made the bot's identity nor recovered it yet")
-	// ErrOtherKeys says that the homeserver has other keys for the device: those of this relay are lost, or were made for another.
+	// ErrOtherKeys reports that the homeserver has other keys for the device: the relay's are lost, or belong to another
+	// device.
 	ErrOtherKeys = errors.New("the homeserver has other keys for the bot's device than the relay")
-	// ErrNoReaders says that nobody but the bot has a device that could read what is sent to a room.
+	// ErrNoReaders reports that only the bot has devices that could read a message in the room.
 	ErrNoReaders = errors.New("nobody else in the room has a device that can read")
-	// ErrReadersAway is ErrNoReaders where a member's homeserver does not say which devices there are.
+	// ErrReadersAway is ErrNoReaders while a member's homeserver doesn't answer for the member's devices.
 	ErrReadersAway = fmt.Errorf("%w that is known: a member's homeserver does not answer", ErrNoReaders)
-	// ErrNoDevice says that the access token belongs to no device.
+	// ErrNoDevice reports that the access token belongs to no device.
 	ErrNoDevice = errors.New("the bot's access token belongs to no device, so it cannot encrypt")
 )

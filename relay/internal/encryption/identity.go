@@ -15,20 +15,20 @@ import (
 	"maunium.net/go/mautrix/id"
 )
 
-// The secrets of an identity that the relay has made or recovered.
+// Secrets of an identity that the relay created or recovered.
 const (
 	secretSeeds    id.Secret = "identity"
 	secretRecovery id.Secret = "recovery_key"
 )
 
-// Status says how other clients see the bot's device.
+// Status returns the view of the bot's device that other clients have.
 func (d *Device) Status() Identity {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.identity
 }
 
-// RecoveryKey returns the recovery key of the bot's identity, which a device keeps; "" if it has none.
+// RecoveryKey returns the stored recovery key of the bot's identity, or "".
 func RecoveryKey(ctx context.Context, db Database, device string, pickleKey []byte) (string, error) {
 	keys, err := load(ctx, db, device, pickleKey)
 	if err != nil {
@@ -37,8 +37,8 @@ func RecoveryKey(ctx context.Context, db Database, device string, pickleKey []by
 	return keys.GetSecret(ctx, secretRecovery)
 }
 
-// assureIdentity makes the bot's identity if there is none, or recovers it, and signs the device. What fails is kept for people:
-// messages are sent all the same.
+// assureIdentity creates or recovers the bot's identity and signs the device. Failures are kept for Status; messages are sent
+// anyway.
 func (d *Device) assureIdentity(ctx context.Context) {
 	verified, err := d.signDevice(ctx)
 	now := Identity{Device: d.store.device, Fingerprint: d.mach.Fingerprint(), Verified: verified && err == nil}
@@ -49,7 +49,7 @@ func (d *Device) assureIdentity(ctx context.Context) {
 	case err != nil:
 		now.Problem = "The bot's device could not be verified: " + err.Error() + ". The next start tries again."
 	}
-	_, _ = d.mach.GetOwnCrossSigningPublicKeys(ctx) // which keeps them, while nobody else reads them
+	_, _ = d.mach.GetOwnCrossSigningPublicKeys(ctx) // caches them before concurrent readers start
 	d.mu.Lock()
 	before := d.identity
 	d.identity = now
@@ -59,7 +59,7 @@ func (d *Device) assureIdentity(ctx context.Context) {
 	}
 }
 
-// problem is something that only a person can change.
+// problem is a failure that only a person can fix.
 type problem struct{ text string }
 
 func (p *problem) Error() string { return p.text }
@@ -113,7 +113,7 @@ func (d *Device) loadIdentity(ctx context.Context) error {
 	return d.mach.ImportCrossSigningKeys(seeds)
 }
 
-// keepIdentity stores an identity before anybody knows of it.
+// keepIdentity stores an identity before it is published.
 func (d *Device) keepIdentity(ctx context.Context, keys *crypto.CrossSigningKeysCache) error {
 	text, err := json.Marshal(keys.Seeds())
 	if err != nil {
@@ -122,8 +122,8 @@ func (d *Device) keepIdentity(ctx context.Context, keys *crypto.CrossSigningKeys
 	return errors.Join(d.store.PutSecret(ctx, secretSeeds, string(text)), d.store.flush(ctx))
 }
 
-// makeIdentity makes the bot's identity. One that was made before but did not reach the homeserver is taken again. The recovery key
-// comes last: as long as the homeserver wants a password, nothing is left there.
+// makeIdentity creates the bot's identity, or publishes one that did not reach the homeserver before. The recovery key comes
+// last, so that nothing stays at a homeserver that requires a password.
 func (d *Device) makeIdentity(ctx context.Context) error {
 	keys := d.mach.CrossSigningKeys
 	if keys == nil {
@@ -146,20 +146,20 @@ func (d *Device) makeIdentity(ctx context.Context) error {
 	return d.makeRecovery(ctx)
 }
 
-// keepRecovery makes the recovery key of an identity of the relay's own, if a crash has kept it from that. One that is there, perhaps
-// of another client that has made the identity, stays.
+// keepRecovery completes the recovery key of the relay's identity after a crash. It keeps a key that exists, perhaps of another
+// client.
 func (d *Device) keepRecovery(ctx context.Context) error {
 	_, err := d.mach.SSSS.GetDefaultKeyID(ctx)
 	switch {
 	case !errors.Is(err, ssss.ErrNoDefaultKeyID):
 		return err
-	case d.o.RecoveryKey != "": // another client has made the identity
+	case d.o.RecoveryKey != "": // another client created the identity
 		return nil
 	}
 	return d.makeRecovery(ctx)
 }
 
-// makeRecovery leaves the identity at the homeserver, encrypted by a new recovery key, which is stored before others use it.
+// makeRecovery stores a new recovery key, then the identity encrypted with it at the homeserver.
 func (d *Device) makeRecovery(ctx context.Context) error {
 	key, err := d.mach.SSSS.GenerateAndUploadKey(ctx, "")
 	if err != nil {
@@ -174,7 +174,7 @@ func (d *Device) makeRecovery(ctx context.Context) error {
 	return d.mach.SSSS.SetDefaultKeyID(ctx, key.ID)
 }
 
-// authenticate answers a homeserver that asks for the password.
+// authenticate answers a homeserver that requires the password.
 func (d *Device) authenticate(asked *mautrix.RespUserInteractive) any {
 	if d.o.Password == "" {
 		return nil
@@ -185,7 +185,7 @@ func (d *Device) authenticate(asked *mautrix.RespUserInteractive) any {
 	}
 }
 
-// recoverIdentity takes the identity that another client has made. replaced says that it took the place of the relay's.
+// recoverIdentity recovers the identity of another client. replaced reports that it replaced the relay's.
 func (d *Device) recoverIdentity(ctx context.Context, replaced bool) error {
 	if d.o.RecoveryKey == "" {
 		if replaced {

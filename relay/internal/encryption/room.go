@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	shareWithin = 30 * time.Second // a share that takes longer is tried again with the next attempt
+	shareWithin = 30 * time.Second // a slower share is repeated with the next attempt
 	askAgain    = 5 * time.Minute  // for devices that could not be reached
 	counterType = "io.slipway.relay.sessions"
 )
@@ -28,15 +28,15 @@ const (
 type room struct {
 	id      id.RoomID
 	rules   atomic.Pointer[event.EncryptionEventContent]
-	stale   atomic.Bool // who reads along may have changed
-	unknown atomic.Bool // …and the members must be asked for
+	stale   atomic.Bool // the readers may have changed
+	unknown atomic.Bool // and the members must be queried
 
-	mu      sync.Mutex // held while an event is encrypted
+	mu      sync.Mutex // held during Encrypt
 	members []id.UserID
-	readers map[crypto.UserDevice]id.IdentityKey // whom the session was made for
-	missing map[crypto.UserDevice]bool           // those of them that could not be given it
-	retryAt time.Time                            // when those are tried again
-	askAt   time.Time                            // when members whose homeserver did not answer are asked for again, zero without any
+	readers map[crypto.UserDevice]id.IdentityKey // devices that the session is for
+	missing map[crypto.UserDevice]bool           // those of them without the session
+	retryAt time.Time                            // when to share with those again
+	askAt   time.Time                            // when to query members whose homeserver did not answer; zero if there are none
 }
 
 func (d *Device) room(roomID id.RoomID) *room {
@@ -52,8 +52,9 @@ func (d *Device) room(roomID id.RoomID) *room {
 	return r
 }
 
-// Encrypt encrypts an event for all devices of those who are in a room, and returns the content of an m.room.encrypted. marked
-// is JSON of fields that stay readable, without braces. Should a crash lose the result, nothing is lost but a place in the session.
+// Encrypt encrypts an event for all devices of a room's readers and returns the content of an m.room.encrypted. marked are
+// fields that stay readable, as JSON without braces. Losing the result in a crash skips one index of the session and nothing
+// else.
 func (d *Device) Encrypt(ctx context.Context, in Room, eventType string, content json.RawMessage, marked string) ([]byte, error) {
 	r := d.room(id.RoomID(in.ID))
 	r.rules.Store(in.Rules)
@@ -65,12 +66,11 @@ func (d *Device) Encrypt(ctx context.Context, in Room, eventType string, content
 	if err := d.share(ctx, r, in.Members); err != nil {
 		return nil, err
 	}
-	kind := event.Type{Type: eventType, Class: event.MessageEventType}
-	encrypted, err := d.mach.EncryptMegolmEvent(ctx, r.id, kind, content)
-	if crypto.IsShareError(err) { // it has expired since
+	encrypted, err := d.encrypt(ctx, r.id, eventType, content)
+	if crypto.IsShareError(err) { // it expired meanwhile
 		r.stale.Store(true)
 		if err = d.share(ctx, r, in.Members); err == nil {
-			encrypted, err = d.mach.EncryptMegolmEvent(ctx, r.id, kind, content)
+			encrypted, err = d.encrypt(ctx, r.id, eventType, content)
 		}
 	}
 	if err != nil {
@@ -83,9 +83,46 @@ func (d *Device) Encrypt(ctx context.Context, in Room, eventType string, content
 	return wire, err
 }
 
+// encrypt is crypto.OlmMachine.EncryptMegolmEvent without its escapes: encoding/json writes each of < > & in six bytes, which
+// makes an event several times as large as its content.
+func (d *Device) encrypt(ctx context.Context, roomID id.RoomID, eventType string, content json.RawMessage) (*event.EncryptedEventContent, error) {
+	session, err := d.store.GetOutboundGroupSession(ctx, roomID)
+	switch {
+	case err != nil:
+		return nil, err
+	case session == nil:
+		return nil, crypto.ErrNoGroupSession
+	}
+	head, err := json.Marshal(struct {
+		RoomID id.RoomID `json:"room_id"`
+		Type   string    `json:"type"`
+	}{roomID, eventType})
+	if err != nil {
+		return nil, err
+	}
+	plain := slices.Concat(head[:len(head)-1], []byte(`,"content":`), content, []byte("}"))
+	ciphertext, err := session.Encrypt(plain)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.store.UpdateOutboundGroupSession(ctx, session); err != nil {
+		return nil, err
+	}
+	var clear struct {
+		RelatesTo *event.RelatesTo `json:"m.relates_to"` // homeservers read relations
+	}
+	if err := json.Unmarshal(content, &clear); err != nil {
+		return nil, err
+	}
+	return &event.EncryptedEventContent{
+		Algorithm: id.AlgorithmMegolmV1, SessionID: session.ID(), MegolmCiphertext: ciphertext, RelatesTo: clear.RelatesTo,
+		SenderKey: d.mach.OwnIdentity().IdentityKey, DeviceID: d.o.Client.DeviceID, //nolint:staticcheck // for clients before Matrix 1.3
+	}, nil
+}
+
 func (d *Device) broken() error { return d.store.broken() }
 
-// share makes sure that everybody who is in the room now, and nobody else, has the session.
+// share ensures that the current readers, and only they, have the session.
 func (d *Device) share(ctx context.Context, r *room, members func(context.Context) ([]id.UserID, error)) error {
 	session, err := d.store.GetOutboundGroupSession(ctx, r.id)
 	if err != nil {
@@ -138,7 +175,7 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 		return nil
 	}
 	if session != nil {
-		session.Shared = false // so that those who are missing are tried again
+		session.Shared = false // shares with the missing devices
 	}
 	if err := d.count(ctx); err != nil {
 		return err
@@ -146,7 +183,7 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	d.own.RLock()
 	defer d.own.RUnlock()
 	if err := d.mach.ShareGroupSession(ctx, r.id, r.members); err != nil {
-		r.readers = nil // the session counts as given to some that never got it: the next attempt begins another one
+		r.readers = nil // some may count as having the session that never got it: the next attempt starts a new one
 		return err
 	}
 	if err := d.store.flush(ctx); err != nil {
@@ -155,7 +192,7 @@ func (d *Device) shareNow(ctx context.Context, r *room, session *crypto.Outbound
 	return d.noteMissing(ctx, r)
 }
 
-// noteMissing keeps in mind which devices could not be given the session: they have no one-time keys left, for example.
+// noteMissing records the devices that did not get the session, for lack of one-time keys for example.
 func (d *Device) noteMissing(ctx context.Context, r *room) error {
 	session, err := d.store.GetOutboundGroupSession(ctx, r.id)
 	if err != nil || session == nil {
@@ -173,7 +210,7 @@ func (d *Device) noteMissing(ctx context.Context, r *room) error {
 	return nil
 }
 
-// fetch asks for the devices of those users whose devices may have changed.
+// fetch queries the devices of users whose devices may have changed.
 func (d *Device) fetch(ctx context.Context, users []id.UserID) error {
 	d.mu.Lock()
 	var ask []id.UserID
@@ -200,7 +237,7 @@ func (d *Device) fetch(ctx context.Context, users []id.UserID) error {
 	return nil
 }
 
-// askAgainAt returns when to ask again for the first of those users whose homeserver did not answer, zero without any.
+// askAgainAt returns when to query the first of the users whose homeserver did not answer; zero if there are none.
 func (d *Device) askAgainAt(users []id.UserID) (first time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +249,7 @@ func (d *Device) askAgainAt(users []id.UserID) (first time.Time) {
 	return first
 }
 
-// fetched notes that a user's devices are known. Of one whose homeserver does not answer those that were known before count.
+// fetched records that a user's devices are known. If the user's homeserver did not answer, the devices known before remain.
 func (d *Device) fetched(ctx context.Context, user id.UserID, there bool, change int) error {
 	d.mu.Lock()
 	if !there {
@@ -226,13 +263,13 @@ func (d *Device) fetched(ctx context.Context, user id.UserID, there bool, change
 		return nil
 	}
 	known, err := d.store.GetDevices(ctx, user)
-	if err == nil && known == nil { // else the library asks again for each message
+	if err == nil && known == nil { // else the library queries again for each message
 		err = d.store.PutDevices(ctx, user, map[id.DeviceID]*id.Device{})
 	}
 	return err
 }
 
-// readers are the devices of users, without the bot's own one.
+// readers returns the devices of users except the bot's own.
 func (d *Device) readers(ctx context.Context, users []id.UserID) (map[crypto.UserDevice]id.IdentityKey, error) {
 	all := map[crypto.UserDevice]id.IdentityKey{}
 	for _, user := range users {
@@ -250,7 +287,7 @@ func (d *Device) readers(ctx context.Context, users []id.UserID) (map[crypto.Use
 	return all, nil
 }
 
-// othersIn says whether somebody else than the bot is among the readers.
+// othersIn reports whether anybody besides the bot is among the readers.
 func (d *Device) othersIn(readers map[crypto.UserDevice]id.IdentityKey) bool {
 	for device := range readers {
 		if device.UserID != d.o.Client.UserID {
@@ -277,8 +314,7 @@ type counted struct {
 	Count  int64  `json:"count"`
 }
 
-// count notes, here and at the homeserver, that the sessions with other devices are about to move on. By that a database
-// restored from a backup is noticed.
+// count records, here and at the homeserver, that the sessions with other devices advance. noticeRestore compares the two.
 func (d *Device) count(ctx context.Context) error {
 	d.mu.Lock()
 	d.counter++
@@ -291,8 +327,8 @@ func (d *Device) count(ctx context.Context) error {
 	return d.o.Client.SetAccountData(ctx, counterType, counted{Device: d.store.device, Count: n})
 }
 
-// noticeRestore begins new sessions with all devices if those in the database are older than what was sent: a session that goes
-// back makes messages that nobody can read, or that others can.
+// noticeRestore starts new sessions with all devices if the database is older than what was sent, as after a restore: a reused
+// index makes messages unreadable, or readable to others.
 func (d *Device) noticeRestore(ctx context.Context) error {
 	d.counter, _ = strconv.ParseInt(d.store.Secrets[kindCounter], 10, 64) // none yet
 	var there counted

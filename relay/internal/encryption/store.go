@@ -21,27 +21,27 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// The kinds of rows.
+// Kinds of rows.
 const (
 	kindAccount = "account" // the identity of the device and its one-time keys
-	kindOlm     = "olm"     // a session with a device, by that one's key and the session's id
+	kindOlm     = "olm"     // a session with a device, by the device's key and the session's id
 	kindDevices = "devices" // the devices of a user
 	kindSecret  = "secret"
-	kindCounter = "counter" // how often sessions with devices have moved on
+	kindCounter = "counter" // number of times that sessions with devices advanced
 )
 
-// keyStore is the library's store. It keeps everything in memory. What must survive the process is written by flush, many
-// changes in one transaction: the caller flushes before anything leaves that depends on them. Sessions of rooms are never
-// stored: each process begins new ones, so that none can go back.
+// keyStore is mautrix's store, in memory. flush writes what must survive the process in one transaction; the caller must flush
+// before anything leaves that depends on it. Room sessions are never stored: each process starts new ones, so that none can go
+// back.
 type keyStore struct {
 	*crypto.MemoryStore
 	db     Database
 	device string
 	key    []byte
 
-	mu      sync.Mutex // guards what follows, and what the library's store does not guard
+	mu      sync.Mutex // guards the fields below, and those that the library's store leaves unguarded
 	changed map[[2]string][]byte
-	failed  error // of a flush: what is in memory is ahead of the database from then on
+	failed  error // of a flush: memory is ahead of the database since
 
 	flushing sync.Mutex
 }
@@ -59,7 +59,7 @@ type storedSession struct {
 	Decrypted time.Time    `json:"decrypted"`
 }
 
-// load reads what a device keeps.
+// load loads a device's keys.
 func load(ctx context.Context, db Database, device string, key []byte) (*keyStore, error) {
 	s := &keyStore{MemoryStore: crypto.NewMemoryStore(nil), db: db, device: device, key: key, changed: map[[2]string][]byte{}}
 	rows, err := db.Crypto(ctx, device)
@@ -77,7 +77,7 @@ func load(ctx context.Context, db Database, device string, key []byte) (*keyStor
 	return s, s.inherit(ctx)
 }
 
-// inherit gives a new device the identity that the device before it has made or recovered, if the pickle key opens it.
+// inherit gives a new device the identity of the device before it, if the pickle key decrypts it.
 func (s *keyStore) inherit(ctx context.Context) error {
 	rows, err := s.db.CryptoOfOthers(ctx, s.device, kindSecret)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *keyStore) take(r store.CryptoRow) error {
 	return nil
 }
 
-// flush stores what has changed. Once that has failed nothing more is stored or sent: the device is read anew.
+// flush writes the changes. After a failure nothing more is written or sent until the device is opened again.
 func (s *keyStore) flush(ctx context.Context) error {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
@@ -146,7 +146,7 @@ func (s *keyStore) flush(ctx context.Context) error {
 	for k, value := range changed {
 		rows = append(rows, store.CryptoRow{Kind: k[0], Key: k[1], Value: value})
 	}
-	slices.SortFunc(rows, func(a, b store.CryptoRow) int { // relays write in one order
+	slices.SortFunc(rows, func(a, b store.CryptoRow) int { // a fixed order avoids deadlocks between relays
 		if a.Kind != b.Kind {
 			return slices.Compare([]byte(a.Kind), []byte(b.Kind))
 		}
@@ -161,14 +161,14 @@ func (s *keyStore) flush(ctx context.Context) error {
 	return nil
 }
 
-// broken is why the device has to be read anew, nil if it has not.
+// broken returns why the device must be opened again, or nil.
 func (s *keyStore) broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// put notes a change; without a value it is a deletion.
+// put records a change; a nil value deletes the row.
 func (s *keyStore) put(kind, key string, value []byte) {
 	s.mu.Lock()
 	s.changed[[2]string{kind, key}] = value
@@ -220,7 +220,7 @@ func (s *keyStore) DeleteSession(_ context.Context, key id.SenderKey, session *c
 	return nil
 }
 
-// forgetSessions deletes the sessions with all devices: the next message begins new ones.
+// forgetSessions deletes the sessions with all devices; the next message starts new ones.
 func (s *keyStore) forgetSessions(ctx context.Context) error {
 	s.mu.Lock()
 	all := maps.Clone(s.Sessions)
@@ -235,7 +235,7 @@ func (s *keyStore) forgetSessions(ctx context.Context) error {
 	return nil
 }
 
-// PutOlmHash implements [crypto.Store]. A message that comes twice cannot be decrypted twice anyway, and hashes would only grow.
+// PutOlmHash implements [crypto.Store]. It keeps nothing: a repeated message cannot be decrypted twice anyway.
 func (s *keyStore) PutOlmHash(context.Context, [32]byte, time.Time) error { return nil }
 
 // HasSession implements [crypto.Store].
@@ -274,7 +274,7 @@ func (s *keyStore) GetNewestSessionCreationTS(ctx context.Context, key id.Sender
 	return newest, err
 }
 
-// PutGroupSession implements [crypto.Store]. The bot reads nobody's messages, so it keeps no keys to them.
+// PutGroupSession implements [crypto.Store]. It keeps nothing, because the bot doesn't read messages.
 func (s *keyStore) PutGroupSession(context.Context, *crypto.InboundGroupSession) error { return nil }
 
 // PutWithheldGroupSession implements [crypto.Store]; see PutGroupSession.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fault is what happens to a request in place of forwarding it.
+// Fault replaces the forwarding of a request.
 type Fault func(*Exchange)
 
 func forward(x *Exchange) {
@@ -17,7 +17,7 @@ func forward(x *Exchange) {
 	x.reply(a)
 }
 
-// Answer replies in place of the server. Header is pairs of name and value.
+// Answer replies instead of the server. header is pairs of name and value.
 func Answer(status int, body string, header ...string) Fault {
 	return func(x *Exchange) {
 		h := http.Header{}
@@ -33,29 +33,28 @@ func Matrix(status int, code string, header ...string) Fault {
 	return Answer(status, `{"errcode":"`+code+`","error":"by script"}`, append(header, "Content-Type", "application/json")...)
 }
 
-// Drop breaks the connection; the server does not see the request.
+// Drop closes the connection before the server sees the request.
 func Drop() Fault {
 	return func(*Exchange) { panic(http.ErrAbortHandler) }
 }
 
-// DropAnswer lets the server do its work and breaks the connection in place of
-// passing the answer on.
+// DropAnswer forwards the request and closes the connection instead of returning the answer.
 func DropAnswer() Fault {
 	return func(x *Exchange) {
-		_, _ = x.ask() // the answer is lost whatever it is
+		_, _ = x.ask() // the answer is dropped
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// ReplaceAnswer lets the server do its work and answers something else.
+// ReplaceAnswer forwards the request and returns another answer.
 func ReplaceAnswer(status int, body string) Fault {
 	return func(x *Exchange) {
-		_, _ = x.ask() // the answer is lost whatever it is
+		_, _ = x.ask() // the answer is dropped
 		x.reply(answer{status: status, body: []byte(body)})
 	}
 }
 
-// Truncate passes half of the server's answer on.
+// Truncate returns the first half of the server's answer.
 func Truncate() Fault {
 	return func(x *Exchange) {
 		a, err := x.ask()
@@ -69,7 +68,7 @@ func Truncate() Fault {
 	}
 }
 
-// Cut passes half of the server's answer on as if it were all.
+// Cut returns the first half of the server's answer as if it were complete.
 func Cut() Fault {
 	return func(x *Exchange) {
 		a, err := x.ask()
@@ -81,7 +80,7 @@ func Cut() Fault {
 	}
 }
 
-// Delay forwards after a while.
+// Delay forwards the request after a delay.
 func Delay(d time.Duration) Fault {
 	return func(x *Exchange) {
 		time.Sleep(d)
@@ -89,20 +88,20 @@ func Delay(d time.Duration) Fault {
 	}
 }
 
-// Hang never answers: the other end of a half-open connection.
+// Hang never answers, like a half-open connection.
 func Hang() Fault {
 	return func(x *Exchange) { <-x.Request.Context().Done() }
 }
 
-// HangAfter lets the server do its work and never answers.
+// HangAfter forwards the request and never answers.
 func HangAfter() Fault {
 	return func(x *Exchange) {
-		_, _ = x.ask() // the answer is lost whatever it is
+		_, _ = x.ask() // the answer is dropped
 		<-x.Request.Context().Done()
 	}
 }
 
-// Sometimes applies a fault to one of n requests, by chance, and forwards the others.
+// Sometimes applies a fault to a random 1 of n requests and forwards the others.
 func Sometimes(n int, fault Fault) Fault {
 	return func(x *Exchange) {
 		if rand.IntN(n) == 0 {

@@ -1,6 +1,5 @@
-// Package faultproxy stands between a client and an HTTP server in tests and
-// fails on a script: by path, a number of times. What it forwards it also
-// records, so that a test can say what was on the wire.
+// Package faultproxy is a scriptable HTTP proxy for tests. It injects faults by path and count, and records the requests that it
+// forwards.
 package faultproxy
 
 import (
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-// Proxy forwards to a server until a rule says otherwise.
+// Proxy forwards requests to a server unless a rule applies.
 type Proxy struct {
 	URL string
 
@@ -33,9 +32,9 @@ type Proxy struct {
 
 // Rule applies a fault to requests.
 type Rule struct {
-	Method string // "" is any
+	Method string // "" matches any
 	Path   string // part of the escaped path
-	Times  int    // how often, 0 is always
+	Times  int    // uses; 0 means unlimited
 	Fault  Fault
 
 	used int
@@ -50,10 +49,10 @@ type Record struct {
 	Body   string
 	At     time.Time
 	Fault  bool // a rule applied
-	Status int  // of the server's answer, 0 if it was not asked
+	Status int  // of the server's answer; 0 if not forwarded
 }
 
-// Start listens on a free port of 127.0.0.1 before the server at target.
+// Start starts a proxy on a free port of 127.0.0.1 for the server at target.
 func Start(target string) (*Proxy, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -67,7 +66,7 @@ func Start(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Up listens again, on the same port, after Down.
+// Up listens again on the same port after Down.
 func (p *Proxy) Up() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,24 +85,23 @@ func (p *Proxy) Up() error {
 	return nil
 }
 
-// Down refuses connections and breaks those that are open.
+// Down refuses connections and closes open ones.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil {
-		_ = p.server.Close() // the listener's error changes nothing here
+		_ = p.server.Close() // the listener's error has no effect here
 		p.server = nil
 	}
 }
 
-// Close ends the proxy.
+// Close stops the proxy.
 func (p *Proxy) Close() {
 	p.Down()
 	p.transport.CloseIdleConnections()
 }
 
-// Script replaces the rules; without any all is forwarded. The first rule that
-// fits and is not used up applies.
+// Script replaces the rules. The first rule that matches and is not used up applies; without one, requests are forwarded.
 func (p *Proxy) Script(rules ...Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +111,7 @@ func (p *Proxy) Script(rules ...Rule) {
 	}
 }
 
-// Records returns what was asked of the proxy with a part of the path, in order.
+// Records returns the requests with a part of the path, in order.
 func (p *Proxy) Records(path string) []Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +124,7 @@ func (p *Proxy) Records(path string) []Record {
 	return some
 }
 
-// Forget drops the records so far.
+// Forget discards the records.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +134,7 @@ func (p *Proxy) Forget() {
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client went away
+		return // the client disconnected
 	}
 	x := &Exchange{Request: r, w: w, proxy: p, body: body}
 	fault := p.admit(x)
@@ -146,7 +144,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	fault(x)
 }
 
-// admit records the request and finds the fault that applies to it.
+// admit records the request and returns the fault that applies.
 func (p *Proxy) admit(x *Exchange) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +163,7 @@ func (p *Proxy) admit(x *Exchange) Fault {
 	return p.rules[i].Fault
 }
 
-// Exchange is one request with its way to the server.
+// Exchange is a request on its way to the server.
 type Exchange struct {
 	Request *http.Request
 
@@ -175,15 +173,14 @@ type Exchange struct {
 	record int
 }
 
-// answer is what the server said.
+// answer is the server's answer.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// ask forwards the request and reads the answer. It does so even if the client
-// goes away meanwhile: what was sent was sent.
+// ask forwards the request and reads the answer, even if the client disconnects meanwhile.
 func (x *Exchange) ask() (answer, error) {
 	u := *x.Request.URL
 	u.Scheme, u.Host = x.proxy.target.Scheme, x.proxy.target.Host
@@ -213,5 +210,5 @@ func (x *Exchange) reply(a answer) {
 	}
 	x.w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
 	x.w.WriteHeader(a.status)
-	_, _ = x.w.Write(a.body) // the client may have gone away
+	_, _ = x.w.Write(a.body) // the client may have disconnected
 }

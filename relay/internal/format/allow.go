@@ -7,8 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// allowed is the HTML that Matrix lets a message have (client-server API,
-// m.room.message msgtypes). Images are apart: see sanitizer.image.
+// allowed are the tags that Matrix allows (client-server API, m.room.message msgtypes), except images; see sanitizer.image.
 var allowed = set(
 	atom.Del, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Blockquote, atom.P, atom.A,
 	atom.Ul, atom.Ol, atom.Sup, atom.Sub, atom.Li, atom.B, atom.I, atom.U, atom.Strong, atom.Em, atom.S,
@@ -16,7 +15,7 @@ var allowed = set(
 	atom.Caption, atom.Pre, atom.Span, atom.Details, atom.Summary,
 )
 
-// unwrapped tags are HTML that Matrix does not allow; what they hold stays.
+// unwrapped tags are HTML that Matrix does not allow; their content stays.
 var unwrapped = set(
 	atom.Html, atom.Head, atom.Body, atom.Main, atom.Header, atom.Footer, atom.Section, atom.Article,
 	atom.Aside, atom.Nav, atom.Address, atom.Figure, atom.Figcaption, atom.Center, atom.Small, atom.Big,
@@ -26,27 +25,27 @@ var unwrapped = set(
 	atom.Input,
 )
 
-// dropped tags take what they hold with them: it was never meant to be read.
+// dropped tags go together with their content, which is not text.
 var dropped = set(
 	atom.Script, atom.Style, atom.Title, atom.Iframe, atom.Noembed, atom.Noframes, atom.Noscript,
 	atom.Template, atom.Svg, atom.Math, atom.Object, atom.Applet, atom.Select, atom.Xmp, atom.Plaintext,
 	atom.Textarea,
 )
 
-// renamed are old tags with a successor in the list.
+// renamed maps obsolete tags to allowed ones.
 var renamed = map[atom.Atom]atom.Atom{atom.Font: atom.Span, atom.Strike: atom.S}
 
-// blocks begin a line of their own and end an open paragraph.
+// blocks start a new line and end an open paragraph.
 var blocks = set(
 	atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Blockquote, atom.P, atom.Ul, atom.Ol,
 	atom.Li, atom.Hr, atom.Div, atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Caption, atom.Pre,
 	atom.Details, atom.Summary,
 )
 
-// cells hold their content together: only the end of a part of the table reaches out.
+// cells contain their content: only end tags of table parts close them.
 var cells = set(atom.Td, atom.Th, atom.Caption)
 
-var tables = set(atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Td, atom.Th, atom.Caption)
+var tableTags = set(atom.Table, atom.Thead, atom.Tbody, atom.Tr, atom.Td, atom.Th, atom.Caption)
 
 func set(atoms ...atom.Atom) map[atom.Atom]bool {
 	m := make(map[atom.Atom]bool, len(atoms))
@@ -56,8 +55,7 @@ func set(atoms ...atom.Atom) map[atom.Atom]bool {
 	return m
 }
 
-// attribute is the value to keep of an attribute of a tag, under which name;
-// ok is false when it has to go.
+// attribute returns the name and value to keep of an attribute; ok is false if it must go.
 func attribute(tag atom.Atom, name, value string) (as, keep string, ok bool) {
 	switch tag {
 	case atom.A:
@@ -80,11 +78,10 @@ func attribute(tag atom.Atom, name, value string) (as, keep string, ok bool) {
 	return "", "", false
 }
 
-// unbroken removes what browsers drop inside a URL: line ends and tabs.
+// unbroken removes the characters that browsers drop inside a URL.
 var unbroken = strings.NewReplacer("\t", "", "\n", "", "\r", "")
 
-// safeLink returns a link as browsers would read it, if it leads where Matrix
-// lets it. A link without a scheme leads nowhere in a chat.
+// safeLink returns a link as browsers read it, if Matrix allows its scheme.
 func safeLink(s string) (string, bool) {
 	s = strings.TrimFunc(unbroken.Replace(s), func(r rune) bool { return r <= ' ' }) // as browsers do
 	scheme, rest, ok := strings.Cut(s, ":")
@@ -102,7 +99,7 @@ func isColor(s string) bool {
 	return len(s) == 7 && s[0] == '#' && strings.Trim(s[1:], "0123456789abcdefABCDEF") == ""
 }
 
-// isLanguage holds for "language-go": one class, of letters that need no escape.
+// isLanguage reports whether s is a class such as "language-go" that needs no escaping.
 func isLanguage(s string) bool {
 	name, ok := strings.CutPrefix(s, "language-")
 	return ok && name != "" && len(name) <= 64 && !strings.ContainsAny(name, " \t\n\"'<>&`=")

@@ -8,19 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// markerKey names the field that tells the relay's own events apart when they
-// come back by sync or are looked up in a room's history.
+// markerKey is the field that identifies the relay's events in sync and in a room's history.
 const markerKey = "io.slipway.relay"
 
-// content is an m.room.message that is being fitted into its budget.
+// content is an m.room.message that is fitted into its budget.
 type content struct {
 	message         Message
 	body, formatted string
-	continued       bool // the event before has announced it
+	continued       bool // an earlier event has the mentions
 }
 
-// json is canonical JSON (Matrix appendix, canonical JSON): keys sorted, nothing
-// escaped that need not be, so its length is what the homeserver counts.
+// json returns canonical JSON (Matrix appendix): sorted keys and minimal escapes, so its length is what the homeserver counts.
 func (c content) json() []byte {
 	b := make([]byte, 0, len(c.body)+len(c.formatted)+512)
 	b = appendString(append(b, `{"body":`...), c.body)
@@ -40,7 +38,7 @@ func (c content) json() []byte {
 	return append(b, '}')
 }
 
-// msgtype: clients stay silent for a notice (push rule .m.rule.suppress_notices).
+// msgtype returns m.notice for low priorities: clients stay silent (push rule .m.rule.suppress_notices).
 func (m Message) msgtype() string {
 	if m.Priority < 0 {
 		return "m.notice"
@@ -48,8 +46,7 @@ func (m Message) msgtype() string {
 	return "m.text"
 }
 
-// appendMentions always gives an object: without one some clients search the
-// body for names to ping.
+// appendMentions always writes an object; without one some clients search the body for names to mention.
 func (m Message) appendMentions(b []byte) []byte {
 	room, users := m.mentions()
 	b = append(b, '{')
@@ -73,8 +70,7 @@ func (m Message) appendMentions(b []byte) []byte {
 	return append(b, '}')
 }
 
-// mentions tells whom the message mentions. Pinging the room needs a power level;
-// the owner hears of it in any case.
+// mentions returns whom the message mentions. Mentioning the room needs a power level, so the owner is mentioned as well.
 func (m Message) mentions() (room bool, users []string) {
 	if m.Priority < 1 {
 		return false, nil
@@ -100,7 +96,7 @@ func appendMarker(b []byte, marker string) []byte {
 	return append(appendString(append(b, `"`+markerKey+`":{"m":`...), marker), '}')
 }
 
-// MarkerField is the field of a content that holds the marker, as JSON without braces; "" without a marker.
+// MarkerField returns the field with the marker as JSON without braces, or "" without a marker.
 func MarkerField(marker string) string {
 	if marker == "" {
 		return ""
@@ -108,12 +104,12 @@ func MarkerField(marker string) string {
 	return string(appendMarker(nil, marker))
 }
 
-// Marked is a content that has nothing but a marker.
+// Marked returns a content that has only a marker.
 func Marked(marker string) map[string]any {
 	return map[string]any{markerKey: map[string]string{"m": marker}}
 }
 
-// MarkerOf reads the marker from an event's content; "" if it carries none.
+// MarkerOf returns the marker of an event's content, or "".
 func MarkerOf(content []byte) string {
 	if !bytes.Contains(content, []byte(markerKey)) {
 		return "" // most events of a busy room
@@ -129,18 +125,17 @@ func MarkerOf(content []byte) string {
 	return c.Relay.Marker
 }
 
-// File is an uploaded text that goes with a truncated event.
+// File is the uploaded text of a truncated message.
 type File struct {
 	Name     string // as a person sees it
 	URI      string // mxc://…
 	MimeType string
 	Size     int // of the text
 	Marker   string
-	Keys     string // of an encrypted file: the fields of its EncryptedFile but the URI, as JSON without braces; "" if it is not
+	Keys     string // of an encrypted file: the fields of its EncryptedFile except the URI, as JSON without braces
 }
 
-// FileContent is the content of the m.room.message that shows the file. It is a
-// part of a message that has been announced, so it mentions nobody.
+// FileContent returns the m.room.message of a file. It mentions nobody, because the first event did.
 func FileContent(f File) []byte {
 	b := appendString([]byte(`{"body":`), f.Name)
 	b = appendString(append(b, `,"filename":`...), f.Name)
@@ -203,7 +198,7 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// jsonLen is the length of s as a JSON string, for valid UTF-8.
+// jsonLen returns the length of valid UTF-8 as a JSON string.
 func jsonLen(s string) int {
 	n := 2
 	for i := range len(s) {
@@ -222,7 +217,7 @@ func escapedLen(c byte) int {
 	return 1
 }
 
-// cutJSON cuts s so that with its note it takes at most limit bytes as a JSON string.
+// cutJSON cuts s so that s and note together have at most limit bytes as a JSON string.
 func cutJSON(s string, limit int, note string) string {
 	limit -= jsonLen(note)
 	n, i := 0, 0

@@ -1,7 +1,6 @@
-// Package format turns a message into the content of a Matrix event: Markdown or
-// HTML into the subset of HTML that Matrix allows, a readable plain body, the
-// event shape of its priority, all within the size of an event. It is pure: no
-// clock, no network, the same input gives the same bytes.
+// Package format turns a message into the contents of Matrix events: Markdown or HTML becomes the subset of HTML that Matrix
+// allows and a readable plain body, within the size of an event. The same input gives the same bytes. Rendering is bounded in
+// time and memory: a source that exceeds the bounds is shown as plain text.
 package format
 
 import (
@@ -19,48 +18,52 @@ const (
 	HTML     = "text/html"
 )
 
-// DefaultBudget is the number of bytes an event's content may have. An event is
-// bounded to 65,536 bytes with all that the homeserver adds: room, sender,
-// references, hashes and signatures (Matrix client-server API, size limits).
-const DefaultBudget = 60 << 10
+// DefaultBudget is the largest content of an event in bytes. Matrix limits an event to 65,536 bytes including the fields that
+// the homeserver adds; encryption makes the content a third larger. Encrypted rooms and others share the budget, so a message
+// has the same events in both.
+const DefaultBudget = 44 << 10
 
-// EncryptedBudget is that of an event that is encrypted, which makes it a third larger and wraps it.
-const EncryptedBudget = 44 << 10
+// MinBudget is the smallest budget. No homeserver refuses an event of this size as too large.
+const MinBudget = 4 << 10
 
 const (
-	minBudget   = 4 << 10
 	maxTitle    = 1 << 10
 	truncated   = "\n… (truncated)"
-	sourceTimes = 2 // source is cut to this many budgets before it is parsed, to bound the time
+	sourceTimes = 2         // a single event parses at most this many budgets of source
+	maxSource   = 256 << 10 // several events parse at most this much Markdown or HTML
+	largeSource = 16 << 10  // sources above this size are rendered by few goroutines at a time
 )
 
-// Message is what shall be shown.
+// slots bounds the memory of concurrent renders: a large hostile source takes up to 70 MB.
+var slots = make(chan struct{}, 2)
+
+// Message is a message to render.
 type Message struct {
-	Sender      string // name of the application, before the title; may be empty
+	Sender      string // name of the application, shown before the title; may be empty
 	Title       string
 	Body        string
 	ContentType string // Markdown, Plain or HTML; "" is Markdown
 	Priority    int    // -2 … 2
 	Mention     string // Matrix ID of the application's owner; may be empty
-	Whom        string // whom priorities 1 and 2 mention: "" or auto, room, owner, none, or Matrix IDs with spaces between
-	Marker      string // by which the event is found again, see MarkerOf
+	Whom        string // mentions of priorities 1 and 2: "" or auto, room, owner, none, or Matrix IDs separated by spaces
+	Marker      string // identifies the event, see MarkerOf
 }
 
 // Options of Render.
 type Options struct {
-	ColoredTitle  bool // colour the title by priority
-	PriorityWords bool // say the priority in the title, unless it is normal
-	Budget        int  // largest content in bytes; 0 is DefaultBudget
-	MaxEvents     int  // that a long message is split into; 0 is DefaultEvents
+	ColoredTitle  bool // color the title by priority
+	PriorityWords bool // put the priority into the title, unless it is normal
+	Budget        int  // largest content in bytes, at least MinBudget; 0 means DefaultBudget
+	MaxEvents     int  // most events of a long message; 0 means DefaultEvents
 }
 
 // Event is a rendered message, or a part of one.
 type Event struct {
 	Content   []byte // of an m.room.message, canonical JSON
-	Truncated bool   // the body was cut: FullText has the rest
+	Truncated bool   // the body was cut; FullText has all of it
 }
 
-// PartMarker is the marker of a message's event by its place, which begins at 0.
+// PartMarker returns the marker of a message's i-th event, counting from 0.
 func PartMarker(marker string, i int) string {
 	if i == 0 {
 		return marker
@@ -68,7 +71,7 @@ func PartMarker(marker string, i int) string {
 	return marker + "p" + strconv.Itoa(i)
 }
 
-// PartOf is the place that PartMarker has put into a marker; 0 for any other.
+// PartOf returns the i of PartMarker, or 0 for any other marker.
 func PartOf(part, marker string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(part, marker+"p"))
 	if err != nil {
@@ -77,36 +80,35 @@ func PartOf(part, marker string) int {
 	return n
 }
 
-// Render builds the event of a message. When the content would be too large, the
-// formatted body goes first; if the plain one alone is still too large it is cut
-// at the end of a line or a rune and says so.
+// Render builds a single event of a message. If the content exceeds the budget, the formatted body is dropped; if the plain
+// body alone still exceeds it, the body is cut at the end of a line or a rune and ends with a note.
 func Render(m Message, o Options) Event {
 	e, _ := renderOne(m, o)
 	return e
 }
 
-// Events builds the events of a message, in the order of sending: one, or if its formatting or text would be
-// lost for its size, up to o.MaxEvents that end between blocks, items or lines where possible. If the last is truncated,
-// the full text belongs into a file behind it. Only the first mentions anybody.
+// Events builds the events of a message, in the order of sending. A message that loses formatting or text in a single event is
+// split into at most o.MaxEvents, between blocks, items, or lines where possible. If the last is truncated, the full text
+// belongs in a file after it. Only the first event mentions anybody.
 func Events(m Message, o Options) []Event {
 	e, whole := renderOne(m, o)
 	limit := cmp.Or(o.MaxEvents, DefaultEvents)
 	if whole || limit == 1 {
 		return []Event{e}
 	}
-	// Where the parts end depends on the message alone: the others are rendered later, when names may have changed.
+	// Where parts end depends on the message alone, because names may change before the later parts are rendered.
 	title := cleanTitle(m.Title)
 	frame := content{message: m, body: joinTitle(title, " "), formatted: titleHTML(title, m.Priority, true) + " "}
 	frame.message.Mention, frame.message.Whom = "", ""
-	const spare = 8 << 10 // for the names of the sender and the owner, and for tags that a part closes and the next repeats
+	const spare = 8 << 10 // for the names of the sender and the owner, and for tags that a part closes and the next reopens
 	budget := o.budget() - len(frame.json()) - spare
 	title = titleOf(m, o)
 	most := limit * o.budget()
 	if m.ContentType != Plain {
-		most /= 2 // the text stands there twice
+		most = min(most/2, maxSource) // body and formatted_body both have the text
 	}
 	source, cut := cutSource(cleanText(m.Body), most)
-	parts := splitBody(m.ContentType, source, budget, limit)
+	parts := split(m.ContentType, source, budget, limit)
 	if len(parts) > limit {
 		parts, cut = parts[:limit], true
 	}
@@ -123,22 +125,33 @@ func Events(m Message, o Options) []Event {
 	return events
 }
 
-func splitBody(contentType, source string, budget, limit int) []rendered {
-	if contentType == Plain || contentType != HTML && !affordable(source) {
+// split renders a source in parts.
+func split(contentType, source string, budget, limit int) (parts []rendered) {
+	if contentType == Plain {
 		return splitPlain(source, budget)
 	}
-	text, literal := []byte(source), false
-	if contentType != HTML {
-		text, literal = markdown(source), true
+	defer acquire(source)()
+	defer func() {
+		if recover() != nil || parts[0].text == "" {
+			parts = splitPlain(source, budget)
+		}
+	}()
+	if contentType == HTML {
+		return sanitizeParts([]byte(source), false, budget, limit)
 	}
-	parts := sanitizeParts(text, literal, budget, limit)
-	if parts[0].text == "" {
-		return splitPlain(source, budget)
-	}
-	return parts
+	return sanitizeParts(markdown(source), true, budget, limit)
 }
 
-// renderOne makes one event of the message. whole is false if its formatting or a part of its text is lost.
+// acquire waits for a slot if the source is large. The caller must call release.
+func acquire(source string) (release func()) {
+	if len(source) <= largeSource {
+		return func() {}
+	}
+	slots <- struct{}{}
+	return func() { <-slots }
+}
+
+// renderOne builds a single event. whole is false if the event lacks formatting or text of the message.
 func renderOne(m Message, o Options) (e Event, whole bool) {
 	budget := o.budget()
 	source, cut := cutSource(cleanText(m.Body), sourceTimes*budget)
@@ -148,7 +161,7 @@ func renderOne(m Message, o Options) (e Event, whole bool) {
 	return e, !e.Truncated && (c.formatted != "" || !r.markup)
 }
 
-// fit makes an event of a rendered body within the budget. cut says that there is more.
+// fit builds an event of a rendered body within the budget. cut reports that the body lacks text of the message.
 func (c *content) fit(title string, r rendered, cut bool, o Options) Event {
 	budget := o.budget()
 	c.body = joinTitle(title, r.text)
@@ -177,18 +190,17 @@ func (o Options) budget() int {
 	if o.Budget == 0 {
 		return DefaultBudget
 	}
-	return max(o.Budget, minBudget)
+	return max(o.Budget, MinBudget)
 }
 
-// Body renders a body alone: sanitised HTML that is safe inside a page, and text.
+// Body renders a body without a title as sanitized HTML, which is safe inside a page, and as text.
 func Body(contentType, source string) (html, text string) {
 	source, _ = cutSource(cleanText(source), sourceTimes*DefaultBudget)
 	r := render(contentType, source, DefaultBudget)
 	return r.html, r.text
 }
 
-// FullText is the message as its sender wrote it, for the file that goes with a
-// truncated event.
+// FullText returns the message as its sender wrote it, for the file after a truncated event.
 func FullText(m Message) []byte {
 	return []byte(joinTitle(cleanTitle(m.Title), m.Body) + "\n")
 }
@@ -196,32 +208,24 @@ func FullText(m Message) []byte {
 // rendered is a body in both of its forms.
 type rendered struct {
 	html, text string
-	markup     bool // html says more than text
+	markup     bool // html has formatting that text lacks
 	cut        bool // text was cut
 }
 
-func render(contentType, source string, limit int) rendered {
-	switch contentType {
-	case Plain:
+func render(contentType, source string, limit int) (r rendered) {
+	if contentType == Plain {
 		return plain(source)
-	case HTML:
-		r := sanitize([]byte(source), false, limit)
-		if r.text == "" {
-			return plain(source) // nothing but tags: show them rather than nothing
+	}
+	defer acquire(source)()
+	defer func() {
+		if recover() != nil || r.text == "" { // nothing but tags: show them
+			r = plain(source)
 		}
-		return r
+	}()
+	if contentType == HTML {
+		return sanitize([]byte(source), false, limit)
 	}
-	if r, ok := renderSimple(source); ok {
-		return r
-	}
-	if !affordable(source) {
-		return plain(source)
-	}
-	r := sanitize(markdown(source), true, limit)
-	if r.text == "" {
-		return plain(source)
-	}
-	return r
+	return sanitize(markdown(source), true, limit)
 }
 
 func plain(source string) rendered {
@@ -240,10 +244,10 @@ func joinTitle(title, body string) string {
 	return title + "\n\n" + body
 }
 
-// priorityWords are for readers who see no colours: on a lock screen, through a screen reader.
+// priorityWords tell the priority where colors don't show, as on a lock screen or in a screen reader.
 var priorityWords = map[int]string{-2: "[lowest]", -1: "[low]", 1: "[high]", 2: "[highest]"}
 
-// titleOf is the first line of the event: the priority in words, who sends, and the title.
+// titleOf returns the first line of the event: priority, sender, and title.
 func titleOf(m Message, o Options) string {
 	sender, title := cleanTitle(m.Sender), cleanTitle(m.Title)
 	if sender != "" && title != "" {
@@ -256,7 +260,7 @@ func titleOf(m Message, o Options) string {
 	return title
 }
 
-// titleColors are data-mx-color values by priority; a normal message has none.
+// titleColors maps priorities to data-mx-color values; a normal message has none.
 var titleColors = map[int]string{-2: "#828282", -1: "#828282", 1: "#ed6d11", 2: "#ed1f11"}
 
 func titleHTML(title string, priority int, colored bool) string {
@@ -270,7 +274,7 @@ func titleHTML(title string, priority int, colored bool) string {
 	return "<p><strong>" + escaped + "</strong></p>\n"
 }
 
-// cleanTitle makes one line of at most maxTitle bytes.
+// cleanTitle returns a title as one line of at most maxTitle bytes.
 func cleanTitle(s string) string {
 	s = strings.Join(strings.Fields(cleanText(s)), " ")
 	if len(s) <= maxTitle {
@@ -279,8 +283,8 @@ func cleanTitle(s string) string {
 	return s[:runeStart(s, maxTitle)] + "…"
 }
 
-// cleanText makes valid UTF-8 with Unix line ends and no other control
-// characters than tab: some homeservers refuse a NUL, no client shows the rest.
+// cleanText returns valid UTF-8 with Unix line ends and no control characters except tabs: some homeservers refuse NUL, and
+// clients don't show the others.
 func cleanText(s string) string {
 	if isClean(s) {
 		return s
@@ -309,7 +313,7 @@ func isClean(s string) bool {
 	return true
 }
 
-// cutSource bounds what is parsed, at the end of a line if one is near.
+// cutSource cuts a source to at most limit bytes, at the end of a line if one is near, and reports whether it did.
 func cutSource(s string, limit int) (string, bool) {
 	if len(s) <= limit {
 		return s, false
@@ -317,7 +321,7 @@ func cutSource(s string, limit int) (string, bool) {
 	return s[:lineEnd(s, runeStart(s, limit))], true
 }
 
-// runeStart is the last start of a rune at or before i.
+// runeStart returns the last start of a rune at or before i.
 func runeStart(s string, i int) int {
 	for i > 0 && i < len(s) && !utf8.RuneStart(s[i]) {
 		i--
@@ -325,7 +329,7 @@ func runeStart(s string, i int) int {
 	return i
 }
 
-// lineEnd is the end of the last line that ends in the last quarter of s[:i], or i.
+// lineEnd returns the end of the last line that ends in the last quarter of s[:i], or i.
 func lineEnd(s string, i int) int {
 	if n := strings.LastIndexByte(s[:i], '\n'); n > i-i/4 {
 		return n

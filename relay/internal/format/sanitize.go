@@ -10,22 +10,21 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxDepth of nested tags; Matrix lets clients stop at 100.
+// maxDepth bounds nested tags; Matrix allows clients to stop at 100.
 const maxDepth = 100
 
-// sanitizer reads tokens and writes balanced, allowed HTML and its plain text at
-// the same time. It never builds a tree: time and memory stay in proportion to the
-// source, whatever the source does.
+// sanitizer writes balanced, allowed HTML and its plain text while it reads tokens. It builds no tree, so time and memory are
+// proportional to the source.
 type sanitizer struct {
 	z       *html.Tokenizer
-	literal bool // unknown tags are text: "<nil>" in Markdown is no HTML
+	literal bool // unknown tags are text, such as <nil> in Markdown
 	out     []byte
 	text    textWriter
 	open    []element
 	token   []byte    // the tag as written
-	attrs   []byte    // what is kept of its attributes
-	over    int       // open tags beyond maxDepth, not written
-	skip    atom.Atom // inside a dropped element
+	attrs   []byte    // its allowed attributes
+	over    int       // open tags beyond maxDepth, which are not written
+	skip    atom.Atom // the dropped element that is open
 	nested  int       // of the same name inside it
 	markup  bool
 	split   splitter
@@ -37,15 +36,14 @@ type element struct {
 	start string // its tag
 }
 
-// sanitize keeps the allowed part of source. With literal, tags that are not
-// HTML or not for messages are shown as they were written instead of being lost.
+// sanitize returns the allowed part of the source. If literal is set, unknown tags are shown as text instead of being dropped.
 func sanitize(source []byte, literal bool, limit int) rendered {
 	s := newSanitizer(source, literal, limit)
 	return s.run()
 }
 
-// sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a
-// single tag is larger. It ends soon after limit parts.
+// sanitizeParts is sanitize in parts whose HTML and text together have at most budget bytes as JSON strings, unless a single
+// tag is larger. It stops soon after limit parts.
 func sanitizeParts(source []byte, literal bool, budget, limit int) []rendered {
 	s := newSanitizer(source, literal, math.MaxInt)
 	s.split.budget, s.split.limit = budget, limit
@@ -105,8 +103,8 @@ func (s *sanitizer) write(text string) {
 	})
 }
 
-// tag reads the name of the current tag and whether attributes follow; 0 is an
-// unknown name. Reading it changes the tokenizer's copy, so the tag is kept first.
+// tag returns the current tag, 0 if unknown, and whether attributes follow. It saves the tag first, because reading the name
+// changes the tokenizer's copy.
 func (s *sanitizer) tag() (tag atom.Atom, more bool) {
 	s.token = append(s.token[:0], s.z.Raw()...)
 	name, more := s.z.TagName()
@@ -158,7 +156,7 @@ func (s *sanitizer) endSkipped(tag atom.Atom) {
 	}
 }
 
-// push opens an allowed tag, after it has closed what cannot hold it.
+// push opens an allowed tag after closing tags that cannot contain it.
 func (s *sanitizer) push(tag atom.Atom, attributes bool) {
 	s.closeImplied(tag)
 	void := tag == atom.Br || tag == atom.Hr
@@ -172,7 +170,7 @@ func (s *sanitizer) push(tag atom.Atom, attributes bool) {
 	value := s.attributes(tag, attributes)
 	if tag == atom.A {
 		if value == "" {
-			return // leads nowhere: its text stays
+			return // no link: only its text stays
 		}
 		e.href = value
 	}
@@ -192,8 +190,7 @@ func (s *sanitizer) push(tag atom.Atom, attributes bool) {
 	}
 }
 
-// attributes keeps those that are allowed and returns the value of the last: the
-// link of an <a>, the first number of an <ol>.
+// attributes writes the allowed attributes and returns the last value: the link of an <a>, the first number of an <ol>.
 func (s *sanitizer) attributes(tag atom.Atom, more bool) (last string) {
 	s.attrs = s.attrs[:0]
 	var seen []string
@@ -212,7 +209,7 @@ func (s *sanitizer) attributes(tag atom.Atom, more bool) (last string) {
 	return last
 }
 
-// closeImplied ends elements whose end tag may be left out in HTML.
+// closeImplied closes elements with optional end tags.
 func (s *sanitizer) closeImplied(tag atom.Atom) {
 	switch tag {
 	case atom.A:
@@ -231,7 +228,7 @@ func (s *sanitizer) closeImplied(tag atom.Atom) {
 	}
 }
 
-// closeWithin closes the innermost of the tags that is not outside of a boundary.
+// closeWithin closes the innermost of the tags inside the boundary.
 func (s *sanitizer) closeWithin(boundary atom.Atom, tags ...atom.Atom) {
 	for i := len(s.open) - 1; i >= 0; i-- {
 		tag := s.open[i].tag
@@ -245,8 +242,8 @@ func (s *sanitizer) closeWithin(boundary atom.Atom, tags ...atom.Atom) {
 	}
 }
 
-// close ends the innermost element of the tag and all inside it. An end without
-// a beginning is nothing; no inline end reaches out of a table cell or a list item.
+// close closes the innermost element of the tag with its content. It ignores unmatched end tags, and inline ones that would
+// close a table cell or list item.
 func (s *sanitizer) close(tag atom.Atom) {
 	if s.over > 0 {
 		s.over--
@@ -258,7 +255,7 @@ func (s *sanitizer) close(tag atom.Atom) {
 			s.popTo(i)
 			return
 		}
-		if cells[at] && !tables[tag] || blocks[at] && !blocks[tag] && !cells[tag] {
+		if cells[at] && !tableTags[tag] || blocks[at] && !blocks[tag] && !cells[tag] {
 			return
 		}
 	}
@@ -281,8 +278,7 @@ func (s *sanitizer) pop() {
 	s.markBlock(e.tag)
 }
 
-// image keeps an image of the homeserver's media repository. Clients load no
-// other, for their users' privacy: of those, a link with the description stays.
+// image keeps images of the homeserver's media repository. Clients load no others, for privacy; those become links.
 func (s *sanitizer) image(attributes bool) {
 	var alt, title, src string
 	for attributes {
@@ -323,7 +319,7 @@ func (s *sanitizer) image(attributes bool) {
 	s.text.link(href)
 }
 
-// appendEscaped appends text so that it is text in HTML, also within quotes.
+// appendEscaped appends text escaped for HTML and quoted attributes.
 func appendEscaped(b []byte, s string) []byte {
 	from := 0
 	for i := range len(s) {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// DefaultEvents is how many events a long message is split into at most. What does not fit follows as a file.
+// DefaultEvents is the largest number of events of a long message. The rest follows in a file.
 const DefaultEvents = 8
 
 const (
-	chunk      = 512 // bytes of text between two places where a paragraph may be split
-	longestTag = 256 // a start tag that is longer is not repeated in the next part
+	chunk      = 512 // bytes of text between possible ends
+	longestTag = 256 // a longer start tag loses its attributes in the next part
 )
 
-// Places where a part may end, best first.
+// Ranks of the places where a part may end, best first.
 const (
 	atBlock = iota // between blocks of the message
 	atInner        // between blocks inside of another: items, rows
@@ -26,24 +26,24 @@ const (
 	ranks
 )
 
-// splitter ends a part where it becomes too large, at the best of the places in its second half.
+// splitter ends a part that becomes too large, at the best place in its second half.
 type splitter struct {
 	budget    int // of html and text as JSON strings; 0 does not split
-	limit     int // of parts; what is beyond is not looked at
+	limit     int // of parts; the rest is ignored
 	cost      int // of the part so far
 	html, txt int // up to where it is measured
 	places    [ranks]*place
 	parts     []rendered
 }
 
-// place is where a part may end: what is written before, and the elements that are open.
+// place is a possible end of a part, with the elements that are open there.
 type place struct {
 	html, txt int
 	open      []element
 	numbers   []int // of the lists among them
 }
 
-// measure adds what was written since, and splits if the part is now too large.
+// measure adds the cost of new output and splits if the part is too large.
 func (s *sanitizer) measure() {
 	p := &s.split
 	if p.budget == 0 {
@@ -59,7 +59,7 @@ func (s *sanitizer) measure() {
 	}
 }
 
-// mark notes that a part may end here, if it is long enough.
+// mark records a possible end of the part, if the part is long enough.
 func (s *sanitizer) mark(rank int) {
 	s.measure()
 	if p := &s.split; p.cost > p.budget/2 && p.budget > 0 {
@@ -71,7 +71,7 @@ func (s *sanitizer) mark(rank int) {
 	}
 }
 
-// markBlock notes that a block has ended.
+// markBlock records the end of a block.
 func (s *sanitizer) markBlock(tag atom.Atom) {
 	switch {
 	case len(s.open) == 0:
@@ -81,7 +81,7 @@ func (s *sanitizer) markBlock(tag atom.Atom) {
 	}
 }
 
-// cut ends the part at a place and begins the next with what was written since.
+// cut ends the part at a place and starts the next with the output after it.
 func (s *sanitizer) cut(at *place) {
 	p := &s.split
 	p.parts = append(p.parts, rendered{
@@ -105,7 +105,7 @@ func closing(open []element) string {
 	return b.String()
 }
 
-// reopening is the start tags of the elements that continue. A numbered list continues its numbers.
+// reopening returns the start tags of the open elements. A numbered list continues its numbers.
 func (at *place) reopening() string {
 	var b strings.Builder
 	numbers := at.numbers
@@ -129,7 +129,7 @@ func (at *place) reopening() string {
 	return b.String()
 }
 
-// pieces cuts a text where a part may end, and says where each ends.
+// pieces cuts a text at possible ends of a part and passes the rank of each.
 func pieces(text string, lines bool, each func(piece string, rank int)) {
 	for len(text) > chunk {
 		n, rank := chunk, anywhere
@@ -150,16 +150,17 @@ func pieces(text string, lines bool, each func(piece string, rank int)) {
 	each(text, rank)
 }
 
-// splitPlain cuts a text into parts that as JSON strings have at most budget bytes, at the ends of lines where there are some.
+// splitPlain cuts a text into parts of at most budget bytes as JSON strings, at line ends if possible.
 func splitPlain(source string, budget int) (parts []rendered) {
-	for source = strings.TrimSpace(source); source != ""; {
+	source = strings.TrimSpace(source)
+	for len(parts) == 0 || source != "" {
 		n, cost := 0, 2
 		for n < len(source) && cost+escapedLen(source[n]) <= budget {
 			cost += escapedLen(source[n])
 			n++
 		}
 		if n < len(source) {
-			n = max(1, lineEnd(source, runeStart(source, n)))
+			n = max(1, lineEnd(source, runeStart(source, n))) // at least a byte, lest it loop
 		}
 		parts = append(parts, plain(source[:n]))
 		source = strings.TrimLeft(source[n:], "\n")

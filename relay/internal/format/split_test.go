@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -125,7 +126,7 @@ func TestEventsOfPlainText(t *testing.T) {
 			text = append(text, d.Body)
 		}
 	}
-	if got := strings.Join(text, "\n") + "\n"; len(events) != 2 || got != source {
+	if got := strings.Join(text, "\n") + "\n"; len(events) != 3 || got != source {
 		t.Errorf("%d events, %d bytes of %d", len(events), len(got), len(source))
 	}
 }
@@ -187,4 +188,14 @@ func TestPriorityWords(t *testing.T) {
 			t.Errorf("without a title, %d: %q, want %q", p, d.Body, want)
 		}
 	}
+}
+
+// busy returns the processor time of this process.
+func busy(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -9,15 +9,14 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxIndent bounds the prefix of a line, so that deep nesting times many lines
-// stays small.
+// maxIndent bounds a line's prefix, which repeats for each line of a nested block.
 const maxIndent = 24
 
-// textWriter makes readable plain text of the tags and texts of a message.
+// textWriter writes readable plain text of tags and texts.
 type textWriter struct {
 	out    []byte
 	limit  int
-	full   bool // more than limit: the rest is left out
+	full   bool // the limit is reached; the rest is dropped
 	breaks int  // line ends due before the next text
 	space  bool // a blank is due before the next text
 	pre    int  // open <pre>
@@ -37,7 +36,7 @@ type list struct {
 
 func (w *textWriter) String() string { return strings.TrimRight(string(w.out), " \n") }
 
-// lines asks for n line ends before the next text.
+// lines requests n line ends before the next text.
 func (w *textWriter) lines(n int) {
 	w.space = false
 	if len(w.out) == 0 || w.marker != "" {
@@ -46,7 +45,7 @@ func (w *textWriter) lines(n int) {
 	w.breaks = max(w.breaks, n)
 }
 
-// write adds text; outside of <pre> runs of white space are one blank.
+// write writes text; outside of <pre> it collapses white space.
 func (w *textWriter) write(s string) {
 	if w.pre > 0 {
 		w.writeLines(s)
@@ -67,7 +66,7 @@ func (w *textWriter) write(s string) {
 	}
 }
 
-// writeLines keeps white space as it is.
+// writeLines writes text with its white space.
 func (w *textWriter) writeLines(s string) {
 	for {
 		line, rest, more := strings.Cut(s, "\n")
@@ -115,7 +114,7 @@ func (w *textWriter) breakLine() {
 	w.marker = ""
 }
 
-// openTag shows the beginning of an element.
+// openTag writes the start of an element.
 func (w *textWriter) openTag(tag atom.Atom) {
 	switch tag {
 	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Details:
@@ -150,7 +149,7 @@ func (w *textWriter) openTag(tag atom.Atom) {
 	}
 }
 
-// closeTag shows the end of an element.
+// closeTag writes the end of an element.
 func (w *textWriter) closeTag(tag atom.Atom) {
 	switch tag {
 	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Details:
@@ -185,7 +184,7 @@ func (w *textWriter) item() {
 	w.indent(strings.Repeat(" ", utf8.RuneCountInString(marker)))
 }
 
-// countFrom sets the number of the first item of the list that was opened last.
+// countFrom sets the first number of the innermost list.
 func (w *textWriter) countFrom(start string) {
 	if n, err := strconv.Atoi(start); err == nil {
 		w.lists[len(w.lists)-1].number = n - 1
@@ -213,7 +212,7 @@ func (w *textWriter) cell() {
 	w.cells++
 }
 
-// link adds where the link that ends leads, unless its text says it.
+// link writes the link's destination, unless its text equals it.
 func (w *textWriter) link(href string) {
 	text := strings.TrimSpace(string(w.label))
 	if text == "" {

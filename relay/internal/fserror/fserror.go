@@ -1,4 +1,4 @@
-// Package fserror says why a file or folder cannot be used, and which command helps.
+// Package fserror explains why a file or folder cannot be used, and which command helps.
 package fserror
 
 import (
@@ -12,10 +12,8 @@ import (
 	"slipway/shared/config"
 )
 
-// Explain makes a sentence of an error about path that comes from missing rights:
-// whose the file is, or the folder that it would be in, who we are, and the command
-// that helps. Any other error, and nil, it returns as it is. The error stays in the
-// chain.
+// Explain returns an error about path that results from missing permissions as a sentence: the owner of the file or its folder,
+// the current user, and the command that helps. It returns any other error, and nil, unchanged. The result wraps err.
 func Explain(err error, path string) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):
@@ -30,15 +28,14 @@ func Explain(err error, path string) error {
 	return err
 }
 
-// cannotMake tells how to make a folder where we may not. What is above it is
-// not ours to change.
+// cannotMake returns the command that creates a folder which the current user may not create. It leaves the folder above alone.
 func cannotMake(folder, above string, err error) error {
 	uid, gid := os.Geteuid(), os.Getegid()
 	return fmt.Errorf("%s does not exist, and uid %d, which this runs as, cannot make it in %s: mkdir -p %s && chown %d:%d %s, or mount a volume there (%w)",
 		folder, uid, above, folder, uid, gid, folder, err)
 }
 
-// nearest is the path, or the closest folder above it that is there.
+// nearest returns path or the closest existing folder above it.
 func nearest(path string) string {
 	for {
 		_, err := os.Lstat(path)

@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// somebodyElses is a directory that does not belong to who runs the test.
+// somebodyElses is a directory that does not belong to the user of the test.
 func somebodyElses(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

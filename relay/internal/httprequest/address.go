@@ -1,5 +1,5 @@
-// Package httprequest reads from a request its client's address and whether the client
-// uses HTTPS, through trusted proxies.
+// Package httprequest has HTTP helpers for the API, the pages and the inbound protocols: the client's address and scheme behind
+// trusted proxies, cross-site checks, and JSON answers.
 package httprequest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Address is the address that a request comes from: the peer's, or, when
-// the peer is a trusted proxy, the last one in X-Forwarded-For that is not.
+// Address returns the client's address: the peer's or, if the peer is a trusted proxy, the last one in X-Forwarded-For
+// that isn't.
 func Address(r *http.Request, trusted []netip.Prefix) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -34,7 +34,7 @@ func Address(r *http.Request, trusted []netip.Prefix) string {
 	return addr.String()
 }
 
-// Secure reports whether the client speaks HTTPS, to us or to a trusted proxy.
+// Secure reports whether the client uses HTTPS, to the relay or to a trusted proxy.
 func Secure(r *http.Request, trusted []netip.Prefix) bool {
 	if r.TLS != nil {
 		return true

@@ -7,12 +7,11 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Origins refuses cross-site requests. Browsers send cookies and passwords with any
-// request and say where it comes from; other clients say nothing and are admitted.
-// The zero value trusts the requested host only.
+// Origins refuses cross-site requests. Browsers send cookies and passwords with any request and name its origin; other
+// clients name none and are admitted. The zero value trusts the requested host only.
 type Origins struct{ check *http.CrossOriginProtection }
 
-// NewOrigins trusts pages of publicURL, where a proxy hides it; "" is none.
+// NewOrigins trusts pages of publicURL besides those of the requested host; "" adds none.
 func NewOrigins(publicURL string) (Origins, error) {
 	o := Origins{check: http.NewCrossOriginProtection()}
 	if publicURL == "" {

@@ -9,10 +9,10 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// SessionCookie is the cookie of the pages' sessions, which opens the API too.
+// SessionCookie is the cookie of the pages' sessions. The API accepts it, too.
 const SessionCookie = "relay_session"
 
-// Status is the one HTTP status of each kind of refusal.
+// Status returns the HTTP status of a kind of refusal.
 func Status(kind refusal.Kind) int {
 	switch kind {
 	case refusal.KindInvalid:
@@ -29,6 +29,10 @@ func Status(kind refusal.Kind) int {
 		return http.StatusRequestEntityTooLarge
 	case refusal.KindMediaType:
 		return http.StatusUnsupportedMediaType
+	case refusal.KindMethod:
+		return http.StatusMethodNotAllowed
+	case refusal.KindTimeout:
+		return http.StatusRequestTimeout
 	case refusal.KindRateLimited:
 		return http.StatusTooManyRequests
 	case refusal.KindUnavailable:
@@ -37,8 +41,7 @@ func Status(kind refusal.Kind) int {
 	return http.StatusInternalServerError
 }
 
-// RetryAfter is the header's value for a time to wait: whole seconds, at least
-// one.
+// RetryAfter returns the header's value for a time to wait: whole seconds, at least one.
 func RetryAfter(wait time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
 }

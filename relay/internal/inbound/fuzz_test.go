@@ -10,8 +10,8 @@ import (
 	"slipway/relay/internal/format"
 )
 
-// markup is what the messages are made of; nothing that was sent may add to it.
-var markup = regexp.MustCompile(`</?(code|p|strong|br|span)[^>]*>`)
+// written is what the messages are made of; nothing that was sent may add to it.
+var written = regexp.MustCompile(`</?(code|p|strong|br|span)[^>]*>`)
 
 // FuzzRegistry: whatever comes, a notice stays one line of title and text without
 // markup of its own.
@@ -23,10 +23,10 @@ func FuzzRegistry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(b.Messages)+b.Ignored > maxEvents {
+		if len(b.Drafts)+b.Ignored > maxEvents {
 			t.Fatal("more events than may be")
 		}
-		for _, n := range b.Messages {
+		for _, n := range b.Drafts {
 			checkMessage(t, n)
 		}
 	})
@@ -48,23 +48,23 @@ func FuzzNames(f *testing.F) {
 			t.Fatal(err)
 		}
 		b, err := parseEnvelope(event)
-		if err != nil || len(b.Messages) != 1 {
+		if err != nil || len(b.Drafts) != 1 {
 			t.Fatalf("%s: %v", event, err)
 		}
-		checkMessage(t, b.Messages[0])
+		checkMessage(t, b.Drafts[0])
 	})
 }
 
-func checkMessage(t *testing.T, n Message) {
+func checkMessage(t *testing.T, n Draft) {
 	t.Helper()
-	if strings.ContainsFunc(n.Title+n.Text+n.Key, unicode.IsControl) || len(n.Key) > 128 || n.Text == "" {
-		t.Fatalf("%+q", n.Title+" | "+n.Text)
+	if strings.ContainsFunc(n.Title+n.Message+n.IdempotencyKey, unicode.IsControl) || len(n.IdempotencyKey) > 128 || n.Message == "" {
+		t.Fatalf("%+q", n.Title+" | "+n.Message)
 	}
-	html, _ := format.Body("", n.Text)
-	if left := markup.ReplaceAllString(html, ""); strings.ContainsAny(left, "<>") || strings.Contains(html, "<span") {
-		t.Fatalf("%+q renders as %s", n.Text, html)
+	html, _ := format.Body("", n.Message)
+	if left := written.ReplaceAllString(html, ""); strings.ContainsAny(left, "<>") || strings.Contains(html, "<span") {
+		t.Fatalf("%+q renders as %s", n.Message, html)
 	}
 	if spans := strings.Count(html, "<code>"); spans > 3+maxPlatforms {
-		t.Fatalf("%+q renders with %d code spans: %s", n.Text, spans, html)
+		t.Fatalf("%+q renders with %d code spans: %s", n.Message, spans, html)
 	}
 }

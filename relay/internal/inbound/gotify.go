@@ -1,7 +1,46 @@
 package inbound
 
-// GotifyPriority translates a priority of Gotify's scale, whose clients mean 1 to 3 as low, 4 to 7 as normal, 8 and 9 as
-// high and more as the highest, to −2 … 2. nil stays nil.
+import (
+	"net/http"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+)
+
+// Gotify is POST /message as clients of Gotify and PushBits send it, which look the same: the token in a header or the
+// URL, priorities from 0 to 10. Text is plain where the token is in X-Gotify-Key or in ?token=, and Markdown where it is
+// in Authorization.
+func Gotify() Protocol {
+	return Protocol{
+		Name:   "gotify",
+		Routes: []Route{{Method: http.MethodPost, Path: "/message", Match: func(r *http.Request) bool { return tokensOf(r).found != "" }}},
+		Token:  func(r *Request) (string, error) { return Token(r.Request) },
+		Parse: func(r *Request, app App) (Batch, error) {
+			s, err := submissionOf(r)
+			if err != nil {
+				return Batch{}, err
+			}
+			if s.found != "" && (s.mixed || s.found != r.Token) {
+				return Batch{}, errTwoTokens
+			}
+			priority := s.draft.Priority
+			if app.Scale != account.ScaleNative {
+				priority = GotifyPriority(priority)
+			}
+			own := ""
+			if tokensOf(r.Request).gotify {
+				own = format.Plain
+			}
+			return s.batch(r, app.Format.MediaType(s.mediaType(), own), priority)
+		},
+		Reply: replyMessage,
+		Fail:  httprequest.WriteError,
+	}
+}
+
+// GotifyPriority translates a priority of Gotify, whose clients show 1 to 3 as low, 4 to 7 as normal, 8 and 9 as high and
+// more as the highest, to −2 … 2. nil stays nil.
 func GotifyPriority(given *int) *int {
 	if given == nil {
 		return nil

@@ -1,45 +1,84 @@
-// Package inbound reads what other programs post in shapes of their own and makes messages of it: one file per
-// protocol. It knows how they speak, not what becomes of the messages.
+// Package inbound reads what senders post and makes messages of it. Each protocol has a file of its own, with its
+// credential, its shapes and its errors; all share the path of a message from there on.
 package inbound
 
 import (
 	"net/http"
 	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
 )
 
-// Protocol is how one kind of programs posts messages. An application's token comes in the headers or the query.
+// Protocol is one way of posting messages. All functions are safe for concurrent use. Errors that a sender may read
+// are *refusal.Error.
 type Protocol struct {
-	Name   string                       // the source of its messages, as metrics and pages show it
-	Routes []string                     // paths that it posts to
-	Parse  func(Request) (Batch, error) // refusals are *refusal.Error
-	Reply  func(Result) any             // the JSON of the answer when all messages are stored
+	Name   string // the source of its messages, in metrics, logs and pages
+	Routes []Route
+	// Token returns the application's token, "" if there is none. It is called before the body is read and, if there
+	// was none and BodyToken is set, once more with the body.
+	Token     func(*Request) (string, error)
+	BodyToken bool
+	// Parse makes drafts of a request whose token is valid. It must not keep the request's body.
+	Parse func(*Request, App) (Batch, error)
+	// Events means that a request holds events with keys of their own: one that breaks a limit, or whose key stands
+	// for other words, is counted and doesn't fail the request.
+	Events bool
+	Reply  func(http.ResponseWriter, Result)
+	Fail   func(http.ResponseWriter, error)
 }
 
-// Request is a request that is read whole.
-type Request struct {
-	Header http.Header
-	Body   []byte // not kept by Parse
-	Now    time.Time
+// Route is where a protocol's requests arrive. Of several routes with the same method and path the first that
+// matches takes the request.
+type Route struct {
+	Method, Path string                   // the path as mux writes it
+	Match        func(*http.Request) bool // nil matches every request
 }
+
+// Request is a request with its body read whole.
+type Request struct {
+	*http.Request
+	Path  map[string]string // variables of the route's path
+	Body  []byte            // nil until it is read
+	Token string            // the result of Token, "" before
+	Now   time.Time
+
+	fields *submission // of the native and Gotify's protocol, once read
+}
+
+// App is what a protocol may know of the application.
+type App struct {
+	ID     int64
+	Name   string
+	Format account.Format // of messages that name none
+	Scale  account.Scale  // of priorities
+	// Secret returns the secret that verifies signatures, nil if the application has none. It may be nil, too.
+	Secret func() ([]byte, error)
+}
+
+// Draft is a message that is not accepted yet. Its token and source are the caller's to set.
+type Draft = intake.Request
 
 // Batch is what a request asks for.
 type Batch struct {
-	Messages []Message
-	Ignored  int // events that make no message
+	Drafts   []Draft
+	Ignored  int           // events that make no message
+	Wait     time.Duration // how long the sender waits for the delivery of a single draft; 0 for not at all
+	Answer   any           // for the protocol's Reply
+	Warnings []string      // sentences about what was left out of the messages
 }
 
-// Message is one message of a request.
-type Message struct {
-	Key      string // names the event: the same one sent again has the same key; printable, at most 128 bytes
-	Title    string // one line
-	Text     string // Markdown
-	Priority int    // -2 … 2
-}
-
-// Result counts what became of a batch.
+// Result is the outcome of a request.
 type Result struct {
-	Accepted int // stored now
-	Repeated int // stored earlier, under the same key
-	Ignored  int // made no message
-	Refused  int // break the limits of this relay: to send them again would not help
+	Batch
+	Messages []Accepted // of the drafts that were stored, now or earlier
+	Accepted int        // stored now
+	Repeated int        // stored earlier, under the same key
+	Refused  int        // over a limit of the relay: to send them again would not help
+}
+
+// Accepted is a draft that is stored.
+type Accepted struct {
+	intake.Accepted
+	Error string // why it waits, or was given up
 }

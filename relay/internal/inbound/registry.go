@@ -7,23 +7,33 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net/http"
 	"regexp"
 	"strings"
 
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/markup"
 	"slipway/relay/internal/refusal"
 )
 
 // maxEvents is how many events an envelope may have.
 const maxEvents = 1000
 
-// Registry takes the notifications of a registry: each event that people care for is a message of its own, with the
-// event's id as its key. With a secret it takes only what was signed with it.
+// Registry is the notifications of a container registry: a message for each tag that was pushed or deleted, with the
+// event's id as its key. Requests must be signed with the
+// application's secret, or else with secret; without either they need no signature.
 func Registry(secret []byte) Protocol {
 	return Protocol{
 		Name:   "registry",
-		Routes: []string{"/hook/registry"},
-		Parse: func(r Request) (Batch, error) {
+		Routes: []Route{{Method: http.MethodPost, Path: "/hook/registry"}},
+		Token:  func(r *Request) (string, error) { return Token(r.Request) },
+		Events: true,
+		Parse: func(r *Request, app App) (Batch, error) {
 			if err := isEnvelope(r.Header.Get("Content-Type")); err != nil {
+				return Batch{}, err
+			}
+			secret, err := app.secretOr(secret)
+			if err != nil {
 				return Batch{}, err
 			}
 			if err := checkSignature(r, secret); err != nil {
@@ -36,13 +46,14 @@ func Registry(secret []byte) Protocol {
 			}
 			return b, err
 		},
-		Reply: func(r Result) any {
-			return registryAnswer{Success: true, Accepted: r.Accepted, Repeated: r.Repeated, Ignored: r.Ignored, Refused: r.Refused}
+		Reply: func(w http.ResponseWriter, r Result) {
+			httprequest.WriteJSON(w, http.StatusOK, registryAnswer{Success: true, Accepted: r.Accepted, Repeated: r.Repeated, Ignored: r.Ignored, Refused: r.Refused})
 		},
+		Fail: httprequest.WriteError,
 	}
 }
 
-// registryAnswer counts what became of an envelope's events.
+// registryAnswer counts an envelope's events by outcome.
 type registryAnswer struct {
 	Success  bool `json:"success"`
 	Accepted int  `json:"accepted"` // messages that are stored now
@@ -119,7 +130,7 @@ func parseEnvelope(body []byte) (b Batch, err error) {
 			b.Ignored++
 			continue
 		}
-		b.Messages = append(b.Messages, e.message(raw))
+		b.Drafts = append(b.Drafts, e.draft(raw))
 	}
 	return b, nil
 }
@@ -128,18 +139,18 @@ func parseEnvelope(body []byte) (b Batch, err error) {
 // signature, its bill of materials.
 var machine = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.[a-z]+)?$`)
 
-func (e *event) message(raw []byte) Message {
-	n := Message{Key: e.key(raw), Title: plain(e.Target.Repository, 255) + ":" + plain(e.Target.Tag, 128)}
+func (e *event) draft(raw []byte) Draft {
+	priority, done := 0, "pushed"
 	if machine.MatchString(e.Target.Tag) {
-		n.Priority = -1
+		priority = -1
 	}
 	if e.Action == "delete" {
-		n.Title += " deleted"
-	} else {
-		n.Title += " pushed"
+		done = "deleted"
 	}
-	n.Text = e.text()
-	return n
+	return Draft{
+		IdempotencyKey: e.key(raw), Title: markup.Line(e.Target.Repository, 255) + ":" + markup.Line(e.Target.Tag, 128) + " " + done,
+		Message: e.text(), Priority: &priority,
+	}
 }
 
 var keyForm = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,100}$`)

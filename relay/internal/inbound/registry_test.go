@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,15 +38,15 @@ const pushV2 = `{
 
 func TestRegistryReadsDistributionsPush(t *testing.T) {
 	b, err := parseEnvelope([]byte(pushV2))
-	if err != nil || b.Ignored != 0 || len(b.Messages) != 1 {
-		t.Fatal(b.Messages, b.Ignored, err)
+	if err != nil || b.Ignored != 0 || len(b.Drafts) != 1 {
+		t.Fatal(b.Drafts, b.Ignored, err)
 	}
-	want := Message{
-		Key: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
-		Text: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`",
+	want := Draft{
+		IdempotencyKey: "registry:e6bb6e5e-5d6a-4b57-9f0a-8a3c3f3f9f11", Title: "team/app:1 pushed",
+		Message: "`sha256:8e1c7573a3a2`, 3.2 MB, pushed by `alice` to `localhost:5000`", Priority: new(int),
 	}
-	if b.Messages[0] != want {
-		t.Errorf("%+v\nwant %+v", b.Messages[0], want)
+	if !reflect.DeepEqual(b.Drafts[0], want) {
+		t.Errorf("%+v\nwant %+v", b.Drafts[0], want)
 	}
 }
 
@@ -72,12 +73,12 @@ func TestRegistryMessages(t *testing.T) {
 		{`{"action":"push","target":{"repository":"a","tag":"\u202e1"},"actor":{"name":"\u0000"}}`, "a:\uFFFD1 pushed", "pushed by `\uFFFD`"},
 	} {
 		b, err := parseEnvelope([]byte(`{"events":[` + tt.event + `]}`))
-		if err != nil || len(b.Messages) != 1 {
-			t.Errorf("%s: %v, %d messages", tt.event, err, len(b.Messages))
+		if err != nil || len(b.Drafts) != 1 {
+			t.Errorf("%s: %v, %d messages", tt.event, err, len(b.Drafts))
 			continue
 		}
-		if n := b.Messages[0]; n.Title != tt.title || n.Text != tt.message {
-			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Text, tt.title, tt.message)
+		if n := b.Drafts[0]; n.Title != tt.title || n.Message != tt.message {
+			t.Errorf("%s\n is %q, %q\nwant %q, %q", tt.event, n.Title, n.Message, tt.title, tt.message)
 		}
 	}
 }
@@ -93,36 +94,36 @@ func TestRegistryIgnores(t *testing.T) {
 		`{}`, `null`,
 	} {
 		b, err := parseEnvelope([]byte(`{"events":[` + event + `]}`))
-		if err != nil || len(b.Messages) != 0 || b.Ignored != 1 {
-			t.Errorf("%s: %v, %d messages, %d ignored", event, err, len(b.Messages), b.Ignored)
+		if err != nil || len(b.Drafts) != 0 || b.Ignored != 1 {
+			t.Errorf("%s: %v, %d messages, %d ignored", event, err, len(b.Drafts), b.Ignored)
 		}
 	}
 }
 
 func TestRegistryKeysAndPriorities(t *testing.T) {
 	const target = `"action":"push","target":{"repository":"a","tag":"1"}`
-	read := func(events string) []Message {
+	read := func(events string) []Draft {
 		t.Helper()
 		b, err := parseEnvelope([]byte(`{"events":[` + events + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b.Messages
+		return b.Drafts
 	}
 	n := read(`{` + target + `},{` + target + `,"timestamp":"2026-11-21T00:00:00Z"},{"id":"` + strings.Repeat("x", 101) + `",` + target + `},{"id":"é",` + target + `}`)
 	seen := map[string]bool{}
 	for _, one := range n {
-		if seen[one.Key] || len(one.Key) > 128 || !strings.HasPrefix(one.Key, "registry/sha256:") {
-			t.Errorf("key %q", one.Key)
+		if seen[one.IdempotencyKey] || len(one.IdempotencyKey) > 128 || !strings.HasPrefix(one.IdempotencyKey, "registry/sha256:") {
+			t.Errorf("key %q", one.IdempotencyKey)
 		}
-		seen[one.Key] = true
+		seen[one.IdempotencyKey] = true
 	}
-	if again := read(`{` + target + `}`); again[0].Key != n[0].Key {
+	if again := read(`{` + target + `}`); again[0].IdempotencyKey != n[0].IdempotencyKey {
 		t.Error("the same event has another key")
 	}
 	for tag, want := range map[string]int{"1": 0, "sha256-" + strings.Repeat("a", 64) + ".sig": -1, "sha256-" + strings.Repeat("a", 64): -1, "sha256-a.sig": 0} {
-		if got := read(`{"action":"push","target":{"repository":"a","tag":"` + tag + `"}}`)[0].Priority; got != want {
-			t.Errorf("tag %s: priority %d, want %d", tag, got, want)
+		if got := read(`{"action":"push","target":{"repository":"a","tag":"` + tag + `"}}`)[0].Priority; *got != want {
+			t.Errorf("tag %s: priority %d, want %d", tag, *got, want)
 		}
 	}
 }
@@ -141,7 +142,7 @@ func TestRegistryRefuses(t *testing.T) {
 
 func TestSizesRead(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9951: "10 kB", 999499: "999 kB", 999999: "1.0 MB", 3210399: "3.2 MB", 9223372036854775807: "9223 PB"} {
-		if got := bytes(n); got != want {
+		if got := sizeOf(n); got != want {
 			t.Errorf("%d reads %s, want %s", n, got, want)
 		}
 	}

@@ -11,44 +11,49 @@ import (
 	"slipway/relay/internal/refusal"
 )
 
-// Headers of signed bodies, keyed with a shared secret. hubSignature is "sha256=" and the HMAC-SHA256 of the body in
-// hex, as GitHub sends it. timedSignature is "t=<unix seconds>,v1=" and that of "<t>.<body>", as our registry sends it
-// as well: a recorded request cannot be sent again later.
-const (
-	hubSignature   = "X-Hub-Signature-256"
-	timedSignature = "X-Slipway-Signature"
-)
+// timedSignature is the header of a signed request, keyed with a shared secret: "t=<unix seconds>,v1=…,v2=<HMAC-SHA256
+// of "<t>.<Authorization>.<body>" in hex>". The time keeps a recorded request from being repeated later, Authorization
+// keeps it from being repeated with the token of another application.
+const timedSignature = "X-Slipway-Signature"
 
 // maxSkew is how far the time of a signature may be from now.
 const maxSkew = 5 * time.Minute
 
-// checkSignature refuses a body that was not signed with the secret; without a secret it takes all. Where there is a
-// signature with a time, that one counts.
-func checkSignature(r Request, secret []byte) error {
+// secretOr returns the application's secret, or configured if it has none.
+func (a App) secretOr(configured []byte) ([]byte, error) {
+	if a.Secret == nil {
+		return configured, nil
+	}
+	own, err := a.Secret()
+	if len(own) == 0 && err == nil {
+		return configured, nil
+	}
+	return own, err
+}
+
+// checkSignature refuses a request that isn't signed with the secret. Without a secret it accepts every request.
+func checkSignature(r *Request, secret []byte) error {
 	if len(secret) == 0 {
 		return nil
 	}
-	timed, hub := r.Header.Get(timedSignature), r.Header.Get(hubSignature)
-	switch {
-	case timed != "":
-		return checkTimed(timed, secret, r)
-	case hub == "":
-		return unsigned("The body must be signed in the header " + hubSignature + " or " + timedSignature + ": give the registry's endpoint the secret of this relay's hook.registry.secret.")
-	case !signedBody(hub, secret, r.Body):
-		return unsigned(wrong(hubSignature))
+	header := r.Header.Get(timedSignature)
+	if header == "" {
+		return unsigned("The request must be signed in the header " + timedSignature + ": give the registry's endpoint the application's webhook secret, or that of this relay's hook.registry.secret.")
 	}
-	return nil
-}
-
-func checkTimed(header string, secret []byte, r Request) error {
-	at, sum, ok := strings.Cut(header, ",v1=")
-	at, isTime := strings.CutPrefix(at, "t=")
-	seconds, err := strconv.ParseInt(at, 10, 64)
-	if !ok || !isTime || err != nil {
-		return unsigned("The header " + timedSignature + " must be t=<unix seconds>,v1=<HMAC-SHA256 of the time, a dot and the body, in hex>.")
+	if authorization(r.Header.Get("Authorization")) == "" {
+		return unsigned("The token of a signed request must be in the header Authorization, because the signature covers it.")
 	}
-	if !sameSum(sum, secret, []byte(at+"."), r.Body) {
-		return unsigned(wrong(timedSignature))
+	signature := map[string]string{}
+	for _, part := range strings.Split(header, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		signature[name] = value
+	}
+	seconds, err := strconv.ParseInt(signature["t"], 10, 64)
+	if err != nil || signature["v2"] == "" {
+		return unsigned("The header " + timedSignature + " must be t=<unix seconds>,v2=<HMAC-SHA256 of the time, a dot, the header Authorization, a dot and the body, in hex>.")
+	}
+	if !sameSum(signature["v2"], secret, signature["t"], ".", r.Header.Get("Authorization"), ".", string(r.Body)) {
+		return unsigned("The signature in the header " + timedSignature + " is not that of this request: the secret of the registry's endpoint differs from the application's webhook secret, or from this relay's hook.registry.secret, or the token or the body was changed on its way.")
 	}
 	if skew := r.Now.Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
 		return unsigned("The signature in the header " + timedSignature + " was made at another time than now, by more than 5 minutes: the request was recorded and repeated, or a clock is wrong.")
@@ -56,29 +61,19 @@ func checkTimed(header string, secret []byte, r Request) error {
 	return nil
 }
 
-func wrong(header string) string {
-	return "The signature in the header " + header + " is not that of this body: the secret of the registry's endpoint and this relay's hook.registry.secret differ, or the body was changed on its way."
-}
-
 func unsigned(message string) error {
 	return &refusal.Error{Kind: refusal.KindUnauthorized, Message: message}
 }
 
-// signedBody reports whether a hubSignature was made of the body with the secret.
-func signedBody(signature string, secret, body []byte) bool {
-	sum, ok := strings.CutPrefix(signature, "sha256=")
-	return ok && sameSum(sum, secret, body)
-}
-
 // sameSum compares, in constant time, a sum in hex with that of the parts.
-func sameSum(sum string, secret []byte, parts ...[]byte) bool {
+func sameSum(sum string, secret []byte, parts ...string) bool {
 	got, err := hex.DecodeString(sum)
 	if err != nil {
 		return false
 	}
 	mac := hmac.New(sha256.New, secret)
 	for _, part := range parts {
-		mac.Write(part)
+		mac.Write([]byte(part))
 	}
 	return hmac.Equal(got, mac.Sum(nil))
 }

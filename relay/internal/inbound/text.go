@@ -3,8 +3,8 @@ package inbound
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"slipway/relay/internal/markup"
 )
 
 const (
@@ -35,7 +35,7 @@ func (e *event) text() string {
 	return strings.Join(append(parts, done), ", ")
 }
 
-// size says how large the image is, if the event names its parts, or for which
+// size returns the size of the image as text, if the event names its parts, or for which
 // platforms an index is. A manifest's own size would say nothing of the image and
 // is named as what it is.
 func (e *event) size() string {
@@ -51,9 +51,9 @@ func (e *event) size() string {
 			}
 			sum += r.Size
 		}
-		return bytes(sum)
+		return sizeOf(sum)
 	case t.Size > 0:
-		return "manifest of " + bytes(t.Size)
+		return "manifest of " + sizeOf(t.Size)
 	}
 	return ""
 }
@@ -79,8 +79,8 @@ func platforms(refs []descriptor) string {
 	return "for " + strings.Join(names, ", ")
 }
 
-// bytes writes a size as people read it.
-func bytes(n int64) string {
+// sizeOf writes a size as people read it.
+func sizeOf(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
 	}
@@ -107,7 +107,7 @@ func short(digest string) string {
 // code makes a code span of a string from outside: nothing in it is markup
 // (CommonMark, code spans: a fence longer than every run of backticks inside).
 func code(s string, longest int) string {
-	s = plain(s, longest)
+	s = markup.Line(s, longest)
 	run, most := 0, 0
 	for _, r := range s {
 		if r != '`' {
@@ -122,38 +122,4 @@ func code(s string, longest int) string {
 		return fence + " " + s + " " + fence
 	}
 	return fence + s + fence
-}
-
-// plain makes one readable line of a string from outside: no control characters,
-// none that hide or reorder others, not longer than it may be.
-func plain(s string, longest int) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsGraphic(r):
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-	s = strings.TrimSpace(s)
-	if len(s) <= longest {
-		return orNothing(s)
-	}
-	cut := longest
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return orNothing(strings.TrimSpace(s[:cut]) + "…")
-}
-
-// orNothing stands for a string that would leave an empty code span.
-func orNothing(s string) string {
-	if s == "" {
-		return "?"
-	}
-	return s
 }

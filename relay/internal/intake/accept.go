@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"slipway/relay/internal/account"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/store"
 	"slipway/shared/plural"
-)
-
-const (
-	maxKey    = 255
-	maxExtras = 64 << 10
 )
 
 // Accept checks a message and commits it to the outbox. When it returns without error the message is durable and
@@ -26,7 +20,7 @@ func (s *Intake) Accept(ctx context.Context, r Request) (Accepted, error) {
 }
 
 // AcceptAll is Accept for several messages of one application, all of which become durable at once or none: the token is
-// that of all of them. A key that stands for another message is a conflict; what has none is stored all the same, and the
+// that of all of them. A key that stands for another message is a conflict; a message without a key is always stored, and the
 // answer has both.
 func (s *Intake) AcceptAll(ctx context.Context, token string, all ...Request) ([]Accepted, error) {
 	now := time.Now()
@@ -77,8 +71,6 @@ func (s *Intake) tryAccept(ctx context.Context, app *account.App, all []Request,
 		if err != nil {
 			return nil, err
 		}
-		e.Sender, e.Mention = s.accounts.Shown(ctx, row)
-		e.Whom = row.Mention
 		stored[i] = &store.Accept{Entry: e, Key: keyOf(r, &e)}
 	}
 	if err := s.admit(ctx, app, len(all), now); err != nil {
@@ -97,8 +89,8 @@ func (s *Intake) accepted(ctx context.Context, app *account.App, stored []*store
 	for _, a := range stored {
 		e := &a.Entry
 		out := Accepted{
-			ID: e.ID, ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, ContentType: e.ContentType, Priority: e.Priority,
-			AcceptedAt: store.Time(e.AcceptedAt), State: message.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
+			ID: e.MessageID(), ApplicationID: e.ApplicationID, Title: e.Title, Message: e.Body, ContentType: e.ContentType, Priority: e.Priority,
+			AcceptedAt: store.Time(e.AcceptedAt), State: outbox.StateQueued, Replay: a.Replay, Conflict: a.Conflict,
 		}
 		switch {
 		case a.Conflict:
@@ -122,40 +114,14 @@ func (s *Intake) present(ctx context.Context, a *Accepted) {
 	case err == nil:
 		a.State, a.EventID = m.State, m.EventID
 	case store.IsMissing(err):
-		a.State = message.StateForgotten
+		a.State = outbox.StateForgotten
 	}
 }
 
-// SenderViewer is [account.Accounts.TokenViewer] for who is about to send: a refusal counts as one of a message.
-func (s *Intake) SenderViewer(ctx context.Context, token string) (account.Principal, error) {
-	v, err := s.accounts.TokenViewer(ctx, token)
-	return v, s.counted(err)
-}
-
-// entry checks what was sent and makes an outbox entry of it.
-func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e message.Entry, err error) {
-	title, body := message.Clean(r.Title), message.Clean(r.Message)
-	limits := s.o.Limits
-	switch {
-	case strings.TrimSpace(body) == "":
-		return e, refusal.Invalid("message", "A message is required.")
-	case len(body) > limits.MaxMessage:
-		return e, refusal.TooLarge("message", "A message may have at most", int64(limits.MaxMessage))
-	case len(title) > limits.MaxTitle:
-		return e, refusal.TooLarge("title", "A title may have at most", int64(limits.MaxTitle))
-	case len(r.Extras) > maxExtras:
-		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
-	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
-		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
-	}
-	priority, err := effectivePriority(app, r)
-	if err != nil {
-		return e, err
-	}
-	return message.Entry{
-		ApplicationID: app.ID, Room: app.RoomID, Txn: message.NewTxn(), AcceptedAt: now.UnixMilli(), QueuedAt: now.UnixMilli(),
-		Priority: priority, Source: r.Source, Title: title, Body: body, ContentType: contentType(app, r), Extras: message.Clean(string(r.Extras)),
-	}, nil
+// Sender returns the application of a token that is about to send. A refusal counts as one of a message.
+func (s *Intake) Sender(ctx context.Context, token string) (*account.App, error) {
+	app, err := s.accounts.ByToken(ctx, token, time.Now())
+	return app, s.counted(err)
 }
 
 // admit keeps the application within its rate and the outbox within its bounds.

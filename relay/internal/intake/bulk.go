@@ -6,6 +6,7 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/refusal"
 )
 
@@ -19,18 +20,18 @@ type Bulk struct {
 }
 
 var (
-	redeliverable = []message.State{message.StateDead, message.StateAmbiguous, message.StateCancelled}
-	cancellable   = []message.State{message.StateQueued, message.StateRetryWait, message.StateBlocked, message.StateAmbiguous, message.StateDead}
+	redeliverable = []outbox.State{outbox.StateDead, outbox.StateAmbiguous, outbox.StateCancelled}
+	cancellable   = []outbox.State{outbox.StateQueued, outbox.StateRetryWait, outbox.StateBlocked, outbox.StateAmbiguous, outbox.StateDead}
 )
 
 // CanRedeliverAll reports whether RedeliverAll takes a filter with these states.
-func CanRedeliverAll(states []message.State) bool { return within(states, redeliverable) }
+func CanRedeliverAll(states []outbox.State) bool { return within(states, redeliverable) }
 
 // CanCancelAll reports whether CancelAll takes a filter with these states. Messages that are sent are removed one by one.
-func CanCancelAll(states []message.State) bool { return within(states, cancellable) }
+func CanCancelAll(states []outbox.State) bool { return within(states, cancellable) }
 
-func within(states, of []message.State) bool {
-	return len(states) > 0 && !slices.ContainsFunc(states, func(s message.State) bool { return !slices.Contains(of, s) })
+func within(states, of []outbox.State) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s outbox.State) bool { return !slices.Contains(of, s) })
 }
 
 // RedeliverAll queues messages again that f selects. f must name their states.

@@ -2,28 +2,20 @@ package intake
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
-	"strconv"
+	"encoding/json"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 	"slipway/relay/internal/store"
 )
 
 // keyOf returns the idempotency key with the hash of what it stands for; nil without a key.
-func keyOf(r Request, e *message.Entry) *store.Key {
+func keyOf(r Request, e *outbox.Entry) *store.Key {
 	if r.IdempotencyKey == "" {
 		return nil
 	}
-	priority := "default"
-	if r.Priority != nil {
-		priority = strconv.Itoa(*r.Priority)
-	}
-	h := sha256.New()
-	for _, part := range []string{e.Title, e.Body, e.ContentType, e.Extras, priority} {
-		var n [8]byte
-		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
-		h.Write(n[:])
-		h.Write([]byte(part))
-	}
-	return &store.Key{Key: r.IdempotencyKey, Hash: h.Sum(nil)}
+	content := e.Content
+	content.Priority = 0                                                           // the application's default may change
+	text, _ := json.Marshal([]any{content, r.Priority, r.Change, e.Thread, e.Key}) // strings and numbers always encode
+	hash := sha256.Sum256(text)
+	return &store.Key{Key: r.IdempotencyKey, Hash: hash[:]}
 }

@@ -122,12 +122,8 @@ func (s *Intake) Redeliver(ctx context.Context, v account.Principal, id int64) (
 		s.store.Retry(m.RoomRow)
 		return m, nil
 	}
-	var txn string
-	if m.State == message.StateAmbiguous {
-		txn = message.NewTxn() // a person has decided: it is sent anew, whatever became of the first
-	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		ok, err := tx.Requeue(id, time.Now().UnixMilli(), txn, message.StateDead, message.StateAmbiguous, message.StateCancelled)
+		ok, err := tx.Requeue(id, time.Now().UnixMilli())
 		if err == nil && !ok {
 			err = refusal.Conflict("", "Only a message that is dead, ambiguous or cancelled can be delivered again.")
 		}
@@ -147,8 +143,7 @@ func (s *Intake) Cancel(ctx context.Context, v account.Principal, id int64) (mes
 		return message.Message{}, err
 	}
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.Withdraw(id, time.Now().UnixMilli())
-		return err
+		return tx.Withdraw(id, time.Now().UnixMilli())
 	})
 	if err != nil {
 		return message.Message{}, refusal.Unwritable(err)

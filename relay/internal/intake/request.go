@@ -2,15 +2,21 @@ package intake
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
+	"slipway/relay/internal/account"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/store"
 )
 
 // Filter selects messages. Zero fields do not restrict.
 type Filter struct {
 	ApplicationID int64
-	States        []message.State
+	States        []outbox.State
 	Text          string // in title or body, case-insensitive
 	Since, Until  time.Time
 	Before        int64 // only ids below: the Next of the page before
@@ -31,14 +37,70 @@ type Request struct {
 	Token          string
 	Title          string
 	Message        string
-	ContentType    string // "" means the application's default format
-	PlainProtocol  bool   // the sender's protocol means plain text unless ContentType says otherwise
-	Priority       *int   // nil: the application's default
-	Translated     *int   // Priority as the sender's protocol means it, from −2 to 2; nil if it has no scale of its own
-	NativeScale    bool   // the route or the place of the token says that Priority is −2 … 2
+	ContentType    string // text/plain or text/html; "" means Markdown
+	Priority       *int   // −2 … 2; nil means the application's default
 	Extras         json.RawMessage
 	IdempotencyKey string
 	Source         string
+
+	Thread  string    // the conversation that it belongs to; "" for none
+	Key     string    // names what it is about, such as an alert; "" for nothing that changes
+	Change  Change    // what it does with the message of that key
+	EventAt time.Time // when it happened, if the sender says so
+}
+
+// Change is what a request does with the message that was accepted under its key.
+type Change int
+
+// The changes. Without a message that isn't resolved, Update and Resolve make one.
+const (
+	Create  Change = iota // leaves it, and makes another one
+	Update                // replaces its text
+	Resolve               // replaces its text for the last time: what it is about is over
+)
+
+const (
+	maxKey    = 255
+	maxExtras = 64 << 10
+)
+
+// entry checks what was sent and makes an outbox entry of it.
+func (s *Intake) entry(app *store.Application, r Request, now time.Time) (e outbox.Entry, err error) {
+	title, body := message.Clean(r.Title), message.Clean(r.Message)
+	limits := s.o.Limits
+	switch {
+	case strings.TrimSpace(body) == "":
+		return e, refusal.Invalid("message", "A message is required.")
+	case len(body) > limits.MaxMessage:
+		return e, refusal.TooLarge("message", "A message may have at most", int64(limits.MaxMessage))
+	case len(title) > limits.MaxTitle:
+		return e, refusal.TooLarge("title", "A title may have at most", int64(limits.MaxTitle))
+	case len(r.Extras) > maxExtras:
+		return e, refusal.TooLarge("extras", "Extras may have at most", maxExtras)
+	case len(r.IdempotencyKey) > maxKey || !message.Printable(r.IdempotencyKey):
+		return e, refusal.Invalid("Idempotency-Key", fmt.Sprintf("A key has at most %d printable characters.", maxKey))
+	}
+	for field, name := range map[string]string{"thread": r.Thread, "key": r.Key} {
+		if len(name) > maxKey || message.Clean(name) != name {
+			return e, refusal.Invalid(field, fmt.Sprintf("A %s has at most %d bytes of text.", field, maxKey))
+		}
+	}
+	priority, err := priorityOf(app, r)
+	if err != nil {
+		return e, err
+	}
+	at, kind := now.UnixMilli(), outbox.Message
+	if r.Change != Create {
+		kind = outbox.Edit
+	}
+	return outbox.Entry{
+		Kind:   kind,
+		Origin: outbox.Origin{Room: app.RoomID, ApplicationID: app.ID, AcceptedAt: at, Source: r.Source, Thread: r.Thread, Key: r.Key, Resolves: r.Change == Resolve, EventAt: store.Millis(r.EventAt)},
+		Content: outbox.Content{
+			Priority: priority, Title: title, Body: body, ContentType: account.FormatMarkdown.MediaType(r.ContentType, ""), Extras: message.Clean(string(r.Extras)),
+		},
+		Txn: message.NewTxn(), QueuedAt: at, State: outbox.StateQueued,
+	}, nil
 }
 
 // Accepted is a message that is durably in the outbox.
@@ -50,7 +112,7 @@ type Accepted struct {
 	ContentType   string // "" means Markdown
 	Priority      int    // effective
 	AcceptedAt    time.Time
-	State         message.State // StateQueued, or the present state when Replay
+	State         outbox.State // StateQueued, or the present state when Replay
 	EventID       string
 	Replay        bool // the idempotency key was known: this is the first answer again
 	Conflict      bool // the key was known for another message: nothing was stored

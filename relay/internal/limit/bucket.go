@@ -18,8 +18,8 @@ func (b *Bucket) Take(now time.Time, perMinute, burst int) time.Duration {
 	return b.ask(now, perMinute, burst, 1)
 }
 
-// Look is Take without taking a token.
-func (b *Bucket) Look(now time.Time, perMinute, burst int) time.Duration {
+// Peek is Take without taking a token.
+func (b *Bucket) Peek(now time.Time, perMinute, burst int) time.Duration {
 	return b.ask(now, perMinute, burst, 0)
 }
 
@@ -46,7 +46,7 @@ func (b *Bucket) ask(now time.Time, perMinute, burst int, taken float64) time.Du
 	return time.Duration((1 - b.tokens) / rate)
 }
 
-// Idle returns how long nobody has asked.
+// Idle returns the time since the last call of Take or Peek.
 func (b *Bucket) Idle(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The bounds of what a homeserver may tell us to wait: nothing sensible is an hour.
+// Bounds of the wait that a homeserver asks for.
 const (
 	defaultWait = 5 * time.Second
 	maxWait     = time.Hour
@@ -26,10 +26,10 @@ type standardError struct {
 	RetryAfter json.RawMessage `json:"retry_after_ms"` // a number; anything else is no advice
 }
 
-// errSoftLogout says that the session is over but its device lives on.
+// errSoftLogout reports that the session is over but its device still exists.
 var errSoftLogout = errors.New("soft logout")
 
-// byCode classifies error codes that mean the same wherever they come from.
+// byCode classifies the error codes that mean the same everywhere.
 var byCode = map[string]SendError{
 	"M_LIMIT_EXCEEDED":          {Class: ClassWait, Reason: "the homeserver limits the rate"},
 	"M_UNKNOWN_TOKEN":           {Class: ClassRelogin, Reason: "the bot's session is over"},
@@ -46,7 +46,7 @@ var byCode = map[string]SendError{
 	"M_NOT_FOUND":               {Class: ClassBlock, Reason: "the homeserver does not know the room"},
 }
 
-// refused classifies an answer that is no success.
+// refused classifies an unsuccessful answer.
 func refused(status int, header http.Header, body []byte) *SendError {
 	var e standardError
 	if json.Unmarshal(body, &e) != nil || e.Code == "" {
@@ -88,8 +88,7 @@ func unknownCode(status int) SendError {
 	return SendError{Class: ClassDead, Reason: "the homeserver does not accept the event"}
 }
 
-// refusedByOther classifies an answer that is not Matrix's: of a reverse proxy,
-// or of something that is no homeserver at all.
+// refusedByOther classifies an answer that isn't Matrix's, such as a reverse proxy's.
 func refusedByOther(status int, header http.Header) *SendError {
 	failed := &SendError{Status: status}
 	switch {
@@ -114,8 +113,7 @@ func away(status int) bool {
 	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// notJSON classifies a success whose body is not what it has to be. The request
-// may have worked.
+// notJSON classifies a successful status with a malformed body. The request may have worked.
 func notJSON(status int, body []byte, err error) *SendError {
 	if trimmed := strings.TrimSpace(string(body[:min(len(body), 64)])); strings.HasPrefix(trimmed, "<") {
 		return &SendError{Class: ClassAway, Status: status, Reason: "a web page answers in place of the homeserver", Err: err}
@@ -146,8 +144,7 @@ func failedRequest(err error) *SendError {
 	return failed
 }
 
-// waitFor is how long a 429 tells to wait: the longer of header and body, as an
-// old proxy may know only one of them and a new server may round the other.
+// waitFor returns the longer wait of header and body: an old proxy may know one of them, and a new server may round the other.
 func waitFor(header http.Header, body json.RawMessage, now time.Time) time.Duration {
 	wait := parseRetryAfter(header.Get("Retry-After"), now)
 	if ms, err := strconv.ParseFloat(string(body), 64); err == nil {
@@ -169,7 +166,7 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 	return 0
 }
 
-// printable keeps an error code to what an error code is: it goes into logs and pages.
+// printable removes characters that error codes cannot have, because codes appear in logs and pages.
 func printable(code string) string {
 	code = strings.Map(func(r rune) rune {
 		if r == '_' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {

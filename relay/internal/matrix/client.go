@@ -1,9 +1,6 @@
-// Package matrix speaks to the homeserver for the relay: it keeps the bot's
-// session, follows its rooms by sync and sends events. It implements what the
-// rules ask for ([Sender], [Rooms]) and classifies every failure once.
-//
-// It retries nothing by itself: when to try a message again is the rules' business.
-// Nothing that could hold a token, a password or a text goes into the log.
+// Package matrix is the relay's client of a Matrix homeserver: it keeps the bot's session, syncs its rooms, and sends events.
+// It classifies every failure once, as a [*SendError], and retries nothing: delivery decides that. It logs no tokens,
+// passwords, or messages.
 package matrix
 
 import (
@@ -22,41 +19,45 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// Options are what a [Client] is made of.
+// Options of [New].
 type Options struct {
 	Homeserver    string   // base URL
 	Username      string   // full Matrix ID or its local part; may be empty with AccessToken
 	Password      string   // either this
 	AccessToken   string   // or this
-	InviteServers []string // server names whose people may invite the bot, besides known users
+	InviteServers []string // servers with users who may invite the bot, besides the relay's users
 	State         State
+	Joins         Joins
 	Log           *zap.Logger
 	Timeout       time.Duration // of one request; 0 means 60 s
-	// Delivers reports whether this relay is the one that delivers; nil means always. Only that one logs in: the others use the
-	// session that it has stored.
+	// Delivers reports whether this relay delivers; nil means always. Only the delivering relay logs in; the others use the session
+	// that it stored.
 	Delivers func() bool
-	// PickleKey encrypts the bot's keys in the database; empty means that the bot cannot encrypt.
+	// PickleKey encrypts the bot's keys in the database. Without it the bot cannot encrypt.
 	PickleKey   []byte
-	RecoveryKey string // of the bot's identity, if another client has made it
-	// EncryptNewRooms encrypts the rooms that the bot makes, where it can encrypt.
+	RecoveryKey string // of the bot's identity, if another client created it
+	// EncryptNewRooms encrypts the rooms that the bot creates, if it can encrypt.
 	EncryptNewRooms bool
+}
+
+// Joins is the table of rooms that the bot has yet to join.
+type Joins interface {
+	PendingJoins(ctx context.Context) ([]store.PendingJoin, error)
+	SavePendingJoin(ctx context.Context, p store.PendingJoin) error
+	DeletePendingJoin(ctx context.Context, roomID string) error
 }
 
 // State is what the client keeps in the relay's database.
 type State interface {
 	Setting(ctx context.Context, key string) (string, error)
 	SetSetting(ctx context.Context, key, value string) error
-	PendingJoins(ctx context.Context) ([]store.PendingJoin, error)
-	SavePendingJoin(ctx context.Context, p store.PendingJoin) error
-	DeletePendingJoin(ctx context.Context, roomID string) error
-	// MatrixUsers lists the Matrix ids of the relay's users, who may invite the bot.
+	// MatrixUsers returns the Matrix ids of the relay's users. They may invite the bot.
 	MatrixUsers(ctx context.Context) ([]string, error)
-	// Keys is the table of the bot's keys under the lease that this relay holds now.
+	// Keys returns the table of the bot's keys under the lease that this relay holds now.
 	Keys() *store.Keys
 }
 
-// Client is the bot's connection to its homeserver. Its methods may be called by
-// any number of goroutines.
+// Client is the bot's connection to its homeserver. It is safe for concurrent use.
 type Client struct {
 	options   Options
 	log       *zap.Logger
@@ -64,21 +65,22 @@ type Client struct {
 	transport *http.Transport
 	http      *http.Client // over transport
 	state     State
+	joins     Joins
 	events    chan Event
 
 	session    atomic.Pointer[session]
-	connecting sync.Mutex // held by the one goroutine that logs in
+	connecting sync.Mutex // held while logging in
 	login      loginState
-	expired    chan struct{} // wakes Run when a request found the session over
+	expired    chan struct{} // wakes Run after a request found the session expired
 
 	rooms   rooms
 	pending pendingJoins
 	crypt   crypt
 
-	noAliases atomic.Bool // the homeserver does not let the bot make room aliases
+	noAliases atomic.Bool // the homeserver forbids the bot to create room aliases
 }
 
-// New makes a client. It does not touch the network.
+// New returns a client. It does not use the network.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(o.Homeserver, "/"))
 	if err != nil {
@@ -99,14 +101,14 @@ func New(o Options) (*Client, error) {
 	}
 	transport := newTransport()
 	return &Client{
-		options: o, log: o.Log, state: o.State, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
+		options: o, log: o.Log, state: o.State, joins: o.Joins, events: make(chan Event), base: base, transport: transport, http: newHTTPClient(transport),
 		expired: make(chan struct{}, 1), rooms: rooms{known: map[string]*room{}}, pending: newPendingJoins(),
 	}, nil
 }
 
 func (c *Client) delivers() bool { return c.options.Delivers == nil || c.options.Delivers() }
 
-// Close ends idle connections. It does not log out: the session is for the next start.
+// Close closes idle connections. It doesn't log out: the next start continues the session.
 func (c *Client) Close() {
 	c.crypt.drop()
 	c.transport.CloseIdleConnections()

@@ -37,20 +37,20 @@ type device interface {
 	Close()
 }
 
-// crypt is the device of the session in use, or why there is none.
+// crypt holds the device of the current session, or the error of opening it.
 type crypt struct {
 	mu       sync.Mutex
 	device   device
 	of       *session
 	failure  *SendError
 	failures int
-	next     time.Time // no attempt to open it before
+	next     time.Time // earliest next attempt to open it
 }
 
-// errNotOpen says that the device is about to be opened.
+// errNotOpen reports that the device is being opened.
 var errNotOpen = &SendError{Class: ClassRetry, Alone: true, Reason: "the bot's device is being prepared for encrypted rooms"}
 
-// current returns the device of a session, or why there is none.
+// current returns the device of a session, or the error of opening it.
 func (k *crypt) current(s *session) (device, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +63,7 @@ func (k *crypt) current(s *session) (device, error) {
 	return nil, errNotOpen
 }
 
-// drop forgets the device: it is opened anew.
+// drop closes the device; the next use opens it again.
 func (k *crypt) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +73,8 @@ func (k *crypt) drop() {
 	k.device, k.of, k.failure, k.failures, k.next = nil, nil, nil, 0, time.Time{}
 }
 
-// openDevice makes sure that the device of the session is open. ready says that it was not before. Without it messages to encrypted rooms wait, and nothing else.
+// openDevice ensures that the session's device is open. ready reports whether it just opened. Without a device only messages to
+// encrypted rooms wait.
 func (c *Client) openDevice(ctx context.Context) (opened device, ready bool) {
 	s := c.session.Load()
 	if s == nil {
@@ -137,9 +138,9 @@ var (
 	errNotBuilt    = errors.New("the relay is built without the tag goolm")
 )
 
-// cannotOpen says what a device that cannot be opened means for messages: those that need a person block their room.
+// cannotOpen classifies an error of opening the device. Errors that need a person block the room.
 func (c *Client) cannotOpen(s *session, err error) *SendError {
-	lost := " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start anew). The device is " + s.deviceID + "."
+	lost := " If it is lost, remove the bot's device from its account: the relay then logs in with a new one (docs/relay/encrypted-rooms.md, Start over). The device is " + s.deviceID + "."
 	blocked := func(reason string) *SendError { return &SendError{Class: ClassEncrypted, Reason: reason, Err: err} }
 	switch {
 	case errors.Is(err, errNotBuilt):
@@ -158,7 +159,7 @@ func (c *Client) cannotOpen(s *session, err error) *SendError {
 	return failed
 }
 
-// keysFailed classifies a failure to get or share keys. Only the room waits for it, unless the homeserver is away.
+// keysFailed classifies a failure to get or share keys. Only the room waits, unless the homeserver is away.
 func (c *Client) keysFailed(s *session, err error) *SendError {
 	var failed *SendError
 	if errors.As(err, &failed) {
@@ -184,8 +185,8 @@ func (c *Client) keysFailed(s *session, err error) *SendError {
 	return failed
 }
 
-// Prepare encrypts an event for an encrypted room: what it returns is stored before Send gets it, and sent again as it is after
-// a lost answer. It asks the homeserver who may read, where that may have changed. Failures are [*SendError]s.
+// Prepare encrypts an event. The caller must store the result before Send, and repeat the same bytes after a lost answer. It
+// asks the homeserver for the members where those may have changed. Its errors are [*SendError]s.
 func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 	s, err := c.current()
 	if err != nil {
@@ -209,7 +210,6 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 		return out, err
 	}
 	room := encryption.Room{ID: out.RoomID, Rules: standing.rules, Members: func(ctx context.Context) ([]id.UserID, error) { return c.readers(ctx, out.RoomID) }}
-	var failed *SendError
 	wire, err := d.Encrypt(ctx, room, out.EventType, out.Content, format.MarkerField(format.MarkerOf(out.Content)))
 	switch {
 	case errors.Is(err, encryption.ErrReadersAway):
@@ -218,18 +218,14 @@ func (c *Client) Prepare(ctx context.Context, out Outgoing) (Outgoing, error) {
 		return out, &SendError{Class: ClassEncrypted, Err: err, Reason: "Nobody in the room has a device that could read an encrypted message: log in with a Matrix client as a member of the room."}
 	}
 	if err != nil {
-		if err = c.alone(ctx, c.keysFailed(s, err)); errors.As(err, &failed) {
-			named := *failed
-			named.Reason = "the room's keys cannot be shared yet: " + named.Reason
-			return out, &named
-		}
-		return out, err
+		err = c.alone(ctx, c.keysFailed(s, err))
+		return out, withReason(err, "the room's keys cannot be shared yet: "+reasonOf(err))
 	}
 	out.EventType, out.Content, out.Encrypted = EventEncrypted, wire, true
 	return out, nil
 }
 
-// readers are those who may read what is sent to a room now: its members, and who is invited unless only members may read.
+// readers returns the users who may read a new message: members, and invited users unless only members may read.
 func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error) {
 	var visibility event.HistoryVisibilityEventContent
 	if _, err := c.roomState(ctx, roomID, "m.room.history_visibility", &visibility); err != nil {
@@ -257,14 +253,14 @@ func (c *Client) readers(ctx context.Context, roomID string) ([]id.UserID, error
 	return all, nil
 }
 
-// RecoveryKey returns the recovery key of the bot's identity, with which another client of the bot takes the identity over. The
-// homeserver is not asked.
+// RecoveryKey returns the recovery key of the bot's identity, from the database. With it another client can take the identity
+// over.
 func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
 	kept, err := c.storedSession(ctx)
 	switch {
 	case err != nil:
 		return "", err
-	case kept.UserID == "": // that of a device that is gone is still the bot's
+	case kept.UserID == "": // a gone device keeps its user
 		return "", encryption.ErrNoRecoveryKey
 	case len(c.options.PickleKey) == 0:
 		return "", errNoPickleKey
@@ -276,7 +272,7 @@ func (c *Client) RecoveryKey(ctx context.Context) (string, error) {
 	return key, err
 }
 
-// membersChanged says that others may read a room from now on.
+// membersChanged reports a change of a room's readers to the device.
 func (c *Client) membersChanged(roomID string) {
 	c.crypt.mu.Lock()
 	d := c.crypt.device
@@ -286,8 +282,8 @@ func (c *Client) membersChanged(roomID string) {
 	}
 }
 
-// Encryption says how other clients see the bot's device in encrypted rooms, and why the bot cannot encrypt, "" if it can. While
-// another relay delivers it says nothing.
+// Encryption returns the view of the bot's device that other clients have, and why the bot cannot encrypt, "" if it can. Both are
+// empty while another relay delivers.
 func (c *Client) Encryption() (status encryption.Identity, problem string) {
 	if !c.delivers() {
 		return status, ""

@@ -8,7 +8,7 @@ import (
 	"slipway/relay/internal/encryption"
 )
 
-// builtWithEncryption says whether the relay can encrypt at all.
+// builtWithEncryption reports whether the build can encrypt.
 const builtWithEncryption = true
 
 func recoveryKey(ctx context.Context, db encryption.Database, device string, pickleKey []byte) (string, error) {

@@ -8,7 +8,7 @@ import (
 	"slipway/relay/internal/encryption"
 )
 
-// builtWithEncryption says whether the relay can encrypt at all.
+// builtWithEncryption reports whether the build can encrypt.
 const builtWithEncryption = false
 
 func recoveryKey(context.Context, encryption.Database, string, []byte) (string, error) {

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	findPages = 100              // of a hundred events each
-	findSlack = 15 * time.Minute // by which the homeserver's clock may be behind
+	findPages = 100              // of 100 events each
+	findSlack = 15 * time.Minute // allowance for the homeserver's clock
 )
 
-// Found is the answer of [Client.Find].
+// Found is the result of [Client.Find].
 type Found struct {
 	EventID  string // "" if no such event was seen
-	Complete bool   // the history was read back to the time asked for, so "not seen" proves "not sent"
+	Complete bool   // the history was read back to since, so a missing event was not sent
 }
 
-// Find reads the room's history back to since and looks for the event of ours
-// that carries marker.
+// Find searches the room's history back to since for the bot's event with the marker.
 func (c *Client) Find(ctx context.Context, roomID, marker string, since time.Time) (Found, error) {
 	s, err := c.current()
 	if err != nil {

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a bot with its rules behind a fault proxy, and a person who looks on.
+// world is a bot with its rules behind a fault proxy, and a person in the room.
 type world struct {
 	*testing.T
 	ctx    context.Context
@@ -105,7 +105,7 @@ func (w *world) newBot(o Options) *Client {
 	w.Helper()
 	core, logs := observer.New(zapcore.DebugLevel)
 	w.logs = logs
-	o.Homeserver, o.State, o.Log = w.proxy.URL, w.db, zap.New(core)
+	o.Homeserver, o.State, o.Joins, o.Log = w.proxy.URL, w.db, w.db, zap.New(core)
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -13,21 +14,22 @@ import (
 	"slipway/relay/internal/store"
 )
 
-// maxPendingJoins bounds how many pending joins are kept. Strangers can fill that
-// with their invitations; others take the places of theirs.
+// leaveWithin bounds the attempt to leave a room that is no successor, also during a shutdown.
+const leaveWithin = 10 * time.Second
+
+// maxPendingJoins bounds the pending joins. Strangers' invitations can fill it; others evict those.
 const maxPendingJoins = 500
 
-// pendingJoin is a room to join, by invitation or because it replaces another, with
-// how earlier attempts went.
+// pendingJoin is a room to join, by invitation or as the successor of another, with its attempts so far.
 type pendingJoin struct {
 	store.PendingJoin
 	next     time.Time
 	failures int
-	stranger bool // the inviter is nobody's
+	stranger bool // the inviter is not a user
 }
 
-// pendingJoins are worked off beside sync, since a join can take a minute. They are
-// stored, because sync shows an invitation once.
+// pendingJoins are the rooms to join. They are stored, because sync shows an invitation once, and joined beside sync, because a
+// join may take a minute.
 type pendingJoins struct {
 	mu     sync.Mutex
 	byRoom map[string]*pendingJoin
@@ -38,9 +40,9 @@ func newPendingJoins() pendingJoins {
 	return pendingJoins{byRoom: map[string]*pendingJoin{}, wake: make(chan struct{}, 1)}
 }
 
-// loadPending reads what the last run left.
+// loadPending loads the pending joins of the last run.
 func (c *Client) loadPending(ctx context.Context) error {
-	kept, err := c.state.PendingJoins(ctx)
+	kept, err := c.joins.PendingJoins(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,8 +56,7 @@ func (c *Client) loadPending(ctx context.Context) error {
 	return nil
 }
 
-// addPending adds to what is known already, for instance an invitation to a room that
-// replaces another, and lets it be tried now.
+// addPending adds a pending join or completes a known one, and retries it now.
 func (c *Client) addPending(ctx context.Context, add store.PendingJoin) {
 	c.pending.mu.Lock()
 	p := c.pending.byRoom[add.RoomID]
@@ -81,9 +82,9 @@ func (c *Client) addPending(ctx context.Context, add store.PendingJoin) {
 	p.next, p.failures = time.Time{}, 0
 	row := p.PendingJoin
 	c.pending.mu.Unlock()
-	err := c.state.SavePendingJoin(ctx, row)
+	err := c.joins.SavePendingJoin(ctx, row)
 	if evicted != "" {
-		err = errors.Join(err, c.state.DeletePendingJoin(ctx, evicted))
+		err = errors.Join(err, c.joins.DeletePendingJoin(ctx, evicted))
 	}
 	c.warnPending(err)
 	select {
@@ -92,8 +93,7 @@ func (c *Client) addPending(ctx context.Context, add store.PendingJoin) {
 	}
 }
 
-// makePlace makes sure that there is place for one more: it drops a stranger's
-// invitation if need be. p.mu is held.
+// makePlace evicts a stranger's invitation if the table is full. The caller must hold p.mu.
 func (p *pendingJoins) makePlace() (dropped string, full bool) {
 	if len(p.byRoom) < maxPendingJoins {
 		return "", false
@@ -107,8 +107,7 @@ func (p *pendingJoins) makePlace() (dropped string, full bool) {
 	return "", true
 }
 
-// dropPending forgets a room that is joined, or an invitation that was taken back.
-// That a room replaces another is kept until [Client.joined] has told it.
+// dropPending removes a room that was joined or an invitation that was withdrawn. A successor stays until [Client.joined].
 func (c *Client) dropPending(ctx context.Context, roomID string) {
 	c.pending.mu.Lock()
 	p := c.pending.byRoom[roomID]
@@ -118,7 +117,7 @@ func (c *Client) dropPending(ctx context.Context, roomID string) {
 	}
 	delete(c.pending.byRoom, roomID)
 	c.pending.mu.Unlock()
-	c.warnPending(c.state.DeletePendingJoin(ctx, roomID))
+	c.warnPending(c.joins.DeletePendingJoin(ctx, roomID))
 }
 
 func (c *Client) warnPending(err error) {
@@ -127,7 +126,7 @@ func (c *Client) warnPending(err error) {
 	}
 }
 
-// pendingOf returns what is known of a room to join.
+// pendingOf returns the pending join of a room.
 func (c *Client) pendingOf(roomID string) (p store.PendingJoin, ok bool) {
 	c.pending.mu.Lock()
 	defer c.pending.mu.Unlock()
@@ -137,8 +136,7 @@ func (c *Client) pendingOf(roomID string) (p store.PendingJoin, ok bool) {
 	return store.PendingJoin{RoomID: roomID}, false
 }
 
-// runPending joins rooms until ctx is done. An invitation of a stranger stays pending:
-// its sender may become a user.
+// runPending joins rooms until ctx is done. A stranger's invitation stays pending, because its sender may become a user.
 func (c *Client) runPending(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -158,7 +156,7 @@ func (c *Client) runPending(ctx context.Context) {
 	}
 }
 
-// duePending copies what is due.
+// duePending returns copies of the joins that are due.
 func (c *Client) duePending() (due []pendingJoin) {
 	c.pending.mu.Lock()
 	defer c.pending.mu.Unlock()
@@ -172,13 +170,13 @@ func (c *Client) duePending() (due []pendingJoin) {
 
 func (c *Client) tryPending(ctx context.Context, due pendingJoin) {
 	if due.Replaces == "" {
-		welcome, err := c.welcome(ctx, due.Inviter)
+		allowed, err := c.mayInvite(ctx, due.Inviter)
 		if err != nil {
 			c.log.Error("cannot read who may invite the bot", zap.String("room", due.RoomID), zap.Error(err))
 			c.postpone(due, time.Minute, false)
 			return
 		}
-		if !welcome {
+		if !allowed {
 			if due.failures == 0 {
 				c.log.Info("an invitation from an unknown user stays pending", zap.String("room", due.RoomID), zap.String("inviter", due.Inviter))
 			}
@@ -186,17 +184,20 @@ func (c *Client) tryPending(ctx context.Context, due pendingJoin) {
 			return
 		}
 	}
-	err := c.join(ctx, due.RoomID, due.Via)
-	if err == nil && due.Replaces != "" {
-		err = c.follows(ctx, due.RoomID, due.Replaces)
+	var err error
+	if due.Replaces == "" {
+		err = c.join(ctx, due.RoomID, due.Via)
+	} else {
+		err = c.joinSuccessor(ctx, due.Replaces, due.RoomID, due.Via)
 	}
-	if errors.Is(err, errFollowsNot) {
-		c.log.Warn("a room was replaced by one that does not name it as its predecessor", zap.String("room", due.Replaces), zap.String("other", due.RoomID))
-		due.Replaces, err = "", nil
+	if errors.Is(err, errNotSuccessor) {
+		c.log.Warn("a room names a successor that does not name it as predecessor", zap.String("room", due.Replaces), zap.String("successor", due.RoomID))
+		c.dropSuccessor(ctx, due.RoomID)
+		return
 	}
 	if err == nil {
 		if due.Replaces != "" && c.emit(ctx, Replaced{due.Replaces, due.RoomID}) != nil {
-			return // ctx is done: told after the next start
+			return // ctx is done; emitted after the next start
 		}
 		c.joined(ctx, due.PendingJoin)
 		return
@@ -212,7 +213,7 @@ func (c *Client) tryPending(ctx context.Context, due pendingJoin) {
 	c.postpone(due, wait+rand.N(wait/4+1), false)
 }
 
-// postpone puts off what was tried, unless there is something new to try by now.
+// postpone schedules the next attempt, unless the join changed since.
 func (c *Client) postpone(tried pendingJoin, wait time.Duration, stranger bool) {
 	c.pending.mu.Lock()
 	defer c.pending.mu.Unlock()
@@ -223,18 +224,17 @@ func (c *Client) postpone(tried pendingJoin, wait time.Duration, stranger bool) 
 	}
 }
 
-// joined ends a pending join that has succeeded. Sync shows the room from now on.
+// joined removes a pending join that succeeded. Sync shows the room from now on.
 func (c *Client) joined(ctx context.Context, p store.PendingJoin) {
 	c.log.Info("joined a room", zap.String("room", p.RoomID), zap.String("inviter", p.Inviter), zap.String("replaces", p.Replaces))
 	c.pending.mu.Lock()
 	delete(c.pending.byRoom, p.RoomID)
 	c.pending.mu.Unlock()
-	c.warnPending(c.state.DeletePendingJoin(ctx, p.RoomID))
+	c.warnPending(c.joins.DeletePendingJoin(ctx, p.RoomID))
 }
 
-// welcome reports whether a person may bring the bot into a room: someone known to
-// the relay, or of a configured server.
-func (c *Client) welcome(ctx context.Context, inviter string) (bool, error) {
+// mayInvite reports whether the bot accepts an invitation: from a user of the relay, or from anybody on a configured server.
+func (c *Client) mayInvite(ctx context.Context, inviter string) (bool, error) {
 	if slices.Contains(c.options.InviteServers, serverOf(inviter)) {
 		return true, nil
 	}
@@ -242,19 +242,15 @@ func (c *Client) welcome(ctx context.Context, inviter string) (bool, error) {
 	return slices.Contains(users, inviter), err
 }
 
-// moved joins the room that took the place of another. Nothing was sent: the answer
-// says where to try the message again.
+// moved joins the successor of a room. Nothing was sent; the error names the room for the next attempt.
 func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 	p, _ := c.pendingOf(newID)
 	if p.Via == "" {
 		p.Via = serverOf(oldID)
 	}
 	p.Replaces = oldID
-	err := c.join(ctx, newID, p.Via)
-	if err == nil {
-		err = c.follows(ctx, newID, oldID)
-	}
-	if errors.Is(err, errFollowsNot) {
+	err := c.joinSuccessor(ctx, oldID, newID, p.Via)
+	if errors.Is(err, errNotSuccessor) {
 		return &SendError{Class: ClassBlock, Reason: "the room was replaced by " + newID + ", which does not name it as its predecessor: give the application another room"}
 	}
 	if err == nil {
@@ -265,22 +261,39 @@ func (c *Client) moved(ctx context.Context, oldID, newID string) error {
 		}
 	}
 	c.addPending(ctx, p)
-	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassBlock {
-		stuck := *failed
-		stuck.Reason = "the room was upgraded to " + newID + ", which the bot may not join: invite it there"
-		return &stuck
+	if hasClass(err, ClassBlock) {
+		return withReason(err, "the room was upgraded to "+newID+", which the bot may not join: invite it there")
 	}
 	return err
 }
 
-// errFollowsNot says that a room does not name the one that it is to replace.
-var errFollowsNot = errors.New("the room does not name the other as its predecessor")
+// errNotSuccessor reports that a room does not name the other as its predecessor.
+var errNotSuccessor = errors.New("the room does not name the other as its predecessor")
 
-// follows makes sure that a room was made to replace another: whoever may close a room
-// could else send its messages to a room of others (client-server API, room upgrades:
-// predecessor of m.room.create).
-func (c *Client) follows(ctx context.Context, newID, oldID string) error {
+// joinSuccessor joins the room that a tombstone names. Anybody who may close a room can name any public room, so the bot only
+// stays where the room names the old one as its predecessor (client-server API, room upgrades).
+func (c *Client) joinSuccessor(ctx context.Context, oldID, newID, via string) error {
+	err := c.checkPredecessor(ctx, newID, oldID)
+	unknown := hasClass(err, ClassBlock, ClassDead) // neither a member nor allowed to read it
+	if err != nil && !unknown {
+		return err
+	}
+	if err := c.join(ctx, newID, via); err != nil || !unknown {
+		return err
+	}
+	if err = c.checkPredecessor(ctx, newID, oldID); err == nil {
+		return nil
+	}
+	// The next attempt would find the bot in the room and could not tell that it joined for the tombstone only.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	if leaveErr := c.ask(ctx, request{method: http.MethodPost, path: v3("rooms", newID, "leave")}, nil); leaveErr != nil {
+		c.log.Warn("the bot cannot leave a room that it joined as a successor: remove it there", zap.String("room", newID), zap.Error(leaveErr))
+	}
+	return err
+}
+
+func (c *Client) checkPredecessor(ctx context.Context, newID, oldID string) error {
 	var create struct {
 		Predecessor struct {
 			RoomID string `json:"room_id"`
@@ -290,7 +303,25 @@ func (c *Client) follows(ctx context.Context, newID, oldID string) error {
 		return err
 	}
 	if create.Predecessor.RoomID != oldID {
-		return errFollowsNot
+		return errNotSuccessor
 	}
 	return nil
+}
+
+// dropSuccessor forgets that a room replaces another. An invitation to it stays.
+func (c *Client) dropSuccessor(ctx context.Context, roomID string) {
+	c.pending.mu.Lock()
+	p := c.pending.byRoom[roomID]
+	if p != nil {
+		p.Replaces = ""
+	}
+	invited := p != nil && p.Inviter != ""
+	if invited {
+		row := p.PendingJoin
+		c.pending.mu.Unlock()
+		c.warnPending(c.joins.SavePendingJoin(ctx, row))
+		return
+	}
+	c.pending.mu.Unlock()
+	c.dropPending(ctx, roomID)
 }

@@ -2,6 +2,11 @@ package matrix
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 
 	"slipway/relay/internal/store"
@@ -9,7 +14,7 @@ import (
 
 func offlineClient(t *testing.T, users ...string) *Client {
 	t.Helper()
-	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t, users...)})
+	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t, users...), Joins: newStore(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +43,7 @@ func TestPendingJoins_StrangersFillAllPlaces_FriendGetsOne(t *testing.T) {
 	if _, ok := c.pendingOf("!friends:hs"); !ok || len(c.pending.byRoom) != maxPendingJoins {
 		t.Errorf("with upgraded rooms the friend's invitation is pending: %v, of %d", ok, len(c.pending.byRoom))
 	}
-	kept, err := c.state.PendingJoins(t.Context())
+	kept, err := c.joins.PendingJoins(t.Context())
 	if err != nil || len(kept) != 11 {
 		t.Errorf("%d are stored, want 11 (%v)", len(kept), err)
 	}
@@ -67,7 +72,7 @@ func TestPendingJoins_SurviveARestart(t *testing.T) {
 	c.addPending(t.Context(), want)
 	c.addPending(t.Context(), pending("!b:hs", "@friend:hs"))
 	c.dropPending(t.Context(), "!b:hs")
-	next, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: c.state})
+	next, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: c.state, Joins: c.joins})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,5 +81,46 @@ func TestPendingJoins_SurviveARestart(t *testing.T) {
 	}
 	if got, _ := next.pendingOf("!a:hs"); got != want || len(next.pending.byRoom) != 1 {
 		t.Errorf("pending: %+v, of %d", got, len(next.pending.byRoom))
+	}
+}
+
+// TestJoinSuccessor_CheckFailsAfterJoin_Leaves: the bot doesn't stay in a room whose predecessor it could not read.
+func TestJoinSuccessor_CheckFailsAfterJoin_Leaves(t *testing.T) {
+	var mu sync.Mutex
+	joined, left := false, 0
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/account/whoami"):
+			_, _ = io.WriteString(w, `{"user_id":"@bot:hs","device_id":"D"}`)
+		case strings.Contains(path, "/join/"):
+			joined = true
+			_, _ = io.WriteString(w, `{"room_id":"!new:hs"}`)
+		case strings.HasSuffix(path, "/leave"):
+			joined = false
+			left++
+			_, _ = io.WriteString(w, `{}`)
+		case strings.HasSuffix(path, "/state/m.room.create/") && !joined:
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"errcode":"M_FORBIDDEN"}`)
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(hs.Close)
+	c, err := New(Options{Homeserver: hs.URL, AccessToken: "t", State: newStore(t), Joins: newStore(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := c.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = c.joinSuccessor(t.Context(), "!old:hs", "!new:hs", "hs")
+	mu.Lock()
+	defer mu.Unlock()
+	if !hasClass(err, ClassRetry) || joined || left != 1 {
+		t.Errorf("error %v, in the room %v, left %d times", err, joined, left)
 	}
 }

@@ -1,9 +1,9 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,14 +15,13 @@ import (
 	"maunium.net/go/mautrix/event"
 )
 
-// checkAge is how long a look at a room's state is good for while sync does not
-// keep it up to date.
+// checkAge is the lifetime of a room's cached state while sync does not update it.
 const checkAge = 10 * time.Second
 
-// heardFor is how long after an answer of sync the rooms count as kept up to date: until the next one is late.
+// heardFor is the time after a sync response until the next one is late.
 const heardFor = longPoll + lateAfter
 
-// RoomInfo is what the homeserver tells about a room.
+// RoomInfo is a room as the homeserver describes it.
 type RoomInfo struct {
 	RoomID    string
 	Name      string
@@ -30,25 +29,24 @@ type RoomInfo struct {
 	Joined    bool
 	Invited   bool
 	Encrypted bool
-	Writable  bool   // the bot's power level suffices for m.room.message
-	Notifies  bool   // …and for notifying everybody in the room (@room)
-	ReplaceBy string // the room that took its place, if it was upgraded
+	Writable  bool   // the bot may send messages
+	Notifies  bool   // the bot may mention the whole room
+	ReplaceBy string // the successor, if the room was upgraded
 }
 
-// rooms is what is known of rooms: from sync, and from a look before the first send.
+// rooms is the cached state of rooms, from sync and from reads before the first send.
 type rooms struct {
 	mu    sync.RWMutex
 	known map[string]*room
-	heard time.Time // when the last answer of sync was taken in; zero while sync fails
+	heard time.Time // time of the last sync response; zero while sync fails
 }
 
-// room is the part of a room's state that sending depends on. Encryption cannot
-// be turned off, and a replaced room stays replaced.
+// room is the state that sending depends on. Encryption and replacement cannot be undone.
 type room struct {
 	encrypted  bool
-	rules      *event.EncryptionEventContent // how it is encrypted
+	rules      *event.EncryptionEventContent // of its encryption
 	replacedBy string
-	checked    time.Time // when the state was looked at, zero if it was not
+	checked    time.Time // when the state was read; zero if never
 	invitedBy  string
 }
 
@@ -65,7 +63,7 @@ func (r *rooms) get(id string) (room, bool) {
 	return *known, true
 }
 
-// update changes what is known of a room, under the lock.
+// update changes a room's state under the lock.
 func (r *rooms) update(id string, change func(*room)) room {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +84,7 @@ func (r *rooms) forgetCheck(id string) {
 	}
 }
 
-// forgetChecks makes every room be looked at again.
+// forgetChecks invalidates all cached states.
 func (r *rooms) forgetChecks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,8 +93,7 @@ func (r *rooms) forgetChecks() {
 	}
 }
 
-// setSyncing tells whether sync keeps the rooms up to date. What was looked at
-// while it did not may have changed since.
+// setSyncing records whether sync keeps the rooms up to date. A state that was read while it did not may have changed since.
 func (r *rooms) setSyncing(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,9 +103,8 @@ func (r *rooms) setSyncing(on bool) {
 	}
 }
 
-// standing is the state of a room that sending depends on. It is asked of the
-// homeserver before the first send: a room that sync has not shown yet may be
-// encrypted, and on doubt nothing is sent.
+// standing returns the state that sending depends on. It asks the homeserver before the first send, because a room that sync
+// has not shown yet may be encrypted.
 func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	if known, ok := c.rooms.get(roomID); ok {
 		return known, nil
@@ -135,25 +131,21 @@ func (c *Client) standing(ctx context.Context, roomID string) (room, error) {
 	}), nil
 }
 
-// encryptionRules reads how a room is encrypted. What cannot be read has its default: any m.room.encryption makes a room encrypted.
+// encryptionRules decodes m.room.encryption. Malformed fields have their defaults: any such event makes a room encrypted.
 func encryptionRules(content json.RawMessage) (rules event.EncryptionEventContent) {
 	_ = json.Unmarshal(content, &rules)
 	return rules
 }
 
-// notIn says what a refused look at the state means: the bot is not in the room.
+// notIn returns the error of a refused state read: the bot is not in the room.
 func (c *Client) notIn(err error) error {
-	var failed *SendError
-	if !errors.As(err, &failed) || failed.Class != ClassBlock {
+	if !hasClass(err, ClassBlock) {
 		return err
 	}
-	outside := *failed
-	outside.Class, outside.Reason = ClassJoin, NotInRoom
-	return &outside
+	return reclassify(err, ClassJoin, NotInRoom)
 }
 
-// ask is call for what concerns one room: a failure that the homeserver does not
-// have elsewhere does not stop the others.
+// ask is call for one room: a failure that the homeserver doesn't have elsewhere doesn't stop other rooms.
 func (c *Client) ask(ctx context.Context, r request, out any) error {
 	err := c.call(ctx, r, out)
 	if err == nil {
@@ -162,22 +154,20 @@ func (c *Client) ask(ctx context.Context, r request, out any) error {
 	return c.alone(ctx, err)
 }
 
-// roomState reads one state event with an empty key; found is false when the room has none.
+// roomState reads a state event with an empty key and reports whether the room has one.
 func (c *Client) roomState(ctx context.Context, roomID, kind string, out any) (found bool, err error) {
 	return c.roomStateOf(ctx, roomID, kind, "", out)
 }
 
 func (c *Client) roomStateOf(ctx context.Context, roomID, kind, key string, out any) (found bool, err error) {
 	err = c.ask(ctx, request{method: http.MethodGet, path: v3("rooms", roomID, "state", kind, key)}, out)
-	var failed *SendError
-	if errors.As(err, &failed) && failed.Code == "M_NOT_FOUND" {
+	if hasCode(err, "M_NOT_FOUND") {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Resolve returns the room id for an address. Room ids are opaque: what begins
-// with ! is one, with or without a domain.
+// Resolve returns the room id of an id or alias. Ids begin with ! and are opaque, with or without a domain.
 func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 	if strings.HasPrefix(address, "!") {
 		return address, nil
@@ -187,11 +177,8 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 	}
 	var out mautrix.RespAliasResolve
 	err := c.ask(ctx, request{method: http.MethodGet, path: v3("directory", "room", address)}, &out)
-	var failed *SendError
-	if errors.As(err, &failed) && (failed.Class == ClassBlock || failed.Class == ClassDead) {
-		unknown := *failed
-		unknown.Class, unknown.Reason = ClassBlock, "the homeserver does not know the alias"
-		return "", &unknown
+	if hasClass(err, ClassBlock, ClassDead) {
+		return "", reclassify(err, ClassBlock, "the homeserver does not know the alias")
 	}
 	if err == nil && out.RoomID == "" {
 		err = notJSON(http.StatusOK, nil, errNoField)
@@ -199,12 +186,12 @@ func (c *Client) Resolve(ctx context.Context, address string) (string, error) {
 	return out.RoomID.String(), err
 }
 
-// Join accepts a standing invitation or joins a public room.
+// Join accepts an invitation or joins a public room.
 func (c *Client) Join(ctx context.Context, roomID string) error {
 	return c.join(ctx, roomID, serverOf(roomID))
 }
 
-// join enters a room by way of a server, if one is known that is in it.
+// join joins a room through a server, if via names one.
 func (c *Client) join(ctx context.Context, roomID, via string) error {
 	query := url.Values{}
 	if via != "" {
@@ -220,28 +207,22 @@ func (c *Client) join(ctx context.Context, roomID, via string) error {
 }
 
 func joinRefused(err error) error {
-	var failed *SendError
-	if !errors.As(err, &failed) || failed.Class != ClassBlock && failed.Class != ClassDead {
+	switch {
+	case !hasClass(err, ClassBlock, ClassDead):
 		return err
+	case hasCode(err, "M_FORBIDDEN"):
+		return reclassify(err, ClassBlock, "the bot is not in the room and may not enter: invite it")
 	}
-	blocked := *failed
-	blocked.Class = ClassBlock
-	switch failed.Code {
-	case "M_FORBIDDEN":
-		blocked.Reason = "the bot is not in the room and may not enter: invite it"
-	default:
-		blocked.Reason = "the bot cannot enter the room: is its id right?"
-	}
-	return &blocked
+	return reclassify(err, ClassBlock, "the bot cannot enter the room: is its id right?")
 }
 
-// serverOf is the server in an identifier, "" if it has none.
+// serverOf returns the server of an identifier, or "".
 func serverOf(id string) string {
 	_, server, _ := strings.Cut(id, ":")
 	return server
 }
 
-// Joined lists the ids of the rooms that the bot is in.
+// Joined returns the ids of the rooms that the bot is in.
 func (c *Client) Joined(ctx context.Context) ([]string, error) {
 	var out mautrix.RespJoinedRooms
 	err := c.call(ctx, request{method: http.MethodGet, path: v3("joined_rooms")}, &out)
@@ -252,7 +233,7 @@ func (c *Client) Joined(ctx context.Context) ([]string, error) {
 	return rooms, err
 }
 
-// Membership tells how a user stands in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
+// Membership returns the membership of a user in a room that the bot is in: join, invite, leave, ban, knock, or "" for none.
 func (c *Client) Membership(ctx context.Context, roomID, user string) (string, error) {
 	var member event.MemberEventContent
 	if _, err := c.roomStateOf(ctx, roomID, "m.room.member", user, &member); err != nil {
@@ -261,7 +242,7 @@ func (c *Client) Membership(ctx context.Context, roomID, user string) (string, e
 	return string(member.Membership), nil
 }
 
-// Info tells what the bot knows about a room it may be in.
+// Info returns what the homeserver knows about a room, whether the bot is in it or not.
 func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	info := RoomInfo{RoomID: roomID}
 	s, err := c.current()
@@ -270,8 +251,7 @@ func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	}
 	var member event.MemberEventContent
 	_, err = c.roomStateOf(ctx, roomID, "m.room.member", s.userID, &member)
-	var failed *SendError
-	if errors.As(err, &failed) && failed.Class == ClassBlock {
+	if hasClass(err, ClassBlock) {
 		p, _ := c.pendingOf(roomID)
 		info.Invited = p.Inviter != ""
 		return info, nil
@@ -286,9 +266,9 @@ func (c *Client) Info(ctx context.Context, roomID string) (RoomInfo, error) {
 	return c.describe(ctx, info, s.userID)
 }
 
-// describe fills in the state of a room that the bot is in.
+// describe completes the info of a room that the bot is in.
 func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomInfo, error) {
-	c.rooms.forgetCheck(info.RoomID) // whoever asks wants to know what is, not what was
+	c.rooms.forgetCheck(info.RoomID) // the caller wants the current state
 	standing, err := c.standing(ctx, info.RoomID)
 	if err != nil {
 		return info, err
@@ -296,87 +276,47 @@ func (c *Client) describe(ctx context.Context, info RoomInfo, me string) (RoomIn
 	info.Encrypted, info.ReplaceBy = standing.encrypted, standing.replacedBy
 	var name event.RoomNameEventContent
 	var alias event.CanonicalAliasEventContent
-	var power powerLevels
-	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias, "m.room.power_levels": &power} {
+	for kind, out := range map[string]any{"m.room.name": &name, "m.room.canonical_alias": &alias} {
 		if _, err := c.roomState(ctx, info.RoomID, kind, out); err != nil {
 			return info, err
 		}
 	}
 	info.Name, info.Alias = line(name.Name), alias.Alias.String()
-	info.Writable = power.of(me) >= power.needed("m.room.message")
-	info.Notifies = power.of(me) >= power.notify()
-	if !info.Writable || !info.Notifies {
-		creator, err := c.isCreator(ctx, info.RoomID, me)
-		if err != nil {
-			return info, err
+	rights, err := c.Rights(ctx, info.RoomID, me)
+	info.Writable, info.Notifies = rights.Write, rights.Notify
+	return info, err
+}
+
+// nameFilter selects the state that JoinedRooms needs. An event is in the timeline or in the state, never in both.
+const nameFilter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"]},"room":{"ephemeral":{"not_types":["*"]},"account_data":{"not_types":["*"]},` +
+	`"timeline":{"limit":1,"types":["m.room.name","m.room.canonical_alias","m.room.encryption"]},` +
+	`"state":{"lazy_load_members":true,"types":["m.room.name","m.room.canonical_alias","m.room.encryption"]}}}`
+
+// JoinedRooms returns the rooms that the bot is in with names, aliases, and encryption, sorted by id, in one request. Info has
+// the bot's rights.
+func (c *Client) JoinedRooms(ctx context.Context) ([]RoomInfo, error) {
+	var answer syncAnswer
+	query := url.Values{"filter": {nameFilter}, "timeout": {"0"}, "set_presence": {"offline"}}
+	if err := c.call(ctx, request{method: http.MethodGet, path: v3("sync"), query: query}, &answer); err != nil {
+		return nil, err
+	}
+	all := make([]RoomInfo, 0, len(answer.Rooms.Join))
+	for id, joined := range answer.Rooms.Join {
+		info := RoomInfo{RoomID: id.String(), Joined: true}
+		for _, part := range [][]*event.Event{joined.State.Events, joined.Timeline.Events} {
+			for _, e := range part {
+				switch e.Type.Type {
+				case "m.room.name":
+					info.Name = line(field(&e.Content, "name"))
+				case "m.room.canonical_alias":
+					info.Alias = field(&e.Content, "alias")
+				case "m.room.encryption":
+					info.Encrypted = true
+				}
+			}
 		}
-		info.Writable, info.Notifies = info.Writable || creator, info.Notifies || creator
+		all = append(all, info)
 	}
-	info.Notifies = info.Notifies && info.Writable
-	return info, nil
-}
-
-// isCreator tells whether the bot made the room, of a version where creators
-// outrank any power level (room version 12).
-func (c *Client) isCreator(ctx context.Context, roomID, me string) (bool, error) {
-	var create struct {
-		Sender  string `json:"sender"`
-		Content struct {
-			Additional []string `json:"additional_creators"`
-		} `json:"content"`
-	}
-	if strings.Contains(roomID, ":") {
-		return false, nil // only ids since version 12 have no domain
-	}
-	path := v3("rooms", roomID, "state", "m.room.create", "")
-	err := c.ask(ctx, request{method: http.MethodGet, path: path, query: url.Values{"format": {"event"}}}, &create)
-	return create.Sender == me || slices.Contains(create.Content.Additional, me), err
-}
-
-// powerLevels of a room (client-server API, m.room.power_levels). Old rooms have
-// levels as text, so each is read for itself.
-type powerLevels struct {
-	Users         map[string]level `json:"users"`
-	UsersDefault  level            `json:"users_default"`
-	Events        map[string]level `json:"events"`
-	EventsDefault level            `json:"events_default"`
-	Notifications struct {
-		Room *level `json:"room"`
-	} `json:"notifications"`
-}
-
-// notify is the level that @room needs.
-func (p powerLevels) notify() level {
-	if p.Notifications.Room != nil {
-		return *p.Notifications.Room
-	}
-	const unset = 50
-	return unset
-}
-
-type level int64
-
-// UnmarshalJSON reads a number or a number in quotes; anything else is 0.
-func (l *level) UnmarshalJSON(b []byte) error {
-	var n json.Number
-	if json.Unmarshal(b, &n) == nil {
-		if i, err := n.Int64(); err == nil {
-			*l = level(i)
-		}
-	}
-	return nil
-}
-
-func (p powerLevels) of(user string) level {
-	if l, ok := p.Users[user]; ok {
-		return l
-	}
-	return p.UsersDefault
-}
-
-func (p powerLevels) needed(kind string) level {
-	if l, ok := p.Events[kind]; ok {
-		return l
-	}
-	return p.EventsDefault
+	slices.SortFunc(all, func(a, b RoomInfo) int { return cmp.Compare(a.RoomID, b.RoomID) })
+	return all, nil
 }

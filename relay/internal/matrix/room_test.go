@@ -205,7 +205,7 @@ func TestEncryptedRoomGetsNoPlaintext(t *testing.T) {
 
 // Invitations of strangers that come and go leave nothing behind.
 func TestUnknownRoomsAreNotRemembered(t *testing.T) {
-	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t)})
+	c, err := New(Options{Homeserver: "http://127.0.0.1:1", AccessToken: "t", State: newStore(t), Joins: newStore(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,5 +220,61 @@ func TestUnknownRoomsAreNotRemembered(t *testing.T) {
 	}
 	if n := len(c.rooms.known); n > 0 {
 		t.Errorf("%d rooms are remembered", n)
+	}
+}
+
+// TestRights: a member's rights follow from the levels of the event that is sent, and from the room's version.
+func TestRights(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	want := func(what, room, user string, want Rights) {
+		t.Helper()
+		w.bot.rooms.forgetChecks()
+		if got, err := w.bot.Rights(w.ctx, room, user); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
+		}
+	}
+	for _, version := range []string{"11", "12"} {
+		room := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}, "room_version": version})
+		w.must(w.bot.Join(w.ctx, room))
+		levels := map[string]any{"events_default": 20, "users_default": 20, "events": map[string]int{"m.room.encrypted": 60}, "notifications": map[string]int{"room": 70}}
+		if version == "11" {
+			levels["users"] = map[string]int{w.owner.ID: 100}
+		}
+		w.must(w.owner.SetState(w.ctx, room, "m.room.power_levels", levels))
+		want(version+" creator", room, w.owner.ID, Rights{Write: true, Notify: true})
+		want(version+" member", room, "@other:localhost", Rights{Write: true})
+		w.must(w.owner.SetState(w.ctx, room, "m.room.encryption", map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}))
+		want(version+" creator, encrypted", room, w.owner.ID, Rights{Write: true, Notify: true})
+		want(version+" member, encrypted", room, "@other:localhost", Rights{})
+	}
+}
+
+// Any number of rooms is listed in one request.
+func TestJoinedRooms(t *testing.T) {
+	w := newWorld(t)
+	w.connect()
+	named := w.room()
+	encrypted := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}, "initial_state": []map[string]any{
+		{"type": "m.room.encryption", "state_key": "", "content": map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}},
+	}})
+	w.must(w.bot.Join(w.ctx, encrypted))
+	for i := range 30 { // more than a page of events
+		if _, err := w.send(named, fmt.Sprintf("t%d", i), "m"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.proxy.Forget()
+	rooms, err := w.bot.JoinedRooms(w.ctx)
+	w.must(err)
+	if n := len(w.proxy.Records("")); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+	got := map[string]RoomInfo{}
+	for _, r := range rooms {
+		got[r.RoomID] = r
+	}
+	if len(rooms) != 2 || got[named].Name != "hall" || got[named].Encrypted || got[encrypted].Name != "owner's" || !got[encrypted].Encrypted || !got[encrypted].Joined {
+		t.Errorf("rooms %+v", rooms)
 	}
 }

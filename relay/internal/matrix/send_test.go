@@ -60,7 +60,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 		"no media":          faultproxy.Matrix(404, "M_UNRECOGNIZED"),
 	} {
 		w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: fault})
-		_, err := w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
+		_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
 		if failed := w.wantClass(err, ClassDead); !strings.Contains(failed.Reason, "files") {
 			t.Errorf("%s is told as %v", name, failed)
 		}
@@ -68,7 +68,7 @@ func TestRefusedBehindTheMessage(t *testing.T) {
 	// Not where nothing else is answered either: the file waits.
 	unknown := faultproxy.Matrix(404, "M_UNRECOGNIZED")
 	w.proxy.Script(faultproxy.Rule{Path: "/upload", Fault: unknown}, faultproxy.Rule{Path: "/whoami", Fault: unknown})
-	_, err = w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x"))
+	_, err = w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
 	w.wantClass(err, ClassAway)
 }
 
@@ -183,7 +183,7 @@ func TestAwayForOneRoom(t *testing.T) {
 	for path, ask := range map[string]func() error{
 		"/invite":          func() error { return w.bot.invite(w.ctx, room, "@"+w.name+"guest:localhost") },
 		"/createRoom":      func() error { _, err := w.bot.Create(w.ctx, NewRoom{Name: "x"}); return err },
-		"/m.room.create":   func() error { return w.bot.follows(w.ctx, room, "!old") },
+		"/m.room.create":   func() error { return w.bot.checkPredecessor(w.ctx, room, "!old") },
 		"/directory/room/": func() error { _, err := w.bot.Resolve(w.ctx, "#x:localhost"); return err },
 		"/join/":           func() error { return w.bot.Join(w.ctx, room) },
 		"/m.room.encryption": func() error {
@@ -191,7 +191,10 @@ func TestAwayForOneRoom(t *testing.T) {
 			_, err := w.send(room, "t", "never")
 			return err
 		},
-		"/upload": func() error { _, err := w.bot.Upload(w.ctx, "x.txt", "text/plain", []byte("x")); return err },
+		"/upload": func() error {
+			_, err := w.bot.Upload(w.ctx, Upload{Name: "x.txt", MimeType: "text/plain", Data: []byte("x"), Encrypted: true})
+			return err
+		},
 	} {
 		for _, status := range []int{502, 503, 504} {
 			fault := faultproxy.Rule{Path: path, Fault: faultproxy.Matrix(status, "M_UNKNOWN")}
@@ -278,7 +281,7 @@ func TestRoomsAreSentToInParallel(t *testing.T) {
 func TestUpload(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
-	uri, err := w.bot.Upload(w.ctx, "message é.md", "text/markdown", []byte("# all of it\n"))
+	uri, err := w.bot.Upload(w.ctx, Upload{Name: "message é.md", MimeType: "text/markdown", Data: []byte("# all of it\n"), Encrypted: true})
 	w.must(err)
 	server, id, _ := strings.Cut(strings.TrimPrefix(uri, "mxc://"), "/")
 	req, _ := http.NewRequestWithContext(w.ctx, http.MethodGet, w.server.URL+"/_matrix/client/v1/media/download/"+server+"/"+id, nil)

@@ -15,7 +15,7 @@ import (
 	"maunium.net/go/mautrix/id"
 )
 
-// Settings that the client keeps.
+// Settings of the client.
 const (
 	settingSession = "matrix.session"
 	settingSync    = "matrix.sync"
@@ -24,8 +24,8 @@ const (
 // noDevice stands for the device of an access token that has none.
 const noDevice = "-"
 
-// session is a login. It is kept over restarts: a new device would make the
-// homeserver forget which transactions it has seen, and logins are scarce.
+// session is a login. It survives restarts: a new device would make the homeserver forget transaction ids, and homeservers
+// limit logins.
 type session struct {
 	homeserver string
 	userID     string
@@ -41,7 +41,7 @@ func (c *Client) newSession(userID, deviceID, token string) *session {
 	return &session{homeserver: c.base.String(), userID: userID, deviceID: deviceID, token: token, api: c.api(userID, token)}
 }
 
-// storedSession is a stored session. Over marks one whose device is gone.
+// storedSession is a session in the database. It has no DeviceID once the device is gone.
 type storedSession struct {
 	Homeserver string `json:"homeserver"`
 	UserID     string `json:"user_id"`
@@ -49,11 +49,11 @@ type storedSession struct {
 	Token      string `json:"access_token,omitempty"`
 }
 
-// loginState spaces out attempts to log in.
+// loginState spaces out login attempts.
 type loginState struct {
 	mu       sync.Mutex
-	failure  *SendError // why there is no session
-	next     time.Time  // no attempt before
+	failure  *SendError // of the last login; nil after a success
+	next     time.Time  // earliest next attempt
 	failures int
 }
 
@@ -62,7 +62,7 @@ const (
 	maxLoginWait = 10 * time.Minute
 )
 
-// Device names the device that events are sent from; "" before the first login.
+// Device returns the device that sends events, or "" before the first login.
 func (c *Client) Device() string {
 	if s := c.session.Load(); s != nil {
 		return s.deviceID
@@ -70,7 +70,7 @@ func (c *Client) Device() string {
 	return ""
 }
 
-// UserID is the bot's Matrix ID; "" before the first login.
+// UserID returns the bot's Matrix ID, or "" before the first login.
 func (c *Client) UserID() string {
 	if s := c.session.Load(); s != nil {
 		return s.userID
@@ -78,7 +78,7 @@ func (c *Client) UserID() string {
 	return ""
 }
 
-// current is the session, or why there is none.
+// current returns the session, or the error of the last login.
 func (c *Client) current() (*session, error) {
 	if s := c.session.Load(); s != nil {
 		return s, nil
@@ -91,7 +91,7 @@ func (c *Client) current() (*session, error) {
 	return nil, &SendError{Class: ClassRelogin, Reason: "the bot is not logged in yet", Err: ErrNoLogin}
 }
 
-// expire gives up a session that the homeserver no longer knows.
+// expire drops a session that the homeserver no longer accepts.
 func (c *Client) expire(s *session, why *SendError) {
 	if !c.session.CompareAndSwap(s, nil) {
 		return // another request saw it first
@@ -115,8 +115,8 @@ func (c *Client) expire(s *session, why *SendError) {
 	}
 }
 
-// connect makes sure that there is a session: the one in use, the stored one, or
-// a new login. It holds back attempts that come too soon after a failed one.
+// connect ensures that there is a session: the current one, the stored one, or a new login. It returns the last error while a
+// login is backing off.
 func (c *Client) connect(ctx context.Context) error {
 	if c.session.Load() != nil {
 		return nil
@@ -148,7 +148,7 @@ func (c *Client) connect(ctx context.Context) error {
 	return nil
 }
 
-// loginFailed remembers the failure and when the next attempt may be.
+// loginFailed records the failure and the time of the next attempt.
 func (c *Client) loginFailed(err error) error {
 	var failed *SendError
 	if !errors.As(err, &failed) {
@@ -170,7 +170,7 @@ func (c *Client) loginFailed(err error) error {
 	return failed
 }
 
-// loginWait is patient where only a person can help, and obeys the homeserver.
+// loginWait returns the backoff. It is long where only a person can help, and the homeserver's own where that names one.
 func loginWait(failed *SendError, failures int) time.Duration {
 	wait := min(minLoginWait<<min(failures-1, 10), 30*time.Second)
 	switch failed.Class {
@@ -182,7 +182,7 @@ func loginWait(failed *SendError, failures int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// open returns a session that the homeserver knows.
+// open returns a session that the homeserver accepts.
 func (c *Client) open(ctx context.Context) (*session, error) {
 	kept, err := c.storedSession(ctx)
 	if err != nil {
@@ -210,14 +210,14 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 	return c.logIn(ctx, kept.DeviceID)
 }
 
-// storedSession is the session of the last start, if it is of this account.
+// storedSession returns the session of the last start if it belongs to this account.
 func (c *Client) storedSession(ctx context.Context) (kept storedSession, err error) {
 	text, err := c.state.Setting(ctx, settingSession)
 	if err != nil || text == "" {
 		return kept, err
 	}
 	if json.Unmarshal([]byte(text), &kept) != nil || kept.Homeserver != c.base.String() || !c.isAccount(kept.UserID) {
-		// Another account or homeserver: what was read of its rooms says nothing here.
+		// Another account or homeserver: its sync position means nothing here.
 		if !c.delivers() {
 			return storedSession{}, nil
 		}
@@ -243,7 +243,7 @@ func (c *Client) store(ctx context.Context, kept storedSession) error {
 	return c.state.SetSetting(ctx, settingSession, string(text))
 }
 
-// openToken uses the configured access token. There is no way to renew it.
+// openToken uses the configured access token, which cannot be renewed.
 func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, error) {
 	s, err := c.check(ctx, c.options.AccessToken)
 	var failed *SendError
@@ -263,7 +263,7 @@ func (c *Client) openToken(ctx context.Context, kept storedSession) (*session, e
 	return s, nil
 }
 
-// check asks the homeserver whose token it is.
+// check returns the session of a token.
 func (c *Client) check(ctx context.Context, token string) (*session, error) {
 	var who mautrix.RespWhoami
 	err := c.do(ctx, c.api("", token), request{method: http.MethodGet, path: v3("account", "whoami")}, &who)
@@ -278,7 +278,7 @@ func (c *Client) check(ctx context.Context, token string) (*session, error) {
 
 var errNoField = errors.New("a field that must be there is not")
 
-// logIn opens a new session with the password, of the device if it lives on.
+// logIn logs in with the password, on the same device if that still exists.
 func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 	in := mautrix.ReqLogin{
 		Type: mautrix.AuthTypePassword, Password: c.options.Password,
@@ -303,8 +303,7 @@ func (c *Client) logIn(ctx context.Context, device string) (*session, error) {
 
 const wrongPassword = "the homeserver refuses the bot's user name or password"
 
-// loginRefused says what a refusal means at a login: what would block a room
-// elsewhere is about the account here.
+// loginRefused classifies a refused login: codes that block a room elsewhere concern the account here.
 func loginRefused(err error) error {
 	var failed *SendError
 	if !errors.As(err, &failed) {
@@ -312,17 +311,15 @@ func loginRefused(err error) error {
 	}
 	switch failed.Class {
 	case ClassBlock, ClassDead, ClassRelogin:
-		locked := *failed
-		locked.Class, locked.Reason = ClassLocked, wrongPassword
 		if failed.Code != "M_FORBIDDEN" && failed.Code != "M_INVALID_USERNAME" {
-			locked.Reason = "the homeserver refuses the login"
+			return reclassify(err, ClassLocked, "the homeserver refuses the login")
 		}
-		return &locked
+		return reclassify(err, ClassLocked, wrongPassword)
 	}
 	return failed
 }
 
-// Probe logs in if need be and asks the homeserver whether the session is good.
+// Probe logs in if necessary and asks the homeserver whether it accepts the session.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.session.Load() == nil {
 		return c.connect(ctx)

@@ -17,14 +17,13 @@ import (
 
 const (
 	longPoll     = 10 * time.Second
-	lateAfter    = 5 * time.Second  // an answer that comes so much later than asked for is told as missing
-	saveInterval = 10 * time.Second // between writes of the position: replaying a little does no harm
+	lateAfter    = 5 * time.Second  // a response this much later than requested counts as missing
+	saveInterval = 10 * time.Second // between writes of the position; replaying a little is harmless
 	maxSyncWait  = 30 * time.Second
-	followEvery  = 2 * time.Second // between looks for a session, for a relay that does not deliver
+	followEvery  = 2 * time.Second // between checks for a session, in a relay that does not deliver
 )
 
-// filter asks for the events that matter here, with those fields only: a busy
-// room's talk is not ours to read.
+// filter selects the events and fields that the relay uses.
 const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"]},` +
 	`"event_fields":["type","state_key","sender","event_id","unsigned.transaction_id","unsigned.prev_content.membership",` +
 	`"content.membership","content.reason","content.name","content.algorithm","content.rotation_period_ms","content.rotation_period_msgs",` +
@@ -33,19 +32,19 @@ const filter = `{"presence":{"not_types":["*"]},"account_data":{"not_types":["*"
 	`"state":{"types":["m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]},` +
 	`"timeline":{"limit":50,"types":["m.room.message","m.room.encrypted","m.room.redaction","m.room.member","m.room.encryption","m.room.tombstone","m.room.name","m.room.power_levels","m.room.history_visibility"]}}}`
 
-// firstFilter spares the homeserver all members of all rooms: whether owners are in their rooms is asked for.
+// firstFilter leaves out the members of all rooms: the relay asks for those of owners.
 var firstFilter = strings.Replace(filter, `"state":{`, `"state":{"lazy_load_members":true,`, 1)
 
-// position is how far sync has come.
+// position is the position in the sync stream.
 type position struct {
 	since string
 	saved time.Time
 	dirty bool
-	stuck bool // it cannot be stored, and that has been said
+	stuck bool // it cannot be stored; logged once
 }
 
-// Run keeps the session and follows the rooms until ctx is done; what it hears it
-// tells by [Client.Events]. The homeserver need not be there; there is nothing to return.
+// Run keeps the session and syncs until ctx is done, and sends what happens to [Client.Events]. It outlasts outages of the
+// homeserver.
 func (c *Client) Run(ctx context.Context) {
 	if c.options.Delivers != nil {
 		c.forget()
@@ -65,24 +64,24 @@ func (c *Client) Run(ctx context.Context) {
 	defer joins.Wait()
 	var at position
 	defer c.savePosition(context.WithoutCancel(ctx), &at)
-	failures, told := 0, false
+	failures, offline := 0, false
 	for ctx.Err() == nil {
 		err := c.step(ctx, &at, failures > 0)
 		if err == nil {
-			failures, told = 0, false
+			failures, offline = 0, false
 			continue
 		}
 		failures++
 		c.rooms.setSyncing(false)
-		if !told && (failures > 1 || !relogin(err)) && ctx.Err() == nil { // else another request is logging in
-			told = c.emit(ctx, Offline{reasonOf(err)}) == nil
+		if !offline && (failures > 1 || !relogin(err)) && ctx.Err() == nil { // else another request is logging in
+			offline = c.emit(ctx, Offline{reasonOf(err)}) == nil
 			c.log.Warn("cannot sync with the homeserver for now", zap.Error(err))
 		}
 		c.pause(ctx, syncWait(err, failures))
 	}
 }
 
-// forget gives up what is remembered of the homeserver: another relay may have followed it since.
+// forget drops the cached state: another relay may have delivered since.
 func (c *Client) forget() {
 	c.session.Store(nil)
 	c.login.mu.Lock()
@@ -97,16 +96,15 @@ func (c *Client) forget() {
 	c.crypt.drop()
 }
 
-// Follow keeps the session that the relay that delivers has stored, until ctx is done, so that questions about rooms can be
-// answered here too.
+// Follow uses the session that the delivering relay stored, until ctx is done, to answer questions about rooms.
 func (c *Client) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = c.connect(ctx) // the next attempt may succeed; who asks the homeserver meanwhile is told why
+		_ = c.connect(ctx) // the next attempt may succeed; callers get the reason until then
 		c.pause(ctx, followEvery)
 	}
 }
 
-// step logs in if need be and takes one answer of sync.
+// step logs in if necessary and handles one sync response.
 func (c *Client) step(ctx context.Context, at *position, recovering bool) error {
 	before := c.session.Load()
 	if err := c.connect(ctx); err != nil {
@@ -148,8 +146,8 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 	if err != nil {
 		return err
 	}
-	c.rooms.setSyncing(true) // not before: a room may have become encrypted since it was looked at
-	if device != nil {       // before the next request confirms to the homeserver that this answer was read
+	c.rooms.setSyncing(true) // only now: a room may have become encrypted since its state was read
+	if device != nil {       // before the next request acknowledges this response
 		if err := device.Take(ctx, answer, at.since == ""); err != nil {
 			return err
 		}
@@ -165,25 +163,25 @@ func (c *Client) step(ctx context.Context, at *position, recovering bool) error 
 		c.savePosition(ctx, at)
 	}
 	if len(answer.Rooms.Join) == 0 && quiet && time.Since(begin) < poll/20 {
-		c.pause(ctx, time.Second) // a server that never waits is not to be hammered
+		c.pause(ctx, time.Second) // the homeserver does not long-poll
 	}
 	return nil
 }
 
-// syncWatched is sync. If the answer is missing for too long it says so; late tells that.
+// syncWatched is sync that emits Offline if the response is late, and reports whether it was.
 func (c *Client) syncWatched(ctx context.Context, since string, poll time.Duration) (answer *mautrix.RespSync, late bool, err error) {
-	if since == "" { // all rooms: that may take its time
+	if since == "" { // all rooms: may take long
 		answer, err = c.sync(ctx, since, poll)
 		return answer, false, err
 	}
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	watch := time.AfterFunc(poll+lateAfter, func() {
-		defer close(told)
+		defer close(reported)
 		_ = c.emit(ctx, Offline{"the homeserver does not answer"}) // fails only when ctx is done
 	})
 	answer, err = c.sync(ctx, since, poll)
 	if late = !watch.Stop(); late {
-		<-told
+		<-reported
 	}
 	return answer, late, err
 }
@@ -203,8 +201,7 @@ func (c *Client) sync(ctx context.Context, since string, poll time.Duration) (an
 	return &decoded.RespSync, err
 }
 
-// forgetBadPosition begins anew when the homeserver does not know the position
-// any more, as after its restore from a backup.
+// forgetBadPosition starts over when the homeserver rejects the sync position, as after a restore from a backup.
 func (c *Client) forgetBadPosition(ctx context.Context, at *position, err error) error {
 	var failed *SendError
 	if errors.As(err, &failed) && at.since != "" && (failed.Class == ClassDead || failed.Class == ClassBlock) {
@@ -233,7 +230,7 @@ func (c *Client) savePosition(ctx context.Context, at *position) {
 	at.saved, at.dirty, at.stuck = time.Now(), false, false
 }
 
-// relogin tells whether only a new session is missing, which others say in the log.
+// relogin reports whether only a new session is missing; the login itself logs that.
 func relogin(err error) bool {
 	var failed *SendError
 	return errors.As(err, &failed) && failed.Class == ClassRelogin
@@ -251,7 +248,7 @@ func syncWait(err error, failures int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// pause waits; a session that ends cuts it short, so that the next one begins at once.
+// pause waits for d or until the session expires.
 func (c *Client) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -89,7 +89,7 @@ func TestEcho(t *testing.T) {
 
 // That nothing is heard of the homeserver is told within 15 seconds: at once when it refuses, and also when it
 // takes a request and never answers.
-// Only the first sync leaves members out: later ones tell who comes and goes.
+// Only the first sync leaves members out: later ones have joins and leaves.
 func TestFilters(t *testing.T) {
 	for text, lazy := range map[string]bool{firstFilter: true, filter: false} {
 		var f struct {
@@ -222,8 +222,8 @@ func TestRoomUpgradeWhileAway(t *testing.T) {
 	}
 }
 
-// Who may close a room cannot send its messages to a room of others: that one has to
-// say that it follows.
+// A person who may close a room cannot redirect its messages to a room of others: that room must name the old one as its
+// predecessor.
 func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.connect()
@@ -249,6 +249,44 @@ func TestTombstoneThatLeadsElsewhere(t *testing.T) {
 	})
 	if w.heard.has("replaced " + mine + " " + others)() {
 		t.Error("the messages go to the room of others")
+	}
+}
+
+// TestTombstone_PublicRoom: a tombstone that names somebody's public room doesn't keep the bot there, whether anybody may read
+// that room or only its members may.
+func TestTombstone_PublicRoom(t *testing.T) {
+	for _, visibility := range []string{"shared", "world_readable"} {
+		t.Run(visibility, func(t *testing.T) {
+			w := newWorld(t)
+			w.connect()
+			w.run(w.bot)
+			mine := w.ownersRoom(map[string]any{"invite": []string{w.bot.UserID()}})
+			w.eventually("in the room", w.heard.has("joined "+mine))
+			stranger, err := w.server.NewUser(w.ctx, w.name+"stranger", false)
+			w.must(err)
+			public, err := stranger.CreateRoom(w.ctx, "public", nil, map[string]any{"preset": "public_chat", "initial_state": []map[string]any{
+				{"type": "m.room.history_visibility", "state_key": "", "content": map[string]any{"history_visibility": visibility}},
+			}})
+			w.must(err)
+			w.must(w.owner.SetState(w.ctx, mine, "m.room.tombstone", map[string]any{"body": "moved", "replacement_room": public}))
+			w.eventually("the tombstone", func() bool {
+				return w.bot.rooms.update(mine, func(*room) {}).replacedBy == public
+			})
+			_, err = w.send(mine, "t1", "secret")
+			w.wantClass(err, ClassBlock)
+			w.eventually("nothing is pending", func() bool {
+				_, pending := w.bot.pendingOf(public)
+				return !pending
+			})
+			joined, err := w.bot.Joined(w.ctx)
+			w.must(err)
+			if slices.Contains(joined, public) {
+				t.Error("the bot stays in the public room")
+			}
+			if visibility == "world_readable" && w.heard.has("joined "+public)() {
+				t.Error("the bot joined a room that it could read")
+			}
+		})
 	}
 }
 
@@ -285,7 +323,7 @@ func TestRealRateLimit(t *testing.T) {
 	defer server.Stop()
 	w := &world{T: t, ctx: t.Context(), server: server}
 	w.must(server.CreateUser(w.ctx, "bot", "bot-password", false))
-	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password", State: newStore(t)})
+	w.bot, err = New(Options{Homeserver: server.URL, Username: "bot", Password: "bot-password", State: newStore(t), Joins: newStore(t)})
 	w.must(err)
 	w.connect()
 	room, err := w.bot.Create(w.ctx, NewRoom{Name: "x"})

@@ -37,7 +37,7 @@ func NewTxn() string {
 	return string(strconv.AppendUint(b, rand.Uint64(), 36))
 }
 
-// NobodyInvited says why a room that the bot makes has no members.
+// NobodyInvited returns the sentence for a room of the bot without other members.
 func NobodyInvited(owner string) string {
 	return "The owner " + owner + " has no Matrix ID, so nobody was invited: enter the ID, then create the application anew, or give it another room."
 }

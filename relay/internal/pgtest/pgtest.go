@@ -21,13 +21,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrMissing says that PostgreSQL is not installed.
+// ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is missing: install it with tools/install postgresql")
 
-// Options say how a server runs.
+// Options configure a server.
 type Options struct {
-	Durable  bool     // flushes what it commits; for tests that kill it
-	Settings []string // others, as name=value
+	Durable  bool     // fsync on; for tests that kill the server
+	Settings []string // further settings, as name=value
 }
 
 // Server is PostgreSQL in a directory of its own. Its superuser postgres needs no password; other users do.
@@ -36,7 +36,7 @@ type Server struct {
 
 	o         Options
 	bin, dir  string
-	as        *syscall.Credential // nil: as the test itself
+	as        *syscall.Credential // nil runs it as the test's own user
 	cmd       *exec.Cmd
 	done      chan struct{}
 	databases atomic.Int64
@@ -107,7 +107,7 @@ func (s *Server) command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// Launch runs the server, also again after [Server.Stop] or [Server.Kill], and waits until it answers.
+// Launch starts the server, also after [Server.Stop] or [Server.Kill], and waits until it accepts connections.
 func (s *Server) Launch(ctx context.Context) error {
 	var err error
 	for range 5 { // another process may have taken the port meanwhile
@@ -147,7 +147,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.cmd, s.done = cmd, make(chan struct{})
 	go func(done chan struct{}) {
-		_ = cmd.Wait() // how it ends is in its log
+		_ = cmd.Wait() // its log has the exit status
 		close(done)
 	}(s.done)
 	return s.await(ctx)
@@ -178,7 +178,7 @@ func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres dbname=%s sslmode=disable", s.dir, s.Port, database)
 }
 
-// Address is where the server listens.
+// Address returns the host and port of the server.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
 // Exec runs a statement as the superuser.
@@ -212,16 +212,16 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name)
 }
 
-// Stop ends the server as an operator who cannot wait does: its clients are cut off, and all is written down.
+// Stop shuts the server down in its fast mode: it disconnects clients and flushes all data.
 func (s *Server) Stop() { s.end(syscall.SIGINT) }
 
-// Kill ends the server at once: what it has not written down it recovers from its log at the next start.
+// Kill ends the server at once; the next start recovers from the write-ahead log.
 func (s *Server) Kill() { s.end(syscall.SIGQUIT) }
 
-// Freeze stops the server and its sessions as they stand: connections stay open, and nothing is answered until [Server.Thaw].
+// Freeze suspends the server and its sessions: connections stay open but get no answers until [Server.Thaw].
 func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
 
-// Thaw continues what Freeze stopped.
+// Thaw resumes a frozen server.
 func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
 
 // signalAll sends a signal to the server first, which then starts no more sessions, and to all its processes.
@@ -253,7 +253,7 @@ func (s *Server) end(signal syscall.Signal) {
 	s.cmd = nil
 }
 
-// Remove ends the server and removes what it has written.
+// Remove ends the server and removes its directory.
 func (s *Server) Remove() {
 	s.end(syscall.SIGQUIT)
 	_ = os.RemoveAll(s.dir) // it is in the folder of temporary files

@@ -30,7 +30,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	if err == nil {
 		err = b.Launch(ctx)
 	}
-	if err == nil { // after the copy, which would else wait for a standby of its own once it is the primary
+	if err == nil { // set after the copy: the standby would otherwise wait for one of its own once promoted
 		err = errors.Join(s.Exec(ctx, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '*'`), s.Exec(ctx, "postgres", `SELECT pg_reload_conf()`))
 	}
 	if err == nil {
@@ -60,12 +60,12 @@ func (s *Server) awaitStandby(ctx context.Context) error {
 	return errors.New("the standby does not follow")
 }
 
-// Promote makes a standby the primary, and returns when it takes changes.
+// Promote makes a standby the primary, and returns once it accepts writes.
 func (s *Server) Promote(ctx context.Context) error {
 	return s.Exec(ctx, "postgres", `SELECT pg_promote(true, 60)`)
 }
 
-// AnyDSN names a database that one of several servers has: the one that takes changes.
+// AnyDSN returns the DSN of a database on the writable one of several servers.
 func AnyDSN(database string, servers ...*Server) string {
 	var hosts, ports []string
 	for _, s := range servers {

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxRows  = 100_000
-	maxValue = 64 << 10 // bytes of a column; what is longer is no value of PushBits
+	maxValue = 64 << 10 // bytes of a column; PushBits writes no longer value
 )
 
 // User is a row of PushBits' users.
@@ -34,18 +34,17 @@ type Application struct {
 	ID     int64
 	UserID int64
 	Name   string
-	Token  string // in clear, as PushBits keeps it
+	Token  string // in clear text, as PushBits stores it
 	RoomID string
 }
 
-// Database is what PushBits knows. Its messages it does not keep.
+// Database is the content of a PushBits database, which holds no messages.
 type Database struct {
 	Users        []User
 	Applications []Application
 }
 
-// Read reads PushBits' SQLite file, which it does not change. PushBits may be
-// running.
+// Read reads PushBits' SQLite file without changing it. PushBits may be running.
 func Read(ctx context.Context, path string) (*Database, error) {
 	if err := check(path); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func Read(ctx context.Context, path string) (*Database, error) {
 	return d, nil
 }
 
-// check sorts out what SQLite would have no sentence for.
+// check returns a clear error for paths that SQLite would report badly.
 func check(path string) error {
 	if strings.Contains(path, "@tcp(") || strings.Contains(path, "://") || strings.Contains(path, "host=") {
 		return errors.New("only PushBits' SQLite file can be read (database.connection of its config.yml, pushbits.db if not set), not its MySQL or PostgreSQL databases")

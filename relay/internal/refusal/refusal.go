@@ -1,4 +1,4 @@
-// Package refusal holds the errors that may be shown to whoever asked.
+// Package refusal holds the errors that a client may read.
 package refusal
 
 import (
@@ -9,25 +9,27 @@ import (
 	"time"
 )
 
-// Kind says what sort of refusal an [Error] is. The set is closed; the API maps each kind to one HTTP status.
+// Kind is the category of an [Error]. The set is closed; each kind has one HTTP status.
 type Kind string
 
 // The kinds of refusal.
 const (
 	KindInvalid      Kind = "invalid"                // the request is wrong; Field names the culprit when there is one
 	KindUnauthorized Kind = "unauthorized"           // no such token, name or password
-	KindForbidden    Kind = "forbidden"              // known, but not allowed
-	KindNotFound     Kind = "not_found"              // not there, or not yours
+	KindForbidden    Kind = "forbidden"              // authenticated, but not allowed
+	KindNotFound     Kind = "not_found"              // missing, or another user's
 	KindConflict     Kind = "conflict"               // taken, or not possible in the present state
 	KindTooLarge     Kind = "too_large"              // over a size limit
-	KindMediaType    Kind = "unsupported_media_type" // a body of a kind that is not read here
-	KindRateLimited  Kind = "rate_limited"           // too fast; RetryAfter says how long to wait
-	KindUnavailable  Kind = "unavailable"            // cannot be stored or reached now; RetryAfter says when to come back
-	KindInternal     Kind = "internal"               // a fault of ours
+	KindMediaType    Kind = "unsupported_media_type" // the route doesn't take the body's type
+	KindMethod       Kind = "method_not_allowed"     // the path doesn't support the method
+	KindTimeout      Kind = "timeout"                // the body didn't arrive in time
+	KindRateLimited  Kind = "rate_limited"           // too fast; RetryAfter is how long to wait
+	KindUnavailable  Kind = "unavailable"            // the database or homeserver doesn't answer; RetryAfter is how long to wait
+	KindInternal     Kind = "internal"               // a fault of the relay
 )
 
-// Error is a refusal that may be shown to whoever asked: Message is a sentence without secrets. Err, the cause,
-// is for the log only.
+// Error is a refusal that a client may read: Message is a sentence without secrets. Err, the cause, is for the log
+// only.
 type Error struct {
 	Kind       Kind
 	Field      string // the field that is wrong, as the API names it; "" if none
@@ -47,7 +49,7 @@ func (e *Error) Error() string {
 	}
 	cause := e.Err.Error()
 	if strings.HasPrefix(cause, strings.TrimSuffix(e.Message, ".")) {
-		return strings.TrimSuffix(s, e.Message) + cause // the cause says the same and more
+		return strings.TrimSuffix(s, e.Message) + cause // the cause repeats the sentence
 	}
 	return strings.TrimSuffix(s, ".") + ": " + cause
 }
@@ -67,13 +69,13 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
-// Invalid is the refusal of a request that is wrong in a field.
+// Invalid returns the refusal of a request with a wrong field.
 func Invalid(field, message string) *Error {
 	return &Error{Kind: KindInvalid, Field: field, Message: message}
 }
 
-// TooLarge is the refusal of what has more bytes than a limit, with which the sentence
-// ends: "A message may have at most".
+// TooLarge returns the refusal of a field over a limit in bytes, which it appends to the sentence, such as "A message may have
+// at most".
 func TooLarge(field, sentence string, limit int64) *Error {
 	size := fmt.Sprintf("%d bytes", limit)
 	switch {
@@ -85,23 +87,23 @@ func TooLarge(field, sentence string, limit int64) *Error {
 	return &Error{Kind: KindTooLarge, Field: field, Message: sentence + " " + size + "."}
 }
 
-// Forbidden is the refusal of what the principal may not do.
+// Forbidden returns the refusal of an action that the principal has no right to.
 func Forbidden(message string) *Error { return &Error{Kind: KindForbidden, Message: message} }
 
-// NotFound is the refusal of what is not there, or not the principal's.
+// NotFound returns the refusal of an object that doesn't exist or isn't the principal's.
 func NotFound(noun string) *Error {
 	return &Error{Kind: KindNotFound, Message: "There is no such " + noun + "."}
 }
 
-// Conflict is the refusal of what is taken, or not possible in the present state.
+// Conflict returns the refusal of a name that is taken, or of a change that the present state forbids.
 func Conflict(field, message string) *Error {
 	return &Error{Kind: KindConflict, Field: field, Message: message}
 }
 
-// RetryAfter is when to come back after a refusal that names no other time.
+// RetryAfter is the default time to wait before the next attempt.
 const RetryAfter = 5 * time.Second
 
-// Unreadable is the answer when the database cannot be read.
+// Unreadable returns the refusal for a failed read of the database.
 func Unreadable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &Error{Kind: KindUnavailable, Message: "The database did not answer in time.", RetryAfter: RetryAfter, Err: err}
@@ -109,7 +111,7 @@ func Unreadable(err error) error {
 	return &Error{Kind: KindUnavailable, Message: "The database cannot be read.", RetryAfter: RetryAfter, Err: err}
 }
 
-// Unwritable is the answer when the database cannot be written; refusals of ours pass through.
+// Unwritable returns the refusal for a failed write to the database, or err itself if it is a refusal.
 func Unwritable(err error) error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A cause that says what the sentence says, and more, takes its place: nothing is said twice.
-func TestError_SaysNothingTwice(t *testing.T) {
+// TestError_CauseRepeatsSentence: a cause that begins with the sentence replaces it.
+func TestError_CauseRepeatsSentence(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"The homeserver does not know the alias #a:hs.":      {Message: "The homeserver does not know the alias #a:hs."},
 		"room_id: The homeserver does not know it: HTTP 404": {Field: "room_id", Message: "The homeserver does not know it.", Err: errors.New("The homeserver does not know it: HTTP 404")},

@@ -28,33 +28,38 @@ func (s *Service) handle(ctx context.Context, d *delivery.Delivery, e matrix.Eve
 		if err := s.Presence(ctx, e.Room, e.User, e.Membership == "join"); err != nil {
 			s.log.Error("cannot store who is in a room", zap.String("room", e.Room), zap.Error(err))
 		}
-		return
-	case matrix.Online:
-		select {
-		case s.online <- struct{}{}:
-		default:
+		if e.Membership == "join" { // perhaps without the right to write
+			s.checkOwnersSoon()
 		}
+		return
+	case matrix.Online, matrix.PowerLevels:
+		s.checkOwnersSoon()
 	}
 	d.Handle(e)
 }
 
-// lookAtOwners finds out, when the homeserver answers, whether the owners of applications are in the rooms that they
-// have chosen. Sync reports changes from then on, but not everybody who is not in a room that took the place of another:
-// so it looks again now and then.
-func (s *Service) lookAtOwners(ctx context.Context) {
-	const rarely = time.Hour
+func (s *Service) checkOwnersSoon() {
+	select {
+	case s.online <- struct{}{}:
+	default:
+	}
+}
+
+// checkOwners checks whether the owners of applications are in the rooms that they chose: when the homeserver answers for the
+// first time or again, and every hour, because sync doesn't report who is missing from a room that replaced another.
+func (s *Service) checkOwners(ctx context.Context) {
+	const interval = time.Hour
+	var due <-chan time.Time // nil until the homeserver has answered once
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.online:
+		case <-due:
 		}
-		for s.LookAtOwners(ctx) == nil { // else the next time the homeserver answers
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(rarely):
-			}
+		if err := s.CheckOwners(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot check whether owners are in their rooms; trying again in an hour", zap.Error(err))
 		}
+		due = time.After(interval)
 	}
 }

@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	maintainEvery = 10 * time.Minute
-	keysKept      = 7 * 24 * time.Hour // idempotency keys
-	hoursKept     = 8 * 24 * time.Hour // counts by the hour
-	purgeBatch    = 500                // rows removed in one transaction, so that accepting never waits long
+	// MaintenanceInterval is the time between two rounds of maintenance.
+	MaintenanceInterval = 10 * time.Minute
+	keysKept            = 7 * 24 * time.Hour // idempotency keys
+	hoursKept           = 8 * 24 * time.Hour // counts by the hour
+
+	// PurgeBatch is how many rows one transaction removes: accepting waits for it.
+	PurgeBatch = 500
 )
 
 // maintain removes what is too old, again and again until ctx is done.
 func (s *Service) maintain(ctx context.Context, d *delivery.Delivery) {
-	ticker := time.NewTicker(maintainEvery)
+	ticker := time.NewTicker(MaintenanceInterval)
 	defer ticker.Stop()
 	for {
 		s.maintainOnce(ctx, d)
@@ -58,7 +61,7 @@ func (s *Service) removeOld(ctx context.Context, now time.Time) error {
 	}
 	cutoff := now.Add(-s.o.Retention).UnixMilli()
 	for after := int64(0); ctx.Err() == nil; {
-		next, err := s.store.PurgeOld(ctx, after, cutoff, purgeBatch)
+		next, err := s.store.PurgeOld(ctx, after, cutoff, PurgeBatch)
 		if err != nil || next == 0 {
 			return err
 		}
@@ -70,7 +73,7 @@ func (s *Service) removeOld(ctx context.Context, now time.Time) error {
 // purgeApplications removes the messages of deleted applications, then the applications.
 func (s *Service) purgeApplications(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := s.store.PurgeApplications(ctx, purgeBatch)
+		more, err := s.store.PurgeApplications(ctx, PurgeBatch)
 		if err != nil || !more {
 			return err
 		}

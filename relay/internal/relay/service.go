@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/account"
+	"slipway/relay/internal/cluster"
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
@@ -38,6 +40,7 @@ type Options struct {
 	// CheckToken as security.checktoken: when false, white space around a token is forgiven and a regenerated
 	// token's predecessor stays valid for a day even without a grace period. The check itself is never skipped.
 	CheckToken bool
+	SecretKey  []byte // encrypts the applications' secrets
 }
 
 // Bot keeps the bot's session.
@@ -48,12 +51,12 @@ type Bot interface {
 	Follow(ctx context.Context)
 }
 
-// deliverer answers what is known of the delivery and its rooms, whoever delivers.
+// deliverer reports on the delivery and its rooms, in this relay or in another.
 type deliverer interface {
 	Status(ctx context.Context) delivery.Status
 	JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error)
 	LookUpRoom(ctx context.Context, address string) (matrix.RoomInfo, error)
-	Membership(ctx context.Context, address, user string) (roomID, membership string, err error)
+	Standing(ctx context.Context, address, user string) (delivery.Standing, error)
 	Make(ctx context.Context, room int64)
 	EnsureRoom(ctx context.Context, room int64) error
 }
@@ -69,7 +72,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{intake: intake.NewMetrics(reg), delivery: delivery.NewMetrics(reg)}
 }
 
-// Patience says how patient the delivery is.
+// Patience bounds how long and how often the delivery tries.
 type Patience struct {
 	Parallel int           // rooms sent to at the same time; 0 means 64
 	MaxAge   time.Duration // give up on a message after that; 0 means 72 h
@@ -86,10 +89,10 @@ type Service struct {
 	store    *store.Store
 	delivery atomic.Pointer[delivery.Delivery] // nil while another relay delivers
 	follower *delivery.Follower
-	lease    *lease // nil where no other relay uses the database
-	holding  func() // ends what Hold began
+	lease    *cluster.Lease // nil where no other relay uses the database
+	holding  func()         // ends what Hold began
 	stopping chan struct{}
-	online   chan struct{} // the homeserver answers, for the first time or again
+	online   chan struct{} // the homeserver answers for the first time or again, or the rights in a room changed
 }
 
 // cleanKey is a setting: "1" after an orderly end.
@@ -111,21 +114,18 @@ func (s *Service) assemble(ctx context.Context) error {
 	if m := s.store.Migrated; m.From != m.To {
 		s.log.Info("database schema migrated", zap.Int("from", m.From), zap.Int("to", m.To))
 	}
-	err := s.store.Use(ctx)
-	if err != nil {
-		return err
-	}
+	var err error
 	if s.store.Shared() {
-		s.lease = newLease(s.store, s.log)
-		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Condition: s.lease.condition}
-		s.lease.look(ctx)
+		s.lease = cluster.NewLease(s.store.Member, s.log)
+		s.follower = &delivery.Follower{Store: s.store, Rooms: o.Rooms, Condition: func() delivery.Condition { return publishedCondition(s.lease) }}
+		s.lease.Look(ctx)
 	} else {
 		err = s.begin(ctx, nil)
 	}
 	if err != nil {
 		return err
 	}
-	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, CheckToken: o.CheckToken})
+	s.Accounts, err = account.New(ctx, account.Options{Store: s.store, Log: s.log, Rooms: rooms{s}, Admin: o.Admin, CheckToken: o.CheckToken, SecretKey: o.SecretKey})
 	if err != nil {
 		return err
 	}
@@ -150,11 +150,6 @@ func (s *Service) begin(ctx context.Context, valid func() bool) error {
 		return err
 	}
 	if clean != "1" {
-		if s.lease == nil { // several relays count together with what they store
-			if err := s.store.Recount(ctx, time.Now().Add(-hoursKept).Unix()/3600); err != nil {
-				return fmt.Errorf("count the messages: %w", err)
-			}
-		}
 		if err := d.Recover(ctx); err != nil {
 			return fmt.Errorf("recover the outbox: %w", err)
 		}
@@ -180,9 +175,10 @@ type rooms struct{ s *Service }
 // Make implements [account.Rooms].
 func (r rooms) Make(ctx context.Context, room int64) { r.s.deliverer().Make(ctx, room) }
 
-// Membership implements [account.Rooms].
-func (r rooms) Membership(ctx context.Context, address, user string) (roomID, membership string, err error) {
-	return r.s.deliverer().Membership(ctx, address, user)
+// Standing implements [account.Rooms].
+func (r rooms) Standing(ctx context.Context, address, user string) (account.Standing, error) {
+	s, err := r.s.deliverer().Standing(ctx, address, user)
+	return account.Standing{RoomID: s.RoomID, Joined: s.Membership == "join", Write: s.Rights.Write, Notify: s.Rights.Notify}, err
 }
 
 // Run delivers until ctx is done, then finishes what is in flight (at most ten seconds) and returns. The
@@ -196,8 +192,8 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.lease == nil {
 		s.deliver(ctx, s.delivery.Load())
 	} else {
-		beside.Go(func() { s.refresh(ctx) })
-		s.campaign(ctx)
+		beside.Go(func() { s.store.PollAccounts(ctx, s.log, s.Refresh) })
+		s.lease.Campaign(ctx, s.follow, s.term)
 	}
 	beside.Wait()
 	return nil
@@ -213,7 +209,7 @@ func (s *Service) deliver(ctx context.Context, d *delivery.Delivery) {
 	}
 	beside.Go(func() { s.maintain(ctx, d) })
 	beside.Go(func() { s.listen(ctx, d) })
-	beside.Go(func() { s.lookAtOwners(ctx) })
+	beside.Go(func() { s.checkOwners(ctx) })
 	d.Run(ctx)
 	beside.Wait()
 	stopFollowing()
@@ -241,7 +237,7 @@ func (s *Service) Close() error {
 func (s *Service) Status(ctx context.Context) delivery.Status {
 	st := s.deliverer().Status(ctx)
 	if s.lease != nil {
-		s.lease.show(&st)
+		showDeliverer(s.lease, &st)
 	}
 	return st
 }
@@ -251,7 +247,7 @@ func (s *Service) Paused() string {
 	if d := s.delivery.Load(); d != nil {
 		return d.Paused()
 	}
-	return s.lease.condition().Paused
+	return publishedCondition(s.lease).Paused
 }
 
 // Delivered reports whether a relay has delivered from this database before.
@@ -262,7 +258,7 @@ func (s *Service) Delivered(ctx context.Context) (bool, error) {
 // CheckDatabase makes sure that the database can be written to, for health checks and the doctor.
 func (s *Service) CheckDatabase(ctx context.Context) error { return s.store.Check(ctx) }
 
-// Database tells how the database's server is set; ok is false where there is none.
+// Database returns the settings of the database's server; ok is false without a server.
 func (s *Service) Database(ctx context.Context) (db store.Server, ok bool, err error) {
 	if s.lease == nil {
 		return db, false, nil
@@ -276,7 +272,7 @@ func (s *Service) JoinedRooms(ctx context.Context) ([]matrix.RoomInfo, error) {
 	return s.deliverer().JoinedRooms(ctx)
 }
 
-// CheckRoom tells how the bot stands in a room, named by id or alias. It asks the homeserver.
+// CheckRoom asks the homeserver for the bot's standing in a room, named by ID or alias.
 func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInfo, error) {
 	if err := account.CheckAddress(address); err != nil {
 		return matrix.RoomInfo{}, err
@@ -284,14 +280,24 @@ func (s *Service) CheckRoom(ctx context.Context, address string) (matrix.RoomInf
 	return s.deliverer().LookUpRoom(ctx, address)
 }
 
-// shortBody is a message's length up to which it surely is one event: what escapes and markup add is less than eightfold.
+// shortBody is a message's length up to which it surely is one event: what escapes and markup add is less than eightfold, unless it
+// defines links, which may be used many times.
 const shortBody = 6 << 10
 
-// Shape tells as how many events a message is sent, and whether its full text follows as a file.
+var renderEvents = format.Events // tests replace it
+
+// Shape returns the number of events that a message is sent as, and whether its full text follows as a file. A message that cannot
+// be rendered has none.
 func (s *Service) Shape(m message.Message) (events int, file bool) {
-	if len(m.Body) <= shortBody {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("cannot render a message", zap.Int64("message", m.ID), zap.Any("panic", p))
+			events, file = 0, false
+		}
+	}()
+	if len(m.Body) <= shortBody && !strings.Contains(m.Body, "]:") {
 		return 1, false
 	}
-	all := format.Events(format.Message{Title: m.Title, Body: m.Body, ContentType: m.ContentType, Priority: m.Priority}, s.o.Format)
+	all := renderEvents(format.Message{Title: m.Title, Body: m.Body, ContentType: m.ContentType, Priority: m.Priority}, s.o.Format)
 	return len(all), all[len(all)-1].Truncated
 }

@@ -9,32 +9,32 @@ import (
 	"net/http"
 	"strings"
 
-	"slipway/relay/internal/synapseadmin"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+	"maunium.net/go/mautrix/synapseadmin"
 )
 
-// ServerAdmin is the local part of the homeserver's administrator that setup
-// makes for itself.
+// ServerAdmin is the local part of the homeserver administrator that setup creates for itself.
 const ServerAdmin = "slipway-admin"
 
-const device = "slipway-setup" // of the sessions that setup opens
-
-// Accounts are those that the relay needs on a homeserver.
+// Accounts are the accounts that the relay needs on a homeserver.
 type Accounts struct {
-	Homeserver   *synapseadmin.Client
+	Homeserver   *Homeserver
 	Secrets      *Secrets
 	Registration string // the homeserver's registration secret
 	Bot          string // Matrix ID, or its local part
-	BotPassword  string // "" if the bot has an access token of its own
-	Person       string // Matrix ID of who is invited to rooms; made if it is of this homeserver
-	Reset        bool   // give accounts that exist the passwords of the files
+	BotPassword  string // "" if the bot has an access token
+	Person       string // Matrix ID of the person invited to rooms; created if on this homeserver
+	Reset        bool   // set the passwords of existing accounts to those of the files
 	Say          func(format string, args ...any)
 
 	token  string // of the homeserver's administrator
 	server string // the homeserver's name
 }
 
-// Make makes what is missing of the homeserver's administrator, the bot, whose
-// limit of messages it lifts, and the person.
+// Make creates the missing accounts: the homeserver's administrator, the bot, which it exempts from the rate limit, and the
+// person.
 func (a *Accounts) Make(ctx context.Context) error {
 	if err := a.administrator(ctx); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (a *Accounts) Make(ctx context.Context) error {
 	return a.person(ctx)
 }
 
-// administrator finds or makes the session that all else is done with.
+// administrator opens the homeserver administrator's session, which the other steps use.
 func (a *Accounts) administrator(ctx context.Context) error {
 	if _, err := a.Secrets.Make(ServerPassword); err != nil {
 		return err
@@ -66,17 +66,19 @@ func (a *Accounts) administrator(ctx context.Context) error {
 	return nil
 }
 
-// known returns whose session was kept, "" if there is none that is good.
+// known returns the user of the stored session, or "" if there is no valid one.
 func (a *Accounts) known(ctx context.Context) (id string, err error) {
 	if a.token, err = a.Secrets.Get(ServerToken); a.token == "" || err != nil {
 		return "", err
 	}
-	id, err = a.Homeserver.Whose(ctx, a.token)
-	var refused *synapseadmin.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+	who, err := a.Homeserver.client(a.token).Client.Whoami(ctx)
+	switch {
+	case hasStatus(err, http.StatusUnauthorized):
 		return "", nil
+	case err != nil:
+		return "", err
 	}
-	return id, err
+	return who.UserID.String(), nil
 }
 
 // become registers the homeserver's administrator or logs it in.
@@ -85,35 +87,40 @@ func (a *Accounts) become(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	account := synapseadmin.Account{Name: ServerAdmin, Password: password, Admin: true}
-	s, err := a.Homeserver.Register(ctx, a.Registration, account)
-	if errors.Is(err, synapseadmin.ErrTaken) {
-		if a.Reset {
-			if err := a.resetAdministrator(ctx, password); err != nil {
-				return "", err
-			}
-		}
-		s, err = a.Homeserver.Login(ctx, ServerAdmin, password, device)
-		if forbidden(err) {
-			return "", Refused("@"+ServerAdmin, a.Secrets.Path(ServerPassword))
-		}
-	} else if err == nil {
-		a.Say("account %s: made, the homeserver's administrator", s.UserID)
+	account := synapseadmin.ReqSharedSecretRegister{Username: ServerAdmin, Password: password, Admin: true}
+	made, err := a.Homeserver.register(ctx, a.Registration, account)
+	if err == nil {
+		a.Say("account %s: made, the homeserver's administrator", made.UserID)
+		a.token = made.AccessToken
+		return made.UserID.String(), nil
 	}
-	a.token = s.Token
-	return s.UserID, registrationRefused(err)
+	if !errors.Is(err, mautrix.MUserInUse) {
+		return "", registrationRefused(err)
+	}
+	if a.Reset {
+		if err := a.resetAdministrator(ctx, password); err != nil {
+			return "", err
+		}
+	}
+	s, err := a.Homeserver.login(ctx, ServerAdmin, password)
+	switch {
+	case hasStatus(err, http.StatusForbidden):
+		return "", Refused("@"+ServerAdmin, a.Secrets.Path(ServerPassword))
+	case err != nil:
+		return "", err
+	}
+	a.token = s.AccessToken
+	return s.UserID.String(), nil
 }
 
-// resetAdministrator gives the administrator the password of the file by another
-// one that lives for this moment only.
+// resetAdministrator sets the administrator's password to that of the file, by means of a temporary administrator.
 func (a *Accounts) resetAdministrator(ctx context.Context, password string) error {
-	helper, err := a.Homeserver.Register(ctx, a.Registration, throwaway())
+	helper, err := a.Homeserver.register(ctx, a.Registration, throwaway())
 	if err != nil {
 		return registrationRefused(err)
 	}
-	_, server, _ := strings.Cut(helper.UserID, ":")
-	err = a.Homeserver.SetPassword(ctx, helper.Token, "@"+ServerAdmin+":"+server, password)
-	return errors.Join(err, a.Homeserver.Deactivate(ctx, helper.Token, helper.UserID))
+	err = a.Homeserver.setPassword(ctx, helper.AccessToken, "@"+ServerAdmin+":"+helper.UserID.Homeserver(), password)
+	return errors.Join(err, a.Homeserver.client(helper.AccessToken).DeactivateAccount(ctx, helper.UserID, synapseadmin.ReqDeleteUser{Erase: true}))
 }
 
 func (a *Accounts) bot(ctx context.Context) error {
@@ -125,22 +132,21 @@ func (a *Accounts) bot(ctx context.Context) error {
 	if server != "" && server != a.server {
 		return fmt.Errorf("matrix.username is %s, but the homeserver's name is %s: write @%s:%s", a.Bot, a.server, name, a.server)
 	}
-	id := "@" + name + ":" + a.server
-	if a.BotPassword != "" { // else it has an access token
-		if err := a.botAccount(ctx, name, id); err != nil {
+	user := "@" + name + ":" + a.server
+	if a.BotPassword != "" { // otherwise it has an access token
+		if err := a.botAccount(ctx, name, user); err != nil {
 			return err
 		}
 	}
-	if err := a.Homeserver.LiftRateLimit(ctx, a.token, id); err != nil {
-		return fmt.Errorf("lift the limit of messages of %s: %w", id, err)
+	if err := a.Homeserver.client(a.token).SetUserRatelimit(ctx, id.UserID(user), synapseadmin.ReqSetRatelimit{}); err != nil {
+		return fmt.Errorf("lift the limit of messages of %s: %w", user, err)
 	}
-	a.Say("limit of messages of %s: lifted", id)
+	a.Say("limit of messages of %s: lifted", user)
 	return nil
 }
 
-// botAccount makes the bot's account, or makes sure that it has the password of
-// the configuration. That costs a login, of which homeservers allow few, so it is
-// noted once it is known.
+// botAccount creates the bot's account or checks that it has the configured password. A check costs a login, which homeservers
+// limit, so its result is stored.
 func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 	sum := sha256.Sum256([]byte(id + "\x00" + a.BotPassword))
 	proof := hex.EncodeToString(sum[:])
@@ -148,14 +154,14 @@ func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: a.BotPassword})
+	_, err = a.Homeserver.register(ctx, a.Registration, synapseadmin.ReqSharedSecretRegister{Username: name, Password: a.BotPassword})
 	switch {
 	case err == nil:
 		a.Say("account %s: made, the bot", id)
-	case !errors.Is(err, synapseadmin.ErrTaken):
+	case !errors.Is(err, mautrix.MUserInUse):
 		return registrationRefused(err)
 	case a.Reset:
-		if err := a.Homeserver.SetPassword(ctx, a.token, id, a.BotPassword); err != nil {
+		if err := a.Homeserver.setPassword(ctx, a.token, id, a.BotPassword); err != nil {
 			return err
 		}
 		a.Say("account %s: has the password of the configuration now", id)
@@ -171,20 +177,20 @@ func (a *Accounts) botAccount(ctx context.Context, name, id string) error {
 	return a.Secrets.Put(proven, proof)
 }
 
-// tryBot logs in with the bot's password.
+// tryBot logs in with the bot's password and out again.
 func (a *Accounts) tryBot(ctx context.Context, name, id string) error {
-	s, err := a.Homeserver.Login(ctx, name, a.BotPassword, device)
-	if forbidden(err) {
+	s, err := a.Homeserver.login(ctx, name, a.BotPassword)
+	if hasStatus(err, http.StatusForbidden) {
 		return Refused(id, a.Secrets.Path(BotPassword))
 	}
 	if err != nil {
 		return err
 	}
-	return a.Homeserver.Logout(ctx, s.Token)
+	return a.Homeserver.logout(ctx, s.AccessToken)
 }
 
-// person makes the person's account. Its password's file appears only when the
-// account has that password: of an account that was there before, setup knows none.
+// person creates the person's account. The password file appears only once the account has that password, so an account that
+// existed before has no file.
 func (a *Accounts) person(ctx context.Context) error {
 	name, server := split(a.Person)
 	if server != a.server {
@@ -205,8 +211,8 @@ func (a *Accounts) person(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: password})
-	if errors.Is(err, synapseadmin.ErrTaken) {
+	_, err = a.Homeserver.register(ctx, a.Registration, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password})
+	if errors.Is(err, mautrix.MUserInUse) {
 		return a.takenPerson(ctx, name, password)
 	}
 	if err != nil {
@@ -216,13 +222,13 @@ func (a *Accounts) person(ctx context.Context) error {
 	return a.Secrets.rename(PersonPassword+candidate, PersonPassword)
 }
 
-// knownPerson makes the account anew on a homeserver that has lost it.
+// knownPerson creates the account again on a homeserver that lost it.
 func (a *Accounts) knownPerson(ctx context.Context, name, password string) error {
-	_, err := a.Homeserver.Register(ctx, a.Registration, synapseadmin.Account{Name: name, Password: password})
+	_, err := a.Homeserver.register(ctx, a.Registration, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password})
 	switch {
 	case err == nil:
 		a.Say("account %s: made, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
-	case errors.Is(err, synapseadmin.ErrTaken):
+	case errors.Is(err, mautrix.MUserInUse):
 		a.Say("account %s: there already", a.Person)
 	default:
 		return registrationRefused(err)
@@ -230,16 +236,15 @@ func (a *Accounts) knownPerson(ctx context.Context, name, password string) error
 	return nil
 }
 
-// takenPerson tells an account that an interrupted setup made from one that was
-// there before.
+// takenPerson distinguishes an account of an interrupted setup from one that existed before.
 func (a *Accounts) takenPerson(ctx context.Context, name, password string) error {
 	if a.Reset {
-		if err := a.Homeserver.SetPassword(ctx, a.token, a.Person, password); err != nil {
+		if err := a.Homeserver.setPassword(ctx, a.token, a.Person, password); err != nil {
 			return err
 		}
 	}
-	s, err := a.Homeserver.Login(ctx, name, password, device)
-	if forbidden(err) {
+	s, err := a.Homeserver.login(ctx, name, password)
+	if hasStatus(err, http.StatusForbidden) {
 		a.Say("account %s: there already with a password of its own", a.Person)
 		return a.Secrets.remove(PersonPassword + candidate)
 	}
@@ -247,30 +252,28 @@ func (a *Accounts) takenPerson(ctx context.Context, name, password string) error
 		return err
 	}
 	a.Say("account %s: there already, its password is in %s", a.Person, a.Secrets.Path(PersonPassword))
-	return errors.Join(a.Homeserver.Logout(ctx, s.Token), a.Secrets.rename(PersonPassword+candidate, PersonPassword))
+	return errors.Join(a.Homeserver.logout(ctx, s.AccessToken), a.Secrets.rename(PersonPassword+candidate, PersonPassword))
 }
 
-// ErrNoRoom is returned for a room that the homeserver does not know.
+// ErrNoRoom reports a room that the homeserver does not know.
 var ErrNoRoom = errors.New("the homeserver does not know the room")
 
-// Enter lets the person into the room that the bot has invited to. Who has left
-// it stays outside. [ErrNoRoom] if there is none, because the homeserver has lost
-// its data.
+// Enter joins the person to the room that the bot invited to. A person who left it stays outside. It returns [ErrNoRoom] if the
+// homeserver lost its data.
 func (a *Accounts) Enter(ctx context.Context, room string) error {
 	name, server := split(a.Person)
 	if server != a.server {
 		a.Say("room %s: %s is invited", room, a.Person)
 		return nil
 	}
-	membership, err := a.Homeserver.Membership(ctx, a.token, room, a.Person)
-	var refused *synapseadmin.Error
-	if errors.As(err, &refused) && refused.Code == "M_NOT_FOUND" {
+	membership, err := a.Homeserver.membership(ctx, a.token, room, a.Person)
+	if errors.Is(err, mautrix.MNotFound) {
 		return ErrNoRoom
 	}
 	if err != nil {
-		return fmt.Errorf("look who is in the room %s: %w", room, err)
+		return fmt.Errorf("read the members of the room %s: %w", room, err)
 	}
-	if membership != "invite" {
+	if membership != event.MembershipInvite {
 		a.Say("room %s: there already, membership of %s: %s", room, a.Person, membership)
 		return nil
 	}
@@ -278,53 +281,49 @@ func (a *Accounts) Enter(ctx context.Context, room string) error {
 	if err != nil {
 		return err
 	}
-	s, err := synapseadmin.Session{}, error(nil)
+	var s *mautrix.RespLogin
 	if password != "" {
-		s, err = a.Homeserver.Login(ctx, name, password, device)
+		s, err = a.Homeserver.login(ctx, name, password)
 	}
-	if password == "" || forbidden(err) {
+	if password == "" || hasStatus(err, http.StatusForbidden) {
 		a.Say("room %s: %s is invited; accept it in a Matrix client", room, a.Person)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	err = a.Homeserver.Join(ctx, s.Token, room)
+	_, err = a.Homeserver.client(s.AccessToken).Client.JoinRoom(ctx, room, nil)
 	if err == nil {
 		a.Say("room %s: %s has joined", room, a.Person)
 	}
-	return errors.Join(err, a.Homeserver.Logout(ctx, s.Token))
+	return errors.Join(err, a.Homeserver.logout(ctx, s.AccessToken))
 }
 
-// Refused says what to do about an account that does not take the password of
-// the file.
+// Refused returns the error of an account that rejects the file's password.
 func Refused(account, file string) error {
 	return fmt.Errorf("the account %s exists already with another password: write its password to %s, or run setup once with --reset-passwords, which gives the account the one of the file", account, file)
 }
 
-func forbidden(err error) bool {
-	var refused *synapseadmin.Error
-	return errors.As(err, &refused) && refused.Status == http.StatusForbidden
+// hasStatus reports whether err is an answer of the homeserver with an HTTP status.
+func hasStatus(err error, status int) bool {
+	var refused mautrix.HTTPError
+	return errors.As(err, &refused) && refused.IsStatus(status)
 }
 
-// registrationRefused says what the homeserver's refusals mean to who set it up.
+// registrationRefused explains the homeserver's refusals to its operator.
 func registrationRefused(err error) error {
-	var refused *synapseadmin.Error
-	if !errors.As(err, &refused) {
-		return err
-	}
 	switch {
-	case refused.Status == http.StatusForbidden:
+	case hasStatus(err, http.StatusForbidden):
 		return fmt.Errorf("the registration secret is not the homeserver's: give the file that its registration_shared_secret_path names (%w)", err)
-	case refused.Status == http.StatusBadRequest && strings.Contains(refused.Text, "not enabled"):
+	case hasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "not enabled"):
 		return fmt.Errorf("the homeserver has no registration secret: set registration_shared_secret_path in its homeserver.yaml (%w)", err)
-	case refused.Status == http.StatusNotFound:
+	case hasStatus(err, http.StatusNotFound):
 		return fmt.Errorf("the homeserver has no administration API at its address: let setup reach Synapse itself, not a proxy that hides /_synapse (%w)", err)
 	}
 	return err
 }
 
-// split takes a Matrix ID, or its local part alone, apart.
+// split splits a Matrix ID, or a local part alone.
 func split(id string) (name, server string) {
 	name, server, _ = strings.Cut(strings.TrimPrefix(id, "@"), ":")
 	return name, server

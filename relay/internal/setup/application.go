@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// oldToken is how long a token that is lost stays valid after a new one is made:
-// a sender that runs may still have it.
+// oldToken is how long a replaced token stays valid, for senders that still have it.
 const oldToken = time.Hour
 
-// ApplicationSetup makes an application with its room and the files of its token.
+// ApplicationSetup creates an application with its room and token files.
 type ApplicationSetup struct {
 	Name     string
 	Admin    string // name of the relay's administrator
 	Person   string // Matrix ID of the administrator, who is invited to the room
-	NewRoom  bool   // if the homeserver has lost the room, make another application of the name
+	NewRoom  bool   // if the homeserver lost the room, create another application of the name
 	Secrets  *Secrets
 	Registry *Secrets // what the registry reads
 	Relay    Relay
-	Accounts *Accounts // nil if none were made
+	Accounts *Accounts // nil without accounts
 	Say      func(format string, args ...any)
 }
 
-// Make makes what is missing, and leaves alone what is there.
+// Make creates what is missing and keeps what exists.
 func (a *ApplicationSetup) Make(ctx context.Context) error {
 	err := a.enter(ctx)
 	if !errors.Is(err, ErrNoRoom) {
@@ -40,7 +39,7 @@ func (a *ApplicationSetup) Make(ctx context.Context) error {
 	return a.enter(ctx)
 }
 
-// enter makes what is missing of the application and its room and lets the person in.
+// enter creates the missing parts of application and room and joins the person.
 func (a *ApplicationSetup) enter(ctx context.Context) error {
 	app, err := a.application(ctx)
 	if err != nil {
@@ -57,7 +56,7 @@ func (a *ApplicationSetup) enter(ctx context.Context) error {
 	return a.Accounts.Enter(ctx, room)
 }
 
-// renameOld renames the application, whose room is gone, so that another can have its name.
+// renameOld renames the application whose room is gone, to free its name.
 func (a *ApplicationSetup) renameOld(ctx context.Context) error {
 	app, err := a.find(ctx)
 	if err != nil {
@@ -71,7 +70,7 @@ func (a *ApplicationSetup) renameOld(ctx context.Context) error {
 	return nil
 }
 
-// application finds the application or makes it, and writes a token that the relay takes.
+// application finds or creates the application and writes a valid token.
 func (a *ApplicationSetup) application(ctx context.Context) (app Application, err error) {
 	if app, err = a.find(ctx); err != nil {
 		return app, err
@@ -97,8 +96,8 @@ func (a *ApplicationSetup) application(ctx context.Context) (app Application, er
 	return app, a.writeToken(app.Token)
 }
 
-// find returns the application of the name: the administrator's, or else one of somebody's,
-// to whom the administrator may have given it.
+// find returns the application by name: preferably the administrator's, otherwise anybody's, because the administrator may have
+// given it away.
 func (a *ApplicationSetup) find(ctx context.Context) (found Application, err error) {
 	apps, err := a.Relay.Applications(ctx)
 	for _, app := range apps {
@@ -109,11 +108,10 @@ func (a *ApplicationSetup) find(ctx context.Context) (found Application, err err
 	return found, err
 }
 
-// own reports whether the administrator owns the application. The token of another's is
-// not the setup's to change.
+// own reports whether the administrator owns the application. Setup does not change others' tokens.
 func (a *ApplicationSetup) own(app Application) bool { return strings.EqualFold(app.Owner, a.Admin) }
 
-// tokenIsGood asks the relay whether it takes the token of the file.
+// tokenIsGood reports whether the relay accepts the file's token.
 func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
 	token, err := a.Secrets.Get(Token)
 	if token == "" || err != nil {
@@ -122,8 +120,7 @@ func (a *ApplicationSetup) tokenIsGood(ctx context.Context) (bool, error) {
 	return a.Relay.TakesToken(ctx, token)
 }
 
-// writeToken writes a new token, and the header file in any case: an earlier setup
-// may have ended between the two.
+// writeToken writes a new token, and the header file in any case, because an earlier setup may have stopped between the two.
 func (a *ApplicationSetup) writeToken(token string) (err error) {
 	if token != "" {
 		if err = a.Secrets.Put(Token, token); err != nil {
@@ -140,7 +137,7 @@ func (a *ApplicationSetup) writeToken(token string) (err error) {
 	return a.Registry.Put(Headers, header)
 }
 
-// room makes the application's room, again while the homeserver fails, until ctx ends.
+// room creates the application's room, with retries until ctx ends.
 func (a *ApplicationSetup) room(ctx context.Context, id int64) (string, error) {
 	const longest = 8 * time.Second
 	for wait := time.Second / 2; ; wait = min(2*wait, longest) {

@@ -28,14 +28,14 @@ func newSetup(t *testing.T) (*ApplicationSetup, *relay.Service, *relaytest.Homes
 	t.Cleanup(func() { _ = secrets.Close() })
 	return &ApplicationSetup{
 		Name: "registry", Admin: relaytest.AdminName, Person: relaytest.AdminMatrixID, Secrets: secrets, Registry: secrets,
-		Relay: Opened{Service: s, Admin: admin}, Say: func(string, ...any) {},
+		Relay: direct{Service: s, Admin: admin}, Say: func(string, ...any) {},
 	}, s, hs
 }
 
 // An application of somebody else's that has the name keeps its token.
 func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	a, s, hs := newSetup(t)
-	admin := a.Relay.(Opened).Admin
+	admin := a.Relay.(direct).Admin
 	hs.Has(matrix.RoomInfo{RoomID: "!his:example.org", Joined: true, Writable: true})
 	name, password := "bob", "password of bob"
 	if _, err := s.CreateUser(t.Context(), admin, account.UserInput{Name: &name, Password: &password}); err != nil {
@@ -45,7 +45,7 @@ func TestApplication_OfSomebodyElse_IsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	his, err := Opened{s, bob}.Create(t.Context(), "registry")
+	his, err := direct{s, bob}.Create(t.Context(), "registry")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestRoom(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, func() { hs.Fail(nil) })
 		hs.Fail(&matrix.SendError{Class: matrix.ClassRetry, Reason: "the homeserver failed"})
 		room, err := a.room(t.Context(), app.ID)
-		apps, listErr := s.Applications(t.Context(), a.Relay.(Opened).Admin)
+		apps, listErr := s.Applications(t.Context(), a.Relay.(direct).Admin)
 		if err != nil || listErr != nil || room == "" || apps[0].RoomID != room {
 			t.Errorf("room %q, %v; applications %+v, %v", room, err, apps, listErr)
 		}

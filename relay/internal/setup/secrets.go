@@ -16,7 +16,7 @@ import (
 	"slipway/relay/internal/fserror"
 )
 
-// The files of a folder of secrets.
+// Files of a folder of secrets.
 const (
 	BotPassword    = "matrix_password"           // of the bot
 	AdminPassword  = "admin_password"            // of the administrator of the relay's web interface
@@ -30,18 +30,17 @@ const (
 )
 
 const (
-	candidate = ".unproven"           // behind the name of a secret that nobody has accepted yet
-	proven    = ".bot_password_works" // which password the bot was seen to have, as a hash
+	candidate = ".unproven"           // suffix of a secret that no account has yet
+	proven    = ".bot_password_works" // hash of the password that the bot's account was seen to have
 )
 
-// Secrets is a folder of files with mode 0600, each a secret and a line end.
-// One process at a time has it open.
+// Secrets is a folder of files with mode 0600, each with one secret and a line end. One process at a time may open it.
 type Secrets struct {
 	dir  string
 	lock *os.File
 }
 
-// Open takes the folder, making it if it is not there. Close it when done.
+// Open opens the folder and creates it if necessary. The caller must close it.
 func Open(dir string) (*Secrets, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fserror.Explain(err, dir+string(filepath.Separator)) // the way to something in it is missing
@@ -60,13 +59,13 @@ func Open(dir string) (*Secrets, error) {
 	return &Secrets{dir: dir, lock: f}, nil
 }
 
-// Close lets another process open the folder.
+// Close releases the folder.
 func (s *Secrets) Close() error { return s.lock.Close() }
 
-// Path is where a secret is.
+// Path returns the path of a secret.
 func (s *Secrets) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Get returns a secret, "" if there is none.
+// Get returns a secret, or "" if it does not exist.
 func (s *Secrets) Get(name string) (string, error) { return Read(s.dir, name) }
 
 // Read is Get for a folder that is not open.
@@ -81,8 +80,7 @@ func Read(dir, name string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// Make makes those of the secrets that are not there, or are empty, and returns
-// their names. One that is there is never touched.
+// Make creates the secrets that are missing or empty and returns their names.
 func (s *Secrets) Make(names ...string) (made []string, err error) {
 	for _, name := range names {
 		there, err := s.Get(name)
@@ -100,8 +98,8 @@ func (s *Secrets) Make(names ...string) (made []string, err error) {
 	return made, nil
 }
 
-// Put writes a secret durably, the whole of it or nothing. The temporary file has
-// a fixed name, so that an interrupted one is written over.
+// Put writes a secret atomically and durably. The temporary file has a fixed name, so the next Put overwrites that of an
+// interrupted one.
 func (s *Secrets) Put(name, secret string) error {
 	temp := s.Path("." + name + ".tmp")
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -118,12 +116,12 @@ func (s *Secrets) Put(name, secret string) error {
 	return s.rename("."+name+".tmp", name)
 }
 
-// rename moves a file within the folder, durably.
+// rename renames a file within the folder, durably.
 func (s *Secrets) rename(from, to string) error {
 	if err := os.Rename(s.Path(from), s.Path(to)); err != nil {
 		return fserror.Explain(err, s.dir)
 	}
-	return s.lock.Sync() // the folder itself
+	return s.lock.Sync() // syncs the directory
 }
 
 func (s *Secrets) remove(name string) error {
@@ -134,8 +132,7 @@ func (s *Secrets) remove(name string) error {
 	return err
 }
 
-// copySecret puts a secret of one folder into the other, in the place of any other
-// that is there: the two must be the same.
+// copySecret copies a secret to another folder, whose own it replaces: the two must be equal.
 func copySecret(name string, from, to *Secrets) error {
 	secret, err := from.Get(name)
 	if err != nil {
@@ -147,8 +144,7 @@ func copySecret(name string, from, to *Secrets) error {
 	return to.Put(name, secret)
 }
 
-// MakeSecrets makes the secrets that are needed before anything can start; the
-// registry's own may be in another folder.
+// MakeSecrets creates the secrets that both services need to start. The registry's may be in another folder.
 func MakeSecrets(relay, registry *Secrets, say func(format string, args ...any)) error {
 	made, err := relay.Make(BotPassword, AdminPassword, HookSecret)
 	if err != nil {

@@ -10,31 +10,31 @@ import (
 	"strings"
 	"time"
 
+	"maunium.net/go/mautrix/synapseadmin"
+
 	"slipway/relay/internal/fserror"
-	"slipway/relay/internal/synapseadmin"
 )
 
-const lookAgain = 500 * time.Millisecond
+const pollInterval = 500 * time.Millisecond
 
-// WaitFor asks the homeserver at address until it answers or ctx ends.
-func WaitFor(ctx context.Context, c *synapseadmin.Client, address string) error {
+// WaitFor blocks until the homeserver answers or ctx ends.
+func WaitFor(ctx context.Context, h *Homeserver) error {
 	var last error
 	for {
-		err := c.Ready(ctx)
+		err := h.ready(ctx)
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // an attempt that is cut short says nothing about the homeserver
+		if last == nil || ctx.Err() == nil { // an interrupted attempt tells nothing about the homeserver
 			last = err
 		}
 		if sleep(ctx) != nil {
-			return fmt.Errorf("the homeserver %s does not answer; start it, or correct matrix.homeserver (the last attempt: %w)", address, last)
+			return fmt.Errorf("the homeserver %s does not answer; start it, or correct matrix.homeserver (the last attempt: %w)", h.base, last)
 		}
 	}
 }
 
-// WaitForSecret reads the file of the registration secret as soon as the
-// homeserver has written it.
+// WaitForSecret waits for the file of the registration secret and returns its content.
 func WaitForSecret(ctx context.Context, file string) (string, error) {
 	for {
 		text, err := os.ReadFile(file)
@@ -55,12 +55,12 @@ func sleep(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(lookAgain):
+	case <-time.After(pollInterval):
 		return nil
 	}
 }
 
-// throwaway is an account for one moment.
-func throwaway() synapseadmin.Account {
-	return synapseadmin.Account{Name: "slipway-" + strings.ToLower(rand.Text()), Password: rand.Text(), Admin: true}
+// throwaway returns a temporary account.
+func throwaway() synapseadmin.ReqSharedSecretRegister {
+	return synapseadmin.ReqSharedSecretRegister{Username: "slipway-" + strings.ToLower(rand.Text()), Password: rand.Text(), Admin: true}
 }

@@ -2,16 +2,15 @@ package setup
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"slipway/relay/internal/synapseadmin"
 )
 
-// What the homeserver answered is told, not that the last attempt was cut short.
+// TestWaitFor_LastAttemptCutShort_TellsTheOneBefore: the error has the homeserver's answer, not the interruption.
 func TestWaitFor_LastAttemptCutShort_TellsTheOneBefore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -25,8 +24,29 @@ func TestWaitFor_LastAttemptCutShort_TellsTheOneBefore(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer hs.Close()
-	err := WaitFor(ctx, synapseadmin.New(hs.URL), hs.URL)
+	h, err := NewHomeserver(hs.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = WaitFor(ctx, h)
 	if err == nil || !strings.Contains(err.Error(), "418") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestReady_NoHomeserver(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{}`: "is not a Matrix homeserver", `<html>`: "invalid character", `{"versions":["v1.11"]}`: "",
+	} {
+		hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, answer) }))
+		h, err := NewHomeserver(hs.URL + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = h.ready(t.Context())
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", answer, err, want)
+		}
+		hs.Close()
 	}
 }

@@ -3,9 +3,11 @@ package store
 import (
 	"bytes"
 	"context"
-	"slices"
+	"database/sql"
+	"strings"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // Key is an idempotency key with what it stands for.
@@ -14,10 +16,10 @@ type Key struct {
 	Hash []byte // of the request; another one under the same key is a conflict
 }
 
-// Accept is a message to be stored, and afterwards what became of it.
+// Accept is a message to be stored, and afterwards its outcome.
 type Accept struct {
-	Entry message.Entry // gets its id
-	Key   *Key          // nil without one
+	Entry outbox.Entry // gets its id
+	Key   *Key         // nil without one
 
 	Replay   bool // the key was known, with the same hash: Entry has the first request's id, priority and time
 	Conflict bool // the key was known with another hash: nothing was stored
@@ -26,17 +28,17 @@ type Accept struct {
 
 func (a *Accept) stored() bool { return !a.Replay && !a.Conflict }
 
-// Accept stores messages with their outbox rows, all or none, and returns when they are flushed to disk.
+// Accept stores messages, all or none, and returns when they are flushed to disk.
 func (s *Store) Accept(ctx context.Context, messages ...*Accept) error {
 	return s.w.do(ctx, &request{accept: messages})
 }
 
-// storeAccepted gives the messages their ids and writes them with their outbox rows.
+// storeAccepted gives the messages their ids and writes them.
 func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 	var fresh []*Accept
 	for _, r := range requests {
 		for _, a := range r.accept {
-			a.Replay, a.Conflict, a.Batch = false, false, 0
+			a.Replay, a.Conflict, a.Batch, a.Entry.State = false, false, 0, outbox.StateQueued
 			if err := w.takeKey(ctx, a); err != nil {
 				return err
 			}
@@ -55,41 +57,51 @@ func (w *writer) storeAccepted(ctx context.Context, requests []*request) error {
 		if a.Key == nil {
 			continue
 		}
-		if _, err := w.sql.nameKey.ExecContext(ctx, a.Entry.ID, a.Entry.ApplicationID, a.Key.Key); err != nil {
+		if _, err := w.sql.nameKey.ExecContext(ctx, a.Entry.MessageID(), a.Entry.ApplicationID, a.Key.Key); err != nil {
 			return err
 		}
 	}
 	return w.nameReplays(ctx, requests)
 }
 
+// insertFresh writes messages. Other relays don't add to the rooms until the commit: ids are given in the order of commits, so a
+// reader of a room never sees a message before an earlier one.
 func (w *writer) insertFresh(ctx context.Context, all []*Accept) error {
-	if w.d.numbered && len(all) > 0 {
-		if err := w.lockRooms(ctx, all); err != nil {
-			return err
-		}
+	if len(all) == 0 {
+		return nil
 	}
-	for len(all) > 0 {
-		n, insert := min(len(all), maxRows), w.insert
-		if w.d.numbered {
-			n, insert = fitting(all, maxInsert), w.insertAll
-		}
-		if err := insert(ctx, all[:n]); err != nil {
-			return err
-		}
-		all = all[n:]
+	rooms := make([]int64, len(all))
+	for i, a := range all {
+		rooms[i] = a.Entry.Room
 	}
-	return nil
+	if err := w.d.lock(ctx, w.sql.conn, "rooms", rooms); err != nil {
+		return err
+	}
+	var entries []*outbox.Entry
+	for _, a := range all {
+		if e := &a.Entry; e.Kind == outbox.Edit {
+			if err := w.sql.insertEntries(ctx, entries...); err != nil { // one of them may be the target
+				return err
+			}
+			entries = nil
+			if err := w.target(ctx, e); err != nil {
+				return err
+			}
+		}
+		entries = append(entries, &a.Entry)
+	}
+	return w.sql.insertEntries(ctx, entries...)
 }
 
-// lockRooms keeps other relays from adding to the rooms until the commit: ids are given in the order of commits, so nobody who
-// reads a room sees a message before one that comes earlier.
-func (w *writer) lockRooms(ctx context.Context, all []*Accept) error {
-	rooms := make([]int64, 0, len(all))
-	for _, a := range all {
-		rooms = append(rooms, a.Entry.Room)
+// target finds the message that an edit is about: the newest with its key that isn't resolved. Without one the edit becomes a message.
+func (w *writer) target(ctx context.Context, e *outbox.Entry) error {
+	err := w.rows.WithContext(ctx).Table("outbox").Where("application_id = ? AND key = ? AND key <> '' AND kind = 0 AND room = ? AND NOT resolves", e.ApplicationID, e.Key, e.Room).
+		Where("state NOT IN ?", []outbox.State{outbox.StateDead, outbox.StateCancelled, outbox.StateRedacted}).
+		Where("NOT EXISTS (SELECT 1 FROM outbox r WHERE r.target > 0 AND r.target = outbox.id AND r.resolves)").
+		Order("id DESC").Limit(1).Select("id").Scan(&e.Target).Error
+	if err == nil && e.Target == 0 {
+		e.Kind = outbox.Message
 	}
-	slices.Sort(rooms)
-	_, err := w.sql.conn.ExecContext(ctx, `SELECT 1 FROM rooms WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, slices.Compact(rooms))
 	return err
 }
 
@@ -134,40 +146,27 @@ func (w *writer) readKey(ctx context.Context, a *Accept) (hash []byte, err error
 	return hash, err
 }
 
-// insert writes messages. Nobody else writes, so one statement gives its rows ids without gaps, and the last of them says all.
-func (w *writer) insert(ctx context.Context, all []*Accept) error {
-	args := make([]any, 0, 9*len(all))
-	for _, a := range all {
-		e := &a.Entry
-		args = append(args, int64(message.Send), e.Room, string(message.StateQueued), e.Txn, e.QueuedAt)
-	}
-	if err := w.sql.prepareInsert(ctx, w.sql.outbox, "outbox", outboxColumns, len(all)); err != nil {
-		return err
-	}
-	r, err := w.sql.outbox[len(all)].ExecContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	last, err := r.LastInsertId()
-	if err != nil {
-		return err
-	}
-	args = args[:0]
-	for i, a := range all {
-		e := &a.Entry
-		e.ID = last - int64(len(all)-1-i)
-		args = append(args, e.ID, e.ApplicationID, e.AcceptedAt, e.Priority, e.Source, e.Title, e.Body, e.ContentType, null(e.Extras))
-	}
-	if err := w.sql.prepareInsert(ctx, w.sql.messages, "messages", messageColumns, len(all)); err != nil {
-		return err
-	}
-	_, err = w.sql.messages[len(all)].ExecContext(ctx, args...)
-	return err
+var insertText = many{
+	before: `INSERT INTO outbox (` + strings.Join(bornColumns(), ", ") + `) VALUES `, row: placeholders(len(bornColumns())), after: ` RETURNING id, txn`,
 }
 
-func null(s string) any {
-	if s == "" {
-		return nil
+// insertEntries writes entries and gives them their ids, in order. Their transaction ids tell which id is whose.
+func (s *statements) insertEntries(ctx context.Context, entries ...*outbox.Entry) error {
+	rows, byTxn := make([][]any, len(entries)), make(map[string]*outbox.Entry, len(entries))
+	for i, e := range entries {
+		if e.Txn == "" {
+			e.Txn = message.NewTxn()
+		}
+		e.State = outbox.StateQueued
+		byTxn[e.Txn], rows[i] = e, bornValues(e)
 	}
-	return s
+	return s.query(ctx, s.insert, rows, func(r *sql.Rows) error {
+		var id int64
+		var txn string
+		err := r.Scan(&id, &txn)
+		if e := byTxn[txn]; err == nil && e != nil {
+			e.ID = id
+		}
+		return err
+	})
 }

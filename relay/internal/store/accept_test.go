@@ -107,7 +107,7 @@ func TestAcceptAllOrNone(t *testing.T) {
 	}
 }
 
-// Whoever reads a room while several relays add to it never sees a message before one that belongs before it.
+// A reader of a room to which several relays add never sees a message before an earlier one.
 func testAccept_TwoRelaysInOneRoom_NoneComesBeforeAnEarlierOne(t *testing.T) {
 	a, b := relays(t)
 	const each = 60

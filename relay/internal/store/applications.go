@@ -21,7 +21,7 @@ func (tx *Tx) UpdateApplication(a *Application) error {
 		return err
 	}
 	return tx.db.Model(&Application{}).Where("id = ?", a.ID).
-		Select("owner_id", "name", "room_id", "default_priority", "priority_scale", "strict_compatibility", "rate_limit", "description", "default_format", "show_sender", "mention", "room_right", "owner_absent").
+		Select("*").Omit("id", "token_hash", "token_created_at", "old_token_hash", "old_token_until", "has_image", "created_at", "deleted_at", "last_used", "accepted", "sent", "dead").
 		Updates(a).Error
 }
 
@@ -31,6 +31,14 @@ func (tx *Tx) SetOwnerAbsent(id int64, absent bool) error {
 		return err
 	}
 	return tx.exec(`UPDATE applications SET owner_absent = ? WHERE id = ?`, absent, id)
+}
+
+// SetRoomRight stores why an application may send to its room.
+func (tx *Tx) SetRoomRight(id int64, right string) error {
+	if err := tx.accounts(); err != nil {
+		return err
+	}
+	return tx.exec(`UPDATE applications SET room_right = ? WHERE id = ?`, right, id)
 }
 
 // UpdateToken stores an application's tokens.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 func BenchmarkAccept(b *testing.B) {
@@ -25,8 +26,8 @@ func BenchmarkAccept(b *testing.B) {
 			body := "bm1.2 The **nightly** backup of host db-1 has ended:\n\n- 12 files\n- 3.4 GB\n"
 			accept := func() {
 				now := time.Now().UnixMilli()
-				a := &Accept{Entry: message.Entry{
-					ApplicationID: 1, Room: 1, Txn: message.NewTxn(), AcceptedAt: now, QueuedAt: now, Priority: 1, Source: "api", Title: "Backup", Body: body,
+				a := &Accept{Entry: outbox.Entry{
+					Origin: outbox.Origin{ApplicationID: 1, Room: 1, AcceptedAt: now, Source: "api"}, Txn: message.NewTxn(), QueuedAt: now, Content: outbox.Content{Priority: 1, Title: "Backup", Body: body},
 				}}
 				if err := s.Accept(context.Background(), a); err != nil {
 					b.Error(err)
@@ -34,9 +35,7 @@ func BenchmarkAccept(b *testing.B) {
 				if a.Batch > 0 {
 					commits.Add(1)
 				}
-				done := a.Entry
-				done.State, done.EventID, done.Attempts = message.StateSent, "$0123456789012345678901234567890123456789012", 1
-				s.Report(&Outcome{Entry: done, At: time.Now().UnixMilli()})
+				s.Report(NewOutcome(a.Entry, outbox.Sent{EventID: "$0123456789012345678901234567890123456789012"}, time.Now().UnixMilli()))
 			}
 			b.ResetTimer()
 			if n == 1 {

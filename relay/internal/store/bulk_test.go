@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // Results that are written together mean what each of them means by itself: one of a message that was withdrawn meanwhile has its
@@ -29,39 +29,36 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	}
 	withdrawn, retried := all[2].Entry.ID, all[4].Entry.ID
 	err := s.Update(ctx, func(tx *Tx) error { // nothing else is committed meanwhile
-		if _, err := tx.Withdraw(withdrawn, 1); err != nil {
+		if err := tx.Withdraw(withdrawn, 1); err != nil {
 			return err
 		}
 		for i, a := range all {
-			e := a.Entry
-			e.State, e.Attempts, e.EventID, e.FirstAttemptAt = message.StateSent, 1, fmt.Sprintf("$%d", i), 1
-			if e.ID == retried {
-				e.State, e.Error, e.EventID, e.NextAt = message.StateRetryWait, "away", "", 5
+			var fact outbox.Fact = outbox.Sent{EventID: fmt.Sprintf("$%d", i)}
+			if a.Entry.ID == retried {
+				fact = outbox.Unanswered{Reason: "away", Began: 1}
 			}
-			s.Report(&Outcome{Entry: e, At: 7})
+			s.Report(NewOutcome(a.Entry, fact, 7))
 		}
-		again := all[0].Entry
-		again.State, again.Attempts, again.EventID = message.StateSent, 1, "$0"
-		s.Report(&Outcome{Entry: again, At: 8})
+		s.Report(NewOutcome(all[0].Entry, outbox.Sent{EventID: "$0"}, 8))
 		return nil
 	})
 	if err := errors.Join(err, s.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	for i, a := range all {
-		want := message.StateSent
+		want := outbox.StateSent
 		switch a.Entry.ID {
 		case withdrawn:
-			want = message.StateSent // until its removal is done
+			want = outbox.StateSent // until its removal is done
 		case retried:
-			want = message.StateRetryWait
+			want = outbox.StateRetryWait
 		}
-		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != want || want == message.StateSent && (m.EventID != fmt.Sprintf("$%d", i) || m.Attempts != 1 && i != 2) {
+		if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != want || want == outbox.StateSent && (m.EventID != fmt.Sprintf("$%d", i) || m.Attempts != 1 && i != 2) {
 			t.Errorf("message %d: %s %q after %d attempts, %v", i, m.State, m.EventID, m.Attempts, err)
 		}
 	}
 	waiting, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
-	if err != nil || len(waiting) != 2 || waiting[0].Kind != message.Redact || waiting[0].EventID != "$2" || waiting[1].ID != retried {
+	if err != nil || len(waiting) != 2 || waiting[0].Kind != outbox.Redaction || waiting[0].EventID != "$2" || waiting[1].ID != retried {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 	if totals, err := s.Totals(ctx); err != nil || totals[1].Accepted != 6 || totals[1].Sent != 5 {
@@ -77,19 +74,13 @@ func TestOutcomes_WrittenTogether_MeanTheSame(t *testing.T) {
 	}
 }
 
-// Messages that are accepted together are stored by several statements if they are large: their order and their texts stay.
-func TestAccept_ManyLargeMessages_AreStoredInOrder(t *testing.T) {
+// Messages that are accepted together by several statements keep their order and their texts.
+func TestAccept_SeveralStatements_KeepTheOrder(t *testing.T) {
 	s := fresh(t)
 	withRoom(t, s)
-	all := make([]*Accept, 12)
+	all := make([]*Accept, maxRows+2)
 	for i := range all {
-		all[i] = entry(1, fmt.Sprint(i, " ")+strings.Repeat("x", i%3<<20))
-	}
-	if n := fitting(all, maxInsert); n < 2 || n == len(all) {
-		t.Errorf("one statement takes %d of them", n)
-	}
-	if n := fitting(all[2:], 1); n != 1 {
-		t.Errorf("one statement takes %d messages that are larger than it may be", n)
+		all[i] = entry(1, fmt.Sprint(i, " ")+strings.Repeat("x", i%3<<16))
 	}
 	if err := s.Accept(ctx, all...); err != nil {
 		t.Fatal(err)

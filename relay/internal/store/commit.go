@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
+
+	"slipway/relay/internal/outbox"
 )
 
 // errOutcomes says that results of deliveries could not be written. Nothing else of the batch was then tried.
@@ -29,14 +30,10 @@ type batch struct {
 	requests []*request
 	outcomes []*Outcome
 	number   int64 // of the last outcome
-	durable  bool  // it holds what must be flushed
 	settles  bool  // it holds what results must come before
-	tallies  bool  // somebody waits for the counts
-	counted  bool  // the counts so far are part of it
 	closing  bool
 	failed   bool  // the outcomes could not be stored and are put back
 	txs      []*Tx // of the changes
-	counts   int64 // of [depth], when the commit began
 }
 
 // add takes a request in, unless it was taken back.
@@ -45,14 +42,12 @@ func (b *batch) add(r *request) {
 		return
 	}
 	b.requests = append(b.requests, r)
-	b.durable = b.durable || r.kind == durable
 	b.settles = b.settles || r.change != nil || r.kind != durable
-	b.tallies = b.tallies || r.kind == tally
 }
 
-// commit writes a batch and tells who waits for it. What fails is noted in its requests.
+// commit writes a batch and wakes its waiters. Failures are noted in its requests.
 func (w *writer) commit(b *batch) {
-	if len(b.requests)+len(b.outcomes) == 0 && (!b.counted || w.counts.empty()) {
+	if len(b.requests)+len(b.outcomes) == 0 {
 		return
 	}
 	w.commitCrowd(b)
@@ -62,9 +57,6 @@ func (w *writer) commit(b *batch) {
 		err = w.insist(b)
 	}
 	if err == nil {
-		if b.durable {
-			err = w.flush() // if it fails, what is committed stays, but nobody is told that it will last
-		}
 		w.announce(b)
 	} else {
 		w.putBack(b, err)
@@ -109,16 +101,10 @@ func (w *writer) putBack(b *batch, err error) {
 	b.outcomes, b.failed = nil, true
 }
 
-// announce counts what a batch has made durable and wakes who waits for it.
+// announce counts what a batch has made durable and wakes its waiters.
 func (w *writer) announce(b *batch) {
-	if b.counted || w.d.numbered {
-		w.counts.clear()
-	}
 	if !b.failed {
 		w.committed.Store(b.number)
-	}
-	if !w.d.numbered {
-		w.count(b)
 	}
 	for _, tx := range b.txs {
 		if tx.revision != 0 {
@@ -128,22 +114,17 @@ func (w *writer) announce(b *batch) {
 	w.feed.announce(b)
 }
 
-// count adds a batch to the counts, which are written soon.
+// count adds a batch to the counts.
 func (w *writer) count(b *batch) {
-	first := w.counts.empty()
 	for _, r := range b.requests {
 		for _, a := range r.accept {
-			if a.stored() {
+			if a.stored() && a.Entry.Kind == outbox.Message {
 				w.counts.accepted(&a.Entry)
 			}
 		}
 	}
 	for _, o := range b.outcomes {
 		w.counts.outcome(o)
-	}
-	if first && !w.counts.empty() && !w.d.numbered {
-		w.counts.due = time.Now().Add(statsInterval)
-		w.countDue.Reset(statsInterval)
 	}
 }
 
@@ -185,14 +166,9 @@ func (w *writer) store(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	if w.d.numbered { // others count too: nobody could make up for what a crash loses
-		w.counts.clear()
-		w.count(b)
-	}
-	if b.counted || w.d.numbered {
-		return w.storeCounts(ctx)
-	}
-	return nil
+	w.counts.clear()
+	w.count(b)
+	return w.sql.storeCounts(ctx, &w.counts)
 }
 
 // apply runs one change within a savepoint.

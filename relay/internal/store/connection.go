@@ -16,17 +16,11 @@ const (
 
 // use prepares what is written over a connection.
 func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
-	if w.rows, err = w.d.over(conn); err != nil {
+	if w.rows, err = w.d.open(conn); err != nil {
 		return err
 	}
-	if w.d.numbered {
-		// Statements are prepared while the tables are small, and their plans must suit large ones. A scan that remains is priced
-		// so high then that PostgreSQL would compile it, which takes longer than any statement here.
-		for _, text := range []string{`SET enable_seqscan = off`, `SET jit = off`} {
-			if _, err := conn.ExecContext(ctx, text); err != nil {
-				return err
-			}
-		}
+	if err := w.d.prepare(ctx, conn); err != nil {
+		return err
 	}
 	if w.sql, err = prepare(ctx, w.d, conn); err != nil {
 		return err
@@ -36,33 +30,29 @@ func (w *writer) use(ctx context.Context, conn *sql.Conn) (err error) {
 }
 
 // insist writes a batch. A server may be away, or let the transaction fail because of another relay's.
-func (w *writer) insist(b *batch) (err error) {
-	w.feed.depth.begin(b)
-	defer func() {
-		if err != nil {
-			w.feed.depth.abort()
-		}
-	}()
-	if !w.d.numbered {
-		return w.transact(context.Background(), b)
+func (w *writer) insist(b *batch) error {
+	ctx := context.Background()
+	if w.d.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.d.within)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), transactWithin)
-	defer cancel()
+	var v verdict
 	for range maxTries {
-		if err = w.connect(ctx); err != nil {
+		if err := w.connect(ctx); err != nil {
 			return err
 		}
-		if err = w.transact(ctx, b); err == nil || !again(err) {
+		if v = w.d.judge(w.conn, w.transact(ctx, b)); !v.again {
 			break
 		}
 	}
-	if err != nil && lost(w.conn, err) {
+	if v.lost {
 		w.disconnect()
 	}
-	return explain(err)
+	return v.err
 }
 
-// connect makes a lost connection anew.
+// connect replaces a lost connection.
 func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		return nil
@@ -77,7 +67,7 @@ func (w *writer) connect(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		w.tried, w.away = time.Now(), fmt.Errorf("the database is away: %w", explain(err))
+		w.tried, w.away = time.Now(), fmt.Errorf("the database is away: %w", w.d.judge(nil, err).err)
 		return w.away
 	}
 	return nil

@@ -2,29 +2,21 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"slipway/relay/internal/cluster"
 	"slipway/relay/internal/message"
-	"slipway/shared/plural"
-)
-
-// Settings of a copy under way.
-const (
-	copyMark     = "migrate.id"       // in the source: gone once a relay has used it
-	copyProgress = "migrate.progress" // in the target
 )
 
 const (
-	copyRows  = 500     // written in one transaction
-	copyBytes = 4 << 20 // …and about how many bytes
-	copyLease = time.Minute
+	copyRows  = 500         // written in one transaction
+	copyBytes = 4 << 20     // …and about how many bytes
+	copyLease = time.Minute // longer than one part takes
 )
 
 // copied are the tables with the columns that order their rows.
@@ -34,7 +26,6 @@ var copied = []table{
 	{"applications", []string{"id"}},
 	{"application_images", []string{"application_id"}},
 	{"sessions", []string{"token_hash"}},
-	{"messages", []string{"id"}},
 	{"outbox", []string{"id"}},
 	{"idempotency", []string{"application_id", "key"}},
 	{"stats", []string{"hour", "application_id"}},
@@ -48,72 +39,41 @@ type table struct {
 	key  []string
 }
 
-// numbered reports whether the database gives the rows their ids.
-func (t table) numbered() bool { return t.key[0] == "id" && t.name != "messages" } // whose ids are the outbox's
+// givesIDs reports whether the database gives the rows their ids.
+func (t table) givesIDs() bool { return t.key[0] == "id" }
 
-// progress is how far a copy has come.
-type progress struct {
-	Source string     `json:"source"`
-	Table  int        `json:"table"`           // of copied: those before are done
-	After  []keyValue `json:"after,omitempty"` // the key of the last row that is copied; nil before the first
-}
-
-// keyValue is what a row has in a column of its key, as the source has it.
-type keyValue struct {
-	Number *int64 `json:"n,omitempty"`
-	Text   []byte `json:"t,omitempty"` // may be no UTF-8
-	Bytes  []byte `json:"b,omitempty"`
-}
-
-func keyValueOf(v any) keyValue {
-	switch v := v.(type) {
-	case int64:
-		return keyValue{Number: &v}
-	case []byte:
-		return keyValue{Bytes: v}
-	}
-	return keyValue{Text: fmt.Append(nil, v)}
-}
-
-func (k keyValue) argument() any {
-	switch {
-	case k.Number != nil:
-		return *k.Number
-	case k.Bytes != nil:
-		return k.Bytes
-	}
-	return string(k.Text)
-}
-
-// Copy copies everything to an empty database, or continues a copy that was interrupted. No relay may use either of them
-// meanwhile. report is called after each part with the table and how many of its rows are done in this run.
-func Copy(ctx context.Context, from, to *Store, report func(table string, rows int64)) error {
+// Copy copies everything to an empty database in one transaction: a copy that is interrupted leaves the target empty. No relay may
+// use either of them meanwhile. report is called after each part with the table and the number of its rows copied so far.
+func Copy(ctx context.Context, from, to *Store, report func(table string, rows int64)) (err error) {
 	for _, s := range []*Store{from, to} {
 		if err := s.keepRelaysOut(ctx); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, s.letRelaysIn(ctx)) }()
 	}
-	p, err := beginCopy(ctx, from, to)
-	if err != nil {
-		return err
-	}
-	for ; p.Table < len(copied); p.Table, p.After = p.Table+1, nil {
-		if err := copyTable(ctx, from, to, p, report); err != nil {
-			return fmt.Errorf("copy the table %s: %w", copied[p.Table].name, err)
+	for _, t := range copied {
+		var used bool
+		if err := to.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+t.name+`)`).Scan(&used); err != nil {
+			return err
+		}
+		if used {
+			return fmt.Errorf("the target is not empty (%s has rows): name a database that no relay has used", t.name)
 		}
 	}
-	if err := compare(ctx, from, to); err != nil {
-		return err
-	}
-	if mark, err := from.Setting(ctx, copyMark); err != nil || mark != p.Source {
-		return errors.Join(errors.New("a relay has used the source meanwhile: begin again with an empty target"), err)
-	}
-	return endCopy(ctx, from, to)
+	return to.inTransaction(ctx, func(w execer) error {
+		for _, t := range copied {
+			if err := copyTable(ctx, from, to, w, t, report); err != nil {
+				return fmt.Errorf("copy the table %s: %w", t.name, err)
+			}
+		}
+		return continueIDs(ctx, from, to, w)
+	})
 }
 
-// keepRelaysOut makes sure that no relay uses a database of PostgreSQL, and that none begins to deliver. SQLite's is locked.
+// keepRelaysOut checks that no relay uses a PostgreSQL database, and takes or renews the lease so that none begins to deliver.
+// SQLite's file is locked.
 func (s *Store) keepRelaysOut(ctx context.Context) error {
-	if s.shared == nil {
+	if !s.Shared() {
 		return nil
 	}
 	var n int
@@ -127,47 +87,25 @@ func (s *Store) keepRelaysOut(ctx context.Context) error {
 	if s.Held() {
 		held, err := s.Renew(ctx, copyLease, "")
 		if err == nil && !held {
-			err = ErrNotHeld
+			err = cluster.ErrNotHeld
 		}
 		return err
 	}
 	taken, err := s.Acquire(ctx, copyLease)
 	if err == nil && !taken {
-		err = errors.New("the lease of a relay that was killed has not expired yet: try again in ten seconds, or in a minute after an interrupted migration")
+		err = errors.New("the lease of a relay that was killed has not expired yet: try again in ten seconds, or in a minute after a migration that was killed")
 	}
 	return err
 }
 
-// beginCopy returns where to continue.
-func beginCopy(ctx context.Context, from, to *Store) (p *progress, err error) {
-	source, err := from.Setting(ctx, copyMark)
-	if err != nil {
-		return nil, err
+// letRelaysIn gives the lease back, also after a failure or an interruption.
+func (s *Store) letRelaysIn(ctx context.Context) error {
+	if !s.Shared() || !s.Held() {
+		return nil
 	}
-	text, err := to.Setting(ctx, copyProgress)
-	if err != nil {
-		return nil, err
-	}
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &p); err != nil || p.Source != source {
-			return nil, errors.New("the target holds a part of another database, or a relay has used the source since: begin again with an empty target")
-		}
-		return p, nil
-	}
-	for _, table := range copied {
-		var n int64
-		if err := to.read.DB.QueryRowContext(ctx, `SELECT count(*) FROM `+table.name).Scan(&n); err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			return nil, fmt.Errorf("the target is not empty (%s has %s): name a database that no relay has used", table.name, plural.Of(n, "row"))
-		}
-	}
-	p = &progress{Source: rand.Text()}
-	if err := from.Lead(ctx, func(tx *Tx) error { return tx.SetSetting(copyMark, p.Source) }); err != nil {
-		return nil, err
-	}
-	return p, to.inTransaction(ctx, func(w execer) error { return p.save(ctx, to.d, w) })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactWithin)
+	defer cancel()
+	return s.Release(ctx, func(*Tx) error { return nil })
 }
 
 // execer is a transaction.
@@ -175,9 +113,9 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// inTransaction writes for longer than a commit of a relay may take.
+// inTransaction runs do in a transaction that may take longer than a relay's commit.
 func (s *Store) inTransaction(ctx context.Context, do func(execer) error) error {
-	if !s.d.numbered {
+	if !s.Shared() {
 		return s.Update(ctx, func(tx *Tx) error { return do(tx.sql.conn) })
 	}
 	tx, err := s.pools[0].BeginTx(ctx, nil)
@@ -185,53 +123,37 @@ func (s *Store) inTransaction(ctx context.Context, do func(execer) error) error 
 		return explain(err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		return explain(err)
+	}
 	if err := do(tx); err != nil {
 		return explain(err)
 	}
 	return explain(tx.Commit())
 }
 
-func (p *progress) save(ctx context.Context, d *dialect, w execer) error {
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = w.ExecContext(ctx, d.bind(`INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`), copyProgress, string(text))
-	return err
-}
-
-// copyTable copies what is left of a table.
-func copyTable(ctx context.Context, from, to *Store, p *progress, report func(string, int64)) error {
-	t := copied[p.Table]
+// copyTable copies a table.
+func copyTable(ctx context.Context, from, to *Store, w execer, t table, report func(string, int64)) error {
 	columns, err := to.columns(ctx, t.name)
 	if err != nil {
 		return err
 	}
 	var done int64
+	var after []any
 	for {
-		if err := errors.Join(from.keepRelaysOut(ctx), to.keepRelaysOut(ctx)); err != nil {
+		if err := errors.Join(ctx.Err(), from.keepRelaysOut(ctx), to.keepRelaysOut(ctx)); err != nil {
 			return err
 		}
-		rows, last, err := from.part(ctx, t, columns, p.After)
-		if err != nil {
+		rows, last, err := from.part(ctx, t, columns, after)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
-		next := progress{Source: p.Source, Table: p.Table, After: last}
-		if len(rows) == 0 {
-			next = progress{Source: p.Source, Table: p.Table + 1}
-		}
-		err = to.inTransaction(ctx, func(w execer) error {
-			return errors.Join(insertRows(ctx, to.d, w, t.name, columns, rows), next.save(ctx, to.d, w))
-		})
-		if err != nil {
+		if err := insertRows(ctx, to.d, w, t.name, columns, rows); err != nil {
 			return err
-		}
-		if len(rows) == 0 {
-			return nil
 		}
 		done += int64(len(rows))
 		report(t.name, done)
-		p.After = last
+		after = last
 	}
 }
 
@@ -256,18 +178,13 @@ func (s *Store) columns(ctx context.Context, table string) ([]column, error) {
 }
 
 // part reads the rows that follow a key, in order, up to a bound, and returns the key of the last of them.
-func (s *Store) part(ctx context.Context, t table, columns []column, after []keyValue) (all [][]any, last []keyValue, err error) {
+func (s *Store) part(ctx context.Context, t table, columns []column, after []any) (all [][]any, last []any, err error) {
 	key, text, args := strings.Join(t.key, ", "), `SELECT `+names(columns)+` FROM `+t.name+` WHERE `, []any(nil)
-	if t.name == "settings" {
-		text += `key NOT IN ('` + copyMark + `', '` + copyProgress + `') AND `
-	}
 	if after == nil {
 		text += `1 = 1`
 	} else {
 		text += `(` + key + `) > (` + strings.TrimSuffix(strings.Repeat("?, ", len(after)), ", ") + `)`
-		for _, v := range after {
-			args = append(args, v.argument())
-		}
+		args = append(args, after...)
 	}
 	rows, err := s.query(ctx, text+` ORDER BY `+key+` LIMIT ?`, append(args, copyRows)...)
 	if err != nil {
@@ -292,11 +209,11 @@ func (s *Store) part(ctx context.Context, t table, columns []column, after []key
 	return all, last, rows.Err()
 }
 
-// keyOf is the key of a row.
-func (t table) keyOf(columns []column, values []any) []keyValue {
-	key := make([]keyValue, len(t.key))
+// keyOf is the key of a row, as the source has it.
+func (t table) keyOf(columns []column, values []any) []any {
+	key := make([]any, len(t.key))
 	for i, name := range t.key {
-		key[i] = keyValueOf(values[slices.IndexFunc(columns, func(c column) bool { return c.name == name })])
+		key[i] = values[slices.IndexFunc(columns, func(c column) bool { return c.name == name })]
 	}
 	return key
 }
@@ -345,7 +262,7 @@ func sizeOf(v any) int {
 	return 8
 }
 
-func insertRows(ctx context.Context, d *dialect, w execer, table string, columns []column, rows [][]any) error {
+func insertRows(ctx context.Context, d *database, w execer, table string, columns []column, rows [][]any) error {
 	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ") + ")"
 	for part := range slices.Chunk(rows, copyRows) {
 		var args []any
@@ -360,91 +277,20 @@ func insertRows(ctx context.Context, d *dialect, w execer, table string, columns
 	return nil
 }
 
-// compare makes sure that the target has as many rows as the source.
-func compare(ctx context.Context, from, to *Store) error {
+// continueIDs continues the source's ids, also those of rows that are gone.
+func continueIDs(ctx context.Context, from, to *Store, w execer) error {
 	for _, t := range copied {
-		if t.name == "settings" {
+		if !t.givesIDs() {
 			continue
 		}
-		var want, got int64
-		for s, n := range map[*Store]*int64{from: &want, to: &got} {
-			if err := s.read.DB.QueryRowContext(ctx, `SELECT count(*) FROM `+t.name).Scan(n); err != nil {
-				return err
-			}
+		var last int64
+		err := from.read.QueryRowContext(ctx, from.d.bind(from.d.lastID), t.name).Scan(&last)
+		if err == nil && last > 0 {
+			_, err = w.ExecContext(ctx, to.d.bind(to.d.continueID), t.name, last)
 		}
-		if want != got {
-			return fmt.Errorf("the table %s has %s in the source and %d in the target: a relay has used one of them meanwhile; begin again with an empty target", t.name, plural.Of(want, "row"), got)
-		}
-	}
-	return nil
-}
-
-// endCopy continues the ids, also those of rows that are gone, and lets relays use the target.
-func endCopy(ctx context.Context, from, to *Store) error {
-	last := map[string]int64{}
-	for _, t := range copied {
-		if !t.numbered() {
-			continue
-		}
-		n, err := from.lastID(ctx, t.name)
 		if err != nil {
 			return err
 		}
-		last[t.name] = n
 	}
-	err := to.inTransaction(ctx, func(w execer) error {
-		for table, n := range last {
-			if err := to.d.continueAfter(ctx, w, table, n); err != nil {
-				return err
-			}
-		}
-		_, err := w.ExecContext(ctx, to.d.bind(`DELETE FROM settings WHERE key = ?`), copyProgress)
-		return err
-	})
-	for _, s := range []*Store{from, to} {
-		if err == nil && s.shared != nil {
-			err = s.Release(ctx, func(*Tx) error { return nil })
-		}
-	}
-	return err
-}
-
-// lastID is the last id that was given to a row of a table; 0 if none was.
-func (s *Store) lastID(ctx context.Context, table string) (n int64, err error) {
-	text := `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '` + table + `'), 0)`
-	if s.d.numbered {
-		text = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ` + table + `_id_seq`
-	}
-	return n, s.read.QueryRowContext(ctx, text).Scan(&n)
-}
-
-func (d *dialect) continueAfter(ctx context.Context, w execer, table string, last int64) error {
-	if last == 0 {
-		return nil
-	}
-	if d.numbered {
-		_, err := w.ExecContext(ctx, `SELECT setval(pg_get_serial_sequence($1, 'id'), $2)`, table, last)
-		return err
-	}
-	_, err := w.ExecContext(ctx, `DELETE FROM sqlite_sequence WHERE name = ?`, table)
-	if err == nil {
-		_, err = w.ExecContext(ctx, `INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, table, last)
-	}
-	return err
-}
-
-// Use notes that a relay uses the database from now on, which a copy of it would not have. It refuses one that a copy into it
-// has not finished.
-func (s *Store) Use(ctx context.Context) error {
-	text, err := s.Setting(ctx, copyProgress)
-	if err == nil && text != "" {
-		err = errors.New("a migration into it is not complete: run `relay migrate` again until it is")
-	}
-	if err != nil {
-		return err
-	}
-	if mark, err := s.Setting(ctx, copyMark); err != nil || mark == "" {
-		return err
-	}
-	return s.Update(ctx, func(tx *Tx) error { return tx.SetSetting(copyMark, "") })
+	return nil
 }

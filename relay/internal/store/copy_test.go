@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // fill writes something into each table.
@@ -32,13 +32,10 @@ func fill(t *testing.T, s *Store) {
 		}
 	}
 	sent, dead, waits := all[0].Entry, all[1].Entry, all[2].Entry
-	sent.State, sent.EventID = message.StateSent, "$1"
-	dead.State, dead.Error, dead.Code = message.StateDead, "no", "M_NO"
-	waits.State, waits.Wire, waits.Cut, waits.FirstAttemptAt, waits.Device = message.StateRetryWait, []byte{0, 1, 0xff}, true, 5, "DEV"
-	file := &message.Entry{Kind: message.File, After: sent.ID, Room: 1, Txn: "f", QueuedAt: 5}
-	s.Report(&Outcome{Entry: sent, At: 7, FollowUp: file})
-	s.Report(&Outcome{Entry: dead, At: 8})
-	s.Report(&Outcome{Entry: waits})
+	waits.Wire, waits.Cut = []byte{0, 1, 0xff}, true
+	s.Report(NewOutcome(sent, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{sent.AsFile(5)}}, 7))
+	s.Report(NewOutcome(dead, outbox.Refused{Reason: "no", Code: "M_NO"}, 8))
+	s.Report(NewOutcome(waits, outbox.Unanswered{Began: 5, Device: "DEV"}, 9))
 	err := errors.Join(
 		s.Settle(ctx), s.SetImage(ctx, Image{ApplicationID: 1, Type: "image/png", Data: []byte{0x89, 0, 'P'}}), s.SetSetting(ctx, "matrix.session", `{"x":"y"}`),
 		s.CreateSession(ctx, Session{TokenHash: []byte{1, 0, 2}, UserID: 1, CSRF: "c", CreatedAt: 1, ExpiresAt: 2}),
@@ -64,7 +61,7 @@ func fillKeyed(tx *Tx) error {
 	return errors.Join(
 		tx.exec(`INSERT INTO sessions (token_hash, user_id, csrf, created_at, expires_at) `+rows+`SELECT CAST(`+text+` AS BLOB), 1, 'c', i, i FROM n`),
 		tx.exec(`INSERT INTO idempotency (application_id, key, hash, message_id, priority, created_at) `+rows+`SELECT i % 3, `+text+`, x'00ff', i, 0, i FROM n`),
-		tx.exec(`INSERT INTO stats (hour, application_id, accepted) `+rows+`SELECT i / 3, i % 3, i FROM n`),
+		tx.exec(`INSERT INTO stats (hour, application_id, accepted) `+rows+`SELECT 1000 + i / 3, i % 3, i FROM n`),
 		tx.exec(`INSERT INTO pending_joins (room_id) `+rows+`SELECT '!' || `+text+` FROM n`),
 		tx.exec(`INSERT INTO settings (key, value) `+rows+`SELECT `+text+`, 'v' FROM n`),
 		tx.exec(`INSERT INTO idempotency (application_id, key, hash, message_id, priority, created_at) VALUES (1, CAST(x'61ff' AS TEXT), x'01', 1, 0, 1)`), // no UTF-8
@@ -81,7 +78,7 @@ func dump(t *testing.T, s *Store) (lines []string) {
 		}
 		slices.SortFunc(columns, func(a, b column) int { return strings.Compare(a.name, b.name) })
 		var rows [][]any
-		for after := []keyValue(nil); ; {
+		for after := []any(nil); ; {
 			part, last, err := s.part(ctx, table, columns, after)
 			if err != nil {
 				t.Fatal(err)
@@ -104,9 +101,9 @@ func dump(t *testing.T, s *Store) (lines []string) {
 			}
 			lines = append(lines, line)
 		}
-		if table.numbered() {
-			n, err := s.lastID(ctx, table.name)
-			if err != nil {
+		if table.givesIDs() {
+			var n int64
+			if err := s.read.QueryRowContext(ctx, s.d.bind(s.d.lastID), table.name).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			lines = append(lines, fmt.Sprint(table.name, " last ", n))
@@ -129,77 +126,46 @@ func wantSame(t *testing.T, want, got []string) {
 	}
 }
 
-// TestCopy takes a database from SQLite to PostgreSQL, interrupted after each part, and back.
+// testCopy takes a database from SQLite to PostgreSQL and back, each after an interruption.
 func testCopy_ThereAndBack_Interrupted_NothingIsLost(t *testing.T) {
 	first := open(t, filepath.Join(t.TempDir(), "first.db"))
 	fill(t, first)
 	want := dump(t, first)
-	target := Postgres{DSN: postgresServer.Database(t), Shared: true, Name: "copy", Application: "test-copy"}
-	runs := 0
-	for over := false; !over; runs++ {
-		to, err := OpenPostgres(ctx, target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cut, interrupt := context.WithCancel(ctx)
-		err = Copy(cut, first, to, func(table string, rows int64) {
-			if rows > copyRows {
-				t.Errorf("%d rows of %s were copied at once", rows, table)
-			}
-			interrupt()
-		})
-		over = err == nil
-		if !over && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		if !over && to.Use(ctx) == nil {
-			t.Error("a relay may use what is copied in part only")
-		}
-		interrupt()
-		// The lease of an interrupted run expires.
-		if err := postgresServer.Exec(ctx, databaseOf(target.DSN), `UPDATE lease SET expires_at = '-infinity'`); err != nil {
-			t.Fatal(err)
-		}
-		if err := to.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if runs > 50 {
-			t.Fatal("it never ends")
-		}
-	}
-	middle, err := OpenPostgres(ctx, target)
+	middle, err := OpenPostgres(ctx, Postgres{DSN: postgresServer.Database(t), Shared: true, Name: "copy", Application: "test-copy"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer middle.Close()
-	if err := middle.Use(ctx); err != nil {
-		t.Error(err)
-	}
-	wantSame(t, want, dump(t, middle))
 	last := open(t, filepath.Join(t.TempDir(), "last.db"))
-	back := 0
-	for over := false; !over; back++ {
+	for _, step := range []struct{ from, to *Store }{{first, middle}, {middle, last}} {
 		cut, interrupt := context.WithCancel(ctx)
-		err = Copy(cut, middle, last, func(string, int64) { interrupt() })
+		err := Copy(cut, step.from, step.to, func(table string, _ int64) {
+			if table == "outbox" {
+				interrupt()
+			}
+		})
 		interrupt()
-		if over = err == nil; !over && !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("an interrupted copy: %v", err)
+		}
+		if got := dump(t, step.to); slices.ContainsFunc(got, func(line string) bool { return !strings.Contains(line, " last ") }) {
+			t.Errorf("an interrupted copy leaves %q …", got[0])
+		}
+		if lease, err := middle.ReadLease(ctx); err != nil || lease.Held {
+			t.Errorf("an interrupted copy keeps the lease: %+v, %v", lease, err)
+		}
+		if err := Copy(ctx, step.from, step.to, func(string, int64) {}); err != nil {
 			t.Fatal(err)
 		}
+		wantSame(t, want, dump(t, step.to))
+		if lease, err := middle.ReadLease(ctx); err != nil || lease.Held {
+			t.Errorf("a copy keeps the lease: %+v, %v", lease, err)
+		}
 	}
-	if back != runs {
-		t.Errorf("interrupted %d times on the way back, %d on the way there", back, runs)
-	}
-	wantSame(t, want, dump(t, last))
 	next, again := entry(1, "next"), entry(1, "again")
 	if err := errors.Join(first.Accept(ctx, next), last.Accept(ctx, again)); err != nil || next.Entry.ID != again.Entry.ID {
 		t.Errorf("the next id is %d, in the copy %d, %v", next.Entry.ID, again.Entry.ID, err)
 	}
-}
-
-func databaseOf(dsn string) string {
-	_, name, _ := strings.Cut(dsn, "dbname=")
-	name, _, _ = strings.Cut(name, " ")
-	return name
 }
 
 func testCopy_Refused(t *testing.T) {
@@ -224,24 +190,10 @@ func testCopy_Refused(t *testing.T) {
 	if err := Copy(ctx, from, to, nothing); err == nil || !strings.Contains(err.Error(), "stop all of them") {
 		t.Errorf("beside a relay: %v", err)
 	}
+	if to.Held() {
+		t.Error("a refused copy keeps the lease")
+	}
 	if err := relay.Close(); err != nil {
 		t.Fatal(err)
-	}
-	// A relay uses the source between two runs.
-	cut, interrupt := context.WithCancel(ctx)
-	defer interrupt()
-	for { // the server may need a moment to see that the relay is gone
-		if err = Copy(cut, from, to, func(string, int64) { interrupt() }); err == nil || !strings.Contains(err.Error(), "stop all of them") {
-			break
-		}
-	}
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if err := from.Use(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := Copy(ctx, from, to, nothing); err == nil || !strings.Contains(err.Error(), "begin again") {
-		t.Errorf("of what a relay has used since: %v", err)
 	}
 }

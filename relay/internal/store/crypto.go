@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // CryptoRow is a row of the table crypto: a key, a session or a counter of one of the bot's devices.
@@ -21,16 +21,16 @@ type Keys struct {
 }
 
 // Keys returns the table crypto under the lease that is held now.
-func (s *Store) Keys() *Keys { return &Keys{s, s.w.epoch.Load()} }
+func (s *Store) Keys() *Keys { return &Keys{s, s.Epoch()} }
 
 // Crypto returns what a device keeps.
 func (k *Keys) Crypto(ctx context.Context, device string) (all []CryptoRow, err error) {
-	return all, k.store.rows.WithContext(ctx).Raw(`SELECT kind, key, value FROM crypto WHERE device = ?`, device).Scan(&all).Error
+	return all, k.store.rows.WithContext(ctx).Table("crypto").Where("device = ?", device).Find(&all).Error
 }
 
 // CryptoOfOthers returns the rows of a kind that devices other than one keep.
 func (k *Keys) CryptoOfOthers(ctx context.Context, device, kind string) (all []CryptoRow, err error) {
-	return all, k.store.rows.WithContext(ctx).Raw(`SELECT kind, key, value FROM crypto WHERE device <> ? AND kind = ?`, device, kind).Scan(&all).Error
+	return all, k.store.rows.WithContext(ctx).Table("crypto").Where("device <> ? AND kind = ?", device, kind).Find(&all).Error
 }
 
 // SaveCrypto stores changes of what a device keeps, all or none, flushed to disk.
@@ -58,9 +58,9 @@ func (k *Keys) ForgetCrypto(ctx context.Context, except string) error {
 	return k.store.leadSince(ctx, k.epoch, func(tx *Tx) error { return tx.exec(`DELETE FROM crypto WHERE device <> ?`, except) })
 }
 
-// KeepWire stores the bytes of an entry that is about to be sent for the first time, flushed to disk, so that whoever repeats
-// the attempt sends the same ones. It answers false if the entry is final by now.
-func (s *Store) KeepWire(ctx context.Context, e *message.Entry, at int64) (kept bool, err error) {
+// KeepWire stores the bytes of an entry that is about to be sent for the first time, flushed to disk, so that a
+// repeat of the attempt sends the same ones. It answers false if the entry is final by now.
+func (s *Store) KeepWire(ctx context.Context, e *outbox.Entry, at int64) (kept bool, err error) {
 	err = s.Lead(ctx, func(tx *Tx) error {
 		n, err := tx.execCount(`UPDATE outbox SET wire = ?, cut = ?, event_type = ?, device = ?, first_attempt_at = ? WHERE id = ? AND final_at = 0`,
 			e.Wire, e.Cut, e.EventType, e.Device, at, e.ID)

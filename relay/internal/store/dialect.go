@@ -4,85 +4,71 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
-	"fmt"
-	"strconv"
-	"strings"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-	driver "modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
 )
 
-// dialect is what the databases say differently.
-type dialect struct {
-	name      string
-	begin     string
-	crossJoin string // keeps the tables in the order that is written, where that has to be asked for
-	like      string // whatever the case
-	forUpdate string // …of a query: keeps other relays from changing its rows until the transaction ends
-	numbered  bool   // placeholders are $1, $2 …
+// dialect is what the databases do differently.
+type dialect interface {
+	// over returns gorm's dialect over a connection or a pool.
+	over(gorm.ConnPool) gorm.Dialector
+	// bind writes the placeholders of a statement, which are question marks. No text of ours has one in a literal.
+	bind(text string) string
+	// prepare sets up the connection that writes.
+	prepare(context.Context, *sql.Conn) error
+	// alone calls do while no other process migrates.
+	alone(ctx context.Context, conn *sql.Conn, do func() error) error
+	// lock keeps other relays from changing rows until the transaction ends.
+	lock(ctx context.Context, conn *sql.Conn, table string, ids []int64) error
+	// judge returns what an error of a transaction means.
+	judge(*sql.Conn, error) verdict
+}
+
+// verdict is what an error of a transaction means.
+type verdict struct {
+	err   error // in a sentence for people
+	again bool  // it failed because of another transaction, and may succeed now
+	lost  bool  // the connection is of no use any more
+}
+
+// database is a dialect with the texts that differ.
+type database struct {
+	dialect
+
+	begin   string
+	indexed string        // precedes the name of the index that a query must use; "" if the database finds it
+	within  time.Duration // then a commit is given up; 0 means never
 
 	migrations embed.FS
 	folder     string // of the migrations
-	tables     string // query: how many tables there are, and whether schema_version is one of them
+	tables     string // query: the number of tables, and whether schema_version is one of them
 	foreign    string // the error about a database that is not ours
+	lastID     string // query: the last id that was given to a row of a table; 0 if none was
+	continueID string // …and continues after it
 
-	gorm func(gorm.ConnPool) gorm.Dialector
+	refuseRows func(tx *Tx, pages int) error // see [Store.LimitPages]
 }
 
-// by names the index that a query must use. PostgreSQL finds it by itself.
-func (d *dialect) by(index string) string {
-	if d.numbered {
+// use names the index that a query must use.
+func (d *database) use(index string) string {
+	if d.indexed == "" || index == "" {
 		return ""
 	}
-	return `INDEXED BY ` + index
+	return d.indexed + " " + index
 }
 
-// bind writes the placeholders of a statement as the database wants them. No text of ours has a question mark in a literal.
-func (d *dialect) bind(text string) string {
-	if !d.numbered || !strings.Contains(text, "?") {
-		return text
-	}
-	var b strings.Builder
-	b.Grow(len(text) + 16)
-	for n := 1; ; n++ {
-		before, after, found := strings.Cut(text, "?")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(n))
-		text = after
-	}
-}
-
-func (d *dialect) over(pool gorm.ConnPool) (*gorm.DB, error) {
-	return gorm.Open(d.gorm(pool), &gorm.Config{SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard})
+func (d *database) open(pool gorm.ConnPool) (*gorm.DB, error) {
+	return gorm.Open(d.over(pool), &gorm.Config{SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard})
 }
 
 // IsTaken reports whether err is a violation of a unique index.
-func IsTaken(err error) bool {
-	var lite *driver.Error
-	var pg *pgconn.PgError
-	switch {
-	case errors.As(err, &lite):
-		return lite.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
-	case errors.As(err, &pg):
-		return pg.Code == pgUniqueViolation
-	}
-	return false
-}
+func IsTaken(err error) bool { return isTakenSQLite(err) || codeOf(err) == pgUniqueViolation }
 
 // LimitPages bounds the size of the database, in pages, as a full disk would. It is for tests.
 func (s *Store) LimitPages(ctx context.Context, n int) error {
-	if s.d.numbered {
-		return s.refuseRows(ctx, n == 1)
-	}
-	return s.Update(ctx, func(tx *Tx) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)) })
+	return s.Update(ctx, func(tx *Tx) error { return s.d.refuseRows(tx, n) })
 }
 
 // query reads rows that no type of gorm's fits.

@@ -3,7 +3,7 @@
 //
 // One connection writes. What arrives while the disk is busy is committed together: messages are flushed before
 // [Store.Accept] returns; results of deliveries go along, or are committed without a flush of their own, because losing
-// them costs a repeat that the homeserver recognises.
+// them costs a repeat that the homeserver deduplicates.
 //
-// Nobody is called back. Who waits for changes reads [Store.Changes] or [Store.Watch], and then the database.
+// There are no callbacks. A caller that waits for changes reads [Store.Changes] or [Store.Watch], and then the database.
 package store

@@ -2,66 +2,52 @@ package store
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
-
-// Expiry says what is too old on its way to a room, and what is noted of it.
-type Expiry struct {
-	Room, Cutoff, Now int64  // rooms.id; queued before Cutoff, in milliseconds
-	Reason            string // of a message that is given up
-	Incomplete        string // of one whose first event is in the room, but not all that should follow
-	NotRemoved        string // of one that was to be removed from the room and is not
-}
 
 // OldRooms returns the rooms with entries that were queued before cutoff.
 func (s *Store) OldRooms(ctx context.Context, cutoff int64) (rooms []int64, err error) {
-	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+s.d.by("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
+	return rooms, s.rows.WithContext(ctx).Raw(`SELECT DISTINCT room FROM outbox `+s.d.use("outbox_pending")+` WHERE final_at = 0 AND queued_at < ?`, cutoff).Scan(&rooms).Error
 }
 
-const isExpired = `room = ? AND final_at = 0 AND queued_at < ?`
+// expireBatch is how many entries one transaction gives up, so that accepting never waits long.
+const expireBatch = 500
 
-// Expire gives up what is too old. It counts what is given up, and returns the number of entries and of messages.
-func (s *Store) Expire(ctx context.Context, x Expiry) (entries, dead int64, err error) {
-	err = s.Lead(ctx, func(tx *Tx) (err error) {
-		if dead, err = tx.countDead(x); err != nil {
+// Expire gives up a room's entries that were queued before cutoff, for a reason. It returns the number of entries and of messages.
+func (s *Store) Expire(ctx context.Context, room, cutoff, now int64, reason string) (entries, dead int64, err error) {
+	for {
+		n, d, err := s.expireSome(ctx, room, cutoff, now, reason)
+		entries, dead = entries+n, dead+d
+		if err != nil || n < expireBatch {
+			return entries, dead, err
+		}
+	}
+}
+
+func (s *Store) expireSome(ctx context.Context, room, cutoff, now int64, reason string) (entries, dead int64, err error) {
+	err = s.Lead(ctx, func(tx *Tx) error {
+		entries, dead = 0, 0
+		var all []outbox.Entry
+		err := tx.db.Table("outbox").Where("room = ? AND final_at = 0 AND queued_at < ?", room, cutoff).Order("id").Limit(expireBatch).Find(&all).Error
+		if err != nil {
 			return err
 		}
-		tx.changes = append(tx.changes, Change{Room: x.Room, Kind: Altered})
-		entries, err = tx.execCount(`UPDATE outbox SET state = 'dead', error = ?, final_at = ?, next_at = 0 WHERE kind = 0 AND `+isExpired, x.Reason, x.Now, x.Room, x.Cutoff)
-		return errors.Join(err, tx.expireFollowUps(x, message.File, x.Incomplete, &entries), tx.expireFollowUps(x, message.Part, x.Incomplete, &entries), tx.expireFollowUps(x, message.Redact, x.NotRemoved, &entries))
+		var n counts
+		for _, e := range all {
+			effects, err := tx.step(e, outbox.Expired{Reason: reason}, now)
+			if err != nil {
+				return err
+			}
+			entries++
+			if counted(effects) {
+				dead++
+				n.at(e.ApplicationID, now).dead++
+				tx.final = append(tx.final, e.ID)
+			}
+		}
+		tx.changes = append(tx.changes, Change{Room: room, Kind: Altered})
+		return tx.sql.storeCounts(tx.ctx, &n)
 	})
 	return entries, dead, err
-}
-
-func (tx *Tx) expireFollowUps(x Expiry, kind message.Kind, reason string, entries *int64) error {
-	if err := tx.exec(`UPDATE outbox SET error = ? WHERE id IN (SELECT after FROM outbox WHERE kind = ? AND `+isExpired+`)`, reason, int(kind), x.Room, x.Cutoff); err != nil {
-		return err
-	}
-	n, err := tx.execCount(`UPDATE outbox SET state = 'dead', error = ?, final_at = ?, next_at = 0 WHERE kind = ? AND `+isExpired, reason, x.Now, int(kind), x.Room, x.Cutoff)
-	*entries += n
-	return err
-}
-
-// countDead adds the messages that Expire is about to give up to the counts.
-func (tx *Tx) countDead(x Expiry) (dead int64, err error) {
-	var all []struct{ ID, Application int64 }
-	err = tx.db.Raw(`SELECT m.id, m.application_id AS application FROM outbox o JOIN messages m ON m.id = o.id
-		WHERE o.kind = 0 AND `+isExpired, x.Room, x.Cutoff).Scan(&all).Error
-	if err != nil {
-		return 0, err
-	}
-	byApplication := map[int64]int64{}
-	for _, m := range all {
-		byApplication[m.Application]++
-		tx.final = append(tx.final, m.ID)
-	}
-	for application, n := range byApplication {
-		if err := tx.sql.count(tx.ctx, Stat{Hour: x.Now / time.Hour.Milliseconds(), ApplicationID: application}, count{dead: n}); err != nil {
-			return 0, err
-		}
-	}
-	return int64(len(all)), nil
 }

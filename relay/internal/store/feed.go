@@ -1,22 +1,22 @@
 package store
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/cluster"
 )
 
 // Change says that a room's entries are not as they were.
 type Change struct {
-	Room    int64 // 0: all rooms
-	Kind    ChangeKind
-	Entries []*message.Entry // of Added: what was added, in order; nil if that has to be read
+	Room int64 // 0: all rooms
+	Kind ChangeKind
 }
 
-// ChangeKind says what has changed in a room.
+// ChangeKind is the kind of a change in a room.
 type ChangeKind int
 
 // The kinds, each of which includes the ones before.
@@ -28,8 +28,8 @@ const (
 
 // feed passes on what has become durable. Nobody is called: readers come for it.
 type feed struct {
-	reads  bool    // others add entries too: each change has to be read
-	others *shared // who are told as well; nil without others
+	reads  bool            // others add entries too: each change has to be read
+	others *cluster.Member // is told as well
 
 	mu      sync.Mutex
 	rooms   map[int64]*Change
@@ -43,8 +43,8 @@ type feed struct {
 	final   map[int64][]chan struct{} // by message
 }
 
-func newFeed() *feed {
-	return &feed{rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
+func newFeed(others *cluster.Member) *feed {
+	return &feed{others: others, rooms: map[int64]*Change{}, signal: make(chan struct{}, 1), follow: map[int64]chan<- struct{}{}, final: map[int64][]chan struct{}{}}
 }
 
 // Changes receives when [Store.TakeChanges] has something.
@@ -66,8 +66,8 @@ func (s *Store) TakeChanges() (changes []Change, failure error) {
 	return changes, failure
 }
 
-// Follow lets signal receive, if it is ready, when [Store.TakeChange] has something about a room; nil ends that. Whoever
-// sends to a room is woken directly: a goroutine between costs a wake-up for each message.
+// Follow sends to signal, if it is ready, when [Store.TakeChange] has something about a room; nil ends that. The room's
+// queue is woken directly: a goroutine between costs a wake-up for each message.
 func (s *Store) Follow(room int64, signal chan<- struct{}) {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
@@ -93,9 +93,7 @@ func (s *Store) TakeChange(room int64) (c Change, ok bool) {
 // Retry asks for the next attempt in a room now.
 func (s *Store) Retry(room int64) {
 	s.feed.change(Change{Room: room, Kind: Retry})
-	if s.shared != nil {
-		s.shared.announce(note{Rooms: map[int64]ChangeKind{room: Retry}})
-	}
+	s.Announce(cluster.Note{Rooms: map[int64]int{room: int(Retry)}})
 }
 
 func (f *feed) change(all ...Change) {
@@ -118,28 +116,10 @@ func wake(c chan<- struct{}) {
 	}
 }
 
-// What is handed over of a room; more is read.
-const (
-	maxHanded      = 8
-	maxHandedBytes = 64 << 10
-)
-
 // merge adds a change to what is known of its room. f.mu is held.
 func (f *feed) merge(c Change) {
 	if known := f.rooms[c.Room]; known != nil {
 		c.Kind = max(c.Kind, known.Kind)
-		if known.Entries == nil || c.Entries == nil {
-			c.Entries = nil
-		} else {
-			c.Entries = append(known.Entries, c.Entries...)
-		}
-	}
-	size := 0
-	for _, e := range c.Entries {
-		size += e.Size()
-	}
-	if len(c.Entries) > maxHanded || size > maxHandedBytes {
-		c.Entries = nil
 	}
 	f.rooms[c.Room] = &c
 }
@@ -159,7 +139,8 @@ func (f *feed) announce(b *batch) {
 	for _, r := range b.requests {
 		for _, a := range r.accept {
 			if a.stored() {
-				changes = append(changes, f.added(&a.Entry))
+				changes = append(changes, Change{Room: a.Entry.Room})
+				f.depth.add(1)
 			}
 		}
 	}
@@ -168,12 +149,12 @@ func (f *feed) announce(b *batch) {
 		final = append(final, tx.final...)
 	}
 	for _, o := range b.outcomes {
-		if o.dropped || o.FollowUp != nil { // where it was dropped a removal may have been added
+		if o.dropped || o.Spreads() { // where it was dropped a removal may have been added
 			changes = append(changes, Change{Room: o.Entry.Room, Kind: Altered})
 		}
 		if !o.Entry.State.Pending() {
 			f.wakeFinal(o.Entry.MessageID())
-			if f.others != nil {
+			if f.others.Shared() {
 				final = append(final, o.Entry.MessageID())
 			}
 		}
@@ -181,30 +162,66 @@ func (f *feed) announce(b *batch) {
 	for _, id := range final {
 		f.wakeFinal(id)
 	}
-	f.depth.end(b)
 	if len(changes) > 0 {
 		f.change(changes...)
 	}
-	if f.others != nil {
+	if f.others.Shared() {
 		f.tellOthers(b, changes, final)
 	}
 }
 
 // tellOthers tells the other relays what a batch has made durable.
 func (f *feed) tellOthers(b *batch, changes []Change, final []int64) {
-	n := note{Rooms: map[int64]ChangeKind{}, Final: final}
+	n := cluster.Note{Rooms: map[int64]int{}, Final: final}
 	for _, c := range changes {
-		n.Rooms[c.Room] = max(n.Rooms[c.Room], c.Kind)
+		n.Rooms[c.Room] = max(n.Rooms[c.Room], int(c.Kind))
 	}
 	for _, tx := range b.txs {
 		n.Accounts = n.Accounts || tx.revision != 0
 	}
-	if len(n.Rooms)+len(n.Final) > 0 || n.Accounts {
-		f.others.announce(n)
+	f.others.Announce(n)
+}
+
+// hear passes on what another relay has made durable.
+func (f *feed) hear(n cluster.Note) {
+	if n.All {
+		f.change(Change{Kind: Added})
+		f.wakeAll()
+	}
+	for room, kind := range n.Rooms {
+		f.change(Change{Room: room, Kind: ChangeKind(kind)})
+	}
+	for _, id := range n.Final {
+		f.wakeFinal(id)
 	}
 }
 
-// wakeAll wakes everybody who waits for a message: it may be final.
+// LookForEntries makes [Store.Changes] report all rooms with entries on their way, in case a notification was lost.
+func (s *Store) LookForEntries(ctx context.Context) error {
+	rows, err := s.read.QueryContext(ctx, `WITH RECURSIVE r (room) AS (
+		(SELECT room FROM outbox WHERE final_at = 0 ORDER BY room LIMIT 1)
+		UNION ALL
+		SELECT (SELECT o.room FROM outbox o WHERE o.final_at = 0 AND o.room > r.room ORDER BY o.room LIMIT 1) FROM r WHERE r.room IS NOT NULL
+	) SELECT room FROM r WHERE room IS NOT NULL`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var changes []Change
+	for rows.Next() {
+		var room int64
+		if err := rows.Scan(&room); err != nil {
+			return err
+		}
+		changes = append(changes, Change{Room: room})
+	}
+	if len(changes) > 0 {
+		s.feed.change(changes...)
+	}
+	return rows.Err()
+}
+
+// wakeAll wakes all waiters for messages: theirs may be final.
 func (f *feed) wakeAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,15 +231,6 @@ func (f *feed) wakeAll() {
 		}
 	}
 	clear(f.final)
-}
-
-// added is the change that a message means for its room. Where only this process adds entries they are handed over.
-func (f *feed) added(entry *message.Entry) Change {
-	if f.reads {
-		return Change{Room: entry.Room}
-	}
-	e := *entry // the delivery's own
-	return Change{Room: e.Room, Entries: []*message.Entry{&e}}
 }
 
 // patience is how long results of deliveries wait to be committed with others.

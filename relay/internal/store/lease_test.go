@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/cluster"
+	"slipway/relay/internal/outbox"
 )
 
 func acquire(t *testing.T, s *Store, ttl time.Duration) bool {
@@ -30,8 +31,6 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if err := b.Accept(ctx, first, second); err != nil {
 		t.Fatal(err)
 	}
-	late := first.Entry
-	late.State, late.Error = message.StateDead, "by the first relay"
 	// The lease expires.
 	if err := a.Lead(ctx, func(tx *Tx) error { return tx.exec(`UPDATE lease SET expires_at = '-infinity'`) }); err != nil {
 		t.Fatal(err)
@@ -39,29 +38,27 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, b, time.Hour) {
 		t.Fatal("the second relay does not get the lease")
 	}
-	a.Report(&Outcome{Entry: late, At: 1})
+	a.Report(NewOutcome(first.Entry, outbox.Refused{Reason: "by the first relay"}, 1))
 	if err := a.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != message.StateQueued {
+	if m, err := b.Message(ctx, first.Entry.ID); err != nil || m.State != outbox.StateQueued {
 		t.Errorf("the first relay made the message %s, %v", m.State, err)
 	}
-	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, ErrNotHeld) {
+	if err := a.SetSetting(ctx, "k", "v"); !errors.Is(err, cluster.ErrNotHeld) {
 		t.Errorf("the first relay's setting: %v", err)
 	}
-	if err := a.SaveRoom(ctx, Room{ID: 1, Address: "!other"}); !errors.Is(err, ErrNotHeld) {
+	if err := a.SaveRoom(ctx, Room{ID: 1, Address: "!other"}); !errors.Is(err, cluster.ErrNotHeld) {
 		t.Errorf("the first relay's room: %v", err)
 	}
 	if held, err := a.Renew(ctx, time.Hour, ""); held || err != nil {
 		t.Errorf("the first relay renews the lease: %v, %v", held, err)
 	}
-	done := second.Entry
-	done.State, done.EventID = message.StateSent, "$2"
-	b.Report(&Outcome{Entry: done, At: 1})
+	b.Report(NewOutcome(second.Entry, outbox.Sent{EventID: "$2"}, 1))
 	if err := b.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != message.StateSent {
+	if m, err := a.Message(ctx, second.Entry.ID); err != nil || m.State != outbox.StateSent {
 		t.Errorf("the second relay made the message %s, %v", m.State, err)
 	}
 	if l, err := a.ReadLease(ctx); err != nil || !l.Held || l.Holder != "relay1" {
@@ -74,7 +71,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	if !acquire(t, a, time.Hour) {
 		t.Error("the lease that was given back cannot be taken")
 	}
-	if err := keys.SaveCrypto(ctx, "DEV", row); !errors.Is(err, ErrNotHeld) {
+	if err := keys.SaveCrypto(ctx, "DEV", row); !errors.Is(err, cluster.ErrNotHeld) {
 		t.Errorf("keys that were read before another relay delivered are stored: %v", err)
 	}
 	if err := a.Keys().SaveCrypto(ctx, "DEV", row); err != nil {
@@ -82,7 +79,7 @@ func testLease_TakenByAnother_NothingOfTheFirstIsStored(t *testing.T) {
 	}
 }
 
-// Who delivers goes on delivering however much is asked of the database.
+// The holder of the lease goes on delivering however busy the database is.
 func testLease_ConnectionsAreBusy_IsRenewed(t *testing.T) {
 	a, _ := relays(t)
 	if !acquire(t, a, time.Hour) {

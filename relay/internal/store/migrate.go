@@ -11,18 +11,15 @@ import (
 
 // migrate brings the schema to the newest version, one file and one transaction a version. It returns the version
 // it found and the one it leaves.
-func (d *dialect) migrate(ctx context.Context, conn *sql.Conn) (from, to int, err error) {
-	if !d.numbered {
-		return d.migrateAll(ctx, conn)
-	}
-	err = alone(ctx, conn, func() error {
+func (d *database) migrate(ctx context.Context, conn *sql.Conn) (from, to int, err error) {
+	err = d.alone(ctx, conn, func() error {
 		from, to, err = d.migrateAll(ctx, conn)
 		return err
 	})
 	return from, to, err
 }
 
-func (d *dialect) migrateAll(ctx context.Context, conn *sql.Conn) (from, to int, err error) {
+func (d *database) migrateAll(ctx context.Context, conn *sql.Conn) (from, to int, err error) {
 	names, err := fs.Glob(d.migrations, d.folder+"/*.sql")
 	if err != nil {
 		return 0, 0, err
@@ -43,7 +40,7 @@ func (d *dialect) migrateAll(ctx context.Context, conn *sql.Conn) (from, to int,
 
 // schemaVersion returns the newest version in schema_version; 0 for an empty database. A database with other
 // tables but no schema_version is not ours.
-func (d *dialect) schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) {
+func (d *database) schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) {
 	var tables, ours int
 	err := conn.QueryRowContext(ctx, d.tables).Scan(&tables, &ours)
 	if err != nil || tables == 0 {
@@ -57,7 +54,7 @@ func (d *dialect) schemaVersion(ctx context.Context, conn *sql.Conn) (int, error
 	return v, err
 }
 
-func (d *dialect) migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) error {
+func (d *database) migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) error {
 	text, err := d.migrations.ReadFile(name)
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ type Application struct {
 	DefaultFormat       string
 	ShowSender          string
 	Mention             string
+	Secret              []byte // encrypted; nil for none
 	RoomRight           string
 	OwnerAbsent         bool
 	HasImage            bool

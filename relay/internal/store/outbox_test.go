@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 func TestPendingPages(t *testing.T) {
@@ -52,14 +52,13 @@ func TestFollowUpsComeFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := all[0].Entry
-	done.State, done.EventID = message.StateSent, "$0"
-	file := &message.Entry{Kind: message.File, After: done.ID, Room: 1, Txn: done.Txn + "f", QueuedAt: 5}
-	number := s.Report(&Outcome{Entry: done, At: 7, FollowUp: file})
+	file := done.AsFile(5)
+	number := s.Report(NewOutcome(done, outbox.Sent{EventID: "$0", Rest: []outbox.Entry{file}}, 7))
 	if err := s.Settle(ctx); err != nil || s.Committed() != number {
 		t.Fatalf("settled %d of %d, %v", s.Committed(), number, err)
 	}
 	got, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
-	if err != nil || len(got) != 3 || got[0].Kind != message.File || got[0].After != done.ID || got[0].Body != "0" || got[0].TargetTxn != done.Txn || got[1].Body != "1" {
+	if err != nil || len(got) != 3 || got[0].Kind != outbox.File || got[0].Target != done.ID || got[0].Body != "0" || got[0].Txn != done.Txn+"f" || got[0].TargetEvent != "$0" || got[1].Body != "1" {
 		t.Errorf("%d entries, %v: %+v", len(got), err, got[0])
 	}
 }
@@ -110,10 +109,8 @@ func TestMarkSuspects(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent, attempted := *first[0], *first[1]
-	sent.State = message.StateSent
-	attempted.Device, attempted.FirstAttemptAt, attempted.State = "BEFORE", 7, message.StateRetryWait
-	s.Report(&Outcome{Entry: sent, At: 1})
-	s.Report(&Outcome{Entry: attempted, At: 1})
+	s.Report(NewOutcome(sent, outbox.Sent{EventID: "$1"}, 1))
+	s.Report(NewOutcome(attempted, outbox.Unanswered{Began: 7, Device: "BEFORE"}, 1))
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -4,25 +4,46 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+
+	"gorm.io/gorm/clause"
 
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
-// Outcome is what an attempt made of an entry.
+// Outcome is a fact that an attempt has found, with what [outbox.Step] made of it.
 type Outcome struct {
-	Entry    message.Entry  // a copy, with the new values of all fields that an attempt may change
-	At       int64          // when
-	FollowUp *message.Entry // what follows for the message: its next event, or its file
-	Failure  string         // of a follow-up: what the message says about it
-	Cleared  bool           // of a removal: the event was never sent, so the message's error is void
+	Was     outbox.Version // of the entry before the step
+	Fact    outbox.Fact
+	At      int64
+	Entry   outbox.Entry
+	Others  []outbox.Entry
+	Effects []outbox.Effect
 
 	epoch   int64 // of the lease under which it was found out
-	dropped bool  // the entry is gone, or was final before
-	counts  bool  // …and counts all the same
+	dropped bool  // the entry is gone or was changed by somebody else
+	counts  bool  // a message became sent or dead
 }
 
-// Report stores the outcome of an attempt soon, without a flush of its own. Should the process die before, the attempt
-// is repeated under its transaction id. It returns the outcome's number, see [Store.Committed].
+// NewOutcome takes the step that a fact means for an entry.
+func NewOutcome(e outbox.Entry, f outbox.Fact, at int64) *Outcome {
+	o := &Outcome{Was: e.Version(), Fact: f, At: at}
+	o.Entry, o.Others, o.Effects = outbox.Step(e, f, at)
+	return o
+}
+
+// Spreads reports whether the outcome adds or ends other entries of the room.
+func (o *Outcome) Spreads() bool {
+	return len(o.Others) > 0 || slices.ContainsFunc(o.Effects, func(e outbox.Effect) bool {
+		tell, ok := e.(outbox.Tell)
+		_, refused := tell.Fact.(outbox.PartRefused)
+		return ok && refused
+	})
+}
+
+// Report stores an outcome soon, without a flush of its own. If the process dies before, the attempt is repeated under its
+// transaction id. It returns the outcome's number, see [Store.Committed].
 func (s *Store) Report(o *Outcome) int64 { return s.w.report(o) }
 
 // Committed returns up to which number the reported outcomes are committed.
@@ -31,123 +52,236 @@ func (s *Store) Committed() int64 { return s.w.committed.Load() }
 // Settle returns when all outcomes reported before are committed, or cannot be.
 func (s *Store) Settle(ctx context.Context) error { return s.w.do(ctx, &request{kind: settle}) }
 
-// storeOutcome writes what an attempt has come to. An entry that somebody made final meanwhile stays so, except where the
-// attempt says otherwise.
+// storeEach writes results in their order, those of messages that were sent together.
+func (w *writer) storeEach(ctx context.Context, all []*Outcome) error {
+	for len(all) > 0 {
+		n := slices.IndexFunc(all, func(o *Outcome) bool { return !o.plain() })
+		if n < 0 {
+			n = len(all)
+		}
+		var err error
+		if n > 0 {
+			err = w.storeSent(ctx, all[:n])
+		} else {
+			n, err = 1, w.storeOutcome(ctx, all[0])
+		}
+		if err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// plain reports whether a message was sent and nothing else has to be stored.
+func (o *Outcome) plain() bool {
+	return o.Entry.Kind == outbox.Message && o.Entry.State == outbox.StateSent && o.Was.State.Pending() && o.Entry.Error == "" && len(o.Others) == 0
+}
+
+// States in statements. They are part of the text, so that the database sees when a partial index fits.
+const (
+	isSent      = `'` + string(outbox.StateSent) + `'`
+	isAmbiguous = `'` + string(outbox.StateAmbiguous) + `'`
+	isDead      = `'` + string(outbox.StateDead) + `'`
+	inTrouble   = `(` + isAmbiguous + `, ` + isDead + `)`
+)
+
+var sentText = many{
+	before: `UPDATE outbox SET state = ` + isSent + `, attempts = n.column2, event_id = n.column3, final_at = n.column4, next_at = 0, error = '', code = '', wire = NULL FROM (VALUES `,
+	row:    []string{`CAST(? AS BIGINT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`, `CAST(? AS TEXT)`, `CAST(? AS BIGINT)`},
+	after:  `) AS n WHERE outbox.id = n.column1 AND outbox.state = n.column5 AND outbox.attempts = n.column6 RETURNING outbox.id`,
+}
+
+// storeSent writes results that are plain. One whose entry was changed meanwhile is stored by itself.
+func (w *writer) storeSent(ctx context.Context, all []*Outcome) error {
+	rows, stored := make([][]any, len(all)), make(map[int64]bool, len(all))
+	for i, o := range all {
+		o.dropped, o.counts = false, counted(o.Effects)
+		rows[i] = []any{o.Entry.ID, o.Entry.Attempts, message.Clean(o.Entry.EventID), o.At, string(o.Was.State), o.Was.Attempts} // PostgreSQL takes no NUL
+	}
+	err := w.sql.query(ctx, w.sql.sent, rows, func(r *sql.Rows) error {
+		var id int64
+		err := r.Scan(&id)
+		stored[id] = true
+		return err
+	})
+	if err != nil || len(stored) == len(all) {
+		return err
+	}
+	for _, o := range all {
+		if stored[o.Entry.ID] {
+			delete(stored, o.Entry.ID) // a second result of the same entry finds it final
+		} else if err := w.storeOutcome(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeOutcome saves what a step made of an entry. If somebody has changed the entry meanwhile, the step is taken again.
 func (w *writer) storeOutcome(ctx context.Context, o *Outcome) error {
-	o.dropped, o.counts = false, true
-	e := &o.Entry
-	if w.d.numbered { // which takes no NUL; a homeserver may send one
-		e.Error, e.Code, e.EventID = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID)
-		e.Device, o.Failure = message.Clean(e.Device), message.Clean(o.Failure)
-	}
-	if w.d.forUpdate != "" && e.After > 0 { // its message may be withdrawn elsewhere at this moment, with all that follows it
-		if err := w.sql.exec(ctx, `SELECT 1 FROM outbox WHERE id = ?`+w.d.forUpdate, e.After); err != nil {
+	tx := &Tx{db: w.rows.WithContext(ctx), ctx: ctx, sql: w.sql, w: w}
+	o.dropped, o.counts = false, counted(o.Effects)
+	if o.Entry.Target > 0 { // its message may be withdrawn elsewhere at this moment, with all that follows it
+		if err := w.d.lock(ctx, w.sql.conn, "outbox", []int64{o.Entry.Target}); err != nil {
 			return err
 		}
 	}
-	n, err := w.updateEntry(ctx, o)
+	saved, err := tx.saveEntry(&o.Entry, o.Was)
 	if err != nil {
 		return err
 	}
-	if n == 0 {
-		o.dropped, o.counts = true, false
-		return w.late(ctx, o)
+	if saved {
+		return tx.spread(&o.Entry, o.Others, o.Effects, o.At)
 	}
-	if o.FollowUp != nil {
-		if err := w.sql.followUp(ctx, o.FollowUp); err != nil {
-			return err
-		}
-	}
-	if e.Kind == message.Send || e.State.Pending() {
-		return nil
-	}
-	return w.storeTarget(ctx, o)
-}
-
-func (w *writer) updateEntry(ctx context.Context, o *Outcome) (rows int64, err error) {
-	e := &o.Entry
-	var r sql.Result
-	if e.State == message.StateSent && e.Error == "" {
-		r, err = w.sql.sent.ExecContext(ctx, e.Attempts, e.EventID, o.At, e.ID)
-	} else {
-		var final int64
-		if !e.State.Pending() {
-			final = o.At
-		}
-		r, err = w.sql.outcome.ExecContext(ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
-			e.Cut, e.Error, e.Code, e.EventID, final, e.ID)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-// late notes the outcome of an attempt whose message was withdrawn or given up while it was made: an event that is in the
-// room was sent, and is removed again if nobody wants it.
-func (w *writer) late(ctx context.Context, o *Outcome) error {
-	e := &o.Entry
-	var state message.State
-	var event string
-	err := w.sql.found.QueryRowContext(ctx, e.ID).Scan(&state, &event)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && state != message.StateCancelled && e.State != message.StateSent {
+	o.dropped, o.counts = true, false
+	now, err := tx.loadEntry(o.Entry.ID)
+	if IsMissing(err) || err == nil && now.Version() == o.Entry.Version() { // the answer to an earlier commit was lost
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if e.State == message.StateSent && state == message.StateSent && event == e.EventID { // it is stored already: the answer to the commit was lost
-		o.counts = false
-		return nil
-	}
-	remove := &message.Entry{Kind: message.Redact, After: e.MessageID(), Room: e.Room, Txn: message.NewTxn(), QueuedAt: o.At}
-	switch {
-	case e.Kind == message.Redact:
-		return w.storeTarget(ctx, o)
-	case e.State == message.StateSent:
-		if err := w.sql.exec(ctx, `UPDATE outbox SET state = 'sent', event_id = ?, error = '', code = '' WHERE id = ?`, e.EventID, e.ID); err != nil {
-			return err
-		}
-		remove.EventID, o.counts = e.EventID, true
-	case e.FirstAttemptAt == 0:
-		return nil
-	default:
-		if err := w.sql.exec(ctx, `UPDATE outbox SET first_attempt_at = ?, device = ?, error = ? WHERE id = ?`, e.FirstAttemptAt, e.Device, message.InDoubt, e.ID); err != nil {
-			return err
-		}
-	}
-	switch {
-	case state == message.StateCancelled:
-		return w.sql.followUp(ctx, remove)
-	case o.FollowUp != nil: // what is left of the message is given up in its turn, and the message says so
-		return w.sql.followUp(ctx, o.FollowUp)
-	}
-	return nil
-}
-
-// storeTarget writes what a follow-up means for its message, unless that was asked to be delivered again meanwhile.
-func (w *writer) storeTarget(ctx context.Context, o *Outcome) error {
-	e := &o.Entry
-	switch {
-	case e.Kind == message.Redact && e.State == message.StateSent:
-		return w.sql.exec(ctx, `UPDATE outbox SET state = 'redacted', event_id = ?, error = '', code = '' WHERE id = ? AND final_at > 0 AND (event_id = ? OR event_id = '')`,
-			e.EventID, e.After, e.EventID)
-	case o.Cleared:
-		return w.sql.exec(ctx, `UPDATE outbox SET error = '' WHERE id = ? AND final_at > 0 AND state = 'cancelled'`, e.After)
-	case o.Failure != "":
-		return w.sql.exec(ctx, `UPDATE outbox SET error = ? WHERE id = ? AND final_at > 0`, o.Failure, e.After)
-	}
-	return nil
-}
-
-// followUp adds an entry that follows a message.
-func (s *statements) followUp(ctx context.Context, e *message.Entry) error {
-	return s.exec(ctx, `INSERT INTO outbox (kind, after, room, state, txn, queued_at, event_id) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
-		int64(e.Kind), e.After, e.Room, e.Txn, e.QueuedAt, e.EventID)
-}
-
-// exec runs a statement that is too rare to be prepared.
-func (s *statements) exec(ctx context.Context, text string, args ...any) error {
-	_, err := s.conn.ExecContext(ctx, s.d.bind(text), args...)
+	effects, err := tx.step(now, o.Fact, o.At)
+	o.counts = counted(effects)
 	return err
+}
+
+// counted reports whether the effects ask for counting.
+func counted(effects []outbox.Effect) bool {
+	for _, e := range effects {
+		if _, ok := e.(outbox.Count); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// step takes a step with an entry that was loaded in the transaction. It has no effects if the entry was changed since.
+func (tx *Tx) step(e outbox.Entry, f outbox.Fact, at int64) ([]outbox.Effect, error) {
+	was := e.Version()
+	e, others, effects := outbox.Step(e, f, at)
+	if saved, err := tx.saveEntry(&e, was); !saved || err != nil {
+		return nil, err
+	}
+	return effects, tx.spread(&e, others, effects, at)
+}
+
+// spread saves what a step made besides its entry.
+func (tx *Tx) spread(e *outbox.Entry, others []outbox.Entry, effects []outbox.Effect, at int64) error {
+	for _, o := range others { // copies: a retry of the transaction must find new entries without an ID
+		var err error
+		if o.ID == 0 {
+			err = tx.sql.insertEntries(tx.ctx, &o)
+		} else {
+			err = tx.endEntry(&o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, effect := range effects {
+		tell, ok := effect.(outbox.Tell)
+		if !ok {
+			continue
+		}
+		if err := tx.tell(e.Target, tell.Fact, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell applies a fact that comes from a follow-up to a message, unless that is gone.
+func (tx *Tx) tell(id int64, f outbox.Fact, at int64) error {
+	target, err := tx.loadEntry(id)
+	if IsMissing(err) {
+		return nil
+	}
+	if refused, ok := f.(outbox.PartRefused); ok && err == nil {
+		refused.FollowUps, err = tx.followUps(id)
+		f = refused
+	}
+	if err == nil {
+		_, err = tx.step(target, f, at)
+	}
+	return err
+}
+
+// loadEntry returns an entry and keeps others from changing it until the transaction ends.
+func (tx *Tx) loadEntry(id int64) (e outbox.Entry, err error) {
+	return e, tx.db.Clauses(forUpdate).Table("outbox").Where("id = ?", id).Take(&e).Error
+}
+
+// forUpdate keeps other relays from changing the rows of a query until the transaction ends. With SQLite there are none.
+var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
+
+// followUps returns the entries that have a message as their target.
+func (tx *Tx) followUps(id int64) (all []outbox.Entry, err error) {
+	return all, tx.db.Table("outbox").Where("target > 0 AND target = ?", id).Order("id").Find(&all).Error
+}
+
+// saveEntry saves an entry that has a version. It answers false if it has another one.
+func (tx *Tx) saveEntry(e *outbox.Entry, was outbox.Version) (bool, error) {
+	// PostgreSQL takes no NUL; a homeserver may send one.
+	e.Error, e.Code, e.EventID, e.Device = message.Clean(e.Error), message.Clean(e.Code), message.Clean(e.EventID), message.Clean(e.Device)
+	r, err := tx.sql.outcome.ExecContext(tx.ctx, string(e.State), e.Attempts, e.NextAt, e.FirstAttemptAt, e.Device, e.EventType, e.Wire,
+		e.Cut, e.Error, e.Code, e.EventID, e.FinalAt, e.Txn, e.QueuedAt, e.ID, string(was.State), was.Attempts)
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n == 1, err
+}
+
+const outcomeText = `UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
+	error = ?, code = ?, event_id = ?, final_at = ?, txn = ?, queued_at = ? WHERE id = ? AND state = ? AND attempts = ?`
+
+// endEntry saves the end of an entry that a step with another one ended.
+func (tx *Tx) endEntry(e *outbox.Entry) error {
+	return tx.exec(`UPDATE outbox SET state = ?, final_at = ? WHERE id = ? AND final_at = 0`, string(e.State), e.FinalAt, e.ID)
+}
+
+// Requeue queues a message again that is final without being in the room. It answers false if its state is another.
+func (tx *Tx) Requeue(id, now int64) (bool, error) {
+	e, err := tx.loadEntry(id)
+	if err != nil {
+		return false, err
+	}
+	followUps, err := tx.followUps(id)
+	if err != nil {
+		return false, err
+	}
+	was := e.Version()
+	e, others, effects := outbox.Step(e, outbox.Redelivered{Txn: message.NewTxn(), FollowUps: followUps}, now)
+	if e.Version() == was {
+		return false, nil
+	}
+	if _, err := tx.saveEntry(&e, was); err != nil {
+		return false, err
+	}
+	return true, errors.Join(tx.spread(&e, others, effects, now), tx.altered(&e, Retry))
+}
+
+// Withdraw withdraws a message.
+func (tx *Tx) Withdraw(id, now int64) error {
+	e, err := tx.loadEntry(id)
+	if err != nil {
+		return err
+	}
+	followUps, err := tx.followUps(id)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.step(e, outbox.Withdrawn{FollowUps: followUps}, now); err != nil {
+		return err
+	}
+	tx.final = append(tx.final, id)
+	return tx.altered(&e, Altered)
+}
+
+// altered notes that the entries of an entry's room have changed.
+func (tx *Tx) altered(e *outbox.Entry, kind ChangeKind) error {
+	tx.changes = append(tx.changes, Change{Room: e.Room, Kind: kind})
+	return nil
 }

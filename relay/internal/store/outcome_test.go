@@ -7,26 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // TestLateOutcome: somebody withdraws a message, or gives it up, while an attempt is made at it.
 func TestLateOutcome(t *testing.T) {
+	sent := outbox.Sent{EventID: "$e"}
 	for name, test := range map[string]struct {
 		late     func(tx *Tx, id int64) error
-		outcome  message.State
-		first    int64 // FirstAttemptAt
-		want     message.State
+		fact     outbox.Fact
+		want     outbox.State
 		err      string
 		followUp bool
 	}{
-		"withdrawn, sent":     {withdraw, message.StateSent, 5, message.StateSent, "", true},
-		"withdrawn, in doubt": {withdraw, message.StateRetryWait, 5, message.StateCancelled, message.InDoubt, true},
-		"withdrawn, not sent": {withdraw, message.StateRetryWait, 0, message.StateCancelled, "", false},
-		"given up, sent":      {giveUp, message.StateSent, 5, message.StateSent, "", false},
-		"given up, not sent":  {giveUp, message.StateRetryWait, 5, message.StateDead, "old", false},
-		"removed":             {removeRow, message.StateSent, 5, "", "", false},
-		"nothing, sent":       {func(*Tx, int64) error { return nil }, message.StateSent, 5, message.StateSent, "", false},
+		"withdrawn, sent":     {withdraw, sent, outbox.StateSent, "", true},
+		"withdrawn, in doubt": {withdraw, outbox.Unanswered{Began: 5}, outbox.StateCancelled, outbox.InDoubt, true},
+		"withdrawn, not sent": {withdraw, outbox.Unanswered{}, outbox.StateCancelled, "", false},
+		"given up, sent":      {giveUp, sent, outbox.StateSent, "", false},
+		"given up, not sent":  {giveUp, outbox.Unanswered{Began: 5}, outbox.StateDead, "old", false},
+		"removed":             {removeRow, sent, "", "", false},
+		"nothing, sent":       {func(*Tx, int64) error { return nil }, sent, outbox.StateSent, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fresh(t)
@@ -38,12 +38,8 @@ func TestLateOutcome(t *testing.T) {
 			if err := s.Update(ctx, func(tx *Tx) error { return test.late(tx, a.Entry.ID) }); err != nil {
 				t.Fatal(err)
 			}
-			e := a.Entry
-			e.State, e.FirstAttemptAt = test.outcome, test.first
-			if e.State == message.StateSent {
-				e.EventID = "$e"
-			}
-			s.Report(&Outcome{Entry: e, At: 9})
+			o := NewOutcome(a.Entry, test.fact, 9)
+			s.Report(o)
 			if err := s.Settle(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -52,14 +48,14 @@ func TestLateOutcome(t *testing.T) {
 				t.Errorf("%s %q, %v; want %s %q", m.State, m.Error, err, test.want, test.err)
 			}
 			totals, err := s.Totals(ctx)
-			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == message.StateSent) {
+			if sent := totals[1].Sent; err != nil || (sent == 1) != (test.want == outbox.StateSent) {
 				t.Errorf("%d are counted as sent, %v", sent, err)
 			}
 			left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
 			if err != nil || (len(left) == 1) != test.followUp || len(left) > 1 {
 				t.Fatalf("%d are left, %v", len(left), err)
 			}
-			if test.followUp && (left[0].Kind != message.Redact || left[0].EventID != e.EventID || left[0].TargetTxn != e.Txn) {
+			if test.followUp && (left[0].Kind != outbox.Redaction || left[0].EventID != o.Entry.EventID || (left[0].EventID == "") != (left[0].Marker == a.Entry.Txn)) {
 				t.Errorf("left: %+v", left[0])
 			}
 		})
@@ -74,33 +70,34 @@ func TestLateOutcome_OfAMessageInParts_KeepsTheRest(t *testing.T) {
 	if err := s.Accept(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	x := Expiry{Room: 1, Cutoff: a.Entry.QueuedAt + 1, Now: 7, Reason: "old", Incomplete: "not all of it"}
-	if _, dead, err := s.Expire(ctx, x); err != nil || dead != 1 {
+	if _, dead, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil || dead != 1 {
 		t.Fatalf("%d given up, %v", dead, err)
 	}
 	e := a.Entry
-	e.State, e.EventID = message.StateSent, "$e"
-	s.Report(&Outcome{Entry: e, At: 9, FollowUp: &message.Entry{Kind: message.Part, After: e.ID, Room: 1, Txn: e.Txn + "p1", QueuedAt: e.QueuedAt}})
+	s.Report(NewOutcome(e, outbox.Sent{EventID: "$e", Rest: []outbox.Entry{e.Follow(outbox.Part, e.QueuedAt)}}, 9))
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil); err != nil || len(left) != 1 || left[0].Kind != message.Part {
+	if left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil); err != nil || len(left) != 1 || left[0].Kind != outbox.Part {
 		t.Fatalf("left: %+v, %v", left, err)
 	}
-	if _, _, err := s.Expire(ctx, x); err != nil {
+	if _, _, err := s.Expire(ctx, 1, a.Entry.QueuedAt+1, 7, "old"); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Message(ctx, e.ID); err != nil || m.State != message.StateSent || m.Error != "not all of it" {
+	if m, err := s.Message(ctx, e.ID); err != nil || m.State != outbox.StateSent || !strings.HasSuffix(m.Error, "could not be sent: old") {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 // A removal, or the failure of a file, that comes after the message was asked to be delivered again does not end that.
 func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
-	for name, o := range map[string]Outcome{
-		"removed":     {Entry: message.Entry{Kind: message.Redact, State: message.StateSent, EventID: "$e"}},
-		"not removed": {Entry: message.Entry{Kind: message.Redact, State: message.StateDead, EventID: "$e"}, Failure: "too late"},
-		"no file":     {Entry: message.Entry{Kind: message.File, State: message.StateDead}, Failure: "too late"},
+	for name, test := range map[string]struct {
+		kind outbox.Kind
+		fact outbox.Fact
+	}{
+		"removed":     {outbox.Redaction, outbox.Sent{EventID: "$e"}},
+		"not removed": {outbox.Redaction, outbox.Refused{Reason: "too late"}},
+		"no file":     {outbox.File, outbox.Refused{Reason: "too late"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fresh(t)
@@ -110,17 +107,16 @@ func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			follow := a.Entry
-			follow.ID, follow.After, follow.Kind, follow.Txn = a.Entry.ID+1, a.Entry.ID, o.Entry.Kind, "t"
-			err := s.Update(ctx, func(tx *Tx) error { return tx.sql.followUp(ctx, &follow) })
+			follow.ID, follow.Target, follow.Kind, follow.Txn, follow.EventID = a.Entry.ID+1, a.Entry.ID, test.kind, "t", "$e"
+			err := s.Update(ctx, func(tx *Tx) error { return tx.sql.insertEntries(ctx, &follow) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Entry.ID, o.Entry.After, o.Entry.Room, o.At = follow.ID, follow.After, 1, 9
-			s.Report(&o)
+			s.Report(NewOutcome(follow, test.fact, 9))
 			if err := s.Settle(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != message.StateQueued || m.Error != "" {
+			if m, err := s.Message(ctx, a.Entry.ID); err != nil || m.State != outbox.StateQueued || m.Error != "" {
 				t.Errorf("%s %q, %v", m.State, m.Error, err)
 			}
 		})
@@ -128,8 +124,7 @@ func TestLateOutcome_OfAMessageQueuedAgain_LeavesIt(t *testing.T) {
 }
 
 func withdraw(tx *Tx, id int64) error {
-	_, err := tx.Withdraw(id, 1)
-	return err
+	return tx.Withdraw(id, 1)
 }
 
 func giveUp(tx *Tx, id int64) error {
@@ -153,8 +148,8 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	}
 	limit(1)
 	done := a.Entry
-	done.State, done.Error, done.Wire = message.StateDead, "refused", []byte(strings.Repeat("w", 100_000))
-	number := s.Report(&Outcome{Entry: done, At: 1})
+	done.FirstAttemptAt, done.Wire = 1, []byte(strings.Repeat("w", 100_000)) // kept, as it may have arrived
+	number := s.Report(NewOutcome(done, outbox.Refused{Reason: "refused"}, 1))
 	if err := s.Settle(ctx); err == nil || s.Committed() >= number {
 		t.Errorf("settled: %v, %d committed", err, s.Committed())
 	}
@@ -162,16 +157,65 @@ func TestOutcomesOutliveAnError(t *testing.T) {
 	if _, failure := s.TakeChanges(); failure == nil {
 		t.Error("nobody is told")
 	}
-	if m, err := s.Message(ctx, done.ID); err != nil || m.State != message.StateQueued {
+	if m, err := s.Message(ctx, done.ID); err != nil || m.State != outbox.StateQueued {
 		t.Fatalf("while it cannot be stored: %+v, %v", m.State, err)
 	}
 	limit(1 << 30)
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if m, err := s.Message(ctx, done.ID); err == nil && m.State == message.StateDead && s.Committed() == number {
+		if m, err := s.Message(ctx, done.ID); err == nil && m.State == outbox.StateDead && s.Committed() == number {
 			return
 		}
 	}
 	t.Error("the result was lost")
+}
+
+// The commit of a message's first event fails once: its other events and its file are stored by the retry.
+func TestOutcomes_CommitFailsOnce_KeepTheRest(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	rest := []outbox.Entry{a.Entry.Follow(outbox.Part, 1), a.Entry.AsFile(1)}
+	rest[0].Txn = a.Entry.Txn + "p1"
+	o := NewOutcome(a.Entry, outbox.Sent{EventID: "$e", Rest: rest}, 9)
+	failed := errors.New("the commit failed")
+	err := s.Update(ctx, func(tx *Tx) error { return errors.Join(s.w.storeOutcome(ctx, o), failed) }) // rolled back
+	if !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	s.Report(o)
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	left, _, err := s.Pending(ctx, 1, 10, 1<<30, nil)
+	if err != nil || len(left) != 2 || left[0].Kind != outbox.Part || left[1].Kind != outbox.File {
+		t.Errorf("left: %+v, %v", left, err)
+	}
+}
+
+// A step with an entry that was changed since it was loaded has no effects.
+func TestStep_EntryChangedSince_HasNoEffects(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "x")
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Update(ctx, func(tx *Tx) error {
+		if err := tx.Withdraw(a.Entry.ID, 1); err != nil {
+			return err
+		}
+		effects, err := tx.step(a.Entry, outbox.Expired{Reason: "old"}, 2)
+		if len(effects) > 0 {
+			t.Errorf("effects: %+v", effects)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Results wait while only messages are accepted, but whatever changes the outbox finds them stored.
@@ -182,19 +226,14 @@ func TestWithdraw_ResultReportedBefore_IsKnown(t *testing.T) {
 	if err := s.Accept(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	sent := first.Entry
-	sent.State, sent.EventID = message.StateSent, "$1"
-	number := s.Report(&Outcome{Entry: sent, At: 1})
+	number := s.Report(NewOutcome(first.Entry, outbox.Sent{EventID: "$1"}, 1))
 	if err := s.Accept(ctx, entry(1, "second")); err != nil {
 		t.Fatal(err)
 	}
-	var was message.State
-	err := s.Update(ctx, func(tx *Tx) (err error) {
-		was, err = tx.Withdraw(first.Entry.ID, 2)
-		return err
-	})
-	if err != nil || was != message.StateSent || s.Committed() != number {
-		t.Errorf("it was %q, %d of %d committed, %v", was, s.Committed(), number, err)
+	err := s.Update(ctx, func(tx *Tx) error { return tx.Withdraw(first.Entry.ID, 2) })
+	m, readErr := s.Message(ctx, first.Entry.ID)
+	if err := errors.Join(err, readErr); err != nil || m.State != outbox.StateSent || !m.Removing || s.Committed() != number {
+		t.Errorf("it is %q, %d of %d committed, %v", m.State, s.Committed(), number, err)
 	}
 }
 
@@ -231,9 +270,7 @@ func TestOutcomes_MoreThanOneCommitTakes_AreAllStored(t *testing.T) {
 	var last int64
 	err := s.Update(ctx, func(*Tx) error { // nothing else is committed meanwhile
 		for _, a := range all {
-			e := a.Entry
-			e.State, e.EventID = message.StateSent, "$1"
-			last = s.Report(&Outcome{Entry: e, At: 1})
+			last = s.Report(NewOutcome(a.Entry, outbox.Sent{EventID: "$1"}, 1))
 		}
 		return nil
 	})
@@ -255,20 +292,14 @@ func testWithdraw_SentElsewhereMeanwhile_RemovesTheEvent(t *testing.T) {
 	}
 	sent := elsewhere(t, b, `UPDATE outbox SET state = 'sent', event_id = '$1', final_at = 1 WHERE id = $1`, x.Entry.ID)
 	withdrawn := make(chan error, 1)
-	var was message.State
-	go func() {
-		withdrawn <- a.Update(ctx, func(tx *Tx) (err error) {
-			was, err = tx.Withdraw(x.Entry.ID, 2)
-			return err
-		})
-	}()
+	go func() { withdrawn <- a.Update(ctx, func(tx *Tx) error { return tx.Withdraw(x.Entry.ID, 2) }) }()
 	blocked(t, b)
 	if err := errors.Join(sent.Commit(), <-withdrawn); err != nil {
 		t.Fatal(err)
 	}
 	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
-	if err != nil || was != message.StateSent || len(left) != 1 || left[0].Kind != message.Redact || left[0].EventID != "$1" {
-		t.Errorf("withdrawn as %s, then %+v, %v", was, left, err)
+	if err != nil || len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$1" {
+		t.Errorf("left: %+v, %v", left, err)
 	}
 }
 
@@ -282,9 +313,7 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 	if err := a.Accept(ctx, x); err != nil {
 		t.Fatal(err)
 	}
-	sent, part := x.Entry, message.Entry{Kind: message.Part, After: x.Entry.ID, Room: 1, Txn: "p1", QueuedAt: 1}
-	sent.State, sent.EventID = message.StateSent, "$1"
-	a.Report(&Outcome{Entry: sent, At: 1, FollowUp: &part})
+	a.Report(NewOutcome(x.Entry, outbox.Sent{EventID: "$1", Rest: []outbox.Entry{x.Entry.Follow(outbox.Part, 1)}}, 1))
 	if err := a.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -292,19 +321,18 @@ func testOutcomeOfAPart_WithdrawnElsewhereMeanwhile_NothingFollows(t *testing.T)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the part: %+v, %v", found, err)
 	}
-	part = *found[0]
-	part.State, part.EventID = message.StateSent, "$2"
+	part := *found[0]
 	withdrawing := elsewhere(t, b, `SELECT 1 FROM outbox WHERE id = $1 FOR UPDATE`, x.Entry.ID)
-	a.Report(&Outcome{Entry: part, At: 1, FollowUp: &message.Entry{Kind: message.Part, After: x.Entry.ID, Room: 1, Txn: "p2", QueuedAt: 1}})
+	a.Report(NewOutcome(part, outbox.Sent{EventID: "$2"}, 1))
 	blocked(t, b)
-	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE after = $1 AND final_at = 0`, x.Entry.ID); err != nil {
+	if _, err := withdrawing.ExecContext(ctx, `UPDATE outbox SET state = 'cancelled', final_at = 1 WHERE target = $1 AND final_at = 0`, x.Entry.ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(withdrawing.Commit(), a.Settle(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	left, _, err := a.Pending(ctx, 1, 10, 1000, nil)
-	if err != nil || len(left) != 1 || left[0].Kind != message.Redact || left[0].EventID != "$2" {
+	if err != nil || len(left) != 1 || left[0].Kind != outbox.Redaction || left[0].EventID != "$2" {
 		t.Errorf("what follows: %+v, %v", left, err)
 	}
 }

@@ -3,12 +3,12 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,18 +17,89 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
+
+	"slipway/relay/internal/cluster"
 )
 
 //go:embed migrations/postgres/*.sql
 var postgresMigrations embed.FS
 
-// postgresDialect is what PostgreSQL says in its own words.
-var postgresDialect = &dialect{
-	name: "postgres", begin: `BEGIN`, crossJoin: `JOIN`, like: `ILIKE`, forUpdate: ` FOR UPDATE`, numbered: true,
+var postgresDatabase = &database{
+	dialect: postgresDialect{}, begin: `BEGIN`, within: transactWithin,
 	migrations: postgresMigrations, folder: "migrations/postgres",
-	tables:  `SELECT count(*), count(*) FILTER (WHERE tablename = 'schema_version') FROM pg_tables WHERE schemaname = current_schema()`,
-	foreign: "the database is one of something else (it has tables, but none named schema_version): give the relay a database or a schema of its own",
-	gorm:    func(pool gorm.ConnPool) gorm.Dialector { return postgres.New(postgres.Config{Conn: pool}) },
+	tables:     `SELECT count(*), count(*) FILTER (WHERE tablename = 'schema_version') FROM pg_tables WHERE schemaname = current_schema()`,
+	foreign:    "the database is one of something else (it has tables, but none named schema_version): give the relay a database or a schema of its own",
+	lastID:     `SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass), 0)`,
+	continueID: `SELECT setval(pg_get_serial_sequence(?, 'id'), ?)`,
+	refuseRows: func(tx *Tx, pages int) error { // new rows in the outbox, and changes of those that are there
+		if err := tx.exec(`DROP TRIGGER IF EXISTS full_disk ON outbox`); err != nil || pages != 1 {
+			return err
+		}
+		return errors.Join(
+			tx.exec(`CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE disk_full; END $f$`),
+			tx.exec(`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON outbox EXECUTE FUNCTION full_disk()`),
+		)
+	},
+}
+
+// postgresDialect is PostgreSQL's.
+type postgresDialect struct{}
+
+func (postgresDialect) over(pool gorm.ConnPool) gorm.Dialector {
+	return postgres.New(postgres.Config{Conn: pool})
+}
+
+func (postgresDialect) bind(text string) string {
+	var b strings.Builder
+	b.Grow(len(text) + 16)
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(text, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n))
+		text = after
+	}
+}
+
+// prepare turns off what suits other databases. Statements are prepared while the tables are small, and their plans must suit large
+// ones. A scan that remains is priced so high then that PostgreSQL would compile it, which takes longer than any statement here.
+func (postgresDialect) prepare(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)`)
+	return err
+}
+
+// alone takes an advisory lock. A migration may take its time.
+func (postgresDialect) alone(ctx context.Context, conn *sql.Conn, do func() error) error {
+	const wait = `SELECT set_config('lock_timeout', $1, false)`
+	if _, err := conn.ExecContext(ctx, wait, "0"); err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrateLock); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, wait, lockWithin)
+	if err == nil {
+		err = do()
+	}
+	_, unlock := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, migrateLock)
+	return errors.Join(err, unlock)
+}
+
+// lock locks the rows in the order of their ids: an UPDATE alone doesn't fix an order.
+func (postgresDialect) lock(ctx context.Context, conn *sql.Conn, table string, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := conn.ExecContext(ctx, `SELECT 1 FROM `+table+` WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, ids)
+	return err
+}
+
+func (postgresDialect) judge(conn *sql.Conn, err error) verdict {
+	code := codeOf(err)
+	return verdict{err: explain(err), again: code == pgDeadlock || code == pgSerialization, lost: conn != nil && err != nil && lost(conn, err)}
 }
 
 // PostgreSQL's codes of errors that mean something here (appendix A of its manual).
@@ -69,11 +140,13 @@ type Postgres struct {
 	Name     string // of this relay, to be shown as the one that delivers
 
 	Application string // what PostgreSQL shows the connections as; "" for a relay
+
+	readWithin time.Duration // 0 means readWithin
 }
 
 // OpenPostgres opens a database of PostgreSQL, which has to be there, and brings its schema up to date.
 func OpenPostgres(ctx context.Context, o Postgres) (*Store, error) {
-	s := &Store{d: postgresDialect, feed: newFeed()}
+	s := newStore(postgresDatabase)
 	s.feed.reads = true
 	if err := s.openPostgres(ctx, o); err != nil {
 		return nil, errors.Join(explain(err), s.release())
@@ -91,6 +164,14 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 	}
 	prepareConfig(cfg, cmp.Or(o.Application, relayApplication))
 	reading := cfg.Copy()
+	dial := reading.DialFunc
+	reading.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &boundedConn{Conn: c, within: cmp.Or(o.readWithin, readWithin)}, nil
+	}
 	reading.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { // no parameter: target_session_attrs looks at that
 		return c.Exec(ctx, `SET default_transaction_read_only = on`).Close()
 	}
@@ -103,13 +184,11 @@ func (s *Store) openPostgres(ctx context.Context, o Postgres) error {
 		db.SetMaxIdleConns(p.most)
 		s.pools = append(s.pools, db)
 	}
-	s.leases = s.pools[2]
 	if err := s.attach(ctx); err != nil {
 		return err
 	}
 	if o.Shared {
-		s.w.shared = true
-		s.shared = startShared(o.Name, rand.Text(), s.pools[0], cfg, s.feed)
+		s.Join(cluster.Options{Name: o.Name, DB: s.pools[0], Leases: s.pools[2], Config: cfg, Explain: explain, Hear: s.feed.hear})
 	}
 	return nil
 }
@@ -129,26 +208,9 @@ func prepareConfig(cfg *pgx.ConnConfig, application string) {
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 	}).DialContext
 	cfg.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
-		// What is accepted is flushed to disk: the default of a server that does not wait is changed.
+		// Accepted messages are flushed to disk, also where the server's default is not to wait.
 		return c.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`).Close()
 	}
-}
-
-// alone runs do while no other relay migrates.
-func alone(ctx context.Context, conn *sql.Conn, do func() error) error {
-	const wait = `SELECT set_config('lock_timeout', $1, false)`
-	if _, err := conn.ExecContext(ctx, wait, "0"); err != nil { // a migration may take its time
-		return err
-	}
-	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, migrateLock); err != nil {
-		return err
-	}
-	_, err := conn.ExecContext(ctx, wait, lockWithin)
-	if err == nil {
-		err = do()
-	}
-	_, unlock := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, migrateLock)
-	return errors.Join(err, unlock)
 }
 
 // lost reports whether a connection is of no use after an error: it is closed, or leads to a server that only reads now.
@@ -164,12 +226,6 @@ func lost(conn *sql.Conn, err error) bool {
 	return closed
 }
 
-// again reports whether a transaction failed because of another one, and may succeed now.
-func again(err error) bool {
-	code := codeOf(err)
-	return code == pgDeadlock || code == pgSerialization
-}
-
 func codeOf(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -178,7 +234,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// explain puts what PostgreSQL or the network says into a sentence for whoever runs the relay.
+// explain turns an error of PostgreSQL or the network into a sentence for the operator.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -223,17 +279,4 @@ func reasonOfParse(err error) string {
 		return parse.Unwrap().Error()
 	}
 	return "see https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING"
-}
-
-// refuseRows makes the database refuse new rows in the outbox, and changes of those that are there. It is for tests.
-func (s *Store) refuseRows(ctx context.Context, refuse bool) error {
-	return s.Update(ctx, func(tx *Tx) error {
-		if err := tx.exec(`DROP TRIGGER IF EXISTS full_disk ON outbox`); err != nil || !refuse {
-			return err
-		}
-		return errors.Join(
-			tx.exec(`CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN RAISE disk_full; END $f$`),
-			tx.exec(`CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON outbox EXECUTE FUNCTION full_disk()`),
-		)
-	})
 }

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // PurgeOld looks at the messages after an id, limit of them, and removes those that were accepted before cutoff and
 // are final. It returns the id to continue from, 0 at the end.
 func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (next int64, err error) {
-	var found []struct {
-		ID, AcceptedAt int64
-		State          message.State
-		Busy           bool
-	}
-	err = s.rows.WithContext(ctx).Raw(`SELECT m.id, m.accepted_at, o.state, EXISTS (SELECT 1 FROM outbox x WHERE x.after = m.id AND x.final_at = 0) AS busy
-		FROM messages m JOIN outbox o ON o.id = m.id WHERE m.id > ? ORDER BY m.id LIMIT ?`, after, limit).Scan(&found).Error
+	var found []outbox.Entry
+	err = s.rows.WithContext(ctx).Table("outbox").Select("id", "accepted_at", "final_at").Where("kind = 0 AND id > ?", after).Order("id").Limit(limit).Find(&found).Error
 	if err != nil {
 		return 0, err
 	}
@@ -26,7 +21,7 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 			break // ids and times of acceptance rise together
 		}
 		next = r.ID
-		if !r.State.Pending() && !r.Busy {
+		if r.FinalAt != 0 {
 			old = append(old, r.ID)
 		}
 	}
@@ -37,8 +32,9 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 		return next, nil
 	}
 	return next, s.Update(ctx, func(tx *Tx) error {
-		var still []int64 // what was asked to be delivered again meanwhile stays
-		err := tx.db.Raw(`SELECT o.id FROM outbox o WHERE o.id IN ? AND o.final_at > 0 AND NOT EXISTS (SELECT 1 FROM outbox x WHERE x.after = o.id AND x.final_at = 0)`+tx.w.d.forUpdate, old).Scan(&still).Error
+		var still []int64 // messages being delivered again, edited or removed stay
+		err := tx.db.Clauses(forUpdate).Table("outbox").Where("id IN ? AND final_at > 0 AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.target > 0 AND f.target = outbox.id AND f.final_at = 0)", old).
+			Pluck("id", &still).Error
 		if err != nil || len(still) == 0 {
 			return err
 		}
@@ -46,16 +42,11 @@ func (s *Store) PurgeOld(ctx context.Context, after, cutoff int64, limit int) (n
 	})
 }
 
-// purge removes messages with their outbox rows.
+// purge removes messages with what follows them.
 func (tx *Tx) purge(ids []int64) error {
 	return errors.Join(
-		tx.exec(`UPDATE applications SET purged_accepted = purged_accepted + n.accepted, purged_sent = purged_sent + n.sent
-			FROM (SELECT m.application_id AS id, count(*) AS accepted, sum(CASE WHEN `+wasSent+` THEN 1 ELSE 0 END) AS sent
-				FROM messages m JOIN outbox o ON o.id = m.id WHERE m.id IN ? GROUP BY m.application_id) AS n
-			WHERE applications.id = n.id`, ids),
-		tx.exec(`DELETE FROM outbox WHERE after > 0 AND after IN ?`, ids),
+		tx.exec(`DELETE FROM outbox WHERE target > 0 AND target IN ?`, ids),
 		tx.exec(`DELETE FROM outbox WHERE id IN ?`, ids),
-		tx.exec(`DELETE FROM messages WHERE id IN ?`, ids),
 	)
 }
 
@@ -63,13 +54,13 @@ func (tx *Tx) purge(ids []int64) error {
 // last of its messages. more says that there are others.
 func (s *Store) PurgeApplications(ctx context.Context, limit int) (more bool, err error) {
 	var apps []int64
-	err = s.rows.WithContext(ctx).Raw(`SELECT id FROM applications WHERE deleted_at > 0 ORDER BY id LIMIT 1`).Scan(&apps).Error
+	err = s.rows.WithContext(ctx).Model(&Application{}).Where("deleted_at > 0").Order("id").Limit(1).Pluck("id", &apps).Error
 	if err != nil || len(apps) == 0 {
 		return false, err
 	}
 	return true, s.Update(ctx, func(tx *Tx) error {
 		var ids []int64
-		if err := tx.db.Raw(`SELECT id FROM messages WHERE application_id = ? LIMIT ?`, apps[0], limit).Scan(&ids).Error; err != nil {
+		if err := tx.db.Table("outbox").Where("kind = 0 AND application_id = ?", apps[0]).Limit(limit).Pluck("id", &ids).Error; err != nil {
 			return err
 		}
 		tx.changes = append(tx.changes, Change{Kind: Altered})
@@ -96,7 +87,7 @@ func (s *Store) Tidy(ctx context.Context, now, keys, hour int64) error {
 	if err != nil {
 		return err
 	}
-	if s.shared != nil {
+	if s.Shared() {
 		if _, err := s.pools[0].ExecContext(ctx, `DELETE FROM buckets WHERE at < now() - interval '1 day'`); err != nil {
 			return err
 		}

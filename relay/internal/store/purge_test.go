@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // TestPurgeOld_DeliveredAgainMeanwhile_Stays: between the look and the removal somebody may ask for another delivery.
@@ -17,9 +17,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range []*Accept{again, gone} {
-		e := a.Entry
-		e.State = message.StateDead
-		s.Report(&Outcome{Entry: e, At: 1})
+		s.Report(NewOutcome(a.Entry, outbox.Refused{}, 1))
 	}
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
@@ -36,7 +34,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 			waits = len(s.w.waiting) > 0
 			s.w.mu.Unlock()
 		}
-		ok, err := tx.Requeue(again.Entry.ID, again.Entry.AcceptedAt, "", message.StateDead)
+		ok, err := tx.Requeue(again.Entry.ID, again.Entry.AcceptedAt)
 		if !ok {
 			t.Error("it is not queued again")
 		}
@@ -46,7 +44,7 @@ func TestPurgeOld_DeliveredAgainMeanwhile_Stays(t *testing.T) {
 		t.Fatal(err)
 	}
 	purge.Wait()
-	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != message.StateQueued {
+	if m, err := s.Message(ctx, again.Entry.ID); err != nil || m.State != outbox.StateQueued {
 		t.Errorf("delivered again: %+v, %v", m, err)
 	}
 	if _, err := s.Message(ctx, gone.Entry.ID); !IsMissing(err) {

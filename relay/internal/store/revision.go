@@ -10,7 +10,7 @@ var ErrStale = errors.New("another relay has changed the accounts meanwhile")
 
 // Revision returns a number that rises whenever users or applications change. It is 0 where only one relay can change them.
 func (s *Store) Revision(ctx context.Context) (n int64, err error) {
-	if s.shared == nil {
+	if !s.Shared() {
 		return 0, nil
 	}
 	return n, s.read.QueryRowContext(ctx, `SELECT n FROM revision`).Scan(&n)
@@ -24,7 +24,7 @@ func (s *Store) Known() int64 { return s.w.known.Load() }
 
 // accounts notes that users or applications change.
 func (tx *Tx) accounts() error {
-	if !tx.w.shared || tx.revision != 0 {
+	if !tx.w.member.Shared() || tx.revision != 0 {
 		return nil
 	}
 	var n int64

@@ -41,7 +41,7 @@ func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 	for _, text := range []*string{&r.Address, &r.RoomID, &r.Name, &r.Blocked, &r.Replaced} { // a homeserver may send what PostgreSQL does not take
 		*text = message.Clean(*text)
 	}
-	err := s.Lead(ctx, func(tx *Tx) error {
+	return s.Lead(ctx, func(tx *Tx) error {
 		var others int64
 		if err := tx.db.Model(&Room{}).Where("address = ? AND id <> ?", r.Address, r.ID).Count(&others).Error; err != nil {
 			return err
@@ -52,14 +52,7 @@ func (s *Store) SaveRoom(ctx context.Context, r Room) error {
 		}
 		return q.Updates(&r).Error
 	})
-	if err == nil {
-		s.roomsSaved.Add(1)
-	}
-	return err
 }
-
-// RoomsSaved rises whenever this relay has stored a room's state.
-func (s *Store) RoomsSaved() int64 { return s.roomsSaved.Load() }
 
 // RoomAt returns the room with an address and makes the row if it is not there.
 func (tx *Tx) RoomAt(address string) (Room, error) {

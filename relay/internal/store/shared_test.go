@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 func testNotifications_ReachTheOtherRelay(t *testing.T) {
@@ -27,9 +27,7 @@ func testNotifications_ReachTheOtherRelay(t *testing.T) {
 	}
 	final, end := b.Watch(x.Entry.ID)
 	defer end()
-	done := x.Entry
-	done.State, done.EventID = message.StateSent, "$1"
-	a.Report(&Outcome{Entry: done, At: 1})
+	a.Report(NewOutcome(x.Entry, outbox.Sent{EventID: "$1"}, 1))
 	receives(t, "the message is final", final)
 }
 
@@ -51,7 +49,6 @@ func testAccounts_ChangedByAnother_AreStale(t *testing.T) {
 	if err := rename(b, "three"); !errors.Is(err, ErrStale) {
 		t.Errorf("a change of what another relay has changed: %v", err)
 	}
-	receives(t, "the accounts were changed", b.AccountsChanged())
 	n, err := b.Revision(ctx)
 	if err != nil || n == b.Known() || n != a.Known() {
 		t.Errorf("revision %d, known %d and %d, %v", n, a.Known(), b.Known(), err)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"embed"
 	"errors"
@@ -13,21 +14,46 @@ import (
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	_ "modernc.org/sqlite" // the driver
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"slipway/relay/internal/fserror"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/sqlite/*.sql
 var migrations embed.FS
 
-// sqliteDialect is what SQLite says in its own words.
-var sqliteDialect = &dialect{
-	name: "sqlite", begin: `BEGIN IMMEDIATE`, crossJoin: `CROSS JOIN`, like: `LIKE`,
-	migrations: migrations, folder: "migrations",
-	tables:  `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`,
-	foreign: "the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits",
-	gorm:    func(pool gorm.ConnPool) gorm.Dialector { return sqlite.Dialector{DriverName: "sqlite", Conn: pool} },
+var sqliteDatabase = &database{
+	dialect: sqliteDialect{}, begin: `BEGIN IMMEDIATE`, indexed: `INDEXED BY`,
+	migrations: migrations, folder: "migrations/sqlite",
+	tables:     `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`,
+	foreign:    "the file is a database of something else (it has tables, but none named schema_version): give the relay a file of its own; `relay import pushbits` takes over what is in one of PushBits",
+	lastID:     `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)`,
+	continueID: `INSERT OR REPLACE INTO sqlite_sequence (rowid, name, seq) SELECT (SELECT rowid FROM sqlite_sequence WHERE name = n), n, last FROM (SELECT ? AS n, ? AS last)`,
+	refuseRows: func(tx *Tx, pages int) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)) },
+}
+
+// sqliteDialect is SQLite's. Nobody else uses the file, so there is nothing to lock, and no connection to lose.
+type sqliteDialect struct{}
+
+func (sqliteDialect) over(pool gorm.ConnPool) gorm.Dialector {
+	return sqlite.Dialector{DriverName: "sqlite", Conn: pool}
+}
+
+func (sqliteDialect) bind(text string) string { return text }
+
+func (sqliteDialect) prepare(context.Context, *sql.Conn) error { return nil }
+
+func (sqliteDialect) alone(_ context.Context, _ *sql.Conn, do func() error) error { return do() }
+
+func (sqliteDialect) lock(context.Context, *sql.Conn, string, []int64) error { return nil }
+
+func (sqliteDialect) judge(_ *sql.Conn, err error) verdict { return verdict{err: err} }
+
+// isTakenSQLite reports whether err is SQLite's about a unique index.
+func isTakenSQLite(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code() == lib.SQLITE_CONSTRAINT_UNIQUE || e.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY)
 }
 
 // openSQLite opens the connection that writes and those that read, of a database file that need not be there.
@@ -39,7 +65,7 @@ func openSQLite(path string) (pools []*sql.DB, err error) {
 		return nil, err
 	}
 	for _, pragmas := range [][]string{
-		{"synchronous(1)", "cache_size(-4000)", "wal_autocheckpoint(2000)", "journal_size_limit(67108864)"},
+		{"synchronous(2)", "cache_size(-4000)", "wal_autocheckpoint(2000)", "journal_size_limit(67108864)"},
 		{"query_only(1)", "cache_size(-1000)"},
 	} {
 		db, err := sql.Open("sqlite", dsn(path, pragmas...))
@@ -86,7 +112,7 @@ func lockFile(path string) (*os.File, error) {
 	if path == "" {
 		return nil, errors.New("the database needs a file")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the database's folder: %w", fserror.Explain(err, path))
 	}
 	return lock(path + ".lock")

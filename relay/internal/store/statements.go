@@ -5,37 +5,28 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// maxRows is how many rows one INSERT writes at most.
+// maxRows is how many rows one statement writes at most.
 const maxRows = 32
 
-// statements are the writer's prepared statements.
+// statements are the writer's prepared statements. Those about several rows take one round trip to a server for all of them.
 type statements struct {
-	d    *dialect
+	d    *database
 	conn *sql.Conn
 
 	begin, commit, rollback, savepoint, undo, release *sql.Stmt
 
-	sent, outcome, found, takeKey, nameKey, key, stat, total *sql.Stmt
+	outcome, takeKey, nameKey, key *sql.Stmt
 
-	sentAll, insertAll, statAll, totalAll *sql.Stmt // PostgreSQL's, for many rows
-
-	messages, outbox map[int]*sql.Stmt // by number of rows
+	insert, sent, stats, totals *many
 }
 
-const (
-	messageColumns = `id, application_id, accepted_at, priority, source, title, body, content_type, extras`
-	outboxColumns  = `kind, room, state, txn, queued_at`
-)
-
-func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, error) {
+func prepare(ctx context.Context, d *database, conn *sql.Conn) (*statements, error) {
 	var errs []error
 	stmt := func(text string) *sql.Stmt {
-		if text == "" {
-			return nil
-		}
 		s, err := conn.PrepareContext(ctx, d.bind(text))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("prepare %q: %w", text, err))
@@ -43,34 +34,67 @@ func prepare(ctx context.Context, d *dialect, conn *sql.Conn) (*statements, erro
 		return s
 	}
 	s := &statements{
-		d: d, conn: conn, messages: map[int]*sql.Stmt{}, outbox: map[int]*sql.Stmt{},
+		d: d, conn: conn,
 		begin: stmt(d.begin), commit: stmt(`COMMIT`), rollback: stmt(`ROLLBACK`),
 		savepoint: stmt(`SAVEPOINT one`), undo: stmt(`ROLLBACK TO SAVEPOINT one`), release: stmt(`RELEASE SAVEPOINT one`),
-		sent: stmt(`UPDATE outbox SET state = 'sent', attempts = ?, event_id = ?, final_at = ?, next_at = 0, error = '', code = '', wire = NULL
-			WHERE id = ? AND final_at = 0`),
-		outcome: stmt(`UPDATE outbox SET state = ?, attempts = ?, next_at = ?, first_attempt_at = ?, device = ?, event_type = ?, wire = ?, cut = ?,
-			error = ?, code = ?, event_id = ?, final_at = ? WHERE id = ? AND final_at = 0`),
-		found:   stmt(`SELECT state, event_id FROM outbox WHERE id = ?`),
+		outcome: stmt(outcomeText),
 		takeKey: stmt(`INSERT INTO idempotency (application_id, key, hash, message_id, priority, created_at) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (application_id, key) DO NOTHING`),
 		nameKey: stmt(`UPDATE idempotency SET message_id = ? WHERE application_id = ? AND key = ?`),
 		key:     stmt(`SELECT hash, message_id, priority, created_at FROM idempotency WHERE application_id = ? AND key = ?`),
-		stat: stmt(`INSERT INTO stats (hour, application_id, accepted, sent, dead) VALUES (?, ?, ?, ?, ?) ON CONFLICT (hour, application_id) DO UPDATE
-			SET accepted = stats.accepted + excluded.accepted, sent = stats.sent + excluded.sent, dead = stats.dead + excluded.dead`),
-		total: stmt(`UPDATE applications SET accepted = accepted + ?, sent = sent + ?, dead = dead + ?,
-			last_used = CASE WHEN last_used < ? THEN ? ELSE last_used END WHERE id = ?`),
+		insert:  &insertText, sent: &sentText, stats: &statsText, totals: &totalsText,
 	}
-	if d.numbered {
-		s.sentAll, s.insertAll, s.statAll, s.totalAll = stmt(sentAllText), stmt(insertAllText), stmt(statAllText), stmt(totalAllText)
+	for _, m := range []**many{&s.insert, &s.sent, &s.stats, &s.totals} {
+		text := **m
+		text.prepared = map[int]*sql.Stmt{}
+		*m = &text
 	}
 	return s, errors.Join(errs...)
 }
 
-// prepareInsert prepares a statement that inserts n rows, when it is first needed.
-func (s *statements) prepareInsert(ctx context.Context, into map[int]*sql.Stmt, table, columns string, n int) (err error) {
-	if into[n] != nil {
-		return nil
+// many is a statement about several rows.
+type many struct {
+	before string
+	row    []string // the terms of a row
+	after  string
+
+	prepared map[int]*sql.Stmt // by number of rows, when it is first needed
+}
+
+// placeholders are the terms of a row of n values.
+func placeholders(n int) []string { return slices.Repeat([]string{"?"}, n) }
+
+// query runs a statement about rows, maxRows of them at a time, and calls each with every row that it returns.
+func (s *statements) query(ctx context.Context, m *many, rows [][]any, each func(*sql.Rows) error) error {
+	for part := range slices.Chunk(rows, maxRows) {
+		stmt, err := s.prepareRows(ctx, m, len(part))
+		if err != nil {
+			return err
+		}
+		if err := queryAll(ctx, stmt, slices.Concat(part...), each); err != nil {
+			return err
+		}
 	}
-	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", strings.Count(columns, ",")+1), ", ") + ")"
-	into[n], err = s.conn.PrepareContext(ctx, s.d.bind("INSERT INTO "+table+" ("+columns+") VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", "))) //nolint:sqlclosecheck // it is closed with the connection
-	return err
+	return nil
+}
+
+func (s *statements) prepareRows(ctx context.Context, m *many, n int) (_ *sql.Stmt, err error) {
+	if m.prepared[n] == nil {
+		row := "(" + strings.Join(m.row, ", ") + ")"
+		m.prepared[n], err = s.conn.PrepareContext(ctx, s.d.bind(m.before+strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")+m.after)) //nolint:sqlclosecheck // it is closed with the connection
+	}
+	return m.prepared[n], err
+}
+
+func queryAll(ctx context.Context, stmt *sql.Stmt, args []any, each func(*sql.Rows) error) error {
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

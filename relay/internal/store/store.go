@@ -7,29 +7,33 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
+
+	"slipway/relay/internal/cluster"
 )
 
 // Store is the open database.
 type Store struct {
-	d       *dialect
+	*cluster.Member // one of several relays, with a shared database of PostgreSQL
+
+	d       *database
 	lock    *os.File  // of SQLite's
 	pools   []*sql.DB // that of the writer, that of the readers, and PostgreSQL's for the lease
-	leases  *sql.DB   // nil without a lease
 	read    reader
 	rows    *gorm.DB // over read
 	pending *sql.Stmt
 	w       *writer
 	feed    *feed
-	shared  *shared // nil where no other relay uses the database
-
-	roomsSaved atomic.Int64
 
 	// Migrated is the schema's version before and after opening.
 	Migrated struct{ From, To int }
+}
+
+func newStore(d *database) *Store {
+	m := &cluster.Member{}
+	return &Store{Member: m, d: d, feed: newFeed(m)}
 }
 
 // Open takes the lock of an SQLite database, opens it, making it if it is not there, and brings its schema up to date.
@@ -38,12 +42,10 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{d: sqliteDialect, lock: held, feed: newFeed()}
+	s := newStore(sqliteDatabase)
+	s.lock = held
 	if s.pools, err = openSQLite(path); err == nil {
 		err = s.attach(ctx)
-	}
-	if err == nil {
-		s.w.wal, err = openWAL(path)
 	}
 	if err != nil {
 		_ = s.Close()
@@ -66,16 +68,14 @@ func (s *Store) attach(ctx context.Context) (err error) {
 	if s.Migrated.From, s.Migrated.To, err = s.d.migrate(ctx, conn); err != nil {
 		return err
 	}
-	if s.read.DB = s.pools[1]; s.d.numbered {
-		s.read.within = readWithin
-	}
-	if s.rows, err = s.d.over(s.read); err != nil {
+	s.read = reader{s.pools[1]}
+	if s.rows, err = s.d.open(s.read); err != nil {
 		return err
 	}
 	if s.pending, err = s.d.preparePending(ctx, s.read.DB); err != nil {
 		return err
 	}
-	s.w, err = newWriter(ctx, s.d, s.pools[0], conn, s.feed)
+	s.w, err = newWriter(ctx, s.d, s.pools[0], conn, s.feed, s.Member)
 	return err
 }
 
@@ -85,9 +85,7 @@ func (s *Store) Close() error {
 	if s.w != nil {
 		err = s.w.close()
 	}
-	if s.shared != nil {
-		s.shared.close()
-	}
+	s.Leave()
 	return errors.Join(err, s.release())
 }
 

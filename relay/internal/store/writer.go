@@ -12,6 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"slipway/relay/internal/cluster"
 	"slipway/shared/plural"
 )
 
@@ -19,28 +20,27 @@ import (
 var ErrClosed = errors.New("the database is closed")
 
 const (
-	maxBatch      = 256                    // requests in one commit
-	outcomeDelay  = 100 * time.Millisecond // how long results wait for company
-	awaitedDelay  = 5 * time.Millisecond   // …while somebody waits for a message to be final
-	outcomeGroup  = 24                     // results that go along with messages: fewer than Window lets a room have
-	outcomeCrowd  = 128                    // results that wait no longer
-	maxOutcomes   = 1024                   // results in one commit
-	statsInterval = time.Second            // how often counts are written
-	retryDelay    = 250 * time.Millisecond // before results whose commit failed are tried again
+	maxBatch     = 256                    // requests in one commit
+	outcomeDelay = 100 * time.Millisecond // how long results wait for company
+	awaitedDelay = 5 * time.Millisecond   // …while somebody waits for a message to be final
+	outcomeGroup = 24                     // results that go along with messages: fewer than Window lets a room have
+	outcomeCrowd = 128                    // results that wait no longer
+	maxOutcomes  = 1024                   // results in one commit
+	retryDelay   = 250 * time.Millisecond // before results whose commit failed are tried again
 )
 
-// writer owns the only connection that writes. Who finds it free commits at once, in its own goroutine: handing a lone
-// message to another one costs more than its SQL. What arrives meanwhile is committed together, by one goroutine.
+// writer owns the only connection that writes. A caller that finds it free commits at once, in its own goroutine: handing
+// a lone message to another one costs more than its SQL. Requests that arrive meanwhile are committed together, by one
+// goroutine.
 type writer struct {
-	d    *dialect
-	pool *sql.DB   // that a lost connection is made anew from
+	d    *database
+	pool *sql.DB   // replaces a lost connection
 	conn *sql.Conn // nil when it is lost
 	rows *gorm.DB  // over conn, inside the writer's transaction
 	sql  *statements
-	wal  *walFile // nil where the server flushes
 	feed *feed
 
-	shared bool // other relays write too
+	member *cluster.Member
 
 	mu       sync.Mutex
 	free     sync.Cond // a commit has ended and none follows
@@ -53,19 +53,15 @@ type writer struct {
 	due      *time.Timer // of the results
 	dueAt    time.Time   // when it fires; zero if it will not
 	ripe     bool        // results go into the next commit, whatever it is made for
-	countDue *time.Timer // of the counts
 
 	committed atomic.Int64 // how many of the reported results are committed
-	epoch     atomic.Int64 // of the lease that is held or was held last
 	known     atomic.Int64 // the revision of users and applications that this relay has read
 
-	// Whose who commits.
+	// Used by the committing goroutine only.
 	tried    time.Time // when the last attempt to connect failed
 	away     error     // …and why
 	revision int64     // of users and applications that was written last
 	counts   counts
-
-	unflushed bool // the last flush has failed
 }
 
 // request is a part of a commit.
@@ -76,7 +72,7 @@ type request struct {
 
 	state atomic.Int32 // waiting, begun or taken back
 	err   error
-	done  chan struct{} // nil if whoever asks commits it
+	done  chan struct{} // nil if the caller commits it
 }
 
 type requestKind int
@@ -84,7 +80,6 @@ type requestKind int
 const (
 	durable requestKind = iota // flushed to disk before it is done
 	settle                     // done when all results reported before are committed
-	tally                      // done when all counts are committed
 )
 
 const (
@@ -93,16 +88,14 @@ const (
 	takenBack
 )
 
-func newWriter(ctx context.Context, d *dialect, pool *sql.DB, conn *sql.Conn, f *feed) (*writer, error) {
-	w := &writer{d: d, pool: pool, feed: f}
+func newWriter(ctx context.Context, d *database, pool *sql.DB, conn *sql.Conn, f *feed, m *cluster.Member) (*writer, error) {
+	w := &writer{d: d, pool: pool, feed: f, member: m}
 	w.free.L = &w.mu
 	if err := w.use(ctx, conn); err != nil {
 		return nil, err
 	}
 	w.due = time.AfterFunc(time.Hour, w.fire)
-	w.countDue = time.AfterFunc(time.Hour, w.wake)
 	w.due.Stop()
-	w.countDue.Stop()
 	return w, nil
 }
 
@@ -138,7 +131,7 @@ func (w *writer) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-// wake commits what is there, or lets it be done by whoever commits.
+// wake commits what is there, or leaves it to the committing goroutine.
 func (w *writer) wake() {
 	w.mu.Lock()
 	w.again = w.busy
@@ -168,7 +161,7 @@ func (w *writer) run() {
 	}
 }
 
-// more tells whether there is something to commit now; if not, the writer is free.
+// more reports whether there is something to commit now; if not, the writer is free.
 func (w *writer) more() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +176,7 @@ func (w *writer) more() bool {
 // report keeps a result for one of the next commits and returns its number. A timer that runs is left alone: to set it for
 // each result costs a system call.
 func (w *writer) report(o *Outcome) int64 {
-	o.epoch = w.epoch.Load()
+	o.epoch = w.member.Epoch()
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
 	w.reported++
@@ -232,7 +225,6 @@ func (w *writer) gather() *batch {
 	}
 	b.number, b.closing, w.again = w.reported-int64(len(w.outcomes)), w.closed, false
 	w.mu.Unlock()
-	b.counted = b.tallies || b.closing || w.counts.overdue()
 	return b
 }
 
@@ -251,10 +243,9 @@ func (w *writer) close() error {
 	w.mu.Unlock()
 	w.commit(w.gather())
 	w.due.Stop()
-	w.countDue.Stop()
-	err := w.wal.close()
+	var err error
 	if w.conn != nil {
-		err = errors.Join(err, w.conn.Close())
+		err = w.conn.Close()
 	}
 	if left := len(w.outcomes); left > 0 {
 		err = errors.Join(fmt.Errorf("%s of deliveries could not be stored", plural.Of(left, "result")), err)

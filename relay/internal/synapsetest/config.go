@@ -13,8 +13,7 @@ import (
 	"text/template"
 )
 
-// writeConfig writes what Synapse reads at its start and returns the secret that
-// registers users. Keys and secret of an earlier start are kept.
+// writeConfig writes Synapse's configuration and returns the registration secret. Keys and secret of an earlier start are kept.
 func writeConfig(dir string, o Options) (secret string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -37,7 +36,7 @@ func writeConfig(dir string, o Options) (secret string, err error) {
 	return secret, os.WriteFile(filepath.Join(dir, "homeserver.yaml"), []byte(b.String()), 0o600)
 }
 
-// keep returns the content of the file, made first if it is not there.
+// keep returns the content of the file, which it creates if it doesn't exist.
 func keep(file string, make func() string) (string, error) {
 	b, err := os.ReadFile(file)
 	if !errors.Is(err, fs.ErrNotExist) {

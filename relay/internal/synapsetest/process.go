@@ -32,7 +32,7 @@ func startProcess(python, dir string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No context: the life of the process is Stop's business, not the caller's deadline.
+	// No context: the process runs until Stop, not until the caller's deadline.
 	cmd := exec.Command(python, "-m", "synapse.app.homeserver", "--config-path", filepath.Join(dir, "homeserver.yaml")) //nolint:noctx // see above
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = processAttributes()
@@ -50,7 +50,7 @@ func startProcess(python, dir string) (*process, error) {
 		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in output.log
+			_ = cmd.Wait() // output.log has the reason
 			close(p.done)
 		}
 	}()
@@ -60,7 +60,7 @@ func startProcess(python, dir string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the process group to end, and ends it by force after grace.
+// stop terminates the process group, and kills it after grace.
 func (p *process) stop(grace time.Duration) {
 	p.once.Do(func() {
 		if grace > 0 {
@@ -76,7 +76,7 @@ func (p *process) stop(grace time.Duration) {
 	<-p.done
 }
 
-// tail is the end of what the process printed, for an error message.
+// tail returns the last lines of the process's output, for an error message.
 func (p *process) tail() string {
 	b, err := os.ReadFile(p.output)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *process) tail() string {
 	return string(bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
 }
 
-// freePort is a port of 127.0.0.1 that nothing listened on a moment ago.
+// freePort returns a port of 127.0.0.1 that was free a moment ago.
 func freePort(ctx context.Context) (int, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

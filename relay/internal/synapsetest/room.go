@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// User is a logged-in person: what a test uses to look at rooms from the other side.
+// User is a logged-in person. Tests read and write in rooms as this user.
 type User struct {
 	ID       string `json:"user_id"`
 	Token    string `json:"access_token"`
@@ -60,12 +60,12 @@ func (u *User) CreateRoom(ctx context.Context, name string, invite []string, ext
 	return room.ID, err
 }
 
-// Join enters a room the user is invited to.
+// Join joins a room that the user is invited to.
 func (u *User) Join(ctx context.Context, room string) error {
 	return u.Call(ctx, http.MethodPost, roomPath(room, "/join"), struct{}{}, nil)
 }
 
-// Invite asks another user into the room.
+// Invite invites another user to the room.
 func (u *User) Invite(ctx context.Context, room, userID string) error {
 	return u.member(ctx, room, "/invite", userID)
 }
@@ -75,7 +75,7 @@ func (u *User) Kick(ctx context.Context, room, userID string) error {
 	return u.member(ctx, room, "/kick", userID)
 }
 
-// Ban removes another user for good.
+// Ban bans another user from the room.
 func (u *User) Ban(ctx context.Context, room, userID string) error {
 	return u.member(ctx, room, "/ban", userID)
 }
@@ -109,7 +109,7 @@ func (u *User) Upgrade(ctx context.Context, room, version string) (string, error
 	return upgraded.Room, err
 }
 
-// Messages returns all events of a room that are of a type, oldest first.
+// Messages returns all events of a type in a room, oldest first.
 func (u *User) Messages(ctx context.Context, room, kind string) ([]Event, error) {
 	var all []Event
 	from := ""

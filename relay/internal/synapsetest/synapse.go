@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
-
-	"slipway/relay/internal/synapseadmin"
 )
 
 // Options of Start.
@@ -27,8 +26,8 @@ type Options struct {
 	// Domain is the server name, the part of an identifier behind the colon.
 	// "" means "localhost". It cannot change in a used Dir.
 	Domain string
-	// DefaultRateLimits keeps what a homeserver does out of the box (a message in
-	// five seconds after a burst of ten); otherwise limits are lifted.
+	// DefaultRateLimits keeps Synapse's default limits (a message in five seconds
+	// after a burst of ten); otherwise there are none.
 	DefaultRateLimits bool
 	// StartTimeout bounds the start; 0 means 60 s.
 	StartTimeout time.Duration
@@ -43,7 +42,7 @@ type Server struct {
 	secret string
 	proc   *process
 	http   *http.Client
-	api    *synapseadmin.Client
+	base   *url.URL
 }
 
 // Start runs a homeserver and returns when it answers. End it with Stop.
@@ -91,7 +90,11 @@ func start(ctx context.Context, o Options) (*Server, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Domain: o.Domain,
 		dir: dir, secret: secret, http: &http.Client{Timeout: time.Minute},
 	}
-	s.api = synapseadmin.New(s.URL)
+	base, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	s.base = base
 	s.proc, err = startProcess(o.Python, dir)
 	if err != nil {
 		return nil, fmt.Errorf("synapse: %w", err)
@@ -156,5 +159,5 @@ func Python() (string, error) {
 	}
 }
 
-// SecretFile is where the secret is that registers accounts.
+// SecretFile returns the path of the registration secret.
 func (s *Server) SecretFile() string { return filepath.Join(s.dir, "registration.secret") }

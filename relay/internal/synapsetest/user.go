@@ -7,9 +7,21 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
-	"slipway/relay/internal/synapseadmin"
+	"github.com/rs/zerolog"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/id"
+	"maunium.net/go/mautrix/synapseadmin"
 )
+
+// api returns a client with a token, "" for none. It repeats requests that the homeserver limits.
+func (s *Server) api(token string) *synapseadmin.Client {
+	return &synapseadmin.Client{Client: &mautrix.Client{
+		HomeserverURL: s.base, AccessToken: token, Client: s.http, Log: zerolog.Nop(), ResponseSizeLimit: 16 << 20,
+		DefaultHTTPRetries: 10, DefaultHTTPBackoff: time.Second, MaxHTTPBackoff: 10 * time.Second,
+	}}
+}
 
 // UserID is @name:domain.
 func (s *Server) UserID(name string) string { return "@" + name + ":" + s.Domain }
@@ -17,8 +29,8 @@ func (s *Server) UserID(name string) string { return "@" + name + ":" + s.Domain
 // CreateUser makes an account through the shared-secret API. An account of that
 // name that exists already is left as it is.
 func (s *Server) CreateUser(ctx context.Context, name, password string, admin bool) error {
-	_, err := s.api.Register(ctx, s.secret, synapseadmin.Account{Name: name, Password: password, Admin: admin})
-	if errors.Is(err, synapseadmin.ErrTaken) {
+	_, err := s.api("").SharedSecretRegister(ctx, s.secret, synapseadmin.ReqSharedSecretRegister{Username: name, Password: password, Admin: admin})
+	if errors.Is(err, mautrix.MUserInUse) {
 		return nil
 	}
 	return err
@@ -50,13 +62,14 @@ func (s *Server) NewUser(ctx context.Context, name string, admin bool) (*User, e
 // LiftRateLimit exempts a user from the message rate limit; the caller must be
 // the token of an administrator.
 func (s *Server) LiftRateLimit(ctx context.Context, adminToken, userID string) error {
-	return s.api.LiftRateLimit(ctx, adminToken, userID)
+	return s.api(adminToken).SetUserRatelimit(ctx, id.UserID(userID), synapseadmin.ReqSetRatelimit{})
 }
 
 // Call makes a request with a JSON body (nil for none) and decodes the answer
-// into out (nil to drop it). A refusal is a [*synapseadmin.Error].
+// into out (nil to drop it). A refusal is a [mautrix.HTTPError].
 func (s *Server) Call(ctx context.Context, token, method, path string, in, out any) error {
-	return s.api.Call(ctx, token, method, path, in, out)
+	_, err := s.api(token).Client.MakeRequest(ctx, method, s.URL+path, in, out)
+	return err
 }
 
 // Download reads what an mxc: URI names.
@@ -77,7 +90,7 @@ func (u *User) Download(ctx context.Context, uri string) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = &synapseadmin.Error{Status: resp.StatusCode, Text: string(body)}
+		err = fmt.Errorf("synapse: download %s: %s: %s", uri, resp.Status, body)
 	}
 	return body, err
 }

@@ -1,9 +1,14 @@
 package web
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -12,13 +17,14 @@ import (
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/delivery"
+	"slipway/relay/internal/fields"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
 )
 
-// idOf is the number in the path; one too large for a number names nothing.
+// idOf returns the ID in the path; 0 if it is too large.
 func idOf(v *sessionRequest) int64 {
 	id, err := strconv.ParseInt(mux.Vars(v.Request)["id"], 10, 64)
 	if err != nil {
@@ -40,78 +46,59 @@ func (web *Web) getApplications(w http.ResponseWriter, v *sessionRequest) error 
 	return web.show(w, http.StatusOK, "applications", applicationsPage{web.frame(v, "applications", "Applications"), apps})
 }
 
-// applicationForm is what the forms of an application hold.
-type applicationForm struct {
-	Name, Target, Joined, Room string
-	Priority                   int
-	Scale                      account.Scale
-	Strict                     bool
-	RateLimit                  string
-	Description                string
-	Format                     account.Format
-	Sender                     account.ShowSender
-	Mention                    string
-}
-
 // The targets of the form.
 const (
-	targetNew    = "new"    // a room of the bot's making
-	targetJoined = "joined" // one that the bot is in
-	targetOther  = "other"  // one named by id or alias
+	targetNew    = "new"    // created by the bot
+	targetJoined = "joined" // the bot is in it
+	targetOther  = "other"  // named by ID or alias
 )
 
-func formOf(v *sessionRequest) applicationForm {
-	get := v.PostForm.Get
-	f := applicationForm{
-		Name: get("name"), Target: get("target"), Joined: get("joined"), Room: strings.TrimSpace(get("room")),
-		Scale: account.Scale(get("scale")), Strict: get("strict") != "", RateLimit: strings.TrimSpace(get("rate")),
-		Description: get("description"), Format: account.Format(get("format")), Sender: account.ShowSender(get("sender")), Mention: strings.TrimSpace(get("mention")),
+// settingsOf returns the settings of a form, whose fields are named as in the API. An empty secret keeps the present one.
+func settingsOf(form url.Values) (in account.ApplicationInput, err error) {
+	for name, values := range form {
+		form[name] = values[len(values)-1:] // a hidden field precedes each checkbox
 	}
-	if f.Target == targetNew && f.Room != "" {
-		f.Target = targetOther // typed without choosing it
+	settings := maps.Clone(form)
+	if room := strings.TrimSpace(settings.Get("room_id")); room != "" {
+		settings.Set("room_id", room)
 	}
-	f.Priority, _ = strconv.Atoi(get("priority")) // a list of numbers: anything else is not from our form
-	return f
+	if settings.Has("rate_limit") && strings.TrimSpace(settings.Get("rate_limit")) == "" {
+		settings.Set("rate_limit", "0")
+	}
+	if settings.Get("hook_secret") == "" {
+		settings.Del("hook_secret")
+	}
+	if settings.Has("remove_secret") {
+		settings.Set("hook_secret", "")
+	}
+	err = fields.EachOf(settings, func(name string, v fields.Value) error {
+		_, err := in.Set(name, v)
+		return err
+	})
+	return in, err
 }
 
-// input checks what only the form knows; the rules check the rest.
-func (f *applicationForm) input() (in account.ApplicationInput, err error) {
-	rate := 0
-	if f.RateLimit != "" {
-		if rate, err = strconv.Atoi(f.RateLimit); err != nil {
-			return in, &refusal.Error{Kind: refusal.KindInvalid, Field: "rate_limit", Message: "The limit must be a whole number."}
-		}
+// targetOf returns the room that the form of a new application chooses, "" for one that the bot creates.
+func targetOf(form url.Values) (room string, err error) {
+	room = strings.TrimSpace(form.Get("room_id"))
+	switch target := form.Get("target"); {
+	case target == targetNew && room != "":
+		form.Set("target", targetOther) // typed without choosing the option
+		return room, nil
+	case target == targetNew:
+		return "", nil
+	case target == targetJoined:
+		room = form.Get("joined")
 	}
-	in = account.ApplicationInput{
-		Name: &f.Name, DefaultPriority: &f.Priority, PriorityScale: &f.Scale, StrictCompatibility: &f.Strict, RateLimit: &rate,
-		Description: &f.Description,
+	if room == "" {
+		return "", &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: "Choose a room."}
 	}
-	if f.Format != "" {
-		in.DefaultFormat = &f.Format
-	}
-	if f.Sender != "" {
-		in.ShowSender = &f.Sender
-	}
-	if f.Mention != "" {
-		in.Mention = &f.Mention
-	}
-	room := ""
-	switch f.Target {
-	case targetJoined:
-		room = f.Joined
-	case targetOther:
-		room = f.Room
-	}
-	if room == "" && (f.Target == targetJoined || f.Target == targetOther) {
-		return in, &refusal.Error{Kind: refusal.KindInvalid, Field: "room_id", Message: "Choose a room."}
-	}
-	in.Room = &room
-	return in, nil
+	return room, nil
 }
 
 type newApplicationPage struct {
 	frame
-	Form      applicationForm
+	Form      url.Values // fields named as in the API
 	Rooms     []delivery.RoomInfo
 	RoomsGone string // why they cannot be listed
 	Encrypted bool   // a new room will be
@@ -119,11 +106,10 @@ type newApplicationPage struct {
 }
 
 func (web *Web) getNewApplication(w http.ResponseWriter, v *sessionRequest) error {
-	form := applicationForm{Target: targetNew, Scale: account.ScaleAuto, Format: account.FormatAuto, Sender: account.ShowAuto}
-	return web.showNewApplication(w, v, form, nil)
+	return web.showNewApplication(w, v, url.Values{"target": {targetNew}}, nil)
 }
 
-func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, form applicationForm, cause error) error {
+func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, form url.Values, cause error) error {
 	p := newApplicationPage{frame: web.frame(v, "applications", "New application"), Form: form}
 	status := http.StatusOK
 	if cause != nil {
@@ -132,7 +118,7 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, for
 			return fault
 		}
 		if status == http.StatusConflict && p.Field == "name" {
-			if p.Existing, fault = web.own(v, form.Name); fault != nil {
+			if p.Existing, fault = web.own(v, form.Get("name")); fault != nil {
 				return fault
 			}
 		}
@@ -144,7 +130,7 @@ func (web *Web) showNewApplication(w http.ResponseWriter, v *sessionRequest, for
 	return web.show(w, status, "application_new", p)
 }
 
-// own returns the id of the user's application of a name, 0 if there is none.
+// own returns the ID of the user's application of a name; 0 if there is none.
 func (web *Web) own(v *sessionRequest, name string) (int64, error) {
 	apps, err := web.service.Applications(v.ctx(), v.Principal)
 	for _, a := range apps {
@@ -155,9 +141,8 @@ func (web *Web) own(v *sessionRequest, name string) (int64, error) {
 	return 0, err
 }
 
-// choice lists the rooms to choose from: an administrator all that the bot is
-// in, a user those of the own applications, because the names of others' rooms
-// are not theirs to read.
+// choice lists the rooms to choose from: for administrators all rooms of the bot, for users the rooms of their own
+// applications, because they must not read the names of others.
 func (web *Web) choice(v *sessionRequest) (rooms []delivery.RoomInfo, gone string) {
 	if v.Admin {
 		all, err := web.service.JoinedRooms(v.ctx())
@@ -179,8 +164,13 @@ func (web *Web) choice(v *sessionRequest) (rooms []delivery.RoomInfo, gone strin
 }
 
 func (web *Web) postNewApplication(w http.ResponseWriter, v *sessionRequest) error {
-	form := formOf(v)
-	in, err := form.input()
+	form := v.PostForm
+	in, err := settingsOf(form)
+	if err == nil {
+		var room string
+		room, err = targetOf(form)
+		in.Room = &room
+	}
 	if err != nil {
 		return web.showNewApplication(w, v, form, err)
 	}
@@ -201,6 +191,7 @@ type tokenPage struct {
 	App     account.Application
 	Token   string
 	Base    string
+	Senders []sender
 	Created bool
 	Invited string // Matrix ID of the owner, whom the bot invites to a new room; may be empty
 	Grace   time.Duration
@@ -208,7 +199,7 @@ type tokenPage struct {
 }
 
 func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued account.IssuedToken, created bool, invited string) error {
-	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Created: created, Invited: invited}
+	p := tokenPage{frame: web.frame(v, "applications", "Token of "+issued.Application.Name), App: issued.Application, Token: issued.Token, Base: web.base(v.Request), Senders: senders(web.base(v.Request), issued.Token), Created: created, Invited: invited}
 	if until := issued.Application.OldTokenUntil; !until.IsZero() {
 		p.Grace = time.Until(until)
 	}
@@ -218,7 +209,7 @@ func (web *Web) showToken(w http.ResponseWriter, v *sessionRequest, issued accou
 	return web.show(w, http.StatusOK, "token", p)
 }
 
-// base is the address that senders use.
+// base returns the address that senders use.
 func (web *Web) base(r *http.Request) string {
 	if web.o.PublicURL != "" {
 		return strings.TrimRight(web.o.PublicURL, "/")
@@ -229,7 +220,7 @@ func (web *Web) base(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// standing says in a sentence whether messages to an application's room can be sent.
+// standing is a sentence about whether messages to an application's room can be sent.
 type standing struct {
 	Good bool
 	Text string
@@ -270,7 +261,7 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	return &standing{Good: true, Text: "The bot is in the room and may write there."}
 }
 
-// reasonOf is what may be shown of an error.
+// reasonOf returns the part of an error that may be shown.
 func reasonOf(err error) string {
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
@@ -289,7 +280,7 @@ func ownerOf(a account.Application) string {
 type applicationPage struct {
 	frame
 	App    account.Application
-	Form   applicationForm
+	Form   url.Values // fields named as in the API
 	Room   *standing
 	Recent []message.Message
 }
@@ -298,8 +289,8 @@ func (web *Web) getApplication(w http.ResponseWriter, v *sessionRequest) error {
 	return web.showApplication(w, v, nil, nil)
 }
 
-// showApplication shows the page again after a form that failed.
-func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *applicationForm, cause error) error {
+// showApplication shows the page, with the form and cause of a failed attempt if there was one.
+func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form url.Values, cause error) error {
 	a, err := web.service.Application(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
 		return err
@@ -311,10 +302,10 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *
 			return err
 		}
 	}
-	p.Form = formFrom(a)
-	if form != nil {
-		p.Form = *form
+	if p.Form, err = formFrom(a); err != nil {
+		return err
 	}
+	maps.Copy(p.Form, form)
 	p.Room = web.standing(v, a)
 	page, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{ApplicationID: a.ID, Limit: shownRecent})
 	if err != nil {
@@ -324,29 +315,35 @@ func (web *Web) showApplication(w http.ResponseWriter, v *sessionRequest, form *
 	return web.show(w, status, "application", p)
 }
 
-func formFrom(a account.Application) applicationForm {
-	f := applicationForm{
-		Name: a.Name, Room: a.Room, Priority: a.DefaultPriority, Scale: a.PriorityScale, Strict: a.StrictCompatibility,
-		Description: a.Description, Format: a.DefaultFormat, Sender: a.ShowSender, Mention: a.Mention,
+// formFrom returns the settings of an application as fields of a form.
+func formFrom(a account.Application) (url.Values, error) {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
 	}
-	if f.Room == "" {
-		f.Room = a.RoomID
+	var settings map[string]any
+	if err := json.Unmarshal(text, &settings); err != nil {
+		return nil, err
 	}
-	if a.RateLimit > 0 {
-		f.RateLimit = strconv.Itoa(a.RateLimit)
+	form := url.Values{}
+	for name, value := range settings {
+		form.Set(name, fmt.Sprint(value))
 	}
-	return f
+	form.Set("room_id", cmp.Or(a.Room, a.RoomID))
+	if !a.HasSecret {
+		form.Del("has_hook_secret")
+	}
+	return form, nil
 }
 
 func (web *Web) postApplication(w http.ResponseWriter, v *sessionRequest) error {
-	form := formOf(v)
-	in, err := form.input()
+	form := v.PostForm
+	in, err := settingsOf(form)
 	if err == nil {
-		in.Room = &form.Room // the page of an application has a field only; empty keeps the room
 		_, err = web.service.UpdateApplication(v.ctx(), v.Principal, idOf(v), in)
 	}
 	if err != nil {
-		return web.showApplication(w, v, &form, err)
+		return web.showApplication(w, v, form, err)
 	}
 	return back(w, v, v.URL.Path, "saved")
 }
@@ -370,8 +367,12 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		priority = 0
 	}
+	app, err := web.service.AppFor(v.Principal, idOf(v))
+	if err != nil {
+		return err
+	}
 	accepted, err := web.service.AcceptFor(v.ctx(), v.Principal, idOf(v), intake.Request{
-		Title: get("title"), Message: get("message"), Priority: &priority, NativeScale: true, Source: "web",
+		Title: get("title"), Message: get("message"), ContentType: account.Format(app.Row().DefaultFormat).MediaType("", ""), Priority: &priority, Source: "web",
 	})
 	if err != nil {
 		return web.showApplication(w, v, nil, err)
@@ -383,11 +384,10 @@ func (web *Web) postTest(w http.ResponseWriter, v *sessionRequest) error {
 	return back(w, v, "/ui/messages/"+strconv.FormatInt(accepted.ID, 10), "testqueued")
 }
 
-// testWait is how long the page of a test message waits for its delivery, so
-// that it mostly shows the end of it.
+// testWait is how long the page of a test message waits for its delivery, so that it usually shows the outcome.
 const testWait = 2 * time.Second
 
-// confirmPage asks before something is lost.
+// confirmPage asks for a confirmation.
 type confirmPage struct {
 	frame
 	Heading, Text, Button string
@@ -421,11 +421,11 @@ func (web *Web) getImage(w http.ResponseWriter, v *sessionRequest) error {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "private, no-cache")
-	_, _ = w.Write(data) // a browser that is gone needs no image
+	_, _ = w.Write(data) // a closed connection needs no image
 	return nil
 }
 
-// postImage takes an image, or removes it when none was chosen.
+// postImage stores an image, or removes it if no file was chosen.
 func (web *Web) postImage(w http.ResponseWriter, v *sessionRequest) error {
 	var data []byte
 	if file, _, err := v.FormFile("image"); err == nil {

@@ -7,7 +7,7 @@ import (
 	"slipway/relay/internal/intake"
 )
 
-// Measures of the picture, in its own units.
+// Dimensions of the picture, in its own units.
 const (
 	chartWidth  = 720
 	chartHeight = 168
@@ -17,8 +17,7 @@ const (
 	chartRight  = 64 // for the labels of the lines, beside the columns
 )
 
-// chart is a small picture of a day: one column an hour, what was given up on
-// top of what was delivered.
+// chart is a bar chart of a day: one column per hour, with dead messages on top of delivered ones.
 type chart struct {
 	Width, Height, Base int
 	Columns             []column
@@ -82,7 +81,7 @@ func newColumn(h intake.Hour, x, step int, top int64, i, n int, now time.Time) c
 	return col
 }
 
-// scale turns a number into a height; what is there at all can be seen.
+// scale returns the height of a number; anything above 0 is visible.
 func scale(n, top int64) int {
 	if n == 0 || top == 0 {
 		return 0

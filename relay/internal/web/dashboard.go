@@ -8,6 +8,7 @@ import (
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 type dashboardPage struct {
@@ -56,12 +57,12 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	}
 	p.Status = web.status(v, rooms)
 	for _, r := range rooms {
-		if r.Blocked != "" {
+		if r.Problem() != "" {
 			p.Held = append(p.Held, r)
 		}
 	}
 	troubled, err := web.service.Messages(v.ctx(), v.Principal, intake.Filter{
-		States: []message.State{message.StateAmbiguous, message.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
+		States: []outbox.State{outbox.StateAmbiguous, outbox.StateDead}, Limit: shownTroubled, Since: time.Now().Add(-7 * 24 * time.Hour),
 	})
 	if err != nil {
 		return err
@@ -71,8 +72,7 @@ func (web *Web) fillDashboard(v *sessionRequest, p *dashboardPage) error {
 	return err
 }
 
-// status is the relay's condition. A user who is no administrator sees
-// what waits in the rooms of the own applications.
+// status returns the relay's condition. Users see only the backlog of their own applications' rooms.
 func (web *Web) status(v *sessionRequest, rooms []account.Room) delivery.Status {
 	s := web.service.Status(v.ctx())
 	if v.Admin {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -13,9 +14,10 @@ import (
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
-// messagesFilter is what the form of the list selects by.
+// messagesFilter is the filter of the list of messages.
 type messagesFilter struct {
 	App      int64
 	State    string
@@ -43,7 +45,7 @@ func messagesFilterOf(q url.Values) (f messagesFilter) {
 	return f
 }
 
-// rules is the filter as the rules know it. A day that cannot be read does not restrict.
+// rules converts the filter for intake. An invalid day doesn't restrict.
 func (f messagesFilter) rules() intake.Filter {
 	out := intake.Filter{ApplicationID: f.App, Text: f.Text, States: statesOf(f.State)}
 	out.Since, _ = time.Parse(time.DateOnly, f.From)
@@ -53,7 +55,7 @@ func (f messagesFilter) rules() intake.Filter {
 	return out
 }
 
-// address is a page about what the filter selects.
+// address returns the address of a page with the filter.
 func (f messagesFilter) address(path string, before int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"state": f.State, "q": f.Text, "from": f.From, "to": f.To} {
@@ -100,7 +102,7 @@ func (web *Web) getMessages(w http.ResponseWriter, v *sessionRequest) error {
 	return web.show(w, http.StatusOK, "messages", p)
 }
 
-// getAll asks before all messages that a filter selects are changed.
+// getAll asks for a confirmation before all selected messages are changed.
 func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	f := messagesFilterOf(v.URL.Query())
 	rules := f.rules()
@@ -146,12 +148,12 @@ func (web *Web) postAll(w http.ResponseWriter, v *sessionRequest) error {
 	return nil
 }
 
-func statesOf(word string) []message.State {
+func statesOf(word string) []outbox.State {
 	switch {
 	case word == waiting:
-		return []message.State{message.StateQueued, message.StateRetryWait, message.StateBlocked}
-	case slices.Contains(message.States, message.State(word)):
-		return []message.State{message.State(word)}
+		return []outbox.State{outbox.StateQueued, outbox.StateRetryWait, outbox.StateBlocked}
+	case slices.Contains(outbox.States, outbox.State(word)):
+		return []outbox.State{outbox.State(word)}
 	}
 	return nil
 }
@@ -159,19 +161,17 @@ func statesOf(word string) []message.State {
 type messagePage struct {
 	frame
 	Message      message.Message
-	Body         template.HTML // sanitised by format
+	Body         template.HTML // sanitized by format
 	CanRedeliver bool
 	CanCancel    bool
 	CanRemove    bool
 	Removing     bool   // it was sent and is being removed
 	Kept         string // how long the text stays here, of one that is removed from its room
 	Link         string
-	Events       int  // that it is sent as
-	File         bool // its full text follows
+	Length       string // how a message too long for one event is sent; "" for one event
 }
 
-// lower puts a message's headings below those of the page. In what is sanitised
-// these letters begin a tag and nothing else.
+// lower moves a message's headings below those of the page. In sanitized HTML these letters only begin tags.
 var lower = strings.NewReplacer(
 	"<h1", "<h3", "</h1", "</h3", "<h2", "<h4", "</h2", "</h4", "<h3", "<h5", "</h3", "</h5",
 	"<h4", "<h6", "</h4", "</h6", "<h5", "<h6", "</h5", "</h6",
@@ -193,23 +193,47 @@ func (web *Web) showMessage(w http.ResponseWriter, v *sessionRequest, cause erro
 			return err
 		}
 	}
-	p.Events, p.File = web.service.Shape(m)
+	events, file := web.service.Shape(m)
+	p.Length = lengthOf(m.State, events, file)
 	kind := m.ContentType
 	if kind == "" {
 		kind = format.Markdown
 	}
 	body, _ := format.Body(kind, m.Body)
-	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // what format lets through is what Matrix clients show
-	p.CanRedeliver = slices.Contains([]message.State{message.StateDead, message.StateAmbiguous, message.StateCancelled}, m.State)
-	p.CanRemove = m.State == message.StateSent && !m.Removing
-	p.CanCancel = m.State != message.StateSent && m.State != message.StateCancelled && m.State != message.StateRedacted
-	if p.Removing = m.State == message.StateSent && m.Removing; p.Removing || m.State == message.StateRedacted {
+	p.Body = template.HTML(lower.Replace(body)) //nolint:gosec // sanitized by format
+	p.CanRedeliver = slices.Contains([]outbox.State{outbox.StateDead, outbox.StateAmbiguous, outbox.StateCancelled}, m.State)
+	p.CanRemove = m.State == outbox.StateSent && !m.Removing
+	p.CanCancel = m.State != outbox.StateSent && m.State != outbox.StateCancelled && m.State != outbox.StateRedacted
+	if p.Removing = m.State == outbox.StateSent && m.Removing; p.Removing || m.State == outbox.StateRedacted {
 		p.Kept = web.kept()
 	}
 	if m.EventID != "" && m.RoomID != "" {
 		p.Link = "https://matrix.to/#/" + url.PathEscape(m.RoomID) + "/" + url.PathEscape(m.EventID)
 	}
 	return web.show(w, status, "message", p)
+}
+
+// lengthOf describes how a message too long for one event is sent, was sent, or would be sent: a dead message is in the
+// room in part at most.
+func lengthOf(s outbox.State, events int, file bool) string {
+	if events == 1 && !file {
+		return ""
+	}
+	verb := "sent"
+	switch {
+	case s.Pending():
+		verb = "to be sent"
+	case s != outbox.StateSent && s != outbox.StateRedacted:
+		verb = "it would be sent"
+	}
+	text := verb + " shortened"
+	if events > 1 {
+		text = fmt.Sprintf("%s as %d", verb, events)
+	}
+	if file {
+		text += ", with the full text as a file"
+	}
+	return text
 }
 
 func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
@@ -219,7 +243,7 @@ func (web *Web) postRedeliver(w http.ResponseWriter, v *sessionRequest) error {
 	return back(w, v, "/ui/messages/"+strconv.FormatInt(idOf(v), 10), "redeliver")
 }
 
-// getCancel asks before a message is taken from those who have it.
+// getCancel asks for a confirmation before a message is removed from its room.
 func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 	m, err := web.service.Message(v.ctx(), v.Principal, idOf(v))
 	if err != nil {
@@ -234,7 +258,7 @@ func (web *Web) getCancel(w http.ResponseWriter, v *sessionRequest) error {
 	return web.show(w, http.StatusOK, "confirm", p)
 }
 
-// kept says how long the text of a message that was removed from its room stays in the history.
+// kept describes how long the text of a removed message stays in the history.
 func (web *Web) kept() string {
 	if web.o.Retention == 0 {
 		return "Its text stays here in the relay."

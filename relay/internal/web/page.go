@@ -39,11 +39,11 @@ func parsePages() (pages, error) {
 	return all, nil
 }
 
-// frame is what every page has around its content.
+// frame is the part that all pages share.
 type frame struct {
 	Title   string
 	Section string // of the navigation
-	Name    string // of who is logged in; "" if nobody
+	Name    string // of the user; "" without a session
 	Admin   bool
 	CSRF    string
 	Notice  string // what has just been done
@@ -82,8 +82,7 @@ var notices = map[string]string{
 	"testqueued": "The test message is on its way.",
 }
 
-// fail puts a refusal on the page that is shown again; what is no refusal is
-// returned.
+// fail puts a refusal on a page that is shown again. It returns any other error.
 func (f *frame) fail(w http.ResponseWriter, err error) (status int, fault error) {
 	var refused *refusal.Error
 	if !errors.As(err, &refused) || refused.Kind == refusal.KindInternal || refused.Kind == refusal.KindNotFound {
@@ -100,7 +99,7 @@ func retryAfter(w http.ResponseWriter, refused *refusal.Error) {
 	}
 }
 
-// show renders into a buffer first: a template that fails leaves no half page.
+// show renders into a buffer first, so that a failing template leaves no partial page.
 func (web *Web) show(w http.ResponseWriter, status int, name string, data any) error {
 	var b bytes.Buffer
 	if err := web.pages[name].ExecuteTemplate(&b, "frame", data); err != nil {
@@ -111,7 +110,7 @@ func (web *Web) show(w http.ResponseWriter, status int, name string, data any) e
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a browser that is gone needs no page
+	_, _ = w.Write(b.Bytes()) // a closed connection needs no page
 	return nil
 }
 
@@ -131,7 +130,7 @@ func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, te
 	}
 }
 
-// fail answers a request that no page could.
+// fail answers with an error page.
 func (web *Web) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := httprequest.Status(refusal.KindOf(err)), "An internal error occurred; the relay's log has the cause."
 	var refused *refusal.Error

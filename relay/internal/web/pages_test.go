@@ -53,26 +53,26 @@ func TestApplicationLife(t *testing.T) {
 	b.want(200, "Create the first application", "Relay v1.2.3")
 	b.get("/ui/applications/new")
 	b.want(200, "Operations · !room:example.org", "Family · !secret:example.org · encrypted")
-	form := []string{"name", "backup", "target", "joined", "joined", room, "priority", "1", "scale", "auto"}
+	form := []string{"name", "backup", "target", "joined", "joined", room, "default_priority", "1", "priority_scale", "auto"}
 	b.post("/ui/applications/new", form...)
-	b.want(200, "is ready", "curl "+b.base+"/message -d token=", "may write there", "-The bot invites")
+	b.want(200, "is ready", "curl "+b.base+"/message -d token=", b.base+"/hook/github/A", "may write there", "-The bot invites")
 	token := b.token()
 	if !b.works(token) {
 		t.Error("the token on the page does not work")
 	}
 	b.post("/ui/applications/new", form...)
 	b.want(409, "an application of this name.", `value="backup"`, `aria-invalid="true"`, `“backup” exists already; <a href="/ui/applications/1">make a new token on its page</a>`)
-	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "nonsense", "scale", "auto")
+	b.post("/ui/applications/new", "name", "x", "target", "other", "room_id", "nonsense", "priority_scale", "auto")
 	b.want(400, `role="alert"`, `value="nonsense"`)
-	b.post("/ui/applications/new", "name", "x", "target", "other", "room", "", "scale", "auto")
+	b.post("/ui/applications/new", "name", "x", "target", "other", "room_id", "", "priority_scale", "auto")
 	b.want(400, "Choose a room.")
 
 	b.get("/ui/applications/1")
 	b.want(200, "<h1>backup</h1>", "-"+token)
-	b.post("/ui/applications/1", "name", "renamed", "room", room, "priority", "-1", "scale", "gotify", "rate", "30", "strict", "on")
+	b.post("/ui/applications/1", "name", "renamed", "room_id", room, "default_priority", "-1", "priority_scale", "gotify", "rate_limit", "30", "strict_compatibility", "true")
 	b.want(200, "Saved.", "<h1>renamed</h1>", `value="30"`)
-	b.post("/ui/applications/1", "name", "renamed", "rate", "many", "scale", "auto")
-	b.want(400, "The limit must be a whole number.")
+	b.post("/ui/applications/1", "name", "renamed", "rate_limit", "many", "priority_scale", "auto")
+	b.want(400, "must be a whole number.")
 	b.post("/ui/applications/1/token", "grace", "1h")
 	second := b.token()
 	b.want(200, "stays valid for", "-"+token)
@@ -106,13 +106,30 @@ func TestApplicationLife(t *testing.T) {
 	b.want(404)
 }
 
+// TestSecretOfAnApplication: an empty field keeps the secret, and no page shows it.
+func TestSecretOfAnApplication(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.app("a", room)
+	b.get("/ui/applications/1")
+	b.want(200, "Webhook secret", "-Remove the webhook secret")
+	b.post("/ui/applications/1", "name", "a", "hook_secret", "too short")
+	b.want(400, "A secret has 16 to 256 characters", "-too short")
+	b.post("/ui/applications/1", "name", "a", "hook_secret", "sixteen and more characters")
+	b.want(200, "Saved.", "Remove the webhook secret", "-sixteen and more")
+	b.post("/ui/applications/1", "name", "b", "hook_secret", "")
+	b.want(200, "Saved.", "Remove the webhook secret")
+	b.post("/ui/applications/1", "name", "b", "hook_secret", "", "remove_secret", "on")
+	b.want(200, "Saved.", "-Remove the webhook secret")
+}
+
 // TestTypedRoom: a room that was typed is meant, though its radio button is not chosen.
 func TestTypedRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
 	b.get("/ui/applications/new")
 	b.want(200, "Shown before the title in rooms that several applications send to.", `data-selects="target-other"`)
-	b.post("/ui/applications/new", "name", "typed", "target", "new", "room", " "+room+" ", "scale", "auto")
+	b.post("/ui/applications/new", "name", "typed", "target", "new", "room_id", " "+room+" ", "priority_scale", "auto")
 	b.want(200, "is ready", "may write there")
 	b.get("/ui/applications/1")
 	b.want(200, `value="`+room+`"`)
@@ -124,12 +141,12 @@ func TestLooksOfAnApplication(t *testing.T) {
 	b.admin()
 	b.app("a", room)
 	b.get("/ui/applications/1")
-	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always", "mention", "@anna:example.org, @bob:example.org")
+	b.post("/ui/applications/1", "name", "a", "room_id", room, "priority_scale", "auto", "description", "Nightly <b>", "default_format", "plain", "show_sender", "always", "mention", "@anna:example.org, @bob:example.org")
 	b.want(200, "Nightly &lt;b&gt;", `<option value="plain" selected>`, `<option value="always" selected>`, `value="@anna:example.org @bob:example.org"`, "-alert nobody", `<option value="0s" selected>stops working at once`)
 	if err := b.service.Presence(t.Context(), room, relaytest.AdminMatrixID, false); err != nil {
 		t.Fatal(err)
 	}
-	b.post("/ui/applications/1", "name", "a", "room", room, "scale", "auto", "description", "Nightly <b>", "format", "plain", "sender", "always", "mention", "owner")
+	b.post("/ui/applications/1", "name", "a", "room_id", room, "priority_scale", "auto", "description", "Nightly <b>", "default_format", "plain", "show_sender", "always", "mention", "owner")
 	b.want(200, "messages of priority 2 alert nobody")
 	upload := func(data string) {
 		t.Helper()
@@ -224,13 +241,13 @@ func TestRoomsAreSaid(t *testing.T) {
 		"!secret:example.org": "and may write there", "!read:example.org": "may not write", "!other:example.org": "is not in this room",
 	} {
 		b.get("/ui/applications/new")
-		b.post("/ui/applications/new", "name", "to "+room, "target", "other", "room", room, "scale", "auto")
+		b.post("/ui/applications/new", "name", "to "+room, "target", "other", "room_id", room, "priority_scale", "auto")
 		b.want(200, want)
 	}
 	b.get("/ui/rooms?check")
 	b.want(200, "Check results", "which is encrypted, and may write there", "Failed:", "Operations", "@relay:example.org")
 	b.get("/ui/applications/new")
-	b.post("/ui/applications/new", "name", "made", "target", "new", "scale", "auto")
+	b.post("/ui/applications/new", "name", "made", "target", "new", "priority_scale", "auto")
 	b.want(200, "is ready", "The bot invites", "Accept the invitation")
 	b.hs.Fail(&matrix.SendError{Class: matrix.ClassAway, Reason: "the homeserver is away"})
 	b.get("/ui/applications/new")
@@ -299,7 +316,7 @@ func TestMessagePages(t *testing.T) {
 	b.want(404)
 }
 
-// TestLongMessage: the page says how a message was sent that is too long for one event.
+// TestLongMessage: the page describes how a message too long for one event was sent.
 func TestLongMessage(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -308,7 +325,48 @@ func TestLongMessage(t *testing.T) {
 	b.want(200, "Too long for one Matrix message: sent as", "with the full text as a file")
 }
 
-// TestRemovalThatFails: a message that stays in its room says why.
+// A dead message never promises that it was sent.
+func TestLongMessage_Dead(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	b.hs.FailIn(room, &matrix.SendError{Class: matrix.ClassDead, Code: "M_BAD_JSON", Reason: "the homeserver does not accept the event"})
+	path := b.send(b.app("a", room), "Long", strings.Repeat("word ", 100_000))
+	b.until(path, "The relay has stopped trying.")
+	b.want(200, "Too long for one Matrix message: it would be sent as", "with the full text as a file")
+	b.until("/ui/", "1 message was given up in the last 24 hours")
+	b.want(200, `<a href="/ui/messages?state=dead">`)
+}
+
+// The room of an application that lost its right to it isn't shown as OK.
+func TestRooms_OwnerAbsent(t *testing.T) {
+	b := newBrowser(t)
+	b.admin()
+	admin, err := b.service.Authenticate(t.Context(), relaytest.AdminName, relaytest.AdminPassword, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, password, id := "anna", "long enough", "@anna:example.org"
+	anna, err := b.service.CreateUser(t.Context(), admin, account.UserInput{Name: &name, Password: &password, MatrixID: &id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, target := "backup", room
+	_, err = b.service.CreateApplication(t.Context(), account.Principal{UserID: anna.ID}, account.ApplicationInput{Name: &app, Room: &target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.get("/ui/rooms")
+	b.want(200, `<span class="state sent">OK</span>`)
+	if err := b.service.Presence(t.Context(), room, id, false); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/ui/rooms")
+	b.want(200, "Messages of backup are refused.", `-<span class="state sent">OK</span>`)
+	b.get("/ui/")
+	b.want(200, "Messages of backup are refused.", "action required")
+}
+
+// TestRemovalThatFails: the page of a message that stays in its room has the reason.
 func TestRemovalThatFails(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -348,7 +406,7 @@ func TestRemovalThatWaits(t *testing.T) {
 	}
 }
 
-// TestReplacedRoom: its application's page says what is in the way, as long as it is.
+// TestReplacedRoom: its application's page shows the problem while it lasts.
 func TestReplacedRoom(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()
@@ -366,7 +424,7 @@ func TestReplacedRoom(t *testing.T) {
 	b.want(200, "Messages wait: The other room does not follow it.")
 }
 
-// TestDeliveredAtLast: what failed before it was delivered is not told for ever.
+// TestDeliveredAtLast: the page of a delivered message does not show earlier failures.
 func TestDeliveredAtLast(t *testing.T) {
 	b := newBrowser(t)
 	b.admin()

@@ -54,7 +54,7 @@ func (web *Web) getRooms(w http.ResponseWriter, v *sessionRequest) error {
 	return web.show(w, http.StatusOK, "rooms", p)
 }
 
-// others are the rooms that the bot is in for nothing.
+// others returns the rooms of the bot that no application sends to.
 func (web *Web) others(v *sessionRequest, used []account.Room) (others []delivery.RoomInfo, gone string) {
 	all, gone := web.choice(v)
 	taken := map[string]bool{}

@@ -16,8 +16,7 @@ import (
 // maxForm bounds a form.
 const maxForm = 2 << 20
 
-// open serves everybody. A form from another site is refused: browsers say
-// where a request comes from.
+// open serves requests without a session. Forms of other sites are refused.
 func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := web.origins.Own(r); err != nil {
@@ -83,7 +82,7 @@ func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
 	return &sessionRequest{Request: r, Principal: viewer, session: session}, nil
 }
 
-// next is the query that leads back to a page after logging in.
+// next returns the query that leads back to a page after the login.
 func next(r *http.Request) string {
 	if r.Method != http.MethodGet || r.URL.Path == "/ui/" {
 		return ""
@@ -91,7 +90,7 @@ func next(r *http.Request) string {
 	return "?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// ownPage keeps a way back within these pages.
+// ownPage returns path if it is one of these pages, or else the overview.
 func ownPage(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/ui/") || strings.Contains(path, `\`) || strings.HasPrefix(u.Path, "/ui/log") {
@@ -136,18 +135,23 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// endSession ends the session that a request brought along; one that cannot be
-// ended runs out by itself.
+// endSession ends the session of a request. On an error the session expires by itself.
 func (web *Web) endSession(r *http.Request) {
 	if old, err := r.Cookie(httprequest.SessionCookie); err == nil {
 		_ = web.service.Logout(r.Context(), old.Value)
 	}
 }
 
+// secure reports whether browsers reach the pages over HTTPS. The public URL decides
+// even if the proxy in front is not a trusted one.
+func (web *Web) secure(r *http.Request) bool {
+	return strings.HasPrefix(web.o.PublicURL, "https://") || httprequest.Secure(r, web.o.TrustedProxies)
+}
+
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
 	http.SetCookie(w, &http.Cookie{
 		Name: httprequest.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: httprequest.Secure(r, web.o.TrustedProxies),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: web.secure(r),
 	})
 }
 
@@ -155,13 +159,13 @@ func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
 	http.SetCookie(w, &http.Cookie{
 		Name: httprequest.SessionCookie, Path: "/", MaxAge: -1,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: httprequest.Secure(v.Request, web.o.TrustedProxies),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: web.secure(v.Request),
 	})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
 	return nil
 }
 
-// back ends a form that did what it should.
+// back redirects after a successful form.
 func back(w http.ResponseWriter, v *sessionRequest, path, done string) error {
 	http.Redirect(w, v.Request, path+"?done="+done, http.StatusSeeOther)
 	return nil

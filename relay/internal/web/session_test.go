@@ -56,6 +56,18 @@ func TestCookie(t *testing.T) {
 	b.want(http.StatusSeeOther)
 }
 
+// A public URL of https:// makes the cookie secure even if the proxy in front isn't a trusted one.
+func TestCookie_PublicURL(t *testing.T) {
+	for url, want := range map[string]bool{"": false, "http://relay.example.org": false, "https://relay.example.org": true} {
+		b := newBrowserWith(t, func(o *Options) { o.PublicURL = url })
+		b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		b.admin()
+		if cookie := b.header.Get("Set-Cookie"); cookie == "" || strings.Contains(cookie, "; Secure") != want {
+			t.Errorf("public URL %q: cookie %q, want Secure: %v", url, cookie, want)
+		}
+	}
+}
+
 func TestLoginLimit(t *testing.T) {
 	b := newBrowser(t)
 	for range 30 {

@@ -15,8 +15,7 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// asset is a file that pages name together with the hash of what it holds, so
-// that a browser may keep it forever.
+// asset is a file whose path contains the hash of its content, so that browsers may cache it forever.
 type asset struct {
 	name, kind string
 	body       []byte

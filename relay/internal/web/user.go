@@ -23,7 +23,7 @@ func (web *Web) getUsers(w http.ResponseWriter, v *sessionRequest) error {
 	return web.show(w, http.StatusOK, "users", usersPage{web.frame(v, "users", "Users"), users, v.UserID})
 }
 
-// userPage makes a user, or shows one to be changed.
+// userPage creates or edits a user.
 type userPage struct {
 	frame
 	User account.User
@@ -45,7 +45,7 @@ func (web *Web) getNewUser(w http.ResponseWriter, v *sessionRequest) error {
 	return web.show(w, http.StatusOK, "user", userPage{frame: web.frame(v, "users", "New user"), New: true})
 }
 
-// userInput reads the form; an empty password keeps the present one.
+// userInput reads the form. An empty password keeps the current one.
 func userInput(v *sessionRequest) account.UserInput {
 	name, matrixID, password, admin := v.PostForm.Get("name"), strings.TrimSpace(v.PostForm.Get("matrix_id")), v.PostForm.Get("password"), v.PostForm.Get("admin") != ""
 	in := account.UserInput{Name: &name, MatrixID: &matrixID, Admin: &admin}
@@ -158,8 +158,7 @@ func (web *Web) postAccount(w http.ResponseWriter, v *sessionRequest) error {
 	return back(w, v, "/ui/account", "saved")
 }
 
-// postPassword changes the own password, which ends all sessions, and begins a
-// new one.
+// postPassword changes the user's own password, which ends all sessions, and begins a new session.
 func (web *Web) postPassword(w http.ResponseWriter, v *sessionRequest) error {
 	present, password := v.PostForm.Get("present"), v.PostForm.Get("password")
 	address := httprequest.Address(v.Request, web.o.TrustedProxies)

@@ -18,7 +18,7 @@ import (
 	"slipway/relay/internal/relay"
 )
 
-// Options are what a [Web] is made of.
+// Options configure a [Web].
 type Options struct {
 	Service        *relay.Service
 	Doctor         doctor.Target
@@ -27,8 +27,8 @@ type Options struct {
 	Homeserver     string         // URL, shown to administrators
 	PublicURL      string         // where senders reach the relay; "" takes it from the request
 	Retention      time.Duration  // how long final messages are kept; 0 means forever
-	AdminName      string         // the administrator whom the configuration names
-	TrustedProxies []netip.Prefix // whose X-Forwarded-… are believed
+	AdminName      string         // of the configuration
+	TrustedProxies []netip.Prefix // their X-Forwarded-… headers are believed
 }
 
 // Web serves everything under /ui/. It is safe for concurrent use.
@@ -44,7 +44,7 @@ type Web struct {
 	handler http.Handler
 }
 
-// New parses the templates; they are part of the binary.
+// New makes the pages from the embedded templates.
 func New(o Options) (*Web, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -75,12 +75,12 @@ func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "strict-origin") // a search stays off the log
+	h.Set("Referrer-Policy", "strict-origin") // keeps searches out of logs
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	web.handler.ServeHTTP(w, r)
 }
 
-// sessionRequest is a request of a user who has logged in.
+// sessionRequest is a request with a valid session.
 type sessionRequest struct {
 	*http.Request
 	account.Principal

@@ -42,7 +42,7 @@ func newBrowser(t *testing.T) *browser {
 
 func newBrowserWith(t *testing.T, change func(*Options)) *browser {
 	t.Helper()
-	s, hs := relaytest.New(t, nil)
+	s, hs := relaytest.New(t, func(o *relay.Options) { o.SecretKey = []byte("a pickle key of the tests") })
 	hs.Has(matrix.RoomInfo{RoomID: room, Name: "Operations", Joined: true, Writable: true})
 	o := Options{Service: s, Doctor: doctor.Target{Service: s, Probe: hs.Probe, Identity: hs.Identity}, AdminName: relaytest.AdminName, Homeserver: "https://hs.example.org", Version: "v1.2.3"}
 	change(&o)
@@ -57,7 +57,7 @@ func newBrowserWith(t *testing.T, change func(*Options)) *browser {
 	return b
 }
 
-// forget begins anew without cookies.
+// forget drops the cookies.
 func (b *browser) forget() {
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 // words are the functions of the templates.
@@ -26,7 +27,7 @@ var words = template.FuncMap{
 	"stateNote":  stateNote,
 	"priority":   priorityWord,
 	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
-	"states":     func() []message.State { return message.States },
+	"states":     func() []outbox.State { return outbox.States },
 	"count":      count,
 	"join":       strings.Join,
 	"initial":    initial,
@@ -36,7 +37,7 @@ var words = template.FuncMap{
 	"dict":       dict,
 }
 
-// ago says how long ago t was.
+// ago describes how long ago t was.
 func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -48,7 +49,7 @@ func ago(now, t time.Time) string {
 	return span(d) + " ago"
 }
 
-// span is a time in its largest unit.
+// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -61,7 +62,7 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours())/24) + " days"
 }
 
-// remaining is a time to wait, rounded: a day of which a moment has passed is a day.
+// remaining formats a rounded time to wait: 23:59:59 is a day.
 func remaining(d time.Duration) string {
 	if d = d.Round(time.Second); d > time.Minute {
 		d = d.Round(time.Minute)
@@ -69,44 +70,44 @@ func remaining(d time.Duration) string {
 	return span(d)
 }
 
-func stateWord(s message.State) string {
+func stateWord(s outbox.State) string {
 	switch s {
-	case message.StateQueued:
+	case outbox.StateQueued:
 		return "queued"
-	case message.StateRetryWait:
+	case outbox.StateRetryWait:
 		return "retrying"
-	case message.StateBlocked:
+	case outbox.StateBlocked:
 		return "blocked"
-	case message.StateSent:
+	case outbox.StateSent:
 		return "delivered"
-	case message.StateAmbiguous:
+	case outbox.StateAmbiguous:
 		return "unclear"
-	case message.StateDead:
+	case outbox.StateDead:
 		return "given up"
-	case message.StateRedacted:
+	case outbox.StateRedacted:
 		return "removed"
 	}
 	return string(s)
 }
 
-// stateNote says what a state means and what comes next.
-func stateNote(s message.State) string {
+// stateNote explains a state and what comes next.
+func stateNote(s outbox.State) string {
 	switch s {
-	case message.StateQueued:
+	case outbox.StateQueued:
 		return "It is waiting to be sent."
-	case message.StateRetryWait:
+	case outbox.StateRetryWait:
 		return "An attempt failed; the relay retries automatically."
-	case message.StateBlocked:
+	case outbox.StateBlocked:
 		return "It waits until the cause is fixed, and is then sent automatically."
-	case message.StateSent:
+	case outbox.StateSent:
 		return "The homeserver (the Matrix server that the relay sends to) accepted it."
-	case message.StateAmbiguous:
+	case outbox.StateAmbiguous:
 		return "It was sent, but the answer was lost and the room's history does not show whether it arrived. Check the room, then deliver it again or withdraw it."
-	case message.StateDead:
+	case outbox.StateDead:
 		return "The relay has stopped trying. You can deliver it again."
-	case message.StateCancelled:
+	case outbox.StateCancelled:
 		return "It was withdrawn before it was delivered."
-	case message.StateRedacted:
+	case outbox.StateRedacted:
 		return "It was delivered and later removed from the room."
 	}
 	return ""
@@ -126,7 +127,7 @@ func priorityWord(p int) string {
 	return "lowest"
 }
 
-// count writes a number with thin spaces between its thousands.
+// count formats a number with thin spaces between thousands.
 func count(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -135,13 +136,13 @@ func count(n int64) string {
 	return text
 }
 
-// initial is a name's first letter.
+// initial returns a name's first letter.
 func initial(name string) string {
 	_, size := utf8.DecodeRuneInString(name)
 	return name[:size]
 }
 
-// excerpt is the beginning of a text on one line.
+// excerpt returns the beginning of a text on one line.
 func excerpt(n int, text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 8*n)], "")), " ")
 	runes := []rune(text)
@@ -151,7 +152,7 @@ func excerpt(n int, text string) string {
 	return strings.TrimRight(string(runes[:n]), " ") + "…"
 }
 
-// preview is the beginning of a message as its readers see it.
+// preview returns the beginning of a message as readers see it.
 func preview(n int, m message.Message) string {
 	kind := m.ContentType
 	if kind == "" {
@@ -161,7 +162,7 @@ func preview(n int, m message.Message) string {
 	return excerpt(n, text)
 }
 
-// sentence gives a reason a capital and a full stop.
+// sentence adds a capital letter and a full stop.
 func sentence(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {

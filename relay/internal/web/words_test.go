@@ -7,7 +7,7 @@ import (
 
 	"slipway/relay/internal/delivery"
 	"slipway/relay/internal/intake"
-	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
 )
 
 func TestWords(t *testing.T) {
@@ -33,7 +33,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	for _, s := range message.States {
+	for _, s := range outbox.States {
 		if stateWord(s) == "" || stateNote(s) == "" {
 			t.Errorf("%s has no words", s)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"slipway/registry/internal/storage/lease"
+	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 	"slipway/registry/internal/storage/object/buckettest"
 	"slipway/registry/internal/storage/storagetest"
@@ -132,20 +132,17 @@ func TestBucket_SlashedNames(t *testing.T) {
 
 // TestContract: the container keeps the contract of package storage.
 func TestContract(t *testing.T) {
-	open := func(t *testing.T) (a, b storagetest.Instance) {
+	storagetest.Run(t, func(t *testing.T) (x, y storage.Store) {
 		bucket := newBucket(t)
-		return instance(t, bucket), instance(t, bucket)
-	}
-	storagetest.Run(t, open)
-	storagetest.RunContinued(t, open)
+		return open(t, bucket), open(t, bucket)
+	})
 }
 
-// instance is what one process has of the container.
-func instance(t *testing.T, b *Bucket) storagetest.Instance {
+// open returns the view of one process.
+func open(t *testing.T, b *Bucket) storage.Store {
 	t.Helper()
-	client := object.NewClient(b, "root", b.Limits(), object.Timing{})
-	leases := lease.New(client, lease.Options{Poll: 20 * time.Millisecond, MaxLate: b.Limits().MaxLate})
-	t.Cleanup(leases.Close)
-	store := object.New(client, object.Options{Shared: true, Spool: t.TempDir(), SpoolMax: 4 << 20, Guard: leases.Guard, Begin: leases.Begin})
-	return storagetest.Instance{Store: store, Coordinator: leases}
+	limits := b.Limits()
+	limits.MaxLate = 200 * time.Millisecond // the emulator does at once what it does
+	client := object.NewClient(b, "root", limits, object.Timing{})
+	return object.New(client, object.Options{Spool: t.TempDir(), SpoolMax: 4 << 20, Fresh: time.Second})
 }

@@ -9,11 +9,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
@@ -26,6 +31,8 @@ const (
 	byHand    = 8 << 20       // of one that goes through this process
 	readGrant = 2 * time.Hour // of the store to itself
 	copyLimit = 5_000 << 20   // of Put Blob From URL
+
+	byHandLimit = 256 << 20 // of a blob that an emulator replaces
 )
 
 // block is a part of a source.
@@ -64,21 +71,20 @@ func (b *Bucket) compose(ctx context.Context, key string, sources []object.Sourc
 	if err := b.stage(ctx, key, blocks); err != nil {
 		if notImplemented(err) && size == blockSize {
 			b.noCopy.Store(true)
+			b.http.CloseIdleConnections() // Azurite is about to close them
 			return b.compose(ctx, key, sources, o)
 		}
 		return "", err
 	}
-	var list strings.Builder
-	list.WriteString("<BlockList>")
-	for _, one := range blocks {
-		list.WriteString("<Latest>" + one.id + "</Latest>")
+	ids := make([]string, len(blocks))
+	for i, one := range blocks {
+		ids[i] = one.id
 	}
-	list.WriteString("</BlockList>")
-	text := list.String()
-	return b.write(ctx, request{
-		method: http.MethodPut, url: b.blobURL(key), query: url.Values{"comp": {"blocklist"}}, header: writeHeader(o),
-		body: object.Body{Content: strings.NewReader(text), Size: int64(len(text))},
-	})
+	out, err := b.blob(key).CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{Metadata: metadata(o), AccessConditions: conditions(o.If)})
+	if err != nil {
+		return "", b.failed(ctx, err)
+	}
+	return version(out.ETag), nil
 }
 
 func notImplemented(err error) bool {
@@ -125,45 +131,32 @@ func (b *Bucket) stage(ctx context.Context, key string, blocks []block) error {
 }
 
 func (b *Bucket) stageOne(ctx context.Context, key string, one block) error {
-	r := request{method: http.MethodPut, url: b.blobURL(key), query: url.Values{"comp": {"block"}, "blockid": {one.id}}, header: http.Header{}}
 	if b.noCopy.Load() {
 		content, err := b.readBlock(ctx, one)
 		if err != nil {
 			return err
 		}
-		r.body = object.Body{Content: content, Size: one.size}
-	} else {
-		if err := b.copyFrom(ctx, r.header, one.source); err != nil {
-			return err
-		}
-		set(r.header, "X-Ms-Source-Range", fmt.Sprintf("bytes=%d-%d", one.offset, one.offset+one.size-1))
+		_, err = b.blob(key).StageBlock(ctx, one.id, streaming.NopCloser(content), nil)
+		return b.failed(ctx, err)
 	}
-	resp, err := b.send(ctx, r)
+	from, token, err := b.readable(ctx, one.source)
 	if err != nil {
 		return err
 	}
-	rest.Drop(resp)
-	return nil
+	_, err = b.blob(key).StageBlockFromURL(ctx, one.id, from, &blockblob.StageBlockFromURLOptions{
+		CopySourceAuthorization: token, Range: blob.HTTPRange{Offset: one.offset, Count: one.size},
+	})
+	return b.failed(ctx, err)
 }
 
-// copyFrom lets the store read a blob by itself.
-func (b *Bucket) copyFrom(ctx context.Context, h http.Header, source string) error {
-	from, err := b.SignedURL(ctx, http.MethodGet, source, readGrant, object.URLOptions{})
-	if err == nil {
-		set(h, "X-Ms-Copy-Source", from)
-		return nil
+// readable returns a URL by which the store reads a blob by itself, and the token that it needs.
+func (b *Bucket) readable(ctx context.Context, source string) (from string, token *string, err error) {
+	if b.expires {
+		from, err = b.SignedURL(ctx, http.MethodGet, source, readGrant, object.URLOptions{})
+		return from, nil, err
 	}
-	t, isToken := b.credential.(*token)
-	if !isToken {
-		return err
-	}
-	text, err := t.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	set(h, "X-Ms-Copy-Source", b.blobURL(source).String())
-	set(h, "X-Ms-Copy-Source-Authorization", "Bearer "+text)
-	return nil
+	t, err := b.grants.tokens.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})
+	return b.blob(source).URL(), to.Ptr("Bearer " + t.Token), err
 }
 
 // readBlock reads a block into memory.
@@ -189,38 +182,27 @@ func (b *Bucket) replace(ctx context.Context, key, source string, o object.PutOp
 	if info.Size > copyLimit {
 		return "", fmt.Errorf("%s holds an append blob, which cannot be replaced by %d bytes: delete it first", key, info.Size)
 	}
-	r := request{method: http.MethodPut, url: b.blobURL(key), header: writeHeader(o)}
-	set(r.header, "X-Ms-Blob-Type", "BlockBlob")
-	if !b.noCopy.Load() {
-		if err := b.copyFrom(ctx, r.header, source); err != nil {
+	if b.noCopy.Load() {
+		body, _, err := b.Get(ctx, source, 0, -1)
+		if err != nil {
 			return "", err
 		}
-		return b.write(ctx, r)
+		defer body.Close()
+		content, err := io.ReadAll(io.LimitReader(body, byHandLimit))
+		if err != nil {
+			return "", rest.Failed(ctx, err)
+		}
+		return b.Put(ctx, key, object.Body{Content: bytes.NewReader(content), Size: info.Size}, o)
 	}
-	body, _, err := b.Get(ctx, source, 0, -1)
+	from, token, err := b.readable(ctx, source)
 	if err != nil {
 		return "", err
 	}
-	defer body.Close()
-	r.body = object.Body{Content: &inOrder{r: body}, Size: info.Size}
-	return b.write(ctx, r)
-}
-
-// inOrder is an io.ReaderAt that is read once, from the start on.
-type inOrder struct {
-	r  io.Reader
-	at int64
-}
-
-// ReadAt implements io.ReaderAt.
-func (s *inOrder) ReadAt(p []byte, offset int64) (int, error) {
-	if offset != s.at {
-		return 0, fmt.Errorf("read at %d instead of %d", offset, s.at)
+	out, err := b.blob(key).UploadBlobFromURL(ctx, from, &blockblob.UploadBlobFromURLOptions{
+		CopySourceAuthorization: token, Metadata: metadata(o), AccessConditions: conditions(o.If),
+	})
+	if err != nil {
+		return "", b.failed(ctx, err)
 	}
-	n, err := io.ReadFull(s.r, p)
-	s.at += int64(n)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return n, err
+	return version(out.ETag), nil
 }

@@ -20,13 +20,14 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
 )
 
-// before is a proxy before Azurite whose script decides what becomes of each request.
+// before is a proxy before Azurite whose script decides about each request.
 func before(t *testing.T, script func(w http.ResponseWriter, r *http.Request, pass func())) *Bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -46,6 +47,7 @@ func before(t *testing.T, script func(w http.ResponseWriter, r *http.Request, pa
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { through.Close() })
+	through.started.Store(true)
 	return through
 }
 
@@ -170,18 +172,13 @@ func TestAppendBlob(t *testing.T) {
 	b := newBucket(t)
 	appendBlob := func(key, content string) {
 		t.Helper()
-		h := http.Header{}
-		set(h, "X-Ms-Blob-Type", "AppendBlob")
-		resp, err := b.send(t.Context(), request{method: http.MethodPut, url: b.blobURL(key), header: h})
-		if err != nil {
+		api := b.api.NewAppendBlobClient(key)
+		if _, err := api.Create(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
-		resp, err = b.send(t.Context(), request{method: http.MethodPut, url: b.blobURL(key), query: url.Values{"comp": {"appendblock"}}, body: small(content)})
-		if err != nil {
+		if _, err := api.AppendBlock(t.Context(), streaming.NopCloser(strings.NewReader(content)), nil); err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
 	}
 	read := func(key string) string {
 		t.Helper()
@@ -284,7 +281,7 @@ func TestExpiryBeginsWithTheDecision(t *testing.T) {
 	var until string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		until = r.URL.Query().Get("se")
-		w.WriteHeader(http.StatusAccepted)
+		w.WriteHeader(map[string]int{http.MethodPut: http.StatusCreated, http.MethodDelete: http.StatusAccepted}[r.Method])
 	}))
 	defer server.Close()
 	b, err := New(Options{Account: account, Key: accountKey, ServiceURL: server.URL + "/" + account, Container: "c"})

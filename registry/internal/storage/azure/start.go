@@ -5,26 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"go.uber.org/zap"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
-	"slipway/registry/internal/storage/rest"
 )
 
 // Start proves that the container can be listed, and learns how distribution has named
 // its blobs and whether requests can expire. An error is a sentence that names the
 // setting which may be wrong, relative to storage.azure.
 func (b *Bucket) Start(ctx context.Context, root string, log *zap.Logger) error {
+	if b.o.Token != nil {
+		if err := b.delegate(ctx, log); err != nil {
+			return b.explain(err)
+		}
+	}
 	tree := "docker/registry/v2/"
 	if root != "" {
 		tree = root + "/" + tree
 	}
 	page, err := b.List(ctx, tree, object.ListOptions{Max: 1})
+	if errors.Is(err, storage.ErrDenied) && b.o.Token != nil && b.expires {
+		if err = b.useTokens(); err == nil {
+			log.Warn("grants that the identity signs are refused, so tokens are sent: garbage collection waits longer, and clients are not redirected")
+			page, err = b.List(ctx, tree, object.ListOptions{Max: 1})
+		}
+	}
 	if err != nil {
 		return b.explain(err)
 	}
@@ -42,35 +51,50 @@ func (b *Bucket) Start(ctx context.Context, root string, log *zap.Logger) error 
 	if offset := b.clock.Offset(); offset.Abs() > time.Minute {
 		log.Warn("the clock differs from Azure's: requests are signed by Azure's, but set this machine's right", zap.Duration("ahead", -offset))
 	}
-	if _, ok := b.credential.(*token); ok {
-		if _, err := b.SignedURL(ctx, http.MethodGet, "slipway", time.Minute, object.URLOptions{}); err != nil {
-			b.expires = false
-			log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): garbage collection waits longer", zap.Error(err))
-		}
+	b.started.Store(true)
+	return nil
+}
+
+// delegate learns whether the identity may sign grants.
+func (b *Bucket) delegate(ctx context.Context, log *zap.Logger) error {
+	_, err := b.grants.delegation(ctx, b.clock.Now().Add(longLife))
+	if errors.Is(err, errNoToken) || errors.Is(err, storage.ErrUnavailable) {
+		return err
+	}
+	if err != nil {
+		log.Warn("the identity may not get a user delegation key (role Storage Blob Data Contributor): garbage collection waits longer", zap.Error(err))
+		return b.useTokens()
 	}
 	return nil
 }
 
 // Create makes the container unless it is there.
 func (b *Bucket) Create(ctx context.Context) error {
-	resp, err := b.send(ctx, request{method: http.MethodPut, url: b.base, query: url.Values{"restype": {"container"}}})
+	options := &container.ClientOptions{ClientOptions: b.options()}
+	var api *container.Client
+	var err error
+	if b.grants.shared != nil {
+		api, err = container.NewClientWithSharedKeyCredential(b.base.String(), b.grants.shared, options)
+	} else {
+		api, err = container.NewClient(b.base.String(), b.grants.tokens, options)
+	}
+	if err == nil {
+		_, err = api.Create(ctx, nil)
+		err = b.failed(ctx, err)
+	}
 	if failureCode(err) == "ContainerAlreadyExists" {
 		return nil
 	}
 	if err != nil {
 		return b.explain(err)
 	}
-	rest.Drop(resp)
 	return nil
 }
-
-// Redirects implements object.Signer.
-func (b *Bucket) Redirects() bool { return b.expires }
 
 // explain makes of a failure to begin a sentence for the operator.
 func (b *Bucket) explain(err error) error {
 	key := "accountkey"
-	if _, ok := b.credential.(*token); ok {
+	if b.o.Token != nil {
 		key = "credentials"
 	}
 	var dns *net.DNSError

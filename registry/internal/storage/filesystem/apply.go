@@ -2,147 +2,185 @@ package filesystem
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
+	"slices"
 
 	"slipway/registry/internal/storage"
 )
 
-// commit is one call of Apply. It belongs to its caller until that gives it to the
-// committer, and again when that is done with it.
+// commit is one call of Apply.
 type commit struct {
-	section storage.Section // or nil
-	all     []change
-	stages  [][]change // of all, those that are not published yet
-	at      int        // in the first of them, the change that comes next
-	light   bool       // no change needs a flush or a lock
-
-	turn  chan bool // true: lead the next round; false: it is done
-	stuck time.Time // since when another process has the lock that it needs; or zero
-	dirs  []*flush  // of this round
-	err   error
+	s       *Store
+	attempt *storage.Attempt
+	own     bool // the attempt is the commit's own, and may be replaced
+	stages  [][]change
 }
 
-// bigFile is the size from which on small files do not wait for its flush.
-const bigFile = 1 << 20
-
-// maxStep is how many changes of a commit are made in one round: one that deletes much
-// does not keep others waiting for all of it.
-const maxStep = 64
+// maxRestarts is how often a commit begins another attempt of its own. Each collection
+// costs it one.
+const maxRestarts = 4
 
 // Apply implements storage.Store.
-func (s *Store) Apply(ctx context.Context, section storage.Section, stages ...storage.Stage) error {
+func (s *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
-	c := newCommit(section, stages)
-	defer c.cleanUp()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for i := range c.all {
-		if err := c.all[i].prepare(s); err != nil {
+	c := &commit{s: s, attempt: a, own: a == nil, stages: make([][]change, len(stages))}
+	for i, stage := range stages {
+		c.stages[i] = make([]change, len(stage))
+		for j := range stage {
+			c.stages[i][j] = change{Change: stage[j], fd: -1}
+		}
+	}
+	defer c.cleanUp()
+	return c.run()
+}
+
+func (c *commit) run() error {
+	for _, stage := range c.stages {
+		for i := range stage {
+			if err := stage[i].prepare(c.s); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.stages {
+		err := c.stage(i)
+		for try := 0; c.own && errors.Is(err, storage.ErrExpired) && try < maxRestarts; try++ {
+			if err = c.restart(i); err == nil {
+				err = c.stage(i)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := c.expired(); err != nil {
+	return nil
+}
+
+// stage makes the changes of stage i that aren't made yet, and makes all of them durable.
+func (c *commit) stage(i int) error {
+	if !c.own {
+		if err := c.attempt.Err(); err != nil {
+			return err
+		}
+	}
+	if err := c.writeFiles(c.stages[i:]); err != nil {
 		return err
 	}
-	for i := range c.all {
-		if err := c.all[i].write(s); err != nil {
-			return err
+	failures := c.s.dirs.failures.Load()
+	var dirs []string
+	for j := range c.stages[i] {
+		ch := &c.stages[i][j]
+		if !ch.done {
+			if err := ch.publish(c); err != nil {
+				return err
+			}
+			ch.done = true
+		}
+		if ch.dir != "" && !slices.Contains(dirs, ch.dir) {
+			dirs = append(dirs, ch.dir)
 		}
 	}
-	for c.light && len(c.stages) > 0 {
-		if err := c.publish(s, nil); err != nil {
-			return err
-		}
+	if err := c.s.flushDirs(dirs); err != nil {
+		return c.s.writeFault("flush", c.stages[i][0].Key, err)
 	}
-	if len(c.stages) == 0 {
-		return nil
+	// A flush for somebody else that failed may have lost entries of this commit, too.
+	if len(dirs) > 0 && c.s.dirs.failures.Load() != failures {
+		return &fault{"flush", c.stages[i][0].Key, storage.ErrUnavailable, errFlush}
 	}
-	return s.committer(c).run(c)
+	return nil
 }
 
-// committer returns the one for a commit: small ones do not wait for what takes long.
-func (s *Store) committer(c *commit) *committer {
-	for i := range c.all {
-		switch ch := &c.all[i]; {
-		case max(ch.size, int64(len(ch.Content))) >= bigFile:
-			return &s.big
-		case ch.Delete:
-			return &s.deleting
-		}
-	}
-	return &s.small
-}
+var errFlush = errors.New("a directory could not be flushed")
 
-func newCommit(section storage.Section, stages []storage.Stage) *commit {
-	n := 0
+// writeFiles flushes uploads, and writes and flushes the files of other puts.
+func (c *commit) writeFiles(stages [][]change) error {
+	if err := c.flushFiles(stages); err != nil { // an upload may take longer than an attempt
+		return err
+	}
 	for _, stage := range stages {
-		n += len(stage)
-	}
-	c := &commit{section: section, all: make([]change, 0, n), stages: make([][]change, len(stages)), light: true}
-	for i, stage := range stages {
-		begin := len(c.all)
-		for j := range stage {
-			c.all = append(c.all, change{Change: stage[j], fd: -1})
-			c.light = c.light && (stage[j].Ephemeral || stage[j].Renew) && stage[j].Upload == nil && stage[j].If == storage.Condition{}
+		for i := range stage {
+			if ch := &stage[i]; ch.isPut() && ch.temp == "" && !ch.done {
+				if err := ch.write(c); err != nil {
+					return err
+				}
+			}
 		}
-		c.stages[i] = c.all[begin:]
 	}
-	return c
+	return c.flushFiles(stages)
+}
+
+// flushFiles flushes the files that are open. All are on their way to the disk before the
+// first is waited for, so a file system with a journal commits it once.
+func (c *commit) flushFiles(stages [][]change) error {
+	var files []*change
+	for _, stage := range stages {
+		for i := range stage {
+			if stage[i].fd >= 0 {
+				files = append(files, &stage[i])
+			}
+		}
+	}
+	errs := make([]error, len(files))
+	for i, f := range files {
+		if len(files) > 1 {
+			errs[i] = startWriteBack(f.fd, 0, 0, false)
+		}
+	}
+	for i, f := range files {
+		if errs[i] == nil {
+			errs[i] = syncFile(f.fd)
+		}
+		errs[i] = f.flushed(c.s, errs[i])
+	}
+	return errors.Join(errs...)
+}
+
+// staging returns the directory for new files. Files of a commit without an attempt are
+// written in one that begins now.
+func (c *commit) staging() (*staging, error) {
+	if c.attempt == nil {
+		c.attempt = c.s.Begin()
+	}
+	d, ok := c.attempt.Token().(*staging)
+	if !ok {
+		return nil, errors.New("filesystem: the attempt is of another store")
+	}
+	return d, nil
+}
+
+// restart begins another attempt after a collection has ended the one before, and renews
+// what the commit has put already.
+func (c *commit) restart(upTo int) error {
+	c.attempt = c.s.Begin()
+	for i, stage := range c.stages {
+		for j := range stage {
+			ch := &stage[j]
+			if !ch.done && ch.upload == nil {
+				ch.closeFile()
+				ch.temp = ""
+			}
+			if i > upTo || !ch.done || !ch.isPut() || ch.Ephemeral {
+				continue
+			}
+			if err := ch.renew(c); errors.Is(err, storage.ErrNotExist) {
+				return fmt.Errorf("%w: %s was collected meanwhile", storage.ErrExpired, ch.Key)
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *commit) cleanUp() {
-	for i := range c.all {
-		c.all[i].cleanUp()
-	}
-}
-
-// expired fails once the section has ended or passed its deadline.
-func (c *commit) expired() error {
-	if c.section == nil {
-		return nil
-	}
-	own, ok := c.section.(*section)
-	deadline := c.section.Deadline()
-	if ok && own.ended.Load() || !deadline.IsZero() && time.Now().After(deadline) {
-		return storage.ErrExpired
-	}
-	return nil
-}
-
-// publish makes changes of the next stage visible, no more than maxStep, and asks the
-// round for the flushes that they need. It stops early at a change that has got a file
-// which is not flushed, and fails with errLocked at one that another process excludes.
-func (c *commit) publish(s *Store, r *round) error {
-	if err := c.expired(); err != nil {
-		return err
-	}
-	stage := c.stages[0]
-	var lock keyLock
-	defer lock.release()
-	for range maxStep {
-		if c.at == len(stage) {
-			break
+	for _, stage := range c.stages {
+		for i := range stage {
+			stage[i].cleanUp(c.s)
 		}
-		ch := &stage[c.at]
-		if err := ch.publish(s, stage[:c.at], &lock); err != nil {
-			return err
-		}
-		if ch.fd >= 0 {
-			c.light = false
-			return nil
-		}
-		if ch.dir != "" {
-			c.dirs = append(c.dirs, r.need(s, ch.dir, ch.isPut()))
-		}
-		if ch.source != "" { // known from now on
-			r.need(s, dirOf(ch.source), true)
-		}
-		c.at++
 	}
-	if c.at == len(stage) {
-		c.stages, c.at = c.stages[1:], 0
-	}
-	return nil
 }

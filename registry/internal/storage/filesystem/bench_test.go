@@ -10,9 +10,8 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// BenchmarkPush is what the push of a small layer does: note, upload, Apply of data
-// and link, and the deletion of what is left. Run it on the file system in
-// question with TMPDIR.
+// BenchmarkPush pushes a small layer: note, upload, data and link, and the deletion of the
+// note. TMPDIR chooses the file system.
 func BenchmarkPush(b *testing.B) {
 	for _, parallel := range []int{1, 16} {
 		b.Run(fmt.Sprint(parallel), func(b *testing.B) {
@@ -27,8 +26,8 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// run calls f b.N times by so many goroutines, and reports the time of the
-// processor, which the waiting for the disk hides.
+// run calls f b.N times from several goroutines, and reports the CPU time, which waiting for
+// the disk hides.
 func run(b *testing.B, parallel int, f func()) {
 	b.ReportAllocs()
 	before := processorTime()
@@ -65,7 +64,7 @@ func pushLayer(b *testing.B, s *Store, data []byte, n int64) {
 	if err := s.Apply(b.Context(), nil, storage.Stage{note}); err != nil {
 		b.Fatal(err)
 	}
-	u, err := s.CreateUpload(b.Context(), up+"/data", storage.UploadHint{})
+	u, err := s.OpenUpload(b.Context(), up+"/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkMount is a link like one that is there.
+// BenchmarkMount is a link with the content of another, in an attempt.
 func BenchmarkMount(b *testing.B) {
 	s := openRoot(b, b.TempDir())
 	defer s.Close()
@@ -113,7 +112,7 @@ func BenchmarkMount(b *testing.B) {
 	var n atomic.Int64
 	run(b, 16, func() {
 		key := fmt.Sprintf("/docker/registry/v2/repositories/bench/_layers/sha256/%d/link", n.Add(1))
-		if err := s.Apply(b.Context(), nil, storage.Stage{{Key: key, Content: content, Like: src}}); err != nil {
+		if err := s.Apply(b.Context(), s.Begin(), storage.Stage{{Key: key, Content: content}}); err != nil {
 			b.Error(err)
 		}
 	})
@@ -165,31 +164,6 @@ func BenchmarkRenew(b *testing.B) {
 		if err := s.Apply(b.Context(), nil, storage.Stage{{Key: benchKey, Renew: true}}); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkSection is Begin and End, while nobody collects and while somebody does.
-func BenchmarkSection(b *testing.B) {
-	for _, run := range []string{"", "run"} {
-		b.Run(run, func(b *testing.B) {
-			s := benchStore(b)
-			c := s.Coordinator()
-			lease, err := c.Lock(b.Context(), storage.CollectorLock)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer lease.Release()
-			if err := c.Publish(b.Context(), storage.Pending{Run: run}); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				section, err := c.Begin(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				section.End()
-			}
-		})
 	}
 }
 

@@ -2,119 +2,192 @@ package filesystem
 
 import (
 	"errors"
+	"io"
 	"math"
-	"path"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
-// change is a storage.Change on its way. prepare, write, publish and cleanUp follow each
-// other. While fd is a file it has to be flushed before it is published (again).
+// change is a storage.Change of a commit.
 type change struct {
 	storage.Change
-	name   string // of the file, absolute
-	source string // absolute: the file of somebody else that is shared, once it was read; or ""
-
-	temp string // the file to be renamed to name
-	fd   int    // a file that needs a flush, or -1
-	size int64  // of an upload
-	dir  string // to be flushed before it is durable, or ""
+	name   string  // of the file, absolute
+	upload *upload // Change.Upload once it is sealed
+	temp   string  // the file to be renamed to name, "" until it is written
+	fd     int     // of temp until it is flushed, else -1
+	made   bool    // the directory of name was created for it
+	done   bool    // it is visible
+	dir    string  // to be flushed once it is visible, or ""
 }
 
-// isPut says whether it puts bytes in place.
 func (c *change) isPut() bool { return !c.Delete && !c.Renew }
 
-// prepare checks the change.
+// prepare checks the change, and seals its upload.
 func (c *change) prepare(s *Store) (err error) {
-	if c.name, err = s.abs("write", c.Key); err != nil {
+	if c.name, err = s.abs("write", c.Key); err != nil || c.Upload == nil {
 		return err
 	}
-	if c.Upload == nil {
-		return nil
-	}
-	if u, ok := c.Upload.(*upload); !ok || u.s != s {
+	u, ok := c.Upload.(*upload)
+	if !ok || u.s != s {
 		return errors.New("filesystem: the upload is of another store")
 	}
-	return nil
-}
-
-// write puts the bytes of a put into a file, unless it may do without.
-func (c *change) write(s *Store) (err error) {
-	if !c.isPut() || c.Upload == nil && (c.Like != "" || c.Ephemeral) {
-		return nil
+	if c.fd, err = u.seal(); err == nil {
+		c.upload, c.temp = u, u.name
 	}
-	u, ok := c.Upload.(*upload)
-	if !ok {
-		return c.writeFile(s)
-	}
-	c.temp = u.name
-	c.fd, c.size, err = u.seal()
 	return err
 }
 
-// writeFile writes the content into a file that needs a flush.
-func (c *change) writeFile(s *Store) (err error) {
-	if c.temp, c.fd, err = s.writeTemp(c.Content); err != nil {
-		return s.writeFault("write", c.Key, err)
+// write writes the content into a file, which is flushed later unless it is ephemeral.
+func (c *change) write(k *commit) error {
+	d, err := k.staging()
+	if err == nil {
+		c.temp, c.fd, err = k.s.write(d, c.name, c.Content)
 	}
-	if c.Ephemeral && !c.Renew {
+	if err != nil {
+		return k.s.writeFault("write", c.Key, err)
+	}
+	if c.Ephemeral {
 		c.closeFile()
 	}
 	return nil
 }
 
-// flushed takes the result of a flush of its file. One that could not be flushed is
-// deleted: its bytes are in doubt for ever, whatever the next flush says.
+// makeDir creates the directory of the file, which mostly is new.
+func (c *change) makeDir(s *Store) error {
+	err := s.mkdir(dirOf(c.name))
+	if errors.Is(err, unix.ENOENT) {
+		err = s.mkdirAll(dirOf(c.name))
+	}
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOENT) { // put tries again
+		return nil
+	}
+	c.made = err == nil
+	return err
+}
+
+// flushed closes the file after its flush. If that has failed the file is deleted: the next
+// flush of its lost bytes would succeed.
 func (c *change) flushed(s *Store, err error) error {
 	c.closeFile()
 	if err == nil {
 		return nil
 	}
-	if c.temp == "" { // it is the source
-		c.Like, c.source = "", ""
-		return nil
-	}
-	drop(c.temp)
+	_ = unlink(c.temp)
 	c.temp = ""
+	if c.upload != nil {
+		c.upload.end()
+	}
 	return s.writeFault("flush", c.Key, err)
 }
 
-// closeFile forgets the file; that of an upload is closed with it.
+// closeFile forgets the file. The upload closes its own.
 func (c *change) closeFile() {
-	if c.fd >= 0 && c.Upload == nil {
+	if c.fd >= 0 && c.upload == nil {
 		closeFD(c.fd)
 	}
 	c.fd = -1
 }
 
-// publish makes the change visible, if its condition holds, and notes the directory that
-// has to be flushed for it; or it stops at a file that has to be flushed before. errLocked
-// if another process is at it. before are the changes of its stage that are visible.
-func (c *change) publish(s *Store, before []change, lock *keyLock) error {
-	if c.If != (storage.Condition{}) || c.Delete && !c.Ephemeral || c.Renew && c.temp != "" {
-		if err := s.exclude(c.Key, lock); err != nil {
-			return err
-		}
-		if err := c.permitted(s); err != nil {
-			return err
-		}
-	}
+// publish makes the change visible if its condition holds.
+func (c *change) publish(k *commit) error {
 	switch {
 	case c.Delete:
-		return c.remove(s)
+		return c.remove(k.s)
 	case c.Renew:
-		return c.renew(s)
+		return c.renew(k)
 	}
-	err := c.put(s, before, lock)
+	if err := c.put(k); err != nil {
+		return k.s.writeFault("write", c.Key, err)
+	}
 	if !c.Ephemeral {
 		c.dir = dirOf(c.name)
 	}
-	return s.writeFault("write", c.Key, err)
+	if c.upload != nil {
+		c.upload.end()
+		k.s.prune(dirOf(c.upload.name), 1)
+	}
+	return nil
 }
 
-// permitted checks the condition.
+// put renames the file into place. Where something is, it takes the lock.
+func (c *change) put(k *commit) error {
+	if err := c.makeDir(k.s); err != nil {
+		return err
+	}
+	if c.Ephemeral && c.upload == nil && c.If == (storage.Condition{}) {
+		return c.place(k, rename)
+	}
+	if c.upload != nil { // its bytes are as new as this attempt
+		if err := touch(c.temp); err != nil {
+			return c.missing(k, err)
+		}
+	}
+	if c.If.Version() == "" {
+		err := c.place(k, renameNew)
+		if !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		if c.If.Absent() && k.s.look(c.name, new(unix.Stat_t)) == nil {
+			return c.conflict()
+		}
+	}
+	unlock, err := k.s.lockKey(c.Key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.permitted(k.s); err != nil {
+		return err
+	}
+	if err := touch(c.temp); err != nil {
+		return c.missing(k, err)
+	}
+	err = c.place(k, rename)
+	if errors.Is(err, unix.EISDIR) && rmdir(c.name) == nil { // an empty directory is no object
+		err = c.place(k, rename)
+	}
+	return err
+}
+
+// place renames the file to its name, and creates the directory if need be.
+func (c *change) place(k *commit, rename func(from, to string) error) error {
+	err := k.s.inDir(c.name, func() error {
+		err := rename(c.temp, c.name)
+		if errors.Is(err, unix.ENOENT) && stat(c.temp, new(unix.Stat_t)) != nil {
+			return c.missing(k, err)
+		}
+		return err
+	})
+	if errors.Is(err, unix.EXDEV) {
+		return &fault{"write", c.Key, nil, errSplit}
+	}
+	if err == nil {
+		c.temp = ""
+	}
+	return err
+}
+
+var errSplit = errors.New("a part of the tree is on another file system: mount the volume at the storage root")
+
+// missing is the error of a file that isn't there any more.
+func (c *change) missing(k *commit, err error) error {
+	switch {
+	case !isNotExist(err):
+		return err
+	case c.upload != nil:
+		return k.s.readFault("write", c.Key, unix.ENOTDIR) // somebody deleted it
+	}
+	d, err := k.staging()
+	if err == nil {
+		err = k.s.revoked(d, unix.ENOTDIR)
+	}
+	return err
+}
+
+// permitted checks the condition. The caller holds the key's lock.
 func (c *change) permitted(s *Store) error {
 	want := c.If.Version()
 	if want == "" && !c.If.Absent() {
@@ -124,7 +197,7 @@ func (c *change) permitted(s *Store) error {
 	err := s.look(c.name, &st)
 	switch {
 	case err != nil && (!isNotExist(err) || s.vanished()):
-		return s.readFault("look at", c.Key, err)
+		return s.readFault("stat", c.Key, err)
 	case c.If.Absent() && err == nil, want != "" && (err != nil || token(&st) != want):
 		return c.conflict()
 	}
@@ -133,140 +206,103 @@ func (c *change) permitted(s *Store) error {
 
 func (c *change) conflict() error { return &fault{"write", c.Key, storage.ErrConflict, nil} }
 
-// remove deletes the file and the directories in which nothing is left.
+// remove deletes the file and the directories that it leaves empty.
 func (c *change) remove(s *Store) error {
-	if c.Ephemeral && s.keepSpare(c.name) {
-		return nil
-	}
-	var err error
-	if !c.If.Absent() { // else only the directories are left; a file that comes now stays
-		err = unlink(c.name)
-	}
-	if errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
-		err = nil // absent
-	}
-	if err != nil {
-		return s.writeFault("delete", c.Key, err)
-	}
 	if c.Ephemeral {
+		if err := s.unlinkKey(c.Key, c.name); err != nil {
+			return err
+		}
 		s.prune(dirOf(c.name), 1)
 		return nil
+	}
+	unlock, err := s.lockKey(c.Key)
+	if err != nil {
+		return err
+	}
+	if err = c.permitted(s); err == nil && !c.If.Absent() { // else only directories are left
+		err = s.unlinkKey(c.Key, c.name)
+	}
+	unlock()
+	if err != nil {
+		return err
 	}
 	c.dir = s.prune(dirOf(c.name), math.MaxInt)
 	return nil
 }
 
-// renew sets the times of the file and of its directory: see share. Where only its owner
-// may, it is written again and replaced.
-func (c *change) renew(s *Store) error {
-	var st unix.Stat_t
-	err := s.look(c.name, &st)
-	switch {
-	case err != nil:
-	case c.temp != "":
-		err = c.replace(s)
-	default:
-		if err = touch(c.name); err == nil {
-			err = touch(dirOf(c.name))
-		}
-		if isDenied(err) && c.Content != nil {
-			err = c.writeFile(s)
-		}
-	}
-	if isNotExist(err) {
-		return s.readFault("renew", c.Key, err)
-	}
-	return s.writeFault("renew", c.Key, err)
-}
-
-// put links to the file with the same content, or renames its own into place.
-func (c *change) put(s *Store, before []change, lock *keyLock) error {
-	if c.Ephemeral && c.Upload == nil && c.Like == "" {
-		if s.useSpare(c.name, c.Content) {
-			return nil
-		}
-	} else {
-		s.spares.contentOf(c.name) // is another one now
-	}
-	if _, known := s.durable.has(dirOf(c.name)); !known && !c.Ephemeral { // most are new
-		if err := s.mkdirAll(dirOf(c.name)); err != nil && err != unix.ENOENT { //nolint:errorlint // a bare errno; inDir tries again
-			return err
-		}
-	}
-	if c.temp == "" && c.Like != "" && (c.share(s, before) || c.fd >= 0) {
+// unlinkKey removes the file of a key, which may be absent.
+func (s *Store) unlinkKey(key, name string) error {
+	s.states.take(key)
+	err := unlink(name)
+	if err == nil || errors.Is(err, unix.EISDIR) || isNotExist(err) && !s.vanished() {
 		return nil
 	}
-	if c.temp == "" {
-		if err := c.writeFile(s); err != nil || c.fd >= 0 {
-			return err
-		}
-	}
-	if !c.Ephemeral && c.If.Version() == "" {
-		err := s.inDir(c.name, func() error { return renameNew(c.temp, c.name) })
-		switch {
-		case err == nil:
-			c.temp = ""
-			return nil
-		case c.If.Absent() && errors.Is(err, unix.EEXIST) && s.look(c.name, new(unix.Stat_t)) == nil:
-			return c.conflict()
-		case errors.Is(err, unix.EXDEV):
-			return c.writeBeside(s, err)
-		case !errors.Is(err, unix.EEXIST) && !unsupported(err):
-			return err
-		}
-	}
-	if !c.Ephemeral {
-		if err := s.exclude(c.Key, lock); err != nil {
-			return err
-		}
-	}
-	return c.replace(s)
+	return s.writeFault("delete", key, err)
 }
 
-// replace renames the file into place, whatever is there.
-func (c *change) replace(s *Store) error {
-	err := s.inDir(c.name, func() error { return rename(c.temp, c.name) })
-	if errors.Is(err, unix.EISDIR) && rmdir(c.name) == nil { // a directory in which nothing is left
-		err = rename(c.temp, c.name)
+// renew sets the date of the file that has the name now.
+func (c *change) renew(k *commit) error {
+	unlock, err := k.s.lockKey(c.Key)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, unix.EXDEV) {
-		return c.writeBeside(s, err)
+	defer unlock()
+	if err = c.permitted(k.s); err != nil {
+		return err
+	}
+	if err = k.s.look(c.name, new(unix.Stat_t)); err == nil {
+		err = touch(c.name)
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) { // the file is somebody else's
+		err = c.replaceByCopy(k)
+	}
+	if err != nil && isNotExist(err) {
+		return k.s.readFault("renew", c.Key, err)
+	}
+	return k.s.writeFault("renew", c.Key, err)
+}
+
+// replaceByCopy puts a copy in the place of a file. The caller holds the key's lock.
+func (c *change) replaceByCopy(k *commit) error {
+	from, err := open(c.name, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	src := os.NewFile(uintptr(from), c.Key)
+	defer src.Close()
+	d, err := k.staging()
+	if err != nil {
+		return err
+	}
+	temp, to, err := k.s.write(d, c.name, nil)
+	if err != nil {
+		return err
+	}
+	dst := os.NewFile(uintptr(to), c.Key)
+	defer dst.Close()
+	if _, err = io.Copy(dst, src); err == nil {
+		err = syncFile(to)
 	}
 	if err == nil {
-		c.temp = ""
+		err = rename(temp, c.name)
 	}
-	return err
+	if err != nil {
+		_ = unlink(temp)
+		return k.s.revoked(d, err)
+	}
+	c.dir = dirOf(c.name)
+	return nil
 }
 
-// writeBeside writes the file in the directory where it belongs, for trees that lie on
-// another file system than the root: then nothing can be renamed out of the staging
-// directory, which err says. Distribution 3 names such files alike.
-func (c *change) writeBeside(s *Store, err error) error {
-	if c.Upload != nil || dirOf(c.temp) == dirOf(c.name) {
-		return err
-	}
-	drop(c.temp)
-	c.temp = c.name + "." + path.Base(s.tempName())
-	err = s.inDir(c.name, func() (err error) {
-		c.fd, err = s.writeNew(c.temp, c.Content)
-		return err
-	})
-	if err != nil || !c.Ephemeral {
-		return err
-	}
+// cleanUp removes what a change that failed has left. An upload stays with its holder.
+func (c *change) cleanUp(s *Store) {
 	c.closeFile()
-	return c.replace(s)
-}
-
-// cleanUp closes what is open and deletes a file that was not published. The
-// bytes of an upload stay.
-func (c *change) cleanUp() {
-	c.closeFile()
-	if u, ok := c.Upload.(*upload); ok {
-		u.release()
-		return
+	if c.upload != nil {
+		c.upload.unseal()
+	} else if c.temp != "" {
+		_ = unlink(c.temp)
 	}
-	if c.Upload == nil && c.temp != "" {
-		drop(c.temp)
+	if c.made && !c.done {
+		s.prune(dirOf(c.name), math.MaxInt)
 	}
 }

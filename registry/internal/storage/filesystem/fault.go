@@ -2,13 +2,14 @@ package filesystem
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
-// fault is a failed operation. Its text has the key and not the root.
+// fault is a failed operation. Its text names the key and not the root.
 type fault struct {
 	op, key string
 	kind    error // one of package storage, or nil
@@ -49,8 +50,8 @@ func (s *Store) readFault(op, key string, err error) error {
 	return &fault{op, key, kindOf(err), err}
 }
 
-// writeFault describes a failed change, or is nil. What a write needs and does not find is
-// not the caller's object, so it is never ErrNotExist.
+// writeFault describes a failed change; nil if err is nil. A file that a write needs and
+// doesn't find isn't the caller's object, so the error is never ErrNotExist.
 func (s *Store) writeFault(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -61,7 +62,23 @@ func (s *Store) writeFault(op, key string, err error) error {
 	if isNotExist(err) && s.vanished() {
 		return &fault{op, key, storage.ErrUnavailable, errVanished}
 	}
-	return &fault{op, key, kindOf(err), err}
+	f := &fault{op, key, kindOf(err), err}
+	if errors.Is(f.kind, storage.ErrDenied) {
+		f.cause = s.explainDenial(err)
+	}
+	return f
+}
+
+// explainDenial names the private directory that belongs to another user, as after a command
+// that another user has run.
+func (s *Store) explainDenial(err error) error {
+	for _, dir := range []string{s.staging, s.locks, s.locks + "/keys"} {
+		var st unix.Stat_t
+		if stat(dir, &st) == nil && unix.Access(dir, unix.W_OK) != nil {
+			return fmt.Errorf("%w; %s in the storage belongs to user %d and group %d: run chown -R %d:%d on it", err, dir[len(s.root)+1:], st.Uid, st.Gid, unix.Geteuid(), unix.Getegid())
+		}
+	}
+	return err
 }
 
 func isNotExist(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
@@ -73,9 +90,7 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-func isDenied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
-
-// isFull says that there is no room, not even for an empty file.
+// isFull reports whether there is no room, not even for an empty file.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func kindOf(err error) error {

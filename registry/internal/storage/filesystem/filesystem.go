@@ -1,39 +1,30 @@
-// Package filesystem keeps a store in files below one directory, on Linux and
-// macOS, in the tree of CNCF distribution.
+// Package filesystem keeps a store in files below one directory, in the tree of CNCF
+// distribution.
 //
 // # Private directories
 //
-// Beside the tree lies <root>/.staging, which nobody but this package walks
-// (both lines of CNCF distribution start their walks further down). It holds
-// what is not whole yet: new files before they are renamed into place and the
-// probe of Check. Everything in it may be deleted while no registry runs; Clean
-// deletes what a crash left. It also tells a root that has lost its mount from
-// one that is new: a root that had a .staging and has none is not written to, and
-// not believed when it says that something does not exist.
+// Distribution reads nothing in <root>/.staging and <root>/.locks.
 //
-// A second one, <root>/.locks, holds the files by which processes coordinate:
-// see Coordinator and keyLock. Neither exists before somebody writes.
+// Each process writes new files in a directory of its own below .staging and renames them
+// into place. Attempts carry that directory: a collection renames all such directories away
+// and removes them, so that no attempt that began before can put anything (see staging and
+// Collect).
 //
-// # What Apply does
+// .locks holds the file whose byte ranges lock keys (see keyLocks), and one file for each
+// name given to Lock.
 //
-// For each put a file is written in .staging (an upload was written in its own
-// place). Then
+// # Durability
 //
-//  1. the files are flushed (fdatasync), of all stages; those that turn out to be needed
-//     later, then;
-//  2. those of the first stage are renamed into place;
-//  3. each directory that got or lost an entry is flushed (fsync), the parents of
-//     directories that are new included, up to one whose own entry is known to
-//     be flushed;
-//  4. the second stage follows with 2 and 3.
+// Apply writes the new files and flushes them (fdatasync), renames those of the first stage
+// into place, flushes each directory that got or lost an entry (fsync), and goes on with the
+// next stage. A name is thus on the disk only after its bytes, and a stage only after the
+// one before. The kernel reports a failed flush once: a file whose flush failed is deleted,
+// and a directory's failure reaches every Apply that changed it (see dirFlusher).
 //
-// Calls at the same time do it together: see committer. Put and deleted is under a lock,
-// unless nothing is there: see keyLock.
+// # Platforms
 //
-// A name is thus on the disk only after its bytes, and a later stage only after
-// an earlier one. After a failed flush the kernel may have dropped the dirty
-// pages and reports success the next time, so a file whose flush failed is
-// deleted and never flushed again.
+// Linux is supported. Other systems are for development by one process at a time: they have
+// no locks between processes.
 package filesystem
 
 import (
@@ -42,52 +33,42 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
+// fresh is the age up to which an object needn't be renewed.
+const fresh = 5 * time.Second
+
 // Store is a storage.Store on files.
 type Store struct {
 	root     string // absolute, without a slash at its end
 	staging  string
 	locks    string
-	instance string // begins the names of this store's files in staging
-	counter  atomic.Uint64
-	alive    atomic.Int64 // descriptor of the locked file that says so, or -1
-
-	using    sync.RWMutex           // held for reading by Apply
+	private  []string               // only the files' owner may use what lies below; absolute
 	asRoot   bool                   // new files get the owner of the root directory
-	identity atomic.Pointer[rootID] // of the root directory, nil before it was seen
-	device   atomic.Pointer[rootDevice]
-	clocks   sync.Map // device → *clock, of others
+	identity atomic.Pointer[rootID] // nil until the root exists
 
-	small    committer // of commits that only put, small files
-	big      committer // of those with a big file, whose flush takes long
-	deleting committer // of those that delete, which takes long for big files
-	keyLocks [keyLocks]sync.Mutex
-	durable  *dirSet
-	spares   spares
+	using    sync.RWMutex // held for reading by Apply
+	current  atomic.Pointer[staging]
+	creating sync.Mutex // guards the creation of current
+	keys     keyLocks
+	dirs     dirFlusher
 	removing sync.RWMutex // held for reading while directories are removed
-
-	mu       sync.Mutex
-	holders  map[string]*upload // who writes which upload, by key
-	watching bool               // for other processes that want one of them
 	states   states
-
-	coordinator Coordinator
+	wait     time.Duration // of Collect beside servers
 }
 
-var (
-	_ storage.Store   = (*Store)(nil)
-	_ storage.Cleaner = (*Store)(nil)
-)
+var _ storage.Store = (*Store)(nil)
 
-// Open returns the store below root. It creates nothing: a root that does not
-// exist is an empty store until something is written. A root that can only be
-// read, or that is full, is no error.
-func Open(root string) (*Store, error) {
+// Open returns the store below root. It creates nothing: a root that doesn't exist is an
+// empty store until something is written. A root that can only be read, or is full, is no
+// error. New objects at the keys in private and below are for their owner only, whatever the
+// umask allows.
+func Open(root string, private ...string) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("storage root: %w", err)
@@ -102,36 +83,29 @@ func Open(root string) (*Store, error) {
 		root = ""
 	}
 	s := &Store{
-		root:     root,
-		staging:  root + "/.staging",
-		locks:    root + "/.locks",
-		instance: newInstance(),
-		asRoot:   os.Geteuid() == 0,
-		durable:  newDirSet(root),
-		holders:  map[string]*upload{},
+		root:    root,
+		staging: root + "/.staging",
+		locks:   root + "/.locks",
+		asRoot:  os.Geteuid() == 0,
+		keys:    keyLocks{fd: -1},
+		dirs:    dirFlusher{running: map[string]*dirFlush{}, next: map[string]*dirFlush{}, durable: map[string]dirID{}},
+		wait:    fresh + storage.ClockError,
 	}
-	s.small.s, s.big.s, s.deleting.s = s, s, s
-	s.alive.Store(-1)
-	s.vanished() // remembers which directory it is
-	s.local()
-	s.coordinator.open(s)
+	for _, key := range private {
+		s.private = append(s.private, root+key)
+	}
+	s.vanished() // remembers the root's identity
 	return s, nil
 }
-
-// Coordinator returns what the processes that have this root open agree by. It is
-// closed with the store.
-func (s *Store) Coordinator() *Coordinator { return &s.coordinator }
 
 // Close implements storage.Store.
 func (s *Store) Close() error {
 	s.using.Lock()
 	defer s.using.Unlock()
-	s.small.flusher.aio.stop()
-	s.big.flusher.aio.stop()
-	s.deleting.flusher.aio.stop()
-	s.coordinator.close()
-	s.spares.drop()
-	s.leaveStaging()
+	if d := s.current.Swap(nil); d != nil {
+		os.RemoveAll(d.dir) //nolint:errcheck // the next collection removes it
+	}
+	s.keys.close()
 	return nil
 }
 

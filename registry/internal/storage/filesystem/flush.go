@@ -1,114 +1,153 @@
 package filesystem
 
-import "slices"
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 
-// flush is one file, or one directory, to be flushed.
-type flush struct {
-	fd   int
-	dir  string // its path, to be opened; or ""
-	look bool   // id is asked for
-	id   dirID  // of the directory that was flushed
-	err  error
+	"golang.org/x/sys/unix"
+)
 
-	// Of a directory, see committer.flushDirs:
-	put    bool   // it got an entry
-	queued bool   // it is going to be flushed
-	gone   bool   // it is not there any more
-	above  *flush // has to be flushed, too; or nil
+// dirFlusher flushes directories. Callers that need the same directory while it is being
+// flushed share the next flush.
+type dirFlusher struct {
+	mu            sync.Mutex
+	running, next map[string]*dirFlush
+	durable       map[string]dirID // an optimization, see above
+	// failures counts the failed flushes of all directories. The kernel reports lost entries
+	// once, so a failure concerns every commit under way.
+	failures atomic.Uint64
 }
 
-// failure is why the entries of a directory may not outlive a power loss, or nil.
-func (f *flush) failure() error {
-	for ; f != nil; f = f.above {
-		if f.err != nil {
-			return f.err
+type dirFlush struct {
+	done chan struct{}
+	err  error
+}
+
+// maxDurable bounds the memory of dirFlusher.durable.
+const maxDurable = 4096
+
+// flush flushes the entries that dir has now.
+func (d *dirFlusher) flush(dir string) error {
+	d.mu.Lock()
+	before := d.running[dir]
+	f, joined := d.next[dir]
+	switch {
+	case before == nil:
+		f = &dirFlush{done: make(chan struct{})}
+		d.running[dir] = f
+	case !joined:
+		f = &dirFlush{done: make(chan struct{})}
+		d.next[dir] = f
+	}
+	d.mu.Unlock()
+	if joined {
+		<-f.done
+		return f.err
+	}
+	if before != nil {
+		<-before.done
+	}
+	f.err = d.flushNow(dir)
+	d.mu.Lock()
+	if after := d.next[dir]; after != nil {
+		d.running[dir] = after
+		delete(d.next, dir)
+	} else {
+		delete(d.running, dir)
+	}
+	d.mu.Unlock()
+	close(f.done)
+	return f.err
+}
+
+func (d *dirFlusher) flushNow(dir string) error {
+	fd, err := openDir(dir)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	err = retry(func() error { return unix.Fsync(fd) })
+	if unsupported(err) { // CIFS and some FUSE file systems have nothing better
+		return nil
+	}
+	if err != nil {
+		d.failures.Add(1)
+	}
+	return err
+}
+
+// flushDirs makes the entries of directories durable, and the directories themselves: each
+// may be new, or made by another process that hasn't flushed its parent yet.
+func (s *Store) flushDirs(dirs []string) error {
+	for range retries {
+		all := map[string]dirID{}
+		for _, dir := range dirs {
+			if err := s.above(dir, all); err != nil {
+				return err
+			}
+		}
+		err := s.flushAll(slices.Sorted(maps.Keys(all)))
+		if err == nil {
+			s.dirs.remember(all)
+			return nil
+		}
+		if !isNotExist(err) || s.vanished() { // else one was removed with its last entry
+			return err
+		}
+	}
+	return unix.ENOENT
+}
+
+// flushAll flushes directories, and those above others first: they are shared, and a file
+// system with a journal has nothing left to do for the rest.
+func (s *Store) flushAll(dirs []string) error {
+	for _, dir := range dirs {
+		if err := s.dirs.flush(dir); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// durable says whether the directory is known to outlive a power loss.
-func (f *flush) durable() bool {
-	put := f.put
-	for ; f != nil && !f.gone && f.err == nil; f = f.above {
-	}
-	return put && f == nil
-}
-
-// now flushes it in this thread.
-func (f *flush) now() error {
-	if f.dir == "" {
-		return syncFile(f.fd)
-	}
-	return flushDir(f.fd)
-}
-
-// flusher flushes several files and directories at a time. One goroutine uses it.
-type flusher struct {
-	asked bool // the kernel, for aio: not before there is a crowd, because giving it back takes tens of milliseconds
-	aio   *aio // nil where the kernel has none
-	crowd int  // runs for which more than one caller at a time is expected
-}
-
-const (
-	maxOpen    = 256 // directories at a time
-	crowdLasts = 16  // for so many runs after one that was shared, others may be
-)
-
-// expect notes for how many callers the next flushes are.
-func (f *flusher) expect(callers int) {
-	if callers > 1 {
-		f.crowd = crowdLasts
-		if !f.asked {
-			f.asked, f.aio = true, startAIO()
+// above adds to all the directories whose flush makes the entries of dir durable: itself,
+// and while one may be new, the one above it. Directories whose own entries are durable are
+// remembered by their identity, which a new directory of the same name doesn't have.
+func (s *Store) above(dir string, all map[string]dirID) error {
+	for {
+		id, err := identify(dir)
+		if isNotExist(err) && dir != s.rootDir() && !s.vanished() {
+			dir = dirOf(dir) // it was removed with its last entry
+			continue
 		}
-	} else if f.crowd > 0 {
-		f.crowd--
+		if err != nil {
+			return err
+		}
+		s.dirs.mu.Lock()
+		known, ok := s.dirs.durable[dir]
+		s.dirs.mu.Unlock()
+		all[dir] = id
+		if ok && known == id || dir == s.rootDir() {
+			return nil
+		}
+		dir = dirOf(dir)
 	}
 }
 
-// flush opens the directories and flushes all; each has its own error.
-func (f *flusher) flush(all []*flush) {
-	for some := range slices.Chunk(all, maxOpen) {
-		open := make([]*flush, 0, len(some))
-		for _, one := range some {
-			if one.dir != "" {
-				if one.fd, one.err = openDir(one.dir); one.err == nil && one.look {
-					one.id = identify(one.fd)
-				}
+func (d *dirFlusher) remember(all map[string]dirID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for dir, id := range all {
+		if id.sec == 0 { // without a birth, a new directory may look like the one before
+			continue
+		}
+		for other := range d.durable {
+			if len(d.durable) < maxDurable {
+				break
 			}
-			if one.err == nil {
-				open = append(open, one)
-			}
+			delete(d.durable, other) // any of them
 		}
-		f.flushOpen(open)
-		for _, one := range open {
-			if one.dir == "" {
-				continue
-			}
-			closeFD(one.fd)
-			if unsupported(one.err) {
-				one.err = nil
-			}
-		}
-	}
-}
-
-// flushOpen hands them to the kernel together where several callers come at a
-// time, if it can take them.
-func (f *flusher) flushOpen(all []*flush) {
-	if f.crowd > 0 && f.aio != nil && len(all) > 1 {
-		f.aio.flush(all)
-		return
-	}
-	for _, one := range all {
-		if one.dir == "" && len(all) > 1 {
-			one.err = startWriteBack(one.fd, 0, 0, false)
-		}
-	}
-	for _, one := range all {
-		if one.err == nil {
-			one.err = one.now()
-		}
+		d.durable[dir] = id
 	}
 }

@@ -2,8 +2,8 @@ package filesystem
 
 import (
 	"errors"
-	"strconv"
-	"strings"
+	"hash/fnv"
+	"io"
 	"sync"
 	"time"
 
@@ -12,82 +12,85 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// keyLocks is how many locks the keys share.
-const keyLocks = 32
-
-// keyLock keeps others from changing the same key. It is held while an object is looked at,
-// replaced or deleted. Who puts one where nothing is does without, by a call that fails
-// where something is: as long as somebody looks at an object, it is there. Ephemeral
-// deletions do without, too. So what a collector deletes, and a push puts again, while
-// somebody has looked at it and deletes it, is lost; nobody looks at garbage but repairs.
-type keyLock struct {
-	mu *sync.Mutex // of this process, for file systems without locks; nil while it is not held
-	n  uint64
-	fd int
+// keyLocks exclude changes of the same key: in this process by a mutex, between processes by
+// a lock on one byte of the file .locks/keys. They lock the name and not the file behind it,
+// which a change may replace. They are held while an object is replaced, renewed or deleted,
+// and while a condition is checked. Creating an object needs none, as the rename fails if
+// there is one.
+type keyLocks struct {
+	mu   [lockCount]sync.Mutex
+	open sync.Mutex // guards fd
+	fd   int        // of .locks/keys, or -1
 }
 
-// Where another process keeps a lock for longer than lockPatience it has been
-// stopped in the middle of a change.
 const (
-	lockPatience = 10 * time.Second
-	lockPoll     = 200 * time.Microsecond
+	lockCount    = 64
+	lockPatience = 10 * time.Second // for this process and others; one that keeps a lock longer is stopped
+	lockPoll     = time.Millisecond
 )
 
-var (
-	errStuck        = errors.New("another process keeps its lock; is one stopped?")
-	errLocked error = &fault{"lock", "", storage.ErrUnavailable, errStuck}
-)
+var errStuck = errors.New("another process keeps its lock; is one stopped?")
 
-// exclude makes the caller the only one who changes key, until release, or until
-// another key needs another lock. errLocked if another process has it. On a volume without
-// room for the file no other process can put anything either, so only deletions could
-// meet, which agree.
-func (s *Store) exclude(key string, k *keyLock) error {
-	n := lockOf(key)
-	if k.mu != nil && k.n == n {
-		return nil
-	}
-	k.release()
-	mu := &s.keyLocks[n]
+// lockKey locks a key. On a volume without room for the file, where no other process can
+// make it either, it excludes this process only; no collection runs there beside servers.
+func (s *Store) lockKey(key string) (unlock func(), err error) {
+	h := fnv.New32a()
+	io.WriteString(h, key) //nolint:errcheck // never fails
+	n := int64(h.Sum32() % lockCount)
+	mu := &s.keys.mu[n]
+	begun := time.Now()
 	mu.Lock()
-	fd, err := s.lock(keyLockName(n), unix.LOCK_EX)
-	if err == nil || isFull(err) {
-		*k = keyLock{mu, n, fd}
-		return nil
+	fd, err := s.keyFile()
+	if isFull(err) {
+		return mu.Unlock, nil
 	}
-	mu.Unlock()
-	if err == unix.EWOULDBLOCK { //nolint:errorlint // a bare errno
-		return errLocked
+	if err == nil {
+		err = lockByte(fd, n, begun)
 	}
-	return s.writeFault("lock", key, err)
+	if err != nil {
+		mu.Unlock()
+		return nil, s.writeFault("lock", key, err)
+	}
+	return func() {
+		_ = setLock(fd, n, unix.F_UNLCK)
+		mu.Unlock()
+	}, nil
 }
 
-func (k *keyLock) release() {
-	if k.mu != nil {
-		locks{k.fd}.drop()
-		k.mu.Unlock()
-		k.mu = nil
+func lockByte(fd int, n int64, begun time.Time) error {
+	for ; ; time.Sleep(lockPoll) {
+		err := setLock(fd, n, unix.F_WRLCK)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
+			return err
+		}
+		if time.Since(begun) > lockPatience {
+			return &fault{op: "lock", key: "a key", kind: storage.ErrTemporary, cause: errStuck}
+		}
 	}
 }
 
-// lockOf is the number of the lock of a key, the same in all processes. What lies in
-// directories that are named after one digest has one lock: the bytes, links and history
-// that a push writes.
-func lockOf(key string) uint64 {
-	dir := dirOf(key)
-	if name := dir[strings.LastIndexByte(dir, '/')+1:]; len(name) >= 64 {
-		key = name
+// keyFile returns the open file. One that somebody has deleted is replaced.
+func (s *Store) keyFile() (fd int, err error) {
+	s.keys.open.Lock()
+	defer s.keys.open.Unlock()
+	if s.keys.fd >= 0 {
+		var st unix.Stat_t
+		if unix.Fstat(s.keys.fd, &st) == nil && st.Nlink > 0 {
+			return s.keys.fd, nil
+		}
 	}
-	return hashKey(key) % keyLocks
+	if fd, err = s.openLock("keys", unix.O_RDWR); err != nil {
+		return -1, err
+	}
+	s.keys.fd = fd // a deleted one stays open: others may hold its locks
+	return fd, nil
 }
 
-func keyLockName(n uint64) string { return "key-" + strconv.FormatUint(n, 10) }
-
-// hashKey is FNV-1a, the same in all processes.
-func hashKey(key string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(key) {
-		h = (h ^ uint64(key[i])) * 1099511628211
+func (k *keyLocks) close() {
+	k.open.Lock()
+	defer k.open.Unlock()
+	if k.fd >= 0 {
+		closeFD(k.fd)
+		k.fd = -1
 	}
-	return h
 }

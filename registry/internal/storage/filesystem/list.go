@@ -1,14 +1,12 @@
 package filesystem
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/binary"
+	"io/fs"
 	"iter"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +30,12 @@ func (s *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 	}
 }
 
+// tempSuffix ends the names of files that distribution is writing.
+const tempSuffix = ".tmp"
+
+// errStopped ends a listing that the caller has left.
+const errStopped = unix.ECANCELED
+
 // listing is one call of List.
 type listing struct {
 	s     *Store
@@ -40,183 +44,76 @@ type listing struct {
 	yield func(storage.Info, error) bool
 }
 
-// errStopped says that nobody wants more.
-const errStopped = unix.ECANCELED
-
-// dir yields what is in the directory at name.
+// dir yields the entries of the directory at name in the order of their keys, where those of
+// directories end in a slash.
 func (l *listing) dir(prefix, name string) error {
 	fd, err := openDir(name)
 	if err != nil {
 		return err
 	}
-	all, err := readDir(fd)
-	closeFD(fd)
+	f := os.NewFile(uintptr(fd), prefix)
+	all, err := f.ReadDir(-1)
+	f.Close()
 	if err != nil {
 		return err
 	}
-	entries := all[:0]
+	names := make([]string, 0, len(all))
 	for _, e := range all {
-		if !validName(e.name) || !e.resolve(name) {
-			continue
+		kind := e.Type()
+		if kind&fs.ModeSymlink != 0 {
+			kind = target(name + "/" + e.Name())
 		}
-		if e.kind == unix.DT_DIR || e.kind == unix.DT_REG && !strings.HasSuffix(e.name, tempSuffix) {
-			entries = append(entries, e)
+		switch {
+		case !storage.ValidKey("/" + e.Name()):
+		case kind.IsDir():
+			names = append(names, e.Name()+"/")
+		case kind.IsRegular() && !strings.HasSuffix(e.Name(), tempSuffix):
+			names = append(names, e.Name())
 		}
 	}
-	slices.SortFunc(entries, compareKeys)
-	for _, e := range entries {
+	slices.Sort(names)
+	for _, e := range names {
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.entry(prefix, name, e); err != nil {
+		if err := l.entry(prefix+"/"+e, name+"/"+e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry yields an entry of the directory at dir, or what is below it.
-func (l *listing) entry(prefix, dir string, e rawEntry) error {
-	info := storage.Info{Prefix: e.kind == unix.DT_DIR}
-	if info.Prefix {
-		info.Key = prefix + "/" + e.name + "/"
-	} else {
-		info.Key = prefix + "/" + e.name
+// target is the type of what a symbolic link leads to.
+func target(name string) fs.FileMode {
+	info, err := os.Stat(name)
+	if err != nil {
+		return fs.ModeIrregular
 	}
-	if info.Prefix && l.o.Flat {
-		if info.Key < l.o.After && !strings.HasPrefix(l.o.After, info.Key) {
+	return info.Mode().Type()
+}
+
+// entry yields an entry of a directory, or what is below it.
+func (l *listing) entry(key, name string) error {
+	dir, isPrefix := strings.CutSuffix(key, "/")
+	if isPrefix && l.o.Flat {
+		if key < l.o.After && !strings.HasPrefix(l.o.After, key) {
 			return nil
 		}
-		return ignoreNotExist(l.dir(prefix+"/"+e.name, dir+"/"+e.name))
+		return ignoreNotExist(l.dir(dir, strings.TrimSuffix(name, "/")))
 	}
-	if info.Key <= l.o.After {
+	if key <= l.o.After {
 		return nil
 	}
-	if !info.Prefix && !l.o.Names {
-		name := dir + "/" + e.name
+	info := storage.Info{Key: key, Prefix: isPrefix}
+	if !isPrefix && !l.o.Names {
 		var st unix.Stat_t
-		if err := stat(name, &st); err != nil || !isFile(&st) {
+		if err := l.s.look(name, &st); err != nil {
 			return ignoreNotExist(err)
 		}
-		info = l.s.info(info.Key, name, &st)
-		if !l.s.clock(name, device(&st)).local {
-			info.Version = "" // see look
-		}
+		info = l.s.info(key, &st)
 	}
 	if !l.yield(info, nil) {
 		return errStopped
 	}
 	return nil
-}
-
-// validName says whether a key may have name as a component.
-func validName(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', 'A' <= c && c <= 'Z', c == '_', c == '-', c == '.' && i > 0:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// compareKeys orders entries as the keys are that begin with them, where a
-// directory's name ends in a slash.
-func compareKeys(a, b rawEntry) int {
-	if len(a.name) == len(b.name) {
-		return strings.Compare(a.name, b.name) // no name stands twice
-	}
-	n := min(len(a.name), len(b.name))
-	if c := strings.Compare(a.name[:n], b.name[:n]); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.byteAt(n), b.byteAt(n))
-}
-
-// byteAt is the byte of the name at n, which is at most its length.
-func (e *rawEntry) byteAt(n int) int {
-	switch {
-	case n < len(e.name):
-		return int(e.name[n])
-	case e.kind == unix.DT_DIR:
-		return '/'
-	}
-	return -1
-}
-
-// resolve finds out what an entry is where the directory does not tell, or
-// tells that it is a symbolic link. It is false for one that leads nowhere.
-func (e *rawEntry) resolve(dir string) bool {
-	if e.kind != unix.DT_UNKNOWN && e.kind != unix.DT_LNK {
-		return true
-	}
-	var st unix.Stat_t
-	if stat(dir+"/"+e.name, &st) != nil {
-		return false
-	}
-	switch {
-	case isDir(&st):
-		e.kind = unix.DT_DIR
-	case isFile(&st):
-		e.kind = unix.DT_REG
-	}
-	return true
-}
-
-type rawEntry struct {
-	name string
-	kind byte // DT_…
-}
-
-var direntBuffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
-
-// readDir reads a directory as it lies. All names share one string, so that a
-// directory of many entries costs few allocations.
-func readDir(fd int) ([]rawEntry, error) {
-	buf := *direntBuffers.Get().(*[]byte)
-	defer direntBuffers.Put(&buf)
-	var names []byte
-	var ends []int
-	var kinds []byte
-	for {
-		var n int
-		err := retry(func() (err error) { n, err = unix.ReadDirent(fd, buf); return err })
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return split(string(names), ends, kinds), nil
-		}
-		for b := buf[:n]; len(b) > 0; {
-			var name []byte
-			var kind byte
-			name, kind, b = nextDirent(b)
-			if string(name) != "." && string(name) != ".." {
-				names = append(names, name...)
-				ends = append(ends, len(names))
-				kinds = append(kinds, kind)
-			}
-		}
-	}
-}
-
-// nextDirent takes one entry off b.
-func nextDirent(b []byte) (name []byte, kind byte, rest []byte) {
-	size := binary.NativeEndian.Uint16(b[direntSize:])
-	name = b[direntName:size]
-	if end := bytes.IndexByte(name, 0); end >= 0 {
-		name = name[:end]
-	}
-	return name, b[direntType], b[size:]
-}
-
-func split(names string, ends []int, kinds []byte) []rawEntry {
-	entries := make([]rawEntry, len(ends))
-	start := 0
-	for i, end := range ends {
-		entries[i] = rawEntry{names[start:end], kinds[i]}
-		start = end
-	}
-	return entries
 }

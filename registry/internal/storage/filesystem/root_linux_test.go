@@ -43,20 +43,20 @@ func wantUnavailable(t *testing.T, s *Store) {
 	ctx := t.Context()
 	_, statErr := s.Stat(ctx, "/a/f")
 	_, openErr := s.Open(ctx, "/a/f", 0, -1)
-	_, createErr := s.CreateUpload(ctx, "/a/_uploads/1/data", storage.UploadHint{})
-	_, uploadErr := s.ResumeUpload(ctx, "/a/_uploads/1/data")
+	_, createErr := s.OpenUpload(ctx, "/a/_uploads/1/data", storage.UploadOptions{Create: true})
+	_, uploadErr := s.OpenUpload(ctx, "/a/_uploads/1/data", storage.UploadOptions{})
 	var listErr error
 	for _, listErr = range s.List(ctx, "/a", storage.ListOptions{}) {
 	}
 	for what, err := range map[string]error{
 		"Stat": statErr, "Open": openErr, "List": listErr,
-		"CreateUpload": createErr, "OpenUpload": uploadErr,
-		"Check": s.Check(ctx, false), "Check with a write": s.Check(ctx, true),
+		"OpenUpload to create": createErr, "OpenUpload": uploadErr,
+		"Check": storage.Check(ctx, s, "/a", false), "Check with a write": storage.Check(ctx, s, "/a", true),
 		"Apply":               s.Apply(ctx, nil, storage.Stage{{Key: "/a/g", Content: []byte("x")}}),
 		"Apply of a deletion": s.Apply(ctx, nil, storage.Stage{{Key: "/a/f", Delete: true}}),
-		"Apply of a mount":    s.Apply(ctx, nil, storage.Stage{{Key: "/b/f", Content: []byte("x"), Like: "/a/f"}}),
+		"Apply of an attempt": s.Apply(ctx, s.Begin(), storage.Stage{{Key: "/b/f", Content: []byte("x")}}),
 		"Apply of a note":     s.Apply(ctx, nil, storage.Stage{{Key: "/a/_uploads/1/startedat", Content: []byte("x"), Ephemeral: true}}),
-		"Apply of a renewal":  s.Apply(ctx, nil, storage.Stage{{Key: "/a/f", Renew: true, Content: []byte("x")}}),
+		"Apply of a renewal":  s.Apply(ctx, nil, storage.Stage{{Key: "/a/f", Renew: true}}),
 	} {
 		if !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", what, err)
@@ -65,8 +65,8 @@ func wantUnavailable(t *testing.T, s *Store) {
 			t.Errorf("%s: the error names the root: %v", what, err)
 		}
 	}
-	if g := s.Generation(ctx, "/a"); g != "" {
-		t.Errorf("Generation = %q", g)
+	if _, err := s.Stat(ctx, "/a/"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Stat of a prefix: %v", err)
 	}
 }
 
@@ -75,7 +75,7 @@ func wantAvailable(t *testing.T, s *Store) {
 	if got, err := readAll(t.Context(), s, "/a/f"); err != nil || string(got) != "x" {
 		t.Errorf("read %q, %v", got, err)
 	}
-	if err := s.Check(t.Context(), true); err != nil {
+	if err := storage.Check(t.Context(), s, "/a", true); err != nil {
 		t.Errorf("Check: %v", err)
 	}
 	if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/a/g", Content: []byte("x")}}); err != nil {
@@ -111,6 +111,9 @@ func TestVanishedRoot(t *testing.T) {
 	s := populated(t, root)
 	move(t, root, root+".away")
 	wantUnavailable(t, s)
+	if _, err := s.Stat(t.Context(), "/a/f"); !errors.Is(err, storage.ErrTemporary) {
+		t.Errorf("%v, want ErrTemporary: clients are asked to come again", err)
+	}
 	if _, err := os.Lstat(root); !os.IsNotExist(err) {
 		t.Errorf("the root was created again: %v", err)
 	}
@@ -161,6 +164,7 @@ func move(t *testing.T, from, to string) {
 func TestReadOnlyRoot(t *testing.T) {
 	volume, root := t.TempDir(), t.TempDir()
 	write(t, volume+"/a/f", "x")
+	write(t, volume+"/.locks/keys", "") // by an earlier server
 	unmount := mount(t, volume, root, "", unix.MS_BIND, "")
 	if err := unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
@@ -173,7 +177,11 @@ func TestReadOnlyRoot(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "/a/none"); !errors.Is(err, storage.ErrNotExist) {
 		t.Errorf("Stat: %v, want ErrNotExist", err)
 	}
-	if err := s.Check(t.Context(), false); err != nil {
+	old := storage.NewAttempt(time.Now().Add(time.Hour), 0, s.Begin().Token()) // finds everything stale
+	if _, err := storage.Rely(t.Context(), s, old, "/a/f"); err != nil {
+		t.Errorf("Rely: %v", err)
+	}
+	if err := storage.Check(t.Context(), s, "/a", false); err != nil {
 		t.Errorf("Check: %v", err)
 	}
 	wantWrites(t, s, storage.ErrReadOnly)
@@ -186,10 +194,10 @@ func TestReadOnlyRoot(t *testing.T) {
 func wantWrites(t *testing.T, s *Store, reason error) {
 	t.Helper()
 	ctx := t.Context()
-	_, createErr := s.CreateUpload(ctx, "/b/_uploads/1/data", storage.UploadHint{})
+	_, createErr := s.OpenUpload(ctx, "/b/_uploads/1/data", storage.UploadOptions{Create: true})
 	for what, err := range map[string]error{
 		"Apply": s.Apply(ctx, nil, storage.Stage{{Key: "/b/f", Content: []byte("x")}}), "CreateUpload": createErr,
-		"Check":               s.Check(ctx, true),
+		"Check":               storage.Check(ctx, s, "/a", true),
 		"Apply of a note":     s.Apply(ctx, nil, storage.Stage{{Key: "/b/f", Content: []byte("x"), Ephemeral: true}}),
 		"Apply of a renewal":  s.Apply(ctx, nil, storage.Stage{{Key: "/a/f", Renew: true}}),
 		"Apply of a deletion": s.Apply(ctx, nil, storage.Stage{{Key: "/a/f", Delete: true}}),
@@ -204,7 +212,7 @@ func TestFullDisk(t *testing.T) {
 	root := t.TempDir()
 	mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
 	s := populated(t, root)
-	u, err := s.CreateUpload(t.Context(), "/a/_uploads/1/data", storage.UploadHint{})
+	u, err := s.OpenUpload(t.Context(), "/a/_uploads/1/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +225,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for _, err := range []error{
 		s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/f", Content: []byte("x")}}),
-		s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/f", Content: []byte("x"), Ephemeral: true}}), s.Check(t.Context(), true),
+		s.Apply(t.Context(), nil, storage.Stage{{Key: "/b/f", Content: []byte("x"), Ephemeral: true}}), storage.Check(t.Context(), s, "/a", true),
 	} {
 		if !errors.Is(err, storage.ErrNoSpace) {
 			t.Errorf("write on a full disk: %v, want ErrNoSpace", err)
@@ -240,7 +248,7 @@ func TestWritesGoOnAfterSpaceIsBack(t *testing.T) {
 	if err := os.WriteFile(root+"/ballast", make([]byte, 3<<20), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	u, err := s.CreateUpload(t.Context(), "/a/_uploads/1/data", storage.UploadHint{})
+	u, err := s.OpenUpload(t.Context(), "/a/_uploads/1/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,36 +269,7 @@ func TestWritesGoOnAfterSpaceIsBack(t *testing.T) {
 	}
 }
 
-// TestTreeOnAnotherFileSystem has the volume mounted below the root.
-func TestTreeOnAnotherFileSystem(t *testing.T) {
-	root := t.TempDir()
-	if err := os.Mkdir(root+"/docker", 0o777); err != nil {
-		t.Fatal(err)
-	}
-	mount(t, "tmpfs", root+"/docker", "tmpfs", 0, "size=4m")
-	s := openRoot(t, root)
-	defer s.Close()
-	ctx, up := t.Context(), "/docker/_uploads/1"
-	apply(t, s, storage.Change{Key: up + "/startedat", Content: []byte("now"), Ephemeral: true})
-	u, err := s.CreateUpload(ctx, up+"/data", storage.UploadHint{})
-	check(t, err)
-	_, err = u.Write([]byte("hello"))
-	check(t, err)
-	apply(t, s, storage.Change{Key: "/docker/blob", Upload: u}, storage.Change{Key: "/docker/tags/v1/link", Content: []byte("x")})
-	apply(t, s, storage.Change{Key: up + "/startedat", Delete: true, Ephemeral: true})
-	for key, want := range map[string]string{"/docker/blob": "hello", "/docker/tags/v1/link": "x"} {
-		if b, err := readAll(ctx, s, key); err != nil || string(b) != want {
-			t.Errorf("%s has %q, %v", key, b, err)
-		}
-	}
-	apply(t, s, storage.Change{Key: "/docker/tags/v1/link", Delete: true})
-	if entries, err := os.ReadDir(root + "/docker"); err != nil || len(entries) != 1 {
-		t.Errorf("the tree has %v, %v", entries, err)
-	}
-	wantStaging(t, s, 0)
-}
-
-// What somebody else owns can be read, and says what is refused.
+// Files of another owner can be read; changes are denied.
 func TestDenied(t *testing.T) {
 	root := t.TempDir()
 	s := populated(t, root)
@@ -313,7 +292,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// asNobody calls f with no more rights on files than anybody has.
+// asNobody calls f with the file rights of user 65534.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -331,7 +310,7 @@ func asNobody(t *testing.T, f func()) {
 	<-done
 }
 
-// A file whose time only its owner may set is written again to be renewed.
+// A renewal writes a file again if only its owner may set its time.
 func TestRenewalOfSomebodyElsesFile(t *testing.T) {
 	root := t.TempDir()
 	s := populated(t, root)
@@ -339,11 +318,12 @@ func TestRenewalOfSomebodyElsesFile(t *testing.T) {
 	for _, dir := range []string{"/..", "", "/a", "/.staging"} {
 		check(t, os.Chmod(root+dir, 0o777))
 	}
+	check(t, os.Chmod(s.current.Load().dir, 0o777))
 	before, err := s.Stat(t.Context(), "/a/f")
 	check(t, err)
 	time.Sleep(fineTick)
 	asNobody(t, func() {
-		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/a/f", Content: []byte("x"), Renew: true}}); err != nil {
+		if err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/a/f", Renew: true}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -356,56 +336,6 @@ func TestRenewalOfSomebodyElsesFile(t *testing.T) {
 	}
 }
 
-// Sections begin where nothing can be written, too.
-func TestSectionsOnAReadOnlyRoot(t *testing.T) {
-	volume, root := t.TempDir(), t.TempDir()
-	mount(t, volume, root, "", unix.MS_BIND, "")
-	check(t, unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	s := openRoot(t, root)
-	defer s.Close()
-	section, err := s.Coordinator().Begin(t.Context())
-	check(t, err)
-	if section.Run() != "" || section.Listed("/a") {
-		t.Error("something is listed")
-	}
-	section.End()
-	lease, err := s.Coordinator().Join(t.Context())
-	check(t, err)
-	lease.Release()
-	err = s.Coordinator().Publish(t.Context(), storage.Pending{})
-	wantErr(t, "Publish", err, storage.ErrReadOnly)
-}
-
-// Who may not use the locks of others has no sections; who may not even make them
-// does without.
-func TestSectionsWithoutRights(t *testing.T) {
-	root := t.TempDir()
-	s := openRoot(t, root)
-	defer s.Close()
-	for _, dir := range []string{"/..", ""} {
-		check(t, os.Chmod(root+dir, 0o555))
-		defer os.Chmod(root+dir, 0o777)
-	}
-	begin := func() (err error) {
-		asNobody(t, func() {
-			var section storage.Section
-			if section, err = s.Coordinator().Begin(t.Context()); err == nil {
-				section.End()
-			}
-		})
-		return err
-	}
-	wantErr(t, "Begin where nobody has locks", begin(), nil)
-	for _, name := range []string{epochName, "gate-0", "gate-1", pendingName} {
-		write(t, root+"/.locks/"+name, "")
-		check(t, os.Chmod(root+"/.locks/"+name, 0o600))
-	}
-	check(t, os.Chmod(root+"/.locks", 0o755))
-	if os.Geteuid() == 0 { // else they are its own
-		wantErr(t, "Begin with the locks of others", begin(), storage.ErrDenied)
-	}
-}
-
 // Uploads that fail for lack of room keep no descriptor once they are left.
 func TestDescriptorsOnAFullDisk(t *testing.T) {
 	root := t.TempDir()
@@ -413,11 +343,11 @@ func TestDescriptorsOnAFullDisk(t *testing.T) {
 	s := openRoot(t, root)
 	defer s.Close()
 	for _, end := range []func(storage.Upload) error{
-		func(u storage.Upload) error { return u.Suspend(t.Context(), nil) },
+		func(u storage.Upload) error { return u.Suspend(t.Context(), 0, nil) },
 		func(u storage.Upload) error { return u.Cancel(t.Context()) },
 		func(u storage.Upload) error {
 			_ = s.Apply(t.Context(), nil, storage.Stage{{Key: "/big", Upload: u}, {Key: "/b/link", Content: make([]byte, 1<<20)}})
-			return nil
+			return u.Suspend(t.Context(), 0, nil)
 		},
 	} {
 		u := create(t, s)
@@ -427,5 +357,46 @@ func TestDescriptorsOnAFullDisk(t *testing.T) {
 		check(t, end(u))
 		wantNoUploads(t, s)
 		apply(t, s, storage.Change{Key: upKey, Delete: true, Ephemeral: true}, storage.Change{Key: "/big", Delete: true, Ephemeral: true})
+	}
+}
+
+// A tree that is split over file systems is refused with the reason.
+func TestTreeOnAnotherFileSystem(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Mkdir(root+"/docker", 0o777))
+	mount(t, "tmpfs", root+"/docker", "tmpfs", 0, "size=4m")
+	s := openRoot(t, root)
+	defer s.Close()
+	err := s.Apply(t.Context(), nil, storage.Stage{{Key: "/docker/tags/v1/link", Content: []byte("x")}})
+	wantErr(t, "Apply", err, errSplit)
+	if entries, err := os.ReadDir(root + "/docker"); err != nil || len(entries) != 0 {
+		t.Errorf("the tree has %v, %v", entries, err)
+	}
+	wantStaging(t, s, 0)
+}
+
+// Servers and collections lock a volume that is read-only or has no room.
+func TestLocksWithoutWriting(t *testing.T) {
+	full, _ := withoutInodes(t)
+	readOnly := t.TempDir()
+	mount(t, t.TempDir(), readOnly, "", unix.MS_BIND, "")
+	check(t, unix.Mount("", readOnly, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	for name, root := range map[string]string{"full": full, "read-only": readOnly} {
+		server, collector := openRoot(t, root), openRoot(t, root)
+		unlock, err := server.Lock(t.Context(), storage.LockServers, true)
+		wantErr(t, name+": the server", err, nil)
+		_, err = collector.Lock(t.Context(), storage.LockServers, false)
+		wantErr(t, name+": a collection beside the server", err, storage.ErrBusy)
+		unlock()
+		c, err := collector.Collect(t.Context())
+		wantErr(t, name+": the collection", err, nil)
+		if !c.Offline() {
+			t.Errorf("%s: the collection isn't offline", name)
+		}
+		_, err = server.Lock(t.Context(), storage.LockServers, true)
+		wantErr(t, name+": a server that starts", err, storage.ErrBusy)
+		c.Close()
+		server.Close()
+		collector.Close()
 	}
 }

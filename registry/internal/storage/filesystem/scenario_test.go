@@ -16,22 +16,28 @@ import (
 	"slipway/registry/internal/storage"
 )
 
-// scenarios run in a process of their own, see strace.
+// scenarios run in processes of their own, see strace.
 var scenarios = map[string]func(s *Store) error{
 	"one":              func(s *Store) error { return applyMarked(s, "a") },
 	"big":              uploadBig,
 	"many":             applyMany,
 	"flush fails":      all(applyFails(storage.ErrUnavailable, true), checkFails(storage.ErrUnavailable)),
-	"write-back fails": applyTwoFails,
-	"results fail":     manyFail,
+	"write-back fails": uploadFails,
 	"dirs fail":        applyDirsFail,
 	"dir fails once":   applyDirFailsOnce,
 	"disk full":        all(applyFails(storage.ErrNoSpace, false), checkFails(storage.ErrNoSpace)),
 	"read-only":        all(applyFails(storage.ErrReadOnly, false), checkFails(storage.ErrReadOnly)),
+	"another user":     deniedWithAdvice,
 }
 
-// scenarioInstance makes the names of temporary files known in advance.
-const scenarioInstance = "scenario"
+// deniedWithAdvice wants an error that names the fix.
+func deniedWithAdvice(s *Store) error {
+	err := s.Apply(context.Background(), nil, storage.Stage{{Key: "/d/x", Content: []byte("x")}})
+	if !errors.Is(err, storage.ErrDenied) || !strings.Contains(err.Error(), "chown -R 1234:5678") || strings.Contains(err.Error(), s.root) {
+		return fmt.Errorf("got %w, want advice without the path of the root", err)
+	}
+	return nil
+}
 
 // applyDirFailsOnce needs the flush of a directory for a deletion, and once more for what is
 // new below it.
@@ -56,9 +62,11 @@ func TestScenario(t *testing.T) {
 		return // the usual run of the tests
 	}
 	s := openRoot(t, os.Getenv("SCENARIO_ROOT"))
-	s.instance = scenarioInstance
+	d := &staging{dir: s.staging + "/scenario"} // so that tests know the names of files
+	d.err = s.makeStaging(d.dir)                // the error of Apply
+	s.current.Store(d)
 	if err := scenario(s); err != nil {
-		// Not through write(2), which some tests have fail.
+		// write(2) fails in some tests.
 		unix.Writev(2, [][]byte{[]byte(err.Error() + "\n")})
 		os.Exit(1)
 	}
@@ -66,11 +74,11 @@ func TestScenario(t *testing.T) {
 	os.Exit(0)
 }
 
-// commitMarked pushes a layer and a link in a second stage, with marks around
+// applyMarked pushes a layer and a link in a second stage, with marks around
 // for the reader of the trace.
 func applyMarked(s *Store, name string) error {
 	ctx := context.Background()
-	u, err := s.CreateUpload(ctx, "/"+name+"/_uploads/1/data", storage.UploadHint{})
+	u, err := s.OpenUpload(ctx, "/"+name+"/_uploads/1/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		return err
 	}
@@ -94,7 +102,7 @@ func applyMarked(s *Store, name string) error {
 		return err
 	}
 	mounted := []string{"/" + name + "/mounted/link"}
-	err = s.Apply(ctx, nil, storage.Stage{{Key: mounted[0], Content: []byte("rev"), Like: paths[1]}})
+	err = s.Apply(ctx, nil, storage.Stage{{Key: mounted[0], Content: []byte("rev")}})
 	setMarks("end", mounted)
 	return err
 }
@@ -107,7 +115,7 @@ func setMarks(what string, paths []string) {
 	}
 }
 
-// applyMany is many calls at once, twice, so that spares are used.
+// applyMany makes many calls at once, twice.
 func applyMany(s *Store) error {
 	var wait sync.WaitGroup
 	errs := make([]error, 12)
@@ -122,15 +130,6 @@ func applyMany(s *Store) error {
 	return errors.Join(errs...)
 }
 
-// manyFail makes calls at once that return a failure, and others later that
-// succeed.
-func manyFail(s *Store) error {
-	if err := applyMany(s); !errors.Is(err, storage.ErrUnavailable) {
-		return fmt.Errorf("calls: %w, want ErrUnavailable", err)
-	}
-	return applyMarked(s, "later")
-}
-
 // applyFails expects each write to fail for the reason, and nothing visible.
 // lost says that the upload is gone, too.
 func applyFails(reason error, lost bool) func(s *Store) error {
@@ -143,7 +142,7 @@ func applyFails(reason error, lost bool) func(s *Store) error {
 		if strings.Contains(err.Error(), s.root) {
 			return fmt.Errorf("the error names the root: %w", err)
 		}
-		u, err := s.CreateUpload(ctx, "/a/_uploads/1/data", storage.UploadHint{})
+		u, err := s.OpenUpload(ctx, "/a/_uploads/1/data", storage.UploadOptions{Create: true})
 		if err == nil {
 			if _, err = io.WriteString(u, "hello"); err == nil {
 				err = s.Apply(ctx, nil, storage.Stage{{Key: "/a/data", Upload: u}, {Key: "/a/b/link", Content: []byte("x")}})
@@ -152,7 +151,7 @@ func applyFails(reason error, lost bool) func(s *Store) error {
 		if !errors.Is(err, reason) {
 			return fmt.Errorf("Apply of an upload: %w, want %w", err, reason)
 		}
-		if _, err := s.ResumeUpload(ctx, "/a/_uploads/1/data"); lost && !errors.Is(err, storage.ErrNotExist) {
+		if _, err := s.OpenUpload(ctx, "/a/_uploads/1/data", storage.UploadOptions{}); lost && !errors.Is(err, storage.ErrNotExist) {
 			return fmt.Errorf("bytes whose flush failed can be taken up again: %w", err)
 		}
 		for _, path := range []string{"/a/link", "/a/data", "/a/b/link"} {
@@ -164,18 +163,14 @@ func applyFails(reason error, lost bool) func(s *Store) error {
 	}
 }
 
-// applyTwoFails has the write-back of files fail, which is begun where several
-// are flushed.
-func applyTwoFails(s *Store) error {
-	ctx := context.Background()
-	err := s.Apply(ctx, nil, storage.Stage{{Key: "/a/link", Content: []byte("x")}, {Key: "/b/link", Content: []byte("y")}})
-	if !errors.Is(err, storage.ErrUnavailable) {
-		return fmt.Errorf("Apply: %w, want ErrUnavailable", err)
+// uploadFails has the write-back of an upload fail, which no flush reports again.
+func uploadFails(s *Store) error {
+	if err := uploadBig(s); !errors.Is(err, storage.ErrUnavailable) {
+		return fmt.Errorf("upload: %w, want ErrUnavailable", err)
 	}
-	for _, path := range []string{"/a/link", "/b/link"} {
-		if _, err := s.Stat(ctx, path); !errors.Is(err, storage.ErrNotExist) {
-			return fmt.Errorf("%s is visible: %w", path, err)
-		}
+	_, err := s.OpenUpload(context.Background(), "/_uploads/1/data", storage.UploadOptions{})
+	if !errors.Is(err, storage.ErrNotExist) {
+		return fmt.Errorf("bytes that are in doubt can be resumed: %w", err)
 	}
 	return nil
 }
@@ -183,10 +178,10 @@ func applyTwoFails(s *Store) error {
 // checkFails expects that writing fails for the reason, and reading does not.
 func checkFails(reason error) func(s *Store) error {
 	return func(s *Store) error {
-		if err := s.Check(context.Background(), true); !errors.Is(err, reason) {
+		if err := storage.Check(context.Background(), s, "/a", true); !errors.Is(err, reason) {
 			return fmt.Errorf("Check: %w, want %w", err, reason)
 		}
-		return s.Check(context.Background(), false)
+		return storage.Check(context.Background(), s, "/a", false)
 	}
 }
 
@@ -194,7 +189,7 @@ func checkFails(reason error) func(s *Store) error {
 const bigSize = 8*window + 1
 
 func uploadBig(s *Store) error {
-	u, err := s.CreateUpload(context.Background(), "/_uploads/1/data", storage.UploadHint{})
+	u, err := s.OpenUpload(context.Background(), "/_uploads/1/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		return err
 	}
@@ -240,7 +235,6 @@ func TestFaultsOfTheKernel(t *testing.T) {
 		{"flush fails", "fdatasync", "EIO"},
 		{"write-back fails", "sync_file_range", "EIO"},
 		{"dirs fail", "fsync", "EIO"},
-		{"results fail", "io_getevents", "EPERM"},
 		{"disk full", "write", "ENOSPC"},
 		{"disk full", "write", "EDQUOT"},
 		{"disk full", "fdatasync", "ENOSPC"},
@@ -253,7 +247,7 @@ func TestFaultsOfTheKernel(t *testing.T) {
 			if tt.call == "write" { // the runtime writes, too, and must not fail
 				args = append(args, "-P", root+"/a/_uploads/1/data")
 				for i := range 9 {
-					args = append(args, "-P", fmt.Sprintf("%s/.staging/%s-%d.tmp", root, scenarioInstance, i+1))
+					args = append(args, "-P", fmt.Sprintf("%s/.staging/scenario/%d", root, i+1))
 				}
 			}
 			strace(t, tt.scenario, root, args...)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxState  = 4 << 10 // bytes, what Suspend takes
-	maxStates = 1024    // bounds the memory; who finds none reads the bytes again
+	maxState  = 4 << 10 // bytes of a state
+	maxStates = 1024    // a state that is forgotten costs reading the upload again
 )
 
 // states holds what was given to Suspend, by key.
@@ -21,14 +21,13 @@ type states struct {
 	known map[string]state
 }
 
-// state belongs to a file as long as it is that very file, of that size, not
-// written since.
+// state belongs to one file as long as it isn't written.
 type state struct {
 	file  string // its token
 	state []byte
 }
 
-// keep remembers the state for the file that is open as fd.
+// keep remembers the state of the file that is open as fd.
 func (s *states) keep(key string, fd int, given []byte) error {
 	if len(given) > maxState {
 		return fmt.Errorf("suspend %s: a state of %d bytes: %w", key, len(given), storage.ErrTooLarge)
@@ -62,7 +61,7 @@ func (s *states) take(key string) state {
 	return known
 }
 
-// of returns the state of the file at key, nil if there is none, and forgets it.
+// of returns the state of the file at key, or nil, and forgets it.
 func (s *states) of(key string, st *unix.Stat_t) []byte {
 	if known := s.take(key); known.file == token(st) {
 		return known.state

@@ -96,7 +96,7 @@ func TestCredentials(t *testing.T) {
 		content     any // nil = what the environment offers
 		environment any // a file of GOOGLE_APPLICATION_CREDENTIALS
 		token       string
-		email       string // of who signs, "" = nobody
+		email       string // of the signer, "" = none
 		key         bool   // by itself
 	}{
 		"section":          {account, nil, "key", "key@example.com", true},

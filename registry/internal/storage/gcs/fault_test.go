@@ -48,9 +48,9 @@ func TestStoreBearsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	first, second := instance(t, b).Store, instance(t, b).Store
+	first, second := open(t, b), open(t, b)
 	content := strings.Repeat("0123456789abcdef", 13<<16) // three parts and a rest
-	u, err := first.CreateUpload(t.Context(), "/up/data", storage.UploadHint{})
+	u, err := first.OpenUpload(t.Context(), "/up/data", storage.UploadOptions{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,10 +58,10 @@ func TestStoreBearsFaults(t *testing.T) {
 	if _, err := io.WriteString(u, content[:cut]); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.Suspend(t.Context(), nil); err != nil {
+	if err := u.Suspend(t.Context(), int64(cut), nil); err != nil {
 		t.Fatal(err)
 	}
-	if u, err = second.ResumeUpload(t.Context(), "/up/data"); err != nil {
+	if u, err = second.OpenUpload(t.Context(), "/up/data", storage.UploadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if has, _ := u.Progress(); has != int64(cut) {

@@ -44,22 +44,17 @@ type Bucket struct {
 	client *http.Client
 	clock  rest.Clock
 	urls   urls
-
-	batches rest.Batches // which not every emulator has
+	// which not every emulator has
 }
 
-var (
-	_ object.Bucket       = (*Bucket)(nil)
-	_ object.BatchDeleter = (*Bucket)(nil)
-	_ object.Signer       = (*Bucket)(nil)
-)
+var _ object.Bucket = (*Bucket)(nil)
 
 // Google is where requests go unless Options says otherwise.
 const Google = "https://storage.googleapis.com"
 
 const (
-	life       = 30 * time.Second // of a signed request
-	clockError = 5 * time.Second  // of what is known of the store's clock, which has whole seconds
+	life       = 15 * time.Second // of a signed request
+	clockError = 10 * time.Second // of what is known of the store's clock, which has whole seconds
 	unsigned   = 15 * time.Minute
 
 	// maxParts bounds a checkpoint, which names each. Google joins as many as there are.
@@ -79,7 +74,6 @@ func New(o Options) (*Bucket, error) {
 		o.MaxLate = unsigned
 	}
 	b := &Bucket{o: o, base: base, client: rest.NewClient(false)}
-	b.batches.Part, b.batches.Send, b.batches.Delete = b.deletion, b.sendBatch, b.Delete
 	return b, nil
 }
 
@@ -89,7 +83,10 @@ func (b *Bucket) Limits() object.Limits {
 	if b.o.Signer != nil {
 		late = life + clockError
 	}
-	return object.Limits{MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true}
+	return object.Limits{
+		MinPart: object.MinPart, MaxPut: 256 << 20, MaxParts: maxParts, MaxLate: late, ConditionalPut: true, ConditionalDelete: true, Versioned: true,
+		PutRight: "storage.objects.create", DeleteRight: "storage.objects.delete (role Storage Object Admin)",
+	}
 }
 
 // Close implements object.Bucket.
@@ -150,7 +147,7 @@ func (b *Bucket) send(ctx context.Context, method, address string, header http.H
 
 var errNoToken = errors.New("no token")
 
-// tokenFailed says whether it is worth to ask for a token again.
+// tokenFailed reports whether it is worth to ask for a token again.
 func tokenFailed(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
@@ -208,6 +205,10 @@ func refusal(resp *http.Response) error {
 		return fmt.Errorf("%w: %w", storage.ErrNotExist, f)
 	case f.Status == http.StatusPreconditionFailed || f.Status == http.StatusConflict:
 		return fmt.Errorf("%w: %w", storage.ErrConflict, f)
+	case f.Status == http.StatusBadRequest || f.Status == http.StatusNotImplemented:
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, f)
+	case f.Status == http.StatusInsufficientStorage:
+		return fmt.Errorf("%w: %w", storage.ErrNoSpace, f)
 	case f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w", storage.ErrDenied, f)
 	}
@@ -374,9 +375,21 @@ func signedHeaders(c storage.Condition) http.Header {
 	return h
 }
 
+// DeleteMany implements object.Bucket: Limits say that there is no such request.
+func (b *Bucket) DeleteMany(context.Context, []string) error { return errors.ErrUnsupported }
+
+// AbortOld implements object.Bucket. A composition leaves nothing that has no key.
+func (b *Bucket) AbortOld(context.Context, string, time.Time) error { return nil }
+
+// Now implements object.Bucket.
+func (b *Bucket) Now() time.Time { return b.clock.Now() }
+
 // Touch implements object.Bucket: a copy of the object onto itself.
-func (b *Bucket) Touch(ctx context.Context, key string) error {
-	address := b.object(key, url.Values{"fields": {"done"}}, "rewriteTo/b", url.PathEscape(b.o.Bucket), "o", url.PathEscape(key))
+func (b *Bucket) Touch(ctx context.Context, key, version string) error {
+	q := match(storage.IfVersion(version))
+	q.Set("ifSourceGenerationMatch", version)
+	q.Set("fields", "done")
+	address := b.object(key, q, "rewriteTo/b", url.PathEscape(b.o.Bucket), "o", url.PathEscape(key))
 	resp, err := b.send(ctx, http.MethodPost, address, http.Header{"Content-Type": {"application/json"}}, nil, 0, false)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func (b *Bucket) toSign(now time.Time, email, method, key string, expires time.D
 	return "GOOG4-RSA-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:]), b.base.Scheme + "://" + b.base.Host + path + "?" + encoded
 }
 
-// SignedURL implements object.Signer. A signature costs milliseconds or a request, so a URL
+// SignedURL implements object.Bucket. A signature costs milliseconds or a request, so a URL
 // is used again until half of its time is over.
 func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time.Duration, o object.URLOptions) (string, error) {
 	expires = min(expires, 7*24*time.Hour)

@@ -30,7 +30,7 @@ import (
 	"slipway/registry/internal/storage/object"
 )
 
-// TestSignature: what is signed is what Google's own library signed
+// TestSignature: the signed text is that of Google's own library
 // (cloud.google.com/go/storage v1.65.0, SignedURL with version 4).
 func TestSignature(t *testing.T) {
 	text, err := os.ReadFile("testdata/public.pem")
@@ -118,7 +118,7 @@ func (g *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{}`)
 	default:
 		q := r.URL.Query()
-		if r.Header.Get("Authorization") != "" || q.Get("X-Goog-Signature") == "" || q.Get("X-Goog-Expires") != "30" {
+		if r.Header.Get("Authorization") != "" || q.Get("X-Goog-Signature") == "" || q.Get("X-Goog-Expires") != "15" {
 			g.t.Errorf("%s %s is not signed as it should be: %v", r.Method, r.URL, r.Header)
 		}
 		for name := range r.Header {

@@ -29,7 +29,7 @@ func (b *Bucket) Start(ctx context.Context, log *zap.Logger) error {
 	return nil
 }
 
-// Redirects implements object.Signer.
+// Redirects implements object.Bucket.
 func (b *Bucket) Redirects() bool { return b.o.Signer != nil }
 
 // explain makes of a failure to begin a sentence for the operator.

@@ -1,10 +1,9 @@
-// Package hostile is a store for tests that behaves as object stores do at
-// their worst: no rename, no directories, a clock of whole seconds, opaque
-// versions, requests that fail before or after they took effect, or take effect
-// late. What holds on it holds on a real one.
+// Package hostile is a store for tests that behaves like object stores at their worst: no
+// rename, no directories, a clock of whole seconds, opaque versions, and requests that fail
+// before or after they took effect, or take effect late.
 //
-// A Bucket is the service, a Process is what one registry has of it: the
-// storage.Store and storage.Coordinator that also real object stores have.
+// A Bucket is the service, and a Process is the store that one registry has on it. A
+// collection waits as long as on a real bucket: run it in a bubble of testing/synctest.
 package hostile
 
 import (
@@ -21,30 +20,27 @@ import (
 	"time"
 
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/memory"
 	store "slipway/registry/internal/storage/object"
 )
 
-// Options says how hostile a Bucket is. The zero value has conditional requests
+// Options describes how hostile a Bucket is. The zero value has conditional requests
 // that hold, unique versions and no faults.
 type Options struct {
 	// ContentVersions makes the version a hash of the content, so that a renewal, or
-	// a change and its reversal, leave it as it was.
+	// a change and its reversal, don't change it.
 	ContentVersions bool
 	// NoConditions ignores conditions on all requests. Then there is one process.
 	NoConditions bool
 	// DeleteIgnoresConditions ignores those on DELETE.
 	DeleteIgnoresConditions bool
 
-	// Fault is asked about each request, if it is not nil.
+	// Fault decides what happens to each request, unless it is nil.
 	Fault func(r Request) Fault
-	// MaxLate is the time after which a request cannot take effect any more; 30 ms if 0.
+	// MaxLate is the time after which a request can't take effect any more; 30 ms if 0.
 	MaxLate time.Duration
-	// Lease is how long a process that is silent is believed to live; 20 s if 0.
-	Lease time.Duration
 }
 
-// Request is what a fault is decided by.
+// Request describes a request to Options.Fault.
 type Request struct {
 	Op          string // "GET", "HEAD", "LIST", "PUT", "DELETE"
 	Key         string
@@ -55,17 +51,17 @@ type Request struct {
 // Fault is what happens to a request.
 type Fault int
 
-// What may happen to a request. For those that change nothing, all but None are the same.
+// What may happen to a request. For a read, all but None are the same.
 const (
 	None       Fault = iota
 	FailBefore       // an error, and nothing has happened
 	FailAfter        // an error after it took effect
 	Late             // an error, and it takes effect within MaxLate
-	Denied           // refused for good
+	Denied           // refused, however often it is sent
 )
 
-// Random returns faults of all kinds with the probability p, the same ones for the
-// same seed and order of requests.
+// Random returns requests that fail before or after they took effect, with the probability p.
+// Which ones depends on the seed and the order of requests only.
 func Random(seed uint64, p float64) func(Request) Fault {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -75,34 +71,32 @@ func Random(seed uint64, p float64) func(Request) Fault {
 		if r.Float64() >= p {
 			return None
 		}
-		return Fault(1 + r.IntN(3))
+		return Fault(1 + r.IntN(2))
 	}
 }
 
 // Bucket is the service. All methods are safe for concurrent use.
 type Bucket struct {
 	o     Options
-	spool string         // of all processes
-	alone *memory.Memory // what coordinates where conditions do not
+	spool string // of all processes
 
 	mu      sync.Mutex
 	objects map[string]*object
 	keys    []string // sorted
 	count   uint64
 	clock   func() time.Time
-	late    int        // requests on their way
-	arrived *sync.Cond // all of them have
+	late    int        // requests under way
+	arrived *sync.Cond // signaled when late is 0
 }
 
 type object struct {
 	content  []byte
-	writer   string // which request wrote it, as its metadata says
+	writer   string // metadata: the request that wrote it
 	modified time.Time
 	version  string
 }
 
-// trouble is what the service answers to a request that failed: it may have taken effect,
-// or may yet.
+// trouble is the service's answer to a request that failed.
 func trouble(e store.Effect) error {
 	return &store.Trouble{Err: errors.New("503 the request failed"), Effect: e}
 }
@@ -112,10 +106,7 @@ func New(o Options) *Bucket {
 	if o.MaxLate == 0 {
 		o.MaxLate = 30 * time.Millisecond
 	}
-	if o.Lease == 0 {
-		o.Lease = 20 * time.Second
-	}
-	b := &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), alone: memory.New(), objects: map[string]*object{}, clock: time.Now}
+	b := &Bucket{o: o, spool: filepath.Join(os.TempDir(), "slipway-hostile-"+text.Text()), objects: map[string]*object{}, clock: time.Now}
 	b.arrived = sync.NewCond(&b.mu)
 	return b
 }
@@ -134,7 +125,7 @@ func (b *Bucket) SetFault(f func(Request) Fault) {
 	b.o.Fault = f
 }
 
-// Keys returns what lies in the bucket, including what no listing of a Process shows.
+// Keys returns the keys in the bucket, including those that no Process lists.
 func (b *Bucket) Keys() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,35 +156,53 @@ func (b *Bucket) get(op, key string) (*object, error) {
 }
 
 func (b *Bucket) put(key string, content []byte, writer string, c storage.Condition) error {
-	return b.change("PUT", key, c, func(*object) {
-		if b.objects[key] == nil {
-			i, _ := slices.BinarySearch(b.keys, key)
-			b.keys = slices.Insert(b.keys, i, key)
-		}
-		b.count++
-		next := fmt.Sprintf("%016x", b.count*0x9E3779B97F4A7C15) // in no order
-		if b.o.ContentVersions {
-			next = fmt.Sprintf("%x", sha256.Sum256(content))
-		}
-		b.objects[key] = &object{content, writer, b.clock().Truncate(time.Second), next}
+	return b.change("PUT", key, c, func(*object) error {
+		b.set(key, content, writer)
+		return nil
 	})
+}
+
+// touch renews the object of that version.
+func (b *Bucket) touch(key, version string) error {
+	return b.change("PUT", key, storage.IfVersion(version), func(old *object) error {
+		if old == nil {
+			return storage.ErrNotExist
+		}
+		b.set(key, old.content, old.writer)
+		return nil
+	})
+}
+
+// set needs b.mu.
+func (b *Bucket) set(key string, content []byte, writer string) {
+	if b.objects[key] == nil {
+		i, _ := slices.BinarySearch(b.keys, key)
+		b.keys = slices.Insert(b.keys, i, key)
+	}
+	b.count++
+	version := fmt.Sprintf("%016x", b.count*0x9E3779B97F4A7C15) // in no order
+	if b.o.ContentVersions {
+		version = fmt.Sprintf("%x", sha256.Sum256(content))
+	}
+	b.objects[key] = &object{content, writer, b.clock().Truncate(time.Second), version}
 }
 
 func (b *Bucket) delete(key string, c storage.Condition) error {
 	if b.o.DeleteIgnoresConditions {
 		c = storage.Condition{}
 	}
-	return b.change("DELETE", key, c, func(old *object) {
+	return b.change("DELETE", key, c, func(old *object) error {
 		if old != nil {
 			delete(b.objects, key)
 			i, _ := slices.BinarySearch(b.keys, key)
 			b.keys = slices.Delete(b.keys, i, i+1)
 		}
+		return nil
 	})
 }
 
-// change makes a change, or has it fail as faults will have it.
-func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *object)) error {
+// change makes a change, unless a fault stops it.
+func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *object) error) error {
 	if b.o.NoConditions {
 		c = storage.Condition{}
 	}
@@ -202,14 +211,13 @@ func (b *Bucket) change(op, key string, c storage.Condition, effect func(old *ob
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if late && time.Since(begun) >= b.o.MaxLate {
-			return nil // a busy machine let it come later than a service would
+			return nil // this machine is slower than a service would be
 		}
 		old := b.objects[key]
 		if c.Absent() && old != nil || c.Version() != "" && (old == nil || old.version != c.Version()) {
 			return storage.ErrConflict
 		}
-		effect(old)
-		return nil
+		return effect(old)
 	}
 	switch b.fault(Request{op, key, true, c != storage.Condition{}}) {
 	case FailBefore:
@@ -240,8 +248,8 @@ func (b *Bucket) addLate(n int) {
 	}
 }
 
-// awaitLate waits until no late request is on its way. Other processes may send some meanwhile, which a
-// sync.WaitGroup does not allow.
+// awaitLate waits until no late request is under way. Unlike with a sync.WaitGroup, other
+// processes may send some meanwhile.
 func (b *Bucket) awaitLate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +258,7 @@ func (b *Bucket) awaitLate() {
 	}
 }
 
-// page is how many names a listing yields at once.
+// page is how many names one request lists.
 const page = 100
 
 type listed struct {
@@ -259,7 +267,7 @@ type listed struct {
 	*object
 }
 
-// list returns the next names behind after, and whether there are more.
+// list returns the next names behind after, and whether more follow.
 func (b *Bucket) list(prefix, after string, flat bool) (names []listed, more bool, err error) {
 	if b.fault(Request{Op: "LIST", Key: prefix}) != None {
 		return nil, false, trouble(store.Refused)

@@ -14,78 +14,35 @@ import (
 	"time"
 
 	"slipway/registry/internal/storage"
-	"slipway/registry/internal/storage/lease"
 	store "slipway/registry/internal/storage/object"
 )
 
-// Process is what one registry has of a Bucket.
+// Process is the store of one registry.
 type Process struct {
 	*store.Store
-	storage.Coordinator
 	requests *requests
-	leases   *lease.Coordinator // nil where the bucket knows no conditions
 }
 
-var (
-	_ storage.Store       = (*Process)(nil)
-	_ storage.Coordinator = (*Process)(nil)
-)
+var _ storage.Store = (*Process)(nil)
 
 // Process returns another process that uses the bucket. Close ends it.
 func (b *Bucket) Process() *Process {
 	r := &requests{b: b}
 	client := store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond})
-	o := store.Options{Shared: !b.o.NoConditions, Spool: b.spool, SpoolMax: 8 << 20}
-	p := &Process{requests: r}
-	if b.o.NoConditions {
-		p.Coordinator = b.alone
-	} else {
-		p.leases = lease.New(client, lease.Options{
-			Lease: b.o.Lease, Member: b.o.Lease, Poll: 4 * time.Millisecond, RunPoll: 2 * time.Millisecond, MaxLate: b.o.MaxLate,
-		})
-		p.Coordinator = p.leases
-		o.Guard, o.Begin = p.leases.Guard, p.leases.Begin
-	}
-	p.Store = store.New(client, o)
-	return p
+	return &Process{store.New(client, store.Options{Spool: b.spool, SpoolMax: 8 << 20}), r}
 }
 
-// Alone returns what a process agrees by on a bucket without conditions.
-func (b *Bucket) Alone() *lease.Alone {
-	r := &requests{b: b}
-	client := store.NewClient(r, "root", r.Limits(), store.Timing{Pause: time.Millisecond})
-	return lease.NewAlone(client, lease.Options{Lease: b.o.Lease, Member: b.o.Lease, MaxLate: b.o.MaxLate})
-}
+// Kill ends the process as SIGKILL would: it sends no request any more.
+func (p *Process) Kill() { p.requests.dead.Store(true) }
 
-// Touched is that of package lease. Where the bucket knows no conditions, everything counts as touched.
-func (p *Process) Touched(ctx context.Context, key string, begun time.Time) (bool, error) {
-	if p.leases == nil {
-		return true, p.Barrier(ctx)
-	}
-	return p.leases.Touched(ctx, key, begun)
-}
-
-// Kill ends the process as SIGKILL would: none of its requests is sent any more, and
-// what it holds is held until its leases run out.
-func (p *Process) Kill() {
-	p.requests.dead.Store(true)
-	if p.leases != nil {
-		p.leases.Kill()
-	}
-}
-
-// Freeze stops the process as SIGSTOP would, until Thaw: its requests wait, and it
-// renews nothing.
+// Freeze stops the requests of the process until Thaw.
 func (p *Process) Freeze() { p.requests.frozen.Store(true) }
 
-// Thaw lets a frozen process go on.
+// Thaw resumes a frozen process.
 func (p *Process) Thaw() { p.requests.frozen.Store(false) }
 
 // Close implements storage.Store.
 func (p *Process) Close() error {
-	if p.leases != nil {
-		p.leases.Close()
-	}
 	err := p.Store.Close()
 	p.requests.dead.Store(true)
 	p.requests.b.awaitLate()
@@ -110,7 +67,7 @@ func (r *requests) alive() error {
 	return nil
 }
 
-// expiring is alive for a request that expires, which it may do while the process is frozen.
+// expiring is alive for a request that may expire while the process is frozen.
 func (r *requests) expiring(ctx context.Context) error {
 	frozen := r.frozen.Load()
 	if err := r.alive(); err != nil {
@@ -126,11 +83,8 @@ func (o *object) info(key string, now time.Time) store.Info {
 	return store.Info{Key: key, Size: int64(len(o.content)), Modified: o.modified, Version: o.version, Writer: o.writer, Now: now}
 }
 
-func (r *requests) now() time.Time {
-	r.b.mu.Lock()
-	defer r.b.mu.Unlock()
-	return r.b.clock().Truncate(time.Second)
-}
+// now is the clock as answers have it.
+func (r *requests) now() time.Time { return r.Now().Truncate(time.Second) }
 
 // Get implements object.Bucket.
 func (r *requests) Get(_ context.Context, key string, offset, length int64) (io.ReadCloser, store.Info, error) {
@@ -173,19 +127,15 @@ func (r *requests) Put(ctx context.Context, key string, body store.Body, o store
 	if n, err := body.Content.ReadAt(content, 0); int64(n) < body.Size {
 		return "", err
 	}
-	return "", r.b.put(key, content, o.Writer, o.If) // not every store says the version
+	return "", r.b.put(key, content, o.Writer, o.If) // not every store answers with the version
 }
 
-// Touch implements object.Bucket, by a copy at its worst: it brings back what is deleted meanwhile.
-func (r *requests) Touch(ctx context.Context, key string) error {
+// Touch implements object.Bucket.
+func (r *requests) Touch(ctx context.Context, key, version string) error {
 	if err := r.expiring(ctx); err != nil {
 		return err
 	}
-	o, err := r.b.get("GET", key)
-	if err != nil {
-		return err
-	}
-	return r.b.put(key, o.content, "", storage.Condition{})
+	return r.b.touch(key, version)
 }
 
 // Compose implements object.Bucket.
@@ -204,7 +154,7 @@ func (r *requests) Compose(_ context.Context, key string, sources []store.Source
 		}
 		content = append(content, part.content...)
 	}
-	return "", r.b.put(key, content, o.Writer, o.If) // not every store says the version
+	return "", r.b.put(key, content, o.Writer, o.If) // not every store answers with the version
 }
 
 // Delete implements object.Bucket.
@@ -215,7 +165,7 @@ func (r *requests) Delete(ctx context.Context, key string, c storage.Condition) 
 	return r.b.delete(key, c)
 }
 
-// DeleteMany implements object.BatchDeleter.
+// DeleteMany implements object.Bucket.
 func (r *requests) DeleteMany(ctx context.Context, keys []string) error {
 	return errors.Join(slices.Collect(func(yield func(error) bool) {
 		for _, key := range keys {
@@ -225,9 +175,6 @@ func (r *requests) DeleteMany(ctx context.Context, keys []string) error {
 		}
 	})...)
 }
-
-// MaxDelete implements object.BatchDeleter.
-func (r *requests) MaxDelete() int { return 100 }
 
 // List implements object.Bucket.
 func (r *requests) List(_ context.Context, prefix string, o store.ListOptions) (store.Page, error) {
@@ -258,10 +205,29 @@ const minPart = 1 << 20
 
 // Limits implements object.Bucket.
 func (r *requests) Limits() store.Limits {
+	o := r.b.o
 	return store.Limits{
-		MinPart: minPart, MaxPut: 1 << 40, MaxParts: 100, MaxLate: r.b.o.MaxLate,
-		ConditionalPut: !r.b.o.NoConditions, ConditionalDelete: !r.b.o.NoConditions && !r.b.o.DeleteIgnoresConditions,
+		MinPart: minPart, MaxPut: 1 << 40, MaxParts: 100, MaxDelete: 100, MaxLate: o.MaxLate, Versioned: !o.ContentVersions,
+		ConditionalPut: !o.NoConditions, ConditionalDelete: !o.NoConditions && !o.DeleteIgnoresConditions,
 	}
+}
+
+// AbortOld implements object.Bucket.
+func (r *requests) AbortOld(context.Context, string, time.Time) error { return nil }
+
+// Redirects implements object.Bucket.
+func (r *requests) Redirects() bool { return false }
+
+// SignedURL implements object.Bucket.
+func (r *requests) SignedURL(context.Context, string, string, time.Duration, store.URLOptions) (string, error) {
+	return "", errors.ErrUnsupported
+}
+
+// Now implements object.Bucket.
+func (r *requests) Now() time.Time {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	return r.b.clock()
 }
 
 // Close implements object.Bucket.

@@ -26,15 +26,14 @@ const (
 	open
 	list
 	apply
-	createUpload
-	resumeUpload
-	signURL
+	openUpload
+	lock
 	operations
 )
 
 // actions are the operations' names in metrics and log lines. Where CNCF
 // distribution's drivers have the same operation, it has the same name.
-var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "ResumeWriter", "RedirectURL"}
+var actions = [operations]string{"Stat", "Reader", "List", "Commit", "Writer", "Lock"}
 
 // Store is a store whose operations are timed and logged. Objects and uploads are
 // those of the store below.
@@ -42,7 +41,7 @@ type Store struct {
 	storage.Store
 	log     *zap.Logger
 	seconds [operations]prometheus.Observer // nil without metrics
-	failed  [operations]prometheus.Counter  // likewise
+	failed  [operations]prometheus.Counter  // too
 }
 
 // New instruments s, which the configuration calls driver. Each operation is logged
@@ -93,7 +92,7 @@ func (i *Store) done(op operation, key string, start time.Time, err error) {
 
 // answers are errors that answer a question. Any other is a fault.
 var answers = []error{
-	storage.ErrNotExist, storage.ErrConflict, storage.ErrTooLarge, storage.ErrExpired, storage.ErrUploadTaken, storage.ErrUploadDone,
+	storage.ErrNotExist, storage.ErrConflict, storage.ErrTooLarge, storage.ErrExpired, storage.ErrBusy, storage.ErrUploadTaken, storage.ErrUploadDone,
 	context.Canceled, context.DeadlineExceeded,
 }
 
@@ -143,9 +142,9 @@ func (i *Store) List(ctx context.Context, prefix string, o storage.ListOptions) 
 }
 
 // Apply implements storage.Store.
-func (i *Store) Apply(ctx context.Context, s storage.Section, stages ...storage.Stage) error {
+func (i *Store) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	start := time.Now()
-	err := i.Store.Apply(ctx, s, stages...)
+	err := i.Store.Apply(ctx, a, stages...)
 	i.done(apply, firstKey(stages), start, err)
 	return err
 }
@@ -160,64 +159,18 @@ func firstKey(stages []storage.Stage) string {
 	return ""
 }
 
-// CreateUpload implements storage.Store.
-func (i *Store) CreateUpload(ctx context.Context, key string, hint storage.UploadHint) (storage.Upload, error) {
+// OpenUpload implements storage.Store.
+func (i *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
 	start := time.Now()
-	u, err := i.Store.CreateUpload(ctx, key, hint)
-	i.done(createUpload, key, start, err)
+	u, err := i.Store.OpenUpload(ctx, key, o)
+	i.done(openUpload, key, start, err)
 	return u, err
 }
 
-// ResumeUpload implements storage.Store.
-func (i *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
+// Lock implements storage.Store.
+func (i *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
 	start := time.Now()
-	u, err := i.Store.ResumeUpload(ctx, key)
-	i.done(resumeUpload, key, start, err)
-	return u, err
-}
-
-// ContinueUpload implements storage.Continuer. It is ResumeUpload if the store below does not.
-func (i *Store) ContinueUpload(ctx context.Context, key string, size int64) (storage.Upload, error) {
-	c, ok := i.Store.(storage.Continuer)
-	if !ok {
-		return i.ResumeUpload(ctx, key)
-	}
-	start := time.Now()
-	u, err := c.ContinueUpload(ctx, key, size)
-	i.done(resumeUpload, key, start, err)
-	return u, err
-}
-
-// Clean implements storage.Cleaner. It does nothing if the store below does not.
-func (i *Store) Clean(ctx context.Context) error {
-	if c, ok := i.Store.(storage.Cleaner); ok {
-		return c.Clean(ctx)
-	}
-	return nil
-}
-
-// Leftovers implements storage.Leaver. There are none if the store below knows of none.
-func (i *Store) Leftovers(ctx context.Context, key string) (storage.Info, error) {
-	if l, ok := i.Store.(storage.Leaver); ok {
-		return l.Leftovers(ctx, key)
-	}
-	return storage.Info{}, storage.ErrNotExist
-}
-
-// Redirects implements storage.URLSigner: as the store below, not if that signs nothing.
-func (i *Store) Redirects() bool {
-	s, ok := i.Store.(storage.URLSigner)
-	return ok && s.Redirects()
-}
-
-// SignedURL implements storage.URLSigner. The URL is in no log line.
-func (i *Store) SignedURL(ctx context.Context, key, contentType string) (string, error) {
-	s, ok := i.Store.(storage.URLSigner)
-	if !ok {
-		return "", errors.ErrUnsupported
-	}
-	start := time.Now()
-	url, err := s.SignedURL(ctx, key, contentType)
-	i.done(signURL, key, start, err)
-	return url, err
+	unlock, err = i.Store.Lock(ctx, name, shared)
+	i.done(lock, name, start, err)
+	return unlock, err
 }

@@ -12,23 +12,16 @@ import (
 
 // Apply implements storage.Store. Nobody sees a part of it, but after an error the
 // changes before the one that failed stay.
-func (m *Memory) Apply(_ context.Context, s storage.Section, stages ...storage.Stage) error {
+func (m *Memory) Apply(_ context.Context, a *storage.Attempt, stages ...storage.Stage) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changes := slices.Concat(stages...)
-	defer func() {
-		for _, c := range changes {
-			if u, ok := c.Upload.(*hold); ok {
-				u.done = true
-			}
-		}
-	}()
 	for _, c := range changes {
 		if err := valid(c.Key); err != nil {
 			return err
 		}
 	}
-	if s, ok := s.(*section); ok && s.ended.Load() {
+	if a != nil && (a.Token().(uint64) < m.fence || a.Err() != nil) { //nolint:forcetypeassert // an attempt of this store
 		return storage.ErrExpired
 	}
 	for _, c := range changes {
@@ -63,6 +56,7 @@ func (m *Memory) apply(c storage.Change) error {
 			return err
 		}
 		delete(m.uploads, h.key)
+		h.done = true
 		m.put(c.Key, h.u.content)
 	default:
 		m.put(c.Key, bytes.Clone(c.Content))
@@ -72,7 +66,7 @@ func (m *Memory) apply(c storage.Change) error {
 
 func (m *Memory) put(key string, content []byte) {
 	if m.objects[key] == nil {
-		m.renew(key, true)
+		m.changeNames(key, true)
 		i, _ := slices.BinarySearch(m.keys, key)
 		m.keys = slices.Insert(m.keys, i, key)
 	}
@@ -87,5 +81,5 @@ func (m *Memory) remove(key string) {
 	delete(m.objects, key)
 	i, _ := slices.BinarySearch(m.keys, key)
 	m.keys = slices.Delete(m.keys, i, i+1)
-	m.renew(key, false)
+	m.changeNames(key, false)
 }

@@ -50,19 +50,22 @@ func (m *Memory) search(key string) int {
 	return i
 }
 
-// Generation implements storage.Store.
-func (m *Memory) Generation(_ context.Context, prefix string) string {
+func (m *Memory) statPrefix(prefix string) (storage.Info, error) {
+	if err := valid(prefix); err != nil {
+		return storage.Info{}, err
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if n := m.names[prefix]; n > 0 {
-		return strconv.FormatUint(n, 10)
+	n := m.names[prefix]
+	if n == 0 {
+		return storage.Info{}, notExist(prefix + "/")
 	}
-	return ""
+	return storage.Info{Key: prefix + "/", Prefix: true, Version: strconv.FormatUint(n, 10)}, nil
 }
 
-// renew gives each prefix whose names are others once key has come or gone a new
-// generation. It is called before key comes and after it has gone.
-func (m *Memory) renew(key string, comes bool) {
+// changeNames gives each prefix whose names differ once key has come or gone a new
+// version. It is called before key comes and after it has gone.
+func (m *Memory) changeNames(key string, comes bool) {
 	for dir := path.Dir(key); dir != "/"; dir = path.Dir(dir) {
 		m.count++
 		m.names[dir] = m.count
@@ -75,7 +78,7 @@ func (m *Memory) renew(key string, comes bool) {
 	}
 }
 
-// below says whether there is a key below prefix.
+// below reports whether there is a key below prefix.
 func (m *Memory) below(prefix string) bool {
 	i := m.search(prefix + "/")
 	return i < len(m.keys) && strings.HasPrefix(m.keys[i], prefix+"/")

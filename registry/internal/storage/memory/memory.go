@@ -1,6 +1,6 @@
 // Package memory keeps a store in the process: the driver "inmemory" for
-// trials, and the store and coordinator of most tests. Like an object store it
-// has no directories and no rename.
+// trials, and the store of most tests. Like an object store it has no directories
+// and no rename.
 package memory
 
 import (
@@ -9,30 +9,27 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"slipway/registry/internal/storage"
 )
 
-// Memory is a storage.Store and the storage.Coordinator of all who use it. What
-// it holds ends with it.
+// Memory is a storage.Store. What it holds ends with it.
 type Memory struct {
 	mu      sync.RWMutex
 	objects map[string]*object
 	keys    []string           // of objects, sorted
 	names   map[string]uint64  // per prefix: count when a name directly below it last came or went
 	uploads map[string]*upload // those under way, by key
-	count   uint64             // of all changes; versions and generations are taken from it
+	locks   map[string]int     // holders of each lock, -1 = one alone
+	fence   uint64             // attempts that began before it are over
+	count   uint64             // of all changes and attempts; versions are taken from it
 	clock   func() time.Time
-
-	*coordination
 }
 
-var (
-	_ storage.Store       = (*Memory)(nil)
-	_ storage.Coordinator = (*Memory)(nil)
-)
+var _ storage.Store = (*Memory)(nil)
 
 // object never changes: another takes its place.
 type object struct {
@@ -44,11 +41,11 @@ type object struct {
 // New returns an empty store.
 func New() *Memory {
 	return &Memory{
-		objects:      map[string]*object{},
-		names:        map[string]uint64{},
-		uploads:      map[string]*upload{},
-		clock:        time.Now,
-		coordination: newCoordination(),
+		objects: map[string]*object{},
+		names:   map[string]uint64{},
+		uploads: map[string]*upload{},
+		locks:   map[string]int{},
+		clock:   time.Now,
 	}
 }
 
@@ -62,6 +59,9 @@ func (m *Memory) SetClock(now func() time.Time) {
 
 // Stat implements storage.Store.
 func (m *Memory) Stat(_ context.Context, key string) (storage.Info, error) {
+	if prefix, ok := strings.CutSuffix(key, "/"); ok {
+		return m.statPrefix(prefix)
+	}
 	if err := valid(key); err != nil {
 		return storage.Info{}, err
 	}
@@ -96,9 +96,6 @@ func (m *Memory) Open(_ context.Context, key string, offset, length int64) (*sto
 	}
 	return &storage.Object{Info: o.info(key), ReadCloser: io.NopCloser(bytes.NewReader(content))}, nil
 }
-
-// Check implements storage.Store.
-func (m *Memory) Check(context.Context, bool) error { return nil }
 
 // Close implements storage.Store.
 func (m *Memory) Close() error { return nil }

@@ -8,12 +8,12 @@ import (
 	"slipway/registry/internal/storage/storagetest"
 )
 
-// What is listed and what has a new generation agree, whatever comes and goes.
-func TestGenerationFollowsNames(t *testing.T) {
+// What is listed and what has a new version agree, whatever comes and goes.
+func TestPrefixVersionFollowsNames(t *testing.T) {
 	m := New()
 	keys := []string{"/a/b", "/a/b/c", "/a/b/d", "/a-b/x", "/a/e/f/g", "/a.b"}
 	prefixes := []string{"/a", "/a/b", "/a/e", "/a/e/f", "/a-b", "/none"}
-	type seen struct{ generation, prefix string }
+	type seen struct{ version, prefix string }
 	first := map[seen][]string{}
 	for i := range 500 {
 		c := storage.Change{Key: keys[i*7%len(keys)], Content: []byte("x")}
@@ -26,21 +26,22 @@ func TestGenerationFollowsNames(t *testing.T) {
 			for info := range m.List(t.Context(), p, storage.ListOptions{}) {
 				names = append(names, info.Key)
 			}
-			g := seen{m.Generation(t.Context(), p), p}
-			if was, ok := first[g]; ok && g.generation != "" && !slices.Equal(was, names) {
-				t.Fatalf("generation %s of %s stood for %q and stands for %q", g.generation, p, was, names)
+			info, _ := m.Stat(t.Context(), p+"/")
+			g := seen{info.Version, p}
+			if was, ok := first[g]; ok && g.version != "" && !slices.Equal(was, names) {
+				t.Fatalf("version %s of %s stood for %q and stands for %q", g.version, p, was, names)
 			}
 			first[g] = names
 		}
 	}
 	if len(m.names) > 8 {
-		t.Errorf("%d generations are kept of 8 prefixes at most", len(m.names))
+		t.Errorf("%d versions are kept of 8 prefixes at most", len(m.names))
 	}
 }
 
 func TestContract(t *testing.T) {
-	storagetest.Run(t, func(*testing.T) (a, b storagetest.Instance) {
+	storagetest.Run(t, func(*testing.T) (a, b storage.Store) {
 		m := New()
-		return storagetest.Instance{Store: m, Coordinator: m}, storagetest.Instance{Store: m, Coordinator: m}
+		return m, m
 	})
 }

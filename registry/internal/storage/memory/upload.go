@@ -20,47 +20,35 @@ type upload struct {
 
 // hold is a storage.Upload. done is guarded by m.mu.
 type hold struct {
-	m    *Memory
-	key  string
-	u    *upload
-	done bool
+	m      *Memory
+	key    string
+	u      *upload
+	opened int64 // size then
+	done   bool
 }
 
 // maxState is what Suspend takes.
 const maxState = 4 << 10
 
-// CreateUpload implements storage.Store.
-func (m *Memory) CreateUpload(_ context.Context, key string, _ storage.UploadHint) (storage.Upload, error) {
-	if err := valid(key); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.uploads[key] != nil || m.objects[key] != nil {
-		return nil, fmt.Errorf("%s: %w", key, storage.ErrConflict)
-	}
-	u := &upload{modified: m.clock()}
-	m.uploads[key] = u
-	return m.hold(key, u), nil
-}
-
-// ResumeUpload implements storage.Store.
-func (m *Memory) ResumeUpload(_ context.Context, key string) (storage.Upload, error) {
+// OpenUpload implements storage.Store. The newer holder wins.
+func (m *Memory) OpenUpload(_ context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
 	if err := valid(key); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u := m.uploads[key]
-	if u == nil {
+	switch {
+	case o.Create && (u != nil || m.objects[key] != nil):
+		return nil, fmt.Errorf("%s: %w", key, storage.ErrConflict)
+	case o.Create:
+		u = &upload{modified: m.clock()}
+		m.uploads[key] = u
+	case u == nil:
 		return nil, notExist(key)
 	}
-	return m.hold(key, u), nil
-}
-
-func (m *Memory) hold(key string, u *upload) *hold {
-	u.holder = &hold{m: m, key: key, u: u}
-	return u.holder
+	u.holder = &hold{m: m, key: key, u: u, opened: int64(len(u.content))}
+	return u.holder, nil
 }
 
 // usable needs m.mu.
@@ -106,7 +94,7 @@ func (h *hold) Reader(_ context.Context, offset int64) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(h.u.content[offset:])), nil
 }
 
-func (h *hold) Suspend(_ context.Context, state []byte) error {
+func (h *hold) Suspend(_ context.Context, size int64, state []byte) error {
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()
 	if h.done {
@@ -117,8 +105,11 @@ func (h *hold) Suspend(_ context.Context, state []byte) error {
 	if err == nil && len(state) > maxState {
 		err = fmt.Errorf("%s: a state of %d bytes: %w", h.key, len(state), storage.ErrTooLarge)
 	}
+	if now := int64(len(h.u.content)); err == nil && size != now && size != h.opened {
+		err = fmt.Errorf("%s: cannot keep %d of %d bytes", h.key, size, now)
+	}
 	if err == nil {
-		h.u.state = bytes.Clone(state)
+		h.u.content, h.u.state = h.u.content[:size:size], bytes.Clone(state)
 	}
 	return err
 }

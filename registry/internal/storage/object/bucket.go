@@ -6,8 +6,8 @@
 // On the bucket lies the tree of distribution: the key of an object is the key of the
 // contract without its leading slash, below the root directory. Names that begin
 // with a dot are this package's own and in no listing: checkpoints and parts of
-// uploads beside their upload, locks beside what they lock, and ".slipway/" below the
-// root for what processes agree by.
+// uploads beside their upload, stamps beside composed objects, and ".slipway/" below the
+// root for locks and the lists of collections.
 package object
 
 import (
@@ -24,41 +24,45 @@ import (
 //
 // Errors wrap storage.ErrNotExist (no such key), storage.ErrConflict (a condition does
 // not hold, or another request for that key is under way), *Trouble for what is worth
-// repeating, storage.ErrDenied and storage.ErrNoSpace; any other is final. The text
-// names what an operator can do, never a secret.
+// repeating, storage.ErrDenied, storage.ErrNoSpace, and errors.ErrUnsupported where the store
+// doesn't know the request; any other is final. The text names what an operator can do,
+// never a secret.
 type Bucket interface {
 	// Get opens an object from offset on: length bytes, to the end if length is
 	// negative. Info describes the whole object. An offset at or beyond the end, and a
 	// length of 0, read nothing and are no error.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, Info, error)
-
 	// Head describes an object.
 	Head(ctx context.Context, key string) (Info, error)
-
 	// Put writes an object and returns its version, "" if the answer does not say.
 	Put(ctx context.Context, key string, body Body, o PutOptions) (version string, err error)
-
 	// Delete deletes an object. That it is absent is no error without a condition, and
 	// storage.ErrNotExist or storage.ErrConflict with one.
 	Delete(ctx context.Context, key string, c storage.Condition) error
-
-	// Touch makes Modified of an object now and keeps its content; its metadata may go. storage.ErrNotExist
-	// if there is none. An object that is deleted while a store copies it onto itself may come
-	// back. Any other final error is that of a store which cannot: it may have done nothing.
-	Touch(ctx context.Context, key string) error
-
+	// DeleteMany deletes at most Limits().MaxDelete keys, which need not exist, with one
+	// request. errors.ErrUnsupported if the store refuses that: it may have deleted some.
+	DeleteMany(ctx context.Context, keys []string) error
+	// Touch makes Modified of the object of that version now and keeps its content; its metadata may
+	// go. It never creates: storage.ErrNotExist or storage.ErrConflict if the object is gone or another.
+	Touch(ctx context.Context, key, version string) error
 	// List returns one page of the keys that begin with prefix and come after after, in
 	// byte order.
 	List(ctx context.Context, prefix string, o ListOptions) (Page, error)
-
 	// Compose writes an object that holds the sources one after the other, without
 	// moving their bytes through this process if the store can. All sources but the last have
 	// at least Limits().MinPart bytes.
 	Compose(ctx context.Context, key string, sources []Source, o PutOptions) (version string, err error)
-
-	// Limits says what the store can do. It sends nothing and does not change.
+	// AbortOld removes what a Compose that died has left below prefix before a time.
+	AbortOld(ctx context.Context, prefix string, before time.Time) error
+	// Redirects reports whether SignedURL can succeed. It sends nothing.
+	Redirects() bool
+	// SignedURL returns a URL by which method (GET or HEAD) on the object works for that
+	// long, or for at least half of it. Anyone with the URL can use it: it is a secret.
+	SignedURL(ctx context.Context, method, key string, expires time.Duration, o URLOptions) (string, error)
+	// Limits describes what the store can do. It sends nothing and does not change.
 	Limits() Limits
-
+	// Now is the store's time, within storage.ClockError once it has answered a request.
+	Now() time.Time
 	// Close ends idle connections.
 	Close() error
 }
@@ -83,7 +87,7 @@ type Body struct {
 	SHA256  string // in hex, where it is known, else ""
 }
 
-// PutOptions says under which condition an object is written, and by whom.
+// PutOptions are the conditions of a write, and its writer.
 type PutOptions struct {
 	If storage.Condition
 	// Writer is kept as metadata "writer", if it is not "". It says afterwards whether a
@@ -94,7 +98,7 @@ type PutOptions struct {
 	Expire bool
 }
 
-// ListOptions says what a page has.
+// ListOptions describes what a page has.
 type ListOptions struct {
 	After     string // only keys behind this one
 	Delimited bool   // collect what lies behind the next slash into prefixes
@@ -123,17 +127,27 @@ const MinPart = 5 << 20
 type Limits struct {
 	MinPart int64 // of a Compose source, except the last; MinPart where the store has no bound
 	MaxPut  int64 // bytes of one Put
-	// MaxParts is how many sources a Compose may have.
-	MaxParts int
-	// MaxLate is the time after which a deletion, or a Put that expires, cannot take
+	// MaxParts is how many sources a Compose may have, MaxDelete how many keys a DeleteMany.
+	MaxParts, MaxDelete int
+	// MaxLate is the time after which a deletion, a Touch, or a Put that expires cannot take
 	// effect any more, once it was sent. What it was answered says more: see Trouble.
 	MaxLate time.Duration
-	// Conditions that the store is known to honour. The probe at start can take them
+	// Conditions that the store is known to honor. The probe at start can take them
 	// away, it never adds one.
 	ConditionalPut, ConditionalDelete bool
 	// BlindDelete says that a conditional deletion of nothing is answered as if it had been
 	// done.
 	BlindDelete bool
+	// Versioned says that Touch changes the version of an object. Where it does and deletions
+	// are conditional, a collection needs no lists.
+	Versioned bool
+	// ComposedEarly says that a composed object is dated when its composition began, so
+	// that a stamp beside it carries the date.
+	ComposedEarly bool
+	// NoTouch says that Touch leaves the date as it was.
+	NoTouch bool
+	// PutRight and DeleteRight name the rights that an account needs.
+	PutRight, DeleteRight string
 }
 
 // Trouble is a failure that may pass.
@@ -163,49 +177,7 @@ func (t *Trouble) Unwrap() []error {
 	return []error{t.Err, storage.ErrUnavailable, storage.ErrTemporary}
 }
 
-// BatchDeleter is implemented by buckets that delete many keys with one request. The
-// keys need not exist.
-type BatchDeleter interface {
-	// DeleteMany deletes at most MaxDelete keys. errors.ErrUnsupported if the store refuses to by one
-	// request: it may have deleted some.
-	DeleteMany(ctx context.Context, keys []string) error
-	// MaxDelete is how many keys one request may have.
-	MaxDelete() int
-}
-
-// Signer is implemented by buckets that can give a client a URL to read an object by
-// itself.
-type Signer interface {
-	// Redirects says whether SignedURL can succeed. It sends nothing.
-	Redirects() bool
-	// SignedURL returns a URL by which method (GET or HEAD) on the object works for that
-	// long, or for at least half of it. Whoever knows it can use it: it is a secret.
-	SignedURL(ctx context.Context, method, key string, expires time.Duration, o URLOptions) (string, error)
-}
-
 // URLOptions is what a signed URL makes the store answer.
 type URLOptions struct {
 	ContentType string
-}
-
-// Multipart is implemented by buckets in which the parts of an object can be written
-// before it is whole, at its final key. What is begun and not completed is seen by
-// nobody and removed by Abort or, in the end, by Unfinished and Abort.
-type Multipart interface {
-	Begin(ctx context.Context, key string, o PutOptions) (id string, err error)
-	// PutPart writes part number (from 1). Written again, it replaces the part.
-	PutPart(ctx context.Context, key, id string, number int, body Body) (tag string, err error)
-	// Complete makes the object of the parts, whose tags come in order. A condition that
-	// does not hold leaves everything as it is.
-	Complete(ctx context.Context, key, id string, tags []string, o PutOptions) (version string, err error)
-	// Abort removes the parts. That there are none is no error.
-	Abort(ctx context.Context, key, id string) error
-	// Unfinished returns what was begun below prefix before a time and not ended.
-	Unfinished(ctx context.Context, prefix string, before time.Time) ([]UnfinishedObject, error)
-}
-
-// UnfinishedObject is what Begin has left.
-type UnfinishedObject struct {
-	Key, ID string
-	Begun   time.Time
 }

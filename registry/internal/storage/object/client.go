@@ -208,21 +208,6 @@ func (c *Client) page(ctx context.Context, prefix string, o ListOptions) (Page, 
 	return page, nil
 }
 
-// All reads all objects below prefix, which are few, and the store's clock.
-func (c *Client) All(ctx context.Context, prefix string) (all []Info, now time.Time, err error) {
-	for o := (ListOptions{}); ; {
-		page, err := c.page(ctx, prefix, o)
-		if err != nil {
-			return nil, time.Time{}, err
-		}
-		all = append(all, page.Entries...)
-		if !page.More {
-			return all, page.Now, nil
-		}
-		o.After = page.Next
-	}
-}
-
 // Change is how an object is changed.
 type Change struct {
 	If storage.Condition
@@ -297,9 +282,9 @@ func (c *Client) write(ctx context.Context, key, writer string, size int64, how 
 	return info.Version, err
 }
 
-// Touch makes Modified of an object now. ErrNotExist if there is none.
-func (c *Client) Touch(ctx context.Context, key string, how *Change) error {
-	return c.change(ctx, 0, how, func(ctx context.Context) error { return c.b.Touch(ctx, c.root+key) }, nil)
+// touch makes Modified of the object of that version now.
+func (c *Client) touch(ctx context.Context, key, version string, how *Change) error {
+	return c.change(ctx, 0, how, func(ctx context.Context) error { return c.b.Touch(ctx, c.root+key, version) }, nil)
 }
 
 // Delete deletes an object, which may be absent unless a version is asked for.
@@ -329,16 +314,15 @@ func (c *Client) deleteMany(ctx context.Context, keys []string, how *Change) err
 	each := func(keys []string) error {
 		return parallel(keys, func(key string) error { return c.Delete(ctx, key, how.copy()) })
 	}
-	b, ok := c.b.(BatchDeleter)
-	if !ok || len(keys) == 1 {
+	if len(keys) < 2 || c.limits.MaxDelete < 2 {
 		return each(keys)
 	}
-	for some := range slices.Chunk(keys, b.MaxDelete()) {
+	for some := range slices.Chunk(keys, c.limits.MaxDelete) {
 		absolute := make([]string, len(some))
 		for i, key := range some {
 			absolute[i] = c.root + key
 		}
-		err := c.change(ctx, 0, how, func(ctx context.Context) error { return b.DeleteMany(ctx, absolute) }, nil)
+		err := c.change(ctx, 0, how, func(ctx context.Context) error { return c.b.DeleteMany(ctx, absolute) }, nil)
 		if errors.Is(err, errors.ErrUnsupported) {
 			err = each(some)
 		}
@@ -354,7 +338,7 @@ func (how *Change) copy() *Change {
 	return &c
 }
 
-// change sends a request until it is known what it did. done says whether what was asked
+// change sends a request until it is known what it did. done reports whether what was asked
 // for is the case; nil where there is no condition.
 func (c *Client) change(ctx context.Context, size int64, how *Change, request func(context.Context) error, done func() (bool, error)) error {
 	begun := time.Now()
@@ -405,6 +389,9 @@ func (c *Client) tryChange(ctx context.Context, size int64, how *Change, request
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, context.Canceled): // the store may have the request
+			*last = time.Now()
+			return err
 		case again:
 			if t.Effect == Lost {
 				*last = time.Now()

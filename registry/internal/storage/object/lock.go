@@ -1,38 +1,123 @@
 package object
 
-import "sync"
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"time"
 
-// keyLocks makes the changes of one key wait for each other, in this process.
-type keyLocks struct {
-	mu   sync.Mutex
-	held map[string]*keyLock
-}
+	"slipway/registry/internal/storage"
+)
 
-type keyLock struct {
-	sync.Mutex
-	wanted int
-}
+const (
+	lockPrefix = private + "lock/"
+	// lockLife is how long a lock outlives its holder.
+	lockLife = time.Minute
+	// lockSettle is how long a holder waits for others on a store without conditions.
+	lockSettle = 2 * time.Second
+)
 
-// lock waits for the key.
-func (l *keyLocks) lock(key string) (unlock func()) {
-	l.mu.Lock()
-	if l.held == nil {
-		l.held = map[string]*keyLock{}
+// Lock implements storage.Store: an object whose date is renewed. On a store without conditions a shared
+// lock is held alone, too, so that a second server doesn't start.
+func (s *Store) Lock(ctx context.Context, name string, shared bool) (unlock func(), err error) {
+	if name == storage.LockServers && s.limits.ConditionalPut {
+		if shared {
+			return func() {}, nil
+		}
+		return nil, fmt.Errorf("nobody can know which registries serve a bucket: %w", storage.ErrBusy)
 	}
-	k := l.held[key]
-	if k == nil {
-		k = &keyLock{}
-		l.held[key] = k
+	l := &lock{s: s, key: lockPrefix + name}
+	if err := l.take(ctx); err != nil {
+		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
-	k.wanted++
-	l.mu.Unlock()
-	k.Lock()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.renew(ctx)
+	}()
 	return func() {
-		k.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if k.wanted--; k.wanted == 0 {
-			delete(l.held, key)
+		cancel()
+		<-ended
+		l.release()
+	}, nil
+}
+
+type lock struct {
+	s       *Store
+	key     string
+	version string // "" once it was lost or released
+}
+
+// content names the holder, and makes the version of each renewal another.
+func (l *lock) content() []byte {
+	host, _ := os.Hostname()
+	return fmt.Appendf(nil, "process %d on %s\n%s\n", os.Getpid(), host, rand.Text())
+}
+
+func (l *lock) put(ctx context.Context, c storage.Condition) error {
+	if !l.s.limits.ConditionalPut {
+		if err := l.s.compare(ctx, l.key, c); err != nil {
+			return err
+		}
+		c = storage.Condition{}
+	}
+	version, err := l.s.Put(ctx, l.key, l.content(), &Change{If: c, Versioned: true})
+	if err == nil {
+		l.version = version
+	}
+	return err
+}
+
+func (l *lock) take(ctx context.Context) error {
+	err := l.put(ctx, storage.IfAbsent())
+	if errors.Is(err, storage.ErrConflict) {
+		content, info, readErr := l.s.Get(ctx, l.key, 4<<10)
+		switch {
+		case errors.Is(readErr, storage.ErrNotExist):
+			return storage.ErrBusy
+		case readErr != nil:
+			return readErr
+		case info.Now.Sub(info.Modified) < lockLife:
+			return fmt.Errorf("%w: %.100s", storage.ErrBusy, content)
+		}
+		err = l.put(ctx, storage.IfVersion(info.Version))
+	}
+	if errors.Is(err, storage.ErrConflict) {
+		return storage.ErrBusy
+	}
+	if err == nil && !l.s.limits.ConditionalPut {
+		err = sleep(ctx, lockSettle)
+		if err == nil && l.s.compare(ctx, l.key, storage.IfVersion(l.version)) != nil {
+			err = storage.ErrBusy
 		}
 	}
+	return err
+}
+
+// renew keeps the lock until ctx ends or another process has it.
+func (l *lock) renew(ctx context.Context) {
+	for sleep(ctx, lockLife/4) == nil {
+		// A put that has begun ends, so that the version is known.
+		if err := l.put(context.WithoutCancel(ctx), storage.IfVersion(l.version)); errors.Is(err, storage.ErrConflict) {
+			l.version = ""
+			return
+		}
+	}
+}
+
+func (l *lock) release() {
+	if l.version == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.s.timeout)
+	defer cancel()
+	if l.s.limits.ConditionalDelete {
+		_ = l.s.Delete(ctx, l.key, &Change{If: storage.IfVersion(l.version)}) // else it expires
+	} else if l.s.compare(ctx, l.key, storage.IfVersion(l.version)) == nil {
+		_ = l.s.Delete(ctx, l.key, &Change{})
+	}
+	l.version = ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"slipway/registry/internal/storage"
 )
@@ -14,48 +15,50 @@ import (
 // Findings is what a store was seen to do.
 type Findings struct {
 	Limits
-	// Why says why a condition is not relied on, "" where all are.
+	// Why explains why a condition is not relied on, "" where all are.
 	Why string
+	// NoDelete says that the account may not delete.
+	NoDelete error
 }
 
 // racers is how many requests race for one key. A store that looks and then writes lets more
 // than one through.
 const racers = 8
 
-// Probe finds out whether a store honours conditions: those that it ignores are as dangerous
-// as silent. It leaves nothing behind.
+// Probe finds out which conditions a store honors, and whether the account has the rights that it needs:
+// a condition that is ignored is as dangerous as silent. Only a clear answer decides; anything else, such as
+// no space or a failure that may pass, is an error. It leaves nothing behind.
 func Probe(ctx context.Context, c *Client) (Findings, error) {
 	f := Findings{Limits: c.limits}
-	key := ".slipway/probe/" + rand.Text()
-	defer func() { _ = c.Delete(context.WithoutCancel(ctx), key, &Change{}) }()
-	if f.ConditionalPut {
-		why, err := probePut(ctx, c, key)
-		if err != nil {
-			return f, err
-		}
-		if why != "" {
-			f.ConditionalPut, f.ConditionalDelete, f.Why = false, false, why
-		}
+	key := private + "probe/" + rand.Text()
+	why, err := probePut(ctx, c, key)
+	if errors.Is(err, storage.ErrDenied) {
+		return f, fmt.Errorf("the account lacks the right %s: %w", f.PutRight, err)
+	}
+	if err != nil {
+		return f, err
+	}
+	if why != "" {
+		f.ConditionalPut, f.ConditionalDelete, f.Why = false, false, why
 	}
 	if f.ConditionalDelete {
-		why, err := probeDelete(ctx, c, key)
-		if err != nil {
+		if f.ConditionalDelete, f.BlindDelete, f.Why, err = probeDelete(ctx, c, key); err != nil && !errors.Is(err, storage.ErrDenied) {
 			return f, err
 		}
-		if why != "" {
-			f.ConditionalDelete, f.Why = false, why
-		} else {
-			err := c.Delete(ctx, key+"/none", &Change{If: storage.IfVersion("0123456789abcdef0123456789abcdef")})
-			if errors.Is(err, storage.ErrUnavailable) {
-				return f, err
-			}
-			f.BlindDelete = err == nil
+	}
+	if !f.Versioned {
+		if err := probeTouch(ctx, c, key, &f); err != nil {
+			return f, err
 		}
 	}
-	return f, nil
+	err = c.Delete(ctx, key, &Change{})
+	if errors.Is(err, storage.ErrDenied) {
+		f.NoDelete, err = fmt.Errorf("the account lacks the right %s: %w", f.DeleteRight, err), nil
+	}
+	return f, err
 }
 
-// probePut says what is wrong with conditions on PUT, "" for nothing.
+// probePut describes what is wrong with conditions on PUT, "" for nothing.
 func probePut(ctx context.Context, c *Client, key string) (why string, err error) {
 	var all sync.WaitGroup
 	answers := make([]error, racers)
@@ -69,11 +72,14 @@ func probePut(ctx context.Context, c *Client, key string) (why string, err error
 		case err == nil:
 			won++
 		case errors.Is(err, storage.ErrConflict):
-		case errors.Is(err, storage.ErrUnavailable), ctx.Err() != nil, errors.Is(err, storage.ErrDenied):
-			return "", err
+		case errors.Is(err, errors.ErrUnsupported):
+			why = "it refuses If-None-Match: " + err.Error()
 		default:
-			return "it refuses If-None-Match: " + err.Error(), nil
+			return "", err
 		}
+	}
+	if why != "" { // it may have refused all of them
+		return why, c.probe(ctx, key, "plain", storage.Condition{})
 	}
 	if won != 1 {
 		return fmt.Sprintf("of %d writers that race with If-None-Match, %d win", racers, won), nil
@@ -85,15 +91,16 @@ func probePut(ctx context.Context, c *Client, key string) (why string, err error
 	switch err := c.probe(ctx, key, "other", storage.IfVersion(wrong(info.Version))); {
 	case err == nil:
 		return "it ignores If-Match on PUT", nil
-	case errors.Is(err, storage.ErrUnavailable):
-		return "", err
-	case !errors.Is(err, storage.ErrConflict):
+	case errors.Is(err, errors.ErrUnsupported):
 		return "it refuses If-Match: " + err.Error(), nil
+	case !errors.Is(err, storage.ErrConflict):
+		return "", err
 	}
-	if err := c.probe(ctx, key, "last", storage.IfVersion(info.Version)); err != nil {
-		why = "it does not take the ETag of its own answer for If-Match: " + err.Error()
+	err = c.probe(ctx, key, "last", storage.IfVersion(info.Version))
+	if errors.Is(err, storage.ErrConflict) {
+		return "it does not take the ETag of its own answer for If-Match: " + err.Error(), nil
 	}
-	return why, nil
+	return "", err
 }
 
 // probe sends a put, again if it surely did nothing.
@@ -112,25 +119,53 @@ func wrong(v string) string {
 	}, v)
 }
 
-// probeDelete says what is wrong with conditions on DELETE, "" for nothing.
-func probeDelete(ctx context.Context, c *Client, key string) (why string, err error) {
+// probeDelete finds out about conditions on DELETE. why describes what is wrong with them.
+func probeDelete(ctx context.Context, c *Client, key string) (conditional, blind bool, why string, err error) {
 	info, err := c.Head(ctx, key)
 	if err != nil {
-		return "", err
+		return false, false, "", err
 	}
 	err = c.Delete(ctx, key, &Change{If: storage.IfVersion(wrong(info.Version))})
-	switch _, lookErr := c.Head(ctx, key); {
-	case errors.Is(err, storage.ErrUnavailable):
-		return "", err
-	case errors.Is(lookErr, storage.ErrNotExist):
-		return "it ignores If-Match on DELETE", nil
-	case lookErr != nil:
-		return "", lookErr
-	case !errors.Is(err, storage.ErrConflict):
-		return fmt.Sprintf("it answers If-Match on DELETE with: %v", err), nil
+	if err != nil && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, errors.ErrUnsupported) {
+		return false, false, "", err
 	}
-	return "", nil
+	switch _, lookErr := c.Head(ctx, key); {
+	case errors.Is(lookErr, storage.ErrNotExist):
+		return false, false, "it ignores If-Match on DELETE", c.probe(ctx, key, "again", storage.Condition{})
+	case lookErr != nil:
+		return false, false, "", lookErr
+	case !errors.Is(err, storage.ErrConflict):
+		return false, false, fmt.Sprintf("it answers If-Match on DELETE with: %v", err), nil
+	}
+	err = c.Delete(ctx, key+"/none", &Change{If: storage.IfVersion("0123456789abcdef0123456789abcdef")})
+	if err != nil && !errors.Is(err, storage.ErrConflict) {
+		return false, false, "", err
+	}
+	return true, err == nil, "", nil
 }
+
+// probeTouch finds out whether a renewal works. Clocks have whole seconds, so it takes more than one.
+func probeTouch(ctx context.Context, c *Client, key string, f *Findings) error {
+	before, err := c.Head(ctx, key)
+	if err == nil {
+		err = sleep(ctx, touchWait)
+	}
+	if err == nil {
+		err = c.touch(ctx, key, before.Version, &Change{})
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		f.NoTouch = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot renew an object: %w", err)
+	}
+	after, err := c.Head(ctx, key)
+	f.NoTouch = !after.Modified.After(before.Modified)
+	return err
+}
+
+const touchWait = 1100 * time.Millisecond
 
 // Restrict has the client rely on no more than what was found.
 func (c *Client) Restrict(f Findings) { c.limits = f.Limits }

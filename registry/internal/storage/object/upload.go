@@ -10,219 +10,135 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/registry/internal/storage"
 )
 
-// upload is a storage.Upload. What came last is in a local file, the spool; what does not
-// fit there is in parts in the bucket.
+// upload is a storage.Upload. The bytes written last are in a local file, the spool; what doesn't
+// fit there is in parts in the bucket. Suspend writes a checkpoint that names the parts, under the
+// condition that it is still the one that this holder has read: two holders never mix their bytes.
 type upload struct {
-	s    *Store
-	key  string
-	told int64 // bytes of the parts
+	s   *Store
+	key string
 
 	mu      sync.Mutex
-	c       checkpoint // as it was last saved, or would be
-	version string     // of that; "" if it was never saved
-	claimed bool       // no other process goes on with it unseen; see claim
-	spool   *os.File
+	saved   checkpoint
+	version string   // of the checkpoint, "" if there is none
+	parts   []Source // objects in the bucket
+	spool   *os.File // what follows them
 	spooled int64
 	state   []byte
+	fresh   bool // created by this holder
 	done    bool
-	lost    error // ErrUploadTaken or ErrNotExist, once that is known
 
-	leftovers []string // once it is in place: keys that nobody needs
+	last   []string // objects with the last bytes of an attempt to place it
+	placed []string // once it is in place: keys that nobody needs
 }
 
-// CreateUpload implements storage.Store. In the bucket nothing shows it before it is
-// suspended or has a part.
-func (s *Store) CreateUpload(ctx context.Context, key string, _ storage.UploadHint) (storage.Upload, error) {
+// maxState is what Suspend takes.
+const maxState = 4 << 10
+
+// OpenUpload implements storage.Store. In the bucket nothing shows a new upload before it is suspended or
+// has a part.
+func (s *Store) OpenUpload(ctx context.Context, key string, o storage.UploadOptions) (storage.Upload, error) {
 	if err := valid(key); err != nil {
 		return nil, err
 	}
-	if s.mayObject(key) {
-		if _, err := s.Head(ctx, key[1:]); !errors.Is(err, storage.ErrNotExist) {
-			return nil, at(key, errors.Join(storage.ErrConflict, err))
+	if s.listing() {
+		s.lists.prefetch() // Apply needs it soon
+	}
+	// A collection that is deleting the same bytes ends the push before they are sent.
+	if o.Final != "" {
+		if _, err := s.deadline(ctx, nil, storage.Stage{{Key: o.Final}}); err != nil {
+			return nil, at(o.Final, err)
 		}
 	}
-	if !s.o.Shared || s.o.Upload == nil {
-		if _, _, _, err := s.shelf.load(ctx, key); !errors.Is(err, storage.ErrNotExist) {
-			return nil, at(key, errors.Join(storage.ErrConflict, err))
-		}
+	u := &upload{s: s, key: key, fresh: o.Create}
+	var err error
+	if o.Create {
+		err = u.create(ctx)
+	} else {
+		err = u.resume(ctx)
 	}
-	u := &upload{s: s, key: key, c: checkpoint{Holder: rand.Text()}, claimed: true}
-	u.mu.Lock() // whoever deletes it meanwhile waits until it is open
-	defer u.mu.Unlock()
-	s.mu.Lock()
-	if s.live[key] != nil {
-		s.mu.Unlock()
-		return nil, at(key, storage.ErrConflict)
-	}
-	s.live[key] = u
-	s.mu.Unlock()
-	if err := u.open(true); err != nil {
-		u.done = true
-		s.forget(u)
+	if err != nil {
+		u.end()
 		return nil, at(key, err)
 	}
 	return u, nil
 }
 
-// open opens the spool.
-func (u *upload) open(empty bool) (err error) {
-	name := ""
-	if l, ok := u.s.shelf.(localShelf); ok {
-		name = l.file(u.key, ".data")
+func (u *upload) create(ctx context.Context) (err error) {
+	if u.s.mayObject(u.key) { // else the key is random
+		if _, err := u.s.Head(ctx, u.key[1:]); !errors.Is(err, storage.ErrNotExist) {
+			u.fresh = false
+			return errors.Join(storage.ErrConflict, err)
+		}
+		if _, _, err := u.s.load(ctx, u.key); !errors.Is(err, storage.ErrNotExist) {
+			u.fresh = false
+			return errors.Join(storage.ErrConflict, err)
+		}
 	}
-	if u.spool, err = u.s.openSpool(name); err != nil {
-		return err
+	u.s.mu.Lock()
+	taken := u.s.live[u.key]
+	u.s.live[u.key] = true
+	u.s.mu.Unlock()
+	if taken {
+		u.fresh = false
+		return storage.ErrConflict
 	}
-	if empty {
-		err = spoolError(u.spool.Truncate(0))
-	}
+	u.spool, err = u.s.openSpool()
 	return err
 }
 
-// forget makes u no longer the holder.
-func (s *Store) forget(u *upload) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live[u.key] == u {
-		delete(s.live, u.key)
-	}
-}
-
-// ResumeUpload implements storage.Store.
-func (s *Store) ResumeUpload(ctx context.Context, key string) (storage.Upload, error) {
-	return s.resume(ctx, key, -1)
-}
-
-// ContinueUpload implements storage.Continuer.
-func (s *Store) ContinueUpload(ctx context.Context, key string, size int64) (storage.Upload, error) {
-	return s.resume(ctx, key, size)
-}
-
-func (s *Store) resume(ctx context.Context, key string, size int64) (storage.Upload, error) {
-	if err := valid(key); err != nil {
-		return nil, err
-	}
-	u := &upload{s: s, key: key}
-	s.mu.Lock()
-	before := s.live[key]
-	s.live[key] = u
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s.mu.Unlock()
-	if before != nil {
-		before.leave(!s.o.Shared)
-	}
-	if err := u.load(ctx, size); err != nil {
-		u.done = true // nothing that whoever comes next could keep
-		if u.spool != nil {
-			u.spool.Close()
-		}
-		s.forget(u)
-		return nil, at(key, err)
-	}
-	return u, nil
-}
-
-// leave fences a holder of this process off. What only this process knows is kept for
-// the next one.
-func (u *upload) leave(keep bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.done || u.lost != nil {
-		return
-	}
-	if keep {
-		_ = u.save(context.Background(), time.Time{}) // else what was saved before counts
-	}
-	u.lost = storage.ErrUploadTaken
-	u.spool.Close()
-}
-
-// load takes the checkpoint over, and needs u.mu. One of that size that this process remembers is
-// gone on from without a request; claim finds out whether it is still the last one.
-func (u *upload) load(ctx context.Context, size int64) error {
-	last, known := u.s.left.take(u.key)
-	if !known || last.c.size() != size {
-		last.close()
-		return u.takeOver(ctx)
-	}
-	u.hold(last.c, last.version)
-	if last.spool != nil {
-		u.spool, u.spooled = last.spool, size-u.told
-		return nil
-	}
-	return u.restore(ctx)
-}
-
-// hold goes on from a checkpoint.
-func (u *upload) hold(c checkpoint, version string) {
-	u.c, u.version, u.state, u.told = c, version, c.state(), sum(c.Parts)
-}
-
-// takeOver reads the checkpoint and replaces it, which fences whoever else goes on from it.
-func (u *upload) takeOver(ctx context.Context) error {
-	for range 100 {
-		c, version, _, err := u.s.shelf.load(ctx, u.key)
-		if err != nil {
-			return err
-		}
-		c.Holder = rand.Text()
-		version, err = u.s.shelf.save(ctx, u.key, c, version, time.Time{})
-		if errors.Is(err, storage.ErrConflict) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		u.hold(c, version)
-		u.claimed = true
-		return u.restore(ctx)
-	}
-	return storage.ErrUnavailable
-}
-
-// restore fills the spool with what follows the parts.
-func (u *upload) restore(ctx context.Context) error {
-	if err := u.open(u.s.o.Shared); err != nil {
+// resume goes on from the checkpoint.
+func (u *upload) resume(ctx context.Context) (err error) {
+	var info Info
+	if u.saved, info, err = u.s.load(ctx, u.key); err != nil {
 		return err
 	}
-	if !u.s.o.Shared {
-		u.spooled = u.c.Local
-		return spoolError(u.spool.Truncate(u.spooled))
+	u.version, u.parts, u.state = info.Version, u.saved.Parts, u.saved.state()
+	if u.spool, err = u.s.openSpool(); err != nil {
+		return err
 	}
-	src := io.Reader(bytes.NewReader(u.c.Tail))
-	if len(u.c.Rest) > 0 {
-		r := &reader{c: u.s.Client, ctx: ctx, key: u.c.Rest[0].Key, length: -1}
+	src := io.Reader(bytes.NewReader(u.saved.Tail))
+	if rest := u.saved.Rest; rest != nil {
+		r := &reader{c: u.s.Client, ctx: ctx, key: rest.Key, length: -1}
 		if err := r.open(); err != nil {
 			return err
 		}
 		defer func() { _ = r.Close() }()
 		src = r
 	}
-	n, err := io.Copy(io.NewOffsetWriter(u.spool, 0), src)
-	u.spooled = n
-	if want := u.c.size() - u.told; err == nil && n != want {
-		err = fmt.Errorf("%w: the upload has %d bytes less than it should", storage.ErrUnavailable, want-n)
+	u.spooled, err = io.Copy(io.NewOffsetWriter(u.spool, 0), src)
+	if want := u.saved.size(); err == nil && u.size() != want {
+		err = fmt.Errorf("%w: the upload has %d bytes instead of %d", storage.ErrUnavailable, u.size(), want)
 	}
 	return err
 }
 
-// held is nil while the upload can be used. It needs u.mu.
+// size needs u.mu, as all below that is not exported.
+func (u *upload) size() int64 { return sum(u.parts) + u.spooled }
+
 func (u *upload) held() error {
-	if u.lost != nil {
-		return u.lost
-	}
 	if u.done {
 		return storage.ErrUploadDone
 	}
 	return nil
+}
+
+// end closes the upload for its holder.
+func (u *upload) end() {
+	u.done = true
+	if u.spool != nil {
+		u.spool.Close()
+	}
+	if u.fresh {
+		u.s.mu.Lock()
+		defer u.s.mu.Unlock()
+		delete(u.s.live, u.key)
+	}
 }
 
 func (u *upload) Write(p []byte) (int, error) {
@@ -231,11 +147,6 @@ func (u *upload) Write(p []byte) (int, error) {
 	if err := u.held(); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	if !u.claimed {
-		if err := u.claim(context.Background(), false, time.Time{}); err != nil {
-			return 0, at(u.key, err)
-		}
-	}
 	n, err := u.spool.WriteAt(p, u.spooled)
 	u.spooled += int64(n)
 	u.state = nil
@@ -243,22 +154,18 @@ func (u *upload) Write(p []byte) (int, error) {
 		return n, at(u.key, spoolError(err))
 	}
 	if u.spooled >= u.s.o.SpoolMax {
-		ctx := context.Background()
-		if err = u.part(ctx); err == nil {
-			err = u.save(ctx, time.Time{})
-		}
+		err = u.part(context.Background())
 	}
 	return n, at(u.key, err)
 }
 
-// part moves what is in the spool into the bucket. It needs u.mu.
+// part moves what is in the spool into the bucket.
 func (u *upload) part(ctx context.Context) error {
 	o, err := u.move(ctx)
 	if err != nil {
 		return err
 	}
-	u.c.Parts = append(slices.Clone(u.c.Parts), o)
-	u.told += o.Size
+	u.parts = append(slices.Clone(u.parts), o)
 	u.spooled = 0
 	return nil
 }
@@ -274,50 +181,16 @@ func (u *upload) body() Body {
 	return Body{Content: io.NewSectionReader(u.spool, 0, u.spooled), Size: u.spooled}
 }
 
-// save keeps the upload for whoever resumes it. ErrUploadTaken if somebody has, ErrNotExist
-// if it was deleted. It needs u.mu.
-func (u *upload) save(ctx context.Context, before time.Time) error {
-	c := u.c
-	c.Tail, c.Rest, c.Local, c.Old = nil, nil, 0, slices.Clone(c.Old)
-	for _, o := range u.c.Rest {
-		c.Old = append(c.Old, o.Key)
-	}
-	switch {
-	case !u.s.o.Shared:
-		c.Local = u.spooled
-	case u.spooled == 0:
-	case u.spooled >= u.minPart():
-		u.c.Rest, u.c.Old = nil, c.Old
-		if err := u.part(ctx); err != nil {
-			return err
-		}
-		c.Parts = u.c.Parts
-	case u.spooled <= maxTail:
-		c.Tail = make([]byte, u.spooled)
-		if _, err := u.spool.ReadAt(c.Tail, 0); err != nil {
-			return spoolError(err)
-		}
-	default:
-		o, err := u.move(ctx)
-		if err != nil {
-			return err
-		}
-		c.Rest = []Source{o}
-	}
-	c.State, c.Hashed = u.state, c.size()
-	return u.replace(ctx, c, before)
-}
-
 // minPart is the least that becomes a part. It grows with their number, so that an upload of small
 // chunks does not come to the store's bound on parts early.
 func (u *upload) minPart() int64 {
-	return min(u.s.limits.MinPart<<(8*len(u.c.Parts)/u.s.limits.MaxParts), u.s.o.SpoolMax)
+	return min(u.s.limits.MinPart<<(8*len(u.parts)/u.s.limits.MaxParts), u.s.o.SpoolMax)
 }
 
 func (u *upload) Progress() (int64, []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.told + u.spooled, bytes.Clone(u.state)
+	return u.size(), bytes.Clone(u.state)
 }
 
 func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error) {
@@ -326,16 +199,11 @@ func (u *upload) Reader(ctx context.Context, offset int64) (io.ReadCloser, error
 	if err := u.held(); err != nil {
 		return nil, err
 	}
-	if !u.claimed { // parts of one that another process ends are gone
-		if err := u.claim(ctx, false, time.Time{}); err != nil {
-			return nil, at(u.key, err)
-		}
-	}
-	if offset < 0 || offset > u.told+u.spooled {
+	if offset < 0 || offset > u.size() {
 		return nil, fmt.Errorf("%s: offset %d is outside of the upload", u.key, offset)
 	}
 	var readers []io.Reader
-	for _, part := range u.c.Parts {
+	for _, part := range u.parts {
 		if offset >= part.Size {
 			offset -= part.Size
 			continue
@@ -400,109 +268,170 @@ func (q *sequence) Close() error {
 	return nil
 }
 
-func (u *upload) Suspend(ctx context.Context, state []byte) error {
+// Suspend implements storage.Upload.
+func (u *upload) Suspend(ctx context.Context, size int64, state []byte) error {
+	ctx = context.WithoutCancel(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.lost != nil {
-		return u.lost
-	}
 	if u.done {
 		return nil
 	}
-	u.state = nil
-	if len(state) > 0 {
-		u.state = bytes.Clone(state)
-	}
-	var err error
-	if u.claimed || !bytes.Equal(u.state, u.c.state()) { // else nothing is new
-		err = u.save(context.WithoutCancel(ctx), time.Time{})
-	}
-	if err == nil && u.s.o.Shared {
-		last := saved{c: u.c, version: u.version}
-		if u.spooled > 0 {
-			last.spool, u.spool = u.spool, nil
+	defer u.end()
+	next, opened := u.saved, u.saved.size()
+	switch {
+	case len(state) > maxState:
+		return fmt.Errorf("%s: a state of %d bytes: %w", u.key, len(state), storage.ErrTooLarge)
+	case size != u.size() && size != opened:
+		return fmt.Errorf("%s: cannot keep %d of %d bytes", u.key, size, u.size())
+	case size != opened:
+		if err := u.checkpoint(ctx, &next); err != nil {
+			return at(u.key, errors.Join(err, u.remove(ctx, u.unsaved())))
 		}
-		u.s.left.put(u.key, last)
 	}
-	return at(u.key, u.end(err))
+	next.State, next.Hashed = bytes.Clone(state), size
+	if u.version != "" && size == opened && bytes.Equal(state, u.saved.state()) { // nothing is new
+		return at(u.key, u.remove(ctx, u.unsaved()))
+	}
+	if err := u.save(ctx, next); err != nil {
+		_ = u.remove(ctx, u.unsaved()) // the next holder knows nothing of them
+		return at(u.key, err)
+	}
+	unneeded := u.unsavedBy(next)
+	if old := u.saved.Rest; old != nil && next.Rest != old {
+		unneeded = append(unneeded, old.Key)
+	}
+	return at(u.key, u.remove(ctx, unneeded))
 }
 
-// end closes the upload for its holder.
-func (u *upload) end(err error) error {
-	u.done = true
-	if u.spool != nil {
-		u.spool.Close()
-	}
-	u.s.forget(u)
-	return err
-}
-
-func (u *upload) Cancel(ctx context.Context) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.lost != nil {
-		return u.lost
-	}
-	if u.done {
-		return nil
-	}
-	if err := u.fence(ctx, time.Time{}); err != nil {
-		if errors.Is(err, storage.ErrNotExist) {
-			return u.end(nil)
-		}
-		return at(u.key, u.end(err))
-	}
-	return at(u.key, u.end(u.remove(ctx, time.Time{})))
-}
-
-// remove deletes what the upload has.
-func (u *upload) remove(ctx context.Context, before time.Time) error {
-	if !u.s.o.Shared {
-		if err := u.s.shelf.remove(ctx, u.key, before); err != nil {
+// checkpoint puts all bytes into a checkpoint: as parts, or little ones in itself.
+func (u *upload) checkpoint(ctx context.Context, c *checkpoint) (err error) {
+	c.Tail, c.Rest = nil, nil
+	switch {
+	case u.spooled == 0:
+	case u.spooled >= u.minPart():
+		if err := u.part(ctx); err != nil {
 			return err
 		}
+	case u.spooled <= maxTail:
+		c.Tail = make([]byte, u.spooled)
+		if _, err := u.spool.ReadAt(c.Tail, 0); err != nil {
+			return spoolError(err)
+		}
+	default:
+		o, err := u.move(ctx)
+		if err != nil {
+			return err
+		}
+		c.Rest = &o
 	}
-	names := u.names()
-	if len(names) == 0 {
+	c.Parts = u.parts
+	return nil
+}
+
+// save replaces the checkpoint, or makes the first one.
+func (u *upload) save(ctx context.Context, c checkpoint) error {
+	how := &Change{If: storage.IfAbsent()}
+	if u.version != "" {
+		how.If = storage.IfVersion(u.version)
+	}
+	if !u.s.limits.ConditionalPut {
+		if err := u.s.compare(ctx, beside(u.key), how.If); err != nil {
+			return u.lost(ctx, err)
+		}
+		how.If = storage.Condition{}
+	}
+	c.Nonce = rand.Text()
+	_, err := u.s.PutJSON(ctx, beside(u.key), c, how)
+	return u.lost(ctx, err)
+}
+
+// lost makes of a conflict what has become of the upload.
+func (u *upload) lost(ctx context.Context, err error) error {
+	if !errors.Is(err, storage.ErrConflict) {
+		return err
+	}
+	if _, err := u.s.Head(ctx, beside(u.key)); errors.Is(err, storage.ErrNotExist) {
+		return storage.ErrNotExist
+	}
+	return storage.ErrUploadTaken
+}
+
+// check returns an error unless the checkpoint is still the one that was read.
+func (u *upload) check(ctx context.Context) error {
+	if u.version == "" {
+		return nil // only this process knows of it
+	}
+	return u.lost(ctx, u.s.compare(ctx, beside(u.key), storage.IfVersion(u.version)))
+}
+
+// unsaved are the parts that this holder has written and its checkpoint doesn't name.
+func (u *upload) unsaved() []string { return u.unsavedBy(u.saved) }
+
+func (u *upload) unsavedBy(c checkpoint) []string {
+	keys := slices.Clone(u.last)
+	for _, part := range u.parts {
+		if !slices.Contains(c.Parts, part) {
+			keys = append(keys, part.Key)
+		}
+	}
+	return keys
+}
+
+func (u *upload) remove(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
 		return nil
 	}
-	return u.s.deleteMany(ctx, names, &Change{Before: before})
+	return u.s.deleteMany(ctx, keys, &Change{})
 }
 
 // names are the objects of the upload in the bucket.
 func (u *upload) names() []string {
-	names := u.c.names()
-	if u.s.o.Shared && u.version != "" {
+	names := slices.Concat(u.saved.names(), u.unsaved())
+	if u.version != "" {
 		names = append(names, beside(u.key))
 	}
 	return names
 }
 
-// place puts the upload at key. While it does, nobody can take the upload over.
+// Cancel implements storage.Upload.
+func (u *upload) Cancel(ctx context.Context) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.done {
+		return nil
+	}
+	defer u.end()
+	if err := u.check(ctx); err != nil {
+		if errors.Is(err, storage.ErrNotExist) {
+			err = nil
+		}
+		return at(u.key, err)
+	}
+	return at(u.key, u.remove(ctx, u.names()))
+}
+
+// place puts the upload at key, and closes it.
 func (u *upload) place(ctx context.Context, key string, how *Change) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := u.held(); err != nil {
-		return err
+	err := u.held()
+	if err == nil {
+		err = u.check(ctx)
 	}
-	if err := u.fence(ctx, how.Before); err != nil {
-		return err
+	if err == nil {
+		err = u.write(ctx, key, how)
 	}
-	err := u.write(ctx, key, how)
 	if err != nil {
-		u.c.Placing = false
-		return err // and Apply suspends it
+		return err
 	}
-	if !u.s.o.Shared {
-		_ = u.s.shelf.remove(ctx, u.key, time.Time{}) // else it only takes room
-	}
-	u.leftovers = u.names() // Apply deletes them
-	return u.end(nil)
+	u.placed = u.names() // Apply removes them
+	u.end()
+	return nil
 }
 
 // write writes the object of the upload.
 func (u *upload) write(ctx context.Context, key string, how *Change) error {
-	if len(u.c.Parts) == 0 {
+	if len(u.parts) == 0 {
 		body := u.body()
 		if u.s.o.SHA256 != nil {
 			body.SHA256 = u.s.o.SHA256("/" + key)
@@ -510,13 +439,13 @@ func (u *upload) write(ctx context.Context, key string, how *Change) error {
 		_, err := u.s.put(ctx, key, body, false, how)
 		return err
 	}
-	sources := u.c.Parts
+	sources := u.parts
 	if u.spooled > 0 {
 		rest, err := u.move(ctx)
 		if err != nil {
 			return err
 		}
-		u.c.Old = append(u.c.Old, rest.Key)
+		u.last = append(u.last, rest.Key)
 		sources = append(slices.Clone(sources), rest)
 	}
 	if most := u.s.limits.MaxParts; len(sources) > most {
@@ -526,14 +455,18 @@ func (u *upload) write(ctx context.Context, key string, how *Change) error {
 	return err
 }
 
-// closeUploads closes the uploads of an Apply. One that has not been placed can be
-// resumed.
-func (s *Store) closeUploads(stages []storage.Stage) {
+// removePlaced removes what placed uploads have left. What stays because the store fails only takes
+// room, until a purge.
+func (s *Store) removePlaced(ctx context.Context, stages []storage.Stage) {
+	var keys []string
 	for _, stage := range stages {
 		for _, c := range stage {
-			if u, ok := c.Upload.(*upload); ok && u.s == s {
-				_ = u.Suspend(context.Background(), nil) // else it is gone, as the contract allows
+			if u, ok := c.Upload.(*upload); ok {
+				keys = append(keys, u.placed...)
 			}
 		}
+	}
+	if len(keys) > 0 {
+		_ = s.deleteMany(ctx, keys, &Change{})
 	}
 }

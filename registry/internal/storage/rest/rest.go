@@ -37,7 +37,7 @@ func NewClient(skipVerify bool) *http.Client {
 	}
 }
 
-// Failed says what it means that a request got no answer.
+// Failed describes what it means that a request got no answer.
 func Failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -55,7 +55,7 @@ func Failed(ctx context.Context, err error) error {
 	return &object.Trouble{Err: err, Effect: effect}
 }
 
-// Status says what an answer means that the store may give differently another time;
+// Status describes what an answer means that the store may give differently another time;
 // nil if it would not. err is its cause.
 func Status(resp *http.Response, err error) error {
 	t := &object.Trouble{Err: err, After: retryAfter(resp.Header)}
@@ -134,5 +134,5 @@ func Content(b object.Body) io.ReadCloser {
 	return io.NopCloser(io.NewSectionReader(b.Content, 0, b.Size))
 }
 
-// Set says how far the store's clock is ahead of ours.
+// Set describes how far the store's clock is ahead of ours.
 func (c *Clock) Set(offset time.Duration) { c.offset.Store(int64(offset)) }

@@ -59,7 +59,7 @@ func newAmazon(t *testing.T) *amazon {
 			<AccessKeyId>pod</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>of-pod</SessionToken><Expiration>%s</Expiration>
 			</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, later)
 	})
-	mux.HandleFunc("GET /bucket/", func(w http.ResponseWriter, r *http.Request) {
+	bucket := func(w http.ResponseWriter, r *http.Request) {
 		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 		key, _, _ := strings.Cut(scope, "/")
 		if bad := a.expired.Load(); bad != nil && *bad == key {
@@ -69,7 +69,9 @@ func newAmazon(t *testing.T) *amazon {
 		}
 		w.Header().Set("X-Key", key+" "+r.Header.Get("X-Amz-Security-Token"))
 		fmt.Fprintf(w, "<ListBucketResult><Contents><Key>%s/%s</Key></Contents></ListBucketResult>", key, r.Header.Get("X-Amz-Security-Token"))
-	})
+	}
+	mux.HandleFunc("GET /bucket", bucket)
+	mux.HandleFunc("GET /bucket/", bucket)
 	a.Server = httptest.NewServer(mux)
 	t.Cleanup(a.Close)
 	return a

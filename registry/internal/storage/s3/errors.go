@@ -2,13 +2,15 @@ package s3
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
@@ -17,10 +19,7 @@ import (
 
 // failure is what S3 says about a request.
 type failure struct {
-	Code    string
-	Message string
-	Region  string
-	Key     string
+	Code, Message, Region string
 }
 
 var errNoCredentials = errors.New("there are no credentials")
@@ -38,28 +37,42 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("the object store answers %d %s: %s", e.status, e.Code, e.Message)
 }
 
-// refused is the error for an answer that is no success. It closes the answer.
-func (b *Bucket) refused(ctx context.Context, resp *http.Response, r *request) error {
-	var f failure
-	if r.method != http.MethodHead {
-		content, err := rest.Answer(ctx, resp)
-		if err != nil {
-			return err
+// failed is the meaning of an error of the client, nil for nil.
+func (b *Bucket) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var answer *awshttp.ResponseError
+	if !errors.As(err, &answer) || answer.HTTPResponse() == nil || answer.HTTPStatusCode() == 0 {
+		if _, noCredentials := b.credentials.Retrieve(ctx); noCredentials != nil && ctx.Err() == nil {
+			return &object.Trouble{Err: fmt.Errorf("%w: %w", errNoCredentials, noCredentials), Effect: object.Refused}
 		}
-		_ = xml.Unmarshal(content, &f) // an answer of something else, such as a proxy's, has no code
-	} else {
-		rest.Drop(resp)
+		return rest.Failed(ctx, err)
 	}
-	if r.method == http.MethodHead && resp.StatusCode == http.StatusBadRequest && b.temporary(ctx) {
-		f.Code = "ExpiredToken" // an answer without a body cannot say so
+	resp := answer.HTTPResponse()
+	var f failure
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		f.Code, f.Message = api.ErrorCode(), api.ErrorMessage()
+	} else if resp.StatusCode < 300 { // the answer broke off, or is none of S3's
+		return &object.Trouble{Err: fmt.Errorf("the store's answer cannot be read: %w", errors.Unwrap(answer))}
 	}
-	if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" && f.Region == "" {
-		f.Region = region
+	head := resp.Request != nil && resp.Request.Method == http.MethodHead
+	if head {
+		f.Code = "" // the client makes one of the status
+		if creds, err := b.credentials.Retrieve(ctx); resp.StatusCode == http.StatusBadRequest && err == nil && creds.SessionToken != "" {
+			f.Code = "ExpiredToken" // an answer without a body cannot say so
+		}
 	}
-	if t, ok := asTrouble(rest.Status(resp, nil)); ok {
-		return b.meaning(&f, resp.StatusCode, t.After)
+	f.Region = resp.Header.Get("X-Amz-Bucket-Region")
+	if _, region, ok := strings.Cut(f.Message, "expecting '"); ok && f.Region == "" { // which the client leaves out
+		f.Region, _, _ = strings.Cut(region, "'")
 	}
-	return b.meaning(&f, resp.StatusCode, 0)
+	var after time.Duration
+	if t, ok := asTrouble(rest.Status(resp.Response, nil)); ok {
+		after = t.After
+	}
+	return b.meaning(&f, max(resp.StatusCode, http.StatusMultipleChoices), after)
 }
 
 // meaning classifies an answer.
@@ -73,7 +86,7 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		return fmt.Errorf("%w: %w", storage.ErrConflict, err)
 	case "ConditionalRequestConflict", "OperationAborted", "SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests",
 		"RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException", "NoSuchUpload":
-		// The clock is corrected, and credentials are fetched anew, by now.
+		// The clock is corrected, and credentials are fetched again, by now.
 		if f.Code == "ExpiredToken" || f.Code == "ExpiredTokenException" {
 			b.forgetCredentials()
 		}
@@ -87,6 +100,8 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		return errRange
 	case "XMinioStorageFull", "QuotaExceeded", "InsufficientStorage", "XMinioAdminBucketQuotaExceeded":
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
+	case "NotImplemented", "InvalidArgument", "MethodNotAllowed":
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	case "AccessDenied":
 		if strings.Contains(f.Message, "expired") {
 			return trouble(object.Refused) // it was under way for too long
@@ -104,7 +119,11 @@ func (b *Bucket) meaning(f *failure, status int, after time.Duration) error {
 		return trouble(object.Refused)
 	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
 		return trouble(object.Lost) // a proxy gave up; the store may have the request
-	case status >= 500 && status != http.StatusNotImplemented:
+	case status == http.StatusInsufficientStorage:
+		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
+	case status == http.StatusNotImplemented:
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	case status >= 500 || status < 400 && status != http.StatusMovedPermanently && status != http.StatusTemporaryRedirect:
 		return trouble(object.Doubtful)
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w", storage.ErrDenied, err)
@@ -116,12 +135,6 @@ func asTrouble(err error) (*object.Trouble, bool) {
 	var t *object.Trouble
 	ok := errors.As(err, &t)
 	return t, ok
-}
-
-// temporary says whether the credentials are those of a session, which ends.
-func (b *Bucket) temporary(ctx context.Context) bool {
-	creds, err := b.credentials.Retrieve(ctx)
-	return err == nil && creds.SessionToken != ""
 }
 
 // forgetCredentials has them fetched again.
@@ -136,12 +149,15 @@ func (b *Bucket) explain(err error) error {
 	var answer *answerError
 	var dns *net.DNSError
 	var dial *net.OpError
-	where := b.base.Scheme + "://" + b.base.Host
+	where := "Amazon S3"
+	if b.c.Endpoint != "" {
+		where = *b.endpoint
+	}
 	switch {
 	case errors.Is(err, errNoCredentials):
 		return fmt.Errorf("storage.s3: no credentials: set storage.s3.accesskey and storage.s3.secretkey, or give this machine a role, a profile or AWS_ACCESS_KEY_ID: %w", err)
 	case errors.As(err, &dns):
-		return fmt.Errorf("storage.s3.regionendpoint: cannot find the host %s (is storage.s3.region right?): %w", b.base.Hostname(), err)
+		return fmt.Errorf("storage.s3.regionendpoint: cannot find the host %s (is storage.s3.region right?): %w", dns.Name, err)
 	case errors.As(err, &answer):
 	case errors.As(err, &dial), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("storage.s3.regionendpoint: cannot reach %s: %w", where, err)

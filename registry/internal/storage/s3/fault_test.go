@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 		}
 		apply(http.MethodPut, storage.Change{Key: key, Content: []byte("second"), If: storage.IfVersion(info.Version)})
 		want("second")
-		u, err := store.CreateUpload(t.Context(), fmt.Sprintf("/up/%d", fault), storage.UploadHint{})
+		u, err := store.OpenUpload(t.Context(), fmt.Sprintf("/up/%d", fault), storage.UploadOptions{Create: true})
 		if err != nil {
 			t.Fatal(err)
 		}

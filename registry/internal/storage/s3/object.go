@@ -1,37 +1,41 @@
 package s3
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // the protocol's checksum, not a signature
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
+
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
-	"slipway/registry/internal/storage/rest"
 )
 
 // Head implements object.Bucket.
 func (b *Bucket) Head(ctx context.Context, key string) (object.Info, error) {
-	resp, err := b.send(ctx, &request{method: http.MethodHead, key: key})
+	out, err := b.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.c.Bucket, Key: &key})
 	if err != nil {
-		return object.Info{}, err
+		return object.Info{}, b.failed(ctx, err)
 	}
-	rest.Drop(resp)
-	return b.info(key, resp, resp.ContentLength), nil
+	return b.info(key, aws.ToInt64(out.ContentLength), out.LastModified, out.ETag, out.Metadata), nil
 }
 
-func (b *Bucket) info(key string, resp *http.Response, size int64) object.Info {
-	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
-	now, _ := http.ParseTime(resp.Header.Get("Date"))
+func (b *Bucket) info(key string, size int64, modified *time.Time, etag *string, metadata map[string]string) object.Info {
 	return object.Info{
-		Key: key, Size: size, Modified: modified.UTC(), Version: version(resp.Header),
-		Writer: resp.Header.Get("X-Amz-Meta-Writer"), Now: now,
+		Key: key, Size: size, Modified: aws.ToTime(modified).Truncate(time.Second).UTC(), Version: version(etag),
+		Writer: metadata["writer"], Now: b.clock.Now(),
 	}
 }
 
@@ -40,44 +44,46 @@ var errRange = errors.New("InvalidRange")
 
 // Get implements object.Bucket.
 func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, object.Info, error) {
-	r := &request{method: http.MethodGet, key: key, header: http.Header{}}
+	in := &s3.GetObjectInput{Bucket: &b.c.Bucket, Key: &key}
 	switch {
 	case length == 0:
 		info, err := b.Head(ctx, key)
 		return http.NoBody, info, err
 	case length > 0:
-		r.header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
 	case offset > 0:
-		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", offset))
 	}
-	resp, err := b.send(ctx, r)
-	if errors.Is(err, errRange) {
-		info, err := b.Head(ctx, key)
-		return http.NoBody, info, err
-	}
+	out, err := b.api.GetObject(ctx, in)
 	if err != nil {
+		err = b.failed(ctx, err)
+		if errors.Is(err, errRange) {
+			info, err := b.Head(ctx, key)
+			return http.NoBody, info, err
+		}
 		return nil, object.Info{}, err
 	}
-	size := resp.ContentLength
-	if resp.StatusCode == http.StatusPartialContent {
-		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+	size, body := aws.ToInt64(out.ContentLength), out.Body
+	switch {
+	case in.Range == nil:
+	case out.ContentRange != nil:
+		_, total, _ := strings.Cut(*out.ContentRange, "/")
 		if size, err = strconv.ParseInt(total, 10, 64); err != nil {
-			resp.Body.Close()
-			return nil, object.Info{}, fmt.Errorf("the store answers a range with Content-Range %q", resp.Header.Get("Content-Range"))
+			body.Close()
+			return nil, object.Info{}, fmt.Errorf("the store answers a range with Content-Range %q", *out.ContentRange)
 		}
-	} else if length > 0 || offset > 0 { // it may, and some proxies do
-		if size < 0 {
-			resp.Body.Close()
-			return nil, object.Info{}, errors.New("the store answers a range with the whole object, and does not say how long that is")
-		}
-		return whole(resp, offset, length), b.info(key, resp, size), nil
+	case out.ContentLength == nil || size < 0: // the whole object, which some proxies send
+		body.Close()
+		return nil, object.Info{}, errors.New("the store answers a range with the whole object, and does not say how long that is")
+	default:
+		body = part(body, size, offset, length)
 	}
-	return resp.Body, b.info(key, resp, size), nil
+	return body, b.info(key, size, out.LastModified, out.ETag, out.Metadata), nil
 }
 
-// whole reads a range of an answer that has all of an object.
-func whole(resp *http.Response, offset, length int64) io.ReadCloser {
-	r := &rangeOf{ReadCloser: resp.Body, skip: offset, left: max(resp.ContentLength-offset, 0)}
+// part reads a range of the whole object.
+func part(body io.ReadCloser, size, offset, length int64) io.ReadCloser {
+	r := &rangeOf{ReadCloser: body, skip: offset, left: max(size-offset, 0)}
 	if length >= 0 {
 		r.left = min(r.left, length)
 	}
@@ -109,102 +115,89 @@ func (r *rangeOf) Read(p []byte) (int, error) {
 
 // Put implements object.Bucket.
 func (b *Bucket) Put(ctx context.Context, key string, body object.Body, o object.PutOptions) (string, error) {
-	r := &request{method: http.MethodPut, key: key, header: b.putHeader(o), body: body, expire: o.Expire}
-	condition(r.header, o.If)
-	resp, err := b.send(ctx, r)
-	if errors.Is(err, storage.ErrNotExist) && o.If.Version() != "" {
-		err = storage.ErrConflict
+	in := &s3.PutObjectInput{
+		Bucket: &b.c.Bucket, Key: &key, Body: content(body), ContentLength: &body.Size, ContentType: &octets, Metadata: metadata(o),
+		StorageClass: b.class(), ACL: b.acl(),
 	}
+	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()
+	in.IfMatch, in.IfNoneMatch = condition(o.If)
+	if o.Expire {
+		ctx = expiring(ctx)
+		h := md5.New() //nolint:gosec // the protocol's checksum, not a signature
+		if _, err := io.Copy(h, content(body)); err != nil {
+			return "", err
+		}
+		in.ContentMD5 = aws.String(base64.StdEncoding.EncodeToString(h.Sum(nil)))
+	}
+	out, err := b.api.PutObject(ctx, in, knownHash(body.SHA256))
 	if err != nil {
+		err = b.failed(ctx, err)
+		if errors.Is(err, storage.ErrNotExist) && o.If.Version() != "" {
+			err = storage.ErrConflict
+		}
 		return "", err
 	}
-	rest.Drop(resp)
-	return version(resp.Header), nil
+	return version(out.ETag), nil
+}
+
+// knownHash saves reading a body whose hash is known once more.
+func knownHash(sum string) func(*s3.Options) {
+	return func(o *s3.Options) {
+		if sum == "" {
+			return
+		}
+		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+			return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("KnownPayloadHash",
+				func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+					return next.HandleFinalize(v4.SetPayloadHash(ctx, sum), in)
+				}), "ComputePayloadHash", middleware.Before)
+		})
+	}
 }
 
 // Delete implements object.Bucket.
 func (b *Bucket) Delete(ctx context.Context, key string, c storage.Condition) error {
-	r := &request{method: http.MethodDelete, key: key, header: http.Header{}, expire: true}
-	condition(r.header, c)
-	resp, err := b.send(ctx, r)
+	in := &s3.DeleteObjectInput{Bucket: &b.c.Bucket, Key: &key}
+	in.IfMatch, _ = condition(c)
+	_, err := b.api.DeleteObject(expiring(ctx), in)
+	err = b.failed(ctx, err)
 	if errors.Is(err, storage.ErrNotExist) && c == (storage.Condition{}) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	rest.Drop(resp)
-	return nil
+	return err
 }
 
 // Touch implements object.Bucket: a copy of the object onto itself.
-func (b *Bucket) Touch(ctx context.Context, key string) error {
-	if b.noTouch.Load() {
-		return errors.ErrUnsupported
+func (b *Bucket) Touch(ctx context.Context, key, version string) error {
+	match, _ := condition(storage.IfVersion(version))
+	in := &s3.CopyObjectInput{
+		Bucket: &b.c.Bucket, Key: &key, CopySource: b.source(key), CopySourceIfMatch: match, IfMatch: match,
+		MetadataDirective: types.MetadataDirectiveReplace, // else S3 refuses, as nothing would change
+		ContentType:       &octets, StorageClass: b.class(), ACL: b.acl(),
 	}
-	r := &request{method: http.MethodPut, key: key, header: b.putHeader(object.PutOptions{}), expire: true}
-	r.header.Set("X-Amz-Copy-Source", escape(b.c.Bucket+"/"+key))
-	r.header.Set("X-Amz-Metadata-Directive", "REPLACE") // else S3 refuses, as nothing would change
-	result, err := b.result(ctx, r)
-	if err != nil {
-		return err
-	}
-	if result.ETag == "" { // a 200 can carry an error
-		return b.meaning(&result.failure, http.StatusInternalServerError, 0)
-	}
-	// versitygw replaces the metadata only, and says so: the object is as old as it was.
-	modified, err := time.Parse(time.RFC3339, result.LastModified)
-	if err == nil && modified.Before(b.clock.Sent(ctx).Add(-touchError)) {
-		b.noTouch.Store(true)
-		return errors.ErrUnsupported
-	}
-	return nil
+	in.ServerSideEncryption, in.SSEKMSKeyId = b.encryption()
+	_, err := b.api.CopyObject(expiring(ctx), in)
+	return b.failed(ctx, err)
 }
 
-// touchError is how far the time of a copy may be from what is known of the store's clock. Clocks and
-// answers have whole seconds. What was written within that time counts as renewed.
-const touchError = 2 * time.Second
-
-// MaxDelete implements object.BatchDeleter.
-func (b *Bucket) MaxDelete() int { return 1000 }
-
-// DeleteMany implements object.BatchDeleter.
+// DeleteMany implements object.Bucket.
 func (b *Bucket) DeleteMany(ctx context.Context, keys []string) error {
-	var text strings.Builder
-	text.WriteString(`<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>true</Quiet>`)
+	in := &s3.DeleteObjectsInput{Bucket: &b.c.Bucket, Delete: &types.Delete{Quiet: aws.Bool(true)}}
 	for _, key := range keys {
-		text.WriteString("<Object><Key>" + xmlText(key) + "</Key></Object>")
+		in.Delete.Objects = append(in.Delete.Objects, types.ObjectIdentifier{Key: &key})
 	}
-	text.WriteString("</Delete>")
-	body := bytesBody([]byte(text.String()))
-	sum, err := sumMD5(body)
+	out, err := b.api.DeleteObjects(expiring(ctx), in)
 	if err != nil {
-		return err
+		return b.failed(ctx, err)
 	}
-	resp, err := b.send(ctx, &request{
-		method: http.MethodPost, query: url.Values{"delete": {""}}, body: body, expire: true,
-		header: http.Header{"Content-Type": {"application/xml"}, "Content-Md5": {sum}},
-	})
-	if err != nil {
-		return err
-	}
-	content, err := rest.Answer(ctx, resp)
-	if err != nil {
-		return err
-	}
-	var result struct {
-		Error []failure
-	}
-	if err := parse(content, &result); err != nil {
-		return err
-	}
-	for _, f := range result.Error {
-		if f.Code == "NoSuchKey" {
+	for _, f := range out.Errors {
+		code := aws.ToString(f.Code)
+		if code == "NoSuchKey" {
 			continue
 		}
 		// One of many was refused for a moment, or for good.
-		cause := fmt.Errorf("cannot delete %s: %s: %s", f.Key, f.Code, f.Message)
-		if f.Code == "AccessDenied" {
+		cause := fmt.Errorf("cannot delete %s: %s: %s", aws.ToString(f.Key), code, aws.ToString(f.Message))
+		if code == "AccessDenied" {
 			return fmt.Errorf("%w: %w", storage.ErrDenied, cause)
 		}
 		return &object.Trouble{Err: cause, Effect: object.Doubtful}
@@ -212,115 +205,91 @@ func (b *Bucket) DeleteMany(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// listing is a page of a listing.
-type listing struct {
-	IsTruncated           bool
-	NextContinuationToken string
-	EncodingType          string
-	Contents              []struct {
-		Key          string
-		LastModified time.Time
-		ETag         string
-		Size         int64
-	}
-	CommonPrefixes []struct{ Prefix string }
-}
-
-// List implements object.Bucket. Page.Next is the last key, a NUL, and the store's token.
-func (b *Bucket) List(ctx context.Context, prefix string, o object.ListOptions) (object.Page, error) {
-	q := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}} // XML has no way to say some bytes
-	after, token, more := strings.Cut(o.After, "\x00")
-	switch {
-	case more:
-		q.Set("continuation-token", token)
-	case after > prefix:
-		q.Set("start-after", after)
-	}
-	if o.Delimited {
-		q.Set("delimiter", "/")
-	}
-	if o.Max > 0 {
-		q.Set("max-keys", strconv.Itoa(o.Max))
-	}
-	resp, err := b.send(ctx, &request{method: http.MethodGet, query: q})
-	if err != nil {
-		return object.Page{}, err
-	}
-	now, _ := http.ParseTime(resp.Header.Get("Date"))
-	content, err := rest.Answer(ctx, resp)
-	if err != nil {
-		return object.Page{}, err
-	}
-	var l listing
-	if err := parse(content, &l); err != nil {
-		return object.Page{}, err
-	}
-	if err := l.decode(); err != nil {
-		return object.Page{}, err
-	}
-	page := object.Page{Entries: make([]object.Info, 0, len(l.Contents)+len(l.CommonPrefixes)), More: l.IsTruncated, Now: now}
-	for _, p := range l.CommonPrefixes {
-		page.Entries = append(page.Entries, object.Info{Key: p.Prefix, Prefix: true})
-	}
-	for _, c := range l.Contents {
-		e := object.Info{Key: c.Key, Size: c.Size, Modified: c.LastModified.Truncate(time.Second).UTC(), Version: strings.Trim(c.ETag, `"`)}
-		if len(e.Version) == 32 {
-			e.MD5 = e.Version // unless the store encrypts with a key of its own: then it is the MD5 of nothing
-		}
-		page.Entries = append(page.Entries, e)
-	}
-	if len(l.Contents) > 0 && len(l.CommonPrefixes) > 0 {
-		sortEntries(page.Entries)
-	}
-	if page.More {
-		if n := len(page.Entries); n > 0 {
-			after = page.Entries[n-1].Key
-		}
-		if l.NextContinuationToken != "" {
-			page.Next = max(after, prefix) + "\x00" + l.NextContinuationToken
-		} else if len(page.Entries) == 0 {
-			return object.Page{}, fmt.Errorf("%w: the store says that its listing goes on, but not where", storage.ErrUnavailable)
-		} // else it goes on behind the last entry
-	}
-	return page, nil
-}
-
-// decode undoes the encoding of names, if the store has heeded the wish for one.
-func (l *listing) decode() (err error) {
-	if l.EncodingType != "url" {
-		return nil
-	}
-	for i := range l.Contents {
-		if l.Contents[i].Key, err = url.QueryUnescape(l.Contents[i].Key); err != nil {
-			return fmt.Errorf("%w: a name in the listing: %w", storage.ErrUnavailable, err)
-		}
-	}
-	for i := range l.CommonPrefixes {
-		if l.CommonPrefixes[i].Prefix, err = url.QueryUnescape(l.CommonPrefixes[i].Prefix); err != nil {
-			return fmt.Errorf("%w: a name in the listing: %w", storage.ErrUnavailable, err)
-		}
-	}
-	return nil
-}
-
-// Redirects implements object.Signer.
+// Redirects implements object.Bucket.
 func (b *Bucket) Redirects() bool { return true }
 
-// SignedURL implements object.Signer. It works no longer than temporary credentials behind it.
+// SignedURL implements object.Bucket. It works no longer than temporary credentials behind it.
 func (b *Bucket) SignedURL(ctx context.Context, method, key string, expires time.Duration, o object.URLOptions) (string, error) {
-	creds, err := b.credentials.Retrieve(ctx)
+	life := s3.WithPresignExpires(expires)
+	var signed *v4.PresignedHTTPRequest
+	var err error
+	if method == http.MethodHead {
+		signed, err = b.urls.PresignHeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.c.Bucket, Key: &key}, life)
+	} else {
+		in := &s3.GetObjectInput{Bucket: &b.c.Bucket, Key: &key}
+		if o.ContentType != "" {
+			in.ResponseContentType = &o.ContentType
+		}
+		signed, err = b.urls.PresignGetObject(ctx, in, life)
+	}
 	if err != nil {
 		return "", err
 	}
-	q := url.Values{"X-Amz-Expires": {strconv.Itoa(int(expires.Seconds()))}}
-	if o.ContentType != "" {
-		q.Set("response-content-type", o.ContentType)
+	return signed.URL, nil
+}
+
+var octets = "application/octet-stream"
+
+// content is what a request sends of a body.
+func content(b object.Body) io.ReadSeeker {
+	if b.Size == 0 {
+		return bytes.NewReader(nil)
 	}
-	req, err := b.build(ctx, b.public, &request{method: method, key: key, query: q})
-	if err != nil {
-		return "", err
+	return io.NewSectionReader(b.Content, 0, b.Size)
+}
+
+func condition(c storage.Condition) (match, noneMatch *string) {
+	if c.Absent() {
+		noneMatch = aws.String("*")
 	}
-	req.Header = http.Header{}
-	signed, _, err := b.signer.PresignHTTP(ctx, creds, req, unsigned, "s3", b.c.Region, b.clock.Now())
-	return signed, err
+	if v := c.Version(); v != "" {
+		match = aws.String(`"` + v + `"`)
+	}
+	return match, noneMatch
+}
+
+func metadata(o object.PutOptions) map[string]string {
+	if o.Writer == "" {
+		return nil
+	}
+	return map[string]string{"writer": o.Writer}
+}
+
+func version(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }
+
+// source names an object to copy.
+func (b *Bucket) source(key string) *string {
+	var s strings.Builder
+	for _, c := range []byte(b.c.Bucket + "/" + key) {
+		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
+			s.WriteByte(c)
+		} else {
+			fmt.Fprintf(&s, "%%%02X", c)
+		}
+	}
+	return aws.String(s.String())
+}
+
+func (b *Bucket) encryption() (types.ServerSideEncryption, *string) {
+	switch {
+	case !b.c.Encrypt:
+		return "", nil
+	case b.c.KeyID == "":
+		return types.ServerSideEncryptionAes256, nil
+	}
+	return types.ServerSideEncryptionAwsKms, &b.c.KeyID
+}
+
+func (b *Bucket) class() types.StorageClass {
+	if b.c.StorageClass == "NONE" {
+		return ""
+	}
+	return types.StorageClass(b.c.StorageClass)
+}
+
+func (b *Bucket) acl() types.ObjectCannedACL {
+	if b.c.ACL == "private" {
+		return ""
+	}
+	return types.ObjectCannedACL(b.c.ACL)
 }

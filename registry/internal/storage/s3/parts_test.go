@@ -16,7 +16,7 @@ import (
 
 // Uploads that nobody finished are found on all pages of the listing and aborted; young ones, and
 // those of others in the bucket, are left.
-func TestClean_AbortsOldUploadsOfAllPages(t *testing.T) {
+func TestAbortOld_OfAllPages(t *testing.T) {
 	const all, page = 2500, 1000
 	var mu sync.Mutex
 	aborted := map[string]bool{}
@@ -59,8 +59,7 @@ func TestClean_AbortsOldUploadsOfAllPages(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "</ListMultipartUploadsResult>")
 	})
-	store := object.New(object.NewClient(b, "root", b.Limits(), object.Timing{}), object.Options{Spool: t.TempDir(), Tree: "/tree"})
-	if err := store.Clean(t.Context()); err != nil {
+	if err := b.AbortOld(t.Context(), "root/", time.Now().Add(-24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range all {

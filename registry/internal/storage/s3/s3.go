@@ -1,7 +1,5 @@
-// Package s3 sends requests to a bucket of Amazon S3 or of anything that speaks its
-// protocol. The SDK finds credentials and signs; the requests are this package's own,
-// for they cost a fifth of the SDK's and do nothing that other people's S3 does not know:
-// no checksum trailers, no retries of their own.
+// Package s3 sends requests to a bucket of Amazon S3, or of another store that speaks its
+// protocol, through Amazon's client. Retries are package object's.
 package s3
 
 import (
@@ -14,13 +12,13 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"slipway/registry/internal/storage"
 	"slipway/registry/internal/storage/object"
@@ -51,21 +49,15 @@ type Config struct {
 // Bucket is an object.Bucket.
 type Bucket struct {
 	c           Config
-	base        *url.URL // of the bucket, no slash at its end
-	public      *url.URL
 	http        *http.Client
+	endpoint    *string // nil = Amazon's
+	api         *s3.Client
+	urls        *s3.PresignClient // for clients
 	credentials aws.CredentialsProvider
-	signer      *v4.Signer
 	clock       rest.Clock
-	noTouch     atomic.Bool // the store leaves what is copied onto itself as old as it was
 }
 
-var (
-	_ object.Bucket       = (*Bucket)(nil)
-	_ object.BatchDeleter = (*Bucket)(nil)
-	_ object.Signer       = (*Bucket)(nil)
-	_ object.Multipart    = (*Bucket)(nil)
-)
+var _ object.Bucket = (*Bucket)(nil)
 
 // expiry is how long a change that is signed in its URL may be under way, and lateness what the
 // clocks and the store's own work add to that.
@@ -96,23 +88,20 @@ func Create(ctx context.Context, c Config) error {
 		return err
 	}
 	defer b.Close() //nolint:errcheck // never fails
-	resp, err := b.send(ctx, &request{method: http.MethodPut})
-	var answer *answerError
-	if errors.As(err, &answer) && (answer.Code == "BucketAlreadyOwnedByYou" || answer.Code == "BucketAlreadyExists") {
+	_, err = b.api.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &b.c.Bucket})
+	var owned *types.BucketAlreadyOwnedByYou
+	var there *types.BucketAlreadyExists
+	if errors.As(err, &owned) || errors.As(err, &there) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	rest.Drop(resp)
-	return nil
+	return b.failed(ctx, err)
 }
 
 // openTime bounds all that Open does.
 const openTime = 20 * time.Second
 
 func newBucket(ctx context.Context, c Config) (*Bucket, error) {
-	b := &Bucket{c: c, http: rest.NewClient(c.SkipVerify), signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
+	b := &Bucket{c: c, http: rest.NewClient(c.SkipVerify)}
 	setting, file := "storage.s3.cafile", c.CAFile
 	if file == "" {
 		setting, file = "AWS_CA_BUNDLE", os.Getenv("AWS_CA_BUNDLE")
@@ -120,27 +109,60 @@ func newBucket(ctx context.Context, c Config) (*Bucket, error) {
 	if err := b.trust(setting, file); err != nil {
 		return nil, err
 	}
-	var err error
-	if b.base, err = c.url(c.Endpoint); err != nil {
+	endpoint, err := c.url(c.Endpoint)
+	if err != nil {
 		return nil, err
 	}
-	b.public = b.base
-	if c.PublicEndpoint != "" {
-		if b.public, err = c.url(c.PublicEndpoint); err != nil {
-			return nil, err
-		}
+	public, err := c.url(cmp.Or(c.PublicEndpoint, c.Endpoint))
+	if err != nil {
+		return nil, err
 	}
 	if c.AccessKey != "" {
 		b.credentials = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider(c.AccessKey, c.SecretKey, c.SessionToken))
-		return b, nil
+	} else {
+		loaded, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(c.Region))
+		if err != nil {
+			return nil, fmt.Errorf("storage.s3: cannot read the AWS configuration of this machine: %w", err)
+		}
+		b.credentials = loaded.Credentials
 	}
-	loaded, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(c.Region))
-	if err != nil {
-		return nil, fmt.Errorf("storage.s3: cannot read the AWS configuration of this machine: %w", err)
-	}
-	b.credentials = loaded.Credentials
+	b.endpoint, b.api = endpoint, s3.New(b.options(endpoint))
+	b.urls = s3.NewPresignClient(s3.New(b.options(public)), func(o *s3.PresignOptions) { o.Presigner = newSigner(&b.clock) })
 	return b, nil
 }
+
+// options has the client send each request once, and no checksums that other people's S3 doesn't know.
+func (b *Bucket) options(endpoint *string) s3.Options {
+	o := s3.Options{
+		Region: cmp.Or(b.c.Region, "us-east-1"), BaseEndpoint: endpoint, UsePathStyle: b.c.PathStyle, UseAccelerate: b.c.Accelerate,
+		Credentials: b.credentials, HTTPClient: b, HTTPSignerV4: newSigner(&b.clock), Retryer: aws.NopRetryer{},
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+		DisableS3ExpressSessionAuth: aws.Bool(true), DisableLogOutputChecksumValidationSkipped: true, DisableClockSkewCorrection: true,
+		ContinueHeaderThresholdBytes: -1,
+	}
+	if b.c.DualStack {
+		o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled
+	}
+	if b.c.FIPS {
+		o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled
+	}
+	return o
+}
+
+// Do implements s3.HTTPClient.
+func (b *Bucket) Do(req *http.Request) (*http.Response, error) {
+	if b.c.UserAgent != "" {
+		req.Header.Set("User-Agent", b.c.UserAgent)
+	}
+	resp, err := b.http.Do(req)
+	if err == nil {
+		b.clock.Observe(resp)
+	}
+	return resp, err
+}
+
+// Now implements object.Bucket.
+func (b *Bucket) Now() time.Time { return b.clock.Now() }
 
 // trust adds the authorities in a file, which setting names, to the system's.
 func (b *Bucket) trust(setting, file string) error {
@@ -166,10 +188,10 @@ func (b *Bucket) trust(setting, file string) error {
 	return nil
 }
 
-// url is that of the bucket at an endpoint, "" for Amazon's.
-func (c *Config) url(endpoint string) (*url.URL, error) {
+// url is an endpoint with its scheme, nil for Amazon's.
+func (c *Config) url(endpoint string) (*string, error) {
 	if endpoint == "" {
-		endpoint = c.amazon()
+		return nil, nil //nolint:nilnil // the SDK knows it
 	}
 	if !strings.Contains(endpoint, "://") {
 		scheme := "https://"
@@ -182,44 +204,16 @@ func (c *Config) url(endpoint string) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("storage.s3.regionendpoint: %q is no URL of a server", endpoint)
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/")
-	if c.PathStyle {
-		u.Path += "/" + c.Bucket
-	} else {
-		u.Host = c.Bucket + "." + u.Host
-	}
-	return u, nil
+	return &endpoint, nil
 }
 
-// amazon is the endpoint of a region.
-func (c *Config) amazon() string {
-	region := cmp.Or(c.Region, "us-east-1")
-	domain := "amazonaws.com"
-	if strings.HasPrefix(region, "cn-") {
-		domain += ".cn"
-	}
-	switch {
-	case c.Accelerate && c.DualStack:
-		return "s3-accelerate.dualstack." + domain
-	case c.Accelerate:
-		return "s3-accelerate." + domain
-	}
-	service := "s3"
-	if c.FIPS {
-		service = "s3-fips"
-	}
-	if c.DualStack {
-		service += ".dualstack"
-	}
-	return service + "." + region + "." + domain
-}
-
-// Limits implements object.Bucket. Conditions are what Amazon has; the probe says what of
+// Limits implements object.Bucket. Conditions are what Amazon has; the probe describes what of
 // that is so here.
 func (b *Bucket) Limits() object.Limits {
 	return object.Limits{
-		MinPart: 5 << 20, MaxPut: 5 << 30, MaxParts: 10_000, MaxLate: expiry + lateness,
-		ConditionalPut: true, ConditionalDelete: true,
+		MinPart: 5 << 20, MaxPut: 5 << 30, MaxParts: 10_000, MaxDelete: 1000, MaxLate: expiry + lateness,
+		ConditionalPut: true, ConditionalDelete: true, ComposedEarly: true,
+		PutRight: "s3:PutObject", DeleteRight: "s3:DeleteObject",
 	}
 }
 

@@ -66,8 +66,8 @@ func TestOpen_NamesTheSetting_OfAnswers(t *testing.T) {
 }
 
 func TestOpen_UnknownHost(t *testing.T) {
-	_, err := s3.Open(t.Context(), s3.Config{AccessKey: "a", SecretKey: "s", Region: "nowhere", Endpoint: "https://s3.nowhere.invalid", Bucket: "b"})
-	if err == nil || !strings.HasPrefix(err.Error(), "storage.s3.regionendpoint: cannot find the host b.s3.nowhere.invalid (is storage.s3.region right?)") {
+	_, err := s3.Open(t.Context(), s3.Config{AccessKey: "a", SecretKey: "s", Region: "nowhere", Endpoint: "https://s3.nowhere.invalid", Bucket: "bucket"})
+	if err == nil || !strings.HasPrefix(err.Error(), "storage.s3.regionendpoint: cannot find the host bucket.s3.nowhere.invalid (is storage.s3.region right?)") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -143,7 +143,8 @@ func TestOpen_Certificates(t *testing.T) {
 	}
 }
 
-// Nothing is sent that only Amazon knows: no checksums, no trailers, no chunked signatures.
+// Requests carry nothing that only Amazon supports: no checksums, no trailers, no chunked signatures, except the
+// checksum that deletions of many objects need.
 func TestRequestsHaveNoChecksumTrailers(t *testing.T) {
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
 		t.Run(name, func(t *testing.T) {
@@ -155,19 +156,21 @@ func TestRequestsHaveNoChecksumTrailers(t *testing.T) {
 					t.Errorf("%s: %d bytes, announced %d, %v, %v", r.Method, len(body), r.ContentLength, r.TransferEncoding, err)
 				}
 				for header := range r.Header {
-					if h := strings.ToLower(header); strings.Contains(h, "checksum") || strings.Contains(h, "trailer") || h == "content-encoding" || h == "x-amz-decoded-content-length" {
+					h := strings.ToLower(header)
+					if deletesMany := r.URL.Query().Has("delete"); deletesMany && strings.Contains(h, "checksum") {
+						continue // the protocol asks for one there
+					}
+					if strings.Contains(h, "checksum") || strings.Contains(h, "trailer") || h == "content-encoding" || h == "x-amz-decoded-content-length" {
 						t.Errorf("%s has %s", r.Method, header)
 					}
 				}
 				if hash := r.Header.Get("X-Amz-Content-Sha256"); strings.HasPrefix(hash, "STREAMING") {
 					t.Errorf("%s: the body is signed as %s", r.Method, hash)
 				}
-				switch {
-				case r.URL.Query().Has("uploads"):
-					_, _ = io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
-				case r.Method == http.MethodPost:
+				switch r.Method {
+				case http.MethodPost:
 					_, _ = io.WriteString(w, "<DeleteResult></DeleteResult>")
-				case r.Method == http.MethodGet:
+				case http.MethodGet:
 					_, _ = io.WriteString(w, emptyList)
 				}
 			}))
@@ -189,17 +192,10 @@ func TestRequestsHaveNoChecksumTrailers(t *testing.T) {
 			if _, err := b.Put(ctx, "k", large, object.PutOptions{}); err != nil {
 				t.Error(err)
 			}
-			id, err := b.Begin(ctx, "k", object.PutOptions{})
-			if err != nil || id != "u" {
-				t.Errorf("%q, %v", id, err)
-			}
-			if _, err := b.PutPart(ctx, "k", id, 1, large); err != nil {
-				t.Error(err)
-			}
 			if err := b.DeleteMany(ctx, []string{"a", "b"}); err != nil {
 				t.Error(err)
 			}
-			if got := fmt.Sprint(methods); got != "[GET PUT PUT PUT POST PUT POST]" {
+			if got := fmt.Sprint(methods); got != "[GET PUT PUT PUT POST]" {
 				t.Errorf("sent %s", got)
 			}
 		})

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"crypto/md5" //nolint:gosec // what stores list, not a signature
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,40 +43,40 @@ func plant(t *testing.T, s storage.Store) {
 }
 
 func testList(t *testing.T, p pair) {
-	plant(t, p.a.Store)
+	plant(t, p.a)
 	flat := slices.DeleteFunc(slices.Clone(tree), func(n string) bool { return n == "a" })
 	slices.Sort(flat)
 	level := []string{"0", "B", "a-b/", "a.b/", "a/", "a0", "a_b", "b", "deep/", "v1.tmp/", "z"}
-	p.both(func(i Instance) {
+	p.both(func(s storage.Store) {
 		for _, names := range []bool{false, true} {
-			if got := list(t, i.Store, "/dir", storage.ListOptions{Names: names}); !slices.Equal(got, level) {
+			if got := list(t, s, "/dir", storage.ListOptions{Names: names}); !slices.Equal(got, level) {
 				t.Errorf("List = %q, want %q", got, level)
 			}
-			if got := list(t, i.Store, "/dir", storage.ListOptions{Flat: true, Names: names}); !slices.Equal(got, flat) {
+			if got := list(t, s, "/dir", storage.ListOptions{Flat: true, Names: names}); !slices.Equal(got, flat) {
 				t.Errorf("flat List = %q, want %q", got, flat)
 			}
 		}
 	})
 	for _, flat := range []bool{false, true} {
-		for _, err := range p.a.Store.List(t.Context(), "/dir", storage.ListOptions{Flat: flat}) {
+		for _, err := range p.a.List(t.Context(), "/dir", storage.ListOptions{Flat: flat}) {
 			if err != nil {
 				t.Error(err)
 			}
-			break // which List has to bear
+			break // List must cope with that
 		}
 	}
 }
 
-// Sizes, times and versions are those that Stat gives.
+// Sizes, dates and versions agree with Stat.
 func testListDescribesObjects(t *testing.T, p pair) {
-	put(t, p.a.Store, "/dir/a", "123")
-	put(t, p.a.Store, "/dir/b/c", "12345")
+	put(t, p.a, "/dir/a", "123")
+	put(t, p.a, "/dir/b/c", "12345")
 	for _, key := range []string{"/dir/a", "/dir/b/c"} {
-		version(t, p.a.Store, key)
+		version(t, p.a, key)
 	}
-	p.both(func(i Instance) {
+	p.both(func(s storage.Store) {
 		for _, flat := range []bool{false, true} {
-			for info, err := range i.Store.List(t.Context(), "/dir", storage.ListOptions{Flat: flat}) {
+			for info, err := range s.List(t.Context(), "/dir", storage.ListOptions{Flat: flat}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,15 +86,15 @@ func testListDescribesObjects(t *testing.T, p pair) {
 					}
 					continue
 				}
-				want := stat(t, i.Store, info.Key)
-				content, _, err := storage.Read(t.Context(), i.Store, info.Key, 100)
+				want := stat(t, s, info.Key)
+				content, _, err := storage.Read(t.Context(), s, info.Key, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if sum := fmt.Sprintf("%x", md5.Sum(content)); info.MD5 != "" && info.MD5 != sum { //nolint:gosec // what stores list, not a signature
 					t.Errorf("%s is listed with the MD5 %s, its content has %s", info.Key, info.MD5, sum)
 				}
-				info.MD5, want.MD5 = "", "" // a listing may say more
+				info.MD5, want.MD5 = "", "" // only listings have it
 				if !info.Modified.Equal(want.Modified) {
 					t.Errorf("listed with %v, Stat says %v", info.Modified, want.Modified)
 				}
@@ -106,9 +107,9 @@ func testListDescribesObjects(t *testing.T, p pair) {
 }
 
 func testListAfter(t *testing.T, p pair) {
-	plant(t, p.a.Store)
+	plant(t, p.a)
 	for _, flat := range []bool{false, true} {
-		all := list(t, p.b.Store, "/dir", storage.ListOptions{Flat: flat})
+		all := list(t, p.b, "/dir", storage.ListOptions{Flat: flat})
 		afters := []string{"", "/a", "/dir", "/dir/", "/dir/.", "/dir/a", "/dir/a/", "/dir/a/x", "/dir/a/x/", "/dir/a/zz", "/dir/a0", "/dir/zz", "/dirt", "/z"}
 		for _, name := range all {
 			afters = append(afters, "/dir/"+name)
@@ -120,14 +121,14 @@ func testListAfter(t *testing.T, p pair) {
 					want = append(want, name)
 				}
 			}
-			if got := list(t, p.b.Store, "/dir", storage.ListOptions{Flat: flat, After: after}); !slices.Equal(got, want) {
+			if got := list(t, p.b, "/dir", storage.ListOptions{Flat: flat, After: after}); !slices.Equal(got, want) {
 				t.Errorf("List(flat %v) after %q = %q, want %q", flat, after, got, want)
 			}
 		}
 	}
 }
 
-// testListMany crosses the number of keys that stores list at once.
+// testListMany exceeds the number of keys that stores list at once.
 func testListMany(t *testing.T, p pair) {
 	const n = 2100
 	var stage storage.Stage
@@ -138,36 +139,39 @@ func testListMany(t *testing.T, p pair) {
 		want = append(want, name+"/")
 	}
 	slices.Sort(want)
-	apply(t, p.a.Store, stage)
-	if got := list(t, p.b.Store, "/tags", storage.ListOptions{Names: true}); !slices.Equal(got, want) {
+	applyMany(t, p.a, stage)
+	if got := list(t, p.b, "/tags", storage.ListOptions{Names: true}); !slices.Equal(got, want) {
 		t.Errorf("List has %d names, want %d", len(got), n)
 	}
-	if got := list(t, p.b.Store, "/tags", storage.ListOptions{Flat: true}); len(got) != n {
+	if got := list(t, p.b, "/tags", storage.ListOptions{Flat: true}); len(got) != n {
 		t.Errorf("flat List has %d names, want %d", len(got), n)
 	}
 	for _, i := range []int{0, 999, 1000, 1001, n - 1} {
-		if got := list(t, p.b.Store, "/tags", storage.ListOptions{After: "/tags/" + want[i]}); !slices.Equal(got, want[i+1:]) {
+		if got := list(t, p.b, "/tags", storage.ListOptions{After: "/tags/" + want[i]}); !slices.Equal(got, want[i+1:]) {
 			t.Errorf("List after %q has %d names, want %d", want[i], len(got), n-i-1)
 		}
 	}
 }
 
 func testListNothing(t *testing.T, p pair) {
-	put(t, p.a.Store, "/a/b", "x")
+	put(t, p.a, "/a/b", "x")
 	for _, prefix := range []string{"/x", "/a/x", "/a/b", "/a/b/c", "/a/x/y"} {
 		for _, flat := range []bool{false, true} {
-			if got := list(t, p.b.Store, prefix, storage.ListOptions{Flat: flat}); len(got) != 0 {
+			if got := list(t, p.b, prefix, storage.ListOptions{Flat: flat}); len(got) != 0 {
 				t.Errorf("List(%s) = %q, want nothing", prefix, got)
 			}
 		}
 	}
 }
 
-// While the generation stays the same, so do the names.
-func testGeneration(t *testing.T, p pair) {
-	names := func(i Instance) (string, string) {
-		g := i.Store.Generation(t.Context(), "/dir")
-		return g, strings.Join(list(t, i.Store, "/dir", storage.ListOptions{Names: true}), " ")
+// As long as the version of a prefix stays the same, so do the names below it.
+func testPrefixVersion(t *testing.T, p pair) {
+	names := func(s storage.Store) (string, string) {
+		info, err := s.Stat(t.Context(), "/dir/")
+		if err != nil && !errors.Is(err, storage.ErrNotExist) {
+			t.Fatalf("Stat(/dir/): %v", err)
+		}
+		return info.Version, strings.Join(list(t, s, "/dir", storage.ListOptions{Names: true}), " ")
 	}
 	seen := map[string]string{}
 	for round, c := range []storage.Change{
@@ -179,14 +183,14 @@ func testGeneration(t *testing.T, p pair) {
 		{Key: "/dir/a/x", Content: []byte("x")},
 		{Key: "/dir/b", Content: []byte("y")},
 	} {
-		apply(t, p.nth(round).Store, storage.Stage{c})
-		p.both(func(i Instance) {
-			for range 10 { // what it says right after a change, and later
-				if g, now := names(i); g != "" {
-					if was, ok := seen[g]; ok && was != now {
-						t.Fatalf("generation %q stood for %q and stands for %q", g, was, now)
+		apply(t, p.nth(round), storage.Stage{c})
+		p.both(func(s storage.Store) {
+			for range 10 { // right after a change, and later
+				if v, now := names(s); v != "" {
+					if was, ok := seen[v]; ok && was != now {
+						t.Fatalf("version %q stood for %q and stands for %q", v, was, now)
 					}
-					seen[g] = now
+					seen[v] = now
 				}
 			}
 		})

@@ -1,12 +1,11 @@
 package storagetest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"slipway/registry/internal/storage"
@@ -19,25 +18,25 @@ const (
 
 func create(t *testing.T, s storage.Store, key string) storage.Upload {
 	t.Helper()
-	u, err := s.CreateUpload(t.Context(), key, storage.UploadHint{})
+	u, err := s.OpenUpload(t.Context(), key, storage.UploadOptions{Create: true})
 	if err != nil {
-		t.Fatalf("CreateUpload(%s): %v", key, err)
+		t.Fatalf("OpenUpload(%s) to create: %v", key, err)
 	}
 	return u
 }
 
 func resume(t *testing.T, s storage.Store, key string) storage.Upload {
 	t.Helper()
-	u, err := s.ResumeUpload(t.Context(), key)
+	u, err := s.OpenUpload(t.Context(), key, storage.UploadOptions{})
 	if err != nil {
-		t.Fatalf("ResumeUpload(%s): %v", key, err)
+		t.Fatalf("OpenUpload(%s): %v", key, err)
 	}
 	return u
 }
 
 func suspend(t *testing.T, u storage.Upload, state string) {
 	t.Helper()
-	if err := u.Suspend(t.Context(), []byte(state)); err != nil {
+	if err := u.Suspend(t.Context(), size(u), []byte(state)); err != nil {
 		t.Fatalf("Suspend: %v", err)
 	}
 }
@@ -77,16 +76,16 @@ func wantRead(t *testing.T, u storage.Upload, offset int64, want string) {
 // wantGone checks that there is no upload.
 func (p pair) wantGone(t *testing.T, key string) {
 	t.Helper()
-	p.both(func(i Instance) {
-		_, err := i.Store.ResumeUpload(t.Context(), key)
-		wantError(t, "ResumeUpload("+key+")", err, storage.ErrNotExist)
-		_, err = i.Store.Stat(t.Context(), key)
+	p.both(func(s storage.Store) {
+		_, err := s.OpenUpload(t.Context(), key, storage.UploadOptions{})
+		wantError(t, "OpenUpload("+key+")", err, storage.ErrNotExist)
+		_, err = s.Stat(t.Context(), key)
 		wantError(t, "Stat("+key+")", err, storage.ErrNotExist)
 	})
 }
 
 func testUpload(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	u := create(t, p.a, uploadKey)
 	wantSize(t, u, 0)
 	wantRead(t, u, 0, "")
 	write(t, u, "hello ")
@@ -101,35 +100,35 @@ func testUpload(t *testing.T, p pair) {
 	}
 	write(t, u, "!")
 	wantSize(t, u, 12)
-	if info, err := p.b.Store.Stat(t.Context(), uploadKey); info.Size > 12 || err != nil && !errors.Is(err, storage.ErrNotExist) {
+	if info, err := p.b.Stat(t.Context(), uploadKey); info.Size > 12 || err != nil && !errors.Is(err, storage.ErrNotExist) {
 		t.Errorf("Stat says %d bytes, %v; want no more than 12", info.Size, err)
 	}
 	p.wantAbsent(t, blobKey)
-	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
+	apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
 	p.wantContent(t, blobKey, "hello world!")
 	p.wantGone(t, uploadKey)
 }
 
-// What was written before Suspend is there for everybody, byte for byte.
+// Every process sees the bytes that were written before Suspend.
 func testUploadSuspended(t *testing.T, p pair) {
-	suspend(t, create(t, p.a.Store, uploadKey), "")
+	suspend(t, create(t, p.a, uploadKey), "")
 	want := ""
 	for i, part := range []string{"one ", "", "two ", pattern(100_000), " three", pattern(6 << 20), "end"} {
-		u := resume(t, p.nth(i+1).Store, uploadKey)
+		u := resume(t, p.nth(i+1), uploadKey)
 		wantSize(t, u, int64(len(want)))
 		write(t, u, part)
 		want += part
 		suspend(t, u, "")
-		p.both(func(in Instance) {
-			if info := stat(t, in.Store, uploadKey); info.Size != int64(len(want)) {
+		p.both(func(s storage.Store) {
+			if info := stat(t, s, uploadKey); info.Size != int64(len(want)) {
 				t.Errorf("Stat says %d bytes, want %d", info.Size, len(want))
 			}
 		})
 	}
-	u := resume(t, p.b.Store, uploadKey)
+	u := resume(t, p.b, uploadKey)
 	wantRead(t, u, 0, want)
 	wantRead(t, u, 100_000, want[100_000:])
-	apply(t, p.b.Store, storage.Stage{{Key: blobKey, Upload: u}})
+	apply(t, p.b, storage.Stage{{Key: blobKey, Upload: u}})
 	p.wantContent(t, blobKey, want)
 }
 
@@ -143,39 +142,50 @@ func testUploadState(t *testing.T, p pair) {
 		}
 	}
 	large := strings.Repeat("s", 4<<10)
-	u := create(t, p.a.Store, uploadKey)
+	u := create(t, p.a, uploadKey)
 	wantState(u, "", false)
 	write(t, u, "abc")
 	suspend(t, u, "hash of abc")
-	u = resume(t, p.a.Store, uploadKey)
+	u = resume(t, p.a, uploadKey)
 	wantState(u, "hash of abc", false)
 	suspend(t, u, "hash of abc")
-	u = resume(t, p.b.Store, uploadKey)
+	u = resume(t, p.b, uploadKey)
 	wantState(u, "hash of abc", true)
 	write(t, u, "d")
 	wantState(u, "", false)
 	suspend(t, u, large)
-	u = resume(t, p.a.Store, uploadKey)
+	u = resume(t, p.a, uploadKey)
 	wantState(u, large, true)
 	suspend(t, u, "")
-	u = resume(t, p.a.Store, uploadKey)
+	u = resume(t, p.a, uploadKey)
 	wantState(u, "", false)
 	suspend(t, u, "hash of abcd")
-	u = resume(t, p.a.Store, uploadKey)
+	u = resume(t, p.a, uploadKey)
 	write(t, u, "e")
-	v := resume(t, p.b.Store, uploadKey) // u's holder never said a word
-	if n, state := v.Progress(); n != 4 && state != nil {
-		t.Errorf("of %d bytes the state is %q, which was of 4", n, state)
+	suspend(t, u, "")
+	u = resume(t, p.b, uploadKey)
+	wantState(u, "", false)
+	suspend(t, u, "hash of abcde")
+	u = resume(t, p.a, uploadKey)
+	write(t, u, "f")
+	if err := u.Suspend(t.Context(), 5, []byte("hash of abcde")); err != nil {
+		t.Fatal(err)
 	}
-	suspend(t, v, "")
+	u = resume(t, p.a, uploadKey)
+	wantSize(t, u, 5)
+	wantState(u, "hash of abcde", true)
+	write(t, u, "g")
+	if err := u.Suspend(t.Context(), size(u), make([]byte, 4<<10+1)); err == nil {
+		t.Error("Suspend takes a state of more than 4 KiB")
+	}
 }
 
 func testUploadReplaces(t *testing.T, p pair) {
-	put(t, p.a.Store, blobKey, "damag")
-	u := create(t, p.a.Store, uploadKey)
+	put(t, p.a, blobKey, "damag")
+	u := create(t, p.a, uploadKey)
 	write(t, u, "whole")
 	p.wantContent(t, blobKey, "damag")
-	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
+	apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
 	p.wantContent(t, blobKey, "whole")
 }
 
@@ -183,22 +193,22 @@ func testUploadReplaces(t *testing.T, p pair) {
 func testUploadOfManySizes(t *testing.T, p pair) {
 	for _, size := range []int{0, 1, 1<<20 - 1, 1 << 20, 5 << 20, 5<<20 + 1, 26 << 20} {
 		want := pattern(size)
-		u := create(t, p.a.Store, uploadKey)
+		u := create(t, p.a, uploadKey)
 		for rest := want; rest != ""; {
 			n := min(len(rest), 3<<20)
 			write(t, u, rest[:n])
 			rest = rest[n:]
 		}
-		apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
-		wantContent(t, p.b.Store, blobKey, want)
+		apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
+		wantContent(t, p.b, blobKey, want)
 	}
 }
 
-// What is known in advance changes nothing that anybody sees.
-func testUploadHint(t *testing.T, p pair) {
-	put(t, p.a.Store, blobKey, "before")
+// Final and Size change nothing that anybody sees.
+func testUploadOptions(t *testing.T, p pair) {
+	put(t, p.a, blobKey, "before")
 	for _, end := range []string{"cancel", "suspend", "elsewhere", "apply"} {
-		u, err := p.a.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{Final: blobKey, Size: 5})
+		u, err := p.a.OpenUpload(t.Context(), uploadKey, storage.UploadOptions{Create: true, Final: blobKey, Size: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,14 +223,14 @@ func testUploadHint(t *testing.T, p pair) {
 		case "suspend":
 			suspend(t, u, "state")
 			p.wantContent(t, blobKey, "before")
-			if err := resume(t, p.b.Store, uploadKey).Cancel(t.Context()); err != nil {
+			if err := resume(t, p.b, uploadKey).Cancel(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		case "elsewhere":
-			apply(t, p.a.Store, storage.Stage{{Key: "/blobs/2/data", Upload: u}})
+			apply(t, p.a, storage.Stage{{Key: "/blobs/2/data", Upload: u}})
 			p.wantContent(t, "/blobs/2/data", "whole")
 		case "apply":
-			apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
+			apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
 			p.wantContent(t, blobKey, "whole")
 			return
 		}
@@ -229,7 +239,7 @@ func testUploadHint(t *testing.T, p pair) {
 }
 
 func testUploadCancelled(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	u := create(t, p.a, uploadKey)
 	write(t, u, "x")
 	if err := u.Cancel(t.Context()); err != nil {
 		t.Errorf("Cancel: %v", err)
@@ -240,198 +250,189 @@ func testUploadCancelled(t *testing.T, p pair) {
 	if err := u.Cancel(t.Context()); err != nil {
 		t.Errorf("Cancel after Cancel: %v", err)
 	}
-	u = create(t, p.b.Store, uploadKey)
+	u = create(t, p.b, uploadKey)
 	wantSize(t, u, 0)
 	suspend(t, u, "")
-	if err := resume(t, p.a.Store, uploadKey).Cancel(t.Context()); err != nil {
+	if err := resume(t, p.a, uploadKey).Cancel(t.Context()); err != nil {
 		t.Errorf("Cancel of a resumed upload: %v", err)
 	}
 	p.wantGone(t, uploadKey)
 }
 
-// An upload that has ended does nothing more, and says so where somebody would
-// miss it.
+// An upload that has ended does nothing more; calls that lose something fail.
 func testUploadEnded(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	u := create(t, p.a, uploadKey)
 	write(t, u, "x")
 	suspend(t, u, "state")
 	_, err := u.Write([]byte("y"))
 	wantError(t, "Write after Suspend", err, storage.ErrUploadDone)
-	err = p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
+	err = p.a.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
 	wantError(t, "Apply after Suspend", err, storage.ErrUploadDone)
 	p.wantAbsent(t, blobKey)
-	if err := errors.Join(u.Suspend(t.Context(), nil), u.Cancel(t.Context())); err != nil {
+	if err := errors.Join(u.Suspend(t.Context(), 1, nil), u.Cancel(t.Context())); err != nil {
 		t.Errorf("Suspend and Cancel after Suspend: %v", err)
 	}
-	u = resume(t, p.a.Store, uploadKey)
+	u = resume(t, p.a, uploadKey)
 	if n, state := u.Progress(); n != 1 || string(state) != "state" {
 		t.Errorf("left with %d bytes and the state %q, want 1 and its own", n, state)
 	}
-	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
+	apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
 	_, err = u.Write([]byte("y"))
 	wantError(t, "Write after Apply", err, storage.ErrUploadDone)
-	if err := errors.Join(u.Suspend(t.Context(), nil), u.Cancel(t.Context())); err != nil {
+	if err := errors.Join(u.Suspend(t.Context(), 1, nil), u.Cancel(t.Context())); err != nil {
 		t.Errorf("Suspend and Cancel after Apply: %v", err)
 	}
 	p.wantContent(t, blobKey, "x")
 }
 
 func testUploadMissing(t *testing.T, p pair) {
-	put(t, p.a.Store, "/up/2/startedat", "x")
+	put(t, p.a, "/up/2/startedat", "x")
 	for _, key := range []string{uploadKey, "/up/2/data", "/up/2", "/up/2/startedat/data"} {
 		p.wantGone(t, key)
 	}
 }
 
 func testUploadTwiceCreated(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	u := create(t, p.a, uploadKey)
 	write(t, u, "x")
-	_, err := p.a.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
-	wantError(t, "CreateUpload where there is one", err, storage.ErrConflict)
-	second, err := p.b.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
+	_, err := p.a.OpenUpload(t.Context(), uploadKey, storage.UploadOptions{Create: true})
+	wantError(t, "creation where there is one", err, storage.ErrConflict)
+	second, err := p.b.OpenUpload(t.Context(), uploadKey, storage.UploadOptions{Create: true})
 	if err != nil {
-		wantError(t, "CreateUpload where another process has one", err, storage.ErrConflict)
+		wantError(t, "creation where another process has one", err, storage.ErrConflict)
 	}
 	write(t, u, "y")
 	wantRead(t, u, 0, "xy")
 	suspend(t, u, "")
-	if err == nil { // it hears of the other late
+	if err == nil { // it learns of the other late
 		write(t, second, "z")
-		wantError(t, "Suspend of an upload that another process has", second.Suspend(t.Context(), nil), storage.ErrUploadTaken)
+		wantError(t, "Suspend of an upload that another process has", second.Suspend(t.Context(), size(second), nil), storage.ErrUploadTaken)
 	}
-	p.both(func(i Instance) {
-		_, err := i.Store.CreateUpload(t.Context(), uploadKey, storage.UploadHint{})
-		wantError(t, "CreateUpload where there is one", err, storage.ErrConflict)
+	p.both(func(s storage.Store) {
+		_, err := s.OpenUpload(t.Context(), uploadKey, storage.UploadOptions{Create: true})
+		wantError(t, "creation where there is one", err, storage.ErrConflict)
 	})
-	u = resume(t, p.b.Store, uploadKey)
+	u = resume(t, p.b, uploadKey)
 	wantRead(t, u, 0, "xy")
-	put(t, p.a.Store, "/f", "x")
-	_, err = p.b.Store.CreateUpload(t.Context(), "/f", storage.UploadHint{})
-	wantError(t, "CreateUpload over an object", err, storage.ErrConflict)
+	put(t, p.a, "/f", "x")
+	_, err = p.b.OpenUpload(t.Context(), "/f", storage.UploadOptions{Create: true})
+	wantError(t, "creation over an object", err, storage.ErrConflict)
 	p.wantContent(t, "/f", "x")
 }
 
-// untilTaken writes until it fails, which it may do late: a store may collect
-// some MiB before it looks.
-func untilTaken(t *testing.T, u storage.Upload, part string) {
-	t.Helper()
-	for n := 0; n < 32<<20; n += len(part) {
-		if _, err := io.WriteString(u, part); err != nil {
-			wantError(t, "Write", err, storage.ErrUploadTaken)
-			return
-		}
+// Two holders never mix bytes: the second is refused, or one of them fails.
+func testUploadHasOneHolder(t *testing.T, p pair) {
+	end := map[string]func(s storage.Store, u storage.Upload) error{
+		"Suspend": func(_ storage.Store, u storage.Upload) error { return u.Suspend(t.Context(), size(u), nil) },
+		"Apply": func(s storage.Store, u storage.Upload) error {
+			return s.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
+		},
 	}
-	t.Error("32 MiB were written to an upload that was taken over")
-}
-
-func testUploadTaken(t *testing.T, p pair) {
-	for i, end := range []string{"Write", "Suspend", "Apply", "Cancel"} {
-		// A deletion of the last one's leftovers may come late.
-		key := fmt.Sprintf("/up/%d/data", i)
-		first := create(t, p.a.Store, key)
-		write(t, first, "one ")
-		suspend(t, first, "")
-		first = resume(t, p.a.Store, key)
-		write(t, first, "two ")
-		second := resume(t, p.b.Store, key)
-		got := size(second)
-		if got < 4 || got > 8 {
-			t.Fatalf("the second goes on behind byte %d, want one of 4 to 8", got)
-		}
-		wantRead(t, second, 0, "one two "[:got])
-		switch end {
-		case "Write":
-			untilTaken(t, first, strings.Repeat("late", 256<<10))
-		case "Suspend":
-			wantError(t, "Suspend", first.Suspend(t.Context(), []byte("late")), storage.ErrUploadTaken)
-		case "Apply":
-			err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: first}})
-			wantError(t, "Apply", err, storage.ErrUploadTaken)
-			p.wantAbsent(t, blobKey)
-		case "Cancel":
-			wantError(t, "Cancel", first.Cancel(t.Context()), storage.ErrUploadTaken)
-		}
-		write(t, second, "three")
-		suspend(t, second, "")
-		second = resume(t, p.a.Store, key)
-		write(t, second, "!")
-		apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: second}})
-		p.wantContent(t, blobKey, "one two "[:got]+"three!")
-		remove(t, p.a.Store, blobKey)
-	}
-}
-
-// No byte of the first writer comes after the second has seen the size.
-func testUploadTakenWhileWriting(t *testing.T, p pair) {
-	suspend(t, create(t, p.a.Store, uploadKey), "")
-	first := resume(t, p.a.Store, uploadKey)
-	begun := make(chan struct{})
-	part := strings.Repeat("aaaa", 16<<10)
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		for i := 0; i < 1<<30/len(part); i++ {
-			if _, err := io.WriteString(first, part); err != nil {
-				wantError(t, "Write", err, storage.ErrUploadTaken)
-				return
+	round := 0
+	for name, end := range end {
+		for _, first := range []int{0, 1} {
+			round++
+			key := fmt.Sprintf("/up/%d/data", round) // a late deletion of leftovers must not meet the next
+			u := create(t, p.a, key)
+			write(t, u, "one ")
+			suspend(t, u, "")
+			holders := [2]storage.Upload{resume(t, p.a, key)}
+			write(t, holders[0], "aaaa")
+			var err error
+			holders[1], err = p.b.OpenUpload(t.Context(), key, storage.UploadOptions{})
+			if errors.Is(err, storage.ErrUploadTaken) {
+				suspend(t, holders[0], "")
+				u = resume(t, p.b, key)
+				wantRead(t, u, 0, "one aaaa")
+				if err := u.Cancel(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				continue
 			}
-			if i == 10 {
-				close(begun)
+			if err != nil {
+				t.Fatalf("OpenUpload beside another holder: %v", err)
+			}
+			want := []string{"one aaaa", "one aaaa"[:size(holders[1])] + "bb"}
+			var failed [2]error
+			_, failed[1] = io.WriteString(holders[1], "bb")
+			for i := range holders {
+				i = (i + first) % 2
+				if failed[i] == nil {
+					failed[i] = end(p.nth(i), holders[i])
+				}
+				if failed[i] != nil && !lost(failed[i]) {
+					t.Errorf("%s of holder %d: %v, want ErrUploadTaken", name, i, failed[i])
+				}
+			}
+			if failed[0] == nil && failed[1] == nil {
+				t.Errorf("%s of both holders succeeds", name)
+			}
+			var got []byte
+			if name == "Apply" {
+				got, _, err = storage.Read(t.Context(), p.a, blobKey, 100)
+				remove(t, p.a, blobKey)
+			} else {
+				var r io.ReadCloser
+				u = resume(t, p.b, key)
+				if r, err = u.Reader(t.Context(), 0); err == nil {
+					got, err = io.ReadAll(r)
+					r.Close()
+				}
+				suspend(t, u, "")
+			}
+			if err != nil || !slices.Contains(want, string(got)) {
+				t.Errorf("%s of two holders leaves %q, %v; want one of %q", name, got, err, want)
 			}
 		}
-		t.Error("1 GiB was written, and nobody took the upload over")
-	})
-	<-begun
-	second := resume(t, p.b.Store, uploadKey)
-	n := size(second)
-	write(t, second, "b")
-	writer.Wait()
-	if n%4 != 0 {
-		t.Errorf("the second saw %d bytes, the middle of a write", n)
 	}
-	wantRead(t, second, n, "b")
-	suspend(t, second, "")
-	third := resume(t, p.a.Store, uploadKey)
-	wantSize(t, third, n+1)
-	wantRead(t, third, 0, strings.Repeat("a", int(n))+"b")
 }
 
-func testUploadResumedWhileApplied(t *testing.T, p pair) {
-	want := pattern(2 << 20)
-	for i := range 10 {
-		u := create(t, p.a.Store, uploadKey)
-		write(t, u, want)
-		var other sync.WaitGroup
-		other.Go(func() {
-			u, err := p.nth(i).Store.ResumeUpload(t.Context(), uploadKey)
-			if err == nil {
-				_, err = io.WriteString(u, "late")
-				err = errors.Join(err, u.Suspend(t.Context(), nil))
-			}
-			if err != nil && !lost(err) {
-				t.Errorf("ResumeUpload, Write and Suspend: %v", err)
+// A holder that failed can leave what was there before.
+func testUploadSuspendedWithLess(t *testing.T, p pair) {
+	u := create(t, p.a, uploadKey)
+	write(t, u, "kept")
+	suspend(t, u, "hash of kept")
+	for i, part := range []string{"more", pattern(6 << 20)} {
+		u = resume(t, p.nth(i), uploadKey)
+		_, state := u.Progress()
+		write(t, u, part)
+		if err := u.Suspend(t.Context(), 4, state); err != nil {
+			t.Fatalf("Suspend: %v", err)
+		}
+	}
+	u = resume(t, p.b, uploadKey)
+	wantSize(t, u, 4)
+	wantRead(t, u, 0, "kept")
+	write(t, u, " on")
+	apply(t, p.b, storage.Stage{{Key: blobKey, Upload: u}})
+	p.wantContent(t, blobKey, "kept on")
+}
+
+// The date of an object is when it was put in place, not when its upload began.
+func testUploadIsDatedWhenPut(t *testing.T, p pair) {
+	for i, size := range []int{5, 6 << 20} {
+		u := create(t, p.a, fmt.Sprintf("/up/%d/data", i))
+		write(t, u, pattern(size))
+		put(t, p.b, "/begun", "x")
+		age(t, p.b, "/begun")
+		clock := stat(t, p.b, "/clock").Modified
+		apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
+		p.both(func(s storage.Store) {
+			if m := stat(t, s, blobKey).Modified; m.Before(clock) {
+				t.Errorf("%d bytes are dated %v; the store's clock was at %v before", size, m, clock)
 			}
 		})
-		err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
-		other.Wait()
-		if err == nil {
-			p.wantContent(t, blobKey, want)
-		} else {
-			wantError(t, "Apply", err, storage.ErrUploadTaken)
-			p.wantAbsent(t, blobKey)
-		}
-		apply(t, p.a.Store, storage.Stage{{Key: blobKey, Delete: true}, {Key: uploadKey, Delete: true}})
-		p.wantGone(t, uploadKey)
 	}
 }
 
 // A deletion of its key ends an upload, also under its holder.
 func testUploadDeleted(t *testing.T, p pair) {
-	suspend(t, create(t, p.a.Store, uploadKey), "")
-	u := resume(t, p.a.Store, uploadKey)
+	suspend(t, create(t, p.a, uploadKey), "")
+	u := resume(t, p.a, uploadKey)
 	write(t, u, "x")
-	apply(t, p.b.Store, storage.Stage{{Key: uploadKey, Delete: true, Ephemeral: true}})
+	apply(t, p.b, storage.Stage{{Key: uploadKey, Delete: true, Ephemeral: true}})
 	p.wantGone(t, uploadKey)
-	err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
+	err := p.a.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u}})
 	if !lost(err) {
 		t.Errorf("Apply of a deleted upload: %v, want ErrNotExist or ErrUploadTaken", err)
 	}
@@ -440,46 +441,41 @@ func testUploadDeleted(t *testing.T, p pair) {
 }
 
 func testUploadConflict(t *testing.T, p pair) {
-	put(t, p.a.Store, blobKey, "there")
-	u := create(t, p.a.Store, uploadKey)
+	put(t, p.a, blobKey, "there")
+	u := create(t, p.a, uploadKey)
 	write(t, u, "x")
-	err := p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u, If: storage.IfAbsent()}})
+	err := p.a.Apply(t.Context(), nil, storage.Stage{{Key: blobKey, Upload: u, If: storage.IfAbsent()}})
 	wantError(t, "Apply", err, storage.ErrConflict)
 	p.wantContent(t, blobKey, "there")
-	remove(t, p.b.Store, blobKey)
-	u = create(t, p.a.Store, "/up/2/data")
+	remove(t, p.b, blobKey)
+	u = create(t, p.a, "/up/2/data")
 	write(t, u, "y")
-	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u, If: storage.IfAbsent()}})
+	apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u, If: storage.IfAbsent()}})
 	p.wantContent(t, blobKey, "y")
 }
 
-// An Apply that was refused before it began leaves the upload to the next request.
+// After a failed Apply the caller still holds the upload.
 func testUploadSurvivesFailedApply(t *testing.T, p pair) {
-	u := create(t, p.a.Store, uploadKey)
+	put(t, p.a, "/there", "x")
+	u := create(t, p.a, uploadKey)
 	write(t, u, "x")
-	opened, err := u.Reader(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	err = p.a.Store.Apply(t.Context(), nil, storage.Stage{{Key: "/blobs/../data", Upload: u}})
-	wantError(t, "Apply", err, storage.ErrInvalidKey)
-	if got, err := io.ReadAll(opened); err != nil || string(got) != "x" {
-		t.Errorf("what was opened before a failed Apply reads %q, %v", got, err)
-	}
-	_, err = u.Write([]byte("y"))
-	wantError(t, "Write after a failed Apply", err, storage.ErrUploadDone)
-	u = resume(t, p.a.Store, uploadKey)
-	r, err := u.Reader(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := io.ReadAll(r)
-	r.Close()
-	if err != nil || !bytes.HasPrefix([]byte("x"), kept) || size(u) != int64(len(kept)) {
-		t.Fatalf("kept %q, %v; want the bytes that were written", kept, err)
-	}
+	suspend(t, u, "state")
+	u = resume(t, p.a, uploadKey)
 	write(t, u, "y")
-	apply(t, p.a.Store, storage.Stage{{Key: blobKey, Upload: u}})
-	p.wantContent(t, blobKey, string(kept)+"y")
+	err := p.a.Apply(t.Context(), nil, storage.Stage{{Key: "/blobs/../data", Upload: u}})
+	wantError(t, "Apply", err, storage.ErrInvalidKey)
+	wantRead(t, u, 0, "xy")
+	err = p.a.Apply(t.Context(), nil, storage.Stage{{Key: "/there", Upload: u, If: storage.IfAbsent()}})
+	wantError(t, "Apply", err, storage.ErrConflict)
+	p.wantContent(t, "/there", "x")
+	if err := u.Suspend(t.Context(), 1, []byte("state")); err != nil {
+		t.Fatalf("Suspend after a failed Apply: %v", err)
+	}
+	u = resume(t, p.a, uploadKey)
+	if n, state := u.Progress(); n != 1 || string(state) != "state" {
+		t.Errorf("left with %d bytes and the state %q, want 1 and its own", n, state)
+	}
+	write(t, u, "z")
+	apply(t, p.a, storage.Stage{{Key: blobKey, Upload: u}})
+	p.wantContent(t, blobKey, "xz")
 }

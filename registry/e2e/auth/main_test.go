@@ -1,0 +1,9 @@
+package auth
+
+import (
+	"testing"
+
+	"slipway/registry/e2e/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -1,0 +1,284 @@
+package auth
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
+)
+
+// tokenServer gives out tokens as the token servers of distribution's users do: ada may
+// do everything, everybody else may pull. It signs by ECDSA with its certificate in the token
+// or, as docker_auth does, by RSA with libtrust's id of its key.
+type tokenServer struct {
+	*httptest.Server
+	t    *testing.T
+	keys keyType
+	cert atomic.Pointer[signingCert]
+}
+
+// keyType is the algorithm of a token server's keys.
+type keyType int
+
+const (
+	ecdsaKey keyType = iota
+	rsaKey
+)
+
+type signingCert struct {
+	der []byte
+	key crypto.Signer
+}
+
+func newTokenServer(t *testing.T, keys keyType) *tokenServer {
+	t.Helper()
+	s := &tokenServer{t: t, keys: keys}
+	s.newCert()
+	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *tokenServer) newCert() {
+	s.t.Helper()
+	key, err := s.newKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "auth"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cert.Store(&signingCert{der, key})
+}
+
+func (s *tokenServer) newKey() (crypto.Signer, error) {
+	if s.keys == rsaKey {
+		return rsa.GenerateKey(rand.Reader, 2048)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+func (s *tokenServer) bundle() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Load().der})
+}
+
+// env is the configuration of a registry that takes the server's tokens.
+func (s *tokenServer) env(bundle string) []string {
+	return []string{
+		"REGISTRY_AUTH=token", "REGISTRY_AUTH_TOKEN_REALM=" + s.URL + "/token", "REGISTRY_AUTH_TOKEN_SERVICE=registry",
+		"REGISTRY_AUTH_TOKEN_ISSUER=auth", "REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE=" + bundle,
+	}
+}
+
+func (s *tokenServer) answer(w http.ResponseWriter, r *http.Request) {
+	user, password, given := r.BasicAuth()
+	if given && (user != "ada" || password != "secret") {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	access := []map[string]any{}
+	for scope := range strings.FieldsSeq(strings.Join(r.URL.Query()["scope"], " ")) {
+		parts := strings.Split(scope, ":")
+		actions := []string{} // of what is refused, a scope without actions, as docker_auth has it
+		for action := range strings.SplitSeq(parts[2], ",") {
+			if given || action == "pull" {
+				actions = append(actions, action)
+			}
+		}
+		kind, class, _ := strings.Cut(strings.TrimSuffix(parts[0], ")"), "(")
+		access = append(access, map[string]any{"type": kind, "class": class, "name": parts[1], "actions": actions})
+	}
+	raw, err := s.sign(user, r.URL.Query().Get("service"), access)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": raw, "access_token": raw, "expires_in": 300})
+}
+
+func (s *tokenServer) sign(user, service string, access []map[string]any) (string, error) {
+	cert := s.cert.Load()
+	options := (&jose.SignerOptions{}).WithType("JWT")
+	algorithm := jose.ES256
+	if s.keys == rsaKey {
+		algorithm = jose.RS256
+		options.WithHeader("kid", fingerprint(s.t, cert.key.Public()))
+	} else {
+		options.WithHeader("x5c", []string{base64.StdEncoding.EncodeToString(cert.der)})
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: cert.key}, options)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now().Unix()
+	return jwt.Signed(signer).Claims(map[string]any{
+		"iss": "auth", "sub": user, "aud": service, "exp": now + 300, "nbf": now - 10, "iat": now, "jti": "x", "access": access,
+	}).Serialize()
+}
+
+// token asks for a token, for nobody if user is "", and returns the header with it.
+func (s *tokenServer) token(t *testing.T, user, scopes string) http.Header {
+	t.Helper()
+	var header http.Header
+	if user != "" {
+		header = harness.BasicAuth(user, "secret")
+	}
+	_, answer := harness.Fetch(t, "GET", s.URL+"/token?service=registry&scope="+url.QueryEscape(scopes), header, nil)
+	var issued struct{ Token string }
+	if err := json.Unmarshal(answer, &issued); err != nil {
+		t.Fatal(err)
+	}
+	return harness.Bearer(issued.Token)
+}
+
+// fingerprint is libtrust's id of a key: base32 of a part of its hash, in groups of four.
+func fingerprint(t *testing.T, key crypto.PublicKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Error(err)
+	}
+	sum := sha256.Sum256(der)
+	text := base32.StdEncoding.EncodeToString(sum[:30])
+	var groups []string
+	for group := range slices.Chunk([]byte(text), 4) {
+		groups = append(groups, string(group))
+	}
+	return strings.Join(groups, ":")
+}
+
+// The registry in the place of a distribution with a token server.
+func TestTokenServer(t *testing.T) {
+	for name, keys := range map[string]keyType{"certificate in the token": ecdsaKey, "key id, as docker_auth": rsaKey} {
+		t.Run(name, func(t *testing.T) { onTokenServer(t, newTokenServer(t, keys)) })
+	}
+}
+
+func onTokenServer(t *testing.T, s *tokenServer) {
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	harness.WriteFile(t, bundle, s.bundle())
+	p := harness.StartRegistry(t, t.TempDir(), s.env(bundle)...)
+	img := harness.NewImage(t, 9, 2, 1_000)
+	layout := img.Layout(t, "v1")
+	if resp, body := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/a/manifests/v1", nil, nil); resp.StatusCode != http.StatusUnauthorized ||
+		resp.Header.Get("WWW-Authenticate") != `Bearer realm="`+s.URL+`/token",service="registry",scope="repository:a:pull"` {
+		t.Errorf("without a token: %s %v %s", resp.Status, resp.Header, body)
+	}
+	ref := "docker://" + p.Addr
+	skopeo := func(works bool, args ...string) {
+		t.Helper()
+		if out, err := harness.TryTool(t, nil, "skopeo", append([]string{"--insecure-policy"}, args...)...); (err == nil) != works {
+			t.Errorf("skopeo %v: %v\n%s", args, err, out)
+		}
+	}
+	skopeo(true, "copy", "--dest-tls-verify=false", "--dest-creds", "ada:secret", "oci:"+layout+":v1", ref+"/a:v1")
+	skopeo(true, "copy", "--src-tls-verify=false", "--dest-tls-verify=false", "--dest-creds", "ada:secret", ref+"/a:v1", ref+"/b:v1")
+	skopeo(true, "inspect", "--tls-verify=false", "--no-creds", ref+"/b:v1")
+	skopeo(false, "copy", "--dest-tls-verify=false", "--dest-no-creds", "oci:"+layout+":v1", ref+"/a:v2")
+	skopeo(false, "inspect", "--tls-verify=false", "--creds", "ada:wrong", ref+"/b:v1")
+	skopeo(false, "delete", "--tls-verify=false", "--no-creds", ref+"/b:v1")
+	skopeo(true, "delete", "--tls-verify=false", "--creds", "ada:secret", ref+"/b:v1")
+	for user, want := range map[string]int{"ada": http.StatusOK, "": http.StatusUnauthorized} {
+		header := s.token(t, user, "registry:catalog:*")
+		if resp, body := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/_catalog", header, nil); resp.StatusCode != want || want == http.StatusOK && !strings.Contains(string(body), `"a"`) {
+			t.Errorf("catalog as %q: %s %s", user, resp.Status, body)
+		}
+	}
+
+	// The server gets a new key; the registry takes it when the bundle has it.
+	s.newCert()
+	skopeo(false, "inspect", "--tls-verify=false", "--no-creds", ref+"/a:v1")
+	harness.WriteFile(t, bundle, s.bundle())
+	harness.Eventually(t, "the new key counts", func() bool {
+		_, err := harness.TryTool(t, nil, "skopeo", "inspect", "--tls-verify=false", "--no-creds", ref+"/a:v1")
+		return err == nil
+	})
+}
+
+// classAnswer is what the classes of manifests are refused with.
+var classAnswer = regexp.MustCompile(`unknown manifest class for [^"]+|registry does not allow \w+ manifest|repository not authorized for \w+ manifest`)
+
+// The classes of a token and those of the registry let in what they let in at distribution.
+func TestTokenServer_ClassesAsDistribution(t *testing.T) {
+	s := newTokenServer(t, ecdsaKey)
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	harness.WriteFile(t, bundle, s.bundle())
+	const image, plugin = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.plugin.v1+json"
+	config := []byte("{}")
+	for _, classes := range []string{"[image]", "[plugin]", "[image, plugin]"} {
+		env := append(s.env(bundle), "REGISTRY_POLICY_REPOSITORY_CLASSES="+classes)
+		registries := []*harness.Process{harness.StartRegistry(t, t.TempDir(), env...)}
+		for _, peer := range harness.Peers {
+			addr := programtest.FreeAddr(t)
+			cmd := exec.Command(programtest.Tool(t, peer.Tool), "serve", harness.WritePeerConfig(t, addr, t.TempDir()))
+			cmd.Env = append(env, "OTEL_TRACES_EXPORTER=none")
+			registries = append(registries, harness.Start(t, addr, cmd))
+		}
+		for _, scopes := range []string{"repository:a:pull,push", "repository(plugin):a:pull,push", "repository(plugin):a:pull,push repository:a:pull", "repository(other):a:pull,push"} {
+			for _, manifest := range []string{harness.TypeManifest, harness.TypeDockerManifest} {
+				for _, kind := range []string{image, plugin, harness.TypeConfig, "application/vnd.any+json"} {
+					body := harness.JSON(t, map[string]any{
+						"schemaVersion": 2, "mediaType": manifest, "config": harness.Descriptor{MediaType: kind, Digest: harness.DigestOf(config), Size: len(config)}, "layers": []harness.Descriptor{},
+					})
+					var want string
+					for i := len(registries) - 1; i >= 0; i-- {
+						got := pushAsClass(t, s, registries[i].Addr, scopes, manifest, config, body)
+						if want == "" {
+							want = got
+						}
+						if got != want {
+							t.Errorf("classes %s, token for %s, %s of %s: registry %d answers %q, the last one %q", classes, scopes, manifest, kind, i, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// pushAsClass pushes a manifest with a token of the scopes, and describes how that ended.
+func pushAsClass(t *testing.T, s *tokenServer, addr, scopes, manifest string, config, body []byte) string {
+	t.Helper()
+	header := s.token(t, "ada", scopes)
+	resp, text := harness.Fetch(t, "POST", "http://"+addr+"/v2/a/blobs/uploads/", header, nil)
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s %s", resp.Status, text)
+	}
+	end := harness.WithQuery(t, harness.AbsoluteURL(t, addr, resp.Header.Get("Location")), "digest", harness.DigestOf(config))
+	if resp, text = harness.Fetch(t, "PUT", end, header, bytes.NewReader(config)); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s", resp.Status, text)
+	}
+	header.Set("Content-Type", manifest)
+	resp, text = harness.Fetch(t, "PUT", "http://"+addr+"/v2/a/manifests/v1", header, bytes.NewReader(body))
+	return fmt.Sprint(resp.StatusCode, " ", classAnswer.FindString(string(text)))
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
+)
+
+// ownKeys is what the example leaves off of the settings that distribution
+// does not know, in the places where it passes over them.
+const ownKeys = `
+auth:
+  htpasswd:
+    realm: basic-realm
+    path: "%HTPASSWD%"
+    anonymouspull: false
+    cachettl: 1m
+`
+
+// TestExampleServesEverywhere starts us and both lines of distribution with
+// the full example and variables over it: a volume can move between them with its
+// configuration.
+func TestExampleServesEverywhere(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join(programtest.Root(t), "registry", "config.example.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
+	line := "user:$2y$05$/UgJgmtMvhSlbSnzyjEYUOIwv8o3wrEMrYUhkMm6tpkuTxqTTLnTq\n"
+	if err := os.WriteFile(htpasswd, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]struct {
+		text   string
+		status int
+	}{
+		"example":           {string(example), http.StatusOK},
+		"example with auth": {string(example) + strings.ReplaceAll(ownKeys, "%HTPASSWD%", htpasswd), http.StatusUnauthorized},
+	}
+	programs := map[string]string{"slipway": harness.Binary}
+	for _, peer := range harness.Peers {
+		programs[peer.Name] = programtest.Tool(t, peer.Tool)
+	}
+	for name, file := range files {
+		path := filepath.Join(t.TempDir(), "config.yml")
+		if err := os.WriteFile(path, []byte(file.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for program, command := range programs {
+			t.Run(name+"/"+program, func(t *testing.T) {
+				p := startConfigured(t, command, path)
+				resp, _ := harness.Fetch(t, http.MethodGet, "http://"+p.Addr+"/v2/", nil, nil)
+				if resp.StatusCode != file.status || resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("X-By-Variable") != "yes" {
+					t.Errorf("got %d %v", resp.StatusCode, resp.Header)
+				}
+			})
+		}
+	}
+}
+
+// startConfigured runs a registry with a file and variables over it.
+func startConfigured(t *testing.T, command, path string) *harness.Process {
+	t.Helper()
+	addr := programtest.FreeAddr(t)
+	cmd := exec.Command(command, "serve", path)
+	cmd.Env = []string{
+		"OTEL_TRACES_EXPORTER=none",
+		"REGISTRY_HTTP_ADDR=" + addr,
+		"REGISTRY_HTTP_SECRET=s",
+		"REGISTRY_HTTP_HEADERS_X-By-Variable=[yes]",
+		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=" + t.TempDir(),
+		"REGISTRY_STORAGE_DELETE_ENABLED=true",
+		"REGISTRY_LOG_LEVEL=debug",
+	}
+	return harness.Start(t, addr, cmd)
+}
+
+// TestEnvironmentAlone: no file is needed when a variable names a storage.
+func TestEnvironmentAlone(t *testing.T) {
+	addr := programtest.FreeAddr(t)
+	cmd := exec.Command(harness.Binary, "serve")
+	cmd.Env = []string{"REGISTRY_STORAGE=inmemory", "REGISTRY_HTTP_ADDR=" + addr, "REGISTRY_PORT=tcp://10.0.0.1:5000"}
+	p := harness.Start(t, addr, cmd)
+	if err := p.Stop(t); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestNoStart: what is wrong with a configuration is a sentence, and no
+// registry serves with it.
+func TestNoStart(t *testing.T) {
+	tests := []struct {
+		name string
+		file string
+		env  []string
+		want string
+	}{
+		{"nothing", "", nil, "no configuration: name a file, set REGISTRY_CONFIGURATION_PATH"},
+		{"unknown key", "version: 0.1\nstorage: {inmemory: }\nauht: {htpasswd: {}}", nil, "auht: is not a setting; did you mean auth?"},
+		{"unknown variable", "version: 0.1\nstorage: {inmemory: }", []string{"REGISTRY_HTTP_NOTHING=1"}, "REGISTRY_HTTP_NOTHING: is not a setting; http has addr"},
+		{"unsupported part", "version: 0.1\nstorage: {inmemory: }\nhttp: {tls: {letsencrypt: {hosts: [h]}}}", nil, "http.tls.letsencrypt is not supported"},
+		{"emptied section", "version: 0.1\nstorage: {inmemory: }\nauth:\n", nil, "auth: names nothing"},
+		{"no version", "storage: {inmemory: }", nil, "version: is missing"},
+		{"missing file", "", []string{"REGISTRY_CONFIGURATION_PATH=/nothing.yml"}, "the configuration file cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, command := range [][]string{{"serve"}, {"config", "check"}, {"config", "show"}} {
+				out, code := runRegistry(t, tt.file, tt.env, command...)
+				if code == 0 || !strings.Contains(out, tt.want) || strings.Contains(out, "goroutine") {
+					t.Errorf("%v: got %d, %s", command, code, out)
+				}
+			}
+		})
+	}
+}
+
+// What keeps a configuration from starting is found by `config check`, all of it at
+// once.
+func TestConfigCheck_FindsWhatWouldNotStart(t *testing.T) {
+	out, code := runRegistry(t, `version: 0.1
+storage: {inmemory: }
+auth: {htpasswd: {realm: 'a "b"', path: /nowhere/htpasswd}}
+http: {addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}}
+`, nil, "config", "check")
+	for _, want := range []string{
+		"http.tls.certificate: /nowhere/cert.pem does not exist", "http.tls.key: /nowhere/key.pem does not exist",
+		"auth.htpasswd.path: /nowhere/htpasswd does not exist; make it with: mkdir -p /nowhere && registry htpasswd /nowhere/htpasswd USER",
+	} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+	out, code = runRegistry(t, `version: 0.1
+storage: {filesystem: {rootdirectory: /etc/passwd}}
+auth: {htpasswd: {realm: r, path: /nowhere/htpasswd}}
+http: {draintimeout: 5, addr: "127.0.0.1:5000", tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}}
+`, nil, "config", "check")
+	for _, want := range []string{
+		"http.draintimeout: 5 has no unit", "http.tls.certificate: /nowhere/cert.pem does not exist", "http.tls.key: /nowhere/key.pem does not exist",
+		"auth.htpasswd.path: /nowhere/htpasswd does not exist", "storage.filesystem.rootdirectory: /etc/passwd is not a directory",
+	} {
+		if code != 1 || strings.Count(out, want) != 1 {
+			t.Errorf("with mistakes in values: %d, %s, want %q once", code, out, want)
+		}
+	}
+	if out, code := runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nauth: {htpasswd: {realm: r, path: /nowhere/htpasswd}}\n", nil, "config", "check", "--skip-files"); code != 0 {
+		t.Errorf("--skip-files: %d, %s", code, out)
+	}
+	out, code = runRegistry(t, "version: 0.1\nstorage: {inmemory: }\nlog: {level: trace}\nhttp: {draintimeout: 5, addr: '127.0.0.1:1', debug: {addr: '127.0.0.1:1'}}\n", nil, "config", "check")
+	for _, want := range []string{"log.level: \"trace\" is not", "http.draintimeout: 5 has no unit; write 5s", "http.addr and http.debug.addr are equal"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	file := "version: 0.1\nloglevel: debug\nstorage: {inmemory: }\nhttp: {secret: hunter2}\n"
+	env := []string{"REGISTRY_HTTP_ADDR=127.0.0.1:1", "REGISTRY_USER=x"}
+	out, code := runRegistry(t, file, env, "config", "check")
+	for _, want := range []string{"the configuration is valid", "loglevel is an old name of log.level", "REGISTRY_USER is not a setting and does nothing"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+	out, code = runRegistry(t, file, env, "config", "show")
+	for _, want := range []string{"addr: 127.0.0.1:1 # REGISTRY_HTTP_ADDR\n", "secret: '***' # ", "config.yml:4\n", "net: tcp # default\n", "level: debug # "} {
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "hunter2") {
+			t.Errorf("got %d, %s, want %q", code, out, want)
+		}
+	}
+}
+
+// runRegistry runs a command that ends by itself, on a file if there is text
+// for one.
+func runRegistry(t *testing.T, file string, env []string, args ...string) (out string, code int) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "config.yml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, harness.Binary, args...)
+	cmd.Env = append([]string{}, env...)
+	text, _ := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,63 @@
+package harness
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway/registry/internal/storage/object"
+	"slipway/registry/internal/storage/s3"
+	"slipway/registry/internal/storage/s3/s3test"
+	"slipway/shared/programtest"
+)
+
+// MinIOBucket starts a MinIO with an empty bucket.
+func MinIOBucket(t testing.TB) (*s3test.Server, *s3.Bucket) {
+	t.Helper()
+	server := s3test.MinIO(t, t.TempDir())
+	return server, server.Bucket(t, "images")
+}
+
+const s3Config = `version: 0.1
+log: {level: warn, accesslog: {disabled: true}}
+storage:
+  s3: {bucket: images, region: us-east-1, regionendpoint: "%ENDPOINT%", forcepathstyle: true, secure: false, accesskey: %ACCESS%, secretkey: %SECRET%, rootdirectory: /some/root}
+  delete: {enabled: true}
+  redirect: {disable: true}
+http: {addr: "%ADDR%", secret: shared-by-all-replicas}
+`
+
+// WriteS3Config writes a configuration with the bucket at the endpoint. What more says comes at its end.
+func WriteS3Config(t testing.TB, addr, endpoint, more string) string {
+	t.Helper()
+	text := strings.NewReplacer("%ENDPOINT%", endpoint, "%ADDR%", addr, "%ACCESS%", s3test.AccessKey, "%SECRET%", s3test.SecretKey).Replace(s3Config)
+	path := filepath.Join(t.TempDir(), "config.yml")
+	if err := os.WriteFile(path, []byte(text+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// StartOnS3 starts a replica. The environment comes on top of the file.
+func StartOnS3(t testing.TB, endpoint, more string, env ...string) *Process {
+	t.Helper()
+	addr := programtest.FreeAddr(t)
+	cmd := exec.CommandContext(context.Background(), Binary, "serve", WriteS3Config(t, addr, endpoint, more))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_STORAGE_MAINTENANCE_UPLOADPURGING_ENABLED=false"}
+	cmd.Env = append(cmd.Env, env...)
+	return Start(t, addr, cmd)
+}
+
+// InBucket reports whether the bucket has the bytes of a blob.
+func InBucket(t testing.TB, b object.Bucket, digest string) bool {
+	t.Helper()
+	hex := strings.TrimPrefix(digest, "sha256:")
+	page, err := b.List(t.Context(), "some/root/docker/registry/v2/blobs/sha256/"+hex[:2]+"/"+hex, object.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(page.Entries) > 0
+}

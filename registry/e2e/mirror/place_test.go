@@ -1,0 +1,164 @@
+package mirror
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"slipway/registry/e2e/harness"
+	"slipway/registry/internal/storage/object"
+	"slipway/shared/programtest"
+)
+
+// place is a storage that mirrors of an upstream keep their cache on.
+type place struct {
+	command func(addr string, env ...string) *exec.Cmd // a mirror there
+	holds   func(digest string) bool                   // whether the bytes of a blob are there
+	uploads func() []string                            // what uploads and temporary files are there
+	config  string                                     // of the storage, for commands
+	lease   time.Duration                              // how long the lease of a dead mirror may last
+}
+
+// start starts a mirror.
+func (p *place) start(t testing.TB, env ...string) *harness.Process {
+	t.Helper()
+	addr := programtest.FreeAddr(t)
+	return harness.Start(t, addr, p.command(addr, env...))
+}
+
+// places are the storages that mirrors are tried on.
+var places = map[string]func(t *testing.T, upstream string) *place{"filesystem": onFilesystem, "MinIO": onMinIO}
+
+func onFilesystem(t *testing.T, upstream string) *place {
+	root := t.TempDir()
+	return &place{
+		command: func(addr string, env ...string) *exec.Cmd { return mirrorCommand(addr, upstream, root, env...) },
+		holds:   func(digest string) bool { return harness.OnDisk(t, root, digest) },
+		uploads: func() []string { return harness.Debris(t, root) },
+		config:  writeConfig(t, root),
+	}
+}
+
+func onMinIO(t *testing.T, upstream string) *place {
+	server, bucket := harness.MinIOBucket(t)
+	return onBucket(t, bucket, server.URL(), upstream)
+}
+
+// onBucket reaches the bucket through the endpoint.
+func onBucket(t *testing.T, bucket object.Bucket, endpoint, upstream string) *place {
+	return &place{
+		command: func(addr string, env ...string) *exec.Cmd {
+			cmd := exec.Command(harness.Binary, "serve", harness.WriteS3Config(t, addr, endpoint, ""))
+			cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir(), "REGISTRY_PROXY_REMOTEURL=http://" + upstream}, env...)
+			return cmd
+		},
+		holds: func(digest string) bool { return harness.InBucket(t, bucket, digest) },
+		uploads: func() (left []string) {
+			for after := ""; ; {
+				page, err := bucket.List(t.Context(), "some/root/", object.ListOptions{After: after})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range page.Entries {
+					if after = e.Key; strings.Contains(e.Key, "/_uploads/") {
+						left = append(left, e.Key)
+					}
+				}
+				if page.Next != "" {
+					after = page.Next
+				}
+				if !page.More {
+					break
+				}
+			}
+			return left
+		},
+		config: harness.WriteS3Config(t, "127.0.0.1:0", endpoint, ""),
+		lease:  40 * time.Second,
+	}
+}
+
+// fullBucket stands before a MinIO and lets nothing be written while it is full.
+type fullBucket struct {
+	*httptest.Server
+	full atomic.Bool
+}
+
+func startFullBucket(t testing.TB, endpoint string) *fullBucket {
+	t.Helper()
+	to, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }}
+	b := &fullBucket{}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.full.Load() && (r.Method == http.MethodPut || r.Method == http.MethodPost) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusInsufficientStorage)
+			io.WriteString(w, `<?xml version="1.0"?><Error><Code>XMinioStorageFull</Code><Message>full</Message></Error>`)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// A bucket that takes nothing does not keep clients from an image, whenever it becomes full.
+func TestMirror_FullBucket(t *testing.T) {
+	up := harness.StartRegistry(t, t.TempDir())
+	server, bucket := harness.MinIOBucket(t)
+	front := startFullBucket(t, server.URL())
+	seen := startCounter(t, up.Addr)
+	mirror := onBucket(t, bucket, front.URL, seen.addr())
+	p := mirror.start(t)
+	img := harness.NewImage(t, 130, 2, 9_000_000)
+	img.Push(t, up.Addr, "app", "v1")
+	front.full.Store(true)
+	img.Pulls(t, p.Addr, "app", "v1")
+	front.full.Store(false)
+	img.Pulls(t, p.Addr, "app", "v1")
+
+	// In the middle of a blob: it is full when the blob becomes one, or when a part of it moves there.
+	for i, spool := range []string{"128MiB", "5MiB"} {
+		t.Run("with a spool of "+spool, func(t *testing.T) {
+			p := mirror.start(t, "REGISTRY_SLIPWAY_OBJECTSTORE_SPOOLMAX="+spool)
+			tag := fmt.Sprint("spool", i)
+			second := harness.NewImage(t, uint64(131+i), 1, 12_000_000)
+			second.Push(t, up.Addr, "app", tag)
+			held := make(chan struct{})
+			seen.hold(10_000_000, 6_000_000, held)
+			harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/app/manifests/"+tag, harness.AcceptAll, nil)
+			layer := largest(second)
+			resp, err := http.Get("http://" + p.Addr + "/v2/app/blobs/" + layer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, err := io.CopyN(io.Discard, resp.Body, 1_000_000); err != nil {
+				t.Fatal(err)
+			}
+			front.full.Store(true)
+			close(held)
+			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != int64(len(second.Blobs[layer])-1_000_000) {
+				t.Errorf("%d more bytes, %v", n, err)
+			}
+			if mirror.holds(layer) {
+				t.Error("the blob was stored in a full bucket")
+			}
+			front.full.Store(false)
+			second.Pulls(t, p.Addr, "app", tag)
+		})
+	}
+}

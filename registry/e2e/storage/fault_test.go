@@ -1,0 +1,260 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
+)
+
+var healthFast = []string{
+	"REGISTRY_HEALTH_STORAGEDRIVER_ENABLED=true",
+	"REGISTRY_HEALTH_STORAGEDRIVER_INTERVAL=100ms",
+	"REGISTRY_HEALTH_STORAGEDRIVER_THRESHOLD=2",
+}
+
+// waitHealth polls /debug/health until it has the status.
+func waitHealth(t *testing.T, addr string, want int) string {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		resp, body := harness.Fetch(t, "GET", "http://"+addr+"/debug/health", nil, nil)
+		if resp.StatusCode == want {
+			return string(body)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("/debug/health stays %s %s, want %d", resp.Status, body, want)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// On a full disk clients get an error, stored content is served, and pushes go on once there
+// is space again.
+func TestDiskFull(t *testing.T) {
+	volume := programtest.Mount(t, "tmpfs", "size=50m")
+	root := filepath.Join(volume, "root")
+	p := harness.StartRegistry(t, root, healthFast...)
+	kept := harness.NewImage(t, 21, 2, 1<<20)
+	kept.Push(t, p.Addr, "full", "kept")
+
+	big := bytes.Repeat([]byte("0123456789abcdef"), 5<<16) // 5 MiB
+	var locations []string
+	var last []byte
+	for i := range 20 {
+		resp, body := harness.Fetch(t, "POST", "http://"+p.Addr+"/v2/full/blobs/uploads/", nil, nil)
+		if resp.StatusCode != http.StatusAccepted {
+			last = body
+			break
+		}
+		location := harness.AbsoluteURL(t, p.Addr, resp.Header.Get("Location"))
+		resp, body = harness.Fetch(t, "PATCH", location, http.Header{"Content-Type": {"application/octet-stream"}}, bytes.NewReader(append(big, byte(i))))
+		if resp.StatusCode != http.StatusAccepted {
+			if resp.StatusCode != http.StatusInternalServerError {
+				t.Errorf("PATCH onto a full disk: %s %s, want 500", resp.Status, body)
+			}
+			last = body
+			locations = append(locations, location)
+			break
+		}
+		locations = append(locations, harness.AbsoluteURL(t, p.Addr, resp.Header.Get("Location")))
+	}
+	if !strings.Contains(string(last), "no space left") || strings.Contains(string(last), root) {
+		t.Errorf("the answer on a full disk is %q; want a sentence about space, and no path", last)
+	}
+	fillBytes(t, filepath.Join(filepath.Dir(root), "filler")) // the request that failed has given its room back
+	ballast := filepath.Join(volume, "ballast")               // a request that failed has left nothing
+	fillBytes(t, ballast)
+	if page := waitHealth(t, p.Addr, http.StatusServiceUnavailable); !strings.Contains(page, `"disk full"`) {
+		t.Errorf("/debug/health says %s", page)
+	}
+	kept.Pulls(t, p.Addr, "full", "kept")
+
+	for _, location := range locations {
+		if resp, _ := harness.Fetch(t, "DELETE", stripState(t, location), nil, nil); resp.StatusCode != http.StatusNoContent {
+			t.Errorf("DELETE upload on a full disk: %s", resp.Status)
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	waitHealth(t, p.Addr, http.StatusOK)
+	harness.NewImage(t, 22, 2, 1<<20).Push(t, p.Addr, "full", "after")
+}
+
+func stripState(t *testing.T, location string) string {
+	t.Helper()
+	before, _, _ := strings.Cut(location, "?")
+	return before
+}
+
+// A flush that fails once is an error for the client, never a false 201.
+func TestFlushFails(t *testing.T) {
+	for _, call := range []string{"fsync", "fdatasync"} {
+		t.Run(call, func(t *testing.T) {
+			root := t.TempDir()
+			addr := programtest.FreeAddr(t)
+			// Initialise the tree first: the injection counts calls from the start.
+			harness.Start(t, addr, harness.RegistryCommand(addr, root)).Kill()
+			plain := harness.RegistryCommand(addr, root)
+			trace := filepath.Join(t.TempDir(), "trace")
+			cmd := exec.Command(programtest.Tool(t, "strace"), append([]string{
+				"-f", "-o", trace, "-e", "trace=" + call, "-e", "inject=" + call + ":error=EIO:when=1..3",
+			}, plain.Args...)...)
+			cmd.Env = plain.Env
+			p := harness.Start(t, addr, cmd)
+			img := harness.NewImage(t, 31, 1, 10_000)
+			failed := 0
+			for range 200 { // each of the registry's threads has its own three failures
+				acknowledged := tryPush(t, addr, "faulty", "v1", img)
+				if acknowledged {
+					break
+				}
+				failed++
+			}
+			traced, err := os.ReadFile(trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if injected := strings.Contains(string(traced), "INJECTED"); injected && failed == 0 {
+				t.Errorf("%s failed under the registry and every answer was a success", call)
+			} else if !injected && call == "fsync" {
+				t.Errorf("the registry answered 201 without one %s", call)
+			}
+			p.Kill()
+			img.Pulls(t, harness.Start(t, addr, harness.RegistryCommand(addr, root)).Addr, "faulty", "v1")
+		})
+	}
+}
+
+// tryPush pushes an image and reports whether every step was acknowledged.
+func tryPush(t *testing.T, addr, repo, tag string, img *harness.Image) bool {
+	t.Helper()
+	for d, b := range img.Blobs {
+		if d == img.Manifest {
+			continue
+		}
+		resp, _ := harness.Fetch(t, "POST", "http://"+addr+"/v2/"+repo+"/blobs/uploads/", nil, nil)
+		if resp.StatusCode != http.StatusAccepted {
+			return false
+		}
+		resp, body := harness.Fetch(t, "PUT", harness.WithQuery(t, harness.AbsoluteURL(t, addr, resp.Header.Get("Location")), "digest", d), nil, bytes.NewReader(b))
+		if resp.StatusCode != http.StatusCreated {
+			if resp.StatusCode != http.StatusInternalServerError {
+				t.Errorf("PUT with a failing flush: %s %s, want 500", resp.Status, body)
+			}
+			return false
+		}
+	}
+	resp, body := harness.Fetch(t, "PUT", "http://"+addr+"/v2/"+repo+"/manifests/"+tag, http.Header{"Content-Type": {harness.TypeManifest}}, bytes.NewReader(img.Blobs[img.Manifest]))
+	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusInternalServerError {
+		t.Errorf("PUT manifest with a failing flush: %s %s, want 500", resp.Status, body)
+	}
+	return resp.StatusCode == http.StatusCreated
+}
+
+// A root that vanishes or turns read-only is seen, and its return too.
+func TestStorageVanishes(t *testing.T) {
+	t.Run("gone", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "root")
+		p := harness.StartRegistry(t, root, healthFast...)
+		img := harness.NewImage(t, 41, 1, 10_000)
+		img.Push(t, p.Addr, "here", "v1")
+		waitHealth(t, p.Addr, http.StatusOK)
+		if err := os.Rename(root, root+".away"); err != nil {
+			t.Fatal(err)
+		}
+		waitHealth(t, p.Addr, http.StatusServiceUnavailable)
+		resp, body := harness.Fetch(t, "GET", "http://"+p.Addr+"/v2/here/manifests/v1", harness.AcceptAll, nil)
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || strings.Contains(string(body), root) {
+			t.Errorf("GET without a storage: %s %s", resp.Status, body)
+		}
+		if _, err := os.Stat(root); err == nil {
+			t.Error("the registry made a new root where its volume was")
+		}
+		if err := os.Rename(root+".away", root); err != nil {
+			t.Fatal(err)
+		}
+		waitHealth(t, p.Addr, http.StatusOK)
+		img.Pulls(t, p.Addr, "here", "v1")
+		harness.NewImage(t, 42, 1, 10_000).Push(t, p.Addr, "here", "v2")
+	})
+	t.Run("read-only", func(t *testing.T) {
+		dir := harness.MountExt4(t, "24M", "-m", "0")
+		root := filepath.Join(dir, "root")
+		p := harness.StartRegistry(t, root, healthFast...)
+		img := harness.NewImage(t, 43, 1, 10_000)
+		img.Push(t, p.Addr, "here", "v1")
+		breakVolume(t, dir)
+		waitHealth(t, p.Addr, http.StatusServiceUnavailable)
+		img.Pulls(t, p.Addr, "here", "v1")
+		resp, body := harness.Fetch(t, "POST", "http://"+p.Addr+"/v2/here/blobs/uploads/", nil, nil)
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "read-only") {
+			t.Errorf("POST onto a read-only storage: %s %s, want 503 that says so", resp.Status, body)
+		}
+		img.Pulls(t, harness.StartRegistry(t, root).Addr, "here", "v1")
+	})
+}
+
+// breakVolume makes the ext4 that is mounted at dir detect an error, after which the
+// kernel allows no more writes, not even to files that are open.
+func breakVolume(t *testing.T, dir string) {
+	t.Helper()
+	harness.RunTool(t, "mount", "-o", "remount,errors=remount-ro", dir)
+	device := strings.TrimSpace(harness.RunTool(t, "findmnt", "-n", "-o", "SOURCE", dir))
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error")
+	if err := os.WriteFile(trigger, []byte("test"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Idle, slow and dripping connections do not keep others from their work.
+func TestSlowClients(t *testing.T) {
+	p := harness.StartRegistry(t, t.TempDir())
+	img := harness.NewImage(t, 51, 2, 1<<20)
+	img.Push(t, p.Addr, "busy", "v1")
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for i := range 500 {
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		conns = append(conns, c)
+		switch i % 4 {
+		case 1: // half a request line
+			io.WriteString(c, "GET /v2/ HT")
+		case 2: // a body that does not come
+			fmt.Fprintf(c, "PUT /v2/busy/manifests/x HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n{", p.Addr, harness.TypeManifest)
+		case 3: // a large answer that nobody reads
+			for d := range img.Blobs {
+				fmt.Fprintf(c, "GET /v2/busy/blobs/%s HTTP/1.1\r\nHost: %s\r\n\r\n", d, p.Addr)
+			}
+		}
+	}
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { img.Pulls(t, p.Addr, "busy", "v1") })
+	}
+	wg.Wait()
+	harness.NewImage(t, 52, 2, 100_000).Push(t, p.Addr, "busy", "v2")
+	if d := time.Since(begun); d > 30*time.Second { // the others are cut off after a minute
+		t.Errorf("8 pulls and a push took %v beside 500 idle and slow connections", d)
+	}
+}

@@ -1,0 +1,186 @@
+package storage
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"slipway/registry/e2e/harness"
+	"slipway/shared/programtest"
+)
+
+// resource is what a full volume lacks.
+type resource string
+
+const (
+	space  resource = "bytes"
+	inodes resource = "inodes"
+)
+
+// fill takes the resource until there is none.
+func fill(t *testing.T, dir string, what resource) {
+	t.Helper()
+	filler := filepath.Join(dir, "filler")
+	if err := os.MkdirAll(filler, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if what == space {
+		fillBytes(t, filepath.Join(filler, "bytes"))
+	}
+	for i := range 100_000 {
+		f, err := os.Create(filepath.Join(filler, strconv.Itoa(i)))
+		if errors.Is(err, syscall.ENOSPC) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if what == space && i > 20 {
+			return
+		}
+	}
+	t.Fatal("the volume does not become full")
+}
+
+func fillBytes(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A volume that is full to the last byte or inode is served, and can be freed:
+// one that is new to this registry, and one that is not.
+func TestFullVolume(t *testing.T) {
+	t.Parallel()
+	for name, volume := range harness.SmallVolumes {
+		for _, writer := range []string{"docker-registry", "slipway"} {
+			t.Run(name+", written by "+writer, func(t *testing.T) {
+				t.Parallel()
+				dir := volume(t)
+				root := filepath.Join(dir, "root")
+				images := fillVolume(t, root, writer)
+				fill(t, dir, resource(name[strings.LastIndexByte(name, ' ')+1:]))
+				p := harness.StartRegistry(t, root, healthFast...)
+				wantHeldBack(t, p.Addr, root)
+				for tag, img := range images {
+					if tag != "gone" {
+						img.Pulls(t, p.Addr, "app", tag)
+					}
+				}
+				if writer != "slipway" {
+					// A collection beside a registry may need a file, which nobody has made before
+					// the volume was full.
+					out, err := harness.CollectCommand(root, nil).CombinedOutput()
+					if err != nil && !strings.Contains(string(out), "the storage is full: stop the registries") {
+						t.Errorf("a collection that has no room: %v %s", err, out)
+					}
+					_ = p.Stop(t)
+				}
+				t.Log(harness.CollectGarbage(t, root, "--age", "0s"))
+				harness.WantFreed(t, root, images["gone"])
+				if writer != "slipway" {
+					p = harness.StartRegistry(t, root, healthFast...)
+					for _, tag := range []string{"a", "b"} {
+						images[tag].Pulls(t, p.Addr, "app", tag)
+					}
+				}
+				for _, tag := range []string{"a", "b"} {
+					harness.DeleteReference(t, p.Addr, "app", images[tag].Manifest)
+				}
+				if got := harness.ListTags(t, p.Addr, "app"); got != "kept" {
+					t.Errorf("tags %q are left", got)
+				}
+				if writer != "slipway" {
+					_ = p.Stop(t)
+				}
+				harness.CollectGarbage(t, root, "--age", "0s")
+				if writer != "slipway" {
+					for i := range 150 { // for the lock files, which a registry makes that is new here
+						os.Remove(filepath.Join(dir, "filler", strconv.Itoa(i)))
+					}
+					p = harness.StartRegistry(t, root, healthFast...)
+				}
+				harness.NewImage(t, 309, 1, 20_000).Push(t, p.Addr, "app", "new")
+				images["kept"].Pulls(t, p.Addr, "app", "kept")
+				waitHealth(t, p.Addr, http.StatusOK)
+			})
+		}
+	}
+}
+
+// fillVolume pushes three images and one that is deleted again.
+func fillVolume(t *testing.T, root, writer string) map[string]*harness.Image {
+	t.Helper()
+	var p *harness.Process
+	if writer == "slipway" {
+		p = harness.StartRegistry(t, root)
+	} else {
+		p = harness.StartPeer(t, writer, root)
+	}
+	images := map[string]*harness.Image{}
+	for i, tag := range []string{"gone", "a", "b", "kept"} {
+		images[tag] = harness.NewImage(t, uint64(300+i), 2, 100_000)
+		images[tag].Push(t, p.Addr, "app", tag)
+	}
+	harness.DeleteReference(t, p.Addr, "app", images["gone"].Manifest)
+	_ = p.Stop(t) // distribution ends with the signal
+	return images
+}
+
+// wantHeldBack says that a push onto a full volume is answered with a sentence.
+func wantHeldBack(t *testing.T, addr, root string) {
+	t.Helper()
+	resp, body := harness.Fetch(t, "POST", "http://"+addr+"/v2/app/blobs/uploads/", nil, nil)
+	if resp.StatusCode < 500 || strings.Contains(string(body), root) ||
+		!strings.Contains(string(body), "the storage is full") && !strings.Contains(string(body), "no space left") {
+		t.Errorf("POST onto a full volume: %s %s", resp.Status, body)
+	}
+}
+
+// A volume that could only be read when the registry started, and is made
+// writable, is pushed to as soon as it can be, and no collection takes that for garbage.
+func TestVolumeBecomesWritable(t *testing.T) {
+	t.Parallel()
+	dir := programtest.Mount(t, "tmpfs", "size=20m")
+	root := filepath.Join(dir, "root")
+	p := harness.StartRegistry(t, root)
+	img := harness.NewImage(t, 310, 1, 10_000)
+	img.Push(t, p.Addr, "app", "v1")
+	if err := p.Stop(t); err != nil {
+		t.Fatal(err)
+	}
+	harness.RemountReadOnly(t, dir)
+	p = harness.StartRegistry(t, root)
+	if before, _, _ := strings.Cut(p.Output(), "registry started"); !strings.Contains(before, "the storage is mounted read-only") {
+		t.Errorf("a start on a read-only volume logs %s", before)
+	}
+	resp, body := harness.Fetch(t, "POST", "http://"+p.Addr+"/v2/app/blobs/uploads/", nil, nil)
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "the storage is read-only") {
+		t.Errorf("POST onto a read-only volume: %s %s", resp.Status, body)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=20m"); err != nil {
+		t.Fatal(err)
+	}
+	harness.NewImage(t, 311, 1, 10_000).Push(t, p.Addr, "app", "v2")
+	if out := harness.CollectGarbage(t, root, "-m"); !strings.Contains(out, "0 blobs and 0 manifests eligible") {
+		t.Errorf("what was just pushed is garbage: %s", programtest.Tail(out))
+	}
+	img.Pulls(t, p.Addr, "app", "v1")
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/config"
+)
+
+// openAudit is nil where the configuration asks for none. stdout stays open. If the disk may
+// be full the file is opened at the next line, and lines are lost, and counted, until then.
+func openAudit(cfg *config.Audit, stdout io.Writer, mayBeFull bool, log *zap.Logger) (*audit.Log, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // nobody listens
+	}
+	var sinks []io.WriteCloser
+	fail := func(key string, err error) (*audit.Log, error) {
+		for _, sink := range sinks {
+			err = errors.Join(err, sink.Close())
+		}
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	if cfg.File != "" {
+		file, err := audit.OpenFile(cfg.File, int64(cfg.MaxSize), cfg.Keep)
+		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+		if err != nil && (!full || !mayBeFull) {
+			return fail("audit.file", err)
+		}
+		sinks = append(sinks, file)
+	}
+	if cfg.Syslog != "" {
+		sink, err := audit.OpenSyslog(cfg.Syslog)
+		if err != nil {
+			return fail("audit.syslog", err)
+		}
+		sinks = append(sinks, sink)
+	}
+	if cfg.Stdout {
+		sinks = append(sinks, audit.Unclosed{Writer: stdout})
+	}
+	return audit.New(log, sinks...), nil
+}
+
+// OpenCommandAudit opens the audit log for a command beside the server, or without one. It leaves
+// rotation to the server, and writes to stderr instead of stdout, where the command's answer goes.
+// The disk may be full: the command may be there to help.
+func OpenCommandAudit(stderr io.Writer, cfg *config.Audit, log *zap.Logger) (*audit.Log, error) {
+	if cfg == nil {
+		return nil, nil //nolint:nilnil // there need not be one
+	}
+	own := *cfg
+	own.MaxSize = 0
+	return openAudit(&own, stderr, true, log)
+}
+
+// watchAudit counts the lines that are lost.
+func watchAudit(metrics *prometheus.Registry, acts *audit.Log) {
+	if metrics == nil {
+		return
+	}
+	metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "registry_audit_lost_lines_total", Help: "Lines of the audit log that could not be written.",
+	}, func() float64 { return float64(acts.Lost()) }))
+}

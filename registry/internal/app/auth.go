@@ -1,0 +1,242 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/filewatch"
+	"slipway/registry/internal/identity/keyring"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/identity/token"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/proxy"
+)
+
+// gate is all that decides who may do what.
+type gate struct {
+	authorizer api.Authorizer                // nil = everybody may do everything
+	users      *auth.Htpasswd                // nil = no password file
+	keys       *filewatch.Value[*token.Keys] // of a token server; nil = there is none
+	service    *auth.Service                 // nil = there is none
+	robots     *robot.Accounts               // nil = there are none
+	workloads  *auth.Workloads               // of the service
+	twin       func(oci.Name) oci.Name       // of the caches; nil = there are none
+	acts       *audit.Log                    // nil = there is none
+
+	inline   atomic.Pointer[access.Rules]    // those of the configuration itself
+	rules    *filewatch.Value[*access.Rules] // those of a file
+	watchers []func(context.Context)
+}
+
+// openAuth reads what the configuration names. cache is nil where no repository is one, acts
+// where there is no audit log.
+func openAuth(ctx context.Context, cfg *config.Config, store *Backend, cache *proxy.Registry, acts *audit.Log, log *zap.Logger) (*gate, error) {
+	g := newGate(cache)
+	g.acts = acts
+	named := cfg.Auth != nil && cfg.Auth.None == nil
+	if !named && cfg.Access == nil {
+		return g, nil
+	}
+	o := auth.Options{Rules: g.current, Certificates: cfg.Access != nil && cfg.HTTP.TLS != nil}
+	if err := g.openRules(cfg, log); err != nil {
+		return nil, err
+	}
+	if named {
+		if err := g.openMethods(ctx, cfg, store, log, &o); err != nil {
+			return nil, err
+		}
+	}
+	g.authorizer = auth.NewAuthorizer(o)
+	return g, nil
+}
+
+func newGate(cache *proxy.Registry) *gate {
+	if cache == nil {
+		return &gate{}
+	}
+	return &gate{twin: cache.Twin}
+}
+
+// current is the rules in force.
+func (g *gate) current() *access.Rules {
+	if g.rules != nil {
+		return g.rules.Get()
+	}
+	return g.inline.Load()
+}
+
+func (g *gate) openRules(cfg *config.Config, log *zap.Logger) (err error) {
+	switch a := cfg.Access; {
+	case a == nil && cfg.Auth.Token != nil:
+		g.inline.Store(access.Bearers()) // the token alone restricts
+	case a == nil:
+		g.inline.Store(access.UsersOnly(cfg.Auth.HTPasswd != nil && cfg.Auth.HTPasswd.AnonymousPull))
+	case a.File != "":
+		g.rules, err = filewatch.Open("access rules", log, func(contents [][]byte) (*access.Rules, error) {
+			rules, err := config.LoadAccess(a.File, contents[0])
+			if err != nil {
+				return nil, err
+			}
+			return rules.WithTwins(g.twin), nil
+		}, a.File)
+		if err != nil {
+			return fmt.Errorf("access.file: %w", err)
+		}
+		var known *access.Rules
+		read := func(err error) {
+			change := ""
+			if err == nil {
+				now := g.rules.Last()
+				change, known = access.Changes(known, now), now
+			}
+			g.acts.Write(audit.Record{Time: time.Now(), Event: "reload", Who: "registry", From: audit.Operator(), Reference: a.File, Change: change, Result: audit.ResultOf(err)})
+		}
+		read(nil)
+		g.rules.OnReload(read)
+	default:
+		g.takeRules(cfg)
+	}
+	return nil
+}
+
+// takeRules puts the rules of the configuration itself into force, if it has any.
+func (g *gate) takeRules(cfg *config.Config) (taken bool) {
+	if g.rules != nil || cfg.Access == nil || cfg.Access.File != "" {
+		return false
+	}
+	rules, err := cfg.Access.Compile() // checked with the configuration
+	if err == nil {
+		g.inline.Store(rules.WithTwins(g.twin))
+	}
+	return err == nil
+}
+
+func (g *gate) openMethods(ctx context.Context, cfg *config.Config, store *Backend, log *zap.Logger, o *auth.Options) (err error) {
+	if h := cfg.Auth.HTPasswd; h != nil {
+		remember := h.CacheTTL
+		if remember == 0 {
+			remember = -1
+		}
+		if g.users, err = auth.NewHtpasswd(auth.HtpasswdOptions{Path: h.Path, Log: log, Remember: remember}); err != nil {
+			return err
+		}
+		o.Logins, o.Realm = &auth.Logins{Htpasswd: g.users}, h.Realm
+	}
+	switch {
+	case cfg.Auth.Token != nil:
+		return g.openTokenServer(cfg.Auth.Token, log, o)
+	case cfg.Auth.Service != nil:
+		return g.openService(ctx, cfg, store, log, o)
+	default:
+		return nil
+	}
+}
+
+// openService starts the token service inside the registry.
+func (g *gate) openService(ctx context.Context, cfg *config.Config, store *Backend, log *zap.Logger, o *auth.Options) (err error) {
+	b := cfg.Auth.Service.Builtin
+	if g.robots, err = robot.Open(ctx, store, log); err != nil {
+		return err
+	}
+	keys, err := keyring.Open(ctx, store, max(b.Lifetime, b.RefreshLifetime), log)
+	if err != nil {
+		return err
+	}
+	g.watchers = append(g.watchers, g.robots.Watch, keys.Watch)
+	g.workloads = auth.NewWorkloads(workloads(b.Workloads))
+	logins := &auth.Logins{Htpasswd: g.users, Robots: g.robots, Workloads: g.workloads}
+	g.service = auth.NewService(auth.ServiceOptions{
+		Rules: g.current, Logins: logins, Keys: keys, Service: b.Service, Lifetime: b.Lifetime, RefreshLifetime: b.RefreshLifetime,
+	})
+	root, err := api.PublicRoot(cfg.HTTP.Prefix, cfg.HTTP.Host)
+	if err != nil {
+		return err
+	}
+	o.Logins, o.Tokens, o.Service = logins, g.service, b.Service
+	o.TokenRealm = func(r *http.Request) string { return root(r) + api.TokenPath }
+	return nil
+}
+
+// takeWorkloads puts the workloads of the configuration into force.
+func (g *gate) takeWorkloads(list []config.Workload) {
+	if g.workloads != nil {
+		g.workloads.Set(workloads(list))
+	}
+}
+
+func workloads(list []config.Workload) []auth.Workload {
+	rules := make([]auth.Workload, len(list))
+	for i, w := range list {
+		own, err := access.NewGrant(w.Repositories, w.Allow)
+		if err != nil {
+			panic(err) // checked with the configuration
+		}
+		rules[i] = auth.Workload{Name: w.Name, Issuer: w.Issuer, Audience: w.Audience, Claims: w.Claims, Own: own}
+	}
+	return rules
+}
+
+// serve tells the API what there is.
+func (g *gate) serve(o api.Options) api.Options {
+	o.Auth, o.Robots = g.authorizer, g.robots
+	if g.service != nil {
+		o.Tokens = g.service
+	}
+	return o
+}
+
+func (g *gate) openTokenServer(t *config.TokenAuth, log *zap.Logger, o *auth.Options) (err error) {
+	g.keys, err = filewatch.Open("keys of tokens", log, func(contents [][]byte) (*token.Keys, error) {
+		return token.ParseKeys(contents[0], contents[1])
+	}, t.RootCertBundle, t.JWKS)
+	if err != nil {
+		return fmt.Errorf("auth.token: %w", err)
+	}
+	o.Tokens = auth.ServerTokens{Verifier: token.NewVerifier(token.VerifierOptions{
+		Issuer: t.Issuer, Audience: t.Service, Algorithms: t.SigningAlgorithms, Keys: g.keys.Get,
+	})}
+	o.Service = t.Service
+	o.TokenRealm = func(*http.Request) string { return t.Realm }
+	if t.AutoRedirect {
+		o.TokenRealm = func(r *http.Request) string { return api.RedirectRealm(r, t.AutoRedirectPath) }
+	}
+	return nil
+}
+
+// reload reads again what files hold.
+func (g *gate) reload() {
+	if g.users != nil {
+		g.users.Reload()
+	}
+	if g.keys != nil {
+		g.keys.Reload()
+	}
+	if g.rules != nil {
+		g.rules.Reload()
+	}
+}
+
+// checkAuthFiles looks whether the files can be read that say who may do what.
+func checkAuthFiles(cfg *config.Config, check func(key, path string)) {
+	if a := cfg.Access; a != nil && a.File != "" {
+		check("access.file", a.File)
+	}
+	if cfg.Auth == nil || cfg.Auth.Token == nil {
+		return
+	}
+	for key, path := range map[string]string{"auth.token.rootcertbundle": cfg.Auth.Token.RootCertBundle, "auth.token.jwks": cfg.Auth.Token.JWKS} {
+		if path != "" {
+			check(key, path)
+		}
+	}
+}

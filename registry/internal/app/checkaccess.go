@@ -1,0 +1,175 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/layout"
+)
+
+// maxShown is how many names or lines a sentence shows.
+const maxShown = 5
+
+// Warnings describes what in the configuration and its files has no effect or lets others in.
+func Warnings(cfg *config.Config) []string {
+	return slices.Concat(ruleWarnings(cfg), passwordWarnings(cfg), secretWarnings(cfg))
+}
+
+// checkPasswords refuses a password file of which no line lets anybody in, where nothing else does: access rules may let in
+// anyone, or certificates. An empty file is one that is not filled yet.
+func checkPasswords(cfg *config.Config) error {
+	a := cfg.Auth
+	content := passwordFile(a)
+	broken := auth.BrokenLines(a.HTPasswd.Path, content)
+	if len(broken) == 0 || len(auth.UserNames(content)) > 0 || a.Service != nil || a.HTPasswd.AnonymousPull || cfg.Access != nil {
+		return nil
+	}
+	return errors.New("nobody could log in: " + strings.Join(some(broken), "; "))
+}
+
+// passwordWarnings names the lines that let nobody in beside others that do. A server logs each of them when it reads the
+// file.
+func passwordWarnings(cfg *config.Config) []string {
+	if cfg.Auth == nil || cfg.Auth.HTPasswd == nil || checkPasswords(cfg) != nil {
+		return nil
+	}
+	var warnings []string
+	for _, line := range some(auth.BrokenLines(cfg.Auth.HTPasswd.Path, passwordFile(cfg.Auth))) {
+		warnings = append(warnings, "auth.htpasswd.path: "+line)
+	}
+	return warnings
+}
+
+// passwordFile is the content of the file, nothing if it cannot be read.
+func passwordFile(a *config.Auth) []byte {
+	f, err := os.Open(a.HTPasswd.Path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	content, _ := io.ReadAll(io.LimitReader(f, 16<<20)) // the code that opens it reports errors
+	return content
+}
+
+// ruleWarnings names callers of the access rules who do not exist, and rules without effect.
+func ruleWarnings(cfg *config.Config) []string {
+	if cfg.Access == nil {
+		return nil
+	}
+	rules, err := AccessRules(cfg.Access)
+	if err != nil {
+		return nil // checkFiles says so
+	}
+	if cfg.Auth == nil || cfg.Auth.None != nil {
+		return noLoginWarning(rules)
+	}
+	var machines, users, robots, pipelines, certificates []string
+	service := cfg.Auth.Service != nil
+	known, certain := passwordUsers(cfg)
+	exists, readable := robotNames(cfg)
+	for _, c := range rules.Named() {
+		switch {
+		case (c.Kind == access.Robot || c.Kind == access.Workload) && !service:
+			machines = append(machines, c.String())
+		case c.Kind == access.User && certain && !slices.Contains(known, c.Name):
+			users = append(users, c.Name)
+		case c.Kind == access.Robot && readable && !exists(c.Name):
+			robots = append(robots, c.String())
+		case c.Kind == access.Workload && !slices.ContainsFunc(workloadsOf(cfg), func(w config.Workload) bool { return w.Name == c.Name }):
+			pipelines = append(pipelines, c.String())
+		case c.Kind == access.Certificate && (cfg.HTTP.TLS == nil || len(cfg.HTTP.TLS.ClientCAs) == 0):
+			certificates = append(certificates, c.String())
+		}
+	}
+	var warnings []string
+	for _, text := range some(rules.Unreachable()) {
+		warnings = append(warnings, "access: "+text)
+	}
+	if len(robots) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, which the storage does not have: correct the name, or make it with registry robot create", strings.Join(some(robots), ", ")))
+	}
+	if len(pipelines) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, which is not in auth.service.builtin.workloads", strings.Join(some(pipelines), ", ")))
+	}
+	if len(certificates) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but client certificates count only where http.tls.clientcas is set", strings.Join(some(certificates), ", ")))
+	}
+	if len(machines) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but robots and workloads can log in only where auth.service is set: write service: builtin below auth", strings.Join(some(machines), ", ")))
+	}
+	if len(users) > 0 {
+		warnings = append(warnings, fmt.Sprintf("access: rules name %s, but %s has no such user", strings.Join(some(users), ", "), cfg.Auth.HTPasswd.Path))
+	}
+	return warnings
+}
+
+// robotNames tells which robots there are. readable is false where only a server could
+// find that out.
+func robotNames(cfg *config.Config) (exists func(name string) bool, readable bool) {
+	s := cfg.Storage.Filesystem
+	if s == nil {
+		return nil, false
+	}
+	dir := s.RootDirectory + layout.Robots
+	if _, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
+	return func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}, true
+}
+
+// noLoginWarning names those whom the rules let in where nobody can log in. Certificates need no auth.
+func noLoginWarning(rules *access.Rules) []string {
+	var named []string
+	if rules.NamesUsers() {
+		named = append(named, "users")
+	}
+	for _, c := range rules.Named() {
+		if c.Kind != access.Certificate {
+			named = append(named, c.String())
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("access: the rules name %s, and no auth lets anybody log in", strings.Join(some(named), ", "))}
+}
+
+// passwordUsers are those of the password file. certain is whether there are no others.
+func passwordUsers(cfg *config.Config) (names []string, certain bool) {
+	if cfg.Auth.HTPasswd == nil || canRead(cfg.Auth.HTPasswd.Path) != nil {
+		return nil, false
+	}
+	return auth.UserNames(passwordFile(cfg.Auth)), true
+}
+
+// AccessRules compiles the rules of the section, or of the file that it names.
+func AccessRules(a *config.Access) (*access.Rules, error) {
+	if a.File == "" {
+		return a.Compile()
+	}
+	content, err := os.ReadFile(a.File)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadAccess(a.File, content)
+}
+
+// some shortens a list to what people read.
+func some(list []string) []string {
+	if more := len(list) - maxShown; more > 0 {
+		return append(slices.Clone(list[:maxShown]), fmt.Sprintf("%d more", more))
+	}
+	return list
+}

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"expvar"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"slipway/registry/internal/config"
+	"slipway/shared/health"
+)
+
+// newDebugHandler serves what operators look at, on an address of its own:
+// health, metrics, expvar and profiles. It asks nobody who he is.
+func newDebugHandler(cfg *config.Config, checks *health.Monitor, metrics *prometheus.Registry) http.Handler {
+	router := mux.NewRouter()
+	router.Handle("/debug/health", checks)
+	router.Handle("/debug/vars", expvar.Handler())
+	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+	if metrics != nil {
+		router.Handle(cfg.HTTP.Debug.Prometheus.Path, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{Registry: metrics}))
+	}
+	return router
+}

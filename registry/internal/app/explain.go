@@ -1,0 +1,155 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/access"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/identity/robot"
+	"slipway/registry/internal/oci"
+)
+
+// Explain describes whether the caller called who has a right in the repository, and which rule
+// decides. An empty name stands for the registry as a whole. robots is called if who is a robot.
+func Explain(cfg *config.Config, who string, right access.Rights, name oci.Name, robots func() ([]robot.Robot, error)) (string, error) {
+	rules, err := loadRules(cfg)
+	if err != nil {
+		return "", err
+	}
+	caller, err := parseWho(cfg, who)
+	if err != nil {
+		return "", err
+	}
+	if err := empower(cfg, &caller, robots); err != nil {
+		return "", err
+	}
+	decision := rules.Explain(&caller, right, name)
+	if setting := disabledBy(cfg, right); setting != "" && decision.Allowed {
+		return fmt.Sprintf("denied to everybody by %s; the rules have it %s", setting, decision), nil
+	}
+	return decision.String(), nil
+}
+
+// disabledBy names the setting by which nobody can use the right, "" if there is none.
+func disabledBy(cfg *config.Config, right access.Rights) string {
+	switch changes := access.Push | access.TagMove | access.Delete; {
+	case right&changes != 0 && cfg.Storage.Maintenance.ReadOnly.Enabled:
+		return "storage.maintenance.readonly.enabled"
+	case right == access.Delete && !cfg.Storage.Delete.Enabled:
+		return "storage.delete.enabled, which is not set"
+	}
+	return ""
+}
+
+// parseWho reads whom the command asks about: one caller, who can exist.
+func parseWho(cfg *config.Config, word string) (access.Caller, error) {
+	builtin := cfg.Auth != nil && cfg.Auth.Service != nil
+	if name, ok := strings.CutPrefix(word, robot.UserPrefix); ok && builtin {
+		return access.Caller{Kind: access.Robot, Name: name}, nil
+	}
+	who := access.ParseCaller(word)
+	switch {
+	case strings.HasPrefix(word, "group:"):
+		return who, fmt.Errorf("%q is a group: ask about one of its members", word)
+	case word == "anyone" || word == "users":
+		return who, fmt.Errorf("%q is many callers; ask about anonymous, or about one user", word)
+	case who.Kind != access.Anonymous && who.Name == "":
+		return who, fmt.Errorf("%q names nobody", word)
+	case who.Kind != access.User || cfg.Auth == nil || cfg.Auth.HTPasswd == nil:
+		return who, nil
+	}
+	path := cfg.Auth.HTPasswd.Path
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return who, nil //nolint:nilerr // the rules can be explained without the passwords, which the caller may not read
+	}
+	if !slices.Contains(auth.UserNames(content), who.Name) {
+		return who, fmt.Errorf("there is no user %s in %s who can log in", who.Name, path)
+	}
+	return who, nil
+}
+
+// loadRules reads the rules that a server with this configuration has in force.
+func loadRules(cfg *config.Config) (*access.Rules, error) {
+	if cfg.Auth == nil && cfg.Access == nil || cfg.Auth != nil && cfg.Auth.None != nil && cfg.Access == nil {
+		return nil, errors.New("the configuration has neither logins nor access rules: everybody may do everything")
+	}
+	if cfg.Auth != nil && cfg.Auth.Token != nil && cfg.Access == nil {
+		return nil, errors.New("the configuration has no access rules: the tokens of its token server decide")
+	}
+	cache, err := CacheNames(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cache != nil {
+		defer cache.Close()
+	}
+	g := newGate(cache)
+	if err := g.openRules(cfg, zap.NewNop()); err != nil {
+		return nil, err
+	}
+	return g.current(), nil
+}
+
+// empower adds the grants of a robot or a workload itself.
+func empower(cfg *config.Config, who *access.Caller, robots func() ([]robot.Robot, error)) error {
+	switch who.Kind {
+	case access.Robot:
+		all, err := robots()
+		if err != nil {
+			return err
+		}
+		return empowerRobot(cfg, all, who)
+	case access.Workload:
+		workloads := workloadsOf(cfg)
+		i := slices.IndexFunc(workloads, func(w config.Workload) bool { return w.Name == who.Name })
+		if i < 0 {
+			return fmt.Errorf("there is no workload %q", who.Name)
+		}
+		grant, err := access.NewGrant(workloads[i].Repositories, workloads[i].Allow)
+		who.Own = []access.Grant{grant}
+		return err
+	default:
+		return nil
+	}
+}
+
+// empowerRobot gives a robot its rights, and the maker who bounds them. Each robot is
+// taken out of all, so that robots which name each other as their makers end.
+func empowerRobot(cfg *config.Config, all []robot.Robot, who *access.Caller) error {
+	i := slices.IndexFunc(all, func(r robot.Robot) bool { return r.Name == who.Name })
+	if i < 0 {
+		return fmt.Errorf("there is no robot %q", who.Name)
+	}
+	r := all[i]
+	if r.Expired(time.Now()) {
+		return fmt.Errorf("the robot %q has expired", who.Name)
+	}
+	grant, err := r.Grant()
+	if who.Own = []access.Grant{grant}; err != nil || r.CreatedBy == "" {
+		return err
+	}
+	maker, err := parseWho(cfg, r.CreatedBy)
+	if who.Maker = &maker; err == nil && maker.Kind == access.Robot {
+		err = empowerRobot(cfg, slices.Delete(slices.Clone(all), i, i+1), &maker)
+	}
+	if err != nil {
+		return fmt.Errorf("the robot %q has stopped, because its maker is gone: %w", r.Name, err)
+	}
+	return nil
+}
+
+func workloadsOf(cfg *config.Config) []config.Workload {
+	if cfg.Auth == nil || cfg.Auth.Service == nil || cfg.Auth.Service.Builtin == nil {
+		return nil
+	}
+	return cfg.Auth.Service.Builtin.Workloads
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"slipway/registry/internal/config"
+	"slipway/registry/internal/proxy"
+	"slipway/registry/internal/registry"
+	settings "slipway/shared/config"
+	"slipway/shared/health"
+)
+
+// bucketWriteCheck is how often writing to a bucket is tried at most: each try is paid for.
+const bucketWriteCheck = time.Minute
+
+// healthChecks splits the storage's check: without reading nothing can be
+// answered, without writing pulls go on.
+func healthChecks(cfg *config.Config, remote bool, rules *registry.Registry, cache *proxy.Registry) []health.Check {
+	var checks []health.Check
+	if s := cfg.Health.StorageDriver; s.Enabled {
+		name := "storagedriver_" + cfg.Storage.Drivers()[0]
+		read := func(ctx context.Context) error { return explain(rules.Check(ctx, false)) }
+		write := func(ctx context.Context) error { return explain(rules.Check(ctx, true)) }
+		checks = append(checks, health.Check{Name: name, Interval: s.Interval, Threshold: s.Threshold, Func: read})
+		if !cfg.Storage.Maintenance.ReadOnly.Enabled {
+			interval := s.Interval
+			if remote {
+				interval = max(interval, bucketWriteCheck)
+			}
+			checks = append(checks, health.Check{Name: name + "_write", Interval: interval, Threshold: s.Threshold, Advisory: true, Func: write})
+		}
+	}
+	for _, f := range cfg.Health.Files {
+		checks = append(checks, health.Check{Name: f.File, Interval: f.Interval, Threshold: f.Threshold, Func: health.FileAbsent(f.File)})
+	}
+	for _, c := range cfg.Health.HTTP {
+		checks = append(checks, health.Check{Name: settings.WithoutCredentials(c.URI), Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.HTTPStatus(c.URI, c.StatusCode, c.Header())})
+	}
+	for _, c := range cfg.Health.TCP {
+		checks = append(checks, health.Check{Name: c.Addr, Interval: c.Interval, Timeout: cmp.Or(c.Timeout, c.Interval), Threshold: c.Threshold, Func: health.TCPConnect(c.Addr)})
+	}
+	return named(append(checks, upstreamChecks(cache)...))
+}
+
+// explain says in a few words what keeps the storage from being used. The log has
+// the cause.
+func explain(err error) error {
+	for _, e := range []struct {
+		cause error
+		text  string
+	}{
+		{syscall.ENOSPC, "disk full"},
+		{syscall.EDQUOT, "disk quota reached"},
+		{syscall.EROFS, "the storage is mounted read-only"},
+		{fs.ErrPermission, "no permission to use the storage; see the log"},
+		{syscall.EIO, "I/O error on the storage; see the log"},
+		{syscall.ESTALE, "I/O error on the storage; see the log"},
+	} {
+		if errors.Is(err, e.cause) {
+			return health.Explain(e.text, err)
+		}
+	}
+	return err
+}
+
+// named makes the names of the checks differ, as they must: what is hidden of their
+// addresses may be all that told them apart.
+func named(checks []health.Check) []health.Check {
+	times := map[string]int{}
+	for i, c := range checks {
+		if times[c.Name]++; times[c.Name] > 1 {
+			checks[i].Name += fmt.Sprintf(" (%d)", times[c.Name])
+		}
+	}
+	return checks
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/config"
+	"slipway/shared/health"
+)
+
+// A cache serves what it holds while its upstream is away, so the registry stays healthy.
+func TestHealth_UpstreamAway_StaysHealthy(t *testing.T) {
+	cfg := config.Default()
+	cfg.Proxy.Upstreams = []config.ProxyUpstream{{Prefix: "hub", RemoteURL: "http://127.0.0.1:1"}}
+	cache, err := CacheNames(&cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	checks := upstreamChecks(cache)
+	for i := range checks {
+		checks[i].Interval = time.Millisecond
+	}
+	monitor := health.Start(zap.NewNop(), checks...)
+	defer monitor.Close()
+	for deadline := time.Now().Add(30 * time.Second); !monitor.Failing("upstream_hub") && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	w := httptest.NewRecorder()
+	monitor.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusOK || !monitor.Ready() {
+		t.Errorf("ready %v, %d", monitor.Ready(), w.Code)
+	}
+	if body := w.Body.String(); !strings.Contains(body, "upstream_hub") {
+		t.Errorf("the page does not name the upstream: %s", body)
+	}
+}

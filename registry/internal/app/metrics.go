@@ -1,0 +1,119 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/config"
+	"slipway/shared/build"
+	"slipway/shared/health"
+)
+
+// newMetrics is nil where nobody can ask for metrics.
+func newMetrics(cfg *config.Config, b build.Info) *prometheus.Registry {
+	if d := cfg.HTTP.Debug; d.Addr == "" || !d.Prometheus.Enabled {
+		return nil
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "registry_build_info", Help: "What the binary was built from; always 1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "goversion": b.Go},
+	}, func() float64 { return 1 }))
+	if s := cfg.Storage.Filesystem; s != nil {
+		metrics.MustRegister(newDiskSpace(s.RootDirectory))
+	}
+	return metrics
+}
+
+// measured makes metrics, unless nobody can ask for them.
+func measured[M any](metrics *prometheus.Registry, make func(prometheus.Registerer) *M) *M {
+	if metrics == nil {
+		return nil
+	}
+	return make(metrics)
+}
+
+// countLooks counts looks into the caches, by the names of CNCF distribution 3.
+func countLooks(metrics prometheus.Registerer) func(hit bool) {
+	requests := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "registry_storage_cache_requests_total", Help: "Looks for a manifest in the caches: memory, then Redis if there is one.",
+	})
+	hits := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "registry_storage_cache_hits_total", Help: "Looks for a manifest that a cache had.",
+	})
+	metrics.MustRegister(requests, hits)
+	return func(hit bool) {
+		requests.Inc()
+		if hit {
+			hits.Inc()
+		}
+	}
+}
+
+// diskSpace looks at the file system that the images are on.
+type diskSpace struct {
+	root       string
+	size, free *prometheus.Desc
+}
+
+func newDiskSpace(root string) *diskSpace {
+	return &diskSpace{
+		root: root,
+		size: prometheus.NewDesc("registry_storage_volume_size_bytes", "Size of the file system that the storage is on.", nil, nil),
+		free: prometheus.NewDesc("registry_storage_volume_free_bytes", "What is free of it for the registry's user.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (d *diskSpace) Describe(out chan<- *prometheus.Desc) {
+	out <- d.size
+	out <- d.free
+}
+
+// Collect implements prometheus.Collector. A volume that cannot be looked at is left
+// out: the health checks say why.
+func (d *diskSpace) Collect(out chan<- prometheus.Metric) {
+	var st unix.Statfs_t
+	if unix.Statfs(d.root, &st) != nil {
+		return
+	}
+	unit := float64(st.Bsize)
+	out <- prometheus.MustNewConstMetric(d.size, prometheus.GaugeValue, float64(st.Blocks)*unit)
+	out <- prometheus.MustNewConstMetric(d.free, prometheus.GaugeValue, float64(st.Bavail)*unit)
+}
+
+// watchHealth shows how the checks stand.
+func watchHealth(metrics *prometheus.Registry, checks *health.Monitor) {
+	if metrics == nil {
+		return
+	}
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "registry_health_ready", Help: "1 while requests are answered, 0 while a check that is not advisory fails.",
+	}, func() float64 { return number(checks.Ready()) })
+	metrics.MustRegister(ready, &healthStatus{checks, prometheus.NewDesc("registry_health_check", "1 while the check succeeds, 0 while it fails.", []string{"check"}, nil)})
+}
+
+// healthStatus has a series for each check of the configuration.
+type healthStatus struct {
+	checks *health.Monitor
+	status *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (h *healthStatus) Describe(out chan<- *prometheus.Desc) { out <- h.status }
+
+// Collect implements prometheus.Collector.
+func (h *healthStatus) Collect(out chan<- prometheus.Metric) {
+	for name, ok := range h.checks.Status() {
+		out <- prometheus.MustNewConstMetric(h.status, prometheus.GaugeValue, number(ok), name)
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

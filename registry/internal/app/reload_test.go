@@ -1,0 +1,151 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"slipway/registry/internal/audit"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/shared/programtest"
+	"slipway/shared/server"
+)
+
+// readAudit is the lines of an audit log.
+func readAudit(t *testing.T, path string) (all []audit.Record) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(content) {
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// A reload and a change of the file of rules are in the audit log.
+func TestReload_IsAudited(t *testing.T) {
+	dir := t.TempDir()
+	file, rules := filepath.Join(dir, "audit.log"), filepath.Join(dir, "access.yml")
+	write := func(right string) {
+		t.Helper()
+		if err := os.WriteFile(rules, []byte("rules:\n- {who: [anyone], repositories: ['**'], allow: ["+right+"]}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("pull")
+	cfg := new(config.Config)
+	*cfg = config.Default()
+	var broken error
+	cfg.Access = &config.Access{File: rules}
+	sink, err := audit.OpenFile(file, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts := audit.New(zap.NewNop(), sink)
+	g, err := openAuth(t.Context(), cfg, nil, nil, acts, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := zap.NewAtomicLevel()
+	next := *cfg
+	next.Log.Level, next.HTTP.Addr = "debug", "127.0.0.1:1"
+	r := reloader{cfg: *cfg, load: func() (*config.Config, error) { return &next, broken }, level: &level, gate: g, acts: acts, log: zap.NewNop()}
+	write("list")
+	r.reload()
+	write("fetch") // is broken
+	broken = os.ErrInvalid
+	r.reload()
+	g.rules.Reload() // is not said twice
+	if err := acts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range readAudit(t, file) {
+		got = append(got, strings.TrimSpace(r.Event+" "+r.Reference+" "+r.Result+" "+r.Change))
+	}
+	want := []string{
+		"reload " + rules + " succeeded added: anyone in **: allow pull",
+		"reload " + rules + " succeeded removed: anyone in **: allow pull; added: anyone in **: allow list",
+		"reload configuration succeeded log.level: info → debug; other settings, which take effect at the next start",
+		"reload " + rules + " failed", "reload configuration failed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A reload that could not use the certificates does not say that it did.
+func TestReload_BrokenCertificate(t *testing.T) {
+	cert, key := programtest.Certificate(t)
+	s, err := server.Listen(server.Options{Addr: "127.0.0.1:0", Log: zap.NewNop(), TLS: &server.TLS{Certificate: cert, Key: key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	core, logs := observer.New(zap.InfoLevel)
+	cfg, level := config.Default(), zap.NewAtomicLevel()
+	r := reloader{cfg: cfg, load: func() (*config.Config, error) { return &cfg, nil }, level: &level, gate: &gate{}, servers: []*server.Server{s}, log: zap.New(core)}
+	good, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ key, want string }{
+		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
+		{"broken", "reloaded passwords, access rules, workloads and the log level"},
+		{"broken", "reloaded passwords, access rules, workloads and the log level"},
+		{string(good), "reloaded certificates, passwords, access rules, workloads and the log level"},
+	} {
+		if err := os.WriteFile(key, []byte(step.key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.reload()
+		if got := logs.TakeAll(); len(got) != 1 || got[0].Message != step.want {
+			t.Errorf("with the key %.6q: %v, want %s", step.key, got, step.want)
+		}
+	}
+}
+
+// SIGHUP reads the workloads again.
+func TestReload_Workloads(t *testing.T) {
+	workload := func(names ...string) *config.Config {
+		cfg := config.Default()
+		cfg.Auth = &config.Auth{Service: &config.TokenService{Builtin: &config.BuiltinService{}}}
+		for _, name := range names {
+			cfg.Auth.Service.Builtin.Workloads = append(cfg.Auth.Service.Builtin.Workloads, config.Workload{
+				Name: name, Issuer: "https://ci.example.org", Audience: "r", Claims: map[string]string{"sub": name}, Repositories: []string{"a"}, Allow: []string{"pull"},
+			})
+		}
+		return &cfg
+	}
+	level := zap.NewAtomicLevel()
+	g := &gate{workloads: auth.NewWorkloads(nil)}
+	first, next := workload(), workload("web", "tools")
+	r := reloader{cfg: *first, load: func() (*config.Config, error) { return next, nil }, level: &level, gate: g, log: zap.NewNop()}
+	for _, names := range [][]string{{"web", "tools"}, {"web"}, {}} {
+		next = workload(names...)
+		r.reload()
+		if got := g.workloads.Names(); strings.Join(got, " ") != strings.Join(names, " ") {
+			t.Errorf("in force: %v, want %v", got, names)
+		}
+		if got := len(r.cfg.Auth.Service.Builtin.Workloads); got != len(names) {
+			t.Errorf("the configuration in force has %d", got)
+		}
+	}
+	if len(first.Auth.Service.Builtin.Workloads) != 0 {
+		t.Error("the configuration of the start was changed")
+	}
+}

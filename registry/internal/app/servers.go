@@ -1,0 +1,67 @@
+package app
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/api"
+	"slipway/registry/internal/auth"
+	"slipway/registry/internal/config"
+	"slipway/shared/server"
+)
+
+// newAPI completes the options with what the configuration says.
+func newAPI(cfg *config.Config, o api.Options) (*api.API, error) {
+	o.Prefix, o.Host, o.RelativeURLs = cfg.HTTP.Prefix, cfg.HTTP.Host, cfg.HTTP.RelativeURLs
+	o.Headers = http.Header(cfg.HTTP.Headers)
+	o.TrustedProxies, o.TrustUnix, _ = cfg.HTTP.Proxies() // checked with the configuration
+	o.NoRedirect, _ = cfg.Storage.Redirect.Excluded()     // as above
+	if c := cfg.HTTP.CORS; c != nil {
+		o.CORS = api.CORS{Origins: c.Origins, Methods: c.Methods, Credentials: c.Credentials, MaxAge: c.MaxAge}
+	}
+	o.DeleteEnabled, o.ReadOnly = cfg.Storage.Delete.Enabled, cfg.Storage.Maintenance.ReadOnly.Enabled
+	o.CatalogMax, o.TagsMax = cfg.Catalog.MaxEntries, cfg.Tags.MaxTags
+	o.MaxManifestSize = int64(cfg.Slipway.Manifests.MaxSize)
+	o.ChunkMinLength = int64(cfg.Slipway.Uploads.ChunkMinLength)
+	o.Limits = auth.NewLimits(auth.Limit(cfg.Slipway.Limits.User), auth.Limit(cfg.Slipway.Limits.Address))
+	o.Secret = []byte(cfg.HTTP.Secret.Reveal())
+	if len(o.Secret) == 0 {
+		o.Log.Warn("http.secret is not set: uploads cannot move between replicas or survive a restart")
+		o.Secret = make([]byte, 32)
+		_, _ = rand.Read(o.Secret) // never fails
+	}
+	return api.New(o)
+}
+
+// listen binds the addresses: the registry's first, then the debug server's.
+func listen(cfg *config.Config, log *zap.Logger, handler, debug http.Handler) ([]*server.Server, error) {
+	limits := cfg.Slipway.HTTP
+	o := server.Options{
+		Name: "main", Network: cfg.HTTP.Net, Addr: cfg.HTTP.Addr, Handler: handler, Log: log, Activation: true,
+		TLS: tlsOptions(cfg.HTTP.TLS), DisableHTTP2: cfg.HTTP.HTTP2.Disabled, H2C: cfg.HTTP.H2C.Enabled,
+		ReadHeaderTimeout: limits.ReadHeaderTimeout, IdleTimeout: limits.IdleTimeout,
+		StallTimeout: limits.StallTimeout, MinRate: int64(limits.MinRate), MaxConns: limits.MaxConns,
+	}
+	main, err := server.Listen(o)
+	if err != nil {
+		return nil, server.ExplainListen(err, "http.addr", cfg.HTTP.Addr)
+	}
+	if cfg.HTTP.Debug.Addr == "" {
+		return []*server.Server{main}, nil
+	}
+	second, err := server.Listen(server.Options{Name: "debug", Addr: cfg.HTTP.Debug.Addr, Handler: debug, Log: log})
+	if err != nil {
+		return nil, errors.Join(server.ExplainListen(err, "http.debug.addr", cfg.HTTP.Debug.Addr), main.Close())
+	}
+	return []*server.Server{main, second}, nil
+}
+
+func tlsOptions(t *config.TLS) *server.TLS {
+	if t == nil {
+		return nil
+	}
+	return &server.TLS{Certificate: t.Certificate, Key: t.Key, MinVersion: t.MinimumTLS, CipherSuites: t.CipherSuites, ClientCAs: t.ClientCAs, ClientAuth: t.ClientAuth}
+}

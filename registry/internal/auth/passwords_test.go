@@ -1,0 +1,234 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// loginFrom tries to log in from an address.
+func loginFrom(ctx context.Context, h *tested, user, password, from string) error {
+	r := basic(user, password).WithContext(ctx)
+	r.RemoteAddr = from + ":1234"
+	_, err := h.Authorize(r, Access{Action: Ping})
+	return err
+}
+
+// hold keeps comparisons waiting until release.
+func (h *tested) hold() (release func()) {
+	slots := int64(0)
+	for h.passwords.slots.TryAcquire(1) {
+		slots++
+	}
+	return func() { h.passwords.slots.Release(slots) }
+}
+
+// A right password is remembered while it is in use, and then needs no turn.
+func TestPasswords_Remembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+		login := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			return loginFrom(ctx, h, "alice", "secret", "10.0.0.1")
+		}
+		if err := login(); err != nil {
+			t.Fatal(err)
+		}
+		h.hold()
+		for range 10 {
+			time.Sleep(40 * time.Second)
+			if err := login(); err != nil {
+				t.Fatalf("forgotten while in use: %v", err)
+			}
+		}
+		time.Sleep(61 * time.Second)
+		if err := login(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("remembered for too long: %v", err)
+		}
+	})
+}
+
+func TestPasswords_NotRemembered(t *testing.T) {
+	h := open(t, HtpasswdOptions{Remember: -1}, line(t, "alice", "secret"))
+	for range 2 {
+		if grant, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping}); err != nil || !grant.Fresh {
+			t.Errorf("%+v, %v", grant, err)
+		}
+	}
+}
+
+// Of many clients with one password, those that waited for the others find it remembered.
+func TestPasswords_IdenticalLogins(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	release := h.hold()
+	var fresh atomic.Int64
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			grant, err := h.Authorize(basic("alice", "secret"), Access{Action: Ping})
+			if err != nil {
+				t.Error(err)
+			}
+			if grant.Fresh {
+				fresh.Add(1)
+			}
+		})
+	}
+	release()
+	wg.Wait()
+	if n := fresh.Load(); n < 1 || n > int64(max(1, runtime.NumCPU()/2)) {
+		t.Errorf("%d comparisons", n)
+	}
+}
+
+// After a wrong password, its address and its name have a rate, whatever the other is. Others
+// don't wait.
+func TestPasswords_GuessesHaveARate(t *testing.T) {
+	for what, guess := range map[string]func(i int) (user, from string){
+		"from one address":                  func(i int) (string, string) { return fmt.Sprint("user", i), "10.0.0.1" },
+		"from one IPv6 network":             func(i int) (string, string) { return fmt.Sprint("user", i), fmt.Sprintf("[2001:db8::%x]", i+1) },
+		"at one name":                       func(i int) (string, string) { return "alice", fmt.Sprint("10.0.0.", i) },
+		"at names that begin with the same": func(i int) (string, string) { return strings.Repeat("x", 64) + fmt.Sprint(i), fmt.Sprint("10.0.0.", i) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"))
+				began := time.Now()
+				for i := range 1 + guessBurst + 5*guessRate {
+					user, from := guess(i)
+					if err := loginFrom(t.Context(), h, user, "wrong", from); refusal(t, err).Err.Code != oci.CodeUnauthorized {
+						t.Fatal(err)
+					}
+				}
+				if took := time.Since(began); took < 4*time.Second || took > 6*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				began = time.Now()
+				if err := loginFrom(t.Context(), h, "bob", "secret", "192.0.2.1"); err != nil || time.Since(began) > 0 {
+					t.Errorf("another: %v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// Two hundred clients that guess without end, all from the address and half at the name of
+// those who know their passwords, lock nobody out.
+func TestPasswords_GuessesLockNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"), line(t, "bob", "secret"), line(t, "carl", "secret"), line(t, "dora", "secret"))
+		const here = "10.0.0.1"
+		if err := loginFrom(t.Context(), h, "alice", "secret", here); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					_ = loginFrom(ctx, h, []string{"carl", "nobody"}[i%2], fmt.Sprint(i, " ", n), here)
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		for _, tt := range []struct {
+			what, user, from string
+			most             time.Duration
+		}{
+			{"remembered", "alice", here, 0},
+			{"for the first time", "bob", here, maxWait},
+			{"for the first time, the name that is guessed", "carl", here, maxWait},
+			{"from elsewhere", "dora", "10.0.0.2", 0},
+		} {
+			began := time.Now()
+			if err := loginFrom(t.Context(), h, tt.user, "secret", tt.from); err != nil || time.Since(began) > tt.most {
+				t.Errorf("%s: %v after %v", tt.what, err, time.Since(began))
+			}
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// However many guesses of one address wait, a login from another one goes before all but one.
+func TestPasswords_GuessesQueueApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+		release := h.hold()
+		var compared atomic.Int64
+		var wg sync.WaitGroup
+		for i := range guessBurst {
+			wg.Go(func() {
+				_ = loginFrom(t.Context(), h, fmt.Sprint("user", i), "wrong", "10.0.0.1")
+				compared.Add(1)
+			})
+		}
+		synctest.Wait()
+		before := int64(-1)
+		wg.Go(func() {
+			if err := loginFrom(t.Context(), h, "alice", "secret", "10.0.0.2"); err != nil {
+				t.Error(err)
+			}
+			before = compared.Load()
+		})
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if before > 4 { // one was ahead; the others are those of the moment
+			t.Errorf("%d guesses were compared before", before)
+		}
+	})
+}
+
+// A password behind too many of the same address is refused at once, with the time to try again.
+func TestPasswords_TooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+		_ = loginFrom(t.Context(), h, "alice", "wrong", "10.0.0.1")
+		release := h.hold()
+		var refused atomic.Int64
+		var wg sync.WaitGroup
+		for i := range maxWaiting + 50 {
+			wg.Go(func() {
+				began := time.Now()
+				got := refusal(t, loginFrom(t.Context(), h, fmt.Sprint("user", i), "wrong", "10.0.0.1"))
+				if got.Reason != TooManyLogins {
+					return
+				}
+				refused.Add(1)
+				if got.Err.Code != oci.CodeTooManyRequests || got.RetryAfter <= 0 || time.Since(began) > 0 {
+					t.Errorf("%+v after %v", got, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if n := refused.Load(); n < 48 || n > 50 {
+			t.Errorf("%d were refused", n)
+		}
+	})
+}
+
+// Nothing is compared for a client that has hung up.
+func TestPasswords_HungUp(t *testing.T) {
+	h := open(t, HtpasswdOptions{}, line(t, "alice", "secret"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := loginFrom(ctx, h, "alice", "wrong", "10.0.0.1"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if h.passwords.addresses.of("10.0.0.1").wrong.Load() {
+		t.Error("the password was compared")
+	}
+}

@@ -1,0 +1,168 @@
+// Package keyring keeps the keys that the built-in token service signs with. They are
+// made at the first start, replaced from time to time, and shared by all replicas
+// through the storage.
+package keyring
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/document"
+	"slipway/registry/internal/identity/token"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/storage"
+)
+
+const (
+	interval = 20 * time.Second // between two looks at the storage
+
+	// rotateAfter is the age at which a key is replaced, and publishFor how long its
+	// successor is known before it signs, so that all replicas have read it.
+	rotateAfter = 30 * 24 * time.Hour
+	publishFor  = 5 * time.Minute
+)
+
+// Ring is the keys that are in force.
+type Ring struct {
+	doc  *document.Document[ring]
+	log  *zap.Logger
+	keep time.Duration // how long after its replacement a key verifies
+
+	mu   sync.Mutex // held while keys are parsed
+	view atomic.Pointer[view]
+}
+
+type ring struct {
+	Keys []key `json:"keys"` // oldest first
+}
+
+type key struct {
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	Seed    []byte    `json:"seed"` // of an Ed25519 key
+}
+
+// view is one version of the ring, ready for use.
+type view struct {
+	of      *ring
+	trusted *token.Keys
+	private []ed25519.PrivateKey
+}
+
+// Open reads the keys, and makes the first one. Tokens are valid for at most
+// lifetime. Where the storage cannot be written the key is this process's own.
+func Open(ctx context.Context, store storage.Store, lifetime time.Duration, log *zap.Logger) (*Ring, error) {
+	r := &Ring{doc: document.New[ring](store, layout.Keys), log: log, keep: lifetime + time.Hour}
+	err := r.rotate(ctx, time.Now())
+	if errors.Is(err, storage.ErrReadOnly) || errors.Is(err, storage.ErrDenied) || errors.Is(err, storage.ErrNoSpace) {
+		log.Warn("the storage cannot be written: the key that signs tokens is this process's own, and its tokens end with it", zap.Error(err))
+		own := &ring{Keys: []key{newKey(time.Now())}}
+		r.view.Store(newView(own))
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the keys that sign tokens: %w", err)
+	}
+	return r, nil
+}
+
+// Watch keeps the keys current, and replaces them in time, until ctx ends.
+func (r *Ring) Watch(ctx context.Context) {
+	document.Poll(ctx, interval, r.log, "keys that sign tokens; the known keys stay in use", func(ctx context.Context) error {
+		return r.rotate(ctx, time.Now())
+	})
+}
+
+// rotate adds a key if there is none or the newest is old, and drops those that no
+// valid token can be signed with.
+func (r *Ring) rotate(ctx context.Context, now time.Time) error {
+	if err := r.doc.Refresh(ctx); err != nil {
+		return err
+	}
+	if known, _ := r.doc.Last(); !due(known, now) {
+		return nil
+	}
+	return r.doc.Update(ctx, func(all *ring) error {
+		if !due(all, now) {
+			return nil // another replica was faster
+		}
+		all.Keys = slices.DeleteFunc(all.Keys, func(k key) bool { return now.Sub(k.Created) > rotateAfter+publishFor+r.keep })
+		all.Keys = append(all.Keys, newKey(now))
+		return nil
+	})
+}
+
+func due(all *ring, now time.Time) bool {
+	return len(all.Keys) == 0 || now.Sub(all.Keys[len(all.Keys)-1].Created) > rotateAfter
+}
+
+func newKey(now time.Time) key {
+	seed, id := make([]byte, ed25519.SeedSize), make([]byte, 8)
+	_, _ = rand.Read(seed) // never fails
+	_, _ = rand.Read(id)
+	return key{ID: hex.EncodeToString(id), Created: now.UTC(), Seed: seed}
+}
+
+func newView(of *ring) *view {
+	v := &view{of: of}
+	public := map[string]ed25519.PublicKey{}
+	for _, k := range of.Keys {
+		if len(k.Seed) != ed25519.SeedSize {
+			v.private = append(v.private, nil)
+			continue
+		}
+		private := ed25519.NewKeyFromSeed(k.Seed)
+		v.private = append(v.private, private)
+		public[k.ID] = private.Public().(ed25519.PublicKey)
+	}
+	v.trusted = token.NewKeys(public)
+	return v
+}
+
+// current is the view of what was read last.
+func (r *Ring) current() *view {
+	all, _ := r.doc.Last()
+	v := r.view.Load()
+	if v != nil && (v.of == all || all == nil || len(all.Keys) == 0) {
+		return v
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v = r.view.Load(); v == nil || v.of != all {
+		next := newView(all)
+		if v != nil && slices.EqualFunc(v.of.Keys, all.Keys, func(a, b key) bool { return a.ID == b.ID }) {
+			next.trusted = v.trusted // so that verified tokens stay remembered
+		}
+		v = next
+		r.view.Store(v)
+	}
+	return v
+}
+
+// Trusted is what tokens are verified with.
+func (r *Ring) Trusted() *token.Keys { return r.current().trusted }
+
+// Sign signs claims with the newest key that every replica knows.
+func (r *Ring) Sign(claims *token.Claims) (string, error) {
+	v := r.current()
+	chosen := -1
+	for i, k := range v.of.Keys {
+		if v.private[i] != nil && (chosen < 0 || time.Since(k.Created) > publishFor) {
+			chosen = i
+		}
+	}
+	if chosen < 0 {
+		return "", errors.New("there is no key to sign tokens with")
+	}
+	return token.Sign(claims, v.of.Keys[chosen].ID, v.private[chosen])
+}

@@ -1,0 +1,93 @@
+// Package token reads, verifies and signs the bearer tokens of registries: JSON
+// web tokens as the Docker token specification has them. It knows neither HTTP
+// nor what a caller may do.
+package token
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Claims is what a token says.
+type Claims struct {
+	Issuer    string    `json:"iss"`
+	Subject   string    `json:"sub"`
+	Audience  Audience  `json:"aud"`
+	Expires   Timestamp `json:"exp"`
+	NotBefore Timestamp `json:"nbf,omitzero"`
+	IssuedAt  Timestamp `json:"iat,omitzero"`
+	ID        string    `json:"jti,omitempty"`
+	Access    []Scope   `json:"access"`
+
+	// Own is what a token of this registry's own service says beside.
+	Own *Own `json:"slipway,omitempty"`
+}
+
+// Own ties a token to the credential that it was issued for, so that it ends with
+// that.
+type Own struct {
+	Kind  string `json:"kind"`            // of the caller
+	Stamp string `json:"stamp,omitempty"` // changes when the credential does
+}
+
+// Scope is what a token allows in one resource.
+type Scope struct {
+	Type    string   `json:"type"`
+	Class   string   `json:"class,omitempty"`
+	Name    string   `json:"name"`
+	Actions []string `json:"actions"`
+}
+
+// Covers reports whether the token allows the action; "*" among its actions stands
+// for all.
+func (c *Claims) Covers(typ, name, action string) bool {
+	for i := range c.Access {
+		s := &c.Access[i]
+		if s.Type == typ && s.Name == name && (slices.Contains(s.Actions, action) || slices.Contains(s.Actions, "*")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Audience is one name or several.
+type Audience []string
+
+// UnmarshalJSON takes a string as a list of one.
+func (a *Audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = Audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// MarshalJSON writes one name as a string, which is all that distribution 2.8
+// reads.
+func (a Audience) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+// Timestamp is a time in seconds since 1970. The zero value is absence.
+type Timestamp float64
+
+// At is t as a claim.
+func At(t time.Time) Timestamp { return Timestamp(t.Unix()) }
+
+// MarshalJSON writes whole seconds in digits, which readers of integers take: the encoder of
+// tokens would write an exponent.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(t), 'f', -1, 64), nil
+}
+
+// Time is the claim as a time.
+func (t Timestamp) Time() time.Time {
+	const most = 1 << 40 // seconds, so that no calculation overflows
+	return time.Unix(int64(min(max(float64(t), -most), most)), 0)
+}

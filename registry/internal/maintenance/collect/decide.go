@@ -1,0 +1,124 @@
+package collect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// decide decides what of a repository stays.
+func (r *run) decide(ctx context.Context, repo *repository) error {
+	repo.spread(func(rev *revision) *bool { return &rev.tagged }, repo.taggedRevisions())
+	cutoff := r.cutoffOf(ctx, repo.name)
+	all := !r.DeleteUntagged || repo.unreadable || r.KeepUntagged != nil && r.KeepUntagged(repo.name)
+	var live []*revision
+	for _, rev := range repo.revisions {
+		stays, err := rev.tagged || all, error(nil)
+		if !stays {
+			if stays, err = r.young(ctx, &rev.link, cutoff); err != nil {
+				return err
+			}
+		}
+		if stays {
+			live = append(live, rev)
+		}
+	}
+	repo.spread(func(rev *revision) *bool { return &rev.live }, live)
+	needed := repo.needed()
+	for _, l := range repo.layers {
+		l.live = needed[l.digest] || repo.unreadable
+		if l.live {
+			continue
+		}
+		var err error
+		if l.live, err = r.young(ctx, l, cutoff); err != nil {
+			return err
+		}
+	}
+	return r.decideHistory(ctx, repo, cutoff)
+}
+
+// taggedRevisions are the manifests to which tags point.
+func (repo *repository) taggedRevisions() (all []*revision) {
+	for _, t := range repo.pointers {
+		if rev := repo.revisions[t.digest]; rev != nil {
+			all = append(all, rev)
+		}
+	}
+	return all
+}
+
+// spread sets a flag of the manifests, of those that they need or refer to as their
+// subject, and of those that refer to them.
+func (repo *repository) spread(flag func(*revision) *bool, from []*revision) {
+	referrers := map[oci.Digest][]*revision{}
+	for _, rev := range repo.revisions {
+		if rev.subject != "" {
+			referrers[rev.subject] = append(referrers[rev.subject], rev)
+		}
+	}
+	for len(from) > 0 {
+		rev := from[len(from)-1]
+		from = from[:len(from)-1]
+		if *flag(rev) {
+			continue
+		}
+		*flag(rev) = true
+		from = append(from, referrers[rev.digest]...)
+		for _, d := range append(rev.needs[:len(rev.needs):len(rev.needs)], rev.subject) {
+			if to := repo.revisions[d]; to != nil {
+				from = append(from, to)
+			}
+		}
+	}
+}
+
+// needed are the digests that the live manifests are and need.
+func (repo *repository) needed() map[oci.Digest]bool {
+	needed := map[oci.Digest]bool{}
+	for _, rev := range repo.revisions {
+		if !rev.live {
+			continue
+		}
+		needed[rev.digest] = true
+		for _, d := range rev.needs {
+			needed[d] = true
+		}
+	}
+	return needed
+}
+
+// cutoffOf returns the cutoff of a repository's links. It looks for uploads when it is
+// first called.
+func (r *run) cutoffOf(ctx context.Context, name oci.Name) func() (time.Time, error) {
+	return sync.OnceValues(func() (time.Time, error) {
+		if r.IdleAge <= 0 || r.IdleAge >= r.Age {
+			return r.cutoff(r.Age), nil
+		}
+		for _, err := range r.Store.List(ctx, layout.Uploads(name), storage.ListOptions{Names: true, Max: 1}) {
+			return r.cutoff(r.Age), err
+		}
+		return r.cutoff(r.IdleAge), nil
+	})
+}
+
+// young reports whether a client may rely on a link that nothing needs. A link that doesn't exist
+// gets no date.
+func (r *run) young(ctx context.Context, l *link, cutoff func() (time.Time, error)) (bool, error) {
+	if l.info.Modified.IsZero() {
+		info, err := r.Store.Stat(ctx, l.info.Key)
+		if err != nil {
+			if absent(err) {
+				err = nil
+			}
+			return false, err
+		}
+		l.info = info
+	}
+	limit, err := cutoff()
+	return !l.info.Modified.Before(limit), err
+}

@@ -1,0 +1,122 @@
+package collect
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// question is an exploration of the whole protocol.
+type question struct {
+	model
+	bound int // of worlds; an exploration that reaches it has seen the shortest interleavings
+}
+
+func (q question) String() string {
+	return fmt.Sprintf("%s/%s and %s/%d collectors/backwards %v", kindNames[q.kind], q.plans[0], q.plans[1], q.collectors, q.backwards)
+}
+
+const (
+	complete = 12_000_000 // more worlds than one writer and one collector have
+	partial  = 1_500_000
+)
+
+// questions are about one writer and one collector, which are explored completely. With
+// SLIPWAY_SOAK_MODEL each store has all plans and both orders of reading, and the beginnings
+// of what two writers or two collectors do are explored, too.
+func questions(long bool) (all []question) {
+	add := func(kind storeKind, one, two string, collectors int, backwards bool, bound int) {
+		all = append(all, question{model{kind: kind, plans: [2]string{one, two}, collectors: collectors, backwards: backwards, times: timesOf(kind)}, bound})
+	}
+	plans := []string{"push", "head", "mount", "upload", "index"}
+	for kind := modelFiles; kind <= modelLists; kind++ {
+		for i, plan := range plans {
+			if kind == modelFiles || plan == "push" || long {
+				add(kind, plan, "none", 1, false, complete)
+			}
+			if !long {
+				continue
+			}
+			add(kind, plan, "none", 1, true, complete)
+			add(kind, plan, "none", 2, false, partial)
+			for _, two := range plans[i:] {
+				if kind == modelFiles || plan == "push" {
+					add(kind, plan, two, 1, false, partial)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestEveryInterleaving explores the whole protocol (see questions).
+func TestEveryInterleaving(t *testing.T) {
+	for _, q := range questions(os.Getenv("SLIPWAY_SOAK_MODEL") != "") {
+		t.Run(q.String(), func(t *testing.T) {
+			t.Parallel()
+			trace, n := q.explore(q.bound)
+			switch {
+			case trace != nil:
+				t.Errorf("after %d worlds:\n%s", n, strings.Join(trace, "\n"))
+			case n == q.bound && q.bound == complete:
+				t.Error("there are more worlds than the test explores")
+			default:
+				t.Logf("explored %d worlds", n)
+			}
+		})
+	}
+}
+
+// TestEveryStepIsNeeded leaves out a step: then a promise is broken.
+func TestEveryStepIsNeeded(t *testing.T) {
+	for kind, omissions := range map[storeKind]map[string]string{ // to plans
+		modelFiles: {
+			"the fence":                            "push",
+			"writers renew":                        "push",
+			"a renewal never creates":              "push",
+			"deletions are conditional":            "push",
+			"what stays keeps what it needs":       "push",
+			"manifests go before what they need":   "index",
+			"dates are compared with the start":    "push",
+			"links have a grace period":            "head",
+			"a collection waits":                   "head",
+			"a client is told in time":             "head",
+			"bytes are dated when they are placed": "upload",
+			"a put over something dates it":        "upload",
+		},
+		modelVersions: {
+			"writers renew":                  "push",
+			"a renewal never creates":        "push",
+			"deletions are conditional":      "push",
+			"what stays keeps what it needs": "push",
+			"requests expire":                "push",
+			"no request after the limit":     "push",
+			"a collection waits":             "push",
+		},
+		modelLists: {
+			"writers renew":                                    "push",
+			"writers read the list":                            "push",
+			"the second look":                                  "push",
+			"the second look waits":                            "push",
+			"requests expire":                                  "push",
+			"no request after the limit":                       "push",
+			"no deletion after the list's end":                 "push",
+			"writers believe a list longer than its collector": "push",
+			"a list stays while a deletion is unsettled":       "push",
+		},
+	} {
+		for what, plan := range omissions {
+			t.Run(kindNames[kind]+": "+what, func(t *testing.T) {
+				t.Parallel()
+				m := model{kind: kind, plans: [2]string{plan, "none"}, collectors: 1, omit: what, times: timesOf(kind)}
+				if what == "a collection waits" {
+					m.times.wait = 0
+				}
+				if trace, _ := m.explore(complete); trace == nil {
+					t.Error("nothing is broken without it")
+				}
+			})
+		}
+	}
+}

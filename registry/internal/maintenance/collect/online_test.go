@@ -1,0 +1,250 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/filesystem"
+)
+
+// beside runs beside a server and calls f once, after a repository was read, which has a
+// manifest that stays, and before its garbage is deleted.
+func beside(t *testing.T, o Options, f func(x volume, kept oci.Digest, garbage oci.Digest)) (volume, Report) {
+	t.Helper()
+	x := onMemory(t)
+	x.serve()
+	kept, _ := x.image("b", "v1", "kept")
+	garbage := x.blob("b", "garbage")
+	called := false
+	o.Tell = func(e Event) {
+		if e.Kind == Manifest && !called {
+			called = true
+			f(x, kept, garbage)
+		}
+	}
+	report := x.run(o)
+	if !called {
+		t.Fatal("the hook was not called")
+	}
+	return x, report
+}
+
+// renew renews a link as a writer does that is going to rely on it.
+func (x volume) renew(key string) {
+	x.t.Helper()
+	if _, err := storage.Rely(x.t.Context(), x.s, x.s.Begin(), key); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func TestRenewedMeanwhileStays(t *testing.T) {
+	x, report := beside(t, Options{}, func(x volume, _, garbage oci.Digest) {
+		x.renew(layout.LayerLink("b", garbage))
+	})
+	d := oci.SHA256.FromBytes([]byte("garbage"))
+	if report.Kept.Recent.Blobs != 1 {
+		t.Errorf("%+v", report)
+	}
+	x.want("link", layout.LayerLink("b", d), true)
+	x.want("bytes", layout.BlobData(d), true)
+}
+
+func TestManifestPushedMeanwhileKeepsItsBlobs(t *testing.T) {
+	for _, tag := range []oci.Tag{"v2", ""} { // without a tag: an index that lists it may follow
+		t.Run("tag "+string(tag), func(t *testing.T) {
+			var pushed oci.Digest
+			x, _ := beside(t, Options{DeleteUntagged: true}, func(x volume, _, garbage oci.Digest) {
+				x.renew(layout.LayerLink("b", garbage))
+				pushed = x.manifest("b", tag, document{Layers: []descriptor{{Digest: garbage}}})
+				x.put(layout.BlobData(pushed), x.read(layout.BlobData(pushed)), 0)
+				x.put(layout.RevisionLink("b", pushed), layout.Link(pushed), 0)
+			})
+			x.whole("what was pushed", "b", pushed, []oci.Digest{oci.SHA256.FromBytes([]byte("garbage"))})
+		})
+	}
+}
+
+// A manifest that was garbage and that somebody has renewed keeps what it needs: manifests
+// and blobs.
+func TestRenewedManifestKeepsWhatItNeeds(t *testing.T) {
+	var child, index oci.Digest
+	var blobs []oci.Digest
+	x := onMemory(t)
+	x.serve()
+	x.image("b", "v1", "kept")
+	child, blobs = x.image("b", "", "child")
+	index = x.manifest("b", "", document{Manifests: []descriptor{{Digest: child}}})
+	called := false
+	x.run(Options{DeleteUntagged: true, Tell: func(e Event) {
+		if e.Kind == Manifest && !called {
+			called = true
+			x.renew(layout.RevisionLink("b", index))
+		}
+	}})
+	x.whole("index", "b", index, nil)
+	x.whole("child", "b", child, blobs)
+	x.run(Options{DeleteUntagged: true})
+	x.gone("child", "b", child, blobs)
+}
+
+func TestBytesMountedMeanwhileStay(t *testing.T) {
+	d := oci.SHA256.FromBytes([]byte("garbage"))
+	x, report := beside(t, Options{}, func(x volume, _, garbage oci.Digest) {
+		x.renew(layout.BlobData(garbage))
+		x.put(layout.LayerLink("a", garbage), layout.Link(garbage), 0) // a was read before
+	})
+	if report.Kept.Recent.Blobs != 1 {
+		t.Errorf("%+v", report)
+	}
+	x.want("the other link", layout.LayerLink("b", d), false)
+	x.want("link", layout.LayerLink("a", d), true)
+	x.want("bytes", layout.BlobData(d), true)
+}
+
+// Where no upload is under way, the shorter grace period counts.
+func TestIdleAge(t *testing.T) {
+	onStores(t, func(t *testing.T, x volume) {
+		idle, busy := x.blob("idle", "idle"), x.blob("busy", "busy")
+		x.put(layout.LayerLink("idle", idle), layout.Link(idle), 10*time.Minute)
+		x.put(layout.LayerLink("busy", busy), layout.Link(busy), 10*time.Minute)
+		x.put(layout.UploadStartedAt("busy", "id"), layout.StartedAt(time.Now()), time.Minute)
+		x.run(Options{Age: time.Hour, IdleAge: 2 * time.Minute, KeepAge: true})
+		x.want("blob of an idle repository", layout.BlobData(idle), false)
+		x.want("blob of one with an upload", layout.BlobData(busy), true)
+	})
+}
+
+func (x volume) read(key string) []byte {
+	x.t.Helper()
+	content, _, err := storage.Read(x.t.Context(), x.s, key, 1<<20)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return content
+}
+
+// meeting is a store in which nobody reads a blob alone.
+type meeting struct {
+	storage.Store
+	arrived chan struct{}
+}
+
+func (m *meeting) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if strings.HasPrefix(key, layout.Blobs) {
+		select {
+		case m.arrived <- struct{}{}: // the second has come
+		case <-m.arrived:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return m.Store.Open(ctx, key, offset, length)
+}
+
+// A store behind a network is read by several workers, also beside a server.
+func TestRemoteStoreIsReadBySeveral(t *testing.T) {
+	x := onMemory(t)
+	x.remote = true
+	x.serve()
+	x.image("a", "v1", "one")
+	x.image("a", "v2", "two")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o := Options{Store: &meeting{Store: x.s, arrived: make(chan struct{})}, Remote: true}
+	if report, err := Run(ctx, o); err != nil || report.Blobs.Kept != 6 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// Beside a server a dry run describes what the run then does.
+func TestDryRunSaysWhatTheRunDoes(t *testing.T) {
+	for _, o := range []Options{{Age: time.Hour}, {Age: time.Hour, DeleteUntagged: true}, {DeleteUntagged: true}} {
+		t.Run(fmt.Sprintf("age %v, untagged %v", o.Age, o.DeleteUntagged), func(t *testing.T) {
+			x := onMemory(t)
+			x.serve()
+			x.image("a", "v1", "first")
+			x.image("a", "v1", "second") // the first is untagged and in the history
+			x.image("a", "", "by digest")
+			deleted, _ := x.image("b/c", "v1", "deleted")
+			x.remove(layout.RevisionLink("b/c", deleted))
+			x.remove(layout.TagCurrent("b/c", "v1"))
+			x.blob("d", "garbage")
+			events := func(dry bool) (report Report, all []Event) {
+				o := o
+				o.DryRun, o.Tell = dry, func(e Event) {
+					if e.Kind != Marked {
+						all = append(all, e)
+					}
+				}
+				report = x.run(o)
+				report.Duration, report.DryRun = 0, false
+				return report, all
+			}
+			would, saying := events(true)
+			did, doing := events(false)
+			if !reflect.DeepEqual(would, did) {
+				t.Errorf("it would %+v, and did %+v", would, did)
+			}
+			byText := func(a, b Event) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+			slices.SortFunc(saying, byText)
+			slices.SortFunc(doing, byText)
+			if !reflect.DeepEqual(saying, doing) {
+				t.Errorf("it would %v, and did %v", saying, doing)
+			}
+		})
+	}
+}
+
+func TestDryRunCreatesNoFile(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	s, err := filesystem.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, dry := range []bool{true, false} {
+		report, err := Run(t.Context(), Options{Store: s, DryRun: dry})
+		if err != nil || report.Blobs.Found != 0 {
+			t.Errorf("a storage that does not exist yet: %v, %+v", err, report)
+		}
+		if _, err := os.Stat(root); !os.IsNotExist(err) {
+			t.Errorf("dry = %v: the root was made: %v", dry, err)
+		}
+	}
+	d := oci.SHA256.FromBytes([]byte("x"))
+	if err := os.MkdirAll(root+layout.BlobDir(d), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+layout.BlobData(d), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := Run(t.Context(), Options{Store: s, DryRun: true}); err != nil || report.Blobs.Freed != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// Distribution deletes the link of a manifest and leaves its directory: that needs nothing.
+func TestRevisionWithoutLink(t *testing.T) {
+	x := onDisk(t)
+	x.image("a", "v1", "kept")
+	gone, blobs := x.image("a", "", "gone")
+	if err := os.Remove(x.root + layout.RevisionLink("a", gone)); err != nil {
+		t.Fatal(err)
+	}
+	x.run(Options{})
+	x.gone("deleted by distribution", "a", gone, blobs)
+}

@@ -1,0 +1,207 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// link is a link of a repository to a manifest or to a blob.
+type link struct {
+	digest oci.Digest
+	target oci.Digest   // where the bytes are: another digest, where distribution has linked it by another algorithm
+	info   storage.Info // dated once it was described
+	live   bool         // it stays
+}
+
+// revision is a manifest of a repository.
+type revision struct {
+	link
+	needs   []oci.Digest
+	subject oci.Digest // "" if it has none
+	tagged  bool       // a tag leads to it
+}
+
+// repository is what a run has read of one.
+type repository struct {
+	name      oci.Name
+	revisions map[oci.Digest]*revision
+	layers    []*link
+	history   []tagLink // of tags, and tags whose manifest is gone
+
+	mu         sync.Mutex // while manifests and tags are read
+	pointers   []tagLink  // tags and where they point
+	unreadable bool       // it is skipped
+}
+
+// collectRepositories reads every prefix that may be a repository, also by a name
+// that only distribution takes (upper case in front, longer than ours), and deletes their
+// garbage. A prefix that cannot be listed ends the run: what it needs is unknown.
+func (r *run) collectRepositories(ctx context.Context) error {
+	g := r.group(ctx)
+	for name, err := range tree.Everything(ctx, r.Store) {
+		if err == nil {
+			err = r.pace.step(ctx)
+		}
+		if err != nil {
+			return errors.Join(err, g.Wait())
+		}
+		g.do(func(ctx context.Context) error { return r.collectRepository(ctx, name) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return r.deletePending(ctx, 0)
+}
+
+func (r *run) collectRepository(ctx context.Context, name oci.Name) error {
+	repo := &repository{name: name, revisions: map[oci.Digest]*revision{}}
+	if err := r.read(ctx, repo); err != nil {
+		return fmt.Errorf("repository %s: %w", name, err)
+	}
+	if err := r.decide(ctx, repo); err != nil {
+		return fmt.Errorf("repository %s: %w", name, err)
+	}
+	r.mu.Lock()
+	r.report.Repositories++
+	r.report.Manifests.Found += int64(len(repo.revisions))
+	r.report.Manifests.Kept += int64(len(repo.revisions))
+	for _, rev := range repo.revisions {
+		if rev.live {
+			r.mark(repo, rev)
+		}
+	}
+	for _, l := range repo.layers {
+		if l.live {
+			r.markLayer(repo, l)
+		}
+	}
+	r.mu.Unlock()
+	r.tellKept(repo)
+	return r.deleteLater(ctx, repo)
+}
+
+// read reads what a repository has. The order doesn't matter.
+func (r *run) read(ctx context.Context, repo *repository) error {
+	if err := r.readTags(ctx, repo); err != nil {
+		return err
+	}
+	revisions, err := r.readLinks(ctx, repo.name, layout.Revisions)
+	if err != nil {
+		return err
+	}
+	g := r.group(ctx)
+	for _, l := range revisions {
+		if l.info.Modified.IsZero() { // distribution leaves the directory of a deleted link
+			if l.info, err = r.Store.Stat(ctx, l.info.Key); absent(err) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		rev := &revision{link: *l}
+		repo.revisions[l.digest] = rev
+		g.do(func(ctx context.Context) error {
+			if err := r.readManifest(ctx, rev); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
+				r.skip(repo, rev.digest, err)
+			}
+			return r.pace.step(ctx)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	repo.layers, err = r.readLinks(ctx, repo.name, layout.Layers)
+	return err
+}
+
+// readLinks finds the links of a repository below a prefix for each algorithm.
+func (r *run) readLinks(ctx context.Context, name oci.Name, prefix func(oci.Name, oci.Algorithm) string) (all []*link, err error) {
+	for _, alg := range tree.Algorithms() {
+		for o, err := range r.objects(ctx, prefix(name, alg), "/link", alg) {
+			if err != nil {
+				return nil, err
+			}
+			l := &link{digest: o.digest, target: o.digest, info: o.Info}
+			if alg != oci.SHA256 {
+				read, there := tree.ReadLink(ctx, r.Store, l.info.Key, "")
+				switch {
+				case !there || errors.Is(read.Err, layout.ErrBadLink) || errors.Is(read.Err, layout.ErrEmptyLink):
+				case read.Err != nil:
+					return nil, read.Err
+				default:
+					l.target = read.Target
+				}
+			}
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// maxManifest is more than any registry takes.
+const maxManifest = 64 << 20
+
+// readManifest reads what a manifest needs, and proves its bytes.
+func (r *run) readManifest(ctx context.Context, rev *revision) error {
+	body, _, err := storage.Read(ctx, r.Store, layout.BlobData(rev.digest), maxManifest)
+	switch {
+	case absent(err):
+		return errors.New("its bytes are missing")
+	case err != nil:
+		return err
+	case rev.digest.Algorithm().FromBytes(body) != rev.digest:
+		return errors.New("its bytes are damaged")
+	}
+	refs, err := oci.ReadReferences(body)
+	if err != nil {
+		return err
+	}
+	rev.needs, rev.subject = slices.Concat(refs.Needed, refs.Elsewhere), refs.Subject
+	return nil
+}
+
+// skip notes that a repository cannot be understood: nothing of it is deleted.
+func (r *run) skip(repo *repository, d oci.Digest, err error) {
+	repo.mu.Lock()
+	repo.unreadable = true
+	repo.mu.Unlock()
+	r.count(func(p *Report) { p.Problems = append(p.Problems, Problem{repo.name, d, err.Error()}) })
+}
+
+// mark notes why the bytes of a manifest and of what it needs stay. It needs r.mu.
+func (r *run) mark(repo *repository, rev *revision) {
+	why := byUntagged
+	switch {
+	case repo.unreadable:
+		why = unreadable
+	case rev.tagged:
+		why = inUse
+	case r.DeleteUntagged:
+		why = recent
+	}
+	r.marks.add(why, rev.digest)
+	r.marks.add(why, rev.needs...)
+}
+
+// markLayer notes why the bytes of a linked blob stay. It needs r.mu.
+func (r *run) markLayer(repo *repository, l *link) {
+	why := r.marks.why(l.digest)
+	switch {
+	case why != 0: // as needed, or by another repository
+	case repo.unreadable:
+		why = unreadable
+	default:
+		why = recent
+	}
+	r.marks.add(why, l.digest, l.target)
+}

@@ -1,0 +1,87 @@
+// Package pulls is the index of when manifests were last pulled.
+package pulls
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/oci"
+)
+
+const flushEvery = time.Minute
+
+// Recorder collects pulls in memory and writes them to a file once a minute and
+// when it is closed. A nil Recorder records nothing.
+type Recorder struct {
+	file *File
+	log  *zap.Logger
+
+	mu   sync.Mutex
+	news Times // that the file doesn't have
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// Start starts a recorder.
+func Start(file *File, log *zap.Logger) *Recorder {
+	r := &Recorder{file: file, log: log, stop: make(chan struct{})}
+	r.done.Go(r.run)
+	return r
+}
+
+// Close writes what is left. Nothing may be recorded afterwards.
+func (r *Recorder) Close() {
+	if r == nil {
+		return
+	}
+	close(r.stop)
+	r.done.Wait()
+}
+
+// Record records a pull that happens now.
+func (r *Recorder) Record(name oci.Name, d oci.Digest) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.news.Set(name, d, time.Now())
+}
+
+func (r *Recorder) run() {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.flush()
+		case <-r.stop:
+			r.flush()
+			return
+		}
+	}
+}
+
+func (r *Recorder) flush() {
+	r.mu.Lock()
+	news := r.news
+	r.news = Times{}
+	r.mu.Unlock()
+	if news.Empty() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushEvery)
+	defer cancel()
+	if err := r.file.Add(ctx, news); err != nil {
+		r.log.Warn("cannot write the times of pulls", zap.Error(err))
+		if len(news.seconds) <= maxTimes {
+			r.mu.Lock()
+			r.news.add(news)
+			r.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/registry/internal/maintenance/pulls"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/storage"
+)
+
+// Options is what a plan is made of.
+type Options struct {
+	Store    storage.Store
+	Registry *registry.Registry
+	Rules    []Rule
+	Pulls    *pulls.File
+	All      bool // report each tag that is kept, too
+	// TrustDates judges tags without a push record by the dates of their links, even
+	// where a copy of the storage seems to have set them.
+	TrustDates bool
+	Now        func() time.Time // nil = time.Now
+	Deleted    func(*Verdict)   // called for each tag that Apply has deleted; may be nil
+}
+
+// Plan is what the rules would do now.
+type Plan struct {
+	At       time.Time  `json:"at"`
+	Rules    int        `json:"rules"`
+	Verdicts []*Verdict `json:"verdicts"` // those that say delete, or all
+	Kept     int        `json:"kept"`     // tags that a rule selects and keeps
+	Deleted  int        `json:"deleted"`  // tags that go
+	Blobs    int        `json:"blobs"`    // that nothing needs then, manifests among them
+	Bytes    int64      `json:"bytes"`    // in them
+	Shared   int64      `json:"shared"`   // bytes that the tags need but something else needs too
+	Overlaps []*Overlap `json:"overlaps,omitempty"`
+	Problems []string   `json:"problems,omitempty"` // what could not be looked at, and is left alone
+
+	begins pulls.Times // of tags whose time begins now
+}
+
+// Overlap is tags that several rules select: the first decides.
+type Overlap struct {
+	Rule    int    `json:"rule"`
+	Also    int    `json:"also"` // is not asked
+	Tags    int    `json:"tags"`
+	Example string `json:"example"`
+}
+
+// Make looks at the whole storage and changes nothing.
+func Make(ctx context.Context, o Options) (*Plan, error) {
+	known, err := o.Pulls.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p := &planner{
+		store: o.Store, rules: o.Rules, pulls: known, now: o.Now().UTC(), all: o.All, trustDates: o.TrustDates,
+		immutable: func(n oci.Name, t oci.Tag) bool { return o.Registry.Repository(n).Immutable(t) },
+		gone:      map[oci.Name]map[oci.Digest]bool{},
+		freed:     map[oci.Digest]int64{},
+	}
+	p.plan.At, p.plan.Rules, p.plan.Verdicts = p.now, len(o.Rules), []*Verdict{}
+	for name, err := range tree.Repositories(ctx, o.Store) {
+		if err == nil {
+			err = p.repository(ctx, name)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			p.problem(name, err)
+		}
+	}
+	if err := p.weigh(ctx); err != nil {
+		return nil, err
+	}
+	return &p.plan, nil
+}
+
+// planner is a plan in the making.
+type planner struct {
+	store      storage.Store
+	rules      []Rule
+	pulls      pulls.Times
+	now        time.Time
+	all        bool
+	trustDates bool
+	immutable  func(oci.Name, oci.Tag) bool
+	plan       Plan
+
+	gone  map[oci.Name]map[oci.Digest]bool // manifests that nothing holds then
+	freed map[oci.Digest]int64             // blobs that may be freed, and their sizes
+}
+
+// problem notes a repository that cannot be looked at: nothing in it is deleted.
+func (p *planner) problem(name oci.Name, err error) {
+	if name == "" {
+		name = "the root of the repositories"
+	}
+	p.plan.Problems = append(p.plan.Problems, fmt.Sprintf("%s: %v", name, err))
+}
+
+func (p *planner) repository(ctx context.Context, name oci.Name) error {
+	var tags []tree.Tag
+	for t, err := range tree.Tags(ctx, p.store, name) {
+		if err != nil {
+			return err
+		}
+		tags = append(tags, t)
+	}
+	verdicts, err := p.judge(ctx, name, tags)
+	if err != nil {
+		return err
+	}
+	for _, v := range verdicts {
+		if v.Delete {
+			if err := p.follow(ctx, name, verdicts); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	p.record(verdicts)
+	return nil
+}
+
+// follow finds what else goes with the tags that go.
+func (p *planner) follow(ctx context.Context, name oci.Name, verdicts []*Verdict) error {
+	g, err := readGraph(ctx, p.store, name)
+	if err != nil {
+		return err
+	}
+	held := settle(verdicts, g)
+	gone := map[oci.Digest]bool{}
+	for d, n := range g.nodes {
+		if held[d] {
+			continue
+		}
+		gone[d] = true
+		p.freed[d] = n.size
+		for _, b := range n.blobs {
+			p.freed[b] = -1
+		}
+	}
+	p.gone[name] = gone
+	return nil
+}
+
+// record takes the verdicts into the plan.
+func (p *planner) record(verdicts []*Verdict) {
+	for _, v := range verdicts {
+		if v.Rule == 0 && !v.Delete {
+			continue
+		}
+		if v.Delete {
+			p.plan.Deleted++
+		} else {
+			p.plan.Kept++
+		}
+		if v.begins {
+			p.plan.begins.Set(v.Repository, v.Digest, p.now)
+		}
+		for _, also := range v.Also {
+			p.overlap(v, also)
+		}
+		if v.Delete || p.all {
+			p.plan.Verdicts = append(p.plan.Verdicts, v)
+		}
+	}
+}
+
+func (p *planner) overlap(v *Verdict, also int) {
+	for _, o := range p.plan.Overlaps {
+		if o.Rule == v.Rule && o.Also == also {
+			o.Tags++
+			return
+		}
+	}
+	p.plan.Overlaps = append(p.plan.Overlaps, &Overlap{Rule: v.Rule, Also: also, Tags: 1, Example: string(v.Repository) + ":" + string(v.Tag)})
+}

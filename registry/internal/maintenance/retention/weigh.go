@@ -1,0 +1,105 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// weigh counts the bytes that nothing needs any more, each once: what is left of
+// all that the tags need when all that stays has taken its own.
+func (p *planner) weigh(ctx context.Context) error {
+	if len(p.freed) == 0 {
+		return nil
+	}
+	for name, err := range tree.Everything(ctx, p.store) {
+		if err == nil {
+			err = p.claim(ctx, name)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			p.problem(name, fmt.Errorf("what it needs is not known, and may be counted as freed: %w", err))
+		}
+	}
+	for d, size := range p.freed {
+		size, err := p.size(ctx, d, size)
+		if err != nil {
+			return err
+		}
+		p.plan.Blobs++
+		p.plan.Bytes += size
+	}
+	return nil
+}
+
+// size is that of the stored blob; nothing if it is not there.
+func (p *planner) size(ctx context.Context, d oci.Digest, known int64) (int64, error) {
+	if known >= 0 {
+		return known, nil
+	}
+	info, err := p.store.Stat(ctx, layout.BlobData(d))
+	if errors.Is(err, storage.ErrNotExist) {
+		err = nil
+	}
+	return info.Size, err
+}
+
+// claim takes out what a repository needs of what stays in it. One that cannot
+// be read keeps all that it has.
+func (p *planner) claim(ctx context.Context, name oci.Name) error {
+	for link, err := range tree.Revisions(ctx, p.store, name) {
+		if err != nil {
+			return err
+		}
+		if p.gone[name][link.Digest] {
+			continue
+		}
+		m, _, err := tree.Manifest(ctx, p.store, link.Digest, maxManifest)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return p.claimLayers(ctx, name)
+		}
+		if err := p.keep(ctx, link.Digest); err != nil {
+			return err
+		}
+		for _, b := range blobsOf(m) {
+			if err := p.keep(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *planner) claimLayers(ctx context.Context, name oci.Name) error {
+	for link, err := range tree.Layers(ctx, p.store, name) {
+		if err == nil {
+			err = p.keep(ctx, link.Digest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep says that something needs the blob.
+func (p *planner) keep(ctx context.Context, d oci.Digest) error {
+	known, ok := p.freed[d]
+	if !ok {
+		return nil
+	}
+	delete(p.freed, d)
+	size, err := p.size(ctx, d, known)
+	p.plan.Shared += size
+	return err
+}

@@ -1,0 +1,263 @@
+// Package usage counts the bytes that repositories take.
+package usage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/registry"
+	"slipway/registry/internal/registry/quota"
+	"slipway/registry/internal/storage"
+	"slipway/shared/plural"
+)
+
+// Repository is what one repository takes.
+type Repository struct {
+	Name      oci.Name `json:"name"`
+	Tags      int      `json:"tags"`
+	Manifests int      `json:"manifests"`
+	Blobs     int      `json:"blobs"`
+	Bytes     int64    `json:"bytes"` // of all its blobs and manifests, each once
+	Own       int64    `json:"own"`   // of those that no other repository has
+}
+
+// Quota is how much of a quota is used.
+type Quota struct {
+	Prefix oci.Name `json:"prefix"`
+	Bytes  int64    `json:"bytes"` // of the repositories under the prefix and of their uploads
+	Limit  int64    `json:"limit"`
+}
+
+// Report is what the storage holds. Where it is incomplete, what repositories that could
+// not be read share, hold and receive is unknown: the sums are of the others, and no
+// orphans are counted.
+type Report struct {
+	Incomplete   bool         `json:"incomplete"`
+	Repositories []Repository `json:"repositories"` // that hold anything
+	Blobs        int          `json:"blobs"`        // that some repository has
+	Bytes        int64        `json:"bytes"`        // of them, each once
+	Shared       int64        `json:"shared"`       // of those that several have
+	Orphans      int          `json:"orphans"`      // blobs that no repository has
+	Orphaned     int64        `json:"orphaned"`     // their bytes
+	Uploads      int          `json:"uploads"`      // that are not finished
+	Uploading    int64        `json:"uploading"`    // their bytes; registry uploads purge frees those of abandoned ones
+	Quotas       []Quota      `json:"quotas,omitempty"`
+	Problems     []string     `json:"problems,omitempty"`
+}
+
+// key stands for a digest in a quarter of the memory.
+type key [sha256.Size]byte
+
+// blob is one that some repository has.
+type blob struct {
+	size        int64
+	owner, last int32 // index of the only repository that has it, or shared; the last one that was counted
+}
+
+const shared = -1
+
+type counter struct {
+	store  storage.Store
+	report Report
+	blobs  map[key]blob
+	quotas []quota.Quota // in the order of the report
+
+	skipped map[oci.Name]bool
+}
+
+// skip notes once why a repository is not counted, or not all of it.
+func (c *counter) skip(name oci.Name, err error) {
+	c.report.Incomplete = true
+	if !c.skipped[name] {
+		c.skipped[name] = true
+		c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: %s", name, Cause(err)))
+	}
+}
+
+// Cause says once why something on the storage cannot be read. An error that was made
+// for clients says it twice, with a code.
+func Cause(err error) string {
+	if errors.Is(err, storage.ErrDenied) {
+		return storage.ErrDenied.Error()
+	}
+	if e := (*oci.Error)(nil); errors.As(err, &e) && e.Err != nil {
+		err = e.Err
+	}
+	return err.Error()
+}
+
+// Count looks at the whole storage, whose rules are given. What cannot be read is
+// among the problems.
+func Count(ctx context.Context, s storage.Store, rules *registry.Registry, quotas ...quota.Quota) (*Report, error) {
+	c := &counter{store: s, report: Report{Repositories: []Repository{}}, blobs: map[key]blob{}, quotas: quotas, skipped: map[oci.Name]bool{}}
+	for _, q := range quotas {
+		c.report.Quotas = append(c.report.Quotas, Quota{Prefix: q.Prefix, Limit: q.Limit})
+	}
+	for name, err := range tree.Everything(ctx, s) {
+		if err == nil {
+			err = c.repository(ctx, name)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			c.skip(name, err)
+		}
+	}
+	for _, b := range c.blobs {
+		c.report.Blobs++
+		c.report.Bytes += b.size
+		if b.owner == shared {
+			c.report.Shared += b.size
+		}
+	}
+	if !c.report.Incomplete { // a repository that could not be read may have them
+		if err := c.orphans(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &c.report, c.uploads(ctx, rules)
+}
+
+// repository counts one repository, and leaves it out of the report if it holds
+// nothing.
+func (c *counter) repository(ctx context.Context, name oci.Name) error {
+	i := len(c.report.Repositories)
+	c.report.Repositories = append(c.report.Repositories, Repository{Name: name})
+	err := c.links(ctx, name, int32(i))
+	if r := &c.report.Repositories[i]; r.Tags+r.Manifests+r.Blobs == 0 {
+		c.report.Repositories = c.report.Repositories[:i]
+	}
+	return err
+}
+
+func (c *counter) links(ctx context.Context, name oci.Name, i int32) error {
+	var bad badLinks
+	for link, err := range tree.Layers(ctx, c.store, name) {
+		if err == nil && !bad.note(link) {
+			err = c.add(ctx, i, link.Target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for link, err := range tree.Revisions(ctx, c.store, name) {
+		if err == nil && !bad.note(link) {
+			c.report.Repositories[i].Manifests++
+			err = c.add(ctx, i, link.Target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, err := range tree.Tags(ctx, c.store, name) {
+		if err != nil {
+			return err
+		}
+		c.report.Repositories[i].Tags++
+	}
+	return bad.err()
+}
+
+// badLinks are those of a repository that cannot be read.
+type badLinks struct {
+	first tree.Link
+	n     int
+}
+
+// note reports whether the link is one of them.
+func (b *badLinks) note(l tree.Link) bool {
+	if l.Err == nil {
+		return false
+	}
+	if b.n++; b.n == 1 {
+		b.first = l
+	}
+	return true
+}
+
+func (b *badLinks) err() error {
+	if b.n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be read, such as %s: %w", plural.Of(b.n, "link"), b.first.Key, b.first.Err)
+}
+
+// add counts a blob of a repository, once.
+func (c *counter) add(ctx context.Context, i int32, d oci.Digest) error {
+	repo, k := &c.report.Repositories[i], keyOf(d)
+	b, known := c.blobs[k]
+	if !known {
+		info, err := c.store.Stat(ctx, layout.BlobData(d))
+		if errors.Is(err, storage.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b = blob{size: info.Size, owner: i, last: shared}
+		repo.Own += b.size
+	}
+	if b.last == i {
+		return nil
+	}
+	if b.owner != i && b.owner != shared {
+		c.report.Repositories[b.owner].Own -= b.size
+		b.owner = shared
+	}
+	b.last = i
+	c.blobs[k] = b
+	repo.Blobs++
+	repo.Bytes += b.size
+	c.use(repo.Name, b.size)
+	return nil
+}
+
+// use counts bytes of a repository against the quotas that cover it.
+func (c *counter) use(name oci.Name, bytes int64) {
+	for i, q := range c.quotas {
+		if q.Covers(name) {
+			c.report.Quotas[i].Bytes += bytes
+		}
+	}
+}
+
+// orphans counts what no repository has.
+func (c *counter) orphans(ctx context.Context) error {
+	for b, err := range tree.Blobs(ctx, c.store, "") {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if _, known := c.blobs[keyOf(b.Digest)]; !known {
+			c.report.Orphans++
+			c.report.Orphaned += b.Size
+		}
+	}
+	return nil
+}
+
+func (c *counter) uploads(ctx context.Context, rules *registry.Registry) error {
+	for u, err := range rules.Uploads(ctx) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			c.skip(u.Repository, err)
+			continue
+		}
+		c.report.Uploads++
+		c.report.Uploading += u.Size
+		c.use(u.Repository, u.Size)
+	}
+	return nil
+}
+
+func keyOf(d oci.Digest) key { return sha256.Sum256([]byte(d)) }

@@ -1,0 +1,205 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/maintenance/tree"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+const (
+	bufferSize    = 1 << 20
+	progressEvery = 10 * time.Second
+	maxProgress   = 8 << 20
+)
+
+// progress is how far a verification of the blobs has come. It is kept on the storage
+// so that the next one resumes it.
+type progress struct {
+	Started  time.Time  `json:"started"`
+	After    oci.Digest `json:"after"`
+	Blobs    int        `json:"blobs"`
+	Bytes    int64      `json:"bytes"`
+	Findings []Finding  `json:"findings"` // about blobs, so far
+}
+
+// blobs verifies the bytes of all blobs.
+func (v *verification) blobs(ctx context.Context) error {
+	p := v.resume(ctx)
+	buffer := make([]byte, bufferSize)
+	if v.Repair {
+		v.repairFound(ctx, p, buffer)
+	}
+	saved := time.Now()
+	for b, err := range tree.Blobs(ctx, v.Store, p.After) {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			v.save(context.WithoutCancel(ctx), p)
+			return err
+		}
+		n, finding := v.blob(ctx, b.Digest, buffer)
+		if err := ctx.Err(); err != nil {
+			v.save(context.WithoutCancel(ctx), p)
+			return err
+		}
+		if finding != nil {
+			p.Findings = append(p.Findings, *finding)
+		}
+		v.report.Blobs++
+		v.report.Bytes += n
+		p.After, p.Blobs, p.Bytes = b.Digest, v.report.Blobs, v.report.Bytes
+		if time.Since(saved) > progressEvery {
+			v.save(ctx, p)
+			saved = time.Now()
+		}
+	}
+	return v.forgetProgress(ctx)
+}
+
+// forgetProgress writes nothing to a storage that has none.
+func (v *verification) forgetProgress(ctx context.Context) error {
+	if _, err := v.Store.Stat(ctx, layout.Verified); absent(err) {
+		return nil
+	}
+	return v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Delete: true, Ephemeral: true}})
+}
+
+// resume reads how far an interrupted verification has come, and what it found.
+func (v *verification) resume(ctx context.Context) *progress {
+	fresh := &progress{Started: v.report.Started}
+	content, _, err := storage.Read(ctx, v.Store, layout.Verified, maxProgress)
+	if err != nil || v.Restart {
+		return fresh
+	}
+	var p progress
+	if json.Unmarshal(content, &p) != nil {
+		return fresh
+	}
+	if _, err := oci.ParseDigest(string(p.After)); err != nil {
+		return fresh
+	}
+	v.report.Started, v.report.Resumed = p.Started, true
+	v.report.Blobs, v.report.Bytes = p.Blobs, p.Bytes
+	for _, f := range p.Findings {
+		v.record(f)
+	}
+	return &p
+}
+
+// repairFound looks again at the blobs that the interrupted run found damaged
+// and was not asked to quarantine.
+func (v *verification) repairFound(ctx context.Context, p *progress, buffer []byte) {
+	found := p.Findings
+	p.Findings = nil
+	for _, f := range found {
+		if f.Kind != DamagedBlob || f.Quarantine != "" {
+			p.Findings = append(p.Findings, f)
+			continue
+		}
+		v.forget(f)
+		if _, again := v.blob(ctx, f.Digest, buffer); again != nil {
+			p.Findings = append(p.Findings, *again)
+		}
+	}
+}
+
+// save is best effort: what cannot be saved is verified again.
+func (v *verification) save(ctx context.Context, p *progress) {
+	p.Findings = p.Findings[:min(len(p.Findings), maxFindings)]
+	if content, err := json.Marshal(p); err == nil && p.After != "" {
+		_ = v.Store.Apply(ctx, nil, storage.Stage{{Key: layout.Verified, Content: content, Ephemeral: true}})
+	}
+}
+
+// blob reads one blob. It is read again if it has changed meanwhile: a push may
+// just have repaired it.
+func (v *verification) blob(ctx context.Context, d oci.Digest, buffer []byte) (n int64, f *Finding) {
+	key := layout.BlobData(d)
+	for range 3 {
+		before, err := v.stat(ctx, key)
+		var got oci.Digest
+		if err == nil {
+			n, got, err = v.hash(ctx, key, d.Algorithm(), buffer)
+		}
+		switch {
+		case absent(err) || ctx.Err() != nil:
+			return n, nil // it was deleted meanwhile
+		case err != nil:
+			f = &Finding{Kind: Unreadable, Digest: d, Path: key, Detail: err.Error()}
+			v.found(ctx, *f, nil)
+			return n, f
+		case got == d:
+			return n, nil
+		}
+		if after, err := v.stat(ctx, key); err == nil && unchanged(after, before) {
+			f = &Finding{Kind: DamagedBlob, Digest: d, Path: key, Detail: "its bytes are those of " + string(got)}
+			v.found(ctx, *f, &before)
+			return n, v.last()
+		}
+	}
+	return n, nil
+}
+
+// last is the latest finding, with its repair.
+func (v *verification) last() *Finding {
+	if len(v.report.Findings) == maxFindings {
+		return nil
+	}
+	f := v.report.Findings[len(v.report.Findings)-1]
+	return &f
+}
+
+func (v *verification) hash(ctx context.Context, key string, alg oci.Algorithm, buffer []byte) (n int64, got oci.Digest, err error) {
+	o, err := v.Store.Open(ctx, key, 0, -1)
+	if err != nil {
+		return 0, "", err
+	}
+	defer o.Close()
+	h := alg.New()
+	n, err = io.CopyBuffer(h, struct{ io.Reader }{&paced{ctx, o, &v.pace}}, buffer)
+	return n, alg.Digest(h.Sum(nil)), err
+}
+
+// paced is a reader that keeps to a pace and ends with ctx.
+type paced struct {
+	ctx    context.Context
+	reader io.Reader
+	pace   *pace
+}
+
+func (r *paced) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.reader.Read(b)
+	r.pace.wait(r.ctx, n)
+	return n, err
+}
+
+// pace holds reads to a rate.
+type pace struct {
+	rate int64 // bytes in a second, 0 = no limit
+	due  time.Time
+}
+
+// wait waits for as long as n bytes may take.
+func (p *pace) wait(ctx context.Context, n int) {
+	if p.rate <= 0 {
+		return
+	}
+	if now := time.Now(); p.due.Before(now) {
+		p.due = now
+	}
+	p.due = p.due.Add(time.Duration(float64(n) / float64(p.rate) * float64(time.Second)))
+	select {
+	case <-time.After(time.Until(p.due)):
+	case <-ctx.Done():
+	}
+}

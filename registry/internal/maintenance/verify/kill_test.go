@@ -1,0 +1,167 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+	"slipway/registry/internal/storage/memory"
+)
+
+// mortal is a store of a process that dies after a number of changes.
+type mortal struct {
+	storage.Store
+	left int
+}
+
+var errDead = errors.New("the process is dead")
+
+func (m *mortal) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	for _, stage := range stages {
+		for _, c := range stage {
+			if m.left == 0 {
+				return errDead
+			}
+			m.left--
+			if err := m.Store.Apply(ctx, a, storage.Stage{c}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// contents is those of all objects, quarantined or not, except the progress.
+func contents(t *testing.T, s storage.Store) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for info, err := range s.List(t.Context(), "/docker", storage.ListOptions{Flat: true}) {
+		check(t, err)
+		if info.Key != layout.Verified {
+			all[strings.TrimPrefix(info.Key[strings.LastIndex(info.Key, "/docker"):], "/docker")+"="+read(t, s, info.Key)] = true
+		}
+	}
+	return all
+}
+
+// Killed after any change, a repair has lost nothing, and the next one ends where
+// one would have that was not killed.
+func TestKilledRepair(t *testing.T) {
+	for step, done := 0, false; !done; step++ {
+		s := memory.New()
+		repo := rules(s).Repository("a")
+		damaged, lost := push(t, repo, "damaged", "x"), push(t, repo, "lost", "y")
+		healthy := push(t, repo, "healthy", "z")
+		write(t, s, layout.BlobData(damaged[2]), "other")
+		remove(t, s, layout.BlobData(lost[0]))
+		write(t, s, layout.TagCurrent("a", "empty"), "")
+		before := contents(t, s)
+
+		m := &mortal{Store: s, left: step}
+		_, err := Run(t.Context(), Options{Store: m, Log: zap.NewNop(), Repair: true})
+		if done = m.left > 0; done && err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, true)
+		after := contents(t, s)
+		for object := range before {
+			if !after[object] {
+				t.Fatalf("killed after %d changes, then run again, it has lost %s", step, object)
+			}
+		}
+		for key, gone := range map[string]bool{
+			layout.BlobData(damaged[2]): true, layout.RevisionLink("a", lost[0]): true, layout.TagCurrent("a", "lost"): true,
+			layout.TagCurrent("a", "empty"): true, layout.BlobData(healthy[2]): false, layout.TagCurrent("a", "healthy"): false,
+		} {
+			if _, err := s.Stat(t.Context(), key); (err != nil) != gone {
+				t.Errorf("killed after %d changes: %s: %v", step, key, err)
+			}
+		}
+		if step > 100 {
+			t.Fatal("it does not end")
+		}
+	}
+}
+
+// fullForUploads has no room for the copy of a large object.
+type fullForUploads struct{ storage.Store }
+
+func (s fullForUploads) Apply(ctx context.Context, a *storage.Attempt, stages ...storage.Stage) error {
+	if stages[0][0].Upload != nil {
+		return storage.ErrNoSpace
+	}
+	return s.Store.Apply(ctx, a, stages...)
+}
+
+// A copy into the quarantine that fails or is interrupted leaves nothing that nobody
+// removes.
+func TestUnfinishedCopyIsRemoved(t *testing.T) {
+	onStores(t, func(t *testing.T, s store) {
+		d := push(t, rules(s).Repository("a"), "damaged", "x")[2]
+		write(t, s, layout.BlobData(d), strings.Repeat("y", maxSmall+1))
+		left := func() bool {
+			u, err := s.OpenUpload(t.Context(), copying, storage.UploadOptions{})
+			if err == nil {
+				size, state := u.Progress()
+				check(t, u.Suspend(t.Context(), size, state))
+			} else if !absent(err) {
+				t.Error(err)
+			}
+			return err == nil
+		}
+		report, err := Run(t.Context(), Options{Store: fullForUploads{s}, Log: zap.NewNop(), Repair: true})
+		if err != nil || report.Found[DamagedBlob] != 1 || report.Quarantined != 0 || left() {
+			t.Fatalf("%v, %+v, or the copy is left", err, report)
+		}
+		u, err := s.OpenUpload(t.Context(), copying, storage.UploadOptions{Create: true}) // of a process that died
+		check(t, err)
+		_, err = u.Write([]byte("half"))
+		check(t, err)
+		check(t, u.Suspend(t.Context(), 4, nil))
+		if report := run(t, s, true); report.Found[DamagedBlob] != 1 || report.Quarantined != 2 || left() {
+			t.Errorf("%+v, or the copy is left", report)
+		}
+	})
+}
+
+// A repair that resumes a verification quarantines what that one only found.
+func TestRepairAfterInterruption(t *testing.T) {
+	s := memory.New()
+	repo := rules(s).Repository("a")
+	var first oci.Digest
+	for _, content := range []string{"a", "b", "c", "d"} {
+		if b := pushBlob(t, repo, content).Digest; first == "" || b < first {
+			first = b
+		}
+	}
+	write(t, s, layout.BlobData(first), "damaged")
+	ctx, cancel := context.WithCancel(t.Context())
+	o := Options{Store: &interrupted{s, first, cancel}, Log: zap.NewNop()}
+	if r, err := Run(ctx, o); err == nil || r.Found[DamagedBlob] != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	r := run(t, s, true)
+	if !r.Resumed || r.Found[DamagedBlob] != 1 || r.Quarantined != 2 || r.Blobs != 4 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// interrupted ends the context when a blob after the one given is opened.
+type interrupted struct {
+	storage.Store
+	after oci.Digest
+	end   context.CancelFunc
+}
+
+func (i *interrupted) Open(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	if key > layout.BlobData(i.after) && strings.HasPrefix(key, layout.Blobs) {
+		i.end()
+	}
+	return i.Store.Open(ctx, key, offset, length)
+}

@@ -1,0 +1,149 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// Reason classifies a failure of an upstream. It is a closed set, fit for a metric's label.
+type Reason string
+
+// The reasons.
+const (
+	Down     Reason = "down"     // no connection, or one that broke
+	Slow     Reason = "slow"     // no answer in time, or one that paused too long
+	Fault    Reason = "fault"    // 5xx
+	Limited  Reason = "limited"  // 429
+	Login    Reason = "login"    // the configured login is refused, or can't be had
+	Denied   Reason = "denied"   // 401 or 403: not for this login, or not without one
+	NotFound Reason = "notfound" // 404: an answer like any other
+	Invalid  Reason = "invalid"  // an answer that makes no sense, or bytes of another digest
+)
+
+// Reasons returns all reasons that are failures.
+func Reasons() []Reason { return []Reason{Down, Slow, Fault, Limited, Login, Denied, Invalid} }
+
+// Error is a request to an upstream that failed.
+type Error struct {
+	Reason     Reason
+	Status     int           // 0 without an answer
+	RetryAfter time.Duration // 0 unless the upstream sent one
+	Err        error         // for the log
+}
+
+// Error implements error. The text is for logs.
+func (e *Error) Error() string {
+	s := "upstream: " + string(e.Reason)
+	if e.Status != 0 {
+		s += fmt.Sprintf(" (%d)", e.Status)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ReasonOf returns the reason inside an error, "" if there is none.
+func ReasonOf(err error) Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+var (
+	errStalled  = errors.New("the upstream paused for too long")
+	errTrickles = errors.New("the upstream sends too slowly")
+)
+
+// unreachable is the error of a request that got no answer.
+func unreachable(ctx context.Context, err error) *Error {
+	reason := Down
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errStalled) {
+		reason = Slow
+	}
+	var at *url.Error
+	if errors.Is(err, errRefusedAddress) {
+		reason = Invalid
+	}
+	if errors.As(err, &at) { // the URL may hold the signature of a redirect
+		err = at.Err
+		if u, bad := url.Parse(at.URL); bad == nil {
+			err = fmt.Errorf("%s %s: %w", strings.ToUpper(at.Op), u.Host, at.Err)
+		}
+	}
+	return &Error{Reason: reason, Err: err}
+}
+
+func invalidAnswer(format string, args ...any) *Error {
+	return &Error{Reason: Invalid, Err: fmt.Errorf(format, args...)}
+}
+
+// refused turns an answer that is a failure into an error, and closes its body. It bounds the
+// time for reading the body: the context may be that of a whole blob.
+func (c *Client) refused(resp *http.Response) *Error {
+	defer time.AfterFunc(c.opts.Timeout, func() { _ = resp.Body.Close() }).Stop()
+	e := &Error{Status: resp.StatusCode, Reason: Invalid}
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		e.Reason = NotFound
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		e.Reason = Denied
+	case resp.StatusCode == http.StatusTooManyRequests:
+		e.Reason = Limited
+	case resp.StatusCode >= http.StatusInternalServerError:
+		e.Reason = Fault
+	}
+	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	e.Err = errors.New(detail(resp))
+	return e
+}
+
+// maxRetryAfter bounds the time that an upstream may ask for.
+const maxRetryAfter = 6 * time.Hour
+
+// retryAfter parses seconds or a date. It returns 0 for anything else.
+func retryAfter(s string, now time.Time) time.Duration {
+	var wait time.Duration
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
+		wait = time.Duration(min(n, int64(maxRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(s); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}
+
+// detail is the first error of the body in one line for the log, or the status.
+func detail(resp *http.Response) string {
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part is good enough
+	_, _ = io.CopyN(io.Discard, resp.Body, 1)
+	var body struct {
+		Errors []struct {
+			Code    oci.Code `json:"code"`
+			Message string   `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(b, &body) == nil && len(body.Errors) > 0 {
+		return fmt.Sprintf("%.40q: %.200q", body.Errors[0].Code, body.Errors[0].Message)
+	}
+	return resp.Status
+}

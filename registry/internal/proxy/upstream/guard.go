@@ -1,0 +1,160 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// scope is where an address can be reached from. The values are bits of a set.
+type scope uint32
+
+const (
+	public scope = 1 << iota
+	private
+	linkLocal
+	loopback
+)
+
+func (s scope) String() string {
+	switch s {
+	case private:
+		return "private"
+	case linkLocal:
+		return "link-local"
+	case loopback:
+		return "loopback"
+	default:
+		return "public"
+	}
+}
+
+// Ranges that netip doesn't count as private although routers on the Internet drop them:
+// carrier-grade NAT and protocol assignments, where clouds have metadata services.
+var privateRanges = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+}
+
+// nat64 is the prefix under which IPv6-only networks reach IPv4 addresses.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+func scopeOf(a netip.Addr) scope {
+	a = a.Unmap().WithZone("")
+	if nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	switch {
+	case a.IsLoopback() || a.IsUnspecified():
+		return loopback
+	case a.IsLinkLocalUnicast() || a.IsMulticast():
+		return linkLocal
+	case a.IsPrivate():
+		return private
+	}
+	for _, p := range privateRanges {
+		if p.Contains(a) {
+			return private
+		}
+	}
+	return public
+}
+
+// guard refuses connections to hosts that only the upstream named, by a redirect or a realm,
+// if they have an address that isn't public. Otherwise an upstream could have the registry
+// send requests into networks that the upstream itself can't reach. Checking the address when
+// it is dialed covers names that resolve to another address each time.
+type guard struct {
+	dialer  net.Dialer
+	own     string   // host of the upstream
+	trusted []string // further hosts that the operator named
+	off     bool
+	seen    atomic.Uint32 // scopes of the upstream's own connections
+	proxies sync.Map      // host:port of HTTP proxies from the environment
+}
+
+// proxy is http.ProxyFromEnvironment, and remembers the proxies: they may be dialed anywhere.
+func (g *guard) proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if u != nil {
+		g.proxies.Store(u.Hostname(), true)
+	}
+	return u, err
+}
+
+// dial connects to a host and port, unless the guard refuses its address.
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := g.proxies.Load(host); ok {
+		return g.dialer.DialContext(ctx, network, address)
+	}
+	if strings.EqualFold(host, g.own) {
+		conn, err := g.dialer.DialContext(ctx, network, address)
+		if err == nil {
+			if to, bad := netip.ParseAddrPort(conn.RemoteAddr().String()); bad == nil {
+				g.seen.Or(uint32(scopeOf(to.Addr())))
+			}
+		}
+		return conn, err
+	}
+	d := g.dialer
+	if !g.trusts(host) {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return g.check(to.Addr())
+		}
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+func (g *guard) trusts(host string) bool {
+	if g.off || strings.EqualFold(host, g.own) {
+		return true
+	}
+	for _, t := range g.trusted {
+		if h, _, err := net.SplitHostPort(t); err == nil {
+			t = h
+		}
+		if strings.EqualFold(t, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// check is nil if a host that the upstream named may have the address.
+func (g *guard) check(a netip.Addr) error {
+	s := scopeOf(a)
+	if s == public || g.seen.Load()&uint32(s) != 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is a %s address and %s has none; privateredirects allows it", errRefusedAddress, a, s, g.own)
+}
+
+var errRefusedAddress = errors.New("the upstream leads to an address that is not public")
+
+// checkURL refuses literal addresses, which behind an HTTP proxy this process doesn't dial.
+func (g *guard) checkURL(u *url.URL) error {
+	a, err := netip.ParseAddr(u.Hostname())
+	if err != nil || g.trusts(u.Hostname()) {
+		return nil //nolint:nilerr // a name is checked when it is dialed
+	}
+	return g.check(a)
+}

@@ -1,0 +1,317 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/registry/internal/oci"
+)
+
+// accepted are the media types that a cache can store as they are.
+var accepted = []string{oci.MediaTypeIndex + ", " + oci.MediaTypeManifest + ", " + oci.MediaTypeDockerList + ", " + oci.MediaTypeDockerManifest}
+
+// Manifest is a manifest whose bytes match its digest.
+type Manifest struct {
+	Digest oci.Digest
+	Bytes  []byte
+}
+
+// Head returns the digest that a tag points at, "" if the upstream doesn't send it.
+func (c *Client) Head(ctx context.Context, name oci.Name, ref oci.Reference) (oci.Digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(string(name)+"/manifests/"+ref.String()), http.Header{"Accept": accepted}) //nolint:bodyclose // drain closes it
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusMethodNotAllowed {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	drain(resp.Body)
+	d, err := oci.ParseDigest(resp.Header.Get("Docker-Content-Digest"))
+	if err != nil {
+		return "", nil //nolint:nilerr // the caller fetches the manifest
+	}
+	return d, nil
+}
+
+// Manifest fetches a manifest and verifies it.
+func (c *Client) Manifest(ctx context.Context, name oci.Name, ref oci.Reference) (*Manifest, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(string(name)+"/manifests/"+ref.String()), http.Header{"Accept": accepted}) //nolint:bodyclose // read closes it
+	if err != nil {
+		return nil, err
+	}
+	body, err := read(resp.Body, c.opts.MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	want := ref.Digest
+	if want == "" {
+		want, _ = oci.ParseDigest(resp.Header.Get("Docker-Content-Digest"))
+	}
+	if want == "" {
+		want = oci.SHA256.FromBytes(body)
+	}
+	if got := want.Algorithm().FromBytes(body); got != want {
+		return nil, invalidAnswer("the manifest %s:%s has the digest %s, not %s", name, ref, got, want)
+	}
+	if err := checkManifest(body); err != nil {
+		return nil, invalidAnswer("the answer for %s:%s is not a manifest: %w", name, ref, err)
+	}
+	return &Manifest{Digest: want, Bytes: body}, nil
+}
+
+// checkManifest is nil for a manifest or index. Other JSON may come from a redirect into a
+// network that clients can't reach.
+func checkManifest(body []byte) error {
+	m, err := oci.ReadManifest(body)
+	switch {
+	case err != nil || oci.IsIndex(m.MediaType):
+		return err
+	case m.Config == nil:
+		return errors.New("it has no config")
+	}
+	_, err = oci.ParseDigest(string(m.Config.Digest))
+	return err
+}
+
+// StatBlob returns the size of a blob.
+func (c *Client) StatBlob(ctx context.Context, name oci.Name, d oci.Digest) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	resp, err := c.ask(ctx, http.MethodHead, name, c.at(string(name)+"/blobs/"+string(d)), nil) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return 0, err
+	}
+	drain(resp.Body)
+	if resp.ContentLength < 0 {
+		return 0, invalidAnswer("the size of blob %s is missing", d)
+	}
+	return resp.ContentLength, nil
+}
+
+// Body is a blob being received. Its bytes are not verified.
+type Body struct {
+	io.ReadCloser
+	Size int64 // of the whole blob, -1 if unknown
+}
+
+// Blob fetches a blob from an offset. ctx covers all reads, which fail if nothing arrives for
+// Options.Stall, or less than Options.MinRate.
+func (c *Client) Blob(ctx context.Context, name oci.Name, d oci.Digest, offset int64) (*Body, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	header := http.Header{}
+	if offset > 0 {
+		header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
+	}
+	resp, err := c.ask(ctx, http.MethodGet, name, c.at(string(name)+"/blobs/"+string(d)), header) //nolint:bodyclose // body closes it
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	b := &body{ctx: ctx, cancel: cancel, src: resp.Body, stall: c.opts.Stall, rate: c.opts.MinRate}
+	b.timer = time.AfterFunc(c.opts.Stall, func() { cancel(errStalled) })
+	b.timer.Stop()
+	size := resp.ContentLength
+	if resp.StatusCode == http.StatusPartialContent {
+		start, whole, ok := contentRange(resp.Header.Get("Content-Range"))
+		if !ok || start != offset {
+			_ = b.Close()
+			return nil, invalidAnswer("the range of blob %s begins at another offset", d)
+		}
+		return &Body{b, whole}, nil
+	}
+	if offset > 0 { // the upstream ignores ranges
+		if _, err := io.CopyN(io.Discard, b, offset); err != nil {
+			_ = b.Close()
+			return nil, &Error{Reason: Down, Err: err}
+		}
+	}
+	return &Body{b, size}, nil
+}
+
+// contentRange parses "bytes 5-9/10". whole is -1 if it is "*".
+func contentRange(s string) (start, whole int64, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes ")
+	first, rest, dash := strings.Cut(s, "-")
+	_, total, slash := strings.Cut(rest, "/")
+	if !ok || !dash || !slash {
+		return 0, 0, false
+	}
+	start, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	whole, err = strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		whole = -1
+	}
+	return start, whole, true
+}
+
+// body fails reads from an upstream that pauses or trickles. Only the time spent waiting for
+// the upstream counts: the reader may be slow.
+type body struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	src    io.ReadCloser
+	stall  time.Duration
+	rate   int64 // bytes a second at least, over stall
+	timer  *time.Timer
+
+	waited time.Duration // since the rate was last checked
+	came   int64         // bytes since then
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	begun := time.Now()
+	b.timer.Reset(b.stall)
+	n, err := b.src.Read(p)
+	b.timer.Stop()
+	b.waited += time.Since(begun)
+	b.came += int64(n)
+	if b.waited >= b.stall && err == nil {
+		if float64(b.came) < float64(b.rate)*b.waited.Seconds() {
+			b.cancel(errTrickles)
+			return n, &Error{Reason: Slow, Err: errTrickles}
+		}
+		b.waited, b.came = 0, 0
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // readers return EOF unwrapped
+		err = unreachable(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.timer.Stop()
+	b.cancel(nil)
+	return b.src.Close()
+}
+
+// Bounds of lists, over all pages.
+const (
+	maxPages     = 1000
+	maxListBytes = 16 << 20
+	maxTags      = 200_000
+	maxReferrers = 10_000
+)
+
+// Tags lists the tags of a repository in the upstream's order, without those that are invalid.
+func (c *Client) Tags(ctx context.Context, name oci.Name) ([]oci.Tag, error) {
+	tags := []oci.Tag{}
+	err := c.pages(ctx, name, c.at(string(name)+"/tags/list"), nil, func(body []byte) error {
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		for _, t := range page.Tags {
+			if tag, err := oci.ParseTag(t); err == nil {
+				tags = append(tags, tag)
+			}
+		}
+		if len(tags) > maxTags {
+			return fmt.Errorf("more than %d tags", maxTags)
+		}
+		return nil
+	})
+	return tags, err
+}
+
+// Referrers lists the manifests that refer to the subject. For a registry without the
+// referrers API it reads the fallback tag.
+func (c *Client) Referrers(ctx context.Context, name oci.Name, subject oci.Digest) ([]oci.Descriptor, error) {
+	list := []oci.Descriptor{}
+	add := func(body []byte) error {
+		var page struct {
+			Manifests []oci.Descriptor `json:"manifests"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return err
+		}
+		for _, d := range page.Manifests {
+			if _, err := oci.ParseDigest(string(d.Digest)); err == nil {
+				list = append(list, d)
+			}
+		}
+		if len(list) > maxReferrers {
+			return fmt.Errorf("more than %d referrers", maxReferrers)
+		}
+		return nil
+	}
+	err := c.pages(ctx, name, c.at(string(name)+"/referrers/"+string(subject)), http.Header{"Accept": {oci.MediaTypeIndex}}, add)
+	if ReasonOf(err) != NotFound {
+		return list, err
+	}
+	tag, err := oci.ParseTag(string(subject.Algorithm()) + "-" + subject.Hex())
+	if err != nil {
+		return list, nil //nolint:nilerr // a digest too long for a tag has no fallback
+	}
+	m, err := c.Manifest(ctx, name, oci.Reference{Tag: tag})
+	if ReasonOf(err) == NotFound {
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, add(m.Bytes)
+}
+
+// pages reads a list page by page.
+func (c *Client) pages(ctx context.Context, name oci.Name, at *url.URL, header http.Header, page func([]byte) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.opts.Timeout)
+	defer cancel()
+	left := int64(maxListBytes)
+	for range maxPages {
+		resp, err := c.ask(ctx, http.MethodGet, name, at, header) //nolint:bodyclose // read closes it
+		if err != nil {
+			return err
+		}
+		body, err := read(resp.Body, left)
+		if err != nil {
+			return err
+		}
+		left -= int64(len(body))
+		if err := page(bytes.TrimSpace(body)); err != nil {
+			return invalidAnswer("a list of %s: %w", name, err)
+		}
+		next := c.next(resp, at)
+		if next == nil {
+			return nil
+		}
+		at = next
+	}
+	return invalidAnswer("a list of %s has more than %d pages", name, maxPages)
+}
+
+// next returns the page that Link names, nil unless it is another page of the same list.
+func (c *Client) next(resp *http.Response, at *url.URL) *url.URL {
+	for _, line := range resp.Header.Values("Link") {
+		target, rest, ok := strings.Cut(line, ">")
+		if !ok || !strings.Contains(rest, "next") {
+			continue
+		}
+		u, err := at.Parse(strings.TrimPrefix(strings.TrimSpace(target), "<"))
+		if err == nil && u.Path == at.Path && u.RawQuery != at.RawQuery {
+			u.Scheme, u.Host = at.Scheme, at.Host // a reverse proxy in front of it may not have rewritten them
+			return u
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// maxAttempts bounds how often a request begins again that took too long or that others
+// have overtaken.
+const maxAttempts = 3
+
+// errOvertaken ends an attempt whose result somebody else has undone meanwhile.
+var errOvertaken = errors.New("somebody else has changed it meanwhile")
+
+// attempt calls f, and again if the attempt was over before its writes were made.
+// Beyond maxAttempts the client is asked to try again.
+func (r *Registry) attempt(ctx context.Context, f func(*storage.Attempt) error) (err error) {
+	for range maxAttempts {
+		err = f(r.store.Begin())
+		if !errors.Is(err, storage.ErrExpired) && !errors.Is(err, errOvertaken) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fault(ctx.Err())
+		}
+	}
+	return err
+}
+
+// advertise calls f, which finds what the answer confirms, and again if the attempt was over
+// before the answer. A read-only registry renews nothing.
+func (r *Registry) advertise(ctx context.Context, f func(*storage.Attempt) error) error {
+	if r.opts.ReadOnly {
+		return f(nil)
+	}
+	return r.attempt(ctx, func(a *storage.Attempt) error {
+		if err := f(a); err != nil {
+			return err
+		}
+		return a.Err()
+	})
+}
+
+// retryContended is when a client may try again that others have overtaken.
+const retryContended = time.Second
+
+func contended(cause error) *oci.Error {
+	return &oci.Error{Code: oci.CodeUnavailable, Message: "others keep changing it; try again", RetryAfter: retryContended, Err: cause}
+}

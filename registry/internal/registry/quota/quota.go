@@ -1,0 +1,155 @@
+// Package quota bounds the bytes of repositories: of the blobs and manifests that are
+// linked in each, and of the uploads that it has not finished. All replicas share one count
+// for each quota, in a document on the storage. Charges are exact; a count of the storage,
+// which comes at the start, with each purge and before a refusal, corrects what crashes,
+// deletions and failed requests have left.
+package quota
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/document"
+	"slipway/registry/internal/layout"
+	"slipway/registry/internal/oci"
+	"slipway/registry/internal/storage"
+)
+
+// ErrExceeded is inside the DENIED error of a push that a quota has no room for.
+var ErrExceeded = errors.New("over the quota")
+
+const countPause = 10 * time.Second
+
+// Quota is the most bytes that the repository called Prefix and all below it may have
+// together.
+type Quota struct {
+	Prefix oci.Name
+	Limit  int64
+}
+
+// Covers reports whether the quota bounds the repository.
+func (q Quota) Covers(name oci.Name) bool {
+	rest, ok := strings.CutPrefix(string(name), string(q.Prefix))
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// Quotas are all quotas of a registry. A nil *Quotas bounds nothing. Its methods are safe for
+// concurrent use.
+type Quotas struct {
+	list []*counter
+	stop context.CancelFunc
+}
+
+// New does no I/O. All processes that push to the store must have the same quotas.
+func New(store storage.Store, quotas []Quota, log *zap.Logger) *Quotas {
+	ctx, stop := context.WithCancel(context.Background())
+	all := &Quotas{stop: stop}
+	for _, q := range quotas {
+		all.list = append(all.list, &counter{
+			Quota: q, ctx: ctx, store: store, log: log, pause: countPause, holds: map[*Hold]int64{},
+			doc: document.New[account](store, layout.Quota(q.Prefix)),
+		})
+	}
+	return all
+}
+
+// Count counts what each quota covers. It logs failures: the next count corrects them.
+func (all *Quotas) Count(ctx context.Context) {
+	if all == nil {
+		return
+	}
+	for _, c := range all.list {
+		if err := c.count(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			c.log.Error("cannot count the bytes under a quota; the next push that it would refuse tries again",
+				zap.String("prefix", string(c.Prefix)), zap.Error(err))
+		}
+	}
+}
+
+// Close ends the counts under way and waits for them. Later counts fail.
+func (all *Quotas) Close() {
+	if all == nil {
+		return
+	}
+	all.stop()
+	for _, c := range all.list {
+		_ = c.count(context.Background()) // joins the one under way
+	}
+}
+
+// Hold accounts for one request that adds to a repository. Until Settle, counts rely on the
+// hold for its bytes instead of on what they find. A nil *Hold does nothing. One goroutine
+// at a time uses it.
+type Hold struct {
+	covering []*counter
+	upload   string // key of the upload's bytes, "" for a link
+	taken    int64
+}
+
+// Hold begins a hold for the upload of that ID, which has the given number of bytes, or for a
+// link, with neither. It returns nil if no quota covers the repository.
+func (all *Quotas) Hold(name oci.Name, upload string, bytes int64) *Hold {
+	if all == nil {
+		return nil
+	}
+	h := &Hold{}
+	if upload != "" {
+		h.upload = layout.UploadData(name, upload)
+	}
+	for _, c := range all.list {
+		if c.Covers(name) {
+			h.covering = append(h.covering, c)
+		}
+	}
+	if h.covering == nil {
+		return nil
+	}
+	for _, c := range h.covering {
+		c.mu.Lock()
+		c.holds[h] = bytes
+		c.mu.Unlock()
+	}
+	return h
+}
+
+// Take charges n bytes that are about to be stored. Without room it counts the storage again,
+// unless that was done lately. The error is an *oci.Error with DENIED and ErrExceeded inside
+// if there is no room then, else the store's.
+func (h *Hold) Take(ctx context.Context, n int64) error { return h.take(ctx, n, true) }
+
+// Try is Take without a count of the storage.
+func (h *Hold) Try(ctx context.Context, n int64) error { return h.take(ctx, n, false) }
+
+func (h *Hold) take(ctx context.Context, n int64, recount bool) error {
+	if h == nil || n <= 0 {
+		return nil
+	}
+	for i, c := range h.covering {
+		if err := c.take(ctx, h, n, recount); err != nil {
+			for _, c := range h.covering[:i] {
+				c.give(ctx, h, n)
+			}
+			return err
+		}
+	}
+	h.taken += n
+	return nil
+}
+
+// Settle ends the hold: of the bytes that were taken, kept are stored, and the others are free
+// again. A negative number also frees bytes that were stored before.
+func (h *Hold) Settle(ctx context.Context, kept int64) {
+	if h == nil {
+		return
+	}
+	for _, c := range h.covering {
+		c.give(ctx, h, h.taken-kept)
+		c.mu.Lock()
+		delete(c.holds, h)
+		c.mu.Unlock()
+	}
+}

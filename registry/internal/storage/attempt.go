@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// The constants of the collection, the same in every process and never derived from
+// a setting.
+const (
+	// AttemptLimit is how long an attempt may last.
+	AttemptLimit = 15 * time.Second
+	// ClockError bounds the granularity and the error of the store's clock.
+	ClockError = 2 * time.Second
+)
+
+// Attempt is the span in which a caller looks at objects and then writes what relies
+// on them, or tells a client of them. What it found to be fresh, or has renewed,
+// isn't collected before its writes have taken effect or can't any more. It holds no
+// lock and needs no end. A nil *Attempt relies on nothing that existed before the call.
+type Attempt struct {
+	begun time.Time
+	fresh time.Duration
+	wall  time.Time
+	token any
+
+	mu     sync.Mutex
+	relied []string
+	denied error
+}
+
+// NewAttempt is for stores: begun is now by the store's clock, fresh is the age up to
+// which an object needn't be renewed, and token is the store's own.
+func NewAttempt(begun time.Time, fresh time.Duration, token any) *Attempt {
+	return &Attempt{begun: begun, fresh: fresh, wall: time.Now(), token: token}
+}
+
+// Begun is when the attempt began, by the store's clock.
+func (a *Attempt) Begun() time.Time { return a.begun }
+
+// Token is what the store gave to NewAttempt.
+func (a *Attempt) Token() any { return a.token }
+
+// Relied returns the keys of what Rely has found, whether or not it was renewed.
+func (a *Attempt) Relied() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.relied)
+}
+
+func (a *Attempt) rely(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.relied = append(a.relied, key)
+}
+
+// Denied returns the error of a renewal that the store refused. An answer may still confirm
+// the object, but no write may rely on it.
+func (a *Attempt) Denied() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.denied
+}
+
+func (a *Attempt) deny(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.denied = err
+}
+
+// Stale reports whether the attempt must renew the object before it relies on it.
+func (a *Attempt) Stale(info Info) bool {
+	return info.Modified.Before(a.begun.Add(-a.fresh)) || info.Modified.After(a.begun.Add(AttemptLimit+ClockError))
+}
+
+// Left is how much of AttemptLimit is left. It counts by both clocks of the process,
+// as one of them stands still while the machine is suspended.
+func (a *Attempt) Left() time.Duration {
+	return AttemptLimit - max(time.Since(a.wall), time.Now().Round(0).Sub(a.wall.Round(0)))
+}
+
+// Err is ErrExpired once the attempt has lasted AttemptLimit: then its result must not be
+// sent to a client.
+func (a *Attempt) Err() error {
+	if a == nil || a.Left() > 0 {
+		return nil
+	}
+	return ErrExpired
+}

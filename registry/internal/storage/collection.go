@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"context"
+	"time"
+)
+
+// Names of locks.
+const (
+	// LockServers is held shared by every process that serves the store.
+	LockServers = "servers"
+	// LockCollector is held by Collect.
+	LockCollector = "collector"
+)
+
+// Collection deletes what nobody has renewed since it began. One goroutine at a time
+// uses it, unless it is Offline.
+type Collection interface {
+	// Start is when the collection began, by the store's clock. When Collect returned,
+	// every attempt that relied on an object dated before Start without renewing it
+	// could change nothing any more.
+	Start() time.Time
+
+	// Offline reports whether no process serves the store until Close.
+	Offline() bool
+
+	// Delete durably deletes the objects whose Modified and Version are those given,
+	// and returns the others that still exist. Every info was read after Collect returned
+	// and, unless Offline, is dated before Start. It may take minutes; callers pass many objects at
+	// once. After an error, some of them may be gone.
+	Delete(ctx context.Context, infos []Info) (kept []Info, err error)
+
+	// Close ends the collection.
+	Close()
+}

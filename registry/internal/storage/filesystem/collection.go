@@ -1,0 +1,143 @@
+package filesystem
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/registry/internal/storage"
+)
+
+// collection is a storage.Collection.
+type collection struct {
+	s       *Store
+	start   time.Time
+	offline bool
+	unlock  []func()
+}
+
+// Collect implements storage.Store. Attempts that begin after the wait find everything
+// stale that is older than the start; those that began before lose their staging directory.
+func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
+	unlock, err := s.Lock(ctx, storage.LockCollector, false)
+	if err != nil {
+		return nil, err
+	}
+	c := &collection{s: s, unlock: []func(){unlock}}
+	switch alone, err := s.Lock(ctx, storage.LockServers, false); {
+	case err == nil:
+		c.offline, c.unlock = true, append(c.unlock, alone)
+	case !errors.Is(err, storage.ErrBusy):
+		c.Close()
+		return nil, err
+	}
+	c.start = time.Now()
+	if err := c.fence(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+var errNoRoom = errors.New("the storage is full: stop the registries, and collect again")
+
+func (c *collection) fence(ctx context.Context) error {
+	if c.offline {
+		_ = c.s.revokeStaging() // leftovers only
+		return nil
+	}
+	if _, err := c.s.keyFile(); isFull(err) { // without it renewals and deletions could overlap
+		return &fault{"collect", "/", storage.ErrNoSpace, errNoRoom}
+	} else if err != nil {
+		return c.s.writeFault("lock", "keys", err)
+	}
+	select {
+	case <-time.After(c.s.wait):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := c.s.revokeStaging(); err != nil {
+		return c.s.writeFault("collect", "/.staging", err)
+	}
+	return nil
+}
+
+// Start implements storage.Collection.
+func (c *collection) Start() time.Time { return c.start }
+
+// Offline implements storage.Collection.
+func (c *collection) Offline() bool { return c.offline }
+
+// Delete implements storage.Collection. The volume is flushed before, so that what others
+// have deleted and the collection didn't see can't come back, and after.
+func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
+	if len(infos) == 0 {
+		return nil, nil
+	}
+	volume, err := openDir(c.s.rootDir())
+	if err != nil {
+		return nil, c.s.writeFault("delete", infos[0].Key, err)
+	}
+	defer closeFD(volume)
+	if err := syncVolume(volume); err != nil {
+		return nil, c.s.writeFault("flush before deleting", infos[0].Key, err)
+	}
+	for _, info := range infos {
+		if err := ctx.Err(); err != nil {
+			return kept, err
+		}
+		now, unchanged, err := c.s.deleteUnchanged(info)
+		if err != nil {
+			return kept, err
+		}
+		if !unchanged {
+			kept = append(kept, now)
+		}
+	}
+	if err := syncVolume(volume); err != nil {
+		return kept, c.s.writeFault("flush after deleting", infos[0].Key, err)
+	}
+	return kept, nil
+}
+
+// deleteUnchanged deletes an object that is as info describes it. An absent one counts as
+// unchanged.
+func (s *Store) deleteUnchanged(info storage.Info) (now storage.Info, unchanged bool, err error) {
+	name, err := s.abs("delete", info.Key)
+	if err != nil {
+		return now, false, err
+	}
+	unlock, err := s.lockKey(info.Key)
+	if err != nil {
+		return now, false, err
+	}
+	var st unix.Stat_t
+	if err = s.look(name, &st); err == nil {
+		now = s.info(info.Key, &st)
+		// Right after a change there was no version; the date has to do.
+		if !now.Modified.Equal(info.Modified) || info.Version != "" && token(&st) != info.Version {
+			unlock()
+			return now, false, nil
+		}
+		err = s.unlinkKey(info.Key, name)
+	} else if isNotExist(err) && !s.vanished() {
+		err = nil
+	}
+	unlock()
+	if err != nil {
+		return now, false, s.writeFault("delete", info.Key, err)
+	}
+	s.prune(dirOf(name), math.MaxInt)
+	return now, true, nil
+}
+
+// Close implements storage.Collection.
+func (c *collection) Close() {
+	for _, unlock := range c.unlock {
+		unlock()
+	}
+	c.unlock = nil
+}

@@ -1,0 +1,164 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"slipway/registry/internal/storage"
+)
+
+// unfinishedAge is older than any request that is under way.
+const unfinishedAge = 7 * 24 * time.Hour
+
+// Collect implements storage.Store. It waits about two minutes. A bucket without space has no room for the
+// lock: then it goes on without, as two collections only waste work.
+func (s *Store) Collect(ctx context.Context) (storage.Collection, error) {
+	unlock, err := s.Lock(ctx, storage.LockCollector, false)
+	if errors.Is(err, storage.ErrNoSpace) {
+		unlock, err = func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.page(ctx, private, ListOptions{Max: 1})
+	if err == nil {
+		fence := time.Now().Add(s.fresh + storage.AttemptLimit + s.limits.MaxLate + 2*storage.ClockError)
+		s.clean(ctx)
+		err = sleep(ctx, time.Until(fence))
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return &collection{s: s, start: page.Now.UTC(), unlock: unlock}, nil
+}
+
+// clean removes what writers and collections that died have left.
+func (s *Store) clean(ctx context.Context) {
+	err := s.lists.clean(ctx)
+	if err == nil {
+		err = s.b.AbortOld(ctx, s.root, s.b.Now().Add(-unfinishedAge))
+	}
+	if err != nil && ctx.Err() == nil {
+		s.o.Log.Warn("cannot remove what unfinished requests have left in the bucket", zap.Error(err))
+	}
+}
+
+type collection struct {
+	s      *Store
+	start  time.Time
+	unlock func()
+}
+
+func (c *collection) Start() time.Time { return c.start }
+
+// Offline implements storage.Collection: nobody can know who serves a bucket.
+func (c *collection) Offline() bool { return false }
+
+func (c *collection) Close() { c.unlock() }
+
+// Delete implements storage.Collection.
+func (c *collection) Delete(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
+	if !c.s.listing() {
+		return c.deleteVersions(ctx, infos)
+	}
+	for len(infos) > 0 {
+		n := min(len(infos), maxListed)
+		changed, left, err := c.deleteListed(ctx, infos[:n])
+		kept = append(kept, changed...)
+		if err != nil {
+			return kept, err
+		}
+		infos = slices.Concat(left, infos[n:])
+	}
+	return kept, nil
+}
+
+// deleteVersions deletes each object under the condition that it has that version.
+func (c *collection) deleteVersions(ctx context.Context, infos []storage.Info) (kept []storage.Info, err error) {
+	var mu sync.Mutex
+	err = parallel(infos, func(info storage.Info) error {
+		err := c.s.Delete(ctx, info.Key[1:], &Change{If: storage.IfVersion(info.Version)})
+		if errors.Is(err, storage.ErrConflict) {
+			var now storage.Info
+			if now, err = c.s.Stat(ctx, info.Key); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				kept = append(kept, now)
+			}
+		}
+		return at(info.Key, unlessAbsent(err))
+	})
+	return kept, err
+}
+
+// deleteListed deletes objects after it has announced them and waited for the attempts that have not seen that.
+// left are those that it didn't come to before the list ended.
+//
+// Where the bucket has no space for the list, it goes on without, a few objects at a time until there is room.
+// An attempt that renews an object between the last look and the deletion would lose it, but on a full bucket
+// renewals fail as well.
+func (c *collection) deleteListed(ctx context.Context, infos []storage.Info) (kept, left []storage.Info, err error) {
+	end := time.Now().Add(listLife - storage.ClockError)
+	step := c.s.perDelete()
+	withdraw, err := c.s.lists.publish(ctx, infos)
+	if errors.Is(err, storage.ErrNoSpace) {
+		c.s.o.Log.Warn("the bucket has no space to announce deletions, so some are made without; stop the registries if you can", zap.Error(err))
+		infos, left = infos[:min(len(infos), step)], infos[min(len(infos), step):]
+		withdraw, err = func() {}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer withdraw()
+	if err := sleep(ctx, storage.AttemptLimit+storage.ClockError); err != nil {
+		return nil, nil, err
+	}
+	for some := range slices.Chunk(infos, step) {
+		if time.Now().After(end) {
+			left = append(left, some...)
+			continue
+		}
+		unchanged, changed, err := c.look(ctx, some)
+		kept = append(kept, changed...)
+		if err == nil && len(unchanged) > 0 {
+			err = c.s.deleteMany(ctx, unchanged, &Change{Before: end, Settle: true})
+		}
+		if errors.Is(err, storage.ErrExpired) {
+			left = append(left, some...)
+			continue
+		}
+		if err != nil {
+			return kept, nil, err
+		}
+	}
+	return kept, left, nil
+}
+
+// look returns what has to be deleted for those objects that are as they were, and those that are not.
+func (c *collection) look(ctx context.Context, infos []storage.Info) (unchanged []string, changed []storage.Info, err error) {
+	var mu sync.Mutex
+	err = parallel(infos, func(info storage.Info) error {
+		now, err := c.s.Stat(ctx, info.Key)
+		if err != nil {
+			return unlessAbsent(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if now.Version != info.Version || !now.Modified.Equal(info.Modified) {
+			changed = append(changed, now)
+			return nil
+		}
+		unchanged = append(unchanged, info.Key[1:])
+		if c.s.stamped(now.Size, now.Version) {
+			unchanged = append(unchanged, stamp(info.Key[1:]))
+		}
+		return nil
+	})
+	return unchanged, changed, err
+}

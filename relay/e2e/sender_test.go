@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/shared/programtest"
+)
+
+// TestSenders: programs made for other services send through the relay once their URL points here, are content with its
+// answer, and their message is in the room once although the relay is killed after each of them.
+func TestSenders(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("senders", "")
+	strict := s.strictToken(a)
+	for _, tt := range []struct {
+		name, program string
+		args          []string
+	}{
+		{"ntfy by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "ntfy://user:" + strict + "@" + s.addr + "/alerts?mode=private"}},
+		{"Mattermost by Apprise", "apprise", []string{"-b", "BODY", "mmost://" + s.addr + "/" + strict}},
+		{"JSON by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "json://" + s.addr + "/hook/generic/" + strict}},
+		{"Apprise's API by Apprise", "apprise", []string{"-t", "Title", "-b", "BODY", "apprise://" + s.addr + "/" + strict}},
+		{"ntfy by Shoutrrr", "shoutrrr", []string{"send", "--url", "ntfy://:" + strict + "@" + s.addr + "/alerts?scheme=http&title=Title", "--message", "BODY"}},
+		{"Mattermost by Shoutrrr", "shoutrrr", []string{"send", "--url", "mattermost://" + s.addr + "/" + strict + "?disabletls=yes", "--message", "BODY"}},
+		{"JSON by Shoutrrr", "shoutrrr", []string{"send", "--url", "generic://" + s.addr + "/hook/generic/" + strict + "?disabletls=yes&template=json", "--message", "BODY"}},
+		{"ntfy by curl", "curl", []string{"-fsS", "-H", "Title: Title", "-d", "BODY", s.url + "/" + strict}},
+		{"Slack by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"text":"BODY"}`, s.url + "/services/T0/B0/" + strict}},
+		{"Discord by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"content":"BODY"}`, s.url + "/api/webhooks/1/" + strict + "?wait=true"}},
+		{"Teams by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"type":"message","attachments":[{"content":{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"BODY"}]}}]}`, s.url + "/workflows/w/triggers/manual/paths/invoke?sig=" + strict}},
+		{"Pushover by curl", "curl", []string{"-fsS", "-F", "token=" + strict, "-F", "user=u", "-F", "message=BODY", s.url + "/1/messages.json"}},
+		{"hookshot by curl", "curl", []string{"-fsS", "-X", "PUT", "-H", "Content-Type: application/json", "-d", `{"text":"BODY"}`, s.url + "/webhook/" + strict}},
+		{"Uptime Kuma by curl", "curl", []string{"-fsS", "-H", "Content-Type: application/json", "-d", `{"heartbeat":{"status":0,"msg":"BODY","time":"2026-11-23 10:00:00"},"monitor":{"id":1,"name":"Shop"},"msg":"x"}`, s.url + "/hook/uptimekuma/" + strict}},
+	} {
+		body := "sent as " + tt.name
+		for i := range tt.args {
+			tt.args[i] = strings.ReplaceAll(tt.args[i], "BODY", body)
+		}
+		if out, err := exec.CommandContext(s.ctx, programtest.Tool(t, tt.program), tt.args...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s\n%s", tt.name, err, strings.ReplaceAll(string(out), strict, "TOKEN"), s.log())
+			continue
+		}
+		s.kill()
+		s.start()
+		s.eventually(tt.name+" is in the room", func() bool { return s.count(a.room, body) > 0 })
+		if n := s.count(a.room, body); n != 1 {
+			t.Errorf("%s: %d messages", tt.name, n)
+		}
+	}
+	if log := s.log(); strings.Contains(log, strict) {
+		t.Error("the token is in the log")
+	}
+}
+
+// log returns what the relay has logged.
+func (s *site) log() string {
+	s.Helper()
+	log, err := os.ReadFile(filepath.Join(s.dir, "relay.log"))
+	s.must(err)
+	return string(log)
+}
+
+// count returns the number of messages in a room that hold a text.
+func (s *site) count(room, text string) (n int) {
+	s.Helper()
+	for _, body := range s.bodies(room) {
+		if strings.Contains(body, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAlertmanager_Webhook: Alertmanager posts an alert while the relay is down, at its start and at its end; it is read
+// once each. Its receivers for Slack and Discord arrive, too.
+func TestAlertmanager_Webhook(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	hook, slack, discord := s.application("hook", ""), s.application("slack", ""), s.application("discord", "")
+	config := filepath.Join(s.dir, "alertmanager.yml")
+	s.must(os.WriteFile(config, fmt.Appendf(nil, `route: {receiver: all, group_wait: 0s, group_interval: 1s, repeat_interval: 1s}
+receivers:
+- name: all
+  webhook_configs: [{url: "%s/hook/alertmanager/%s"}]
+  slack_configs: [{api_url: "%s/services/T0/B0/%s", channel: "#ops"}]
+  discord_configs: [{webhook_url: "%s/api/webhooks/1/%s"}]
+`, s.url, hook.token, s.url, slack.token, s.url, discord.token), 0o600))
+	addr := programtest.FreeAddr(t)
+	cmd := exec.CommandContext(s.ctx, programtest.Tool(t, "prometheus-alertmanager"), "--config.file="+config, "--storage.path="+s.dir, "--web.listen-address="+addr, "--cluster.listen-address=")
+	s.must(cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	fire := func(ends string) {
+		alert := `[{"labels":{"alertname":"DiskFull","severity":"critical"},"annotations":{"summary":"The disk is full"}` + ends + `}]`
+		s.eventually("Alertmanager takes the alert", func() bool {
+			req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "http://"+addr+"/api/v2/alerts", strings.NewReader(alert))
+			s.must(err)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := s.http.Do(req)
+			if err != nil {
+				return false
+			}
+			resp.Body.Close()
+			return resp.StatusCode == http.StatusOK
+		})
+	}
+	s.kill()
+	fire("")
+	time.Sleep(2 * time.Second) // Alertmanager fails and tries again
+	s.start()
+	s.within(time.Minute, "the alert is read", func() bool { return s.count(hook.room, "Firing: The disk is full") > 0 })
+	time.Sleep(4 * time.Second) // repeats, which make no message
+	fire(`,"endsAt":"` + time.Now().UTC().Format(time.RFC3339) + `"`)
+	s.within(time.Minute, "the end is read", func() bool { return s.count(hook.room, "Resolved: The disk is full") > 0 })
+	if got := s.bodies(hook.room); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+	for _, a := range []app{slack, discord} {
+		s.within(time.Minute, "the alert is read", func() bool { return s.count(a.room, "DiskFull") > 0 })
+	}
+}
+
+// TestGitHub_Payloads: each of the payloads that GitHub's own libraries are tested with is taken, signed and under its
+// delivery's id; a second delivery makes no second message.
+func TestGitHub_Payloads(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a := s.application("github", "")
+	const secret = "It's a Secret to Everybody"
+	if status, out := s.ask(http.MethodPut, fmt.Sprint("/application/", a.id), object{"hook_secret": secret, "rate_limit": 10000}); status != http.StatusOK {
+		t.Fatalf("hook_secret: %d %v", status, out)
+	}
+	raw, err := os.ReadFile(filepath.Join(programtest.Root(t), ".tools", "webhooks-examples", "node_modules", "@octokit", "webhooks-examples", "api.github.com", "index.json"))
+	s.must(err)
+	var events []struct {
+		Name     string            `json:"name"`
+		Examples []json.RawMessage `json:"examples"`
+	}
+	s.must(json.Unmarshal(raw, &events))
+	posted, accepted := 0, 0
+	deliver := func(event, delivery string, body []byte) object {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(body)
+		status, out := s.request(http.MethodPost, "/hook/github/"+a.token, json.RawMessage(body), func(r *http.Request) {
+			r.Header.Set("X-GitHub-Event", event)
+			r.Header.Set("X-GitHub-Delivery", delivery)
+			r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		})
+		if status != http.StatusOK {
+			t.Fatalf("%s %s: %d %v", event, delivery, status, out)
+		}
+		return out
+	}
+	for _, e := range events {
+		for i, body := range e.Examples {
+			compact, err := json.Marshal(body) // as request sends it
+			s.must(err)
+			out := deliver(e.Name, fmt.Sprint(e.Name, "-", i), compact)
+			posted++
+			if n, _ := out["accepted"].(float64); n == 1 {
+				accepted++
+				if again := deliver(e.Name, fmt.Sprint(e.Name, "-", i), compact); again["repeated"] != 1.0 {
+					t.Errorf("%s %d again: %v", e.Name, i, again)
+				}
+			}
+		}
+	}
+	if posted < 300 || accepted < 100 {
+		t.Errorf("%d payloads, %d messages", posted, accepted)
+	}
+	s.within(2*time.Minute, "all are read", func() bool { return len(s.bodies(a.room)) >= accepted })
+	got := s.bodies(a.room)
+	if len(got) != accepted || !slices.ContainsFunc(got, func(b string) bool {
+		return strings.Contains(b, "Codertocat opened #2 Update the README with new information.")
+	}) {
+		t.Errorf("%d messages of %d", len(got), accepted)
+	}
+}

@@ -1,0 +1,52 @@
+package account_test
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relaytest"
+)
+
+// TestImportOfOddRows: what another server let in and this one would not.
+func TestImportOfOddRows(t *testing.T) {
+	r := relaytest.NewRig(t)
+	long := strings.Repeat("n", 200)
+	told, err := r.Import(t.Context(), r.Admin, []account.ImportUser{
+		{ID: 7, Name: "dora", PasswordHash: "$2a$10$none", MatrixID: "dora", Admin: true},
+		{ID: 8, Name: "dora"},
+		{ID: 9, Name: ""},
+	}, []account.ImportApplication{
+		{Owner: 7, Name: long, Token: "Aone"},
+		{Owner: 99, Name: "orphan", Token: "Atwo", Room: "not a room"},
+		{Owner: 7, Name: "same token", Token: "Aone"},
+		{Owner: 7, Name: "no token"},
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		taken bool
+		note  string
+	}{
+		{true, `without a password: its hash cannot be used, set a new one, and without the Matrix id "dora"`},
+		{false, "there already"},
+		{false, "the name is not possible here"},
+		{true, "with its token, as imported, with a new room"},
+		{true, "with its token, to "},
+		{false, "there already"},
+		{false, "its token is none"},
+	} {
+		if told[i].Taken != want.taken || !strings.Contains(told[i].Note, want.note) {
+			t.Errorf("%d: %+v, want %v %q", i, told[i], want.taken, want.note)
+		}
+	}
+	if _, err := r.Accept(t.Context(), intake.Request{Token: "Aone", Message: "hello"}); err != nil {
+		t.Errorf("an imported token: %v", err)
+	}
+	if _, err := r.Authenticate(t.Context(), "dora", "", "test"); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("without a password: %v", err)
+	}
+}

@@ -1,0 +1,429 @@
+package account_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/store"
+)
+
+func TestApplicationFields(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.NewApp("taken", "!a:hs")
+	tests := []struct {
+		name  string
+		in    account.ApplicationInput
+		kind  refusal.Kind
+		field string
+	}{
+		{"bare room id of version 12", account.ApplicationInput{Name: p("v12"), Room: p("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM")}, "", ""},
+		{"alias", account.ApplicationInput{Name: p("alias"), Room: p("#room:hs")}, "", ""},
+		{"space around the name", account.ApplicationInput{Name: p(" spaced "), Room: p("!a:hs")}, "", ""},
+		{"no name", account.ApplicationInput{}, refusal.KindInvalid, "name"},
+		{"empty name", account.ApplicationInput{Name: p(" ")}, refusal.KindInvalid, "name"},
+		{"long name", account.ApplicationInput{Name: p(strings.Repeat("n", 129))}, refusal.KindInvalid, "name"},
+		{"control character", account.ApplicationInput{Name: p("a\nb")}, refusal.KindInvalid, "name"},
+		{"taken", account.ApplicationInput{Name: p("taken"), Room: p("!b:hs")}, refusal.KindConflict, "name"},
+		{"user as room", account.ApplicationInput{Name: p("u"), Room: p("@user:hs")}, refusal.KindInvalid, "room_id"},
+		{"room with a space", account.ApplicationInput{Name: p("u"), Room: p("!a b:hs")}, refusal.KindInvalid, "room_id"},
+		{"alias without server", account.ApplicationInput{Name: p("u"), Room: p("#room")}, refusal.KindInvalid, "room_id"},
+		{"priority", account.ApplicationInput{Name: p("u"), DefaultPriority: p(3)}, refusal.KindInvalid, "default_priority"},
+		{"scale", account.ApplicationInput{Name: p("u"), PriorityScale: p(account.Scale("ntfy"))}, refusal.KindInvalid, "priority_scale"},
+		{"rate", account.ApplicationInput{Name: p("u"), RateLimit: p(-1)}, refusal.KindInvalid, "rate_limit"},
+		{"owner", account.ApplicationInput{Name: p("u"), OwnerID: p(int64(99))}, refusal.KindInvalid, "owner_id"},
+	}
+	for _, test := range tests {
+		_, err := r.CreateApplication(ctx, r.Admin, test.in)
+		if e := refused(err); e.Kind != test.kind || e.Field != test.field {
+			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
+		}
+	}
+	apps, err := r.Applications(ctx, r.Admin)
+	var names []string
+	for _, a := range apps {
+		names = append(names, a.Name)
+	}
+	if want := []string{"taken", "v12", "alias", "spaced"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("applications %q, %v; want %q", names, err, want)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		strict, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("strict"), Room: p("!a:hs"), StrictCompatibility: p(true)})
+		if err != nil || !regexp.MustCompile(`^A[0-9A-Za-z]{14}$`).MatchString(strict.Token) {
+			t.Errorf("strict token %q, %v", strict.Token, err)
+		}
+		app := r.NewApp("a", "!a:hs")
+		if !regexp.MustCompile(`^A[0-9A-Za-z]{31}$`).MatchString(app.Token) {
+			t.Errorf("token %q", app.Token)
+		}
+		valid := func(token string) bool {
+			_, err := r.TokenViewer(ctx, token)
+			return err == nil
+		}
+		second, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, time.Hour)
+		if err != nil || !valid(app.Token) || !valid(second.Token) {
+			t.Errorf("within the time of grace: %v; old %v, new %v", err, valid(app.Token), valid(second.Token))
+		}
+		time.Sleep(61 * time.Minute)
+		if valid(app.Token) || !valid(second.Token) {
+			t.Errorf("after it: old %v, new %v", valid(app.Token), valid(second.Token))
+		}
+		third, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0)
+		if err != nil || valid(second.Token) || !valid(third.Token) {
+			t.Errorf("without grace: %v; old %v, new %v", err, valid(second.Token), valid(third.Token))
+		}
+		r.Shutdown()
+		r.Open()
+		if valid(app.Token) || valid(second.Token) || !valid(third.Token) || !valid(strict.Token) {
+			t.Error("a restart changed which tokens are valid")
+		}
+		if err := r.DeleteApplication(ctx, r.Admin, app.Application.ID); err != nil || valid(third.Token) {
+			t.Errorf("deleted: %v; the token is valid: %v", err, valid(third.Token))
+		}
+	})
+}
+
+func TestLenientTokens(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.CheckToken = false })
+	app := r.NewApp("a", "!a:hs")
+	if _, err := r.RegenerateToken(ctx, r.Admin, app.Application.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.TokenViewer(ctx, " "+app.Token+"\n"); err != nil {
+		t.Errorf("the token before, with space around it: %v", err)
+	}
+	if _, err := r.TokenViewer(ctx, app.Token+"x"); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("another token: %v", err)
+	}
+}
+
+func TestDeletedApplicationIsGone(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway}
+	r.Start()
+	gone, stays := r.NewApp("gone", "!a:hs"), r.NewApp("stays", "!a:hs")
+	var ids []int64
+	for i := range 100 {
+		ids = append(ids, r.Post([]account.IssuedToken{gone, stays}[i%2].Token, fmt.Sprint(i)))
+	}
+	if err := r.DeleteApplication(ctx, r.Admin, gone.Application.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Message(ctx, r.Admin, ids[0]); refusal.KindOf(err) != refusal.KindNotFound {
+		t.Errorf("its message: %v", err)
+	}
+	if _, err := r.Application(ctx, r.Admin, gone.Application.ID); refusal.KindOf(err) != refusal.KindNotFound {
+		t.Errorf("the application: %v", err)
+	}
+	r.HS.ComeBack()
+	r.Delivery().Handle(matrix.Online{})
+	r.Await(ids[99], outbox.StateSent)
+	if got := r.HS.Bodies("!a:hs"); len(got) != 50 || slices.Contains(got, "0") {
+		t.Errorf("the room has %d events: %q", len(got), got)
+	}
+	if again := r.NewApp("gone", "!a:hs"); again.Application.ID == gone.Application.ID {
+		t.Error("the id was used again")
+	}
+	r.Drained()
+}
+
+func TestRoomOfTheBotsMaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "gone"}
+		r.Start()
+		app := r.NewApp("a", "")
+		if app.Application.Room != "" || app.Application.RoomID != "" {
+			t.Errorf("before the homeserver is there: %+v", app.Application)
+		}
+		id := r.Post(app.Token, "x")
+		r.HS.ComeBack()
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!made1:hs" {
+			t.Errorf("after it: %+v", m)
+		}
+		if b := r.NewApp("b", ""); b.Application.RoomID != "!made2:hs" || b.Application.Room != "!made2:hs" {
+			t.Errorf("with a homeserver: %+v", b.Application)
+		}
+		r.Shutdown()
+		r.Open()
+		r.Start()
+		r.Wait(ctx, r.Admin, r.Post(app.Token, "y"), time.Minute)
+		if r.HS.Made != 2 {
+			t.Errorf("%d rooms were made", r.HS.Made)
+		}
+	})
+}
+
+func TestAliasIsLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		app := r.NewApp("a", "#room:hs")
+		id := r.Post(app.Token, "x")
+		r.Start()
+		if m, _ := r.Wait(ctx, r.Admin, id, time.Minute); m.State != outbox.StateSent || m.RoomID != "!resolved-room:hs" || m.Room != "#room:hs" {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+func TestApplicationsBelongToTheirOwners(t *testing.T) {
+	r := relaytest.NewRig(t)
+	anna, bert := r.NewUser("anna"), r.NewUser("bert")
+	app, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := app.Application.ID
+	if _, err := r.CreateApplication(ctx, bert, account.ApplicationInput{Name: p("a"), Room: p("!a:hs")}); err != nil {
+		t.Errorf("two users may use the same name: %v", err)
+	}
+	token, _ := r.TokenViewer(ctx, app.Token)
+	for name, v := range map[string]account.Principal{"another user": bert, "nobody": {}} {
+		_, err1 := r.Application(ctx, v, id)
+		_, err2 := r.UpdateApplication(ctx, v, id, account.ApplicationInput{Name: p("b")})
+		_, err3 := r.RegenerateToken(ctx, v, id, 0)
+		err4 := r.DeleteApplication(ctx, v, id)
+		for i, err := range []error{err1, err2, err3, err4} {
+			if refusal.KindOf(err) != refusal.KindNotFound {
+				t.Errorf("%s, call %d: %v", name, i, err)
+			}
+		}
+	}
+	if _, err := r.UpdateApplication(ctx, token, id, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindNotFound {
+		t.Errorf("an application changes itself: %v", err)
+	}
+	if _, err := r.CreateApplication(ctx, token, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindForbidden {
+		t.Errorf("an application makes another: %v", err)
+	}
+	if _, err := r.UpdateApplication(ctx, anna, id, account.ApplicationInput{OwnerID: &bert.UserID}); refusal.KindOf(err) != refusal.KindForbidden {
+		t.Errorf("a user gives an application away: %v", err)
+	}
+	a, err := r.UpdateApplication(ctx, r.Admin, id, account.ApplicationInput{Name: p("new"), Room: p("!b:hs"), OwnerID: &bert.UserID, DefaultPriority: p(-1)})
+	if err != nil || a.Name != "new" || a.Room != "!b:hs" || a.OwnerName != "bert" || a.DefaultPriority != -1 {
+		t.Errorf("changed by the administrator: %+v, %v", a, err)
+	}
+	r.Shutdown()
+	r.Open()
+	if b, err := r.Application(ctx, r.Admin, id); err != nil || b != a {
+		t.Errorf("after a restart: %+v, %v", b, err)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	r := relaytest.NewRig(t)
+	anna := r.NewUser("anna")
+	tests := []struct {
+		name string
+		call func() error
+		kind refusal.Kind
+	}{
+		{"name taken, in another case", func() error {
+			_, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("ANNA"), Password: p("password")})
+			return err
+		}, refusal.KindConflict},
+		{"no password", func() error { _, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("b")}); return err }, refusal.KindInvalid},
+		{"short password", func() error {
+			_, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("b"), Password: p("1234567")})
+			return err
+		}, refusal.KindInvalid},
+		{"colon", func() error {
+			_, err := r.CreateUser(ctx, r.Admin, account.UserInput{Name: p("b:c"), Password: p("password")})
+			return err
+		}, refusal.KindInvalid},
+		{"bad matrix id", func() error {
+			_, err := r.UpdateUser(ctx, r.Admin, anna.UserID, account.UserInput{MatrixID: p("anna")})
+			return err
+		}, refusal.KindInvalid},
+		{"a user makes users", func() error {
+			_, err := r.CreateUser(ctx, anna, account.UserInput{Name: p("b"), Password: p("password")})
+			return err
+		}, refusal.KindForbidden},
+		{"a user lists users", func() error { _, err := r.Users(ctx, anna); return err }, refusal.KindForbidden},
+		{"a user sees another", func() error { _, err := r.User(ctx, anna, r.Admin.UserID); return err }, refusal.KindNotFound},
+		{"a user becomes administrator", func() error {
+			_, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{Admin: p(true)})
+			return err
+		}, refusal.KindForbidden},
+		{"a user deletes itself", func() error { return r.DeleteUser(ctx, anna, anna.UserID) }, refusal.KindForbidden},
+		{"the last administrator is demoted", func() error {
+			_, err := r.UpdateUser(ctx, r.Admin, r.Admin.UserID, account.UserInput{Admin: p(false)})
+			return err
+		}, refusal.KindConflict},
+		{"the last administrator is deleted", func() error { return r.DeleteUser(ctx, r.Admin, r.Admin.UserID) }, refusal.KindConflict},
+		{"an unknown user", func() error { _, err := r.User(ctx, r.Admin, 99); return err }, refusal.KindNotFound},
+		{"own password", func() error {
+			_, err := r.UpdateUser(ctx, anna, anna.UserID, account.UserInput{Password: p("another password")})
+			return err
+		}, ""},
+	}
+	for _, test := range tests {
+		if err := test.call(); refusal.KindOf(err) != test.kind {
+			t.Errorf("%s: %v, want %q", test.name, err, test.kind)
+		}
+	}
+	if _, err := r.Authenticate(ctx, "anna", "another password", "::1"); err != nil {
+		t.Errorf("with the new password: %v", err)
+	}
+	if _, err := r.CreateApplication(ctx, anna, account.ApplicationInput{Name: p("hers"), Room: p("!h:hs")}); err != nil {
+		t.Fatal(err)
+	}
+	ids, _ := r.Options.Store.MatrixUsers(ctx)
+	if !slices.Equal(ids, []string{"@admin:hs", "@anna:hs"}) {
+		t.Errorf("Matrix ids: %q", ids)
+	}
+	if err := r.DeleteUser(ctx, r.Admin, anna.UserID); err != nil {
+		t.Errorf("delete a user: %v", err)
+	}
+	if apps, _ := r.Applications(ctx, r.Admin); len(apps) != 0 {
+		t.Errorf("applications of a deleted user: %+v", apps)
+	}
+	if _, err := r.Authenticate(ctx, "anna", "another password", "::1"); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("a deleted user logs in: %v", err)
+	}
+}
+
+// An administrator who goes leaves nothing behind that keeps the account, as long as
+// there is another one; who is gone makes no application.
+func TestAdministratorDeletesItself(t *testing.T) {
+	r := relaytest.NewRig(t)
+	other := r.StoreUser(store.User{Name: "other", IsAdmin: true})
+	r.NewApp("a", "!a:hs")
+	if err := r.DeleteUser(ctx, r.Admin, r.Admin.UserID); err != nil {
+		t.Fatal(err)
+	}
+	if users, _ := r.Users(ctx, relaytest.Principal(other)); len(users) != 1 || users[0].ID != other.ID {
+		t.Errorf("the users are %+v", users)
+	}
+	if apps, _ := r.Applications(ctx, relaytest.Principal(other)); len(apps) != 0 {
+		t.Errorf("applications of the one who is gone: %+v", apps)
+	}
+	if _, err := r.CreateApplication(ctx, r.Admin, account.ApplicationInput{Name: p("b")}); refusal.KindOf(err) != refusal.KindInvalid {
+		t.Errorf("an application of nobody's: %v", err)
+	}
+}
+
+func TestAdministratorFollowsTheConfiguration(t *testing.T) {
+	r := relaytest.NewRig(t, relaytest.WithAdmin)
+	first := r.Admin.UserID
+	s, err := r.Login(ctx, "admin", "administrator", "::1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Shutdown()
+	r.Options.Admin.Password, r.Options.Admin.MatrixID = "changed password", "@other:hs"
+	r.Open()
+	if _, err := r.Authenticate(ctx, "admin", "administrator", "::1"); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("the old password: %v", err)
+	}
+	v, err := r.Authenticate(ctx, "Admin", "changed password", "::1")
+	if err != nil || v.UserID != first || !v.Admin {
+		t.Errorf("the new password: %+v, %v", v, err)
+	}
+	if u, _ := r.User(ctx, v, first); u.MatrixID != "@other:hs" {
+		t.Errorf("%+v", u)
+	}
+	if _, _, err := r.SessionViewer(ctx, s.Token); refusal.KindOf(err) != refusal.KindUnauthorized {
+		t.Errorf("a session from before: %v", err)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, relaytest.WithAdmin)
+		s, err := r.Login(ctx, "admin", "administrator", "::1")
+		if err != nil || len(s.Token) < 40 || s.CSRF == "" {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		other, _ := r.Login(ctx, "admin", "administrator", "::1")
+		v, got, err := r.SessionViewer(ctx, s.Token)
+		if err != nil || v != r.Admin || got.CSRF != s.CSRF {
+			t.Errorf("%+v %+v, %v", v, got, err)
+		}
+		if err := r.Logout(ctx, s.Token); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := r.SessionViewer(ctx, s.Token); refusal.KindOf(err) != refusal.KindUnauthorized {
+			t.Errorf("after the logout: %v", err)
+		}
+		r.Shutdown()
+		r.Open()
+		if _, _, err := r.SessionViewer(ctx, other.Token); err != nil {
+			t.Errorf("after a restart: %v", err)
+		}
+		time.Sleep(account.SessionFor + time.Second)
+		if _, _, err := r.SessionViewer(ctx, other.Token); refusal.KindOf(err) != refusal.KindUnauthorized {
+			t.Errorf("after a week: %v", err)
+		}
+	})
+}
+
+func TestFailedAttemptsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, relaytest.WithAdmin)
+		r.NewUser("anna")
+		fail := func(name, address string, n int) (limited int) {
+			for range n {
+				if _, err := r.Authenticate(ctx, name, "wrong password", address); refusal.KindOf(err) == refusal.KindRateLimited {
+					limited++
+				}
+			}
+			return limited
+		}
+		if n := fail("anna", "192.0.2.1", 15); n != 5 {
+			t.Errorf("%d of 15 were held off, want 5", n)
+		}
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.1"); refusal.KindOf(err) != refusal.KindRateLimited {
+			t.Errorf("the right password right after: %v", err)
+		}
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.2"); err != nil {
+			t.Errorf("from elsewhere: %v", err)
+		}
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.1"); refusal.KindOf(err) != refusal.KindRateLimited {
+			t.Errorf("the right password, verified a moment ago from elsewhere: %v", err)
+		}
+		fail("anna", "192.0.2.1", 200)
+		if _, err := r.Authenticate(ctx, "anna", "password of anna", "192.0.2.3"); err != nil {
+			t.Errorf("from elsewhere, while one address goes on and on: %v", err)
+		}
+		time.Sleep(time.Minute)
+		for i := range 100 {
+			if _, err := r.Authenticate(ctx, "admin", "administrator", "192.0.2.1"); err != nil {
+				t.Fatalf("success %d: %v", i, err)
+			}
+		}
+		if n := fail("anna", "2001:db8::1", 10) + fail("anna", "2001:db8::2", 5); n != 5 {
+			t.Errorf("two addresses of one network: %d held off, want 5", n)
+		}
+	})
+}
+
+// TestNames_Case: names that differ only in case are one name at login, in every alphabet.
+func TestNamesThatDifferInCase(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.NewUser("Jürgen")
+	other := r.NewUser("other")
+	in := account.UserInput{Name: p("JÜRGEN"), Password: p("another password")}
+	if _, err := r.CreateUser(ctx, r.Admin, in); refusal.KindOf(err) != refusal.KindConflict {
+		t.Errorf("a second one is made: %v", err)
+	}
+	if _, err := r.UpdateUser(ctx, r.Admin, other.UserID, account.UserInput{Name: p("jürgen")}); refusal.KindOf(err) != refusal.KindConflict {
+		t.Errorf("a second one gets the name: %v", err)
+	}
+	if u, err := r.UpdateUser(ctx, r.Admin, other.UserID, account.UserInput{Name: p("OTHER")}); err != nil || u.Name != "OTHER" {
+		t.Errorf("the own name cannot be written otherwise: %v", err)
+	}
+}

@@ -1,0 +1,434 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+func TestMessagesArriveInOrder(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.Start()
+	a, b := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+	var last [2]int64
+	var want [2][]string
+	for i := range 400 {
+		text := fmt.Sprint("message ", i)
+		app := []account.IssuedToken{a, b}[i%2]
+		last[i%2] = r.Post(app.Token, text)
+		want[i%2] = append(want[i%2], text)
+	}
+	for i, room := range []string{"!a:hs", "!b:hs"} {
+		m := r.Await(last[i], outbox.StateSent)
+		if m.EventID == "" || m.Attempts != 1 || m.SentAt.IsZero() {
+			t.Errorf("sent message: %+v", m)
+		}
+		if got := r.HS.Bodies(room); !slices.Equal(got, want[i]) {
+			t.Errorf("room %s has %d events, want %d in order:\n%q", room, len(got), len(want[i]), got)
+		}
+	}
+	if r.HS.TooMany {
+		t.Error("two events were in flight in one room")
+	}
+	r.Drained()
+}
+
+// once answers a transaction's first attempts with the given errors, later ones with success.
+func once(fail ...relaytest.Answer) func(matrix.Outgoing, int) *relaytest.Answer {
+	return func(_ matrix.Outgoing, n int) *relaytest.Answer {
+		if n <= len(fail) {
+			return &fail[n-1]
+		}
+		return nil
+	}
+}
+
+// TestFailures sends three messages whose first fails in some way. Each of the others arrives once and in order; and
+// unless the first is given up, so does it.
+func TestFailures(t *testing.T) {
+	lost := relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "the answer was lost"}, Store: true}
+	wait := relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassWait, RetryAfter: 90 * time.Second}}
+	tests := []struct {
+		name     string
+		fail     []relaytest.Answer
+		want     outbox.State
+		attempts int
+		within   time.Duration
+		after    time.Duration
+	}{
+		{name: "at once", want: outbox.StateSent, attempts: 1, within: time.Second},
+		{name: "a fault", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second, after: 250 * time.Millisecond},
+		{name: "ten faults", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassRetry)}, 10), want: outbox.StateSent, attempts: 11, within: time.Hour, after: 3 * time.Second},
+		{name: "answer lost", fail: []relaytest.Answer{lost}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "an unclassified error", fail: []relaytest.Answer{{Err: errors.New("oops")}}, want: outbox.StateSent, attempts: 2, within: 2 * time.Second},
+		{name: "told to wait", fail: []relaytest.Answer{wait, wait}, want: outbox.StateSent, attempts: 1, within: 182 * time.Second, after: 180 * time.Second},
+		{name: "told to wait for no time", fail: []relaytest.Answer{{Err: &matrix.SendError{Class: matrix.ClassWait}}}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second, after: time.Second},
+		{name: "away", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassAway), relaytest.Fails(matrix.ClassAway)}, want: outbox.StateSent, attempts: 3, within: 10 * time.Second, after: time.Second},
+		{name: "relogin", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassRelogin)}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "locked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassLocked)}, want: outbox.StateSent, attempts: 1, within: 2 * time.Second},
+		{name: "invited", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin)}, want: outbox.StateSent, attempts: 1, within: time.Second},
+		{name: "joining does not help", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassJoin), relaytest.Fails(matrix.ClassJoin)}, want: outbox.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "refused", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassDead)}, want: outbox.StateDead, attempts: 1, within: time.Second},
+		{name: "blocked", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassBlock)}, want: outbox.StateSent, attempts: 1, within: 30 * time.Minute, after: 5 * time.Minute},
+		{name: "too large once", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, want: outbox.StateSent, attempts: 1, within: time.Second},
+		{name: "too large three times", fail: slices.Repeat([]relaytest.Answer{relaytest.Fails(matrix.ClassTooLarge)}, 3), want: outbox.StateDead, attempts: 1, within: time.Second},
+		{name: "device changed", fail: []relaytest.Answer{relaytest.Fails(matrix.ClassReconcile)}, want: outbox.StateSent, attempts: 1, within: time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := relaytest.NewRig(t)
+				script := once(test.fail...)
+				first := ""
+				r.HS.Script = func(out matrix.Outgoing, n int) *relaytest.Answer {
+					if first == "" {
+						first = out.TxnID
+					}
+					if out.TxnID == first {
+						return script(out, n)
+					}
+					return nil
+				}
+				app := r.NewApp("a", "!a:hs")
+				ids := []int64{r.Post(app.Token, "one"), r.Post(app.Token, "two"), r.Post(app.Token, "three")}
+				began := time.Now()
+				r.Start()
+				m, err := r.Wait(context.Background(), r.Admin, ids[2], 24*time.Hour)
+				took := time.Since(began)
+				if err != nil || m.State != outbox.StateSent {
+					t.Fatalf("the last message: %+v, %v", m, err)
+				}
+				if took < test.after || took > test.within {
+					t.Errorf("took %v, want %v to %v", took, test.after, test.within)
+				}
+				if m := r.Stored(ids[0]); m.State != test.want || m.Attempts != test.attempts {
+					t.Errorf("the first is %q after %d attempts, want %q after %d; %+v", m.State, m.Attempts, test.want, test.attempts, m)
+				}
+				want := []string{"one", "two", "three"}
+				if test.want != outbox.StateSent {
+					want = want[1:]
+				}
+				if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, want) {
+					t.Errorf("the room has %q, want %q", got, want)
+				}
+				r.Drained()
+				if st := r.Status(context.Background()); st.Waiting != 0 || st.Blocked != 0 || st.Paused != "" {
+					t.Errorf("status at the end: %+v", st)
+				}
+			})
+		})
+	}
+}
+
+func TestABrokenRoomDelaysNoOther(t *testing.T) {
+	for _, fault := range []relaytest.Answer{relaytest.Fails(matrix.ClassBlock), relaytest.Fails(matrix.ClassRetry), {Err: &matrix.SendError{Class: matrix.ClassWait, RetryAfter: time.Hour}}, {Store: true, Delay: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := relaytest.NewRig(t)
+			r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+				if out.RoomID == "!a:hs" {
+					return &fault
+				}
+				return nil
+			}
+			r.Start()
+			a, b := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+			began := time.Now()
+			r.Post(a.Token, "never")
+			time.Sleep(time.Second)
+			for i := range 50 {
+				r.Post(a.Token, "never")
+				id := r.Post(b.Token, fmt.Sprint(i))
+				if m, err := r.Wait(context.Background(), r.Admin, id, time.Minute); err != nil || m.State != outbox.StateSent {
+					t.Fatalf("%+v, %v", m, err)
+				}
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the good room took %v beside %+v", took, fault)
+			}
+			r.HS.Script = nil
+		})
+	}
+}
+
+func TestPauseKeepsIntakeOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "connection refused"}
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		id := r.Post(app.Token, "early")
+		time.Sleep(10 * time.Minute)
+		if m := r.Stored(id); m.State != outbox.StateQueued || m.Error != "connection refused" {
+			t.Errorf("while the homeserver is away: %+v", m)
+		}
+		if n := len(r.HS.Times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts while the homeserver is away", n)
+		}
+		r.HS.ComeBack()
+		if m, _ := r.Wait(context.Background(), r.Admin, id, time.Minute); m.State != outbox.StateSent {
+			t.Errorf("after it came back: %+v", m)
+		}
+	})
+}
+
+func TestManyFailingRoomsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		fault := relaytest.Fails(matrix.ClassRetry)
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &fault }
+		r.Start()
+		for _, room := range []string{"!a:hs", "!b:hs", "!c:hs"} {
+			r.Post(r.NewApp(room, room).Token, "x")
+		}
+		synctest.Wait()
+		if st := r.Status(context.Background()); st.Paused == "" {
+			t.Error("three rooms in a row failed and nothing pauses")
+		}
+		r.HS.Mu.Lock()
+		r.HS.Script = nil
+		r.HS.Mu.Unlock()
+		time.Sleep(time.Minute)
+		if st := r.Status(context.Background()); st.Paused != "" || st.Waiting != 0 {
+			t.Errorf("after it came back: %+v", st)
+		}
+	})
+}
+
+// TestRateLimitOfTheAccount lets a homeserver take ten events and then one in five seconds, for all rooms together, as
+// Synapse does.
+func TestRateLimitOfTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		budget, refill := 10.0, time.Now()
+		var early int
+		until := map[string]time.Time{}
+		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+			r.HS.Mu.Lock()
+			defer r.HS.Mu.Unlock()
+			now := time.Now()
+			if now.Before(until[out.RoomID]) {
+				early++
+			}
+			budget = min(10, budget+now.Sub(refill).Seconds()/5)
+			refill = now
+			if budget >= 1 {
+				budget--
+				return nil
+			}
+			wait := time.Duration((1 - budget) * 5 * float64(time.Second))
+			until[out.RoomID] = now.Add(wait)
+			return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassWait, RetryAfter: wait}}
+		}
+		r.Start()
+		for i := range 4 {
+			app := r.NewApp(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i))
+			for k := range 10 {
+				r.Post(app.Token, fmt.Sprint(k))
+			}
+		}
+		time.Sleep(20 * time.Second)
+		if s := r.Status(context.Background()).RateLimited(); !strings.HasPrefix(s, "Waiting for the homeserver's rate limit: 2") || !strings.Contains(s, " messages, about 1") {
+			t.Errorf("after 20 s the status says %q", s)
+		}
+		time.Sleep(4 * time.Minute)
+		if s := r.Status(context.Background()).RateLimited(); s != "" {
+			t.Errorf("with an empty outbox the status says %q", s)
+		}
+		if st := r.Status(context.Background()); st.Waiting != 0 {
+			t.Errorf("%d messages wait after four minutes", st.Waiting)
+		}
+		if early > 0 {
+			t.Errorf("%d attempts before the time that the homeserver had told", early)
+		}
+		for i := range 4 {
+			if got := strings.Join(r.HS.Bodies(fmt.Sprintf("!%d:hs", i)), " "); got != "0 1 2 3 4 5 6 7 8 9" {
+				t.Errorf("room %d: %s", i, got)
+			}
+		}
+		r.HS.Mu.Lock()
+		defer r.HS.Mu.Unlock()
+		if n := len(r.HS.Attempts); n > 200 {
+			t.Errorf("%d attempts for 40 messages", n)
+		}
+	})
+}
+
+func TestJoinedRoomGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		fault := relaytest.Fails(matrix.ClassJoin)
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &fault }
+		r.HS.OnJoin = func(string) error { return &matrix.SendError{Class: matrix.ClassBlock, Reason: "not invited"} }
+		r.Start()
+		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
+		synctest.Wait()
+		if m := r.Stored(id); m.State != outbox.StateBlocked || m.Error != "because of join" {
+			t.Errorf("not in the room: %+v", m)
+		}
+		rooms, _ := r.Rooms(context.Background(), r.Admin)
+		if len(rooms) != 1 || rooms[0].Blocked != "because of join" || rooms[0].Waiting != 1 {
+			t.Errorf("rooms: %+v", rooms)
+		}
+		r.HS.Script = nil
+		r.Delivery().Handle(matrix.Joined{Room: "!a:hs"})
+		if m, _ := r.Wait(context.Background(), r.Admin, id, time.Second); m.State != outbox.StateSent {
+			t.Errorf("after the invitation: %+v", m)
+		}
+	})
+}
+
+// A message can be withdrawn from a room that was encrypted since: removals are not encrypted. What waits stays.
+func TestCancel_RoomIsEncryptedMeanwhile_RemovesTheEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		sent := r.Post(app.Token, "too much")
+		r.Await(sent, outbox.StateSent)
+		r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"})
+		waits := r.Post(app.Token, "secret")
+		time.Sleep(time.Hour)
+		if _, err := r.Cancel(ctx, r.Admin, sent); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(sent, outbox.StateRedacted)
+		if m := r.Stored(waits); m.State != outbox.StateBlocked {
+			t.Errorf("the message that waits is %s", m.State)
+		}
+		if n := len(r.HS.Times("!a:hs")); n != 1 || len(r.HS.Bodies("!a:hs")) != 0 {
+			t.Errorf("%d attempts; in the room: %q", n, r.HS.Bodies("!a:hs"))
+		}
+	})
+}
+
+func TestEncryptedRoomGetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"})
+		id := r.Post(app.Token, "secret")
+		time.Sleep(48 * time.Hour)
+		if m := r.Stored(id); m.State != outbox.StateBlocked || !strings.Contains(m.Error, "encrypted") {
+			t.Errorf("in an encrypted room: %+v", m)
+		}
+		if n := len(r.HS.Times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts in an encrypted room", n)
+		}
+		r.Shutdown()
+		r.Open()
+		r.Start()
+		time.Sleep(time.Hour)
+		if n := len(r.HS.Times("!a:hs")); n != 0 {
+			t.Errorf("%d attempts in an encrypted room after a restart", n)
+		}
+		time.Sleep(48 * time.Hour)
+		if m := r.Stored(id); m.State != outbox.StateDead {
+			t.Errorf("after four days: %+v", m)
+		}
+	})
+}
+
+func TestUpgradedRoomTakesTheMessagesAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+			if out.RoomID == "!a:hs" {
+				a := relaytest.Fails(matrix.ClassBlock)
+				return &a
+			}
+			return nil
+		}
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		id := r.Post(app.Token, "x")
+		synctest.Wait()
+		r.Delivery().Handle(matrix.Replaced{Old: "!a:hs", New: "!new"})
+		if m, _ := r.Wait(context.Background(), r.Admin, id, time.Second); m.State != outbox.StateSent || m.RoomID != "!new" {
+			t.Errorf("after the upgrade: %+v", m)
+		}
+		if a, _ := r.Application(context.Background(), r.Admin, app.Application.ID); a.Room != "!new" {
+			t.Errorf("the application still names %q", a.Room)
+		}
+	})
+}
+
+func TestTooOldIsDead(t *testing.T) {
+	fault := relaytest.Fails(matrix.ClassRetry)
+	blocked := relaytest.Fails(matrix.ClassBlock)
+	for name, setup := range map[string]func(*relaytest.Homeserver){
+		"failing": func(h *relaytest.Homeserver) {
+			h.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &fault }
+		},
+		"blocked": func(h *relaytest.Homeserver) {
+			h.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &blocked }
+		},
+		"away": func(h *relaytest.Homeserver) { h.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "gone"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = 6 * time.Hour })
+				setup(r.HS)
+				r.Start()
+				app := r.NewApp("a", "!a:hs")
+				id, second := r.Post(app.Token, "x"), r.Post(app.Token, "y")
+				time.Sleep(5 * time.Hour)
+				late := r.Post(app.Token, "late")
+				if m := r.Stored(id); !m.State.Pending() {
+					t.Errorf("after five hours: %+v", m)
+				}
+				time.Sleep(2 * time.Hour)
+				for _, id := range []int64{id, second} {
+					if m := r.Stored(id); m.State != outbox.StateDead || !strings.Contains(m.Error, "6h") {
+						t.Errorf("after seven hours: %+v", m)
+					}
+				}
+				if m := r.Stored(late); !m.State.Pending() {
+					t.Errorf("a later one: %+v", m)
+				}
+				r.HS.Mu.Lock()
+				r.HS.Script, r.HS.ProbeErr = nil, nil
+				r.HS.Mu.Unlock()
+				if m, _ := r.Wait(context.Background(), r.Admin, late, time.Hour); m.State != outbox.StateSent {
+					t.Errorf("the later one at the end: %+v", m)
+				}
+				r.Drained()
+			})
+		})
+	}
+}
+
+func TestLongMessageIsFollowedByItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(out matrix.Outgoing, n int) *relaytest.Answer {
+			if n == 1 {
+				return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "fault"}}
+			}
+			return nil
+		}
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		r.Post(app.Token, strings.Repeat("word ", 40_000))
+		id := r.Post(app.Token, "next")
+		r.Wait(context.Background(), r.Admin, id, time.Minute)
+		var kinds []string
+		for _, e := range r.HS.Events["!a:hs"] {
+			kinds = append(kinds, e.Kind)
+		}
+		if got := strings.Join(kinds, " "); got != "m.text m.file m.text" {
+			t.Errorf("events: %s", got)
+		}
+	})
+}

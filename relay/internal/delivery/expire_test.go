@@ -1,0 +1,109 @@
+package delivery_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// What is given up while nothing is tried counts like what is given up elsewhere.
+func TestGivenUpWhileNothingIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r.HS.ProbeErr = &matrix.SendError{Class: matrix.ClassAway, Reason: "away"}
+		r.Start()
+		synctest.Wait()
+		app := r.NewApp("a", "!a:hs")
+		id := r.Post(app.Token, "x")
+		m, err := r.Wait(ctx, r.Admin, id, 2*time.Hour)
+		if err != nil || m.State != outbox.StateDead {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		time.Sleep(2 * time.Second) // counts are written once a second
+		a, _ := r.Application(ctx, r.Admin, app.Application.ID)
+		var dead int64
+		hours, _ := r.Hours(ctx, r.Admin)
+		for _, h := range hours {
+			dead += h.Dead
+		}
+		if a.Dead != 1 || dead != 1 {
+			t.Errorf("given up are %d of the application and %d of all, want the one", a.Dead, dead)
+		}
+	})
+}
+
+// A message that is in its room and waits for its file becomes final, though the room
+// is encrypted meanwhile and gets nothing any more.
+func TestFileThatNeverFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r.Start()
+		synctest.Wait()
+		r.HS.Script = func(_ matrix.Outgoing, _ int) *relaytest.Answer {
+			r.Delivery().Handle(matrix.Encrypted{Room: "!a:hs"}) // as soon as the event is there
+			return nil
+		}
+		app := r.NewApp("a", "!a:hs")
+		id := r.Post(app.Token, strings.Repeat("long ", 40_000))
+		time.Sleep(2 * time.Hour)
+		m := r.Stored(id)
+		if m.State != outbox.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
+			t.Errorf("%s, %q; %d wait", m.State, m.Error, r.Status(ctx).Waiting)
+		}
+	})
+}
+
+// The reason of a message shows that its removal from the room did not succeed in time.
+func TestRemovalThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r.Start()
+		synctest.Wait()
+		app := r.NewApp("a", "!a:hs")
+		id := r.Post(app.Token, "x")
+		r.Await(id, outbox.StateSent)
+		r.HS.Mu.Lock()
+		r.HS.Unredact = &matrix.SendError{Class: matrix.ClassRetry, Reason: "the connection to the homeserver broke"}
+		r.HS.Mu.Unlock()
+		if _, err := r.Cancel(ctx, r.Admin, id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		m := r.Stored(id)
+		if m.State != outbox.StateSent || m.Error == "" || r.Status(ctx).Waiting != 0 {
+			t.Errorf("%s, %q; %d wait", m.State, m.Error, r.Status(ctx).Waiting)
+		}
+		if a, _ := r.Application(ctx, r.Admin, app.Application.ID); a.Dead != 0 {
+			t.Errorf("%d messages are told as given up", a.Dead)
+		}
+	})
+}
+
+// A message given up behind one that failed for good has a reason, too.
+func TestGivenUpSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Delivery.MaxAge = time.Hour })
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
+			return &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Status: 500, Reason: "the homeserver failed"}}
+		}
+		r.Start()
+		synctest.Wait()
+		app := r.NewApp("a", "!a:hs")
+		var ids []int64
+		for range 50 {
+			ids = append(ids, r.Post(app.Token, "x"))
+		}
+		time.Sleep(2 * time.Hour)
+		for _, id := range ids {
+			if m := r.Stored(id); m.State != outbox.StateDead || !strings.Contains(m.Error, "the homeserver failed") {
+				t.Fatalf("message %d is %s: %q", id, m.State, m.Error)
+			}
+		}
+	})
+}

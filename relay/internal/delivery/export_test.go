@@ -1,0 +1,10 @@
+package delivery
+
+import "slipway/relay/internal/format"
+
+// ReplaceRender replaces what renders messages until restore is called.
+func ReplaceRender(f func(format.Message, format.Options) []format.Event) (restore func()) {
+	was := renderEvents
+	renderEvents = f
+	return func() { renderEvents = was }
+}

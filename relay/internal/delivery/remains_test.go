@@ -1,0 +1,114 @@
+package delivery_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+)
+
+// TestReplayOfAForgottenMessage: the key is remembered longer than the message.
+func TestReplayOfAForgottenMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = time.Hour })
+		app := r.NewApp("a", "!a:hs")
+		r.Start()
+		in := intake.Request{Token: app.Token, Message: "once", IdempotencyKey: "k"}
+		first, err := r.Accept(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Await(first.ID, outbox.StateSent)
+		if again, err := r.Accept(ctx, in); err != nil || !again.Replay || again.State != outbox.StateSent || again.EventID == "" {
+			t.Errorf("while it is there: %+v, %v", again, err)
+		}
+		time.Sleep(2*time.Hour + relay.MaintenanceInterval)
+		again, err := r.Accept(ctx, in)
+		if err != nil || !again.Replay || again.ID != first.ID || again.State != outbox.StateForgotten {
+			t.Errorf("when it is removed: %+v, %v", again, err)
+		}
+		if got := r.HS.Bodies("!a:hs"); len(got) != 1 {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}
+
+// TestCancelInDoubt: the answer to an attempt was lost, and then the message is
+// withdrawn.
+func TestCancelInDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		arrived, history bool // the event came into the room; the room's history can be read to its end
+		state            outbox.State
+		doubt            bool
+		left             int // events in the room in the end
+	}{
+		{"it arrived", true, true, outbox.StateRedacted, false, 0},
+		{"it did not", false, true, outbox.StateCancelled, false, 0},
+		{"nobody knows", false, false, outbox.StateCancelled, true, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := relaytest.NewRig(t)
+				app := r.NewApp("a", "!a:hs")
+				r.HS.Findable = tt.history
+				r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
+					return &relaytest.Answer{Store: tt.arrived, Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "The answer was lost."}}
+				}
+				id := r.Post(app.Token, "text")
+				r.Start()
+				r.Await(id, outbox.StateRetryWait)
+				m, err := r.Cancel(ctx, r.Admin, id)
+				if err != nil || m.State != outbox.StateCancelled || m.Error != outbox.InDoubt {
+					t.Errorf("withdrawn: %+v, %v", m, err)
+				}
+				time.Sleep(time.Minute) // the room is asked
+				if m = r.Stored(id); (m.Error == outbox.InDoubt) != tt.doubt {
+					t.Errorf("after the room was asked: %+v", m)
+				}
+				if m = r.Await(id, tt.state); tt.state == outbox.StateRedacted && m.EventID == "" {
+					t.Errorf("redacted: %+v", m)
+				}
+				if got := r.HS.Bodies("!a:hs"); len(got) != tt.left {
+					t.Errorf("the room has %q", got)
+				}
+				r.Drained()
+			})
+		})
+	}
+}
+
+// TestCountsAfterACrash: the totals of an application are right, with what the retention has removed.
+func TestCountsAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Retention = time.Hour })
+		app, other := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		r.Start()
+		for range 3 {
+			r.Await(r.Post(app.Token, "old"), outbox.StateSent)
+		}
+		time.Sleep(2*time.Hour + relay.MaintenanceInterval) // all of these are removed
+		r.Await(r.Post(app.Token, "new"), outbox.StateSent)
+		r.Await(r.Post(other.Token, "other"), outbox.StateSent)
+		withdrawn := r.Post(app.Token, "withdrawn")
+		r.Await(withdrawn, outbox.StateSent)
+		if _, err := r.Cancel(ctx, r.Admin, withdrawn); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(withdrawn, outbox.StateRedacted)
+		time.Sleep(10 * time.Second)
+		r.Crash()
+		r.Open()
+		for _, want := range []struct{ id, sent int64 }{{app.Application.ID, 5}, {other.Application.ID, 1}} {
+			got, err := r.Application(ctx, r.Admin, want.id)
+			if err != nil || got.Sent != want.sent || got.Accepted != want.sent {
+				t.Errorf("application %d: %d sent, %d accepted, %v; want %d", want.id, got.Sent, got.Accepted, err, want.sent)
+			}
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package delivery_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relaytest"
+)
+
+// While the disk is full the parts of a message exist only in memory: the next message waits for them.
+func TestParts_CannotBeStored_TheNextMessageWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, withParts)
+		pages := func(n int) {
+			if err := r.Options.Store.LimitPages(ctx, n); err != nil {
+				t.Error(err)
+			}
+		}
+		var once sync.Once
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
+			once.Do(func() { pages(1) })
+			return nil
+		}
+		app := r.NewApp("a", "!a:hs")
+		r.Post(app.Token, report(2100))
+		next := r.Post(app.Token, "next")
+		r.Start()
+		time.Sleep(10 * time.Second)
+		if n := len(r.HS.Bodies("!a:hs")); n != 1 {
+			t.Errorf("the room has %d events while the disk is full", n)
+		}
+		pages(1 << 30)
+		if m, err := r.Wait(ctx, r.Admin, next, time.Minute); err != nil || m.State != outbox.StateSent {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		wantReport(r, 2100, 5, "next")
+	})
+}

@@ -1,0 +1,58 @@
+package delivery_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relaytest"
+)
+
+// While the disk is full the results of attempts are known in memory only. A message
+// that may have arrived is not sent again by another device then.
+func TestAttemptThatCannotBeStored(t *testing.T) {
+	r := relaytest.NewRig(t)
+	pages := func(n int) {
+		if err := r.Options.Store.LimitPages(ctx, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var once sync.Once
+	r.HS.Script = func(matrix.Outgoing, int) (a *relaytest.Answer) {
+		once.Do(func() {
+			pages(1)
+			a = &relaytest.Answer{Err: &matrix.SendError{Class: matrix.ClassRetry, Reason: "no answer"}, Store: true}
+		})
+		return a
+	}
+	r.Start()
+	app := r.NewApp("a", "!a:hs")
+	id := r.Post(app.Token, strings.Repeat("x ", 20_000))
+	for range 500 {
+		if len(r.HS.Bodies("!a:hs")) == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	r.HS.Mu.Lock()
+	r.HS.DeviceID = "DEV2"
+	r.HS.Mu.Unlock()
+	r.Options.Store.Retry(r.App(app.Application.ID).Row().RoomID) // reads the queue again
+	for range 500 {
+		if n := len(r.HS.Times("!a:hs")); n > 1 {
+			break
+		}
+		if r.Waiting() == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	pages(1 << 30)
+	r.Await(id, outbox.StateSent)
+	if n := len(r.HS.Bodies("!a:hs")); n != 1 {
+		t.Errorf("it is in the room %d times", n)
+	}
+}

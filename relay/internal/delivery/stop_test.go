@@ -1,0 +1,196 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/relaytest"
+)
+
+func TestGracefulStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
+			return &relaytest.Answer{Store: true, Delay: 5 * time.Second}
+		}
+		r.Start()
+		app := r.NewApp("a", "!a:hs")
+		id, next := r.Post(app.Token, "x"), r.Post(app.Token, "y")
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.Stop()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if m := r.Stored(next); m.State != outbox.StateQueued {
+			t.Errorf("the next: %+v", m)
+		}
+		r.Shutdown()
+		r.Open()
+		if m := r.Stored(id); m.State != outbox.StateSent {
+			t.Errorf("what was in flight: %+v", m)
+		}
+		r.HS.Script = nil
+		r.Start()
+		r.Wait(context.Background(), r.Admin, next, time.Minute)
+		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x", "y"}) {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}
+
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer { return &relaytest.Answer{Store: true, Delay: time.Hour} }
+		r.Start()
+		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
+		time.Sleep(time.Second)
+		began := time.Now()
+		r.Shutdown()
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		r.HS.Script = nil
+		r.Open()
+		r.Start()
+		r.Wait(context.Background(), r.Admin, id, time.Minute)
+		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("the room has %q", got)
+		}
+	})
+}
+
+// TestKilled takes an image of the database while an event is in flight, or was just taken, and starts from it.
+func TestKilled(t *testing.T) {
+	tests := []struct {
+		name     string
+		arrived  bool
+		down     time.Duration
+		device   string
+		findable bool
+		want     outbox.State
+		events   int
+	}{
+		{"before the event arrived", false, time.Minute, "DEV", true, outbox.StateSent, 1},
+		{"after the event arrived", true, time.Minute, "DEV", true, outbox.StateSent, 1},
+		{"arrived, down for days", true, 48 * time.Hour, "DEV", true, outbox.StateSent, 1},
+		{"not arrived, down for days", false, 48 * time.Hour, "DEV", true, outbox.StateSent, 1},
+		{"arrived, new device", true, time.Minute, "NEW", true, outbox.StateSent, 1},
+		{"not arrived, new device", false, time.Minute, "NEW", true, outbox.StateSent, 1},
+		{"not arrived, new device, history cut", false, time.Minute, "NEW", false, outbox.StateAmbiguous, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := relaytest.NewRig(t)
+				r.HS.Findable = test.findable
+				reached := make(chan struct{}, 1)
+				r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+					if test.arrived {
+						r.HS.Put(out)
+					}
+					reached <- struct{}{}
+					return &relaytest.Answer{Delay: time.Hour}
+				}
+				r.Start()
+				app := r.NewApp("a", "!a:hs")
+				id := r.Post(app.Token, "x")
+				<-reached
+				r.Kill()
+				r.HS.Script = nil
+				r.HS.DeviceID = test.device
+				if !test.arrived {
+					clear(r.HS.Txns)
+					clear(r.HS.Events)
+				}
+				if test.down > 24*time.Hour {
+					clear(r.HS.Txns) // forgotten
+				}
+				time.Sleep(test.down)
+				r.Open()
+				r.Start()
+				next := r.Post(app.Token, "next")
+				r.Wait(context.Background(), r.Admin, next, time.Hour)
+				if m := r.Stored(id); m.State != test.want {
+					t.Errorf("the message: %+v", m)
+				}
+				want := append(slices.Repeat([]string{"x"}, test.events), "next")
+				if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, want) {
+					t.Errorf("the room has %q, want %q", got, want)
+				}
+				if test.want == outbox.StateAmbiguous {
+					if m, err := r.Redeliver(context.Background(), r.Admin, id); err != nil || !m.State.Pending() {
+						t.Fatalf("redeliver: %+v, %v", m, err)
+					}
+					if m, _ := r.Wait(context.Background(), r.Admin, id, time.Minute); m.State != outbox.StateSent {
+						t.Errorf("after redelivering: %+v", m)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestKilledInTheMiddleOfMany starts from an image that was taken while 300 messages went through three rooms.
+func TestKilledInTheMiddleOfMany(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.Start()
+	var tokens []string
+	for i := range 3 {
+		tokens = append(tokens, r.NewApp(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
+	}
+	var last [3]int64
+	for i := range 300 {
+		last[i%3] = r.Post(tokens[i%3], fmt.Sprint(i))
+	}
+	r.Kill()
+	r.Open()
+	r.Start()
+	for i := range 3 {
+		r.Await(last[i], outbox.StateSent)
+		got := r.HS.Bodies(fmt.Sprintf("!%d:hs", i))
+		if len(got) != 100 {
+			t.Errorf("room %d has %d events", i, len(got))
+		}
+		for k, body := range got {
+			if body != fmt.Sprint(3*k+i) {
+				t.Errorf("room %d: event %d is %q", i, k, body)
+			}
+		}
+	}
+}
+
+// TestNothingIsSentTwice has many senders at once; the homeserver sees each transaction once, and the rooms have the
+// messages in the order of their ids.
+func TestNothingIsSentTwice(t *testing.T) {
+	r := relaytest.NewRig(t)
+	r.Start()
+	var tokens []string
+	for i := range 4 {
+		tokens = append(tokens, r.NewApp(fmt.Sprint(i), fmt.Sprintf("!%d:hs", i)).Token)
+	}
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 100 {
+				r.Post(tokens[(g+i)%4], "x")
+			}
+		})
+	}
+	wg.Wait()
+	r.Drained()
+	r.Stop()
+	r.HS.Mu.Lock()
+	defer r.HS.Mu.Unlock()
+	if len(r.HS.Attempts) != 1600 || r.Waiting() != 0 {
+		t.Errorf("%d attempts for 1600 messages; %d wait", len(r.HS.Attempts), r.Waiting())
+	}
+}

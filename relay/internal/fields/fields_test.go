@@ -1,0 +1,73 @@
+package fields
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/refusal"
+)
+
+func TestEach(t *testing.T) {
+	const multipart = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f.txt\"\r\n\r\nfile\r\n--x--\r\n"
+	for _, tt := range []struct {
+		contentType, body string
+		want              map[string]string
+		refused           refusal.Kind
+	}{
+		{"application/json", `{"a":"1","b":null,"c":"ü\n"}`, map[string]string{"a": "1", "b": "<nil>", "c": "ü\n"}, ""},
+		{"", "\xef\xbb\xbf" + `{"a":"1"}`, nil, refusal.KindMediaType},
+		{"application/json", "\xef\xbb\xbf" + `{"a":"1"}`, map[string]string{"a": "1"}, ""},
+		{"application/x-www-form-urlencoded", ` {"a":"1"}`, map[string]string{"a": "1"}, ""}, // as curl calls it
+		{"application/x-www-form-urlencoded", "a=1&c=%C3%BC", map[string]string{"a": "1", "c": "ü"}, ""},
+		{"application/json; charset=latin1", "{\"a\":\"\xfc\"}", map[string]string{"a": "ü"}, ""},
+		{"multipart/form-data; boundary=x", multipart, map[string]string{"a": "1", "f": "a file"}, ""},
+		{"", "", map[string]string{}, ""},
+		{"application/json", "", nil, refusal.KindInvalid},
+		{"application/json", "[]", nil, refusal.KindInvalid},
+		{"application/json", "null", nil, refusal.KindInvalid},
+		{"application/json", `{"a":1} {}`, nil, refusal.KindInvalid},
+		{"application/json", `{"a":` + strings.Repeat("[", 20_000), nil, refusal.KindInvalid},
+		{"application/json; charset=koi8-r", "{}", nil, refusal.KindMediaType},
+		{"text/xml", "<a/>", nil, refusal.KindMediaType},
+		{"application/x-www-form-urlencoded", "a=%zz", nil, refusal.KindInvalid},
+		{"application/x-www-form-urlencoded", strings.Repeat("a=1&", maxFields+1), nil, refusal.KindInvalid},
+	} {
+		got := map[string]string{}
+		err := Each(tt.contentType, []byte(tt.body), func(name string, v Value) error {
+			if _, isFile := v.File(); isFile {
+				got[name] = "a file"
+				_, err := v.Text(name)
+				if err == nil {
+					t.Error("a file is read as text")
+				}
+				return nil
+			}
+			text, err := v.Text(name)
+			if got[name] = "<nil>"; text != nil {
+				got[name] = *text
+			}
+			return err
+		})
+		if refusal.KindOf(err) != tt.refused || err == nil && !maps.Equal(got, tt.want) {
+			t.Errorf("%s %.40q: %v, %v, want %v, %q", tt.contentType, tt.body, got, err, tt.want, tt.refused)
+		}
+	}
+}
+
+func TestInteger(t *testing.T) {
+	for raw, want := range map[string]string{"5": "5", `"5"`: "5", `" 5 "`: "5", "5.0": "5", "5e0": "5", "-2": "-2", "null": "none", `""`: "none", `"x"`: "refused", "0.5": "refused", "1e300": "refused", "true": "refused", "[5]": "refused"} {
+		n, err := Value{raw: []byte(raw)}.Integer("n")
+		got := "refused"
+		switch {
+		case err == nil && n == nil:
+			got = "none"
+		case err == nil:
+			got = strconv.Itoa(*n)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}

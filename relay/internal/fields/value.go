@@ -1,0 +1,109 @@
+package fields
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"slipway/relay/internal/refusal"
+)
+
+// Value is the content of a field: JSON, or the text of a form's field.
+type Value struct {
+	raw  []byte
+	form bool
+	file bool // a file of a multipart form
+}
+
+func invalid(field, format string, args ...any) error {
+	return &refusal.Error{Kind: refusal.KindInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+func (v Value) null() bool { return !v.form && string(v.raw) == "null" }
+
+// File returns the content of a file. ok is false for any other field.
+func (v Value) File() (content []byte, ok bool) { return v.raw, v.file }
+
+// Len returns the number of elements of a JSON array; 0 for null and an empty text, 1 for anything else.
+func (v Value) Len() int {
+	var list []json.RawMessage
+	switch {
+	case v.null() || len(v.raw) == 0 || string(v.raw) == `""`:
+		return 0
+	case !v.form && json.Unmarshal(v.raw, &list) == nil:
+		return len(list)
+	}
+	return 1
+}
+
+// Text returns a string; nil for null.
+func (v Value) Text(field string) (*string, error) {
+	if v.null() {
+		return nil, nil //nolint:nilnil // absent and no error
+	}
+	s := string(v.raw)
+	if v.file || !v.form && json.Unmarshal(v.raw, &s) != nil {
+		return nil, invalid(field, "Field '%s' must be a string.", field)
+	}
+	return &s, nil
+}
+
+// Integer returns a whole number; nil for null and for an empty text. A number in quotes counts, because senders
+// of Gotify write one.
+func (v Value) Integer(field string) (*int, error) {
+	raw := strings.TrimSpace(string(v.raw))
+	if !v.form && strings.HasPrefix(raw, `"`) {
+		raw = strings.TrimSpace(strings.Trim(raw, `"`))
+	}
+	if v.null() || raw == "" {
+		return nil, nil //nolint:nilnil // absent and no error
+	}
+	if n, err := strconv.Atoi(raw); err == nil {
+		return &n, nil
+	}
+	f, err := strconv.ParseFloat(raw, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<31 || strings.ContainsAny(raw, "xXpP_iInN") {
+		return nil, invalid(field, "Field '%s' must be a whole number.", field)
+	}
+	n := int(f)
+	return &n, nil
+}
+
+// ID returns a number that identifies something; nil for null and for an empty text.
+func (v Value) ID(field string) (*int64, error) {
+	n, err := v.Integer(field)
+	if n == nil || err != nil {
+		return nil, err
+	}
+	id := int64(*n)
+	return &id, nil
+}
+
+// Boolean returns true or false, in a form also written as checkboxes do; nil for null and for an empty text.
+func (v Value) Boolean(field string) (*bool, error) {
+	yes, no := true, false
+	raw := string(v.raw)
+	switch {
+	case v.null(), v.form && raw == "":
+		return nil, nil //nolint:nilnil // absent and no error
+	case raw == "true", v.form && (raw == "1" || raw == "on" || raw == "yes"):
+		return &yes, nil
+	case raw == "false", v.form && (raw == "0" || raw == "off" || raw == "no"):
+		return &no, nil
+	}
+	return nil, invalid(field, "Field '%s' must be true or false.", field)
+}
+
+// Object returns a copy of the JSON of an object; nil for null and for an empty text.
+func (v Value) Object(field string) (json.RawMessage, error) {
+	switch {
+	case v.null(), v.form && len(v.raw) == 0:
+		return nil, nil
+	case v.form, v.raw[0] != '{':
+		return nil, invalid(field, "Field '%s' must be an object.", field)
+	}
+	return bytes.Clone(v.raw), nil
+}

@@ -1,0 +1,210 @@
+package inbound
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/markup"
+	"slipway/relay/internal/refusal"
+)
+
+// Discord is Discord's webhook: a text in Markdown and embeds (https://docs.discord.com/developers/resources/webhook).
+func Discord() Protocol {
+	return Protocol{
+		Name: "discord",
+		Routes: []Route{
+			{Method: http.MethodPost, Path: "/api/webhooks/{id}/{token}"},
+			{Method: http.MethodPost, Path: "/api/{version:v[0-9]+}/webhooks/{id}/{token}"},
+			{Method: http.MethodGet, Path: "/api/webhooks/{id}/{token}"},
+			{Method: http.MethodGet, Path: "/api/{version:v[0-9]+}/webhooks/{id}/{token}"},
+		},
+		Token: HookToken,
+		Parse: func(r *Request, app App) (Batch, error) {
+			if r.Method == http.MethodGet {
+				id := strconv.FormatInt(app.ID, 10)
+				return Batch{Answer: map[string]any{"id": id, "type": 1, "name": app.Name, "channel_id": id, "guild_id": id, "application_id": nil, "avatar": nil}}, nil
+			}
+			in, files, err := discordMessageOf(r)
+			if err != nil {
+				return Batch{}, err
+			}
+			d, err := in.draft()
+			b := Batch{Drafts: []Draft{d}}
+			if files > 0 {
+				b.Warnings = append(b.Warnings, "Files were left out: the relay sends no files yet.")
+			}
+			if r.URL.Query().Get("wait") == "true" {
+				b.Answer = discordWaits{}
+			}
+			return b, err
+		},
+		Reply: replyDiscord,
+		Fail:  failDiscord,
+	}
+}
+
+type discordMessage struct {
+	Content string         `json:"content"`
+	Flags   int            `json:"flags"`
+	Embeds  []discordEmbed `json:"embeds"`
+}
+
+type discordEmbed struct {
+	Title       string `json:"title"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
+	Author      struct {
+		Name string `json:"name"`
+		URL  string `json:"url"`
+	} `json:"author"`
+	Fields []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"fields"`
+	Image struct {
+		URL string `json:"url"`
+	} `json:"image"`
+	Footer struct {
+		Text string `json:"text"`
+	} `json:"footer"`
+}
+
+const (
+	maxEmbeds      = 10
+	maxEmbedFields = 25
+	discordSilent  = 1 << 12 // the flag SUPPRESS_NOTIFICATIONS
+)
+
+// discordMessageOf reads JSON, or a multipart form with the JSON in payload_json and the files beside it.
+func discordMessageOf(r *Request) (in discordMessage, files int, err error) {
+	if fields.IsJSON(r.Body) {
+		return in, 0, DecodeHook(r, &in)
+	}
+	err = fields.Each(r.Header.Get("Content-Type"), r.Body, func(name string, v fields.Value) error {
+		if _, isFile := v.File(); isFile {
+			files++
+			return nil
+		}
+		text, err := v.Text(name)
+		if err != nil || text == nil {
+			return err
+		}
+		switch name {
+		case "content":
+			in.Content = *text
+		case "payload_json":
+			if json.Unmarshal([]byte(*text), &in) != nil {
+				return refusal.Invalid("payload_json", "The field payload_json is not the JSON of a message.")
+			}
+		}
+		return nil
+	})
+	return in, files, err
+}
+
+func (m *discordMessage) draft() (Draft, error) {
+	if len(m.Embeds) > maxEmbeds {
+		return Draft{}, refusal.Invalid("embeds", "A message may have 10 embeds.")
+	}
+	d := Draft{Message: m.Content}
+	if m.Flags&discordSilent != 0 {
+		low := -1
+		d.Priority = &low
+	}
+	if len(m.Embeds) > 0 {
+		parts := []string{}
+		if m.Content != "" {
+			parts = append(parts, fromMarkdown(m.Content))
+		}
+		for _, e := range m.Embeds {
+			if len(e.Fields) > maxEmbedFields {
+				return Draft{}, refusal.Invalid("embeds", "An embed may have 25 fields.")
+			}
+			parts = append(parts, e.html())
+		}
+		d.Message, d.ContentType = markup.Paragraphs(parts...), format.HTML
+	}
+	if strings.TrimSpace(d.Message) == "" {
+		return Draft{}, refusal.Invalid("content", "Cannot send an empty message")
+	}
+	return d, nil
+}
+
+func (e *discordEmbed) html() string {
+	var lines []string
+	if e.Author.Name != "" {
+		lines = append(lines, markup.Link(e.Author.Name, e.Author.URL))
+	}
+	if e.Title != "" {
+		lines = append(lines, "<strong>"+markup.Link(e.Title, e.URL)+"</strong>")
+	}
+	if e.Description != "" {
+		lines = append(lines, fromMarkdown(e.Description))
+	}
+	for _, f := range e.Fields {
+		lines = append(lines, markup.Bold(markup.Line(f.Name, 256)+":")+" "+fromMarkdown(f.Value))
+	}
+	if e.Image.URL != "" {
+		lines = append(lines, markup.Link("Image", e.Image.URL))
+	}
+	if e.Footer.Text != "" {
+		lines = append(lines, markup.Text(e.Footer.Text))
+	}
+	return markup.Lines(lines...)
+}
+
+// discordWaits is the Answer of a request with wait=true, which Discord answers with the message.
+type discordWaits struct{}
+
+// replyDiscord answers with the webhook that was asked for, with the message that the sender waits for, or with 204.
+func replyDiscord(w http.ResponseWriter, res Result) {
+	if len(res.Messages) == 0 {
+		httprequest.WriteJSON(w, http.StatusOK, res.Answer)
+		return
+	}
+	if res.Answer == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	m := res.Messages[0]
+	httprequest.WriteJSON(w, http.StatusOK, map[string]any{
+		"id": strconv.FormatInt(m.ID, 10), "type": 0, "content": m.Message, "channel_id": strconv.FormatInt(m.ApplicationID, 10),
+		"webhook_id": strconv.FormatInt(m.ApplicationID, 10), "timestamp": m.AcceptedAt.UTC().Format(time.RFC3339Nano),
+		"author":      map[string]any{"id": strconv.FormatInt(m.ApplicationID, 10), "username": m.Title, "bot": true, "discriminator": "0000", "avatar": nil},
+		"attachments": []any{}, "embeds": []any{}, "mentions": []any{}, "mention_roles": []any{}, "components": []any{},
+		"pinned": false, "tts": false, "mention_everyone": false, "edited_timestamp": nil, "flags": 0,
+	})
+}
+
+// failDiscord answers with Discord's codes (https://docs.discord.com/developers/topics/opcodes-and-status-codes).
+func failDiscord(w http.ResponseWriter, err error) {
+	kind := refusal.KindOf(err)
+	p := httprequest.ProblemOf(err)
+	out := map[string]any{"message": p.Description, "code": 0}
+	switch kind {
+	case refusal.KindUnauthorized:
+		out["message"], out["code"] = "Invalid Webhook Token", 50027
+	case refusal.KindInvalid:
+		out["code"] = 50109 // the body is no valid JSON
+		if p.Field != "" {
+			out["code"] = 50035 // a form field is invalid
+		}
+		if p.Field == "content" || p.Field == "message" {
+			out["code"] = 50006 // an empty message
+		}
+	case refusal.KindTooLarge:
+		out["code"] = 40005
+	}
+	httprequest.RefusalHeaders(w, err)
+	if kind == refusal.KindRateLimited {
+		seconds, _ := strconv.ParseFloat(w.Header().Get("Retry-After"), 64) // 0 if there is none
+		out["retry_after"], out["global"] = seconds, false
+	}
+	httprequest.WriteJSON(w, httprequest.Status(kind), out)
+}

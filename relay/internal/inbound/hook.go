@@ -1,0 +1,54 @@
+package inbound
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"slipway/relay/internal/refusal"
+)
+
+// HookToken returns the token in the path of a webhook's URL or, as [Token] does, in the headers or the query. Two
+// different tokens are an error.
+func HookToken(r *Request) (string, error) {
+	t := tokensOf(r.Request)
+	t.add(r.Path["token"])
+	return t.one()
+}
+
+// HookBody returns the JSON of a webhook: the body, or the field payload of a form, which is how Slack's and the
+// forges' older senders post.
+func HookBody(r *Request) ([]byte, error) {
+	if field, found := strings.CutPrefix(string(r.Body), "payload="); found {
+		payload, err := url.QueryUnescape(field)
+		if err != nil {
+			return nil, refusal.Invalid("payload", "The field payload is not a valid form value.")
+		}
+		return []byte(payload), nil
+	}
+	return r.Body, nil
+}
+
+// DecodeHook reads the JSON object of a webhook into v. A field of another type than v's is left out: senders change
+// what a message doesn't need.
+func DecodeHook(r *Request, v any) error {
+	body, err := HookBody(r)
+	if err != nil {
+		return err
+	}
+	var mismatch *json.UnmarshalTypeError
+	if err := json.Unmarshal(body, v); err != nil && (!errors.As(err, &mismatch) || mismatch.Field == "") {
+		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The body is not the JSON that this address takes: " + err.Error() + "."}
+	}
+	return nil
+}
+
+// postAt returns the routes of a webhook that is posted to each of the paths.
+func postAt(paths ...string) (routes []Route) {
+	for _, p := range paths {
+		routes = append(routes, Route{Method: http.MethodPost, Path: p})
+	}
+	return routes
+}

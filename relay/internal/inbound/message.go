@@ -1,0 +1,207 @@
+package inbound
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/message"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+)
+
+// submission is a body of POST /message, in the shape that the native API and Gotify have in common.
+type submission struct {
+	tokens      // of the body
+	draft       Draft
+	attachments int // left out
+}
+
+// submissionOf reads the fields of a request. Only a request without JSON may put them into the query, where Gotify's
+// and PushBits' forms may.
+func submissionOf(r *Request) (*submission, error) {
+	if r.fields != nil {
+		return r.fields, nil
+	}
+	s := &submission{}
+	if r.URL.RawQuery != "" && !fields.IsJSON(r.Body) {
+		query := r.URL.Query()
+		query.Del("token")
+		query.Del("extras")
+		if err := fields.EachOf(query, s.set); err != nil {
+			return nil, err
+		}
+	}
+	text, mediaType, ok, err := fields.Text(r.Header.Get("Content-Type"), r.Body)
+	if ok && err == nil {
+		s.draft.Message, s.draft.ContentType = text, mediaType
+	} else if err == nil {
+		err = fields.Each(r.Header.Get("Content-Type"), r.Body, s.set)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.fields = s
+	return s, nil
+}
+
+// set takes a field. Fields that Gotify's clients send along (id, appid, date) and unknown ones are ignored.
+func (s *submission) set(name string, v fields.Value) (err error) {
+	if _, isFile := v.File(); isFile {
+		s.attachments++
+		return nil
+	}
+	switch name {
+	case "token":
+		var token string
+		err = setText(&token, name, v)
+		s.add(token)
+	case "message":
+		err = setText(&s.draft.Message, name, v)
+	case "title":
+		err = setText(&s.draft.Title, name, v)
+	case "priority":
+		s.draft.Priority, err = v.Integer(name)
+	case "extras":
+		s.draft.Extras, err = v.Object(name)
+	case "attachments", "attachment", "attach":
+		s.attachments += v.Len()
+	}
+	return err
+}
+
+func setText(to *string, name string, v fields.Value) error {
+	text, err := v.Text(name)
+	if err == nil && text != nil {
+		*to = *text
+	}
+	return err
+}
+
+// mediaType returns the format that the sender names, in Gotify's extras unless the body is a bare text.
+func (s *submission) mediaType() string {
+	if len(s.draft.Extras) == 0 {
+		return s.draft.ContentType
+	}
+	var extras struct {
+		Display struct {
+			ContentType string `json:"contentType"`
+		} `json:"client::display"`
+	}
+	if json.Unmarshal(s.draft.Extras, &extras) != nil {
+		return ""
+	}
+	return extras.Display.ContentType
+}
+
+var errNoMessage = refusal.Invalid("message", `A message is required: send JSON such as {"message": "text"}, a form with the field message, or the text itself with "Content-Type: text/plain".`)
+
+// batch completes the draft with the format and priority that the protocol has decided.
+func (s *submission) batch(r *Request, mediaType string, priority *int) (Batch, error) {
+	wait, err := waitOf(r)
+	if err != nil {
+		return Batch{}, err
+	}
+	d := s.draft
+	if strings.TrimSpace(d.Message) == "" {
+		return Batch{}, errNoMessage
+	}
+	d.ContentType, d.Priority, d.IdempotencyKey = mediaType, priority, r.Header.Get("Idempotency-Key")
+	b := Batch{Wait: wait, Drafts: []Draft{d}}
+	if s.attachments == 1 {
+		b.Warnings = append(b.Warnings, "The attachment was left out: the relay sends no files yet.")
+	} else if s.attachments > 1 {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("%d attachments were left out: the relay sends no files yet.", s.attachments))
+	}
+	return b, nil
+}
+
+// Message is the JSON of a message, which every answer about one begins with.
+type Message struct {
+	ID        int64           `json:"id"`
+	AppID     int64           `json:"appid"`
+	Title     string          `json:"title"`
+	Message   string          `json:"message"`
+	Priority  int             `json:"priority"`
+	Extras    json.RawMessage `json:"extras,omitempty"`
+	Date      time.Time       `json:"date"`
+	Status    outbox.State    `json:"status"`
+	EventID   *string         `json:"event_id"`
+	StatusURL string          `json:"status_url"`
+}
+
+// Show returns the JSON of a message.
+func Show(m message.Message) Message {
+	out := Message{
+		ID: m.ID, AppID: m.ApplicationID, Title: m.Title, Message: m.Body, Priority: m.Priority, Extras: m.Extras,
+		Date: m.AcceptedAt.UTC(), Status: m.State, StatusURL: "/message/" + strconv.FormatInt(m.ID, 10),
+	}
+	if m.EventID != "" {
+		out.EventID = &m.EventID
+	}
+	return out
+}
+
+// reply is the answer that clients of this relay, of Gotify and of PushBits all read: the id a number, the status
+// exactly 200.
+type reply struct {
+	Message
+	Success   bool     `json:"success"`
+	LastError string   `json:"last_error,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+}
+
+// replyMessage answers for a single message.
+func replyMessage(w http.ResponseWriter, res Result) {
+	m := &res.Messages[0]
+	out := reply{Success: m.State != outbox.StateDead, Warnings: res.Warnings, Message: Show(message.Message{
+		ID: m.ID, ApplicationID: m.ApplicationID, Title: m.Title, Body: m.Message, Priority: m.Priority, Extras: res.Drafts[0].Extras,
+		AcceptedAt: m.AcceptedAt, State: m.State, EventID: m.EventID,
+	})}
+	if m.State != outbox.StateSent {
+		out.LastError = m.Error
+	}
+	if m.Replay {
+		w.Header().Set("Idempotent-Replay", "true")
+	}
+	httprequest.WriteJSON(w, http.StatusOK, &out)
+}
+
+// waitOf returns how long the sender waits for the delivery: ?wait=5s, or Prefer: wait=5 (RFC 7240).
+func waitOf(r *Request) (time.Duration, error) {
+	text := ""
+	if strings.Contains(r.URL.RawQuery, "wait") {
+		text = r.URL.Query().Get("wait")
+	}
+	if text == "" {
+		text = preferWait(r.Header["Prefer"])
+	}
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if n, whole := strconv.Atoi(text); whole == nil {
+		d, err = time.Duration(min(n, 3600))*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return 0, refusal.Invalid("wait", "The time to wait must be a duration such as 5s.")
+	}
+	return d, nil
+}
+
+func preferWait(headers []string) string {
+	for _, h := range headers {
+		for _, preference := range strings.Split(h, ",") {
+			name, v, _ := strings.Cut(strings.TrimSpace(preference), "=")
+			if strings.EqualFold(strings.TrimSpace(name), "wait") {
+				return strings.Trim(strings.TrimSpace(v), `"`)
+			}
+		}
+	}
+	return ""
+}

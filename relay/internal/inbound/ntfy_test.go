@@ -1,0 +1,66 @@
+package inbound
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"slipway/relay/internal/refusal"
+)
+
+func TestNtfy(t *testing.T) {
+	bearer := "Authorization: Bearer " + token
+	for _, tt := range []struct {
+		path, body string
+		headers    []string
+		want       shown
+		priority   int
+	}{
+		{"/" + token, "hi", nil, shown{"", "hi", "text/plain"}, 0},
+		{"/ntfy/" + token, "", nil, shown{"", "triggered", "text/plain"}, 0},
+		{"/alerts", "hi", []string{bearer, "X-Title: =?utf-8?q?T=C3=BCr?=", "Priority: urgent", "Tags: warning,db"}, shown{"⚠️ Tür", "<p>hi</p><p>Tags: db</p>", "text/html"}, 2},
+		{"/alerts?title=t&prio=low&MESSAGE=m", "", []string{bearer}, shown{"t", "m", "text/plain"}, -1},
+		{"/alerts", "**b**", []string{bearer, "Markdown: yes", "Priority: u=1"}, shown{"", "**b**", ""}, 0},
+		{"/alerts", "hi", []string{bearer, "Click: https://e.org", "Actions: view, Open, https://e.org/x; http, Close, https://e.org/y"}, shown{"", `<p>hi</p><p><a href="https://e.org">https://e.org</a><br><a href="https://e.org/x">Open</a></p>`, "text/html"}, 0},
+		{"/alerts?auth=" + base64.RawURLEncoding.EncodeToString([]byte("Basic "+base64.StdEncoding.EncodeToString([]byte(":"+token)))), "hi", nil, shown{"", "hi", "text/plain"}, 0},
+		{"/", `{"topic":"` + token + `","message":"m","title":"t","priority":4,"attach":"https://e.org/a.png"}`, nil, shown{"t", `<p>m</p><p><a href="https://e.org/a.png">a.png</a></p>`, "text/html"}, 1},
+		{"/" + token, "Motion", []string{"Attach: https://e.org/a.jpg", "Filename: cam.jpg"}, shown{"", `<p>Motion</p><p><a href="https://e.org/a.jpg">cam.jpg</a></p>`, "text/html"}, 0},
+		{"/" + token, "\xff\xfe", []string{"Filename: x.bin"}, shown{"", "You received a file of 2 B, which was left out: x.bin", "text/plain"}, 0},
+	} {
+		b, err := post(t, Ntfy(), tt.path, tt.body, tt.headers...)
+		tt.want.check(t, tt.path+" "+tt.body, b, err)
+		if len(b.Drafts) == 1 && (b.Drafts[0].Priority == nil) != (tt.priority == 0) || len(b.Drafts) == 1 && tt.priority != 0 && *b.Drafts[0].Priority != tt.priority {
+			t.Errorf("%s %v: priority %v", tt.path, tt.headers, b.Drafts[0].Priority)
+		}
+		var answer struct {
+			ID, Event, Topic, Message string
+			Time                      int64
+		}
+		if w := replied(Ntfy(), b); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil || len(answer.ID) != 12 || answer.Event != "message" || answer.Topic == "" || answer.Message == "" || answer.Time == 0 {
+			t.Errorf("%s: %d %s", tt.path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestNtfyRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		header string
+		code   float64
+	}{{"Priority: 9", 40007}, {"Delay: 30m", 40004}, {"Actions: [", 40018}, {"Actions: view,a,b;view,a,b;view,a,b;view,a,b", 40018}} {
+		_, err := post(t, Ntfy(), "/"+token, "hi", tt.header)
+		checkNtfy(t, err, http.StatusBadRequest, tt.code)
+	}
+	checkNtfy(t, errToken, http.StatusUnauthorized, 40101)
+	checkNtfy(t, errFast, http.StatusTooManyRequests, 42901)
+	checkNtfy(t, &refusal.Error{Kind: refusal.KindTooLarge}, http.StatusRequestEntityTooLarge, 41301)
+}
+
+func checkNtfy(t *testing.T, err error, status int, code float64) {
+	t.Helper()
+	w := failed(Ntfy(), err)
+	var answer map[string]any
+	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || w.Code != status || answer["code"] != code || answer["http"] != float64(status) {
+		t.Errorf("%v: %d %s, want %v", err, w.Code, w.Body, code)
+	}
+}

@@ -1,0 +1,173 @@
+package inbound
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"slipway/relay/internal/fields"
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/markup"
+	"slipway/relay/internal/refusal"
+)
+
+// Pushover is Pushover's message API (https://pushover.net/api): token is the application's, user is ignored.
+func Pushover() Protocol {
+	const messages, validate = "/1/messages.json", "/1/users/validate.json"
+	return Protocol{
+		Name:      "pushover",
+		Routes:    postAt(messages, validate),
+		BodyToken: true,
+		Token: func(r *Request) (string, error) {
+			if r.Body == nil {
+				return Token(r.Request)
+			}
+			in, err := pushoverMessageOf(r)
+			return in.token, err
+		},
+		Parse: func(r *Request, _ App) (Batch, error) {
+			in, err := pushoverMessageOf(r)
+			if err != nil {
+				return Batch{}, err
+			}
+			if r.URL.Path == validate {
+				return Batch{}, nil
+			}
+			d, err := in.draft()
+			b := Batch{Drafts: []Draft{d}}
+			if in.files > 0 {
+				b.Warnings = append(b.Warnings, "The attachment was left out: the relay sends no files yet.")
+			}
+			return b, err
+		},
+		Reply: replyPushover,
+		Fail:  failPushover,
+	}
+}
+
+type pushoverMessage struct {
+	token, message, title string
+	url, urlTitle         string
+	priority              *int
+	retry, expire         *int
+	html, monospace       bool
+	files                 int
+}
+
+func pushoverMessageOf(r *Request) (in pushoverMessage, err error) {
+	set := func(name string, v fields.Value) (err error) {
+		if _, isFile := v.File(); isFile {
+			in.files++
+			return nil
+		}
+		on := func() (bool, error) {
+			n, err := v.Integer(name)
+			return n != nil && *n == 1, err
+		}
+		switch name {
+		case "token":
+			return setText(&in.token, name, v)
+		case "message":
+			return setText(&in.message, name, v)
+		case "title":
+			return setText(&in.title, name, v)
+		case "url":
+			return setText(&in.url, name, v)
+		case "url_title":
+			return setText(&in.urlTitle, name, v)
+		case "priority":
+			in.priority, err = v.Integer(name)
+		case "retry":
+			in.retry, err = v.Integer(name)
+		case "expire":
+			in.expire, err = v.Integer(name)
+		case "html":
+			in.html, err = on()
+		case "monospace":
+			in.monospace, err = on()
+		case "attachment_base64":
+			in.files++
+		}
+		return err
+	}
+	if err := fields.EachOf(r.URL.Query(), set); err != nil {
+		return in, err
+	}
+	return in, fields.Each(r.Header.Get("Content-Type"), r.Body, set)
+}
+
+const (
+	minRetry  = 30    // seconds
+	maxExpire = 10800 // seconds
+)
+
+func (m *pushoverMessage) draft() (Draft, error) {
+	switch {
+	case m.message == "":
+		return Draft{}, refusal.Invalid("message", "message cannot be blank")
+	case m.priority != nil && (*m.priority < -2 || *m.priority > 2):
+		return Draft{}, refusal.Invalid("priority", "priority is invalid, must be between -2 and 2")
+	case m.priority != nil && *m.priority == 2 && (m.retry == nil || *m.retry < minRetry):
+		return Draft{}, refusal.Invalid("retry", "retry must be supplied with priority=2 and be at least 30")
+	case m.priority != nil && *m.priority == 2 && (m.expire == nil || *m.expire < 1 || *m.expire > maxExpire):
+		return Draft{}, refusal.Invalid("expire", "expire must be supplied with priority=2 and be at most 10800")
+	}
+	d := Draft{Title: m.title, Message: m.message, Priority: m.priority, ContentType: format.Plain}
+	if m.html || m.monospace || m.url != "" {
+		body := markup.Text(m.message)
+		if m.html {
+			body = m.message // cleaned like all HTML
+		} else if m.monospace {
+			body = "<pre><code>" + markup.Escape(m.message) + "</code></pre>"
+		}
+		d.Message, d.ContentType = body, format.HTML
+		if m.url != "" {
+			d.Message = markup.Paragraphs(body, markup.Link(m.urlTitle, m.url))
+		}
+	}
+	return d, nil
+}
+
+// pushoverLimit is the monthly limit that clients are told: there is none here, and some fail without the headers.
+const pushoverLimit = 1_000_000
+
+func replyPushover(w http.ResponseWriter, res Result) {
+	now := time.Now().UTC()
+	reset := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	h := w.Header()
+	h.Set("X-Limit-App-Limit", strconv.Itoa(pushoverLimit))
+	h.Set("X-Limit-App-Remaining", strconv.Itoa(pushoverLimit))
+	h.Set("X-Limit-App-Reset", strconv.FormatInt(reset.Unix(), 10))
+	out := map[string]any{"status": 1, "request": requestID()}
+	if len(res.Drafts) == 0 {
+		out["devices"], out["licenses"], out["group"] = []string{"matrix"}, []string{}, 0
+	}
+	httprequest.WriteJSON(w, http.StatusOK, out)
+}
+
+func failPushover(w http.ResponseWriter, err error) {
+	p := httprequest.ProblemOf(err)
+	out := map[string]any{"status": 0, "request": requestID(), "errors": []string{p.Description}}
+	status := p.ErrorCode
+	var refused *refusal.Error
+	if errors.As(err, &refused) && refused.Field != "" {
+		out[refused.Field] = "invalid"
+	}
+	if refusal.KindOf(err) == refusal.KindUnauthorized {
+		status = http.StatusBadRequest
+		out["token"], out["errors"] = "invalid", []string{"application token is invalid"}
+	}
+	httprequest.RefusalHeaders(w, err)
+	httprequest.WriteJSON(w, status, out)
+}
+
+// requestID names an answer, as Pushover's do. Nothing looks it up.
+func requestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

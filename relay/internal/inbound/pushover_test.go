@@ -1,0 +1,54 @@
+package inbound
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+)
+
+func TestPushover(t *testing.T) {
+	const path, form = "/1/messages.json", "Content-Type: application/x-www-form-urlencoded"
+	const credentials = "token=" + token + "&user=u&"
+	for body, want := range map[string]shown{
+		"message=a+%3Cb%3E&title=t":                   {"t", "a <b>", "text/plain"},
+		"message=<b>x</b>&html=1":                     {"", "<b>x</b>", "text/html"},
+		"message=a<&monospace=1":                      {"", "<pre><code>a&lt;</code></pre>", "text/html"},
+		"message=a&url=https://e.org&url_title=Site":  {"", `<p>a</p><p><a href="https://e.org">Site</a></p>`, "text/html"},
+		"message=a&priority=2&retry=30&expire=3600":   {"", "a", "text/plain"},
+		"message=a&sound=magic&device=x&timestamp=5&": {"", "a", "text/plain"},
+	} {
+		b, err := post(t, Pushover(), path, credentials+body, form)
+		want.check(t, body, b, err)
+	}
+	b, err := post(t, Pushover(), path, `{"token":"`+token+`","user":"u","message":"j","priority":"1"}`, "Content-Type: application/json")
+	shown{"", "j", "text/plain"}.check(t, "JSON", b, err)
+	if p := b.Drafts[0].Priority; p == nil || *p != 1 {
+		t.Errorf("priority %v", p)
+	}
+	w := replied(Pushover(), b)
+	if w.Code != http.StatusOK || w.Header().Get("X-Limit-App-Limit") == "" || w.Header().Get("X-Limit-App-Remaining") == "" || w.Header().Get("X-Limit-App-Reset") == "" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	b, err = post(t, Pushover(), "/1/users/validate.json", credentials, form)
+	var valid struct{ Status int }
+	if w := replied(Pushover(), b); err != nil || len(b.Drafts) != 0 || json.Unmarshal(w.Body.Bytes(), &valid) != nil || valid.Status != 1 {
+		t.Errorf("validate: %v, %s", err, w.Body)
+	}
+}
+
+func TestPushoverRefuses(t *testing.T) {
+	for body, field := range map[string]string{"": "message", "message=a&priority=3": "priority", "message=a&priority=2": "retry", "message=a&priority=2&retry=29&expire=60": "retry", "message=a&priority=2&retry=30&expire=99999": "expire"} {
+		_, err := post(t, Pushover(), "/1/messages.json", "token="+token+"&"+body, "Content-Type: application/x-www-form-urlencoded")
+		checkPushover(t, err, field)
+	}
+	checkPushover(t, errToken, "token")
+}
+
+func checkPushover(t *testing.T, err error, field string) {
+	t.Helper()
+	w := failed(Pushover(), err)
+	var answer map[string]any
+	if json.Unmarshal(w.Body.Bytes(), &answer) != nil || w.Code != http.StatusBadRequest || answer["status"] != 0.0 || answer[field] != "invalid" || len(answer["errors"].([]any)) != 1 {
+		t.Errorf("%v: %d %s, want %s", err, w.Code, w.Body, field)
+	}
+}

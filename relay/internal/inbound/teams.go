@@ -1,0 +1,204 @@
+package inbound
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/markup"
+	"slipway/relay/internal/refusal"
+)
+
+// Teams is Microsoft Teams' webhook: adaptive cards as workflows take them, with the token in the query as sig, and the
+// older message cards (https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using).
+func Teams() Protocol {
+	return Protocol{
+		Name:   "teams",
+		Routes: postAt("/hook/teams/{token}", "/workflows/{workflow}/triggers/manual/paths/invoke"),
+		Token: func(r *Request) (string, error) {
+			t := tokensOf(r.Request)
+			t.add(r.Path["token"])
+			t.add(r.URL.Query().Get("sig"))
+			return t.one()
+		},
+		Parse: func(r *Request, _ App) (Batch, error) {
+			var in teamsMessage
+			if err := DecodeHook(r, &in); err != nil {
+				return Batch{}, err
+			}
+			d, err := in.draft()
+			return Batch{Drafts: []Draft{d}}, err
+		},
+		Reply: func(w http.ResponseWriter, _ Result) { w.WriteHeader(http.StatusAccepted) },
+		Fail:  httprequest.WriteError,
+	}
+}
+
+type teamsMessage struct {
+	// A workflow's message.
+	Attachments []struct {
+		Content teamsElement `json:"content"`
+	} `json:"attachments"`
+	teamsElement // a card without the message around it
+
+	// A message card.
+	Sections []struct {
+		Title    string      `json:"activityTitle"`
+		Subtitle string      `json:"activitySubtitle"`
+		Heading  string      `json:"title"`
+		Text     string      `json:"text"`
+		Facts    []teamsFact `json:"facts"`
+	} `json:"sections"`
+	PotentialAction []struct {
+		Name    string `json:"name"`
+		Targets []struct {
+			URI string `json:"uri"`
+		} `json:"targets"`
+	} `json:"potentialAction"`
+	Summary string `json:"summary"`
+}
+
+// teamsElement is an adaptive card or an element of one (https://adaptivecards.io/explorer).
+type teamsElement struct {
+	Type    string          `json:"type"`
+	Title   string          `json:"title"`
+	Text    string          `json:"text"`
+	Style   string          `json:"style"`
+	URL     string          `json:"url"`
+	AltText string          `json:"altText"`
+	Facts   []teamsFact     `json:"facts"`
+	Body    []teamsElement  `json:"body"`
+	Items   []teamsElement  `json:"items"`
+	Columns []teamsElement  `json:"columns"`
+	Rows    []teamsElement  `json:"rows"`
+	Cells   []teamsElement  `json:"cells"`
+	Inlines json.RawMessage `json:"inlines"`
+	Actions []struct {
+		Title string `json:"title"`
+		URL   string `json:"url"`
+	} `json:"actions"`
+}
+
+type teamsFact struct {
+	Title string `json:"title"`
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+const (
+	maxCardParts = 500 // elements and facts of a message
+	maxCardDepth = 16
+)
+
+type teamsWriter struct {
+	parts int
+	lines []string
+}
+
+func (m *teamsMessage) draft() (Draft, error) {
+	w := &teamsWriter{}
+	d := Draft{ContentType: format.HTML}
+	if m.Type == "AdaptiveCard" {
+		w.element(m.teamsElement, 0)
+	} else {
+		if m.Title != "" {
+			d.Title = markup.Line(m.Title, 500)
+		}
+		if m.Text != "" {
+			w.add(fromMarkdown(m.Text))
+		}
+	}
+	for _, a := range m.Attachments {
+		w.element(a.Content, 0)
+	}
+	for _, s := range m.Sections {
+		for _, heading := range []string{s.Heading, s.Title} {
+			if heading != "" {
+				w.add("<strong>" + fromMarkdown(heading) + "</strong>")
+			}
+		}
+		if s.Subtitle != "" {
+			w.add(fromMarkdown(s.Subtitle))
+		}
+		if s.Text != "" {
+			w.add(fromMarkdown(s.Text))
+		}
+		w.facts(s.Facts)
+	}
+	for _, a := range m.PotentialAction {
+		for _, t := range a.Targets {
+			w.add(markup.Link(a.Name, t.URI))
+		}
+	}
+	d.Message = markup.Lines(w.lines...)
+	if d.Message == "" {
+		d.Message = markup.Text(m.Summary)
+	}
+	switch {
+	case w.parts > maxCardParts:
+		return Draft{}, refusal.Invalid("attachments", "The card has too many elements.")
+	case d.Message == "" && d.Title == "":
+		return Draft{}, refusal.Invalid("attachments", "The card has no text.")
+	case d.Message == "":
+		d.Title, d.Message = "", markup.Bold(d.Title)
+	}
+	return d, nil
+}
+
+func (w *teamsWriter) add(line string) {
+	if w.parts++; w.parts <= maxCardParts {
+		w.lines = append(w.lines, line)
+	}
+}
+
+func (w *teamsWriter) facts(facts []teamsFact) {
+	for _, f := range facts {
+		w.add(markup.Bold(markup.Line(f.Title+f.Name, 200)+":") + " " + fromMarkdown(f.Value))
+	}
+}
+
+func (w *teamsWriter) element(e teamsElement, depth int) {
+	if depth > maxCardDepth || w.parts > maxCardParts {
+		return
+	}
+	switch {
+	case e.Type == "TextBlock" && (e.Style == "heading"):
+		w.add("<strong>" + fromMarkdown(e.Text) + "</strong>")
+	case e.Type == "Image":
+		w.add(markup.Link(e.AltText, e.URL))
+	case e.Text != "":
+		w.add(fromMarkdown(e.Text))
+	}
+	w.inlines(e.Inlines)
+	w.facts(e.Facts)
+	for _, children := range [][]teamsElement{e.Body, e.Items, e.Columns, e.Rows, e.Cells} {
+		for _, child := range children {
+			w.element(child, depth+1)
+		}
+	}
+	for _, a := range e.Actions {
+		if a.URL != "" {
+			w.add(markup.Link(a.Title, a.URL))
+		}
+	}
+}
+
+// inlines adds the text of a RichTextBlock: strings and text runs.
+func (w *teamsWriter) inlines(raw json.RawMessage) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return
+	}
+	var b strings.Builder
+	for _, item := range list {
+		var run struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(item, &run.Text) == nil || json.Unmarshal(item, &run) == nil {
+			b.WriteString(run.Text)
+		}
+	}
+	w.add(markup.Text(b.String()))
+}

@@ -1,0 +1,207 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/markup"
+	"slipway/relay/internal/refusal"
+)
+
+// Alertmanager is Alertmanager's webhook, version 4 (https://prometheus.io/docs/alerting/latest/configuration/#webhook_config):
+// a message for each alert that starts or ends, and none for repeats.
+func Alertmanager() inbound.Protocol {
+	return inbound.Protocol{
+		Name: "alertmanager", Routes: posted("alertmanager"), Token: inbound.HookToken, Events: true,
+		Parse: parseAlerts, Reply: reply, Fail: inbound.FailLater,
+	}
+}
+
+// Grafana is the webhook of Grafana's alerting, which has the shape of Alertmanager's. With a hook secret the request
+// must be signed (https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/).
+func Grafana() inbound.Protocol {
+	routes := posted("grafana")
+	for _, r := range posted("grafana") {
+		r.Method = http.MethodPut
+		routes = append(routes, r)
+	}
+	return inbound.Protocol{
+		Name: "grafana", Routes: routes, Token: inbound.HookToken, Events: true,
+		Parse: func(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
+			if err := checkHMAC(r, "X-Grafana-Alerting-Signature", "", app); err != nil {
+				return inbound.Batch{}, err
+			}
+			return parseAlerts(r, app)
+		},
+		Reply: reply, Fail: inbound.FailLater,
+	}
+}
+
+type alerts struct {
+	Alerts      []alert `json:"alerts"`
+	ExternalURL string  `json:"externalURL"`
+}
+
+type alert struct {
+	Status       string            `json:"status"` // firing, resolved
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     string            `json:"startsAt"` // RFC 3339
+	EndsAt       string            `json:"endsAt"`   // the year 1 while it fires
+	GeneratorURL string            `json:"generatorURL"`
+	Fingerprint  string            `json:"fingerprint"`
+
+	// Grafana's.
+	SilenceURL   string `json:"silenceURL"`
+	DashboardURL string `json:"dashboardURL"`
+	PanelURL     string `json:"panelURL"`
+	ImageURL     string `json:"imageURL"`
+}
+
+func parseAlerts(r *inbound.Request, _ inbound.App) (inbound.Batch, error) {
+	var in alerts
+	if err := inbound.DecodeHook(r, &in); err != nil {
+		return inbound.Batch{}, err
+	}
+	switch {
+	case in.Alerts == nil:
+		return inbound.Batch{}, refusal.Invalid("alerts", "The body has no alerts.")
+	case len(in.Alerts) > maxEvents:
+		return inbound.Batch{}, &refusal.Error{Kind: refusal.KindTooLarge, Field: "alerts", Message: fmt.Sprintf("A request may have %d alerts.", maxEvents)}
+	}
+	b := inbound.Batch{}
+	for _, a := range in.Alerts {
+		b.Drafts = append(b.Drafts, a.draft(in.ExternalURL))
+	}
+	return b, nil
+}
+
+var severities = map[string]int{"critical": 1, "page": 1, "warning": 0, "": 0, "info": -1, "none": -1}
+
+const maxLabels = 50
+
+func (a *alert) draft(server string) inbound.Draft {
+	name := a.first("summary", "title", "alertname")
+	if name == "" {
+		name = "Alert"
+	}
+	title, priority := "Firing: ", severities[strings.ToLower(a.Labels["severity"])]
+	details := []string{}
+	if a.resolved() {
+		title, priority = "Resolved: ", min(priority, 0)
+		if d := a.length(); d > 0 {
+			details = append(details, "Resolved after "+duration(d)+".")
+		}
+	}
+	if text := a.first("description", "message"); text != "" && text != name {
+		details = append(details, markup.Text(text))
+	}
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
+		if len(labels) < maxLabels && !strings.HasPrefix(key, "__") {
+			labels = append(labels, markup.Code(markup.Line(key+"="+a.Labels[key], 200)))
+		}
+	}
+	d := html(title+markup.Line(name, 500), markup.Paragraphs(append(details, markup.Inline(" ", labels...), markup.Inline(" · ", a.links(server)...))...), priority)
+	if d.Message == "" {
+		d.Message = markup.Text(a.Status)
+	}
+	d.IdempotencyKey = a.key()
+	return d
+}
+
+func (a *alert) resolved() bool { return a.Status == "resolved" }
+
+// length returns how long an alert that has ended fired; 0 if its times don't say.
+func (a *alert) length() time.Duration {
+	start, err1 := time.Parse(time.RFC3339, a.StartsAt)
+	end, err2 := time.Parse(time.RFC3339, a.EndsAt)
+	if err1 != nil || err2 != nil || start.Year() < 1970 {
+		return 0
+	}
+	return end.Sub(start)
+}
+
+// first returns the first annotation or label of these names that isn't empty.
+func (a *alert) first(names ...string) string {
+	for _, name := range names {
+		for _, values := range []map[string]string{a.Annotations, a.Labels} {
+			if values[name] != "" {
+				return values[name]
+			}
+		}
+	}
+	return ""
+}
+
+func (a *alert) links(server string) (links []string) {
+	add := func(label, target string) {
+		if markup.IsWeb(target) {
+			links = append(links, markup.Link(label, target))
+		}
+	}
+	add("Source", a.GeneratorURL)
+	add("Runbook", a.Annotations["runbook_url"])
+	if a.DashboardURL != "" {
+		add("Dashboard", a.DashboardURL)
+	} else {
+		add("Dashboard", a.Annotations["dashboard_url"])
+	}
+	add("Panel", a.PanelURL)
+	add("Image", a.ImageURL)
+	if a.resolved() {
+		return links
+	}
+	if a.SilenceURL != "" {
+		add("Silence", a.SilenceURL)
+	} else if server != "" {
+		add("Silence", strings.TrimSuffix(server, "/")+"/#/silences/new?filter="+url.QueryEscape(matchers(a.Labels)))
+	}
+	return links
+}
+
+// matchers returns the labels as Alertmanager's pages write them.
+func matchers(labels map[string]string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		value, _ := json.Marshal(labels[name]) // a string always encodes
+		list = append(list, name+"="+string(value))
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+// key names the start or the end of an alert: a repeat has the same start.
+func (a *alert) key() string {
+	which := a.Fingerprint
+	if which == "" {
+		which = matchers(a.Labels)
+	}
+	end := ""
+	if a.resolved() {
+		end = a.EndsAt
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %t %q %q", which, a.resolved(), a.StartsAt, end))
+	return "alert:" + hex.EncodeToString(sum[:])
+}
+
+// duration writes a length of time as people say it.
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}

@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
+
+const firing = `{"version":"4","externalURL":"http://am:9093","alerts":[{"status":"firing","labels":{"alertname":"DiskFull","severity":"critical","instance":"db-1"},"annotations":{"summary":"Disk of db-1 is full","description":"4 % <left>","runbook_url":"https://e.org/r"},"startsAt":"2026-11-23T10:00:00Z","endsAt":"0001-01-01T00:00:00Z","generatorURL":"http://prom/g","fingerprint":"f1"}]}`
+
+func TestAlertmanager(t *testing.T) {
+	d, text := read(t, Alertmanager(), firing)
+	want := "4 % <left>\n\nalertname=DiskFull instance=db-1 severity=critical\n\nSource (http://prom/g) · Runbook (https://e.org/r) · Silence (http://am:9093/#/silences/new?filter=%7Balertname%3D%22DiskFull%22%2C+instance%3D%22db-1%22%2C+severity%3D%22critical%22%7D)"
+	if d.Title != "Firing: Disk of db-1 is full" || *d.Priority != 1 || strings.ReplaceAll(text, "`", "") != want {
+		t.Errorf("%q %d\n%s\nwant\n%s", d.Title, *d.Priority, text, want)
+	}
+	resolved := strings.NewReplacer(`"status":"firing"`, `"status":"resolved"`, "0001-01-01T00:00:00Z", "2026-11-23T11:30:00Z").Replace(firing)
+	r, text := read(t, Alertmanager(), resolved)
+	if r.Title != "Resolved: Disk of db-1 is full" || *r.Priority != 0 || !strings.HasPrefix(text, "Resolved after 1 h 30 min.") || strings.Contains(text, "Silence") {
+		t.Errorf("%q %d\n%s", r.Title, *r.Priority, text)
+	}
+}
+
+// A repeat of an alert has the key of the first; its end and another start have keys of their own.
+func TestAlertmanagerKeys(t *testing.T) {
+	key := func(old, replacement string) string {
+		d, _ := read(t, Alertmanager(), strings.ReplaceAll(firing, old, replacement))
+		return d.IdempotencyKey
+	}
+	first := key("", "")
+	if first != key("4 %", "3 %") {
+		t.Error("a repeat in other words has another key")
+	}
+	for old, replacement := range map[string]string{`"firing"`: `"resolved"`, "T10:00": "T11:00", `"f1"`: `"f2"`} {
+		if key(old, replacement) == first {
+			t.Errorf("%s has the key of %s", replacement, old)
+		}
+	}
+}
+
+func TestAlertmanagerRefuses(t *testing.T) {
+	for body, kind := range map[string]refusal.Kind{"": refusal.KindInvalid, "[]": refusal.KindInvalid, "{}": refusal.KindInvalid, `{"alerts":[` + strings.Repeat("{},", maxEvents) + "{}]}": refusal.KindTooLarge} {
+		if _, err := post(t, Alertmanager(), inbound.App{}, body); refusal.KindOf(err) != kind {
+			t.Errorf("%.20s: %v", body, err)
+		}
+	}
+	if b, err := post(t, Alertmanager(), inbound.App{}, `{"alerts":[]}`); err != nil || len(b.Drafts) != 0 {
+		t.Errorf("no alert: %v, %d", err, len(b.Drafts))
+	}
+}
+
+func TestGrafana(t *testing.T) {
+	body := strings.Replace(firing, `"fingerprint"`, `"silenceURL":"http://g/s","panelURL":"http://g/p","fingerprint"`, 1)
+	_, text := read(t, Grafana(), body)
+	if !strings.Contains(text, "Panel (http://g/p)") || !strings.Contains(text, "Silence (http://g/s)") {
+		t.Error(text)
+	}
+	secret := []byte("It's a Secret to Everybody")
+	app := inbound.App{Secret: func() ([]byte, error) { return secret, nil }}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(body))
+	if _, err := post(t, Grafana(), app, body, "X-Grafana-Alerting-Signature: "+hex.EncodeToString(mac.Sum(nil))); err != nil {
+		t.Errorf("signed: %v", err)
+	}
+	for _, header := range []string{"X: y", "X-Grafana-Alerting-Signature: 00", "X-Grafana-Alerting-Signature: zz"} {
+		if _, err := post(t, Grafana(), app, body, header); refusal.KindOf(err) != refusal.KindUnauthorized {
+			t.Errorf("%s: %v", header, err)
+		}
+	}
+}

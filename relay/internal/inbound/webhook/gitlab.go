@@ -1,0 +1,265 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/markup"
+	"slipway/relay/internal/refusal"
+)
+
+// GitLab is GitLab's webhooks (https://docs.gitlab.com/user/project/integrations/webhook_events/). The secret token
+// that GitLab sends in X-Gitlab-Token may be the application's token, or its hook secret.
+func GitLab() inbound.Protocol {
+	return inbound.Protocol{
+		Name: "gitlab", Routes: posted("gitlab"), Events: true,
+		Token: func(r *inbound.Request) (string, error) {
+			token, err := inbound.HookToken(r)
+			if token == "" && err == nil {
+				token = r.Header.Get("X-Gitlab-Token")
+			}
+			return token, err
+		},
+		Parse: parseGitLab, Reply: reply, Fail: httprequest.WriteError,
+	}
+}
+
+func parseGitLab(r *inbound.Request, app inbound.App) (inbound.Batch, error) {
+	if err := checkGitLab(r, app); err != nil {
+		return inbound.Batch{}, err
+	}
+	var e gitlabEvent
+	if err := inbound.DecodeHook(r, &e); err != nil {
+		return inbound.Batch{}, err
+	}
+	n := e.notice()
+	if n.sentence == "" {
+		return ignored, nil
+	}
+	if e.Project.Path != "" {
+		n.sentence = "[" + markup.Link(e.Project.Path, e.Project.URL) + "] " + n.sentence
+	}
+	d := html("", n.sentence+n.quoted(), n.priority)
+	d.IdempotencyKey = deliveryKey("gitlab", firstOf(r.Header.Get("Idempotency-Key"), r.Header.Get("webhook-id"), r.Header.Get("X-Gitlab-Event-UUID")), r.Body)
+	return one(d), nil
+}
+
+// checkGitLab refuses a request without the hook secret in X-Gitlab-Token or a signature by it, if there is one.
+func checkGitLab(r *inbound.Request, app inbound.App) error {
+	secret, err := hookSecret(app)
+	if err != nil {
+		return err
+	}
+	if len(secret) == 0 || hmac.Equal([]byte(r.Header.Get("X-Gitlab-Token")), secret) {
+		return nil
+	}
+	seconds, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64) // 0 is too long ago
+	if skew := r.Now.Sub(time.Unix(seconds, 0)).Abs(); r.Header.Get("webhook-signature") != "" && skew > maxSkew {
+		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The signature of the webhook was made at another time than now, by more than 5 minutes: it was recorded and repeated, or a clock is wrong."}
+	}
+	mac := hmac.New(sha256.New, signingKey(secret))
+	mac.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "."))
+	mac.Write(r.Body)
+	for signature := range strings.FieldsSeq(r.Header.Get("webhook-signature")) {
+		given, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signature, "v1,"))
+		if err == nil && hmac.Equal(given, mac.Sum(nil)) {
+			return nil
+		}
+	}
+	return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The application has a hook secret: give it to the webhook in GitLab as its secret token."}
+}
+
+// maxSkew is how far the time of a signature may be from now.
+const maxSkew = 5 * time.Minute
+
+// signingKey returns the key of a signing token: the bytes that a token of the form whsec_… encodes
+// (https://github.com/standard-webhooks/standard-webhooks), or any other secret itself.
+func signingKey(secret []byte) []byte {
+	if encoded, found := bytes.CutPrefix(secret, []byte("whsec_")); found {
+		if key, err := base64.StdEncoding.DecodeString(string(encoded)); err == nil {
+			return key
+		}
+	}
+	return secret
+}
+
+type gitlabEvent struct {
+	Kind         string   `json:"object_kind"`
+	EventName    string   `json:"event_name"`
+	UserName     string   `json:"user_name"` // of pushes
+	Before       string   `json:"before"`
+	After        string   `json:"after"`
+	Ref          string   `json:"ref"`
+	TotalCommits int      `json:"total_commits_count"`
+	Commits      []commit `json:"commits"`
+	User         struct {
+		Name string `json:"name"`
+	} `json:"user"`
+	Project struct {
+		Path string `json:"path_with_namespace"`
+		URL  string `json:"web_url"`
+	} `json:"project"`
+	Object       gitlabObject  `json:"object_attributes"`
+	MergeRequest *gitlabObject `json:"merge_request"`
+	Issue        *gitlabObject `json:"issue"`
+	Snippet      *gitlabObject `json:"snippet"`
+	Commit       *commit       `json:"commit"`
+
+	// Of releases and deployments, which have no object.
+	Action      string `json:"action"`
+	Name        string `json:"name"`
+	Tag         string `json:"tag"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
+	Status      string `json:"status"`
+	Environment string `json:"environment"`
+	DeployURL   string `json:"deployable_url"`
+
+	// Of jobs.
+	BuildName   string `json:"build_name"`
+	BuildStatus string `json:"build_status"`
+	BuildID     int64  `json:"build_id"`
+	AllowedFail bool   `json:"build_allow_failure"`
+}
+
+type gitlabObject struct {
+	ID          int64  `json:"id"`
+	IID         int64  `json:"iid"`
+	Action      string `json:"action"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	URL         string `json:"url"`
+	Note        string `json:"note"`
+	System      bool   `json:"system"`
+	Status      string `json:"status"` // of a pipeline
+	Ref         string `json:"ref"`
+	Draft       bool   `json:"draft"`
+	OldRev      string `json:"oldrev"`
+}
+
+func (o *gitlabObject) link(sigil string) string {
+	return markup.Link(fmt.Sprintf("%s%d %s", sigil, o.IID, markup.Line(o.Title, 300)), o.URL)
+}
+
+func (e *gitlabEvent) says(what, quote string) notice {
+	return notice{sentence: markup.Bold(firstOf(e.User.Name, e.UserName, "Somebody")) + " " + what, quote: quote}
+}
+
+// notice returns what to say of an event. Events and actions that are not listed are ignored.
+func (e *gitlabEvent) notice() notice {
+	switch e.Kind {
+	case "push":
+		return e.push()
+	case "tag_push":
+		verb := "created"
+		if isNull(e.After) {
+			verb = "deleted"
+		}
+		return e.says(verb+" the tag "+markup.Code(strings.TrimPrefix(e.Ref, "refs/tags/")), "")
+	case "merge_request":
+		return e.merge()
+	case "issue", "work_item", "incident":
+		if verb := verbs[e.Object.Action]; verb != "" {
+			return e.says(verb+" "+e.Object.link("#"), e.opening())
+		}
+	case "note":
+		return e.note()
+	case "pipeline":
+		if e.Object.Status == "failed" {
+			name := fmt.Sprintf("#%d", e.Object.ID)
+			target := firstOf(e.Object.URL, e.Project.URL+fmt.Sprintf("/-/pipelines/%d", e.Object.ID))
+			return notice{sentence: "The pipeline " + markup.Link(name, target) + " of " + markup.Code(e.Object.Ref) + " failed", priority: 1}
+		}
+	case "build":
+		return notice{} // its pipeline says it
+	case "release":
+		if e.Action == "create" {
+			return notice{sentence: "Release " + markup.Link(firstOf(e.Name, e.Tag), e.URL), quote: e.Description}
+		}
+	case "deployment":
+		switch e.Status {
+		case "success":
+			return e.says("deployed to "+markup.Link(e.Environment, e.DeployURL), "")
+		case "failed":
+			n := e.says("could not deploy to "+markup.Link(e.Environment, e.DeployURL), "")
+			n.priority = 1
+			return n
+		}
+	case "wiki_page":
+		if verb := map[string]string{"create": "created", "update": "edited", "delete": "deleted"}[e.Object.Action]; verb != "" {
+			return e.says(verb+" the wiki page "+markup.Link(e.Object.Title, e.Object.URL), "")
+		}
+	}
+	return notice{}
+}
+
+var verbs = map[string]string{"open": "opened", "close": "closed", "reopen": "reopened", "merge": "merged", "approved": "approved", "unapproved": "withdrew the approval of"}
+
+// opening returns the description of what was just opened.
+func (e *gitlabEvent) opening() string {
+	if e.Object.Action == "open" {
+		return e.Object.Description
+	}
+	return ""
+}
+
+func (e *gitlabEvent) merge() notice {
+	o := e.Object
+	if o.Action == "update" && o.OldRev != "" {
+		return e.says("pushed to "+o.link("!"), "")
+	}
+	verb := verbs[o.Action]
+	if verb == "" {
+		return notice{}
+	}
+	if o.Action == "open" && o.Draft {
+		verb += " the draft"
+	}
+	return e.says(verb+" "+o.link("!"), e.opening())
+}
+
+func (e *gitlabEvent) note() notice {
+	if e.Object.System {
+		return notice{}
+	}
+	what := markup.Link("commented", e.Object.URL) + " on "
+	switch {
+	case e.MergeRequest != nil:
+		what += e.MergeRequest.link("!")
+	case e.Issue != nil:
+		what += e.Issue.link("#")
+	case e.Snippet != nil:
+		what += "the snippet " + markup.Link(e.Snippet.Title, e.Snippet.URL)
+	case e.Commit != nil:
+		what += "the commit " + markup.Link(e.Commit.ID[:min(len(e.Commit.ID), 8)], e.Commit.URL)
+	default:
+		what += "something"
+	}
+	return e.says(what, e.Object.Note)
+}
+
+// isNull reports whether a revision is all zeros, which stands for none.
+func isNull(revision string) bool { return revision != "" && strings.Trim(revision, "0") == "" }
+
+func (e *gitlabEvent) push() notice {
+	branch := strings.TrimPrefix(e.Ref, "refs/heads/")
+	switch {
+	case isNull(e.After):
+		return e.says("deleted the branch "+markup.Code(branch), "")
+	case len(e.Commits) == 0 && isNull(e.Before):
+		return e.says("created the branch "+markup.Code(branch), "")
+	}
+	f := forgeEvent{Ref: "refs/heads/" + branch, Commits: e.Commits, TotalCommits: e.TotalCommits, Sender: forgeUser{Login: firstOf(e.UserName, e.User.Name)}}
+	if e.Project.URL != "" && e.Before != "" && !isNull(e.Before) {
+		f.Compare = e.Project.URL + "/-/compare/" + e.Before + "..." + e.After
+	}
+	return f.push()
+}

@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"net/url"
+	"testing"
+
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
+
+const kumaDown = `{"heartbeat":{"monitorID":1,"status":0,"msg":"timeout","time":"2026-11-23 10:00:00"},"monitor":{"id":1,"name":"Shop","url":"https://shop.example"},"msg":"[Shop] down"}`
+
+func TestUptimeKuma(t *testing.T) {
+	for _, body := range []string{kumaDown, "data=" + url.QueryEscape(kumaDown)} {
+		d, text := read(t, UptimeKuma(), body)
+		if d.Title != "Shop is down" || *d.Priority != 1 || text != "timeout\nhttps://shop.example" || d.IdempotencyKey == "" {
+			t.Errorf("%s: %+v %q", body, d, text)
+		}
+	}
+	if d, _ := read(t, UptimeKuma(), `{"heartbeat":null,"monitor":null,"msg":"Testing"}`); d.Message != "Testing" {
+		t.Errorf("%+v", d)
+	}
+	if _, err := post(t, UptimeKuma(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+		t.Error(err)
+	}
+}
+
+func TestHealthchecks(t *testing.T) {
+	d, text := read(t, Healthchecks(), `{"name":"backup","status":"down","code":"c","now":"n","tags":"prod"}`)
+	if d.Title != "backup is down" || *d.Priority != 1 || d.IdempotencyKey == "" || text == "" {
+		t.Errorf("%+v %q", d, text)
+	}
+	if d, _ := read(t, Healthchecks(), "backup is up"); d.Message != "backup is up" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestServarr(t *testing.T) {
+	d, text := read(t, Servarr(), `{"eventType":"Download","series":{"title":"Show"},"episodes":[{"seasonNumber":1,"episodeNumber":2,"title":"Pilot"}],"release":{"quality":"1080p"},"isUpgrade":true}`)
+	if d.Title != "Show: upgraded" || text != "S01E02 Pilot\n1080p" {
+		t.Errorf("%q %q", d.Title, text)
+	}
+	if d, _ := read(t, Servarr(), `{"eventType":"Health","level":"error","message":"no indexer","instanceName":"Radarr"}`); d.Title != "Radarr: health issue" || *d.Priority != 1 {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := read(t, Servarr(), `{"eventType":"Test"}`); d.Message != "test" {
+		t.Errorf("%+v", d)
+	}
+	if _, err := post(t, Servarr(), inbound.App{}, "{}"); refusal.KindOf(err) != refusal.KindInvalid {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,89 @@
+// Package webhook holds the protocols of programs that post events: monitoring, forges, and whatever sends JSON.
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"regexp"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/httprequest"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
+
+// maxEvents bounds the events of a request.
+const maxEvents = 1000
+
+// posted returns the routes of a webhook below /hook, with the token in the path or elsewhere.
+func posted(name string) []inbound.Route {
+	return []inbound.Route{
+		{Method: http.MethodPost, Path: "/hook/" + name},
+		{Method: http.MethodPost, Path: "/hook/" + name + "/{token}"},
+	}
+}
+
+// answer counts a request's events by outcome.
+type answer struct {
+	Success  bool `json:"success"`
+	Accepted int  `json:"accepted"` // messages that are stored now
+	Repeated int  `json:"repeated"` // events that were accepted earlier
+	Ignored  int  `json:"ignored"`  // events that make no message
+	Refused  int  `json:"refused"`  // events whose message breaks a limit of the relay
+}
+
+func reply(w http.ResponseWriter, r inbound.Result) {
+	httprequest.WriteJSON(w, http.StatusOK, answer{Success: true, Accepted: r.Accepted, Repeated: r.Repeated, Ignored: r.Ignored, Refused: r.Refused})
+}
+
+// one returns the batch of a single event.
+func one(d inbound.Draft) inbound.Batch { return inbound.Batch{Drafts: []inbound.Draft{d}} }
+
+// ignored is the batch of an event that makes no message.
+var ignored = inbound.Batch{Ignored: 1}
+
+// html returns a draft of a message in HTML.
+func html(title, body string, priority int) inbound.Draft {
+	return inbound.Draft{Title: title, Message: body, ContentType: format.HTML, Priority: &priority}
+}
+
+var keyForm = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,90}$`)
+
+// deliveryKey returns the idempotency key of a delivery's id, or of what was sent if there is no usable id.
+func deliveryKey(source, id string, body []byte) string {
+	if keyForm.MatchString(id) {
+		return source + ":" + id
+	}
+	sum := sha256.Sum256(body)
+	return source + "/sha256:" + hex.EncodeToString(sum[:])
+}
+
+// hookSecret returns the application's secret, nil if it has none.
+func hookSecret(app inbound.App) ([]byte, error) {
+	if app.Secret == nil {
+		return nil, nil
+	}
+	return app.Secret()
+}
+
+// checkHMAC refuses a request whose header doesn't hold the HMAC-SHA256 of the body in hex, after the prefix. Without a
+// hook secret of the application it accepts every request.
+func checkHMAC(r *inbound.Request, header, prefix string, app inbound.App) error {
+	secret, err := hookSecret(app)
+	if err != nil || len(secret) == 0 {
+		return err
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(r.Body)
+	given := r.Header.Get(header)
+	if len(given) <= len(prefix) || given[:len(prefix)] != prefix {
+		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The application has a hook secret, so the request must be signed with it in the header " + header + "."}
+	}
+	sum, err := hex.DecodeString(given[len(prefix):])
+	if err != nil || !hmac.Equal(sum, mac.Sum(nil)) {
+		return &refusal.Error{Kind: refusal.KindUnauthorized, Message: "The signature in the header " + header + " is not that of this body: the webhook's secret and the application's hook secret differ."}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package webhook
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"slipway/relay/internal/format"
+	"slipway/relay/internal/inbound"
+	"slipway/relay/internal/refusal"
+)
+
+// post parses a request with a protocol.
+func post(t *testing.T, p inbound.Protocol, app inbound.App, body string, headers ...string) (inbound.Batch, error) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	return p.Parse(&inbound.Request{Request: r, Body: []byte(body), Now: time.Now(), Token: "A"}, app)
+}
+
+// read returns the title and text of the only message of a request.
+func read(t *testing.T, p inbound.Protocol, body string, headers ...string) (inbound.Draft, string) {
+	t.Helper()
+	b, err := post(t, p, inbound.App{}, body, headers...)
+	if err != nil || len(b.Drafts) != 1 {
+		t.Fatalf("%s %v: %v, %d drafts", body, headers, err, len(b.Drafts))
+	}
+	d := b.Drafts[0]
+	_, text := format.Body(d.ContentType, d.Message)
+	return d, text
+}
+
+func all() []inbound.Protocol {
+	return []inbound.Protocol{Alertmanager(), Grafana(), GitHub(), GitLab(), Gitea(), Generic(), Hookshot(), Apprise(), UptimeKuma(), Healthchecks(), Servarr()}
+}
+
+func TestRepliesAndFailures(t *testing.T) {
+	for _, p := range all() {
+		w := httptest.NewRecorder()
+		p.Reply(w, inbound.Result{Messages: []inbound.Accepted{{}}, Accepted: 1})
+		if w.Code/100 != 2 {
+			t.Errorf("%s answers %d", p.Name, w.Code)
+		}
+		w = httptest.NewRecorder()
+		p.Fail(w, &refusal.Error{Kind: refusal.KindRateLimited, RetryAfter: time.Second})
+		want := http.StatusTooManyRequests
+		switch p.Name {
+		case "alertmanager", "grafana", "uptimekuma", "healthchecks": // they repeat nothing after 429
+			want = http.StatusServiceUnavailable
+		}
+		if w.Code != want || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%s answers overload with %d, want %d", p.Name, w.Code, want)
+		}
+	}
+}
+
+// FuzzProtocols parses any body with any protocol: it ends, and what it makes is text of bounded number that renders.
+func FuzzProtocols(f *testing.F) {
+	for i, body := range []string{firing, firing, pushed, gitlabPush, pushed, `{"title":"t","message":"m","url":"http://x"}`, `{"text":"*a*"}`, `{"body":"b"}`, kumaDown, `{"name":"n","status":"down"}`, `{"eventType":"Grab"}`} {
+		f.Add(uint8(i), "push", "application/json", []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, event, contentType string, body []byte) {
+		p := all()[int(which)%len(all())]
+		r := httptest.NewRequest(http.MethodPost, "/hook", nil)
+		r.Header = http.Header{"Content-Type": {contentType}, "X-Github-Event": {event}, "X-Gitea-Event": {event}}
+		b, err := p.Parse(&inbound.Request{Request: r, Body: body}, inbound.App{})
+		if err != nil {
+			return
+		}
+		if len(b.Drafts) > maxEvents {
+			t.Fatalf("%s: %d messages", p.Name, len(b.Drafts))
+		}
+		for _, d := range b.Drafts {
+			if strings.TrimSpace(d.Title+d.Message) == "" || len(d.IdempotencyKey) > 128 && r.Header.Get("Idempotency-Key") == "" {
+				t.Fatalf("%s: %+v from %q", p.Name, d, body)
+			}
+			if utf8.Valid(body) && !utf8.ValidString(d.Message) {
+				t.Fatalf("%s: %q", p.Name, d.Message)
+			}
+			if html, _ := format.Body(d.ContentType, d.Message); strings.Contains(html, "<script") || strings.Contains(html, `href="javascript`) {
+				t.Fatalf("%s: %q renders as %s", p.Name, body, html)
+			}
+		}
+	})
+}

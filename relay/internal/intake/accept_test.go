@@ -1,0 +1,319 @@
+package intake_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relay"
+	"slipway/relay/internal/relaytest"
+	"slipway/relay/internal/store"
+)
+
+func TestAcceptChecks(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits = intake.Limits{MaxMessage: 100, MaxTitle: 10} })
+	token := r.NewApp("a", "!a:hs").Token
+	tests := []struct {
+		name  string
+		req   intake.Request
+		kind  refusal.Kind
+		field string
+	}{
+		{"good", intake.Request{Token: token, Message: "x"}, "", ""},
+		{"no token", intake.Request{Message: "x"}, refusal.KindUnauthorized, "token"},
+		{"unknown token", intake.Request{Token: "A123", Message: "x"}, refusal.KindUnauthorized, "token"},
+		{"space around the token", intake.Request{Token: token + " ", Message: "x"}, refusal.KindUnauthorized, "token"},
+		{"huge token", intake.Request{Token: strings.Repeat("A", 1<<20), Message: "x"}, refusal.KindUnauthorized, "token"},
+		{"no message", intake.Request{Token: token}, refusal.KindInvalid, "message"},
+		{"blank message", intake.Request{Token: token, Message: " \n\t"}, refusal.KindInvalid, "message"},
+		{"only a NUL", intake.Request{Token: token, Message: "\x00"}, refusal.KindInvalid, "message"},
+		{"longest message", intake.Request{Token: token, Message: strings.Repeat("x", 100)}, "", ""},
+		{"too long", intake.Request{Token: token, Message: strings.Repeat("x", 101)}, refusal.KindTooLarge, "message"},
+		{"title too long", intake.Request{Token: token, Message: "x", Title: strings.Repeat("x", 11)}, refusal.KindTooLarge, "title"},
+		{"huge extras", intake.Request{Token: token, Message: "x", Extras: json.RawMessage(strings.Repeat(" ", 64<<10+1))}, refusal.KindTooLarge, "extras"},
+		{"lowest priority", intake.Request{Token: token, Message: "x", Priority: p(-2)}, "", ""},
+		{"priority too low", intake.Request{Token: token, Message: "x", Priority: p(-3)}, refusal.KindInvalid, "priority"},
+		{"priority too high", intake.Request{Token: token, Message: "x", Priority: p(3)}, refusal.KindInvalid, "priority"},
+		{"odd key", intake.Request{Token: token, Message: "x", IdempotencyKey: "a\nb"}, refusal.KindInvalid, "Idempotency-Key"},
+		{"long key", intake.Request{Token: token, Message: "x", IdempotencyKey: strings.Repeat("k", 256)}, refusal.KindInvalid, "Idempotency-Key"},
+	}
+	for _, test := range tests {
+		_, err := r.Accept(ctx, test.req)
+		if e := refused(err); e.Kind != test.kind || e.Field != test.field {
+			t.Errorf("%s: %v (kind %q, field %q), want %q, %q", test.name, err, e.Kind, e.Field, test.kind, test.field)
+		}
+	}
+}
+
+func TestAcceptKeepsTextThatCanBeSent(t *testing.T) {
+	r := relaytest.NewRig(t)
+	token := r.NewApp("a", "!a:hs").Token
+	a, err := r.Accept(ctx, intake.Request{Token: token, Title: "t\x00", Message: "a\xff\x00b", Extras: json.RawMessage(`{"a":1}`), ContentType: "Text/Plain; charset=utf-8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Stored(a.ID)
+	if m.Body != "a\uFFFDb" || m.Title != "t" || string(m.Extras) != `{"a":1}` || m.ContentType != "text/plain" {
+		t.Errorf("stored: %+v", m)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		one, two := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		req := intake.Request{Token: one.Token, Message: "x", IdempotencyKey: "k", Priority: p(1)}
+		var mu sync.Mutex
+		ids := map[int64]int{}
+		fresh := 0
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				a, err := r.Accept(ctx, req)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[a.ID]++
+				if !a.Replay {
+					fresh++
+				}
+				if a.Priority != 1 {
+					t.Errorf("priority %d", a.Priority)
+				}
+			})
+		}
+		wg.Wait()
+		if len(ids) != 1 || fresh != 1 {
+			t.Errorf("fifty requests at once with one key: ids %v, %d of them fresh", ids, fresh)
+		}
+		other := req
+		other.Message = "y"
+		if _, err := r.Accept(ctx, other); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("another message under the key: %v", err)
+		}
+		other = req
+		other.Priority = nil
+		if _, err := r.Accept(ctx, other); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("another priority under the key: %v", err)
+		}
+		other = req
+		other.Token = two.Token
+		if a, err := r.Accept(ctx, other); err != nil || a.Replay {
+			t.Errorf("another application's key: %+v, %v", a, err)
+		}
+		r.Start()
+		var id int64
+		for id = range ids {
+		}
+		r.Await(id, outbox.StateSent)
+		r.Shutdown()
+		time.Sleep(6 * 24 * time.Hour)
+		r.Open()
+		r.Start()
+		if a, err := r.Accept(ctx, req); err != nil || !a.Replay || a.ID != id || a.State != outbox.StateSent || a.EventID == "" {
+			t.Errorf("six days and a restart later: %+v, %v", a, err)
+		}
+		if got := r.HS.Bodies("!a:hs"); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("the room has %q", got)
+		}
+		time.Sleep(25 * time.Hour)
+		if a, err := r.Accept(ctx, req); err != nil || a.Replay {
+			t.Errorf("eight days later: %+v, %v", a, err)
+		}
+	})
+}
+
+func TestRateLimitOfAnApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits = intake.Limits{RatePerMinute: 60, Burst: 5} })
+		a, b := r.NewApp("a", "!a:hs"), r.NewApp("b", "!b:hs")
+		send := func(token string, n int) (accepted int) {
+			for range n {
+				_, err := r.Accept(ctx, intake.Request{Token: token, Message: "x"})
+				switch {
+				case err == nil:
+					accepted++
+				case refusal.KindOf(err) != refusal.KindRateLimited || refused(err).RetryAfter <= 0 || refused(err).RetryAfter > time.Second:
+					t.Errorf("refused with %+v", err)
+				}
+			}
+			return accepted
+		}
+		if n := send(a.Token, 20); n != 5 {
+			t.Errorf("%d at once, want 5", n)
+		}
+		if n := send(b.Token, 20); n != 5 {
+			t.Errorf("another application: %d at once, want 5", n)
+		}
+		time.Sleep(3 * time.Second)
+		if n := send(a.Token, 20); n != 3 {
+			t.Errorf("%d after three seconds, want 3", n)
+		}
+		if _, err := r.UpdateApplication(ctx, r.Admin, b.Application.ID, account.ApplicationInput{RateLimit: p(600)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if n := send(b.Token, 20); n < 10 {
+			t.Errorf("%d with the application's own rate, want 10 or more", n)
+		}
+	})
+}
+
+// What is not stored takes nothing of the application's rate.
+func TestRateLimit_RefusedForAnotherReason_TakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits = intake.Limits{RatePerMinute: 60, Burst: 2, MaxWaiting: 1} })
+		token := r.NewApp("a", "!a:hs").Token
+		r.Post(token, "x")
+		for range 20 {
+			if _, err := r.Accept(ctx, intake.Request{Token: token, Message: "x"}); refusal.KindOf(err) != refusal.KindUnavailable {
+				t.Fatalf("the outbox is full: %v", err)
+			}
+		}
+		r.Exec(`UPDATE outbox SET state = 'dead', final_at = 1`)
+		time.Sleep(time.Second) // until it is counted again
+		if err := r.Options.Store.LimitPages(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		full := strings.Repeat("x", 100_000)
+		for range 20 {
+			if _, err := r.Accept(ctx, intake.Request{Token: token, Message: full}); refusal.KindOf(err) != refusal.KindUnavailable {
+				t.Fatalf("the disk is full: %v", err)
+			}
+		}
+		if err := r.Options.Store.LimitPages(ctx, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		r.Post(token, "x")
+	})
+}
+
+func TestFullOutboxRefuses(t *testing.T) {
+	r := relaytest.NewRig(t, func(o *relay.Options) { o.Limits.MaxWaiting = 3 })
+	token := r.NewApp("a", "!a:hs").Token
+	for range 3 {
+		r.Post(token, "x")
+	}
+	_, err := r.Accept(ctx, intake.Request{Token: token, Message: "x"})
+	if refusal.KindOf(err) != refusal.KindUnavailable || refused(err).RetryAfter == 0 {
+		t.Errorf("a fourth message: %v", err)
+	}
+	r.Start()
+	r.Eventually("there is room after delivery", func() bool {
+		_, err = r.Accept(ctx, intake.Request{Token: token, Message: "x"})
+		return err == nil
+	})
+}
+
+// TestFullDisk lets the database not grow any more for a while.
+func TestFullDisk(t *testing.T) {
+	r := relaytest.NewRig(t)
+	token := r.NewApp("a", "!a:hs").Token
+	r.Start()
+	r.Await(r.Post(token, "before"), outbox.StateSent)
+	pages := func(n int) {
+		if err := r.Options.Store.LimitPages(ctx, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages(1)
+	refused := 0
+	for range 3 {
+		if _, err := r.Accept(ctx, intake.Request{Token: token, Message: strings.Repeat("full ", 20_000)}); refusal.KindOf(err) == refusal.KindUnavailable {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatal("nothing was refused though the disk is full")
+	}
+	pages(1 << 30)
+	r.Await(r.Post(token, "after"), outbox.StateSent)
+	var texts []string
+	for _, body := range r.HS.Bodies("!a:hs") {
+		texts = append(texts, body[:4])
+	}
+	if len(texts) < 2 || texts[0] != "befo" || texts[len(texts)-1] != "afte" {
+		t.Errorf("events: %q", texts)
+	}
+}
+
+// Any number of relays may use one database of PostgreSQL, but only one a file.
+func TestSecondRelayIsRefused(t *testing.T) {
+	relaytest.SQLiteOnly(t)
+	r := relaytest.NewRig(t)
+	if db, err := store.Open(ctx, r.Path); err == nil {
+		_ = db.Close()
+		t.Fatal("a second relay opened the database")
+	}
+	r.Post(r.NewApp("a", "!a:hs").Token, "still works")
+}
+
+func TestWaitEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := relaytest.NewRig(t)
+		r.HS.Script = func(matrix.Outgoing, int) *relaytest.Answer {
+			return &relaytest.Answer{Store: true, Delay: 3 * time.Second}
+		}
+		r.Start()
+		id := r.Post(r.NewApp("a", "!a:hs").Token, "x")
+		began := time.Now()
+		if m, err := r.Wait(ctx, r.Admin, id, time.Second); err != nil || m.State != outbox.StateQueued || time.Since(began) != time.Second {
+			t.Errorf("%+v, %v after %v", m, err, time.Since(began))
+		}
+		if m, err := r.Wait(ctx, r.Admin, id, time.Minute); err != nil || m.State != outbox.StateSent || time.Since(began) > 4*time.Second {
+			t.Errorf("%+v, %v after %v", m, err, time.Since(began))
+		}
+	})
+}
+
+func TestAcceptForAnApplicationOfOnesOwn(t *testing.T) {
+	r := relaytest.NewRig(t)
+	anna := r.NewUser("anna")
+	app := r.NewApp("a", "!a:hs").Application
+	if _, err := r.AcceptFor(ctx, anna, app.ID, intake.Request{Message: "x"}); refusal.KindOf(err) != refusal.KindNotFound {
+		t.Errorf("somebody else's: %v", err)
+	}
+	if a, err := r.AcceptFor(ctx, r.Admin, app.ID, intake.Request{Message: "x", Priority: p(2)}); err != nil || a.Priority != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// An idempotency key stands for what a request does, not only for its text.
+func TestAccept_SameKeyAnotherChange_IsAConflict(t *testing.T) {
+	r := relaytest.NewRig(t)
+	app := r.NewApp("a", "!a:hs")
+	in := intake.Request{Token: app.Token, Message: "text", IdempotencyKey: "k", Key: "alert", Change: intake.Update}
+	for range 2 {
+		if _, err := r.Accept(ctx, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range map[string]func(*intake.Request){
+		"resolve":      func(in *intake.Request) { in.Change = intake.Resolve },
+		"another key":  func(in *intake.Request) { in.Key = "other" },
+		"in a thread":  func(in *intake.Request) { in.Thread = "t" },
+		"another text": func(in *intake.Request) { in.Message = "other" },
+	} {
+		other := in
+		change(&other)
+		if _, err := r.Accept(ctx, other); refusal.KindOf(err) != refusal.KindConflict {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{strings.Repeat("x", 256), "a\x00b"} {
+		if _, err := r.Accept(ctx, intake.Request{Token: app.Token, Message: "text", Key: name}); refusal.KindOf(err) != refusal.KindInvalid {
+			t.Errorf("the key %.5q: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package intake_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/relay/internal/account"
+	"slipway/relay/internal/intake"
+	"slipway/relay/internal/matrix"
+	"slipway/relay/internal/outbox"
+	"slipway/relay/internal/refusal"
+	"slipway/relay/internal/relaytest"
+)
+
+func TestMessagesAreListed(t *testing.T) {
+	r := relaytest.NewRig(t)
+	user := r.NewUser("user")
+	mine, err := r.CreateApplication(ctx, user, account.ApplicationInput{Name: p("mine"), Room: p("!m:hs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := r.NewApp("other", "!o:hs")
+	fault := relaytest.Fails(matrix.ClassDead)
+	blocked := relaytest.Fails(matrix.ClassBlock)
+	r.HS.Script = func(out matrix.Outgoing, _ int) *relaytest.Answer {
+		switch {
+		case strings.Contains(string(out.Content), "wrong"):
+			return &fault
+		case out.RoomID == "!o:hs":
+			return &blocked
+		}
+		return nil
+	}
+	r.Start()
+	var ids []int64
+	for i := range 7 {
+		ids = append(ids, r.Post(mine.Token, fmt.Sprintf("100%% of %d", i)))
+	}
+	bad := r.Post(mine.Token, "wrong")
+	stuck := r.Post(other.Token, "stuck")
+	r.Await(bad, outbox.StateDead)
+	r.Await(stuck, outbox.StateBlocked)
+	r.Await(ids[6], outbox.StateSent)
+	tests := []struct {
+		name string
+		v    account.Principal
+		f    intake.Filter
+		want []int64
+	}{
+		{"a page", r.Admin, intake.Filter{Limit: 2}, []int64{stuck, bad}},
+		{"the next page", r.Admin, intake.Filter{Limit: 2, Before: bad}, []int64{ids[6], ids[5]}},
+		{"of a user", user, intake.Filter{Limit: 2}, []int64{bad, ids[6]}},
+		{"of an application", account.Principal{ApplicationID: other.Application.ID}, intake.Filter{}, []int64{stuck}},
+		{"one application", r.Admin, intake.Filter{ApplicationID: other.Application.ID}, []int64{stuck}},
+		{"somebody else's application", user, intake.Filter{ApplicationID: other.Application.ID}, nil},
+		{"dead", r.Admin, intake.Filter{States: []outbox.State{outbox.StateDead}}, []int64{bad}},
+		{"blocked or dead", r.Admin, intake.Filter{States: []outbox.State{outbox.StateDead, outbox.StateBlocked}}, []int64{stuck, bad}},
+		{"on their way, not blocked", r.Admin, intake.Filter{States: []outbox.State{outbox.StateQueued, outbox.StateRetryWait}}, nil},
+		{"sent", r.Admin, intake.Filter{States: []outbox.State{outbox.StateSent}, Limit: 1}, []int64{ids[6]}},
+		{"text", r.Admin, intake.Filter{Text: "100% OF 3"}, []int64{ids[3]}},
+		{"text with a wildcard", r.Admin, intake.Filter{Text: "wr_ng"}, nil},
+		{"later", r.Admin, intake.Filter{Since: time.Now().Add(time.Hour)}, nil},
+	}
+	for _, test := range tests {
+		page, err := r.Messages(ctx, test.v, test.f)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		var got []int64
+		for _, m := range page.Messages {
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+	if _, err := r.Messages(ctx, account.Principal{}, intake.Filter{}); refusal.KindOf(err) != refusal.KindForbidden {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := r.Message(ctx, user, stuck); refusal.KindOf(err) != refusal.KindNotFound {
+		t.Errorf("somebody else's message: %v", err)
+	}
+	hours, err := r.Hours(ctx, r.Admin)
+	if err != nil || len(hours) != 24 {
+		t.Errorf("%d hours, %v", len(hours), err)
+	}
+}
+
+// TestHoursAfterACrash: a message is counted in the transaction that stores its outcome.
+func TestHoursAfterACrash(t *testing.T) {
+	r := relaytest.NewRig(t)
+	token := r.NewApp("a", "!a:hs").Token
+	r.Start()
+	for range 5 {
+		r.Await(r.Post(token, "m"), outbox.StateSent)
+	}
+	r.Kill()
+	r.Open()
+	hours, err := r.Hours(ctx, r.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted, sent int64
+	for _, h := range hours {
+		accepted, sent = accepted+h.Accepted, sent+h.Sent
+	}
+	if app, _ := r.Application(ctx, r.Admin, 1); accepted != 5 || sent != 5 || app.Sent != 5 {
+		t.Errorf("the hours have %d accepted and %d sent, the application %d sent; want 5", accepted, sent, app.Sent)
+	}
+}

@@ -1,0 +1,127 @@
+package matrix
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rs/zerolog"
+	"maunium.net/go/mautrix"
+	"maunium.net/go/mautrix/id"
+)
+
+// Bounds of an answer; a sync of many rooms is the largest.
+const (
+	maxAnswer     = 64 << 20
+	maxSendAnswer = 64 << 10
+)
+
+// newTransport returns a transport that keeps a connection for each room that is sent to at the same time, and notices dead
+// ones.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        256,
+		MaxIdleConnsPerHost: 256,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+		DisableCompression:  true, // answers are small
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
+
+// request is one call of the client-server API.
+type request struct {
+	method  string
+	path    mautrix.PrefixableURLPath
+	query   url.Values
+	in      any    // JSON body; nil for an empty object
+	raw     []byte // body, instead of in
+	kind    string // content type of raw; "" means JSON
+	limit   int64  // of the answer in bytes; 0 means maxAnswer
+	repeats bool   // idempotent: net/http may retry it on a broken idle connection
+}
+
+// v3 returns a path of the client-server API. Parts may hold any character.
+func v3(parts ...any) mautrix.ClientURLPath { return append(mautrix.ClientURLPath{"v3"}, parts...) }
+
+// newHTTPClient returns a client that follows no redirects, because those would carry the token.
+func newHTTPClient(transport *http.Transport) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// api returns mautrix's client for a token ("" for none). It logs nothing, because requests hold passwords and messages.
+func (c *Client) api(userID, token string) *mautrix.Client {
+	return &mautrix.Client{
+		HomeserverURL:   c.base,
+		UserID:          id.UserID(userID),
+		AccessToken:     token,
+		UserAgent:       userAgent,
+		Client:          c.http,
+		Log:             zerolog.Nop(),
+		IgnoreRateLimit: true, // the caller waits
+
+		ResponseSizeLimit: maxAnswer,
+	}
+}
+
+// call sends a request with the session's token and decodes the answer into out unless that is nil. Its errors are
+// [*SendError]s.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	s, err := c.current()
+	if err != nil {
+		return err
+	}
+	err = c.do(ctx, s.api, r, out)
+	var failed *SendError
+	if errors.As(err, &failed) && failed.Class == ClassRelogin {
+		c.expire(s, failed)
+	}
+	return err
+}
+
+// do sends a request once.
+func (c *Client) do(ctx context.Context, api *mautrix.Client, r request, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	headers := http.Header{"User-Agent": {userAgent}}
+	if r.raw != nil {
+		headers["Content-Type"] = []string{cmp.Or(r.kind, "application/json")}
+	}
+	if r.repeats {
+		headers["X-Idempotency-Key"] = nil // tells net/http, and is not sent
+	}
+	answer, resp, err := api.MakeFullRequestWithResp(ctx, mautrix.FullRequest{ //nolint:bodyclose // mautrix closes it
+		Method: r.method, URL: api.BuildURLWithFullQuery(r.path, func(q url.Values) { maps.Copy(q, r.query) }), Headers: headers,
+		RequestJSON: r.in, RequestBytes: r.raw, SensitiveContent: true, MaxAttempts: 1, ResponseSizeLimit: cmp.Or(r.limit, maxAnswer),
+	})
+	var request *url.Error
+	switch {
+	case resp != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
+		return refused(resp.StatusCode, resp.Header, answer)
+	case errors.As(err, &request):
+		return failedRequest(request.Err)
+	case err != nil:
+		return failedRequest(err)
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return notJSON(resp.StatusCode, answer, err)
+	}
+	return nil
+}
+
+const userAgent = "slipway-relay"

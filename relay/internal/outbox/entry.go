@@ -1,0 +1,124 @@
+// Package outbox holds the entries of the outbox and decides what facts mean for them. It is pure: it knows no database, no network
+// and no clock. The store loads and saves entries, the delivery makes attempts; both ask [Step].
+package outbox
+
+// Kind is what an entry does in its room. The numbers are stored.
+type Kind int
+
+// The kinds. All but Message have a target.
+const (
+	Message   Kind = 0 // sends a message
+	Redaction Kind = 1 // removes an event of its target
+	File      Kind = 2 // sends its content as a file
+	Part      Kind = 3 // sends another event of its target, which is too long for one
+	Edit      Kind = 4 // replaces what its target's event says
+	Reaction  Kind = 5 // adds its body to its target's event, as a reaction
+)
+
+// Completes reports whether an entry of the kind sends the rest of its target.
+func (k Kind) Completes() bool { return k == File || k == Part }
+
+// Content is what an entry says. Each entry has its own.
+type Content struct {
+	Title       string
+	Body        string
+	ContentType string // "" means Markdown
+	Extras      string // JSON, as it was posted
+	Priority    int
+}
+
+// Rendered is the content type of a Part: its body is the JSON of an event's content.
+const Rendered = "application/json"
+
+// Origin is where an entry comes from. Follow-ups have their target's.
+type Origin struct {
+	Room          int64 // rooms.id
+	ApplicationID int64
+	AcceptedAt    int64
+	Source        string
+	Thread        string // the conversation within the application; "" for none
+	Key           string // names what the message is about: later drafts with it update or resolve the message; "" for none
+	Resolves      bool   // what the message is about is over: a later draft with its key is a new message
+	EventAt       int64  // when it happened, by the sender's clock; 0 if that is unknown
+}
+
+// Entry is an entry of the outbox. Times are Unix milliseconds; 0 means never.
+type Entry struct {
+	ID     int64
+	Kind   Kind
+	Target int64 // the message that an entry completes, edits, reacts to or removes; 0 for a Message
+	Place  int64 // ID of the entry in whose turn it is sent; 0 for its own turn
+	Origin
+	Content
+	Txn      string
+	QueuedAt int64 // accepted or delivered again: age counts from here
+
+	State          State
+	Attempts       int
+	NextAt         int64
+	FirstAttemptAt int64 // the earliest time at which a copy may have reached the homeserver
+	FinalAt        int64
+	Device         string // of the first attempt
+	EventType      string
+	Wire           []byte // the event as it was first sent; nil if it may be rendered again
+	Cut            bool   // Wire doesn't hold the whole message
+	Error          string // a sentence
+	Code           string
+	EventID        string // of a Redaction: the event to remove, "" if it must be looked for
+	Marker         string // of a Redaction without EventID: the transaction id of the event
+
+	// Not stored.
+
+	Plain       []byte // the content that Wire encrypts
+	Shrunk      Size   // the event was too large and is rendered smaller
+	TargetEvent string // the target's EventID
+	TargetAt    int64  // the target's FirstAttemptAt
+	Sender      string // the application's name, if it precedes the title
+	Mention     string // the Matrix ID of the application's owner
+	Whom        string // whom high priorities mention, see format.Message
+	Deleted     bool   // the application was deleted
+}
+
+// MessageID returns the id of the message that an entry belongs to.
+func (e *Entry) MessageID() int64 {
+	if e.Target != 0 {
+		return e.Target
+	}
+	return e.ID
+}
+
+// Follow returns a queued entry that has e's message as its target and is sent in its place.
+func (e *Entry) Follow(kind Kind, queuedAt int64) Entry {
+	return Entry{Kind: kind, Target: e.MessageID(), Place: e.MessageID(), Origin: e.Origin, QueuedAt: queuedAt, State: StateQueued}
+}
+
+// AsFile returns the entry that sends the full text of e, a message, as a file.
+func (e *Entry) AsFile(queuedAt int64) Entry {
+	f := e.Follow(File, queuedAt)
+	f.Txn, f.Content = e.Txn+"f", Content{Title: e.Title, Body: e.Body, ContentType: e.ContentType}
+	return f
+}
+
+// Size returns about how many bytes of memory an entry takes.
+func (e *Entry) Size() int {
+	return 400 + len(e.Title) + len(e.Body) + len(e.Extras) + len(e.Wire) + len(e.Plain)
+}
+
+// Size is how large the event of a message is rendered.
+type Size int
+
+// The sizes, each of which is tried after the homeserver has refused the one before.
+const (
+	Whole  Size = iota
+	Short       // cut to a few kilobytes; a file has the full text
+	Notice      // says only that a file has the text
+)
+
+// Version is what a save compares: an entry that has another one was changed by somebody else.
+type Version struct {
+	State    State
+	Attempts int
+}
+
+// Version returns the entry's version.
+func (e *Entry) Version() Version { return Version{e.State, e.Attempts} }

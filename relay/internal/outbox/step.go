@@ -1,0 +1,325 @@
+package outbox
+
+import "time"
+
+// Step applies a fact to an entry at a time. It returns the entry, the entries that are new (without an ID) or changed besides, and
+// the effects. It is the only place that decides what a fact means; an entry that comes back as it was isn't concerned. A fact may
+// come late, when the entry is final because it was withdrawn or has expired during an attempt.
+func Step(e Entry, f Fact, at int64) (Entry, []Entry, []Effect) {
+	s := step{Entry: e, at: at}
+	switch {
+	case s.told(f):
+	case s.asked(f):
+	case e.State.Pending():
+		s.attempted(f)
+	default:
+		s.late(f)
+	}
+	return s.Entry, s.others, s.effects
+}
+
+// step is a step under way.
+type step struct {
+	Entry
+	at      int64
+	others  []Entry
+	effects []Effect
+}
+
+func (s *step) effect(e Effect) { s.effects = append(s.effects, e) }
+
+// told applies a fact that comes from a follow-up. A message that was queued again meanwhile isn't concerned.
+func (s *step) told(f Fact) bool {
+	final := !s.State.Pending()
+	switch f := f.(type) {
+	case Removed:
+		if final && (s.EventID == f.EventID || s.EventID == "") {
+			s.State, s.EventID, s.Error, s.Code = StateRedacted, f.EventID, "", ""
+		}
+	case NeverArrived:
+		if s.State == StateCancelled {
+			s.Error = ""
+		}
+	case FollowUpFailed:
+		if final && s.State != StateDead { // which has a reason of its own
+			s.Error = f.Reason
+		}
+	case PartRefused:
+		if final {
+			s.Error = f.Reason
+			s.sendAsFile(f.FollowUps)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// asked applies a person's decision.
+func (s *step) asked(f Fact) bool {
+	switch f := f.(type) {
+	case Withdrawn:
+		s.withdraw(f.FollowUps)
+	case Redelivered:
+		s.redeliver(f)
+	default:
+		return false
+	}
+	return true
+}
+
+// attempted applies a fact to an entry on its way.
+func (s *step) attempted(f Fact) {
+	switch f := f.(type) {
+	case Sent:
+		s.sent(f)
+	case Absent:
+		s.Attempts++
+		s.Error, s.Code = "", ""
+		s.effect(Tell{NeverArrived{}})
+		s.end(StateCancelled)
+	case Unanswered:
+		s.Attempts++
+		s.mayHaveArrived(f.Began, f.Device)
+		s.again(f.Reason, f.Code, f.Wait)
+	case Interrupted:
+		s.mayHaveArrived(f.Began, f.Device)
+		s.again(f.Reason, f.Code, 0)
+	case Deferred:
+		s.again(f.Reason, f.Code, f.Wait)
+	case TooLarge:
+		s.shrink(f)
+	case Refused:
+		s.Attempts++
+		s.giveUp(StateDead, f.Reason, f.Code)
+	case Unproven:
+		s.unproven()
+	case Expired:
+		s.expire(f)
+	case Orphaned:
+		s.giveUp(StateCancelled, "The application was deleted.", "")
+	}
+}
+
+func (s *step) sent(f Sent) {
+	s.Attempts++
+	s.Error, s.Code, s.EventID = "", "", f.EventID
+	if s.Kind == Redaction {
+		s.effect(Tell{Removed{f.EventID}})
+	}
+	s.others = append(s.others, f.Rest...)
+	s.end(StateSent)
+}
+
+func (s *step) mayHaveArrived(began int64, device string) {
+	if s.FirstAttemptAt == 0 {
+		s.FirstAttemptAt = began
+	}
+	if device != "" {
+		s.Device = device
+	}
+}
+
+// again leaves an entry for another attempt. Once a copy may have arrived the bytes stay the same.
+func (s *step) again(reason, code string, wait time.Duration) {
+	if s.FirstAttemptAt == 0 {
+		s.Wire = nil
+	}
+	s.Error, s.Code = reason, code
+	s.State, s.NextAt = StateRetryWait, s.at+wait.Milliseconds()
+	s.effect(Retry{wait})
+}
+
+// shrink makes a message smaller, until nothing of it is left but a file.
+func (s *step) shrink(f TooLarge) {
+	if s.Kind != Message || s.Shrunk == Notice {
+		s.Attempts++
+		s.giveUp(StateDead, f.Reason, f.Code)
+		return
+	}
+	s.Shrunk, s.FirstAttemptAt = s.Shrunk+1, 0
+	s.State, s.NextAt, s.Wire, s.Error, s.Code = StateQueued, 0, nil, f.Reason, f.Code
+}
+
+func (s *step) unproven() {
+	if s.Kind == Redaction { // its message says so already
+		s.end(StateAmbiguous)
+		return
+	}
+	s.giveUp(StateAmbiguous, "It cannot be told whether the message arrived: look into the room, then redeliver or cancel it.", "")
+}
+
+// expire gives up an entry without trying anything else for it.
+func (s *step) expire(f Expired) {
+	s.Error = f.Reason
+	s.tellFailure(f.Reason)
+	s.end(StateDead)
+}
+
+// giveUp ends an entry without success.
+func (s *step) giveUp(state State, reason, code string) {
+	s.Error, s.Code = reason, code
+	if s.Kind == Part && state == StateDead {
+		s.effect(Tell{PartRefused{Reason: incomplete + reason}})
+	} else {
+		s.tellFailure(reason)
+	}
+	s.end(state)
+}
+
+const incomplete = "The rest of the message could not be sent: "
+
+// tellFailure lets the target say what is wrong with it.
+func (s *step) tellFailure(reason string) {
+	switch {
+	case s.Kind.Completes():
+		s.effect(Tell{FollowUpFailed{incomplete + reason}})
+	case s.Kind == Edit:
+		s.effect(Tell{FollowUpFailed{"The message could not be edited: " + reason}})
+	case s.Kind == Redaction && s.EventID != "":
+		s.effect(Tell{FollowUpFailed{"The event could not be removed from the room: " + reason}})
+	}
+}
+
+// sendAsFile sends a message whose parts are refused as a file in place of those that wait.
+func (s *step) sendAsFile(followUps []Entry) {
+	for _, f := range followUps {
+		if f.Kind == Part && f.State.Pending() {
+			f.State, f.FinalAt = StateCancelled, s.at
+			s.others = append(s.others, f)
+		}
+	}
+	s.others = append(s.others, s.AsFile(s.at))
+}
+
+// end makes the entry final. One that may have arrived and isn't known to have keeps its bytes.
+func (s *step) end(state State) {
+	s.State, s.NextAt, s.FinalAt = state, 0, s.at
+	if state == StateSent || s.FirstAttemptAt == 0 {
+		s.Wire = nil
+	}
+	if s.Kind == Message && (state == StateSent || state == StateDead) {
+		s.effect(Count{})
+	}
+}
+
+// late applies a fact that an attempt has found though the entry is final: an event that is in the room was sent, and is removed
+// again if the message was withdrawn.
+func (s *step) late(f Fact) {
+	cancelled := s.State == StateCancelled
+	switch f := f.(type) {
+	case Sent:
+		switch {
+		case s.State == StateSent && s.EventID == f.EventID: // stored already: the answer to the commit was lost
+			return
+		case s.Kind == Redaction:
+			s.effect(Tell{Removed{f.EventID}})
+			return
+		}
+		s.State, s.EventID, s.Error, s.Code = StateSent, f.EventID, "", ""
+		if s.Kind == Message {
+			s.effect(Count{})
+		}
+		if cancelled {
+			s.remove(f.EventID)
+		} else { // given up in its turn, and the message says so
+			s.others = append(s.others, f.Rest...)
+		}
+	case Unanswered:
+		s.lateDoubt(cancelled, f.Began, f.Device)
+	case Interrupted:
+		s.lateDoubt(cancelled, f.Began, f.Device)
+	case Absent:
+		s.effect(Tell{NeverArrived{}})
+	}
+}
+
+func (s *step) lateDoubt(cancelled bool, began int64, device string) {
+	if !cancelled || began == 0 || s.FirstAttemptAt != 0 || s.Kind == Redaction {
+		return
+	}
+	s.FirstAttemptAt, s.Device, s.Error = began, device, InDoubt
+	s.search(s.Entry)
+}
+
+// remove removes an event of the entry's message.
+func (s *step) remove(eventID string) {
+	r := s.Follow(Redaction, s.at)
+	r.EventID = eventID
+	s.others = append(s.others, r)
+}
+
+// search removes the event of an entry that may have arrived, if the room has it.
+func (s *step) search(e Entry) {
+	r := s.Follow(Redaction, s.at)
+	r.Marker = e.Txn
+	s.others = append(s.others, r)
+}
+
+// withdraw cancels a message that isn't sent, and removes the events of one that is. A message that was attempted without an answer
+// may have arrived: its error says so, and its event is looked for and removed.
+func (s *step) withdraw(followUps []Entry) {
+	switch s.State {
+	case StateCancelled, StateRedacted:
+	case StateSent:
+		removing := s.cancel(followUps)
+		if !removing {
+			s.removeAll(followUps)
+		}
+		for _, f := range followUps {
+			if f.State.Pending() && f.Kind != Redaction && f.FirstAttemptAt > 0 {
+				s.search(f)
+			}
+		}
+	default:
+		s.Error, s.Code, s.Wire = "", "", nil
+		s.cancel(followUps)
+		if s.FirstAttemptAt > 0 {
+			s.Error = InDoubt
+			s.search(s.Entry)
+		}
+		s.State, s.NextAt, s.FinalAt = StateCancelled, 0, s.at
+	}
+}
+
+// cancel ends what was still to follow a message, except removals. It reports whether any of these waits.
+func (s *step) cancel(followUps []Entry) (removing bool) {
+	for _, f := range followUps {
+		switch {
+		case !f.State.Pending():
+		case f.Kind == Redaction:
+			removing = true
+		default:
+			f.State, f.FinalAt = StateCancelled, s.at
+			s.others = append(s.others, f)
+		}
+	}
+	return removing
+}
+
+// removeAll removes the events of a message.
+func (s *step) removeAll(followUps []Entry) {
+	for _, f := range append([]Entry{s.Entry}, followUps...) {
+		if f.Kind != Redaction && f.State == StateSent && f.EventID != "" {
+			s.remove(f.EventID)
+		}
+	}
+}
+
+// redeliver queues a message again. One that may have arrived is sent again, because a person chose so; a waiting removal is void.
+func (s *step) redeliver(f Redelivered) {
+	switch s.State {
+	case StateDead, StateCancelled:
+	case StateAmbiguous:
+		s.Txn, s.FirstAttemptAt, s.Device, s.EventType, s.Wire, s.Cut, s.EventID = f.Txn, 0, "", "", nil, false, ""
+	default:
+		return
+	}
+	s.State, s.QueuedAt, s.NextAt, s.FinalAt, s.Error, s.Code = StateQueued, s.at, 0, 0, "", ""
+	for _, u := range f.FollowUps {
+		if u.Kind == Redaction && u.State.Pending() {
+			u.State, u.FinalAt = StateCancelled, s.at
+			s.others = append(s.others, u)
+		}
+	}
+}

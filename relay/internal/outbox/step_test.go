@@ -1,0 +1,214 @@
+package outbox
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	queued    = StateQueued
+	waits     = StateRetryWait
+	sent      = StateSent
+	ambiguous = StateAmbiguous
+	dead      = StateDead
+	cancelled = StateCancelled
+	redacted  = StateRedacted
+)
+
+// of returns an entry of message 7 in room 1.
+func of(kind Kind, state State, change ...func(*Entry)) Entry {
+	e := Entry{ID: 7, Kind: kind, Origin: Origin{Room: 1, Thread: "th"}, Content: Content{Title: "T", Body: "b", Priority: 1}, Txn: "t", State: state, Wire: []byte("w")}
+	if kind != Message {
+		e.ID, e.Target, e.Txn = 8, 7, "u"
+	}
+	if !state.Pending() {
+		e.FinalAt = 3
+	}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+// follow returns a follow-up of message 7 that a step makes.
+func follow(kind Kind, change ...func(*Entry)) Entry {
+	e := Entry{Kind: kind, Target: 7, Place: 7, Origin: Origin{Room: 1, Thread: "th"}, QueuedAt: 9, State: queued}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func marker(txn string) func(*Entry)  { return func(e *Entry) { e.Marker = txn } }
+func ended(e *Entry)                  { e.FinalAt = 9 }
+func event(id string) func(*Entry)    { return func(e *Entry) { e.EventID = id } }
+func attempted(at int64) func(*Entry) { return func(e *Entry) { e.FirstAttemptAt = at } }
+func failed(text string) func(*Entry) { return func(e *Entry) { e.Error = text } }
+
+func TestStep(t *testing.T) {
+	rest := []Entry{follow(Part), follow(Part)}
+	file := follow(File, func(e *Entry) { e.Txn, e.Content = "tf", Content{Title: "T", Body: "b"} })
+	tests := []struct {
+		name    string
+		entry   Entry
+		fact    Fact
+		state   State
+		err     string // begins the entry's error
+		others  []Entry
+		effects []Effect
+	}{
+		{"a message is sent", of(Message, queued, failed("old")), Sent{EventID: "$1"}, sent, "", nil, []Effect{Count{}}},
+		{"a part follows", of(Message, waits), Sent{EventID: "$1", Rest: rest}, sent, "", rest, []Effect{Count{}}},
+		{"a file is sent", of(File, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
+		{"an event is removed", of(Redaction, queued, event("$1")), Sent{EventID: "$1"}, sent, "", nil, []Effect{Tell{Removed{"$1"}}}},
+		{"nothing was to remove", of(Redaction, queued), Absent{}, cancelled, "", nil, []Effect{Tell{NeverArrived{}}}},
+		{"no answer", of(Message, queued), Unanswered{Reason: "away", Began: 5, Wait: time.Second}, waits, "away", nil, []Effect{Retry{time.Second}}},
+		{"stopped", of(Message, queued), Interrupted{Reason: "stopped", Began: 5}, waits, "stopped", nil, []Effect{Retry{0}}},
+		{"told to wait", of(Message, queued), Deferred{Reason: "limit", Wait: time.Minute}, waits, "limit", nil, []Effect{Retry{time.Minute}}},
+		{"too large", of(Message, queued), TooLarge{Reason: "large"}, queued, "large", nil, nil},
+		{"too large again", of(Message, queued, func(e *Entry) { e.Shrunk = Short }), TooLarge{Reason: "large"}, queued, "large", nil, nil},
+		{"too large as a notice", of(Message, queued, func(e *Entry) { e.Shrunk = Notice }), TooLarge{Reason: "large"}, dead, "large", nil, []Effect{Count{}}},
+		{"a message is refused", of(Message, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Count{}}},
+		{
+			"a part is refused", of(Part, queued),
+			Refused{Reason: "no"},
+			dead, "no", nil,
+			[]Effect{Tell{PartRefused{Reason: "The rest of the message could not be sent: no"}}},
+		},
+		{"a file is refused", of(File, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: no"}}}},
+		{
+			"a removal is refused", of(Redaction, queued, event("$1")),
+			Refused{Reason: "no"},
+			dead, "no", nil,
+			[]Effect{Tell{FollowUpFailed{"The event could not be removed from the room: no"}}},
+		},
+		{"a search is refused", of(Redaction, queued), Refused{Reason: "no"}, dead, "no", nil, nil},
+		{"in doubt", of(Message, waits, attempted(1)), Unproven{}, ambiguous, "It cannot be told", nil, nil},
+		{"a removal in doubt", of(Redaction, waits), Unproven{}, ambiguous, "", nil, nil},
+		{"too old", of(Message, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Count{}}},
+		{"a part is too old", of(Part, waits), Expired{Reason: "old"}, dead, "old", nil, []Effect{Tell{FollowUpFailed{"The rest of the message could not be sent: old"}}}},
+		{"the application is gone", of(Message, queued), Orphaned{}, cancelled, "The application", nil, nil},
+
+		{"an edit is sent", of(Edit, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
+		{"an edit is refused", of(Edit, queued), Refused{Reason: "no"}, dead, "no", nil, []Effect{Tell{FollowUpFailed{"The message could not be edited: no"}}}},
+		{"an edit is too large", of(Edit, queued), TooLarge{Reason: "large"}, dead, "large", nil, []Effect{Tell{FollowUpFailed{"The message could not be edited: large"}}}},
+		{"a reaction is sent", of(Reaction, queued), Sent{EventID: "$2"}, sent, "", nil, nil},
+		{"a reaction is refused", of(Reaction, queued), Refused{Reason: "no"}, dead, "no", nil, nil},
+
+		{"withdrawn, waits, an edit too", of(Message, waits), Withdrawn{[]Entry{of(Edit, queued)}}, cancelled, "", []Entry{of(Edit, cancelled, ended)}, nil},
+		{"withdrawn, edited", of(Message, sent, event("$1")), Withdrawn{[]Entry{of(Edit, sent, event("$2"))}}, sent, "", []Entry{follow(Redaction, event("$1")), follow(Redaction, event("$2"))}, nil},
+		{"withdrawn, waits", of(Message, waits, failed("away")), Withdrawn{}, cancelled, "", nil, nil},
+		{
+			"withdrawn, in doubt", of(Message, waits, attempted(1)),
+			Withdrawn{},
+			cancelled, InDoubt,
+			[]Entry{follow(Redaction, marker("t"))},
+			nil,
+		},
+		{
+			"withdrawn, sent", of(Message, sent, event("$1")),
+			Withdrawn{[]Entry{of(Part, sent, event("$2"))}},
+			sent, "",
+			[]Entry{follow(Redaction, event("$1")), follow(Redaction, event("$2"))},
+			nil,
+		},
+		{
+			"withdrawn, a part in doubt", of(Message, sent, event("$1")),
+			Withdrawn{[]Entry{of(Part, waits, attempted(1))}},
+			sent, "",
+			[]Entry{
+				of(Part, cancelled, attempted(1), ended),
+				follow(Redaction, event("$1")),
+				follow(Redaction, marker("u")),
+			},
+			nil,
+		},
+		{"withdrawn twice", of(Message, sent, event("$1")), Withdrawn{[]Entry{of(Redaction, queued, event("$1"))}}, sent, "", nil, nil},
+		{"withdrawn before", of(Message, redacted, event("$1")), Withdrawn{}, redacted, "", nil, nil},
+		{"redelivered", of(Message, dead, failed("no")), Redelivered{Txn: "new"}, queued, "", nil, nil},
+		{
+			"redelivered while it is removed", of(Message, cancelled),
+			Redelivered{FollowUps: []Entry{of(Redaction, queued)}},
+			queued, "",
+			[]Entry{of(Redaction, cancelled, ended)},
+			nil,
+		},
+		{"sent and redelivered", of(Message, sent), Redelivered{}, sent, "", nil, nil},
+
+		{"removed", of(Message, sent, event("$1")), Removed{"$1"}, redacted, "", nil, nil},
+		{"removed another", of(Message, sent, event("$2")), Removed{"$1"}, sent, "", nil, nil},
+		{"removed, queued again", of(Message, queued), Removed{"$1"}, queued, "", nil, nil},
+		{"was not there", of(Message, cancelled, failed(InDoubt)), NeverArrived{}, cancelled, "", nil, nil},
+		{"incomplete", of(Message, sent), FollowUpFailed{"half"}, sent, "half", nil, nil},
+		{"a part was refused", of(Message, sent), PartRefused{"half", []Entry{of(Part, sent), of(Part, queued), of(Redaction, queued)}}, sent, "half", []Entry{of(Part, cancelled, ended), file}, nil},
+		{"a part was refused, queued again", of(Message, queued), PartRefused{Reason: "half"}, queued, "", nil, nil},
+		{"not edited, given up", of(Message, dead, failed("no")), FollowUpFailed{"half"}, dead, "no", nil, nil},
+		{"incomplete, queued again", of(Message, queued), FollowUpFailed{"half"}, queued, "", nil, nil},
+
+		{
+			"sent late, withdrawn", of(Message, cancelled),
+			Sent{EventID: "$1"},
+			sent, "",
+			[]Entry{follow(Redaction, event("$1"))},
+			[]Effect{Count{}},
+		},
+		{"sent late, given up", of(Message, dead, failed("old")), Sent{EventID: "$1", Rest: rest}, sent, "", rest, []Effect{Count{}}},
+		{"sent, stored already", of(Message, sent, event("$1")), Sent{EventID: "$1", Rest: rest}, sent, "", nil, nil},
+		{
+			"in doubt late, withdrawn", of(Message, cancelled),
+			Unanswered{Began: 5},
+			cancelled, InDoubt,
+			[]Entry{follow(Redaction, marker("t"))},
+			nil,
+		},
+		{"not sent late, withdrawn", of(Message, cancelled), Unanswered{}, cancelled, "", nil, nil},
+		{"not sent late, given up", of(Message, dead, failed("old")), Refused{Reason: "no"}, dead, "old", nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, others, effects := Step(tt.entry, tt.fact, 9)
+			if got.State != tt.state || !strings.HasPrefix(got.Error, tt.err) || tt.err == "" && got.Error != "" {
+				t.Errorf("%s %q, want %s %q", got.State, got.Error, tt.state, tt.err)
+			}
+			if got.State.Pending() != (got.FinalAt == 0) {
+				t.Errorf("%s with FinalAt %d", got.State, got.FinalAt)
+			}
+			if !reflect.DeepEqual(others, tt.others) {
+				t.Errorf("others: %+v\nwant %+v", others, tt.others)
+			}
+			if !reflect.DeepEqual(effects, tt.effects) {
+				t.Errorf("effects: %+v, want %+v", effects, tt.effects)
+			}
+		})
+	}
+}
+
+// Once a copy of an event may have arrived its bytes stay the same; before, they are rendered again.
+func TestStep_KeepsBytes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		entry Entry
+		fact  Fact
+		kept  bool
+		first int64
+	}{
+		{"no answer", of(Message, queued), Unanswered{Began: 5}, true, 5},
+		{"no answer again", of(Message, waits, attempted(2)), Unanswered{Began: 5}, true, 2},
+		{"no room to send to", of(Message, queued), Unanswered{}, false, 0},
+		{"deferred", of(Message, queued), Deferred{}, false, 0},
+		{"deferred after an attempt", of(Message, waits, attempted(2)), Deferred{}, true, 2},
+		{"sent", of(Message, waits, attempted(2)), Sent{EventID: "$1"}, false, 2},
+		{"in doubt", of(Message, waits, attempted(2)), Unproven{}, true, 2},
+		{"refused", of(Message, queued), Refused{}, false, 0},
+		{"too large", of(Message, waits, attempted(2)), TooLarge{}, false, 0},
+		{"sent anew", of(Message, ambiguous, attempted(2)), Redelivered{Txn: "new"}, false, 0},
+		{"sent again", of(Message, dead, attempted(2)), Redelivered{Txn: "new"}, true, 2},
+	} {
+		got, _, _ := Step(tt.entry, tt.fact, 9)
+		if (got.Wire != nil) != tt.kept || got.FirstAttemptAt != tt.first {
+			t.Errorf("%s: bytes %q, first attempt at %d", tt.name, got.Wire, got.FirstAttemptAt)
+		}
+	}
+}

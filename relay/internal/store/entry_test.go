@@ -1,0 +1,57 @@
+package store
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"slipway/relay/internal/outbox"
+)
+
+// Each column of the table is known once, and each belongs to a field of its own.
+func TestEntryColumns_AreThoseOfTheTable(t *testing.T) {
+	s := fresh(t)
+	columns, err := s.columns(ctx, "outbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := []string{}, []string{"id"}
+	for _, c := range columns {
+		want = append(want, c.name)
+	}
+	var e outbox.Entry
+	fields := map[any]string{}
+	for _, c := range entryColumns {
+		got = append(got, c.name)
+		if other := fields[c.value(&e)]; other != "" {
+			t.Errorf("%s and %s are one field", c.name, other)
+		}
+		fields[c.value(&e)] = c.name
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("columns %v\nwant %v", got, want)
+	}
+}
+
+// An accepted entry is read back unchanged, and a follow-up has the fields of its target that it needs.
+func TestPending_EntryIsWhole(t *testing.T) {
+	s := fresh(t)
+	withRoom(t, s)
+	a := entry(1, "body")
+	a.Entry.Content = outbox.Content{Title: "T", Body: "body", ContentType: "text/plain", Extras: `{"a":1}`, Priority: -1}
+	a.Entry.Thread, a.Entry.Key, a.Entry.Resolves, a.Entry.EventAt, a.Entry.Source = "thread", "key", true, 7, "api"
+	if err := s.Accept(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := s.Pending(ctx, 1, 10, 1<<20, nil)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d entries, %v", len(found), err)
+	}
+	want := a.Entry
+	want.Whom = found[0].Whom
+	if !reflect.DeepEqual(*found[0], want) {
+		t.Errorf("%+v\nwant %+v", *found[0], want)
+	}
+}

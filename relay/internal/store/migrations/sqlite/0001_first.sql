@@ -1,0 +1,161 @@
+-- Times are Unix milliseconds; 0 means never.
+CREATE TABLE schema_version (
+    version    INTEGER PRIMARY KEY,
+    applied_at INTEGER NOT NULL
+);
+
+CREATE TABLE settings (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE users (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    name          TEXT    NOT NULL COLLATE NOCASE,
+    password_hash TEXT    NOT NULL,
+    matrix_id     TEXT    NOT NULL DEFAULT '',
+    is_admin      INTEGER NOT NULL DEFAULT 0,
+    created_at    INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX users_name ON users (name);
+
+CREATE TABLE rooms (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    address     TEXT    NOT NULL, -- room id or alias; "new:…" for a room that the bot is still to make
+    room_id     TEXT    NOT NULL DEFAULT '',
+    name        TEXT    NOT NULL DEFAULT '',
+    encrypted   INTEGER NOT NULL DEFAULT 0,
+    blocked     TEXT    NOT NULL DEFAULT '',
+    blocked_as  TEXT    NOT NULL DEFAULT '',
+    blocked_at  INTEGER NOT NULL DEFAULT 0,
+    replaced    TEXT    NOT NULL DEFAULT '', -- the room that this one took the place of: what was attempted before may be there
+    replaced_at INTEGER NOT NULL DEFAULT 0,
+    checked_at  INTEGER NOT NULL DEFAULT 0, -- when the room was looked at last
+    notifies    INTEGER NOT NULL DEFAULT 0 -- the bot may notify everybody there (@room)
+);
+CREATE UNIQUE INDEX rooms_address ON rooms (address);
+
+CREATE TABLE applications (
+    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner_id             INTEGER NOT NULL REFERENCES users (id),
+    name                 TEXT    NOT NULL,
+    room_id              INTEGER NOT NULL REFERENCES rooms (id),
+    token_hash           BLOB,
+    token_created_at     INTEGER NOT NULL DEFAULT 0,
+    old_token_hash       BLOB,
+    old_token_until      INTEGER NOT NULL DEFAULT 0,
+    default_priority     INTEGER NOT NULL DEFAULT 0,
+    priority_scale       TEXT    NOT NULL DEFAULT 'auto',
+    strict_compatibility INTEGER NOT NULL DEFAULT 0,
+    rate_limit           INTEGER NOT NULL DEFAULT 0,
+    created_at           INTEGER NOT NULL,
+    deleted_at           INTEGER NOT NULL DEFAULT 0,
+    last_used            INTEGER NOT NULL DEFAULT 0,
+    accepted             INTEGER NOT NULL DEFAULT 0,
+    sent                 INTEGER NOT NULL DEFAULT 0,
+    dead                 INTEGER NOT NULL DEFAULT 0,
+    description          TEXT    NOT NULL DEFAULT '',
+    default_format       TEXT    NOT NULL DEFAULT 'auto',
+    show_sender          TEXT    NOT NULL DEFAULT 'auto',
+    has_image            INTEGER NOT NULL DEFAULT 0,
+    room_right           TEXT    NOT NULL DEFAULT '', -- own (the bot made the room), member (the owner was in it), admin (an administrator set it)
+    owner_absent         INTEGER NOT NULL DEFAULT 0, -- the owner is known not to be in the room
+    mention              TEXT    NOT NULL DEFAULT 'auto',
+    secret               BLOB -- encrypted
+);
+CREATE UNIQUE INDEX applications_token ON applications (token_hash) WHERE token_hash IS NOT NULL;
+CREATE UNIQUE INDEX applications_name ON applications (owner_id, name) WHERE deleted_at = 0;
+CREATE INDEX applications_room ON applications (room_id);
+
+CREATE TABLE application_images (
+    application_id INTEGER PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+    type           TEXT   NOT NULL,
+    data           BLOB NOT NULL
+);
+
+CREATE TABLE sessions (
+    token_hash BLOB PRIMARY KEY,
+    user_id    INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    csrf       TEXT   NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sessions_user ON sessions (user_id);
+
+CREATE TABLE outbox (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind             INTEGER NOT NULL, -- see outbox.Kind
+    target           INTEGER NOT NULL DEFAULT 0, -- of a follow-up: the message
+    place            INTEGER NOT NULL DEFAULT 0, -- it is sent in the place of the entry with that id; 0: in its own
+    room             INTEGER NOT NULL,
+    application_id   INTEGER NOT NULL,
+    accepted_at      INTEGER NOT NULL,
+    source           TEXT    NOT NULL,
+    thread           TEXT    NOT NULL DEFAULT '', -- the conversation within the application
+    key              TEXT    NOT NULL DEFAULT '', -- what the message is about, by the name that the sender gives it
+    resolves         INTEGER NOT NULL DEFAULT 0, -- what the message is about is over
+    event_at         INTEGER NOT NULL DEFAULT 0, -- when it happened, by the clock of the sender
+    title            TEXT    NOT NULL,
+    body             TEXT    NOT NULL,
+    content_type     TEXT    NOT NULL,
+    extras           TEXT    NOT NULL DEFAULT '',
+    priority         INTEGER NOT NULL DEFAULT 0,
+    txn              TEXT    NOT NULL,
+    queued_at        INTEGER NOT NULL, -- accepted or delivered again: age counts from here
+    state            TEXT    NOT NULL, -- see outbox.State
+    attempts         INTEGER NOT NULL DEFAULT 0,
+    next_at          INTEGER NOT NULL DEFAULT 0,
+    first_attempt_at INTEGER NOT NULL DEFAULT 0, -- the earliest time at which a copy may have reached the homeserver
+    final_at         INTEGER NOT NULL DEFAULT 0, -- 0 while the entry is on its way
+    device           TEXT    NOT NULL DEFAULT '',
+    event_type       TEXT    NOT NULL DEFAULT '',
+    wire             BLOB, -- the event, once its bytes must stay the same
+    cut              INTEGER NOT NULL DEFAULT 0, -- wire doesn't hold the whole message
+    error            TEXT    NOT NULL DEFAULT '',
+    code             TEXT    NOT NULL DEFAULT '',
+    event_id         TEXT    NOT NULL DEFAULT '', -- of a removal: the event to remove
+    marker           TEXT    NOT NULL DEFAULT '' -- of a removal without event_id: the transaction id of the event
+);
+-- In the order in which a room gets them.
+CREATE INDEX outbox_pending ON outbox (room, (CASE WHEN place > 0 THEN place ELSE id END), id) WHERE final_at = 0;
+CREATE INDEX outbox_trouble ON outbox (state, id) WHERE state IN ('ambiguous', 'dead');
+CREATE INDEX outbox_target ON outbox (target) WHERE target > 0;
+CREATE INDEX outbox_application ON outbox (application_id, id) WHERE kind = 0;
+CREATE INDEX outbox_key ON outbox (application_id, key, id) WHERE key <> '';
+CREATE INDEX outbox_thread ON outbox (application_id, thread, id) WHERE thread <> '';
+
+CREATE TABLE idempotency (
+    application_id INTEGER NOT NULL,
+    key            TEXT   NOT NULL,
+    hash           BLOB NOT NULL,
+    message_id     INTEGER NOT NULL,
+    priority       INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    PRIMARY KEY (application_id, key)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_created ON idempotency (created_at);
+
+CREATE TABLE stats (
+    hour           INTEGER NOT NULL,
+    application_id INTEGER NOT NULL,
+    accepted       INTEGER NOT NULL DEFAULT 0,
+    sent           INTEGER NOT NULL DEFAULT 0,
+    dead           INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (hour, application_id)
+) WITHOUT ROWID;
+
+CREATE TABLE pending_joins (
+    room_id  TEXT PRIMARY KEY,
+    inviter  TEXT NOT NULL DEFAULT '',
+    replaces TEXT NOT NULL DEFAULT '',
+    via      TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+
+-- What a device of the bot keeps to encrypt with. The values are encrypted with a key that is not in the database.
+CREATE TABLE crypto (
+    device TEXT  NOT NULL,
+    kind   TEXT  NOT NULL,
+    key    TEXT  NOT NULL,
+    value  BLOB  NOT NULL,
+    PRIMARY KEY (device, kind, key)
+) WITHOUT ROWID;
