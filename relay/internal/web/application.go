@@ -22,6 +22,7 @@ import (
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/refusal"
+	ui "slipway/shared/web"
 )
 
 // idOf returns the ID in the path; 0 if it is too large.
@@ -232,7 +233,7 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 		address = a.Room
 	}
 	if address == "" && a.RoomProblem != "" {
-		return &standing{Text: "The room is not ready yet and messages wait: " + sentence(a.RoomProblem)}
+		return &standing{Text: "The room is not ready yet and messages wait: " + ui.Sentence(a.RoomProblem)}
 	}
 	if address == "" {
 		return &standing{Text: "The room does not exist yet; messages wait. The bot creates it and invites " + ownerOf(a) + " as soon as the homeserver allows it."}
@@ -242,7 +243,7 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	case err != nil:
 		return &standing{Text: "Room lookup failed: " + reasonOf(err)}
 	case info.ReplaceBy != "" && a.RoomProblem != "":
-		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
+		return &standing{Text: "Messages wait: " + ui.Sentence(a.RoomProblem)}
 	case info.ReplaceBy != "":
 		return &standing{Text: "This room was replaced by a newer one. Invite the bot there."}
 	case !info.Joined:
@@ -250,7 +251,7 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 	case !info.Writable:
 		return &standing{Text: "The bot may not write in this room. Raise its power level (its role in the room) in a Matrix client."}
 	case a.RoomProblem != "":
-		return &standing{Text: "Messages wait: " + sentence(a.RoomProblem)}
+		return &standing{Text: "Messages wait: " + ui.Sentence(a.RoomProblem)}
 	case a.RoomLost:
 		return &standing{Text: "Messages are refused: " + ownerOf(a) + " is not in this room any more. Join it again, or choose another room."}
 	}
@@ -265,9 +266,9 @@ func (web *Web) standing(v *sessionRequest, a account.Application) *standing {
 func reasonOf(err error) string {
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
-		return sentence(refused.Message)
+		return ui.Sentence(refused.Message)
 	}
-	return sentence(err.Error())
+	return ui.Sentence(err.Error())
 }
 
 func ownerOf(a account.Application) string {

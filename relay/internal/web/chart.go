@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"slipway/relay/internal/intake"
+	ui "slipway/shared/web"
 )
 
 // Dimensions of the picture, in its own units.
@@ -51,14 +52,14 @@ func newChart(hours []intake.Hour, now time.Time) chart {
 	}
 	for _, n := range []int64{top / 2, top} {
 		if n > 0 {
-			c.Lines = append(c.Lines, gridLine{Y: chartBase - scale(n, top), Label: count(n)})
+			c.Lines = append(c.Lines, gridLine{Y: chartBase - scale(n, top), Label: ui.Count(n)})
 		}
 	}
 	step := (chartWidth - chartLeft - chartRight) / max(len(hours), 1)
 	for i, h := range hours {
 		c.Columns = append(c.Columns, newColumn(h, chartLeft+i*step, step, top, i, len(hours), now))
 	}
-	c.Summary = fmt.Sprintf("Deliveries of the last 24 hours: %s delivered, %s given up.", count(total), count(given))
+	c.Summary = fmt.Sprintf("Deliveries of the last 24 hours: %s delivered, %s given up.", ui.Count(total), ui.Count(given))
 	return c
 }
 
@@ -70,7 +71,7 @@ func newColumn(h intake.Hour, x, step int, top int64, i, n int, now time.Time) c
 	col := column{
 		X: x + 3, Width: step - 6, SentY: chartBase - sent, SentHeight: sent, DeadY: chartBase - sent - dead, DeadHeight: dead,
 		Sent: h.Sent, Dead: h.Dead, Accepts: h.Accepted, LabelX: x + step/2,
-		Text: fmt.Sprintf("%s–%s UTC: %s delivered, %s given up", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), count(h.Sent), count(h.Dead)),
+		Text: fmt.Sprintf("%s–%s UTC: %s delivered, %s given up", h.Start.UTC().Format("15:04"), h.Start.UTC().Add(time.Hour).Format("15:04"), ui.Count(h.Sent), ui.Count(h.Dead)),
 	}
 	switch back := n - 1 - i; {
 	case back == 0:

@@ -15,6 +15,7 @@ import (
 	"slipway/relay/internal/intake"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
+	ui "slipway/shared/web"
 )
 
 // messagesFilter is the filter of the list of messages.
@@ -111,7 +112,7 @@ func (web *Web) getAll(w http.ResponseWriter, v *sessionRequest) error {
 	if err != nil {
 		return err
 	}
-	n := count(int64(len(page.Messages))) + " messages"
+	n := ui.Count(int64(len(page.Messages))) + " messages"
 	switch {
 	case page.Next != 0:
 		n = "more than " + n
@@ -263,7 +264,7 @@ func (web *Web) kept() string {
 	if web.o.Retention == 0 {
 		return "Its text stays here in the relay."
 	}
-	return "Its text stays here in the relay until history.retention (" + span(web.o.Retention) + ") is over."
+	return "Its text stays here in the relay until history.retention (" + ui.Span(web.o.Retention) + ") is over."
 }
 
 func (web *Web) postCancel(w http.ResponseWriter, v *sessionRequest) error {

@@ -1,67 +1,58 @@
 package web
 
 import (
-	"bytes"
 	"embed"
 	"errors"
-	"fmt"
-	"html/template"
 	"net/http"
-	"strconv"
 
 	"go.uber.org/zap"
 
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/shared/logging"
+	ui "slipway/shared/web"
 )
 
-//go:embed templates
-var templateFiles embed.FS
-
-// pages are the templates by name, each a set of its own with the frame.
-type pages map[string]*template.Template
+//go:embed templates static
+var files embed.FS
 
 var pageNames = []string{
 	"login", "error", "dashboard", "applications", "application_new", "application", "token", "confirm",
 	"messages", "message", "rooms", "users", "user", "account",
 }
 
-func parsePages() (pages, error) {
-	all := pages{}
-	for _, name := range pageNames {
-		t, err := template.New(name).Funcs(words).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html")
-		if err != nil {
-			return nil, err
-		}
-		all[name] = t
-	}
-	return all, nil
+func parsePages(version string) (*ui.Pages, error) {
+	return ui.New(ui.Options{Brand: "Relay", Version: version, Base: "/ui", Files: files, Names: pageNames, Words: words})
 }
 
 // frame is the part that all pages share.
 type frame struct {
-	Title   string
-	Section string // of the navigation
-	Name    string // of the user; "" without a session
-	Admin   bool
-	CSRF    string
-	Notice  string // what has just been done
-	Problem string // what went wrong
-	Field   string // where
-	Style   string
-	Icon    string
-	Script  string
-	Version string
+	ui.Frame
+	Admin bool
 }
 
 func (web *Web) frame(v *sessionRequest, section, title string) frame {
-	f := frame{Title: title, Section: section, Style: web.style.path(), Icon: web.icon.path(), Script: web.script.path(), Version: web.o.Version}
+	f := frame{Frame: web.pages.Frame(section, title)}
 	if v != nil {
-		f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
+		f.enter(v)
 		f.Notice = notices[v.URL.Query().Get("done")]
 	}
 	return f
+}
+
+// enter shows the page to a user who has logged in.
+func (f *frame) enter(v *sessionRequest) {
+	f.Name, f.Admin, f.CSRF = v.Name, v.Admin, v.session.CSRF
+	link := func(section, path, text string) {
+		f.Menu = append(f.Menu, ui.Link{Href: "/ui/" + path, Text: text, On: f.Section == section})
+	}
+	link("dashboard", "", "Overview")
+	link("applications", "applications", "Applications")
+	link("messages", "messages", "Messages")
+	link("rooms", "rooms", "Rooms")
+	if f.Admin {
+		link("users", "users", "Users")
+	}
 }
 
 // notices are shown after a redirect that names them: a page never shows text
@@ -99,19 +90,8 @@ func retryAfter(w http.ResponseWriter, refused *refusal.Error) {
 	}
 }
 
-// show renders into a buffer first, so that a failing template leaves no partial page.
 func (web *Web) show(w http.ResponseWriter, status int, name string, data any) error {
-	var b bytes.Buffer
-	if err := web.pages[name].ExecuteTemplate(&b, "frame", data); err != nil {
-		return fmt.Errorf("page %s: %w", name, err)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a closed connection needs no page
-	return nil
+	return web.pages.Show(w, status, name, data)
 }
 
 type errorPage struct {
@@ -123,7 +103,7 @@ type errorPage struct {
 func (web *Web) showError(w http.ResponseWriter, r *http.Request, status int, text string) {
 	p := errorPage{frame: web.frame(nil, "", http.StatusText(status)), Status: status, Text: text}
 	if v, err := web.sessionRequest(r); err == nil {
-		p.Name, p.Admin, p.CSRF = v.Name, v.Admin, v.session.CSRF
+		p.enter(v)
 	}
 	if err := web.show(w, status, "error", p); err != nil {
 		http.Error(w, text, status)

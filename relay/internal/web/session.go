@@ -1,20 +1,16 @@
 package web
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"slipway/relay/internal/account"
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
+	ui "slipway/shared/web"
 )
-
-// maxForm bounds a form.
-const maxForm = 2 << 20
 
 // open serves requests without a session. Forms of other sites are refused.
 func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Handler {
@@ -23,7 +19,7 @@ func (web *Web) open(h func(http.ResponseWriter, *http.Request) error) http.Hand
 			web.fail(w, r, err)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		ui.BoundForm(w, r)
 		if err := h(w, r); err != nil {
 			web.fail(w, r, err)
 		}
@@ -36,7 +32,7 @@ func (web *Web) closed(h handler) http.Handler {
 	return web.open(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := web.sessionRequest(r)
 		if refusal.KindOf(err) == refusal.KindUnauthorized {
-			http.Redirect(w, r, "/ui/login"+next(r), http.StatusSeeOther)
+			http.Redirect(w, r, "/ui/login"+ui.NextQuery(r, "/ui"), http.StatusSeeOther)
 			return nil
 		}
 		if err != nil {
@@ -46,7 +42,7 @@ func (web *Web) closed(h handler) http.Handler {
 			if err := parseForm(r); err != nil {
 				return err
 			}
-			if subtle.ConstantTimeCompare([]byte(v.session.CSRF), []byte(r.PostForm.Get("csrf"))) != 1 || v.session.CSRF == "" {
+			if !ui.FromSession(r, v.session.CSRF) {
 				return &refusal.Error{Kind: refusal.KindForbidden, Message: "This form is out of date. Go back, load the page again and send it once more."}
 			}
 		}
@@ -54,20 +50,16 @@ func (web *Web) closed(h handler) http.Handler {
 	})
 }
 
-// parseForm reads a form, which maxForm bounds.
+// parseForm reads a form.
 func parseForm(r *http.Request) error {
-	err := r.ParseForm()
-	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
-		err = r.ParseMultipartForm(maxForm)
-	}
-	var tooLong *http.MaxBytesError
-	switch {
+	switch err := ui.ParseForm(r); {
 	case err == nil:
 		return nil
-	case errors.As(err, &tooLong):
-		return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", tooLong.Limit), Err: err}
+	case errors.Is(err, ui.ErrFormTooLarge):
+		return &refusal.Error{Kind: refusal.KindTooLarge, Message: fmt.Sprintf("A form may have %d bytes.", ui.MaxForm), Err: err}
+	default:
+		return &refusal.Error{Kind: refusal.KindInvalid, Message: "The form cannot be read.", Err: err}
 	}
-	return &refusal.Error{Kind: refusal.KindInvalid, Message: "The form cannot be read.", Err: err}
 }
 
 func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
@@ -80,23 +72,6 @@ func (web *Web) sessionRequest(r *http.Request) (*sessionRequest, error) {
 		return nil, err
 	}
 	return &sessionRequest{Request: r, Principal: viewer, session: session}, nil
-}
-
-// next returns the query that leads back to a page after the login.
-func next(r *http.Request) string {
-	if r.Method != http.MethodGet || r.URL.Path == "/ui/" {
-		return ""
-	}
-	return "?next=" + url.QueryEscape(r.URL.RequestURI())
-}
-
-// ownPage returns path if it is one of these pages, or else the overview.
-func ownPage(path string) string {
-	u, err := url.Parse(path)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/ui/") || strings.Contains(path, `\`) || strings.HasPrefix(u.Path, "/ui/log") {
-		return "/ui/"
-	}
-	return path
 }
 
 type loginPage struct {
@@ -131,7 +106,7 @@ func (web *Web) postLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.endSession(r)
 	web.setCookie(w, r, session)
-	http.Redirect(w, r, ownPage(r.PostForm.Get("next")), http.StatusSeeOther)
+	http.Redirect(w, r, ui.OwnPage(r.PostForm.Get("next"), "/ui"), http.StatusSeeOther)
 	return nil
 }
 
@@ -149,18 +124,12 @@ func (web *Web) secure(r *http.Request) bool {
 }
 
 func (web *Web) setCookie(w http.ResponseWriter, r *http.Request, s account.Session) {
-	http.SetCookie(w, &http.Cookie{
-		Name: httprequest.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: web.secure(r),
-	})
+	ui.SetCookie(w, http.Cookie{Name: httprequest.SessionCookie, Value: s.Token, Path: "/", Expires: s.Expires, Secure: web.secure(r)})
 }
 
 func (web *Web) postLogout(w http.ResponseWriter, v *sessionRequest) error {
 	web.endSession(v.Request)
-	http.SetCookie(w, &http.Cookie{
-		Name: httprequest.SessionCookie, Path: "/", MaxAge: -1,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: web.secure(v.Request),
-	})
+	ui.SetCookie(w, http.Cookie{Name: httprequest.SessionCookie, Path: "/", Secure: web.secure(v.Request)})
 	http.Redirect(w, v.Request, "/ui/login?done=loggedout", http.StatusSeeOther)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/relaytest"
+	ui "slipway/shared/web"
 )
 
 func TestLogin(t *testing.T) {
@@ -85,7 +86,7 @@ func TestLoginLimit(t *testing.T) {
 
 func TestLongForms(t *testing.T) {
 	b := newBrowser(t)
-	long := strings.Repeat("x", maxForm)
+	long := strings.Repeat("x", ui.MaxForm)
 	b.post("/ui/login", "name", long, "password", "wrong")
 	b.want(413, "A form may have 2097152 bytes.")
 	b.admin()
@@ -115,18 +116,6 @@ func TestForgedForms(t *testing.T) {
 	b.want(200, "-<th scope=\"row\">")
 }
 
-func TestOwnPage(t *testing.T) {
-	for path, want := range map[string]string{
-		"/ui/messages?state=dead": "/ui/messages?state=dead",
-		"":                        "/ui/", "https://evil.example/ui/": "/ui/", "//evil.example/ui/": "/ui/", "/ui/../x": "/ui/../x",
-		`/ui/\evil`: "/ui/", "/other": "/ui/", "/ui/logout": "/ui/", "/ui/login?next=x": "/ui/",
-	} {
-		if got := ownPage(path); got != want {
-			t.Errorf("%q leads to %q, want %q", path, got, want)
-		}
-	}
-}
-
 // TestPolicy: nothing on a page needs script or style that is not the
 // stylesheet's, and the browser is told so.
 func TestPolicy(t *testing.T) {
@@ -142,7 +131,7 @@ func TestPolicy(t *testing.T) {
 		}
 		for _, bad := range []string{"<script", " style=", " onerror=\"", " onclick=", "javascript:", "<img src=x", "src=\"http"} {
 			body, _, _ := strings.Cut(b.page, "<details><summary>As it was sent")
-			if body = strings.Replace(body, `<script src="/ui/static/relay.`, "", 1); strings.Contains(body, bad) {
+			if body = strings.Replace(body, `<script src="/ui/static/web.`, "", 1); strings.Contains(body, bad) {
 				t.Errorf("%s holds %q", p, bad)
 			}
 		}

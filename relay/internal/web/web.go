@@ -16,6 +16,7 @@ import (
 	"slipway/relay/internal/httprequest"
 	"slipway/relay/internal/refusal"
 	"slipway/relay/internal/relay"
+	ui "slipway/shared/web"
 )
 
 // Options configure a [Web].
@@ -36,10 +37,7 @@ type Web struct {
 	o       Options
 	service *relay.Service
 	log     *zap.Logger
-	pages   pages
-	style   asset
-	icon    asset
-	script  asset
+	pages   *ui.Pages
 	origins httprequest.Origins
 	handler http.Handler
 }
@@ -54,16 +52,7 @@ func New(o Options) (*Web, error) {
 	if w.origins, err = httprequest.NewOrigins(o.PublicURL); err != nil {
 		return nil, err
 	}
-	if w.style, err = loadAsset("style.css", "text/css; charset=utf-8"); err != nil {
-		return nil, err
-	}
-	if w.icon, err = loadAsset("icon.svg", "image/svg+xml"); err != nil {
-		return nil, err
-	}
-	if w.script, err = loadAsset("relay.js", "text/javascript; charset=utf-8"); err != nil {
-		return nil, err
-	}
-	if w.pages, err = parsePages(); err != nil {
+	if w.pages, err = parsePages(o.Version); err != nil {
 		return nil, err
 	}
 	w.handler = w.router()
@@ -72,11 +61,7 @@ func New(o Options) (*Web, error) {
 
 // ServeHTTP answers one request.
 func (web *Web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "strict-origin") // keeps searches out of logs
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	ui.Protect(w.Header())
 	web.handler.ServeHTTP(w, r)
 }
 

@@ -1,73 +1,23 @@
 package web
 
 import (
-	"fmt"
 	"html/template"
-	"strconv"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"slipway/relay/internal/format"
 	"slipway/relay/internal/message"
 	"slipway/relay/internal/outbox"
+	ui "slipway/shared/web"
 )
 
-// words are the functions of the templates.
+// words are the functions of the relay's own templates.
 var words = template.FuncMap{
-	"ago":        func(t time.Time) string { return ago(time.Now(), t) },
-	"future":     func(t time.Time) bool { return t.After(time.Now()) },
-	"until":      func(t time.Time) string { return remaining(time.Until(t)) },
-	"span":       span,
-	"remaining":  remaining,
-	"stamp":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"state":      stateWord,
 	"stateNote":  stateNote,
 	"priority":   priorityWord,
 	"priorities": func() []int { return []int{2, 1, 0, -1, -2} },
 	"states":     func() []outbox.State { return outbox.States },
-	"count":      count,
-	"join":       strings.Join,
-	"initial":    initial,
-	"excerpt":    excerpt,
 	"preview":    preview,
-	"sentence":   sentence,
-	"dict":       dict,
-}
-
-// ago describes how long ago t was.
-func ago(now, t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	d := now.Sub(t)
-	if d < 5*time.Second {
-		return "just now"
-	}
-	return span(d) + " ago"
-}
-
-// span formats a duration in its largest unit.
-func span(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + " s"
-	case d < time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " min"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
-	}
-	return strconv.Itoa(int(d.Hours())/24) + " days"
-}
-
-// remaining formats a rounded time to wait: 23:59:59 is a day.
-func remaining(d time.Duration) string {
-	if d = d.Round(time.Second); d > time.Minute {
-		d = d.Round(time.Minute)
-	}
-	return span(d)
 }
 
 func stateWord(s outbox.State) string {
@@ -127,31 +77,6 @@ func priorityWord(p int) string {
 	return "lowest"
 }
 
-// count formats a number with thin spaces between thousands.
-func count(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "\u202f" + text[i:]
-	}
-	return text
-}
-
-// initial returns a name's first letter.
-func initial(name string) string {
-	_, size := utf8.DecodeRuneInString(name)
-	return name[:size]
-}
-
-// excerpt returns the beginning of a text on one line.
-func excerpt(n int, text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 8*n)], "")), " ")
-	runes := []rune(text)
-	if len(runes) <= n {
-		return text
-	}
-	return strings.TrimRight(string(runes[:n]), " ") + "…"
-}
-
 // preview returns the beginning of a message as readers see it.
 func preview(n int, m message.Message) string {
 	kind := m.ContentType
@@ -159,32 +84,5 @@ func preview(n int, m message.Message) string {
 		kind = format.Markdown
 	}
 	_, text := format.Body(kind, strings.ToValidUTF8(m.Body[:min(len(m.Body), 8*n)], ""))
-	return excerpt(n, text)
-}
-
-// sentence adds a capital letter and a full stop.
-func sentence(text string) string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return ""
-	}
-	first, size := utf8.DecodeRuneInString(text)
-	text = string(unicode.ToUpper(first)) + text[size:]
-	if strings.ContainsAny(text[len(text)-1:], ".!?") {
-		return text
-	}
-	return text + "."
-}
-
-// dict passes several values to a template.
-func dict(pairs ...any) (map[string]any, error) {
-	m := make(map[string]any, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		key, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("%v is not a name", pairs[i])
-		}
-		m[key] = pairs[i+1]
-	}
-	return m, nil
+	return ui.Excerpt(n, text)
 }
